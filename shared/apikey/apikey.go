@@ -1,0 +1,102 @@
+// Package apikey knows the control plane's API keys: their form, their record and how they are shown. It does not know how they are
+// stored.
+package apikey
+
+import (
+	"context"
+	"time"
+
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/page"
+)
+
+// Purpose says what a key is used for.
+type Purpose string
+
+// Values lists the purposes.
+func (Purpose) Values() []string {
+	return []string{"script", "ci", "sdk", "playground", "mcp", "other"}
+}
+
+// DefaultPurpose is the purpose of a key whose creator names none.
+const DefaultPurpose Purpose = "script"
+
+// Key is the record of a key. The key itself is not in it, only its hash.
+type Key struct {
+	ID             string
+	OrganizationID string
+	Name           string
+	Purpose        Purpose
+	Prefix         string
+	// Hash is the keyed hash, and the document's id.
+	Hash       string
+	CreatedBy  string
+	CreatedAt  time.Time
+	LastUsedAt time.Time // zero: never
+	ExpiresAt  time.Time // zero: never
+}
+
+// Expired reports whether the key is past its end.
+func (k Key) Expired(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
+
+// TouchInterval is how often a use of a key is recorded at most.
+const TouchInterval = 5 * time.Minute
+
+// View is a key as a client sees it.
+type View struct {
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	Purpose    Purpose    `json:"purpose"`
+	KeyPrefix  string     `json:"key_prefix"`
+	CreatedAt  time.Time  `json:"created_at"`
+	LastUsedAt *time.Time `json:"last_used_at"`
+	ExpiresAt  *time.Time `json:"expires_at"`
+	CreatedBy  string     `json:"created_by"`
+}
+
+// CreatedView is a key in the answer to its creation, the only place where the whole key stands.
+type CreatedView struct {
+	View
+	// Secret is the full key. It is null when the answer is a replay.
+	Secret *string `json:"secret"`
+}
+
+// Show renders the record for a client.
+func (k Key) Show() View {
+	v := View{ID: k.ID, Name: k.Name, Purpose: k.Purpose, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt.UTC(), CreatedBy: k.CreatedBy}
+	if !k.LastUsedAt.IsZero() {
+		t := k.LastUsedAt.UTC()
+		v.LastUsedAt = &t
+	}
+	if !k.ExpiresAt.IsZero() {
+		t := k.ExpiresAt.UTC()
+		v.ExpiresAt = &t
+	}
+	return v
+}
+
+// Store is what routes do with the keys of the caller's organization.
+type Store interface {
+	// Create writes a key, the organization's count and the audit entry in one transaction. Errors: Conflict when the limit of live
+	// keys is reached, Unavailable.
+	Create(ctx context.Context, k Key) error
+	// List reads a page of keys, newest first. Errors: BadRequest for a bad cursor, Unavailable.
+	List(ctx context.Context, p page.Request) (page.Page[Key], error)
+	// Revoke deletes a key. From the answer on no request that begins is let in with it. Errors: NotFound, Unavailable.
+	Revoke(ctx context.Context, id string) error
+}
+
+// Finder looks keys up when a request is authenticated.
+type Finder interface {
+	// Find reads the key with the hash and, in the same round trip, the document that the route reads. The returned context carries
+	// that document. Errors: NotFound for an unknown key, Unavailable.
+	Find(ctx context.Context, hash string, also document.Ref) (context.Context, Key, error)
+	// Touch records a use of the key, in the background and at most once in TouchInterval. It never fails a request.
+	Touch(ctx context.Context, k Key)
+}
+
+// NotFound is the error for a key that does not exist, or is another organization's.
+func NotFound() *fault.Error {
+	return fault.New(fault.NotFound, "api_key_not_found", "API key not found.")
+}

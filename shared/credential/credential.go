@@ -1,0 +1,51 @@
+// Package credential knows the credentials of an agent's own dashboard and API. They are kept in the secret store alone: no value of
+// this package is ever written to a record, a message or a log.
+package credential
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"log/slog"
+)
+
+// Credentials are what the agent's gateway accepts.
+type Credentials struct {
+	DashboardUsername string `json:"dashboard_username"`
+	DashboardPassword string `json:"dashboard_password"`
+	// APIKey is the tenant's key for the agent's own API.
+	APIKey string `json:"tenant_api_key"`
+}
+
+// LogValue keeps credentials out of logs.
+func (Credentials) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// String keeps credentials out of formatted text.
+func (Credentials) String() string { return "[redacted]" }
+
+// GoString keeps credentials out of formatted text.
+func (Credentials) GoString() string { return "[redacted]" }
+
+// Generate makes new credentials for a user from 192 random bits each.
+func Generate(username string) Credentials {
+	return Credentials{DashboardUsername: username, DashboardPassword: random(), APIKey: "ak_" + random()}
+}
+
+func random() string {
+	b := make([]byte, 24)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Vault keeps credentials and secret values of agents in the secret store.
+type Vault interface {
+	// Ensure returns the newest credentials of an agent and their version, generating the first when there are none. Two calls at once
+	// agree on the same.
+	Ensure(ctx context.Context, agentID, username string) (Credentials, int64, error)
+	// Put stores the value of a secret variable as a new version. It is never repeated by itself: a lost answer is the caller's to settle.
+	Put(ctx context.Context, agentID, key string, value []byte) (version int64, err error)
+	// Read returns the value of a version of a secret variable.
+	Read(ctx context.Context, agentID, key string, version int64) ([]byte, error)
+	// Destroy removes every secret of an agent. Destroying twice is a success.
+	Destroy(ctx context.Context, agentID string) error
+}

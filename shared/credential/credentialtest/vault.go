@@ -1,0 +1,253 @@
+// Package credentialtest holds what every credential.Vault must do, as tests. It knows the port and no secret store.
+package credentialtest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/fault"
+)
+
+// maxValueBytes is the largest value that the interface takes.
+const maxValueBytes = 65_536
+
+// RunVault runs the suite. open returns a vault; several calls may return the same one, since every test uses agents of its own.
+func RunVault(t *testing.T, open func(t *testing.T) credential.Vault) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, credential.Vault){
+		"credentials are generated once":          generatedOnce,
+		"credentials of racing calls are one":     racingEnsures,
+		"credentials of agents differ":            agentsDiffer,
+		"versions keep their values":              versionsKeepValues,
+		"values of any bytes up to the largest":   anyBytes,
+		"keys are told apart":                     keysToldApart,
+		"a version that is not there":             missingVersion,
+		"racing puts add a version each":          racingPuts,
+		"destroying leaves nothing and no others": destroyLeavesNothing,
+		"destroying many":                         destroyMany,
+		"an agent may begin anew after destroy":   beginAnew,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+const username = "admin"
+
+func ensure(t *testing.T, v credential.Vault, agentID string) (credential.Credentials, int64) {
+	t.Helper()
+	c, version, err := v.Ensure(t.Context(), agentID, username)
+	if err != nil {
+		t.Fatalf("Ensure: %v", err)
+	}
+	return c, version
+}
+
+func put(t *testing.T, v credential.Vault, agentID, key, value string) int64 {
+	t.Helper()
+	version, err := v.Put(t.Context(), agentID, key, []byte(value))
+	if err != nil {
+		t.Fatalf("Put %s: %v", key, err)
+	}
+	return version
+}
+
+func mustRead(t *testing.T, v credential.Vault, agentID, key string, version int64, want string) {
+	t.Helper()
+	got, err := v.Read(t.Context(), agentID, key, version)
+	if err != nil {
+		t.Errorf("Read %s version %d: %v", key, version, err)
+	} else if string(got) != want {
+		t.Errorf("Read %s version %d: another value than was put", key, version)
+	}
+}
+
+func mustMiss(t *testing.T, v credential.Vault, agentID, key string, version int64) {
+	t.Helper()
+	got, err := v.Read(t.Context(), agentID, key, version)
+	if fault.Code(err) != "secret_value_unavailable" || fault.From(err).Kind != fault.BadRequest || len(got) > 0 {
+		t.Errorf("Read %s version %d: %d bytes, %v, want secret_value_unavailable as BadRequest", key, version, len(got), err)
+	}
+}
+
+func destroy(t *testing.T, v credential.Vault, agentID string) {
+	t.Helper()
+	if err := v.Destroy(t.Context(), agentID); err != nil {
+		t.Errorf("Destroy: %v", err)
+	}
+}
+
+func generatedOnce(t *testing.T, v credential.Vault) {
+	a := uuid.NewString()
+	first, version := ensure(t, v, a)
+	if first.DashboardUsername != username || len(first.DashboardPassword) < 24 || len(first.APIKey) < 24 {
+		t.Error("the credentials lack a user name, a password or a key")
+	}
+	if version < 1 {
+		t.Errorf("version %d, want 1 or more: 0 says that there are none", version)
+	}
+	again, same, err := v.Ensure(t.Context(), a, "another")
+	if err != nil || again != first || same != version {
+		t.Errorf("the second call answers others: version %d instead of %d, %v", same, version, err)
+	}
+}
+
+func racingEnsures(t *testing.T, v credential.Vault) {
+	a := uuid.NewString()
+	var (
+		calls    sync.WaitGroup
+		mu       sync.Mutex
+		versions []int64
+		distinct = map[credential.Credentials]bool{}
+	)
+	for range 12 {
+		calls.Go(func() {
+			c, version, err := v.Ensure(t.Context(), a, username)
+			if err != nil {
+				t.Errorf("Ensure: %v", err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			versions, distinct[c] = append(versions, version), true
+		})
+	}
+	calls.Wait()
+	_, later := ensure(t, v, a)
+	if versions = slices.Compact(append(versions, later)); len(distinct) != 1 || len(versions) != 1 {
+		t.Errorf("racing calls, and one after them, answer %d credentials and versions %v, want one", len(distinct), versions)
+	}
+}
+
+func agentsDiffer(t *testing.T, v credential.Vault) {
+	one, _ := ensure(t, v, uuid.NewString())
+	other, _ := ensure(t, v, uuid.NewString())
+	if one.DashboardPassword == other.DashboardPassword || one.APIKey == other.APIKey {
+		t.Error("two agents have the same credentials")
+	}
+}
+
+func versionsKeepValues(t *testing.T, v credential.Vault) {
+	a := uuid.NewString()
+	var versions []int64
+	for i := range 3 {
+		versions = append(versions, put(t, v, a, "TOKEN", fmt.Sprint("value ", i)))
+	}
+	if !slices.IsSorted(versions) || len(slices.Compact(slices.Clone(versions))) != 3 || versions[0] < 1 {
+		t.Errorf("versions %v, want them to grow from 1 or more", versions)
+	}
+	for i, version := range versions {
+		mustRead(t, v, a, "TOKEN", version, fmt.Sprint("value ", i))
+	}
+}
+
+func anyBytes(t *testing.T, v credential.Vault) {
+	a := uuid.NewString()
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	for _, value := range []string{"\x00", "ünï", string(every), string(bytes.Repeat(every, maxValueBytes/256))} {
+		mustRead(t, v, a, "TOKEN", put(t, v, a, "TOKEN", value), value)
+	}
+}
+
+// keysToldApart uses keys that differ little, and that might be names of a store's own.
+func keysToldApart(t *testing.T, v credential.Vault) {
+	a, other := uuid.NewString(), uuid.NewString()
+	keys := []string{"TOKEN", "token", "TOKEN_", "_TOKEN", "_", "credentials", "env", "current", "latest", strings.Repeat("K", 128)}
+	versions := map[string]int64{}
+	for _, key := range keys {
+		versions[key] = put(t, v, a, key, "value of "+key)
+	}
+	put(t, v, other, "TOKEN", "value of another agent")
+	before, _ := ensure(t, v, a)
+	for _, key := range keys {
+		mustRead(t, v, a, key, versions[key], "value of "+key)
+	}
+	if after, _ := ensure(t, v, a); after != before {
+		t.Error("a secret variable changed the credentials")
+	}
+}
+
+func missingVersion(t *testing.T, v credential.Vault) {
+	a := uuid.NewString()
+	mustMiss(t, v, a, "TOKEN", 1)
+	version := put(t, v, a, "TOKEN", "value")
+	mustMiss(t, v, a, "TOKEN", version+1)
+	mustMiss(t, v, uuid.NewString(), "TOKEN", version)
+}
+
+func racingPuts(t *testing.T, v credential.Vault) {
+	a := uuid.NewString()
+	var calls sync.WaitGroup
+	var values sync.Map
+	for i := range 8 {
+		calls.Go(func() {
+			value := fmt.Sprint("value ", i)
+			version, err := v.Put(t.Context(), a, "TOKEN", []byte(value))
+			if err != nil {
+				t.Errorf("Put: %v", err)
+				return
+			}
+			if _, twice := values.LoadOrStore(version, value); twice {
+				t.Errorf("version %d was answered twice", version)
+			}
+		})
+	}
+	calls.Wait()
+	values.Range(func(version, value any) bool {
+		mustRead(t, v, a, "TOKEN", version.(int64), value.(string))
+		return true
+	})
+}
+
+func destroyLeavesNothing(t *testing.T, v credential.Vault) {
+	a, other := uuid.NewString(), uuid.NewString()
+	version := put(t, v, a, "TOKEN", "value")
+	kept := put(t, v, other, "TOKEN", "kept")
+	ensure(t, v, a)
+	credentials, _ := ensure(t, v, other)
+	destroy(t, v, a)
+	mustMiss(t, v, a, "TOKEN", version)
+	destroy(t, v, a)
+	destroy(t, v, uuid.NewString())
+	mustRead(t, v, other, "TOKEN", kept, "kept")
+	if after, _ := ensure(t, v, other); after != credentials {
+		t.Error("another agent's credentials changed")
+	}
+}
+
+// destroyMany has more secrets than a store lists at once.
+func destroyMany(t *testing.T, v credential.Vault) {
+	a := uuid.NewString()
+	versions := map[string]int64{}
+	for i := range 120 {
+		key := fmt.Sprintf("TOKEN_%d", i)
+		versions[key] = put(t, v, a, key, "value")
+	}
+	destroy(t, v, a)
+	for key, version := range versions {
+		mustMiss(t, v, a, key, version)
+	}
+}
+
+func beginAnew(t *testing.T, v credential.Vault) {
+	a := uuid.NewString()
+	former, _ := ensure(t, v, a)
+	put(t, v, a, "TOKEN", "former")
+	destroy(t, v, a)
+	if latter, _ := ensure(t, v, a); latter == former {
+		t.Error("the credentials are those from before they were destroyed")
+	}
+	mustRead(t, v, a, "TOKEN", put(t, v, a, "TOKEN", "latter"), "latter")
+}

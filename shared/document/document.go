@@ -1,0 +1,29 @@
+// Package document names single documents, so that a route can say which one it reads and get it from the same round trip that
+// authenticates its caller. It does not know what a document holds.
+package document
+
+import "context"
+
+// Ref names a document: its collection and id. The zero value names none.
+type Ref struct {
+	Collection string
+	ID         string
+}
+
+type fetchedKey struct{}
+
+type fetched struct {
+	ref      Ref
+	snapshot any
+}
+
+// WithFetched returns a context that carries a document as the store read it. It serves reads only: a change always reads again.
+func WithFetched(ctx context.Context, ref Ref, snapshot any) context.Context {
+	return context.WithValue(ctx, fetchedKey{}, fetched{ref, snapshot})
+}
+
+// Fetched returns the snapshot of ref, if ctx carries that document.
+func Fetched(ctx context.Context, ref Ref) (snapshot any, ok bool) {
+	f, ok := ctx.Value(fetchedKey{}).(fetched)
+	return f.snapshot, ok && f.ref == ref
+}

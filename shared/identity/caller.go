@@ -1,0 +1,55 @@
+// Package identity knows who a caller is, which role they have in which organization, and how a bearer token is told apart.
+// It does not know how a token's signature is verified (infra/identity) nor how keys are stored (package apikey).
+package identity
+
+import "context"
+
+// AuthType says which kind of token a caller came with.
+type AuthType string
+
+// The kinds of token.
+const (
+	Session AuthType = "session"
+	APIKey  AuthType = "api_key"
+)
+
+// Role is what a caller may do in the organization.
+type Role string
+
+// The roles. Members are read-only.
+const (
+	RoleAdmin  Role = "admin"
+	RoleMember Role = "member"
+)
+
+// Caller is who makes a request. The zero value is nobody.
+type Caller struct {
+	Type AuthType
+	// ID is the stable id: the user record's for a session, the key record's for an API key.
+	ID string
+	// Subject is the sub claim of a session; empty for a key.
+	Subject string
+	Email   string
+	Name    string
+	// OrganizationID is the active organization; empty for a session without one.
+	OrganizationID string
+	Role           Role
+	// KeyPrefix is the leading part of the API key; empty for a session.
+	KeyPrefix string
+}
+
+// Admin reports whether the caller may change things in its organization.
+func (c Caller) Admin() bool { return c.OrganizationID != "" && c.Role == RoleAdmin }
+
+type callerKey struct{}
+
+// With returns a context that carries the caller.
+func With(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// From returns the caller in ctx, or nobody.
+func From(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}

@@ -1,0 +1,136 @@
+// Package organization knows the tenant: its plan, what it may hold and what it holds. It does not know who pays (package billing) nor
+// how it is stored.
+package organization
+
+import (
+	"context"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Status is whether an organization is in good standing.
+type Status string
+
+// The statuses.
+const (
+	Active    Status = "active"
+	PastDue   Status = "past_due"
+	Suspended Status = "suspended"
+)
+
+// Usage is what an organization holds, or may hold.
+type Usage struct {
+	Agents       int64
+	CPUMillis    int64 // millicores of CPU limit
+	MemoryBytes  int64
+	StorageBytes int64
+	APIKeys      int64
+}
+
+// Plus adds two usages.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{
+		Agents: u.Agents + v.Agents, CPUMillis: u.CPUMillis + v.CPUMillis, MemoryBytes: u.MemoryBytes + v.MemoryBytes,
+		StorageBytes: u.StorageBytes + v.StorageBytes, APIKeys: u.APIKeys + v.APIKeys,
+	}
+}
+
+// Minus subtracts a usage.
+func (u Usage) Minus(v Usage) Usage {
+	return u.Plus(Usage{-v.Agents, -v.CPUMillis, -v.MemoryBytes, -v.StorageBytes, -v.APIKeys})
+}
+
+// Organization is the record of a tenant.
+type Organization struct {
+	ID        string
+	Plan      plan.ID
+	Status    Status
+	Usage     Usage
+	CreatedAt time.Time
+}
+
+// New makes the record of an organization that is seen for the first time.
+func New(id string, now time.Time) Organization {
+	return Organization{ID: id, Plan: plan.Hobby, Status: Active, CreatedAt: now}
+}
+
+// Limits is what the organization's plan lets it hold.
+func (o Organization) Limits() (Usage, error) {
+	p, err := plan.Get(o.Plan)
+	if err != nil {
+		return Usage{}, err
+	}
+	return Usage{
+		Agents: p.MaxAgents, CPUMillis: p.MaxAgents * p.CPULimitMillicores, MemoryBytes: p.MaxAgents * p.MemoryBytes(),
+		StorageBytes: p.MaxAgents * p.StorageBytes(), APIKeys: p.MaxAPIKeys,
+	}, nil
+}
+
+// Fit checks that the organization's plan takes an agent of this size. The error is PaymentRequired.
+func (o Organization) Fit(size plan.Plan) error {
+	p, err := plan.Get(o.Plan)
+	if err != nil {
+		return err
+	}
+	if size.Fits(p) {
+		return nil
+	}
+	return fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
+		"An organization on the %s plan can't create an agent of size %s. Upgrade, or choose a smaller size.", o.Plan, size.ID).
+		WithMeta(map[string]any{"limit": "resource_plan", "current": size.ID, "max": o.Plan, "plan": o.Plan, "upgrade_to": size.ID})
+}
+
+// Take adds a change to the usage. Where the change needs more than the plan has room for, the usage stays as it is and the error is
+// PaymentRequired with the limit that is reached. Giving back always succeeds.
+func (o *Organization) Take(change Usage) error {
+	limits, err := o.Limits()
+	if err != nil {
+		return err
+	}
+	after := o.Usage.Plus(change)
+	for _, d := range []struct {
+		name                string
+		change, after, most int64
+	}{
+		{"agents", change.Agents, after.Agents, limits.Agents},
+		{"cpu_cores", change.CPUMillis, after.CPUMillis, limits.CPUMillis},
+		{"memory_bytes", change.MemoryBytes, after.MemoryBytes, limits.MemoryBytes},
+		{"storage_bytes", change.StorageBytes, after.StorageBytes, limits.StorageBytes},
+	} {
+		if d.change > 0 && d.after > d.most {
+			return o.exceeded(d.name, d.after-d.change, d.most)
+		}
+	}
+	o.Usage = after
+	return nil
+}
+
+func (o Organization) exceeded(limit string, current, most int64) error {
+	meta := map[string]any{"limit": limit, "current": current, "max": most, "plan": o.Plan}
+	if p, err := plan.Get(o.Plan); err == nil {
+		meta["upgrade_to"] = p.Next()
+	}
+	return fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
+		"The %s plan's limit of %s is reached. Delete an agent or upgrade the plan.", o.Plan, limit).WithMeta(meta)
+}
+
+// Directory knows the organizations and users that sign in through the identity provider.
+type Directory interface {
+	// Ensure creates the records of an organization and a user that are seen for the first time, once, however many requests race.
+	// An empty organizationID leaves the organization out. Errors: Unavailable.
+	Ensure(ctx context.Context, organizationID string, u User) error
+	// Organization reads an organization. Errors: NotFound, Unavailable.
+	Organization(ctx context.Context, id string) (Organization, error)
+}
+
+// User is a person who signed in.
+type User struct {
+	// ID is derived from the issuer and the subject, so that races create it once.
+	ID        string
+	Subject   string
+	Email     string
+	Name      string
+	CreatedAt time.Time
+}
