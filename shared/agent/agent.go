@@ -1,0 +1,168 @@
+// Package agent knows the agent: its record, its states and the moves between them, its provisioning stages, the rules for its
+// name, environment and hostname, and how it is shown to a client. It does not know how it is stored, nor how a cluster runs it.
+package agent
+
+import (
+	"encoding/json"
+	"time"
+
+	"agents.example/controlplane/shared/plan"
+)
+
+// Agent is the record: the desired state, written by routes, and what workers observed of it. New fields must have a usable zero
+// value, because functions are deployed in any order.
+type Agent struct {
+	ID             string
+	OrganizationID string
+	Name           string
+	// Slug is the hostname's readable part, fixed at creation so that a rename never moves an agent.
+	Slug   string
+	Plan   plan.ID
+	Cloud  string
+	Region string
+	// Cell is the cluster the agent was placed on at creation. It never changes.
+	Cell string
+	// Config holds the client's own keys as a JSON object; keys of the control plane are added when it is shown.
+	Config json.RawMessage
+	// Env is sorted by key. Values of secrets are not in it.
+	Env []EnvVar
+	// Sandbox asks for the sandboxed runtime class.
+	Sandbox bool
+
+	Status Status
+	// StatusReason says why an agent is paused or stopped.
+	StatusReason StatusReason
+	Stages       []Stage
+	// Failure is why the agent is in error or pending, or nil.
+	Failure *Failure
+	// Warming is true while the dashboard may be briefly unavailable after a pod restart.
+	Warming bool
+	// RotationPending is true until the live gateway has accepted the new credential and refused the old one.
+	RotationPending bool
+	// Routed is true once the route stage is done: from then on the agent has a hostname.
+	Routed bool
+	// CredentialVersion is the version of the dashboard and API credentials in the secret store; 0 before they exist.
+	CredentialVersion int64
+	// RevealedAt is when the credentials were last shown to a client; zero if never.
+	RevealedAt time.Time
+	// Rollout counts the requested pod replacements. It is part of the pod template, so that raising it replaces the pod.
+	Rollout int64
+
+	// Generation rises with every change of the desired state.
+	Generation int64
+	// ObservedGeneration is the generation a worker last brought about. The agent has converged when the two are equal.
+	ObservedGeneration int64
+	// Attempts counts the worker runs spent on the present generation.
+	Attempts int
+	// Lease keeps a second worker from doing the same work at the same time. Correctness does not depend on it.
+	Lease Lease
+	// WorkDueAt is when the sweep nudges this agent if its work is not done by then; zero when there is nothing to do.
+	WorkDueAt time.Time
+	// Deadline is when the work on the present generation is given up; zero when it is retried for ever, or done.
+	Deadline time.Time
+
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	CreatedBy string
+	// ChangeID names the last change of the desired state, so that a commit whose answer was lost is recognised.
+	ChangeID string
+	// Version is the store's revision of the record, set when it is read. It is not part of the document.
+	Version string
+}
+
+// Lease says which worker run holds an agent, and until when.
+type Lease struct {
+	Holder string
+	Until  time.Time
+}
+
+// Namespace is the cluster namespace of the agent with the id.
+func Namespace(id string) string { return "agent-" + id }
+
+// Namespace is the agent's cluster namespace.
+func (a Agent) Namespace() string { return Namespace(a.ID) }
+
+// Converged reports whether the last requested state has been brought about.
+func (a Agent) Converged() bool { return a.ObservedGeneration == a.Generation }
+
+// Runs reports whether the desired state is a running pod.
+func (a Agent) Runs() bool {
+	switch a.Status {
+	case Provisioning, Pending, Running, Error:
+		return true
+	default:
+		return false
+	}
+}
+
+// Failure is why an agent is in error, or why its provisioning is being retried.
+type Failure struct {
+	// Code is a stable name such as "image_pull_failed".
+	Code string `json:"code"`
+	// Stage is the provisioning stage it happened at, or "" when it happened at run time.
+	Stage StageName `json:"stage"`
+	// Message says what happened and what a person can do about it. It never holds a secret.
+	Message string `json:"message"`
+	// Retryable says whether starting the agent again may help without a change.
+	Retryable bool `json:"retryable"`
+}
+
+// EnvVar is one environment variable of the agent.
+type EnvVar struct {
+	Key string
+	// Value is the plain value; empty for a secret.
+	Value string
+	// SecretVersion is the secret store's version of a secret's value; 0 for a plain variable.
+	SecretVersion int64
+}
+
+// Secret reports whether the variable's value is kept in the secret store.
+func (e EnvVar) Secret() bool { return e.SecretVersion > 0 }
+
+// Draft is what a client asks for when it creates an agent. It has been validated.
+type Draft struct {
+	Name   string
+	Plan   plan.ID
+	Cloud  string
+	Region string
+	Config json.RawMessage
+	Env    []EnvVar
+}
+
+// New makes the record of a new agent in the state of a request that was just accepted.
+func New(id, cell string, d Draft, now time.Time) Agent {
+	a := Agent{
+		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
+		Config: d.Config, Env: d.Env, CreatedAt: now, UpdatedAt: now,
+	}
+	a.provision(now)
+	return a
+}
+
+// Timing of the work on an agent.
+const (
+	// ProvisioningTimeout is how long provisioning may take before the sweep ends it in error.
+	ProvisioningTimeout = 15 * time.Minute
+	// ReadinessTimeout is how long a running agent's new pod may take to become Ready before the sweep ends it in error.
+	ReadinessTimeout = 10 * time.Minute
+	// LeaseTime is how long a worker keeps others off an agent without recording progress.
+	LeaseTime = 5 * time.Second
+	// NudgeGrace is how long the sweep leaves unfinished work to the message that was published for it.
+	NudgeGrace = time.Minute
+)
+
+// provision starts provisioning from the beginning.
+func (a *Agent) provision(now time.Time) {
+	a.Status, a.StatusReason, a.Failure = Provisioning, "", nil
+	a.Stages = NewStages()
+	a.Deadline = now.Add(ProvisioningTimeout)
+	a.desire(now)
+}
+
+// desire records that the desired state changed: a worker has to look at the agent.
+func (a *Agent) desire(now time.Time) {
+	a.Generation++
+	a.Attempts = 0
+	a.UpdatedAt = now
+	a.WorkDueAt = now.Add(NudgeGrace)
+}

@@ -1,0 +1,179 @@
+// Package agenttest is the conformance suite of the ports of package agent. It knows what a store promises to routes and workers, and
+// nothing about how it keeps the promise: an adapter hands in a World of its own making.
+package agenttest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+)
+
+// World is an empty store and what a test needs to look behind it.
+type World struct {
+	Store   agent.Store
+	Records agent.Records
+	// Nudges is the nudger that the store was made with.
+	Nudges *Nudges
+	// Organization reads an organization's record.
+	Organization func(ctx context.Context, id string) (organization.Organization, error)
+	// SetPlan puts an organization on a plan, and creates its record if it has none.
+	SetPlan func(ctx context.Context, organizationID string, p plan.ID) error
+	// Entries reads the audit entries of an organization in the order of their times.
+	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
+}
+
+// Nudges is an agent.Nudger that remembers. The zero value is ready.
+type Nudges struct {
+	mu  sync.Mutex
+	ids []string
+	err error
+}
+
+// Nudge implements agent.Nudger.
+func (n *Nudges) Nudge(_ context.Context, id string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ids = append(n.ids, id)
+	return n.err
+}
+
+// Fail makes every nudge from now on fail with err.
+func (n *Nudges) Fail(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.err = err
+}
+
+// Count is how often the agent was nudged.
+func (n *Nudges) Count(id string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(slices.DeleteFunc(slices.Clone(n.ids), func(other string) bool { return other != id }))
+}
+
+// ID makes a random id in the form of a UUID.
+func ID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	s := hex.EncodeToString(b)
+	return s[:8] + "-" + s[8:12] + "-4" + s[13:16] + "-8" + s[17:20] + "-" + s[20:]
+}
+
+// Tenant is an organization in a test, and the context of its administrator's requests.
+type Tenant struct {
+	t     *testing.T
+	world World
+	ID    string
+	Ctx   context.Context
+}
+
+// Tenant makes an organization on a plan.
+func (w World) Tenant(t *testing.T, p plan.ID) Tenant {
+	t.Helper()
+	id := "org_" + ID()
+	if err := w.SetPlan(t.Context(), id, p); err != nil {
+		t.Fatalf("set the plan: %v", err)
+	}
+	return w.newcomer(t, id)
+}
+
+// newcomer makes an organization without a record.
+func (w World) newcomer(t *testing.T, id string) Tenant {
+	caller := identity.Caller{
+		Type: identity.Session, ID: "user_" + ID(), Email: "ada@example.com", OrganizationID: id, Role: identity.RoleAdmin,
+	}
+	return Tenant{t, w, id, audit.With(identity.With(t.Context(), caller), audit.Request{
+		Action: "TestAgent", RequestID: "request-1", IP: "192.0.2.1", UserAgent: "suite",
+	})}
+}
+
+// Draft makes a new agent as a route does. Times are to the microsecond; a store need not keep more.
+func Draft(size plan.ID) agent.Agent {
+	return agent.New(ID(), "cell-1", agent.Draft{
+		Name: "Support Bot", Plan: size, Cloud: "gcp", Region: "europe-west3", Config: json.RawMessage(`{"a.b/c":{"__x__":[1]}}`),
+		Env: []agent.EnvVar{{Key: "LEVEL", Value: "plain-value"}, {Key: "TOKEN", SecretVersion: 3}},
+	}, Now())
+}
+
+// Now is the present to the microsecond.
+func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// Create creates an agent that the organization has room for.
+func (n Tenant) Create(size plan.ID) agent.Agent {
+	n.t.Helper()
+	a, err := n.world.Store.Create(n.Ctx, Draft(size))
+	if err != nil {
+		n.t.Fatalf("create an agent: %v", err)
+	}
+	return a
+}
+
+// Usage is what the organization holds.
+func (n Tenant) Usage() organization.Usage {
+	n.t.Helper()
+	o, err := n.world.Organization(n.Ctx, n.ID)
+	if err != nil {
+		n.t.Fatalf("read the organization: %v", err)
+	}
+	return o.Usage
+}
+
+// Entries are the organization's audit entries.
+func (n Tenant) Entries() []audit.Entry {
+	n.t.Helper()
+	entries, err := n.world.Entries(n.Ctx, n.ID)
+	if err != nil {
+		n.t.Fatalf("read the audit log: %v", err)
+	}
+	return entries
+}
+
+// load reads the present record.
+func (n Tenant) load(id string) agent.Agent {
+	n.t.Helper()
+	a, err := n.world.Records.Load(n.t.Context(), id)
+	if err != nil {
+		n.t.Fatalf("load the agent: %v", err)
+	}
+	return a
+}
+
+// change changes an agent in a way that succeeds.
+func (n Tenant) change(id string, apply func(*agent.Agent) error) agent.Agent {
+	n.t.Helper()
+	a, err := n.world.Store.Change(n.Ctx, id, apply)
+	if err != nil {
+		n.t.Fatalf("change the agent: %v", err)
+	}
+	return a
+}
+
+// act makes the closure of a client's action.
+func act(trigger agent.Trigger) func(*agent.Agent) error {
+	return func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, Now()) }
+}
+
+// sum adds up what agents hold.
+func sum(t *testing.T, agents ...agent.Agent) organization.Usage {
+	t.Helper()
+	var total organization.Usage
+	for _, a := range agents {
+		u, err := a.Holding()
+		if err != nil {
+			t.Fatalf("what the agent holds: %v", err)
+		}
+		total = total.Plus(u)
+	}
+	return total
+}

@@ -1,0 +1,61 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Limits of a client's config object.
+const (
+	MaxConfigBytes = 32 << 10
+	MaxConfigDepth = 8
+)
+
+// reservedConfig lists the keys of config that the control plane fills. A client's values for them are ignored.
+func reservedConfig() []string {
+	return []string{"provisioning_stages", "status_reason", "allowed_actions", "sandbox_enabled", "plan_limits", "error"}
+}
+
+// ConfigViolations checks a client's config as decoded from JSON.
+func ConfigViolations(config map[string]any) []fault.Violation {
+	var found []fault.Violation
+	loc := []any{"body", "config"}
+	if b, err := json.Marshal(config); err == nil && len(b) > MaxConfigBytes {
+		found = append(found, invalid(loc, fmt.Sprintf("config has at most %d bytes as JSON", MaxConfigBytes)))
+	}
+	if depth(config) > MaxConfigDepth {
+		found = append(found, invalid(loc, fmt.Sprintf("config is nested at most %d levels deep", MaxConfigDepth)))
+	}
+	return found
+}
+
+// ClientConfig makes the record's form of a client's config: its own keys only.
+func ClientConfig(config map[string]any) (json.RawMessage, error) {
+	own := make(map[string]any, len(config))
+	for k, v := range config {
+		own[k] = v
+	}
+	for _, k := range reservedConfig() {
+		delete(own, k)
+	}
+	return json.Marshal(own)
+}
+
+func depth(v any) int {
+	deepest := 0
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			deepest = max(deepest, depth(e))
+		}
+	case []any:
+		for _, e := range v {
+			deepest = max(deepest, depth(e))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}

@@ -1,0 +1,21 @@
+package agent
+
+import (
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Reveal records that a client was shown the credentials. Errors: Conflict before there are any, or while the agent is deleted.
+func (a *Agent) Reveal(now time.Time) error {
+	if a.Status == Deleting {
+		return a.conflict("reveal")
+	}
+	if a.CredentialVersion == 0 {
+		return fault.New(fault.Conflict, "credentials_not_ready",
+			"The agent has no credentials yet. They are made at the provisioning stage %q.", StageIdentity).
+			WithMeta(map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()})
+	}
+	a.RevealedAt = now
+	return nil
+}

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Limits of an agent's environment.
+const (
+	MaxEnvKeys       = 100
+	MaxEnvValueBytes = 8 << 10
+	MaxEnvBytes      = 64 << 10
+)
+
+var envKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+// EnvKeyViolation tells why a key can't be set by a client, or "" when it can.
+func EnvKeyViolation(key string) string {
+	upper := strings.ToUpper(key)
+	switch {
+	case !envKey.MatchString(key):
+		return "an environment key has 1 to 128 letters, digits and underscores and does not begin with a digit"
+	case strings.HasPrefix(upper, "DASHBOARD_"), upper == "API_SERVER_KEY",
+		strings.Contains(upper, "_DASHBOARD_BASIC_AUTH_"), strings.HasSuffix(upper, "_GATEWAY_TOKEN"):
+		return "the key is reserved for the agent's dashboard and API authentication"
+	case strings.HasPrefix(upper, "KUBERNETES_"), strings.HasPrefix(upper, "LD_"), upper == "PATH", upper == "PORT":
+		return "the key is reserved for the platform"
+	default:
+		return ""
+	}
+}
+
+// LooksSecret reports whether a key names a secret, so that its value belongs in the secret store.
+func LooksSecret(key string) bool {
+	words := strings.Split(strings.ToUpper(key), "_")
+	for i, w := range words {
+		switch w {
+		case "TOKEN", "PASSWORD", "PASSWD", "SECRET", "APIKEY", "CREDENTIAL", "CREDENTIALS":
+			return true
+		case "KEY":
+			if i > 0 && (words[i-1] == "API" || words[i-1] == "PRIVATE") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// EnvViolations checks a client's env_vars as decoded from JSON. Values that are not strings are the schema's business and are passed
+// over here. No violation quotes a value.
+func EnvViolations(env map[string]any) []fault.Violation {
+	var found []fault.Violation
+	total := 0
+	for _, key := range sortedKeys(env) {
+		loc := []any{"body", "env_vars", key}
+		if why := EnvKeyViolation(key); why != "" {
+			found = append(found, invalid(loc, why))
+		}
+		value, ok := env[key].(string)
+		if !ok {
+			continue
+		}
+		total += len(key) + len(value)
+		switch {
+		case len(value) > MaxEnvValueBytes:
+			found = append(found, invalid(loc, fmt.Sprintf("a value has at most %d bytes", MaxEnvValueBytes)))
+		case strings.ContainsRune(value, 0):
+			found = append(found, invalid(loc, "a value holds no NUL character"))
+		}
+	}
+	if len(env) > MaxEnvKeys {
+		found = append(found, invalid([]any{"body", "env_vars"}, fmt.Sprintf("there are at most %d keys", MaxEnvKeys)))
+	}
+	if total > MaxEnvBytes {
+		found = append(found, invalid([]any{"body", "env_vars"}, fmt.Sprintf("keys and values have at most %d bytes in all", MaxEnvBytes)))
+	}
+	return found
+}
+
+func invalid(loc []any, why string) fault.Violation {
+	return fault.Violation{Loc: loc, Type: "value_error", Msg: "Value error, " + why, Ctx: map[string]any{"error": why}}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// PlainEnv makes the record's form of plain variables, sorted by key. Secrets are left out: they are stored elsewhere first.
+func PlainEnv(env map[string]string) []EnvVar {
+	vars := make([]EnvVar, 0, len(env))
+	for _, key := range sortedKeys(env) {
+		if !LooksSecret(key) {
+			vars = append(vars, EnvVar{Key: key, Value: env[key]})
+		}
+	}
+	return vars
+}
+
+// SecretEnv picks the variables whose values belong in the secret store.
+func SecretEnv(env map[string]string) map[string]string {
+	secrets := map[string]string{}
+	for key, value := range env {
+		if LooksSecret(key) {
+			secrets[key] = value
+		}
+	}
+	return secrets
+}
+
+// SortEnv sorts variables by key.
+func SortEnv(vars []EnvVar) {
+	slices.SortFunc(vars, func(a, b EnvVar) int { return strings.Compare(a.Key, b.Key) })
+}

@@ -1,0 +1,26 @@
+package agent
+
+import (
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Holding is what an agent takes of its organization's plan in its present status. The usage of an organization is the sum of its
+// agents' holdings, always: every change of an agent moves the usage by the difference.
+//
+// A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped one keeps slot and storage. A deleting
+// one keeps only its storage, until the volume is observed gone.
+func (a Agent) Holding() (organization.Usage, error) {
+	p, err := plan.Get(a.Plan)
+	if err != nil {
+		return organization.Usage{}, err
+	}
+	u := organization.Usage{StorageBytes: p.StorageBytes()}
+	if a.Status != Deleting {
+		u.Agents = 1
+	}
+	if a.Status != Deleting && a.Status != Stopped {
+		u.CPUMillis, u.MemoryBytes = p.CPULimitMillicores, p.MemoryBytes()
+	}
+	return u, nil
+}

@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Patch is what a client asks to change. Nil leaves a part as it is.
+type Patch struct {
+	Name *string
+	// Env is merged into the environment: a nil value removes the key, keys that are not named stay.
+	Env map[string]*string
+	// Config is merged into the client's own config by the rules of RFC 7396.
+	Config map[string]any
+}
+
+// UpdateViolations checks the body of a patch beyond its schema and apart from what depends on the agent.
+func UpdateViolations(body map[string]any) []fault.Violation {
+	found := CreateViolations(body)
+	env, _ := body["env_vars"].(map[string]any)
+	for _, key := range sortedKeys(env) {
+		if v, plain := env[key].(string); LooksSecret(key) && (!plain || v != EnvIsSecret) {
+			found = append(found, secretViolation(key))
+		}
+	}
+	return found
+}
+
+func secretViolation(key string) fault.Violation {
+	return invalid([]any{"body", "env_vars", key}, "the key is a secret: set or delete it through /agents/{agent_id}/secrets")
+}
+
+// Apply merges a patch. The pod is replaced only when its environment changes. Errors: Invalid, Conflict while the agent is deleted.
+func (a *Agent) Apply(p Patch, now time.Time) error {
+	if a.Status == Deleting {
+		return a.conflict("update")
+	}
+	env, changed, err := a.mergeEnv(p.Env)
+	if err != nil {
+		return err
+	}
+	config, err := a.mergeConfig(p.Config)
+	if err != nil {
+		return err
+	}
+	renamed := p.Name != nil && *p.Name != a.Name
+	if renamed {
+		a.Name = *p.Name
+	}
+	if renamed || changed || !bytes.Equal(config, a.Config) {
+		a.UpdatedAt = now
+	}
+	a.Config = config
+	if changed {
+		a.Env = env
+		a.replacePod(now)
+	}
+	return nil
+}
+
+// Migrate turns the sandboxed runtime class on or off. The volume stays.
+func (a *Agent) Migrate(enabled bool, now time.Time) error {
+	if a.Status == Deleting {
+		return a.conflict("migrate-sandbox")
+	}
+	if a.Sandbox != enabled {
+		a.Sandbox = enabled
+		a.replacePod(now)
+	}
+	return nil
+}
+
+// replacePod has a worker bring the present desired state into the pod. Where nothing runs, it holds from the next start.
+func (a *Agent) replacePod(now time.Time) {
+	switch a.Status { //nolint:exhaustive // elsewhere nothing runs
+	case Running, Error:
+		a.Warming, a.Deadline = true, now.Add(ReadinessTimeout)
+	case Provisioning, Pending:
+		for _, name := range []StageName{StageSecrets, StageRuntime, StageReady} {
+			if s := a.stage(name); s != nil {
+				*s = Stage{Name: name, Status: StagePending, Attempt: s.Attempt}
+			}
+		}
+	}
+	a.desire(now)
+}
+
+func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool, err error) {
+	vars := map[string]EnvVar{}
+	for _, e := range a.Env {
+		vars[e.Key] = e
+	}
+	for _, key := range sortedKeys(patch) {
+		value, old := patch[key], vars[key]
+		_, exists := vars[key]
+		switch {
+		case exists && value != nil && (*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()):
+			continue // what a client read and sends back
+		case old.Secret():
+			return nil, false, fault.Validation(secretViolation(key))
+		case value == nil && exists:
+			delete(vars, key)
+			changed = true
+		case value != nil && old.Value != *value, value != nil && !exists:
+			vars[key] = EnvVar{Key: key, Value: *value}
+			changed = true
+		}
+	}
+	plain := map[string]any{}
+	for key, e := range vars {
+		merged = append(merged, e)
+		plain[key] = e.Value
+	}
+	SortEnv(merged)
+	if found := EnvViolations(plain); changed && len(found) > 0 {
+		return nil, false, fault.Validation(found...)
+	}
+	return merged, changed, nil
+}
+
+func (a Agent) mergeConfig(patch map[string]any) (json.RawMessage, error) {
+	if patch == nil {
+		return a.Config, nil
+	}
+	own := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(a.Config))
+	d.UseNumber()
+	if err := d.Decode(&own); err != nil && len(a.Config) > 0 {
+		return nil, fmt.Errorf("the stored config of agent %s is not a JSON object: %w", a.ID, err)
+	}
+	merged, _ := mergePatch(own, patch).(map[string]any)
+	if found := ConfigViolations(merged); len(found) > 0 {
+		return nil, fault.Validation(found...)
+	}
+	return ClientConfig(merged)
+}
+
+// mergePatch is the algorithm of RFC 7396, section 2.
+func mergePatch(target, patch any) any {
+	changes, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	object, ok := target.(map[string]any)
+	if !ok {
+		object = map[string]any{}
+	}
+	for key, value := range changes {
+		if value == nil {
+			delete(object, key)
+			continue
+		}
+		object[key] = mergePatch(object[key], value)
+	}
+	return object
+}

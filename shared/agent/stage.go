@@ -1,0 +1,104 @@
+package agent
+
+import "time"
+
+// StageName names a step of provisioning.
+type StageName string
+
+// The stages, in the order they are worked through.
+const (
+	StageNamespace StageName = "namespace" // the isolated namespace
+	StagePolicy    StageName = "policy"    // quota, limits, network
+	StageIdentity  StageName = "identity"  // service account, credentials
+	StageSecrets   StageName = "secrets"   // the user's secrets
+	StageStorage   StageName = "storage"   // the volume
+	StageRuntime   StageName = "runtime"   // the workload
+	StageRoute     StageName = "route"     // the hostname
+	StageReady     StageName = "ready"     // Ready, and the gateway answers
+)
+
+// StageNames lists the stages in order.
+func StageNames() []StageName {
+	return []StageName{
+		StageNamespace, StagePolicy, StageIdentity, StageSecrets, StageStorage, StageRuntime, StageRoute, StageReady,
+	}
+}
+
+// StageStatus is how far a stage is.
+type StageStatus string
+
+// The stage statuses.
+const (
+	StagePending   StageStatus = "pending"
+	StageRunning   StageStatus = "running"
+	StageSucceeded StageStatus = "succeeded"
+	StageFailed    StageStatus = "failed"
+	// StageSkipped: there was nothing to do.
+	StageSkipped StageStatus = "skipped"
+)
+
+// Stage is the progress of one step of provisioning.
+type Stage struct {
+	Name   StageName
+	Status StageStatus
+	// Attempt counts how often the stage was begun; 0 before the first.
+	Attempt    int
+	StartedAt  time.Time
+	FinishedAt time.Time
+	ErrorCode  string
+	Message    string
+}
+
+// NewStages makes the list of stages of an agent whose provisioning begins.
+func NewStages() []Stage {
+	names := StageNames()
+	stages := make([]Stage, len(names))
+	for i, n := range names {
+		stages[i] = Stage{Name: n, Status: StagePending}
+	}
+	return stages
+}
+
+func (a *Agent) stage(name StageName) *Stage {
+	for i := range a.Stages {
+		if a.Stages[i].Name == name {
+			return &a.Stages[i]
+		}
+	}
+	return nil
+}
+
+// BeginStage records that a worker began a stage.
+func (a *Agent) BeginStage(name StageName, now time.Time) {
+	if s := a.stage(name); s != nil {
+		*s = Stage{Name: name, Status: StageRunning, Attempt: s.Attempt + 1, StartedAt: now}
+	}
+}
+
+// Unfinished lists the stages that are still to be done, in order.
+func (a Agent) Unfinished() []StageName {
+	var names []StageName
+	for _, s := range a.Stages {
+		if s.Status != StageSucceeded && s.Status != StageSkipped {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// ForgetStages has provisioning begin at the first stage again, because what was recorded as done is no longer there.
+func (a *Agent) ForgetStages() {
+	for i := range a.Stages {
+		a.Stages[i] = Stage{Name: a.Stages[i].Name, Status: StagePending, Attempt: a.Stages[i].Attempt}
+	}
+}
+
+// EndStage records that a stage is done: succeeded, or skipped when there was nothing to do.
+func (a *Agent) EndStage(name StageName, status StageStatus, now time.Time) {
+	if s := a.stage(name); s != nil {
+		s.Status, s.FinishedAt, s.ErrorCode, s.Message = status, now, "", ""
+	}
+	if name == StageRoute {
+		a.Routed = true
+	}
+}

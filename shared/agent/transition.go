@@ -1,0 +1,212 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Trigger is what moves an agent from one status to another.
+type Trigger string
+
+// Triggers that a client asks for.
+const (
+	Restart Trigger = "restart"
+	Pause   Trigger = "pause"
+	Resume  Trigger = "resume"
+	Stop    Trigger = "stop"
+	Start   Trigger = "start"
+	Delete  Trigger = "delete"
+)
+
+// Triggers that a worker observes.
+const (
+	// becameReady: the pod is Ready and the gateway answers on the hostname.
+	becameReady Trigger = "became_ready"
+	// mustRetry: a retryable failure; the queue delivers the work again.
+	mustRetry Trigger = "must_retry"
+	// redelivered: the queue delivered the work again.
+	redelivered Trigger = "redelivered"
+	// gaveUp: attempts exhausted, a permanent failure, or the deadline gone.
+	gaveUp Trigger = "gave_up"
+	// broke: a crash loop, or not Ready for too long.
+	broke Trigger = "broke"
+	// recovered: the pod became Ready and answers by itself.
+	recovered Trigger = "recovered"
+)
+
+// Transition is one row of the table: Trigger moves an agent from any of From to To.
+type Transition struct {
+	Trigger Trigger
+	From    []Status
+	To      Status
+}
+
+// Transitions is the whole table of moves. Every other move is a conflict. The last move, from deleting to gone, is the removal of
+// the record and has no row.
+func Transitions() []Transition {
+	return []Transition{
+		{Restart, []Status{Running}, Running},
+		{Restart, []Status{Error}, Provisioning},
+		{Pause, []Status{Running}, Paused},
+		{Resume, []Status{Paused}, Provisioning},
+		{Start, []Status{Stopped, Error}, Provisioning},
+		{Stop, []Status{Pending, Provisioning, Running, Paused, Error}, Stopped},
+		{Delete, []Status{Pending, Provisioning, Running, Paused, Stopped, Error, Deleting}, Deleting},
+		{becameReady, []Status{Provisioning}, Running},
+		{mustRetry, []Status{Provisioning}, Pending},
+		{redelivered, []Status{Pending}, Provisioning},
+		{gaveUp, []Status{Pending, Provisioning}, Error},
+		{broke, []Status{Running}, Error},
+		{recovered, []Status{Error}, Running},
+	}
+}
+
+// reached lists, for the triggers of a client, the statuses in which there is nothing left to do: the answer is a success, so that a
+// retry is safe.
+func reached(t Trigger) []Status {
+	switch t {
+	case Start, Resume:
+		return []Status{Running, Provisioning, Pending}
+	case Pause:
+		return []Status{Paused}
+	case Stop:
+		return []Status{Stopped}
+	case Delete:
+		return []Status{Deleting}
+	default:
+		return nil
+	}
+}
+
+// next finds where a trigger leads from a status.
+func next(from Status, t Trigger) (Status, bool) {
+	for _, row := range Transitions() {
+		if row.Trigger == t && slices.Contains(row.From, from) {
+			return row.To, true
+		}
+	}
+	return "", false
+}
+
+// AllowedActions lists what a client may ask for in the present status, apart from what changes nothing.
+func (a Agent) AllowedActions() []Trigger {
+	actions := []Trigger{}
+	for _, t := range []Trigger{Restart, Pause, Resume, Start, Stop, Delete} {
+		if _, ok := next(a.Status, t); ok && !slices.Contains(reached(t), a.Status) {
+			actions = append(actions, t)
+		}
+	}
+	return actions
+}
+
+// Act carries out a client's request for a move. It changes nothing when the target is reached already. The error is a Conflict that
+// names the status and the allowed actions.
+func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
+	if slices.Contains(reached(t), a.Status) {
+		return nil
+	}
+	to, ok := next(a.Status, t)
+	if !ok {
+		return a.conflict(t)
+	}
+	switch {
+	case to == Provisioning:
+		if a.Status == Error {
+			a.Rollout++ // the pod that failed is replaced, not waited for
+		}
+		a.provision(now)
+		return nil
+	case t == Restart:
+		a.Rollout++
+		a.Warming, a.Deadline = true, now.Add(ReadinessTimeout)
+	default:
+		a.Status, a.StatusReason, a.Failure = to, reason, nil
+		a.Warming, a.Deadline = false, time.Time{}
+		if to == Deleting {
+			a.StatusReason = ""
+		}
+	}
+	a.desire(now)
+	return nil
+}
+
+func (a Agent) conflict(t Trigger) error {
+	meta := map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()}
+	if a.Status == Deleting {
+		return fault.New(fault.Conflict, "agent_deleting", "The agent is being deleted; it takes no other action.").WithMeta(meta)
+	}
+	return fault.New(fault.Conflict, "agent_state_conflict", "The agent is %s; %s is not possible in this state.", a.Status, t).WithMeta(meta)
+}
+
+// observe carries out a worker's move and reports whether the table has it.
+func (a *Agent) observe(t Trigger) bool {
+	to, ok := next(a.Status, t)
+	if ok {
+		a.Status = to
+	}
+	return ok
+}
+
+// BecameReady records that the desired state of the present generation has been brought about and the agent answers.
+func (a *Agent) BecameReady(now time.Time) {
+	a.observe(redelivered)
+	a.observe(becameReady)
+	a.observe(recovered)
+	a.Failure, a.Warming, a.Deadline = nil, false, time.Time{}
+	a.Settle(now)
+}
+
+// Settle records that the worker has nothing left to do for the present generation.
+func (a *Agent) Settle(now time.Time) {
+	a.ObservedGeneration, a.Attempts = a.Generation, 0
+	a.WorkDueAt, a.Lease, a.UpdatedAt = time.Time{}, Lease{}, now
+}
+
+// Retry records a transient failure. The queue delivers the work again; the sweep does if the queue does not.
+func (a *Agent) Retry(f Failure, now time.Time) {
+	a.observe(mustRetry)
+	a.fail(f, now)
+	a.WorkDueAt = now.Add(NudgeGrace)
+}
+
+// Redelivered records that a worker took up the work again.
+func (a *Agent) Redelivered() { a.observe(redelivered) }
+
+// GiveUp ends provisioning, or a running agent's life, in error. Only a client's action or the pod's own recovery leads out of it.
+func (a *Agent) GiveUp(f Failure, now time.Time) {
+	if !a.observe(gaveUp) {
+		a.observe(broke)
+	}
+	a.fail(f, now)
+	a.Warming, a.Deadline = false, time.Time{}
+	a.Settle(now)
+}
+
+// Expired reports whether the work on the agent has taken longer than it may.
+func (a Agent) Expired(now time.Time) bool { return !a.Deadline.IsZero() && !now.Before(a.Deadline) }
+
+// Expire ends work that has taken longer than it may. The last known problem becomes part of the reason.
+func (a *Agent) Expire(now time.Time) {
+	if !a.Expired(now) {
+		return
+	}
+	f := Failure{Code: "provisioning_timeout", Retryable: true, Message: "The agent did not become ready in time."}
+	if rest := a.Unfinished(); len(rest) > 0 {
+		f.Stage = rest[0]
+	}
+	if a.Failure != nil {
+		f.Message += " Last problem: " + a.Failure.Message
+		f.Code = a.Failure.Code
+	}
+	a.GiveUp(f, now)
+}
+
+// fail marks the failure at the agent and at the stage it happened at.
+func (a *Agent) fail(f Failure, now time.Time) {
+	a.Failure, a.UpdatedAt, a.Lease = &f, now, Lease{}
+	if s := a.stage(f.Stage); s != nil {
+		s.Status, s.FinishedAt, s.ErrorCode, s.Message = StageFailed, now, f.Code, f.Message
+	}
+}

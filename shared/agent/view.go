@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
+)
+
+// View is an agent as a client sees it: the interface's AgentOut.
+type View struct {
+	ID                string            `json:"id"`
+	Name              string            `json:"name"`
+	Status            Status            `json:"status"`
+	Namespace         string            `json:"namespace"`
+	ResourcePlan      plan.ID           `json:"resource_plan"`
+	Config            ConfigView        `json:"config"`
+	CreatedAt         time.Time         `json:"created_at"`
+	UpdatedAt         time.Time         `json:"updated_at"`
+	Cloud             string            `json:"cloud"`
+	Region            string            `json:"region"`
+	EnvVars           map[string]string `json:"env_vars"`
+	ErrorMessage      *string           `json:"error_message"`
+	DashboardURL      *string           `json:"dashboard_url"`
+	APIURL            *string           `json:"api_url"`
+	DashboardHandoff  *string           `json:"dashboard_handoff_url"`
+	DashboardUsername *string           `json:"dashboard_username"`
+	Hostname          *string           `json:"hostname"`
+	DashboardWarming  bool              `json:"dashboard_warming"`
+	RotationPending   bool              `json:"credential_rotation_pending"`
+	entityTag         string
+}
+
+// ConfigView is the config of an agent: the client's own keys beside those of the control plane.
+type ConfigView struct {
+	Own                map[string]any `json:"-"`
+	ProvisioningStages []StageView    `json:"provisioning_stages"`
+	StatusReason       *StatusReason  `json:"status_reason"`
+	AllowedActions     []Trigger      `json:"allowed_actions"`
+	SandboxEnabled     bool           `json:"sandbox_enabled"`
+	PlanLimits         PlanLimits     `json:"plan_limits"`
+	Error              *Failure       `json:"error"`
+}
+
+// PlanLimits is the size of an agent.
+type PlanLimits struct {
+	CPUCores     float64 `json:"cpu_cores"`
+	MemoryBytes  int64   `json:"memory_bytes"`
+	StorageBytes int64   `json:"storage_bytes"`
+}
+
+// StageView is a provisioning stage as a client sees it.
+type StageView struct {
+	Name       StageName   `json:"name"`
+	Status     StageStatus `json:"status"`
+	Attempt    int         `json:"attempt"`
+	StartedAt  *time.Time  `json:"started_at"`
+	FinishedAt *time.Time  `json:"finished_at"`
+	ErrorCode  *string     `json:"error_code"`
+	Message    *string     `json:"message"`
+}
+
+// DashboardUsername is the user of every agent's dashboard; the password differs.
+const DashboardUsername = "admin"
+
+// What env_vars shows in place of a value.
+const (
+	EnvIsSecret     = "gsm"
+	EnvIsConfigured = "configured"
+)
+
+// Show renders the agent for a caller. Members see neither the environment's keys nor the dashboard's user.
+func (a Agent) Show(caller identity.Caller, d Addresses) View {
+	v := View{
+		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan, Config: a.showConfig(),
+		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Cloud: a.Cloud, Region: a.Region, EnvVars: map[string]string{},
+		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
+		entityTag: `"` + a.Version + `"`,
+	}
+	if a.Failure != nil {
+		v.ErrorMessage = &a.Failure.Message
+	}
+	if a.Routed {
+		v.Hostname, v.DashboardURL, v.APIURL = ptr(a.Hostname(d)), ptr(a.URL(d, "/")), ptr(a.URL(d, "/v1"))
+	}
+	if caller.Admin() {
+		for _, e := range a.Env {
+			v.EnvVars[e.Key] = EnvIsConfigured
+			if e.Secret() {
+				v.EnvVars[e.Key] = EnvIsSecret
+			}
+		}
+		if a.CredentialVersion > 0 {
+			v.DashboardUsername = ptr(DashboardUsername)
+		}
+	}
+	return v
+}
+
+func (a Agent) showConfig() ConfigView {
+	c := ConfigView{
+		ProvisioningStages: make([]StageView, len(a.Stages)), AllowedActions: a.AllowedActions(), SandboxEnabled: a.Sandbox,
+		Error: a.Failure,
+	}
+	_ = json.Unmarshal(a.Config, &c.Own) // written by ClientConfig, so it is an object
+	if a.StatusReason != "" {
+		c.StatusReason = &a.StatusReason
+	}
+	if p, err := plan.Get(a.Plan); err == nil {
+		c.PlanLimits = PlanLimits{CPUCores: p.CPUCores(), MemoryBytes: p.MemoryBytes(), StorageBytes: p.StorageBytes()}
+	}
+	for i, s := range a.Stages {
+		c.ProvisioningStages[i] = StageView{
+			Name: s.Name, Status: s.Status, Attempt: s.Attempt, StartedAt: optional(s.StartedAt.UTC()),
+			FinishedAt: optional(s.FinishedAt.UTC()), ErrorCode: optional(s.ErrorCode), Message: optional(s.Message),
+		}
+	}
+	return c
+}
+
+// Reply implements function.Reply: an agent comes with its entity tag.
+func (v View) Reply(h http.Header) any {
+	h.Set("ETag", v.entityTag)
+	return v
+}
+
+// Created is the answer to the creation of an agent: the agent, and where it is.
+type Created struct{ View }
+
+// Reply implements function.Reply.
+func (c Created) Reply(h http.Header) any {
+	h.Set("Location", "/api/v1/agents/"+c.ID)
+	return c.View.Reply(h)
+}
+
+// MarshalJSON writes the client's keys and the control plane's side by side; the latter win.
+func (c ConfigView) MarshalJSON() ([]byte, error) {
+	type plain ConfigView
+	b, err := json.Marshal(plain(c))
+	if err != nil || len(c.Own) == 0 {
+		return b, err
+	}
+	reserved := map[string]any{}
+	if err := json.Unmarshal(b, &reserved); err != nil {
+		return nil, err
+	}
+	all := maps.Clone(c.Own)
+	maps.Copy(all, reserved)
+	return json.Marshal(all)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// optional is nil for the zero value.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
