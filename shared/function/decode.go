@@ -1,0 +1,138 @@
+package function
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	infer "github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// decode reads a request into the JSON document that a route's input decodes from. The error names every violation at once.
+// The order is: 413, 415, malformed JSON alone, then path, query, header and body together.
+func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) {
+	schema, err := r.Handle.schema()
+	if err != nil {
+		return nil, err
+	}
+	document := map[string]any{}
+	if parts := schema.description.Properties; parts["body"] != nil {
+		if err := r.decodeBody(w, req, document); err != nil {
+			return nil, err
+		}
+	}
+	for part, get := range map[string]func(name string) (string, bool){
+		"path":   func(name string) (string, bool) { return req.PathValue(name), true },
+		"query":  queryValue(req),
+		"header": func(name string) (string, bool) { v := req.Header.Get(name); return v, v != "" },
+	} {
+		if s := schema.description.Properties[part]; s != nil {
+			document[part] = parameters(s, get)
+		}
+	}
+	relax(schema.description, document)
+	if found := schema.violations(document); len(found) > 0 {
+		return nil, fault.Validation(found...)
+	}
+	return json.Marshal(document)
+}
+
+// queryValue looks up query parameters; of a repeated one the last counts.
+func queryValue(req *http.Request) func(name string) (string, bool) {
+	query := req.URL.Query()
+	return func(name string) (string, bool) {
+		values := query[name]
+		if len(values) == 0 {
+			return "", false
+		}
+		return values[len(values)-1], true
+	}
+}
+
+func parameters(s *infer.Schema, get func(name string) (string, bool)) map[string]any {
+	values := map[string]any{}
+	for name := range s.Properties {
+		if v, ok := get(name); ok {
+			values[name] = v
+		}
+	}
+	return values
+}
+
+// decodeBody reads the body into document["body"]. An absent body, or null, leaves the key out, which the schema reports if it is required.
+func (r Route) decodeBody(w http.ResponseWriter, req *http.Request, document map[string]any) error {
+	body, err := readBody(w, req, r.bodyLimit())
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	if err := checkMediaType(req.Header.Get("Content-Type")); err != nil {
+		return err
+	}
+	v, err := parseJSON(body)
+	if err != nil {
+		return err
+	}
+	if v != nil {
+		document["body"] = v
+	}
+	return nil
+}
+
+func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, fault.New(fault.TooLarge, "body_too_large", "The request body is larger than %d bytes.", limit)
+	case err != nil:
+		return nil, fault.New(fault.BadRequest, "body_unreadable", "The request body could not be read to its end.").Because(err)
+	}
+	return body, nil
+}
+
+func checkMediaType(contentType string) error {
+	media, _, err := mime.ParseMediaType(contentType)
+	if contentType == "" || (err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))) {
+		return nil
+	}
+	return fault.New(fault.UnsupportedMedia, "unsupported_media_type",
+		"The request body must be JSON: send it with Content-Type: application/json.")
+}
+
+// parseJSON parses exactly one JSON value in UTF-8. Numbers keep their text.
+func parseJSON(body []byte) (any, error) {
+	if !utf8.Valid(body) {
+		return nil, malformed(0, "the body is not valid UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, malformed(syntax.Offset, syntax.Error())
+		}
+		return nil, malformed(d.InputOffset(), "unexpected end of input")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, malformed(d.InputOffset(), "extra data after the JSON value")
+	}
+	return v, nil
+}
+
+// malformed is the violation of a body that is not JSON; offset counts bytes.
+func malformed(offset int64, why string) error {
+	return fault.Validation(Violation{
+		Loc: []any{"body", offset}, Type: "json_invalid", Msg: "JSON decode error", Ctx: map[string]any{"error": why},
+	})
+}

@@ -1,0 +1,269 @@
+package function_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	os.Exit(m.Run())
+}
+
+// tokens authenticates by the text of the token.
+type tokens struct{}
+
+func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller, error) {
+	switch token {
+	case "admin":
+		return ctx, identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
+	case "member":
+		return ctx, identity.Caller{ID: "u2", OrganizationID: "o1", Role: identity.RoleMember}, nil
+	case "nowhere":
+		return ctx, identity.Caller{ID: "u3"}, nil
+	case "outage":
+		return ctx, identity.Caller{}, fault.New(fault.Unavailable, "identity_provider_unavailable", "Down.")
+	default:
+		return ctx, identity.Caller{}, identity.InvalidToken()
+	}
+}
+
+type echoInput struct {
+	Body struct {
+		Text string `json:"text"`
+	} `json:"body"`
+}
+
+type echo struct {
+	Text string `json:"text"`
+}
+
+// routes is a small catalogue: one route a kind of access, and some that fail.
+func routes(fail error) http.Handler {
+	handle := function.Handle(func(_ context.Context, in echoInput) (echo, error) {
+		if in.Body.Text == "panic" {
+			panic("the secret value")
+		}
+		return echo{in.Body.Text}, fail
+	})
+	var served []function.Served
+	for access, path := range map[function.Access]string{
+		function.Admin: "/api/v1/admin", function.Member: "/api/v1/agents/member", function.User: "/api/v1/user", function.Public: "/api/v1/public",
+	} {
+		r := function.Route{Name: string(access), Method: http.MethodPost, Path: path, Access: access, Status: http.StatusOK, BodyLimit: 1000, Handle: handle}
+		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(tokens{})})
+	}
+	return function.Mux(served)
+}
+
+type reply struct {
+	status int
+	header http.Header
+	body   map[string]any
+}
+
+func call(t *testing.T, h http.Handler, req *http.Request) reply {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	r := reply{status: w.Code, header: w.Header()}
+	if w.Body.Len() > 0 {
+		if err := json.Unmarshal(w.Body.Bytes(), &r.body); err != nil {
+			t.Fatalf("the body is no JSON object: %s", w.Body)
+		}
+	}
+	return r
+}
+
+func request(path, token, body string) *http.Request {
+	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	if token != "" {
+		req.Header.Set("Authorization", token)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return req
+}
+
+// TestWhoIsLetIn tries every kind of access with every kind of caller. The body is never valid, so 422 means that the caller was let in.
+func TestWhoIsLetIn(t *testing.T) {
+	t.Parallel()
+	const in = 422
+	callers := map[string][4]int{ // admin, member, user, public
+		"":               {401, 401, 401, in},
+		"Bearer":         {401, 401, 401, in},
+		"Basic admin":    {401, 401, 401, in},
+		"Bearer garbage": {401, 401, 401, in},
+		"Bearer a b":     {401, 401, 401, in},
+		"Bearer nowhere": {403, 403, in, in},
+		"Bearer member":  {403, in, in, in},
+		"bearer admin":   {in, in, in, in},
+		"Bearer outage":  {503, 503, 503, in},
+	}
+	h := routes(nil)
+	for token, want := range callers {
+		for i, path := range []string{"/api/v1/admin", "/api/v1/agents/member", "/api/v1/user", "/api/v1/public"} {
+			r := call(t, h, request(path, token, `{}`))
+			if r.status != want[i] {
+				t.Errorf("%q on %s: %d, want %d", token, path, r.status, want[i])
+			}
+			if (r.status == 401) != (r.header.Get("WWW-Authenticate") == "Bearer") || (r.status == 503) != (r.header.Get("Retry-After") != "") {
+				t.Errorf("%q on %s: headers %v", token, path, r.header)
+			}
+		}
+	}
+}
+
+// neverRead is a body that must not be read.
+type neverRead struct{ t *testing.T }
+
+func (n neverRead) Read([]byte) (int, error) {
+	n.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestRefusalComesBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"", "Bearer garbage", "Bearer member"} {
+		req := httptest.NewRequest(http.MethodPost, "/api/v1/admin", neverRead{t})
+		req.Header.Set("Authorization", token)
+		if r := call(t, routes(nil), req); r.status != 401 && r.status != 403 {
+			t.Errorf("%q: %d", token, r.status)
+		}
+	}
+}
+
+func TestProtocol(t *testing.T) {
+	t.Parallel()
+	plain := request("/api/v1/admin", "Bearer admin", `{"text": "x"}`)
+	plain.Header.Set("Content-Type", "text/plain")
+	cases := map[string]struct {
+		req    *http.Request
+		fail   error
+		status int
+		code   string
+	}{
+		"a good call":            {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), nil, 200, ""},
+		"the path without /api":  {request("/agents/member", "Bearer admin", `{"text": "x"}`), nil, 200, ""},
+		"another path without":   {request("/user", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
+		"an unknown path":        {request("/api/v1/none", "", `{}`), nil, 404, "not_found"},
+		"another method":         {httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), nil, 405, "method_not_allowed"},
+		"no JSON":                {plain, nil, 415, "unsupported_media_type"},
+		"too large":              {request("/api/v1/admin", "Bearer admin", `{"text": "`+strings.Repeat("x", 1000)+`"}`), nil, 413, "body_too_large"},
+		"a panic":                {request("/api/v1/admin", "Bearer admin", `{"text": "panic"}`), nil, 500, "internal_error"},
+		"an unknown error":       {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), errors.New("the secret value"), 500, "internal_error"},
+		"a wrapped fault":        {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fmt.Errorf("while: %w", fault.New(fault.Conflict, "agent_deleting", "No.")), 409, "agent_deleting"},
+		"a context that ended":   {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), context.DeadlineExceeded, 503, "timeout"},
+		"a fault with its cause": {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fault.New(fault.Unavailable, "store_unavailable", "Later.").Because(errors.New("the secret value")), 503, "store_unavailable"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := call(t, routes(c.fail), c.req)
+			code, _ := r.body["code"].(string)
+			if r.status != c.status || code != c.code {
+				t.Fatalf("%d %q, want %d %q: %v", r.status, code, c.status, c.code, r.body)
+			}
+			if r.header.Get("X-Request-Id") == "" || (c.status >= 400 && r.body["request_id"] != r.header.Get("X-Request-Id")) {
+				t.Errorf("request id %q, body %v", r.header.Get("X-Request-Id"), r.body)
+			}
+			if strings.Contains(fmt.Sprint(r.body), "the secret value") {
+				t.Error("the answer shows what is not public")
+			}
+			if c.status == 405 && r.header.Get("Allow") != "POST" {
+				t.Errorf("Allow %q", r.header.Get("Allow"))
+			}
+		})
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	for id, kept := range map[string]bool{"abc-123_X.y": true, "": false, "a b": false, "a\"b": false, strings.Repeat("x", 129): false} {
+		req := request("/api/v1/user", "Bearer admin", `{"text": "x"}`)
+		req.Header.Set("X-Request-Id", id)
+		if got := call(t, routes(nil), req).header.Get("X-Request-Id"); (got == id) != kept || got == "" {
+			t.Errorf("%q became %q", id, got)
+		}
+	}
+}
+
+// TestOneLogLine is not parallel: it looks at the process's logger.
+func TestOneLogLine(t *testing.T) { //nolint:paralleltest // see above
+	var b bytes.Buffer
+	old := slog.Default()
+	slog.SetDefault(function.NewLogger(&b, slog.LevelInfo, "proj"))
+	t.Cleanup(func() { slog.SetDefault(old) })
+	req := request("/api/v1/admin?token=secret-in-query", "Bearer admin", `{"text": "secret in the body"}`)
+	req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	call(t, routes(fault.New(fault.Unavailable, "store_unavailable", "Later.").Because(errors.New("why"))), req)
+	var line map[string]any
+	if err := json.Unmarshal(b.Bytes(), &line); err != nil || strings.Count(b.String(), "\n") != 1 {
+		t.Fatalf("want one JSON line, got %q", b.String())
+	}
+	want := map[string]any{
+		"severity": "WARNING", "message": "POST /api/v1/admin", "function": "admin", "code": "store_unavailable", "organization_id": "o1",
+		"logging.googleapis.com/trace": "projects/proj/traces/0af7651916cd43dd8448eb211c80319c",
+	}
+	for k, v := range want {
+		if line[k] != v {
+			t.Errorf("%s is %v, want %v", k, line[k], v)
+		}
+	}
+	if strings.Contains(b.String(), "secret") || !strings.Contains(b.String(), "why") {
+		t.Errorf("the line is %s", b.String())
+	}
+}
+
+type pushes struct{ err error }
+
+func (p pushes) Verify(context.Context, string) error { return p.err }
+
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	data := base64.StdEncoding.EncodeToString([]byte(`{"agent_id":"a"}`))
+	good := `{"message":{"data":"` + data + `","messageId":"m1","publishTime":"2026-01-01T00:00:00Z"},"subscription":"s","deliveryAttempt":3}`
+	cases := map[string]struct {
+		token, body string
+		verify      error
+		handle      error
+		status      int
+	}{
+		"done":             {"Bearer t", good, nil, nil, 204},
+		"no token":         {"", good, nil, nil, 401},
+		"a bad token":      {"Bearer t", good, identity.InvalidToken(), nil, 401},
+		"come again":       {"Bearer t", good, nil, fault.New(fault.Unavailable, "busy", "Later."), 503},
+		"not a push":       {"Bearer t", `{"agent_id":"a"}`, nil, nil, 400},
+		"not even JSON":    {"Bearer t", `{`, nil, nil, 400},
+		"an unknown error": {"Bearer t", good, nil, errors.New("why"), 500},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := function.Worker{Name: "W", Handle: func(_ context.Context, m function.Message) error {
+				if string(m.Data) != `{"agent_id":"a"}` || m.ID != "m1" || m.Attempt != 3 || m.PublishedAt.IsZero() {
+					t.Errorf("message %+v", m)
+				}
+				return c.handle
+			}}
+			if r := call(t, w.Handler(pushes{c.verify}), request(w.Path(), c.token, c.body)); r.status != c.status {
+				t.Errorf("%d, want %d: %v", r.status, c.status, r.body)
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package function
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Violation is one entry of a validation error.
+type Violation = fault.Violation
+
+// violations validates a request document and tells all that is wrong with it in pydantic v2's vocabulary. The entries carry no
+// "input": a field may hold a secret where its name does not tell.
+func (s *inputSchema) violations(document map[string]any) []Violation {
+	var found []Violation
+	var failed *validator.ValidationError
+	if err := s.compiled.Validate(document); errors.As(err, &failed) {
+		leaves(failed, func(leaf *validator.ValidationError) {
+			found = append(found, translate(leaf, document)...)
+		})
+	}
+	if body, ok := document["body"].(map[string]any); ok {
+		for _, check := range s.checks {
+			found = append(found, check(body)...)
+		}
+	}
+	return found
+}
+
+func leaves(e *validator.ValidationError, visit func(*validator.ValidationError)) {
+	if len(e.Causes) == 0 {
+		visit(e)
+	}
+	for _, c := range e.Causes {
+		leaves(c, visit)
+	}
+}
+
+// translate maps one failed keyword to pydantic's entries.
+func translate(e *validator.ValidationError, document map[string]any) []Violation {
+	loc, value := locate(e.InstanceLocation, document)
+	one := func(typ, msg string, ctx map[string]any) []Violation {
+		return []Violation{{Loc: loc, Type: typ, Msg: msg, Ctx: ctx}}
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		var missing []Violation
+		for _, name := range k.Missing {
+			missing = append(missing, Violation{Loc: append(loc[:len(loc):len(loc)], name), Type: "missing", Msg: "Field required"})
+		}
+		return missing
+	case *kind.Type:
+		typ, msg := wrongType(k.Want, loc, value)
+		return one(typ, msg, nil)
+	case *kind.Enum:
+		expected := alternatives(k.Want)
+		return one("enum", "Input should be "+expected, map[string]any{"expected": expected})
+	case *kind.MinLength:
+		return one("string_too_short", "String should have at least "+characters(k.Want), map[string]any{"min_length": k.Want})
+	case *kind.MaxLength:
+		return one("string_too_long", "String should have at most "+characters(k.Want), map[string]any{"max_length": k.Want})
+	case *kind.Minimum:
+		return one("greater_than_equal", "Input should be greater than or equal to "+number(k.Want), map[string]any{"ge": json.Number(number(k.Want))})
+	case *kind.Maximum:
+		return one("less_than_equal", "Input should be less than or equal to "+number(k.Want), map[string]any{"le": json.Number(number(k.Want))})
+	case *kind.MinProperties:
+		return one("too_short", fmt.Sprintf("Dictionary should have at least %d items after validation, not %d", k.Want, k.Got),
+			map[string]any{"field_type": "Dictionary", "min_length": k.Want, "actual_length": k.Got})
+	case *kind.MaxProperties:
+		return one("too_long", fmt.Sprintf("Dictionary should have at most %d items after validation, not %d", k.Want, k.Got),
+			map[string]any{"field_type": "Dictionary", "max_length": k.Want, "actual_length": k.Got})
+	case *kind.Format:
+		if k.Want == "uuid" {
+			return one("uuid_parsing", "Input should be a valid UUID", nil)
+		}
+		return one("datetime_from_date_parsing", "Input should be a valid datetime", nil)
+	case *kind.Pattern:
+		return one("string_pattern_mismatch", "String should match pattern '"+k.Want+"'", map[string]any{"pattern": k.Want})
+	default:
+		return one("value_error", "Value error, the value is not valid", nil)
+	}
+}
+
+// wrongType names the violation of a value of the wrong type.
+func wrongType(want []string, loc []any, value any) (typ, msg string) {
+	expected := want[len(want)-1]
+	if expected == "null" && len(want) > 1 {
+		expected = want[0]
+	}
+	switch expected {
+	case "string":
+		return "string_type", "Input should be a valid string"
+	case "boolean":
+		if unparsedBool(value) {
+			return "bool_parsing", "Input should be a valid boolean, unable to interpret input"
+		}
+		return "bool_type", "Input should be a valid boolean"
+	case "integer":
+		return wrongInteger(value)
+	case "number":
+		if _, ok := value.(string); ok {
+			return "float_parsing", "Input should be a valid number, unable to parse string as a number"
+		}
+		return "float_type", "Input should be a valid number"
+	case "array":
+		return "list_type", "Input should be a valid list"
+	default:
+		if len(loc) == 1 {
+			return "model_attributes_type", "Input should be a valid dictionary or object to extract fields from"
+		}
+		return "dict_type", "Input should be a valid dictionary"
+	}
+}
+
+func wrongInteger(value any) (typ, msg string) {
+	switch value.(type) {
+	case string:
+		return "int_parsing", "Input should be a valid integer, unable to parse string as an integer"
+	case json.Number:
+		return "int_from_float", "Input should be a valid integer, got a number with a fractional part"
+	default:
+		return "int_type", "Input should be a valid integer"
+	}
+}
+
+// locate turns the location of a value into pydantic's, in which indexes are numbers, and finds the value.
+func locate(path []string, document map[string]any) (loc []any, value any) {
+	value = document
+	for _, step := range path {
+		switch v := value.(type) {
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(v) {
+				return append(loc, step), nil
+			}
+			loc, value = append(loc, i), v[i]
+		case map[string]any:
+			loc, value = append(loc, step), v[step]
+		}
+	}
+	return loc, value
+}
+
+func alternatives(want []any) string {
+	quoted := make([]string, 0, len(want))
+	for _, w := range want {
+		if w != nil {
+			quoted = append(quoted, fmt.Sprintf("'%v'", w))
+		}
+	}
+	if len(quoted) == 1 {
+		return quoted[0]
+	}
+	return strings.Join(quoted[:len(quoted)-1], ", ") + " or " + quoted[len(quoted)-1]
+}
+
+func characters(n int) string {
+	if n == 1 {
+		return "1 character"
+	}
+	return strconv.Itoa(n) + " characters"
+}
+
+func number(r *big.Rat) string { return r.RatString() }

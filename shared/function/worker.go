@@ -1,0 +1,119 @@
+package function
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Worker is a function that Pub/Sub pushes messages to.
+type Worker struct {
+	// Name is the function's name, such as "ReconcileAgent".
+	Name    string
+	Summary string
+	// Topic is the topic whose messages are pushed to it.
+	Topic Topic
+	Needs []Need
+	// Schedule is the cron expression by which Cloud Scheduler publishes to the topic; empty where others publish.
+	Schedule string
+	// Handle does the work of one message. Nil acknowledges it; an error that fault knows as retryable has it delivered again, any other
+	// is logged and delivered again, too, until it is dead-lettered: a message is never dropped.
+	Handle func(ctx context.Context, m Message) error
+}
+
+// Topic names a Pub/Sub topic of the control plane.
+type Topic string
+
+// The topics.
+const (
+	// AgentNudges carries ids of agents that a worker should look at.
+	AgentNudges Topic = "agent-nudges"
+	// AgentNudgesDead carries the nudges that were delivered too often.
+	AgentNudgesDead Topic = "agent-nudges-dead"
+	// SweepTicks and OrphanTicks carry the ticks of Cloud Scheduler.
+	SweepTicks  Topic = "sweep-ticks"
+	OrphanTicks Topic = "orphan-ticks"
+)
+
+// Path is where the worker takes its pushes.
+func (wk Worker) Path() string { return "/workers/" + wk.Name }
+
+// Message is one delivery of a Pub/Sub message.
+type Message struct {
+	ID          string
+	Data        []byte
+	Attributes  map[string]string
+	PublishedAt time.Time
+	// Attempt counts deliveries, from 1; 0 when the subscription has no dead-letter topic.
+	Attempt int
+}
+
+// AgentNudge is the body of a message on AgentNudges. It names the agent and carries no state.
+type AgentNudge struct {
+	AgentID string `json:"agent_id"`
+}
+
+// PushVerifier verifies the token that Pub/Sub signs a push with.
+type PushVerifier interface {
+	// Verify checks issuer, audience and service account. Errors: Unauthenticated, Unavailable.
+	Verify(ctx context.Context, token string) error
+}
+
+// pushLimit is Pub/Sub's own limit of 10 MB for a message, with room for its envelope in base64.
+const pushLimit = 14 << 20
+
+// Handler serves the worker's pushes.
+func (wk Worker) Handler(verifier PushVerifier) http.Handler {
+	return observed(wk.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+		ctx := req.Context()
+		token, err := bearer(req.Header)
+		if err != nil {
+			return ctx, err
+		}
+		if err := verifier.Verify(ctx, token); err != nil {
+			return ctx, err
+		}
+		m, err := decodePush(w, req)
+		if err != nil {
+			return ctx, err
+		}
+		if err := wk.Handle(ctx, m); err != nil {
+			slog.DebugContext(ctx, "message goes back to the queue", "message_id", m.ID, "attempt", m.Attempt)
+			return ctx, err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return ctx, nil
+	})
+}
+
+// push is the JSON that Cloud Pub/Sub posts.
+type push struct {
+	Message *struct {
+		Data        []byte            `json:"data"`
+		Attributes  map[string]string `json:"attributes"`
+		MessageID   string            `json:"messageId"`
+		PublishTime time.Time         `json:"publishTime"`
+	} `json:"message"`
+	DeliveryAttempt int `json:"deliveryAttempt"`
+}
+
+func decodePush(w http.ResponseWriter, req *http.Request) (Message, error) {
+	body, err := readBody(w, req, pushLimit)
+	if err != nil {
+		return Message{}, err
+	}
+	var p push
+	if err := json.Unmarshal(body, &p); err != nil || p.Message == nil {
+		return Message{}, fault.New(fault.BadRequest, "push_malformed", "The body is not a Pub/Sub push.").
+			Because(errors.Join(err, errors.New("subscriptions must push wrapped messages")))
+	}
+	return Message{
+		ID: p.Message.MessageID, Data: p.Message.Data, Attributes: p.Message.Attributes, PublishedAt: p.Message.PublishTime,
+		Attempt: p.DeliveryAttempt,
+	}, nil
+}
