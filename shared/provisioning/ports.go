@@ -1,0 +1,86 @@
+// Package provisioning knows how an agent is brought to its desired state: the phases in their order, what is recorded when, and what
+// an error means. It does not know how a cluster, a secret store or a gateway is spoken to.
+package provisioning
+
+import (
+	"context"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+)
+
+// Material is what the objects of an agent are built from besides its record. It holds secrets and is never recorded or logged.
+type Material struct {
+	Credentials credential.Credentials
+	// Secrets maps the keys of the agent's secret variables to their values.
+	Secrets map[string][]byte
+}
+
+// Cluster is the Kubernetes cluster that an agent was placed on.
+type Cluster interface {
+	// Apply brings the objects of one stage to the agent's desired state, by server-side apply. It is safe to repeat.
+	// Errors: a Permanent fault that no retry mends, otherwise Unavailable.
+	Apply(ctx context.Context, a agent.Agent, stage agent.StageName, m Material) error
+	// AwaitReady watches the agent's pod until the desired one is Ready, a failure is certain, or ctx ends.
+	// Errors: a *PodFailure, ctx's, Unavailable.
+	AwaitReady(ctx context.Context, a agent.Agent) error
+	// Delete begins the deletion of everything of the agent. Deleting what is gone is a success.
+	Delete(ctx context.Context, a agent.Agent) error
+	// AwaitGone watches until the namespace and the volume are observed gone, or ctx ends.
+	AwaitGone(ctx context.Context, a agent.Agent) error
+}
+
+// Gateway is the way into a running agent.
+type Gateway interface {
+	// Probe asks the agent on its own hostname whether it serves. Errors: Unavailable, with what the gateway said.
+	Probe(ctx context.Context, a agent.Agent) error
+}
+
+// Fleet is what a sweep sees of the clusters.
+type Fleet interface {
+	// Namespaces lists every namespace of agents that the clusters hold, with the time of its creation. A list that may be incomplete is
+	// an error, so that nothing is deleted for not having been seen.
+	Namespaces(ctx context.Context) ([]Placement, error)
+	// DeleteNamespace begins the deletion of a namespace without a record, if it is still the one that was listed.
+	DeleteNamespace(ctx context.Context, p Placement) error
+}
+
+// Placement is one namespace of an agent on a cluster.
+type Placement struct {
+	Cell      string
+	AgentID   string
+	UID       string
+	CreatedAt time.Time
+}
+
+// PodFailure says why the agent's pod does not become Ready.
+type PodFailure struct {
+	// Code is "image_pull_failed", "pod_crash_loop", "out_of_memory", "pod_unschedulable" or "readiness_timeout".
+	Code string
+	// Message says what happened and what a person can do about it.
+	Message string
+	// Permanent says that waiting does not help.
+	Permanent bool
+}
+
+// Error implements error.
+func (f *PodFailure) Error() string { return f.Code + ": " + f.Message }
+
+// Permanent marks an error of a cluster that no retry mends, such as an object that the API server refuses as invalid.
+type Permanent struct {
+	Code    string
+	Message string
+	Cause   error
+}
+
+// Error implements error.
+func (p *Permanent) Error() string {
+	if p.Cause == nil {
+		return p.Code + ": " + p.Message
+	}
+	return p.Code + ": " + p.Message + ": " + p.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (p *Permanent) Unwrap() error { return p.Cause }
