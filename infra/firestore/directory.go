@@ -1,0 +1,109 @@
+package firestore
+
+import (
+	"context"
+	"fmt"
+
+	gcp "cloud.google.com/go/firestore"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/organization"
+)
+
+// Directory implements organization.Directory.
+type Directory struct {
+	client *Client
+}
+
+var _ organization.Directory = (*Directory)(nil)
+
+// Ensure implements organization.Directory. What this process has ensured before costs no call, what another has costs one.
+func (d *Directory) Ensure(ctx context.Context, organizationID string, u organization.User) error {
+	wanted, err := d.unknown(organizationID, u)
+	if err != nil || len(wanted) == 0 {
+		return err
+	}
+	refs := make([]*gcp.DocumentRef, len(wanted))
+	for i, w := range wanted {
+		refs[i] = w.ref
+	}
+	err = d.client.settle(ctx, func(ctx context.Context, _ bool) error {
+		snaps, err := d.client.read(ctx, refs...)
+		if err != nil {
+			return err
+		}
+		b, missing := d.client.batch(), false
+		for i, snap := range snaps {
+			if !snap.Exists() {
+				b.Create(wanted[i].ref, wanted[i].document)
+				missing = true
+			}
+		}
+		if !missing {
+			return nil
+		}
+		// The documents of a race's loser exist when it looks again, and so do those whose answer was lost.
+		_, err = d.client.commit(ctx, b)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range wanted {
+		d.client.ensured.claim(w.ref.Path, d.client.now(), 0)
+	}
+	return nil
+}
+
+type wantedRecord struct {
+	ref      *gcp.DocumentRef
+	document any
+}
+
+// unknown lists the records of which this process doesn't know that they exist, as they would be created.
+func (d *Directory) unknown(organizationID string, u organization.User) ([]wantedRecord, error) {
+	now := d.client.now()
+	if u.CreatedAt.IsZero() {
+		u.CreatedAt = now
+	}
+	var wanted []wantedRecord
+	for _, r := range []struct {
+		collection, id string
+		document       any
+	}{
+		{organizationCollection, organizationID, organizationDocumentOf(organization.New(organizationID, now))},
+		{userCollection, u.ID, userDocument{Subject: u.Subject, Email: u.Email, Name: u.Name, CreatedAt: precise(u.CreatedAt)}},
+	} {
+		if r.id == "" {
+			continue
+		}
+		ref, ok := d.client.ref(r.collection, r.id)
+		if !ok {
+			return nil, fmt.Errorf("create a record of %s: %w", r.collection, errBadID)
+		}
+		if !d.client.ensured.has(ref.Path) {
+			wanted = append(wanted, wantedRecord{ref, r.document})
+		}
+	}
+	return wanted, nil
+}
+
+// Organization implements organization.Directory.
+func (d *Directory) Organization(ctx context.Context, id string) (organization.Organization, error) {
+	ref, ok := d.client.ref(organizationCollection, id)
+	if !ok {
+		return organization.Organization{}, errNoOrganization()
+	}
+	snaps, err := d.client.read(ctx, ref)
+	if err != nil {
+		return organization.Organization{}, err
+	}
+	if !snaps[0].Exists() {
+		return organization.Organization{}, errNoOrganization()
+	}
+	return organizationOf(snaps[0])
+}
+
+func errNoOrganization() error {
+	return fault.New(fault.NotFound, "not_found", "Organization not found.")
+}

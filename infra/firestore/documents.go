@@ -1,0 +1,183 @@
+package firestore
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	gcp "cloud.google.com/go/firestore"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
+)
+
+// agentDocument is an agent as it is stored. A field that is missing has its zero value, and fields that are not named here survive an
+// update, so that functions of different ages work on the same documents. Times are null instead of zero: a query for overdue work
+// passes null over.
+type agentDocument struct {
+	OrganizationID string             `firestore:"organization_id"`
+	Name           string             `firestore:"name"`
+	Slug           string             `firestore:"slug"`
+	Plan           plan.ID            `firestore:"plan"`
+	Cloud          string             `firestore:"cloud"`
+	Region         string             `firestore:"region"`
+	Cell           string             `firestore:"cell"`
+	Config         string             `firestore:"config"` // JSON: a client's key need not be a field name that Firestore takes
+	Env            []envDocument      `firestore:"env"`
+	Sandbox        bool               `firestore:"sandbox"`
+	Status         agent.Status       `firestore:"status"`
+	StatusReason   agent.StatusReason `firestore:"status_reason"`
+	Stages         []stageDocument    `firestore:"stages"`
+	Failure        *failureDocument   `firestore:"failure"`
+
+	Warming            bool       `firestore:"warming"`
+	RotationPending    bool       `firestore:"rotation_pending"`
+	Routed             bool       `firestore:"routed"`
+	CredentialVersion  int64      `firestore:"credential_version"`
+	RevealedAt         *time.Time `firestore:"revealed_at"`
+	Rollout            int64      `firestore:"rollout"`
+	Generation         int64      `firestore:"generation"`
+	ObservedGeneration int64      `firestore:"observed_generation"`
+	Attempts           int64      `firestore:"attempts"`
+	LeaseHolder        string     `firestore:"lease_holder"`
+	LeaseUntil         *time.Time `firestore:"lease_until"`
+	WorkDueAt          *time.Time `firestore:"work_due_at"`
+	Deadline           *time.Time `firestore:"deadline"`
+	CreatedAt          time.Time  `firestore:"created_at"`
+	UpdatedAt          time.Time  `firestore:"updated_at"`
+	CreatedBy          string     `firestore:"created_by"`
+	ChangeID           string     `firestore:"change_id"`
+	// WriteID names the last write. A commit whose answer was lost is recognised by it.
+	WriteID string `firestore:"write_id"`
+}
+
+type envDocument struct {
+	Key           string `firestore:"key"`
+	Value         string `firestore:"value"`
+	SecretVersion int64  `firestore:"secret_version"`
+}
+
+type stageDocument struct {
+	Name       agent.StageName   `firestore:"name"`
+	Status     agent.StageStatus `firestore:"status"`
+	Attempt    int64             `firestore:"attempt"`
+	StartedAt  *time.Time        `firestore:"started_at"`
+	FinishedAt *time.Time        `firestore:"finished_at"`
+	ErrorCode  string            `firestore:"error_code"`
+	Message    string            `firestore:"message"`
+}
+
+type failureDocument struct {
+	Code      string          `firestore:"code"`
+	Stage     agent.StageName `firestore:"stage"`
+	Message   string          `firestore:"message"`
+	Retryable bool            `firestore:"retryable"`
+}
+
+// documentOf makes the document of an agent, without a write id. Equal agents have deeply equal documents.
+func documentOf(a agent.Agent) agentDocument {
+	d := agentDocument{
+		OrganizationID: a.OrganizationID, Name: a.Name, Slug: a.Slug, Plan: a.Plan, Cloud: a.Cloud, Region: a.Region, Cell: a.Cell,
+		Config: string(a.Config), Sandbox: a.Sandbox, Status: a.Status, StatusReason: a.StatusReason,
+		Warming: a.Warming, RotationPending: a.RotationPending, Routed: a.Routed, CredentialVersion: a.CredentialVersion,
+		RevealedAt: nullable(a.RevealedAt), Rollout: a.Rollout, Generation: a.Generation,
+		ObservedGeneration: a.ObservedGeneration, Attempts: int64(a.Attempts),
+		LeaseHolder: a.Lease.Holder, LeaseUntil: nullable(a.Lease.Until), WorkDueAt: nullable(a.WorkDueAt),
+		Deadline: nullable(a.Deadline), CreatedAt: precise(a.CreatedAt), UpdatedAt: precise(a.UpdatedAt),
+		CreatedBy: a.CreatedBy, ChangeID: a.ChangeID,
+	}
+	for _, e := range a.Env {
+		d.Env = append(d.Env, envDocument(e))
+	}
+	for _, s := range a.Stages {
+		d.Stages = append(d.Stages, stageDocument{
+			Name: s.Name, Status: s.Status, Attempt: int64(s.Attempt), StartedAt: nullable(s.StartedAt),
+			FinishedAt: nullable(s.FinishedAt), ErrorCode: s.ErrorCode, Message: s.Message,
+		})
+	}
+	if a.Failure != nil {
+		f := failureDocument(*a.Failure)
+		d.Failure = &f
+	}
+	return d
+}
+
+// agent makes the record with an id. It shares nothing with the document.
+func (d agentDocument) agent(id string) agent.Agent {
+	a := agent.Agent{
+		ID: id, OrganizationID: d.OrganizationID, Name: d.Name, Slug: d.Slug, Plan: d.Plan, Cloud: d.Cloud, Region: d.Region,
+		Cell: d.Cell, Sandbox: d.Sandbox, Status: d.Status, StatusReason: d.StatusReason,
+		Warming: d.Warming, RotationPending: d.RotationPending, Routed: d.Routed, CredentialVersion: d.CredentialVersion,
+		RevealedAt: timeOf(d.RevealedAt), Rollout: d.Rollout, Generation: d.Generation,
+		ObservedGeneration: d.ObservedGeneration, Attempts: int(d.Attempts),
+		Lease: agent.Lease{Holder: d.LeaseHolder, Until: timeOf(d.LeaseUntil)}, WorkDueAt: timeOf(d.WorkDueAt),
+		Deadline: timeOf(d.Deadline), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, CreatedBy: d.CreatedBy, ChangeID: d.ChangeID,
+	}
+	if d.Config != "" {
+		a.Config = json.RawMessage(d.Config)
+	}
+	for _, e := range d.Env {
+		a.Env = append(a.Env, agent.EnvVar(e))
+	}
+	for _, s := range d.Stages {
+		a.Stages = append(a.Stages, agent.Stage{
+			Name: s.Name, Status: s.Status, Attempt: int(s.Attempt), StartedAt: timeOf(s.StartedAt),
+			FinishedAt: timeOf(s.FinishedAt), ErrorCode: s.ErrorCode, Message: s.Message,
+		})
+	}
+	if d.Failure != nil {
+		f := agent.Failure(*d.Failure)
+		a.Failure = &f
+	}
+	return a
+}
+
+// fields lists the fields of a document struct for an update, which leaves all others as they are.
+func fields(document any) []gcp.Update {
+	v := reflect.ValueOf(document)
+	updates := make([]gcp.Update, v.NumField())
+	for i := range updates {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("firestore"), ",")
+		updates[i] = gcp.Update{FieldPath: gcp.FieldPath{name}, Value: v.Field(i).Interface()}
+	}
+	return updates
+}
+
+// versionBase makes a version short; it is part of an entity tag.
+const versionBase = 36
+
+// versionAt is the version of a document that was last written at t.
+func versionAt(t time.Time) string { return strconv.FormatInt(t.UnixNano(), versionBase) }
+
+var errNoVersion = errors.New("not a version of a document")
+
+// writtenAt is the time of a version, for the precondition that the document still has it.
+func writtenAt(version string) (time.Time, error) {
+	nanos, err := strconv.ParseInt(version, versionBase, 64)
+	if err != nil || nanos <= 0 {
+		return time.Time{}, errNoVersion
+	}
+	return time.Unix(0, nanos).UTC(), nil
+}
+
+// precise is t as it will be read again.
+func precise(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// nullable is nil for the zero time.
+func nullable(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = precise(t)
+	return &t
+}
+
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
