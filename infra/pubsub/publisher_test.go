@@ -1,0 +1,250 @@
+//go:build unix
+
+package pubsub_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	emulator "agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/emulators/rpc"
+	"agents.example/controlplane/infra/pubsub"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+)
+
+// host is the emulator that tests share: each has a project of its own in it. TestMain sets it.
+var host string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	e, err := emulator.Start(context.Background(), emulator.Options{Attach: os.Getenv("PUBSUB_EMULATOR_HOST")})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	host = e.Host
+	code := m.Run()
+	if err := e.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	// A library of the client starts this one when it is loaded, and never ends it.
+	if err := goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	return code
+}
+
+var _ agent.Nudger = (*pubsub.Publisher)(nil)
+
+const topic = "agent-nudges"
+
+func open(t *testing.T, project, host string) *pubsub.Publisher {
+	t.Helper()
+	p, err := pubsub.Open(t.Context(), pubsub.Options{ProjectID: project, Topic: topic, EmulatorHost: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func TestNudgesArrive(t *testing.T) {
+	t.Parallel()
+	project := "p-" + uuid.NewString()
+	client, err := emulator.Client(t.Context(), host, project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	at, from := "projects/"+project+"/topics/"+topic, "projects/"+project+"/subscriptions/nudges"
+	if _, err := client.TopicAdminClient.CreateTopic(t.Context(), &pubsubpb.Topic{Name: at}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.SubscriptionAdminClient.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: from, Topic: at}); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, project, host)
+	var want []string
+	var nudges sync.WaitGroup
+	for range 50 {
+		id := uuid.NewString()
+		want = append(want, `{"agent_id":"`+id+`"}`)
+		nudges.Go(func() {
+			if err := p.Nudge(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	nudges.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got []string
+	for len(got) < len(want) {
+		pulled, err := client.SubscriptionAdminClient.Pull(ctx, &pubsubpb.PullRequest{Subscription: from, MaxMessages: 100})
+		if err != nil {
+			t.Fatalf("after %d messages of %d: %v", len(got), len(want), err)
+		}
+		for _, m := range pulled.GetReceivedMessages() {
+			got = append(got, string(m.GetMessage().GetData()))
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestNudgeToATopicThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	err := open(t, "p-"+uuid.NewString(), host).Nudge(t.Context(), uuid.NewString())
+	if fault.Code(err) != "queue_unavailable" || !fault.Is(err, fault.Unavailable) {
+		t.Errorf("got %v, want queue_unavailable", err)
+	}
+}
+
+// queue is a Pub/Sub that takes every message; the server around it makes it fail.
+type queue struct {
+	pubsubpb.UnimplementedPublisherServer
+}
+
+func (queue) Publish(context.Context, *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+	return &pubsubpb.PublishResponse{MessageIds: []string{"1"}}, nil
+}
+
+func serve(t *testing.T) *rpc.Server {
+	t.Helper()
+	server, err := rpc.Start(t.Context(), "", func(r grpc.ServiceRegistrar) { pubsubpb.RegisterPublisherServer(r, queue{}) },
+		func(any) string { return topic })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+func TestNudgeIsRepeatedAfterWhatPasses(t *testing.T) {
+	t.Parallel()
+	for code, calls := range map[codes.Code]int{
+		codes.Unavailable: 3, codes.Aborted: 3, codes.Internal: 3, codes.ResourceExhausted: 3, codes.PermissionDenied: 1, codes.NotFound: 1,
+	} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			server := serve(t)
+			failures := make(chan struct{}, 2)
+			failures <- struct{}{}
+			failures <- struct{}{}
+			server.Inject(func(string, string) rpc.Fault {
+				select {
+				case <-failures:
+					return rpc.Fault{Before: status.Error(code, "no")}
+				default:
+					return rpc.Fault{}
+				}
+			})
+			err := open(t, "p", server.Addr).Nudge(t.Context(), "a")
+			if (err == nil) != (calls == 3) || err != nil && fault.Code(err) != "queue_unavailable" {
+				t.Errorf("got %v", err)
+			}
+			if got := server.Calls()["Publish"]; got != calls {
+				t.Errorf("published %d times, want %d", got, calls)
+			}
+		})
+	}
+}
+
+func TestNudgeEndsAfterFiveSeconds(t *testing.T) {
+	t.Parallel()
+	server := serve(t)
+	server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Delay: time.Hour} })
+	began := time.Now()
+	err := open(t, "p", server.Addr).Nudge(t.Context(), "a")
+	if took := time.Since(began); fault.Code(err) != "queue_unavailable" || took < 4*time.Second || took > 30*time.Second {
+		t.Errorf("%v after %v, want queue_unavailable after 5 s", err, took)
+	}
+}
+
+func TestNudgeEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	server := serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	server.Inject(func(string, string) rpc.Fault { cancel(); return rpc.Fault{Delay: time.Hour} })
+	if err := open(t, "p", server.Addr).Nudge(ctx, "a"); fault.Code(err) != "queue_unavailable" {
+		t.Errorf("got %v, want queue_unavailable", err)
+	}
+}
+
+func TestCloseWaitsForNudges(t *testing.T) {
+	t.Parallel()
+	server := serve(t)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	server.Inject(func(string, string) rpc.Fault { close(arrived); <-release; return rpc.Fault{} })
+	p := open(t, "p", server.Addr)
+	nudged, closed := make(chan error, 1), make(chan error, 2)
+	go func() { nudged <- p.Nudge(t.Context(), "a") }()
+	<-arrived
+	go func() { closed <- p.Close() }()
+	// A nudge is refused from the moment that Close has begun.
+	for !isClosed(p.Nudge(canceled(t), "b")) {
+		continue
+	}
+	select {
+	case err := <-closed:
+		t.Errorf("Close did not wait for the nudge: %v", err)
+	default:
+	}
+	close(release)
+	if err := <-nudged; err != nil {
+		t.Errorf("the nudge was cut off: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+func canceled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+func isClosed(err error) bool {
+	return fault.From(err).Code == "queue_unavailable" && fault.From(err).Unwrap().Error() == "the publisher is closed"
+}
+
+func TestOptionsAndIDsThatAreMissing(t *testing.T) {
+	t.Parallel()
+	for _, o := range []pubsub.Options{{Topic: topic}, {ProjectID: "p"}, {}} {
+		if _, err := pubsub.Open(t.Context(), o); err == nil {
+			t.Errorf("options %+v were taken", o)
+		}
+	}
+	if err := open(t, "p", host).Nudge(t.Context(), ""); err == nil || fault.From(err).Kind != fault.Internal {
+		t.Errorf("got %v, want an error that is a defect", err)
+	}
+}

@@ -1,0 +1,161 @@
+package secretmanager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"google.golang.org/api/iterator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"agents.example/controlplane/shared/credential"
+)
+
+const (
+	// current is the alias of the version that holds the credentials in force. Which version that is can't be told from numbers: of two
+	// calls that race each may add one, and a call may end between adding a version and anything else. The alias is set by
+	// compare-and-set on the secret's etag, so that all calls agree, whenever they look.
+	current = "current"
+	// appointments is how often Ensure looks again when others change the secret at the same time. The first that succeeds ends it for all.
+	appointments = 5
+)
+
+// Ensure implements credential.Vault. It takes 2 calls of the service once the credentials are there. Errors: Unavailable with one of the
+// codes of this package.
+func (v *Vault) Ensure(ctx context.Context, agentID, username string) (credential.Credentials, int64, error) {
+	n, err := credentialsOf(agentID)
+	if err != nil {
+		return credential.Credentials{}, 0, err
+	}
+	version, err := v.appoint(ctx, n, username)
+	if err != nil {
+		return credential.Credentials{}, 0, translate("find credentials", err)
+	}
+	value, err := v.access(ctx, n, version)
+	if err != nil {
+		return credential.Credentials{}, 0, translate("read credentials", err)
+	}
+	var c credential.Credentials
+	if json.Unmarshal(value, &c) != nil { // its error would quote the value
+		return credential.Credentials{}, 0, fmt.Errorf("version %d of secret %s does not hold credentials", version, n.id())
+	}
+	return c, version, nil
+}
+
+// appoint returns the version in force, and puts one in force where there is none.
+func (v *Vault) appoint(ctx context.Context, n name, username string) (int64, error) {
+	var added int64 // what this call added; never more than one
+	for range appointments {
+		secret, err := v.getOrCreate(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		if version := secret.GetVersionAliases()[current]; version > 0 {
+			return version, v.discard(ctx, n, added, version)
+		}
+		candidate, err := v.oldest(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		if candidate == 0 {
+			if candidate, err = v.generate(ctx, n, username); err != nil {
+				return 0, err
+			}
+			added = candidate
+		}
+		switch err := v.point(ctx, secret, candidate); code(err) {
+		case codes.OK:
+			return candidate, v.discard(ctx, n, added, candidate)
+		case codes.FailedPrecondition, codes.Aborted:
+			// Somebody else changed the secret since: look again.
+		default:
+			return 0, err
+		}
+	}
+	return 0, status.Error(codes.Aborted, "others keep changing the secret")
+}
+
+// getOrCreate reads the secret, for its aliases and its etag.
+func (v *Vault) getOrCreate(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+	secret, err := v.get(ctx, n)
+	if code(err) != codes.NotFound {
+		return secret, err
+	}
+	made, err := v.create(ctx, n)
+	if code(err) == codes.AlreadyExists {
+		return v.get(ctx, n)
+	}
+	return made, err
+}
+
+func (v *Vault) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return v.client.GetSecret(ctx, &secretmanagerpb.GetSecretRequest{Name: v.path(n)})
+}
+
+// oldest returns the enabled version with the lowest number, or 0: one that a call added whose answer was lost, or that ended before it
+// could point to it.
+func (v *Vault) oldest(ctx context.Context, n name) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	versions := v.client.ListSecretVersions(ctx, &secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), Filter: "state:ENABLED"})
+	var lowest int64
+	for {
+		listed, err := versions.Next()
+		if errors.Is(err, iterator.Done) {
+			return lowest, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		number, err := versionNumber(listed.GetName())
+		if err != nil {
+			return 0, err
+		}
+		if lowest == 0 || number < lowest {
+			lowest = number
+		}
+	}
+}
+
+// generate adds a version with new credentials.
+func (v *Vault) generate(ctx context.Context, n name, username string) (int64, error) {
+	value, err := json.Marshal(credential.Generate(username))
+	if err != nil {
+		return 0, fmt.Errorf("encode credentials: %w", err)
+	}
+	return v.add(ctx, n, value)
+}
+
+// point puts a version in force, unless the secret has changed since it was read.
+func (v *Vault) point(ctx context.Context, read *secretmanagerpb.Secret, version int64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	aliases := map[string]int64{}
+	maps.Copy(aliases, read.GetVersionAliases())
+	aliases[current] = version
+	_, err := v.client.UpdateSecret(ctx, &secretmanagerpb.UpdateSecretRequest{
+		Secret:     &secretmanagerpb.Secret{Name: read.GetName(), Etag: read.GetEtag(), VersionAliases: aliases},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"version_aliases"}},
+	})
+	return err
+}
+
+// discard destroys the version that this call added in vain. Nobody can have used it: only the version in force is ever read.
+func (v *Vault) discard(ctx context.Context, n name, added, inForce int64) error {
+	if added == 0 || added == inForce {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := v.client.DestroySecretVersion(ctx, &secretmanagerpb.DestroySecretVersionRequest{
+		Name: fmt.Sprintf("%s/versions/%d", v.path(n), added),
+	})
+	return err
+}

@@ -1,0 +1,77 @@
+package secretmanager
+
+import (
+	"context"
+	"errors"
+
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/iterator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// destroyRounds is how often Destroy lists: once to find, once to see that nothing is left, once for what was written meanwhile.
+	destroyRounds = 3
+	// destroyAtOnce bounds the deletions in flight: the quota of writes is a project's, not an agent's.
+	destroyAtOnce = 4
+)
+
+// Destroy implements credential.Vault. It ends only when it has seen that the agent has no secret left; the error is Unavailable when
+// somebody keeps writing some.
+func (v *Vault) Destroy(ctx context.Context, agentID string) error {
+	if err := checkAgent(agentID); err != nil {
+		return err
+	}
+	for range destroyRounds {
+		names, err := v.list(ctx, agentID)
+		if err != nil {
+			return translate("list secrets", err)
+		}
+		if len(names) == 0 {
+			return nil
+		}
+		if err := v.deleteAll(ctx, names); err != nil {
+			return translate("delete a secret", err)
+		}
+	}
+	return translate("delete secrets", status.Error(codes.Aborted, "secrets appear as fast as they are deleted"))
+}
+
+// list finds the agent's secrets by their labels, so that those are found, too, whose keys no record names any more.
+func (v *Vault) list(ctx context.Context, agentID string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	secrets := v.client.ListSecrets(ctx, &secretmanagerpb.ListSecretsRequest{
+		Parent: v.project, Filter: "labels." + labelAgent + "=" + agentID + " AND labels." + labelManagedBy + "=" + manager,
+	})
+	var names []string
+	for {
+		listed, err := secrets.Next()
+		if errors.Is(err, iterator.Done) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, listed.GetName())
+	}
+}
+
+func (v *Vault) deleteAll(ctx context.Context, names []string) error {
+	deletions, ctx := errgroup.WithContext(ctx)
+	deletions.SetLimit(destroyAtOnce)
+	for _, name := range names {
+		deletions.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, callTimeout)
+			defer cancel()
+			err := v.client.DeleteSecret(ctx, &secretmanagerpb.DeleteSecretRequest{Name: name})
+			if code(err) == codes.NotFound {
+				return nil
+			}
+			return err
+		})
+	}
+	return deletions.Wait()
+}

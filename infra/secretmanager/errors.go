@@ -1,0 +1,92 @@
+package secretmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	client "cloud.google.com/go/secretmanager/apiv1"
+	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+const (
+	// callTimeout bounds every call of the service, whatever time its caller has left.
+	callTimeout = 10 * time.Second
+	// repeatAfter is how long a repeated read waits: long enough for a broken connection to be replaced.
+	repeatAfter = 50 * time.Millisecond
+	// quotaWindow is the time to which the service's quotas apply.
+	quotaWindow = time.Minute
+)
+
+// callOptions have the calls repeated, once, that change nothing when they are repeated; the client's own would have AccessSecretVersion
+// repeated until its deadline. All other calls are made once.
+func callOptions() *client.CallOptions {
+	repeat := []gax.CallOption{gax.WithRetry(func() gax.Retryer { return &onceMore{} })}
+	return &client.CallOptions{
+		GetSecret: repeat, ListSecrets: repeat, ListSecretVersions: repeat, AccessSecretVersion: repeat, DeleteSecret: repeat,
+	}
+}
+
+// onceMore repeats a call whose connection broke.
+type onceMore struct{ done bool }
+
+// Retry implements gax.Retryer.
+func (r *onceMore) Retry(err error) (time.Duration, bool) {
+	again := !r.done && status.Code(err) == codes.Unavailable
+	r.done = true
+	return repeatAfter, again
+}
+
+// code is the error's code; a context's end has one, too.
+func code(err error) codes.Code {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return codes.Canceled
+	default:
+		return status.Code(err)
+	}
+}
+
+// translate turns an error of the service into one of ours. All are worth another try later: permissions and quotas are mended by people
+// while the work waits. What is not known to be so is a defect and stays an unknown error.
+func translate(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	cause := fmt.Errorf("secret manager: %s: %w", doing, err)
+	switch code(err) {
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return fault.New(fault.Unavailable, "secret_store_denied",
+			"The secret store does not let this service in. Its operator must grant access; try again then.").Because(cause)
+	case codes.ResourceExhausted:
+		exceeded := fault.New(fault.Unavailable, "secret_quota_exceeded", "The secret store's quota is used up. Try again in a minute.")
+		exceeded.RetryAfter = quotaWindow
+		return exceeded.Because(cause)
+	case codes.FailedPrecondition:
+		return fault.New(fault.Unavailable, "secret_value_unavailable",
+			"A value in the secret store was disabled or destroyed. Its operator must enable it; try again then.").Because(cause)
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown, codes.DataLoss,
+		codes.NotFound: // what was there a moment ago was deleted meanwhile
+		return fault.New(fault.Unavailable, "secret_store_unavailable", "The secret store can't be reached. Try again.").Because(cause)
+	default:
+		return cause
+	}
+}
+
+// translateValue is translate for a version's value, which may be gone for good.
+func translateValue(doing string, err error) error {
+	switch code(err) {
+	case codes.NotFound, codes.FailedPrecondition:
+		return fault.New(fault.BadRequest, "secret_value_unavailable",
+			"The value is not in the secret store any more. Set it again.").Because(fmt.Errorf("secret manager: %s: %w", doing, err))
+	default:
+		return translate(doing, err)
+	}
+}

@@ -1,0 +1,180 @@
+package secretmanager_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/emulators/rpc"
+	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/fault"
+)
+
+const canary = "canary-0f1e2d3c4b5a"
+
+// mustNotLeak looks for the canary in every form that an error might carry it in.
+func mustNotLeak(t *testing.T, what, text string) {
+	t.Helper()
+	for _, form := range []string{canary, hex.EncodeToString([]byte(canary)), base64.StdEncoding.EncodeToString([]byte(canary))[:20]} {
+		if strings.Contains(text, form) {
+			t.Errorf("%s holds the value", what)
+		}
+	}
+}
+
+func TestErrorsOfTheService(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[codes.Code]struct {
+		code string
+		kind fault.Kind
+	}{
+		codes.PermissionDenied:  {"secret_store_denied", fault.Unavailable},
+		codes.Unauthenticated:   {"secret_store_denied", fault.Unavailable},
+		codes.ResourceExhausted: {"secret_quota_exceeded", fault.Unavailable},
+		codes.Unavailable:       {"secret_store_unavailable", fault.Unavailable},
+		codes.DeadlineExceeded:  {"secret_store_unavailable", fault.Unavailable},
+		codes.Aborted:           {"secret_store_unavailable", fault.Unavailable},
+		codes.Internal:          {"secret_store_unavailable", fault.Unavailable},
+		codes.Unknown:           {"secret_store_unavailable", fault.Unavailable},
+		codes.DataLoss:          {"secret_store_unavailable", fault.Unavailable},
+		codes.InvalidArgument:   {"internal_error", fault.Internal},
+		codes.Unimplemented:     {"internal_error", fault.Internal},
+	} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			version, err := w.Put(t.Context(), w.agent, "TOKEN", []byte(canary))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A service that is rude enough to repeat what it was sent.
+			w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Before: status.Error(code, "refused: "+canary)} })
+			_, _, ensureErr := w.Ensure(t.Context(), w.agent, "admin")
+			_, putErr := w.Put(t.Context(), w.agent, "TOKEN", []byte(canary))
+			_, createErr := w.Put(t.Context(), w.agent, "OTHER", []byte(canary))
+			value, readErr := w.Read(t.Context(), w.agent, "TOKEN", version)
+			if len(value) > 0 {
+				t.Error("a value came with an error")
+			}
+			for what, err := range map[string]error{
+				"Ensure": ensureErr, "Put": putErr, "first Put": createErr, "Read": readErr, "Destroy": w.Destroy(t.Context(), w.agent),
+			} {
+				if got := fault.From(err); got == nil || got.Code != want.code || got.Kind != want.kind {
+					t.Errorf("%s: %v, want %s", what, err, want.code)
+				}
+			}
+			mustNotLeak(t, "the error of Put", fmt.Sprintf("%v %+v %#v", putErr, putErr, createErr))
+		})
+	}
+}
+
+func TestDisabledCredentialsAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, _, err := w.Ensure(t.Context(), w.agent, "admin"); err != nil {
+		t.Fatal(err)
+	}
+	name := w.secret(t, w.credentialsID()).GetName() + "/versions/1"
+	if _, err := w.raw.DisableSecretVersion(t.Context(), &secretmanagerpb.DisableSecretVersionRequest{Name: name}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := w.Ensure(t.Context(), w.agent, "admin")
+	if fault.Code(err) != "secret_value_unavailable" || !fault.Is(err, fault.Unavailable) {
+		t.Errorf("got %v, want secret_value_unavailable as Unavailable", err)
+	}
+	if got := w.server.Calls()["AddSecretVersion"]; got != 1 {
+		t.Errorf("%d versions were added, want 1", got)
+	}
+}
+
+func TestValuesThatAreNoCredentialsAreNotQuoted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, _, err := w.Ensure(t.Context(), w.agent, "admin"); err != nil {
+		t.Fatal(err)
+	}
+	made := w.secret(t, w.credentialsID())
+	if _, err := w.raw.AddSecretVersion(t.Context(), &secretmanagerpb.AddSecretVersionRequest{
+		Parent: made.GetName(), Payload: &secretmanagerpb.SecretPayload{Data: []byte(canary)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	made.VersionAliases["current"] = 2
+	if _, err := w.raw.UpdateSecret(t.Context(), &secretmanagerpb.UpdateSecretRequest{
+		Secret: made, UpdateMask: mask("version_aliases"),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := w.Ensure(t.Context(), w.agent, "admin")
+	if err == nil {
+		t.Fatal("a value that is no credentials was taken")
+	}
+	mustNotLeak(t, "the error", err.Error())
+}
+
+func TestReadsAreRepeatedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	version, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Before: status.Error(codes.Unavailable, "no")} })
+	if _, err := w.Read(t.Context(), w.agent, "TOKEN", version); fault.Code(err) != "secret_store_unavailable" {
+		t.Errorf("got %v, want secret_store_unavailable", err)
+	}
+	if got := w.server.Calls()["AccessSecretVersion"]; got != 2 {
+		t.Errorf("AccessSecretVersion was called %d times, want 2", got)
+	}
+}
+
+func TestEndedCallIsUnavailable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.server.Inject(func(string, string) rpc.Fault { cancel(); return rpc.Fault{Delay: time.Minute} })
+	if _, err := w.Read(ctx, w.agent, "TOKEN", 1); fault.Code(err) != "secret_store_unavailable" {
+		t.Errorf("got %v, want secret_store_unavailable", err)
+	}
+}
+
+func TestOpenRefusesNoProject(t *testing.T) {
+	t.Parallel()
+	if _, err := secretmanager.Open(t.Context(), secretmanager.Options{Endpoint: "127.0.0.1:1"}); err == nil {
+		t.Error("no project was taken")
+	}
+}
+
+// The client logs requests when this variable is set. This test changes the process and runs alone.
+func TestClientLogsNothingWhateverIsAskedFor(t *testing.T) { //nolint:paralleltest // it changes the environment and the standard error
+	t.Setenv("GOOGLE_SDK_GO_LOGGING_LEVEL", "debug")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	standard := os.Stderr
+	os.Stderr = write
+	logged := make(chan string, 1)
+	go func() { b, _ := io.ReadAll(read); logged <- string(b) }()
+	w := newWorld(t)
+	_, putErr := w.Put(t.Context(), w.agent, "TOKEN", []byte(canary))
+	_, readErr := w.Read(t.Context(), w.agent, "TOKEN", 1)
+	os.Stderr = standard
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustNotLeak(t, "the client's log", <-logged)
+	if err := read.Close(); err != nil || putErr != nil || readErr != nil {
+		t.Fatal(err, putErr, readErr)
+	}
+}

@@ -1,0 +1,140 @@
+package secretmanager_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/emulators/rpc"
+	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/fault"
+)
+
+func TestSecretsAreLabelledAndReplicated(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ regions, want []string }{
+		"automatic": {}, "regions": {[]string{"europe-west1", "europe-west4"}, []string{"europe-west1", "europe-west4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.regions...)
+			if _, err := w.Put(t.Context(), w.agent, "API_TOKEN", []byte("value")); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := w.Ensure(t.Context(), w.agent, "admin"); err != nil {
+				t.Fatal(err)
+			}
+			for id, kind := range map[string]string{"agent-" + w.agent + "-env-API_TOKEN": "env", w.credentialsID(): "credentials"} {
+				made := w.secret(t, id)
+				want := map[string]string{"managed-by": "agent-control-plane", "agent-id": w.agent, "kind": kind}
+				if diff := cmp.Diff(want, made.GetLabels()); diff != "" {
+					t.Errorf("labels of %s (-want +got):\n%s", id, diff)
+				}
+				var regions []string
+				for _, r := range made.GetReplication().GetUserManaged().GetReplicas() {
+					regions = append(regions, r.GetLocation())
+				}
+				if !slices.Equal(regions, c.want) || (made.GetReplication().GetAutomatic() != nil) != (c.want == nil) {
+					t.Errorf("%s is replicated to %v, want %v", id, regions, c.want)
+				}
+				version, err := w.raw.GetSecretVersion(t.Context(), &secretmanagerpb.GetSecretVersionRequest{Name: made.GetName() + "/versions/1"})
+				if err != nil || !version.GetClientSpecifiedPayloadChecksum() {
+					t.Errorf("version 1 of %s came without a checksum, %v", id, err)
+				}
+			}
+			if got := secretmanager.VariableID(w.agent, "API_TOKEN"); w.secret(t, got) == nil {
+				t.Errorf("there is no secret %s", got)
+			}
+		})
+	}
+}
+
+func TestCallsOfTheService(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	last := map[string]int{}
+	step := func(doing string, err error, want map[string]int) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", doing, err)
+		}
+		calls, now := map[string]int{}, w.server.Calls()
+		for method, n := range now {
+			if n > last[method] {
+				calls[method] = n - last[method]
+			}
+		}
+		last = now
+		if diff := cmp.Diff(want, calls); diff != "" {
+			t.Errorf("%s: calls (-want +got):\n%s", doing, diff)
+		}
+	}
+	put := func() error { _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); return err }
+	ensure := func() error { _, _, err := w.Ensure(t.Context(), w.agent, "admin"); return err }
+	read := func() error { _, err := w.Read(t.Context(), w.agent, "TOKEN", 1); return err }
+	step("first put", put(), map[string]int{"AddSecretVersion": 2, "CreateSecret": 1}) // the first add finds no secret
+	step("next put", put(), map[string]int{"AddSecretVersion": 1})
+	step("read", read(), map[string]int{"AccessSecretVersion": 1})
+	step("first credentials", ensure(), map[string]int{
+		"GetSecret": 1, "CreateSecret": 1, "ListSecretVersions": 1, "AddSecretVersion": 1, "UpdateSecret": 1, "AccessSecretVersion": 1,
+	})
+	step("credentials", ensure(), map[string]int{"GetSecret": 1, "AccessSecretVersion": 1})
+	step("destroy", w.Destroy(t.Context(), w.agent), map[string]int{"ListSecrets": 2, "DeleteSecret": 2})
+	step("destroy again", w.Destroy(t.Context(), w.agent), map[string]int{"ListSecrets": 1})
+}
+
+func TestLostAnswerOfPutIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.DeadlineExceeded} {
+		before, there := w.server.Calls()["AddSecretVersion"], w.enabled(t, secretmanager.VariableID(w.agent, "TOKEN"))
+		w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{After: status.Error(code, "the answer is lost")} })
+		_, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("two"))
+		w.server.Inject(nil)
+		if !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%v: got %v, want Unavailable", code, err)
+		}
+		if got := w.server.Calls()["AddSecretVersion"] - before; got != 1 {
+			t.Errorf("%v: AddSecretVersion was called %d times, want 1", code, got)
+		}
+		if got := w.enabled(t, secretmanager.VariableID(w.agent, "TOKEN")); got != there+1 {
+			t.Errorf("%v: %d versions, want %d", code, got, there+1)
+		}
+	}
+}
+
+func TestNamesThatCannotBeAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, agent := range []string{"", "a", "x" + w.agent, strings.ToUpper(w.agent), w.agent + "-env-A", w.agent + " OR labels.kind=env", "../" + w.agent[3:]} {
+		_, _, ensureErr := w.Ensure(t.Context(), agent, "admin")
+		_, putErr := w.Put(t.Context(), agent, "TOKEN", []byte("value"))
+		_, readErr := w.Read(t.Context(), agent, "TOKEN", 1)
+		for what, err := range map[string]error{"Ensure": ensureErr, "Put": putErr, "Read": readErr, "Destroy": w.Destroy(t.Context(), agent)} {
+			if fault.From(err) == nil || fault.From(err).Kind != fault.Internal {
+				t.Errorf("%s of agent %q: %v, want an error that is a defect", what, agent, err)
+			}
+		}
+	}
+	for _, key := range []string{"", "1A", "A-B", "A/versions/1", "A.B", strings.Repeat("K", 129), "ÄRGER"} {
+		if _, err := w.Put(t.Context(), w.agent, key, []byte("value")); err == nil {
+			t.Errorf("key %q was taken", key)
+		}
+	}
+	for _, value := range [][]byte{nil, make([]byte, secretmanager.MaxValueBytes+1)} {
+		if _, err := w.Put(t.Context(), w.agent, "TOKEN", value); err == nil {
+			t.Errorf("a value of %d bytes was taken", len(value))
+		}
+	}
+	if calls := w.server.Calls(); len(calls) > 0 {
+		t.Errorf("the service was called: %v", calls)
+	}
+}

@@ -1,0 +1,107 @@
+package secretmanager_test
+
+import (
+	"testing"
+
+	client "cloud.google.com/go/secretmanager/apiv1"
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	emulator "agents.example/controlplane/emulators/secretmanager"
+	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/credential/credentialtest"
+)
+
+const project = "control-plane-test"
+
+func TestMain(m *testing.M) {
+	// A library of the client starts this one when it is loaded, and never ends it.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+var _ credential.Vault = (*secretmanager.Vault)(nil)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	credentialtest.RunVault(t, func(t *testing.T) credential.Vault {
+		t.Helper()
+		return newWorld(t).Vault
+	})
+}
+
+// world is an empty Secret Manager, a vault in it, the plain client to look at it from outside, and an agent.
+type world struct {
+	*secretmanager.Vault
+	server *emulator.Server
+	raw    *client.Client
+	agent  string
+}
+
+func newWorld(t *testing.T, regions ...string) world {
+	t.Helper()
+	server, err := emulator.Start(t.Context(), emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := client.NewClient(t.Context(), server.ClientOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world{Vault: open(t, server.Addr, regions...), server: server, raw: raw, agent: uuid.NewString()}
+	t.Cleanup(func() {
+		if err := raw.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// open opens a vault that is closed before what is cleaned up earlier.
+func open(t *testing.T, endpoint string, regions ...string) *secretmanager.Vault {
+	t.Helper()
+	v, err := secretmanager.Open(t.Context(), secretmanager.Options{ProjectID: project, Endpoint: endpoint, Regions: regions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return v
+}
+
+// secret reads a secret from outside.
+func (w world) secret(t *testing.T, id string) *secretmanagerpb.Secret {
+	t.Helper()
+	s, err := w.raw.GetSecret(t.Context(), &secretmanagerpb.GetSecretRequest{Name: "projects/" + project + "/secrets/" + id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// enabled counts the enabled versions of a secret from outside.
+func (w world) enabled(t *testing.T, id string) int {
+	t.Helper()
+	n := 0
+	for _, err := range w.raw.ListSecretVersions(t.Context(), &secretmanagerpb.ListSecretVersionsRequest{
+		Parent: "projects/" + project + "/secrets/" + id, Filter: "state:ENABLED",
+	}).All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+func (w world) credentialsID() string { return "agent-" + w.agent + "-credentials" }
+
+func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
