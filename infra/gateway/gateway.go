@@ -1,0 +1,116 @@
+// Package gateway knows the way into a running agent: how its hostname is reached over HTTP, and what its answer says. It does not know
+// what the route there is made of (package gke), nor what follows from an agent that doesn't answer.
+//
+// A probe goes to the agent's own hostname and nowhere else: one address, no redirect, no proxy, little time, and nothing of the body.
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+const (
+	// probeTimeout bounds one probe, names and handshakes included.
+	probeTimeout = 3 * time.Second
+	// maxHeaderBytes bounds what is read of an answer. The body isn't read at all.
+	maxHeaderBytes = 4 << 10
+	// readyPath answers 200 when the agent serves, to anybody (the runtime contract).
+	readyPath = "/health/ready"
+)
+
+// Options say how agents are reached.
+type Options struct {
+	// Addresses make agents' hostnames.
+	Addresses agent.Addresses
+	// DialAddress is dialled for every hostname, as host or host:port, instead of what DNS says. It is needed where the hostnames are in no
+	// DNS, or stand for addresses that are not public, which are refused otherwise.
+	DialAddress string
+	// TLS is the configuration of TLS; nil is Go's own.
+	TLS *tls.Config
+}
+
+// Gateway probes agents. It implements provisioning.Gateway and may be used from many goroutines at once.
+type Gateway struct {
+	addresses agent.Addresses
+	client    *http.Client
+}
+
+var _ provisioning.Gateway = (*Gateway)(nil)
+
+// New makes a Gateway.
+func New(o Options) *Gateway { return newGateway(o, net.DefaultResolver.LookupNetIP) }
+
+// lookup finds the addresses of a name, as net.Resolver does.
+type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+func newGateway(o Options, find lookup) *Gateway {
+	d := dialer{override: o.DialAddress, find: find}
+	return &Gateway{addresses: o.Addresses, client: &http.Client{
+		Transport: &http.Transport{
+			DialContext: d.dial, TLSClientConfig: o.TLS.Clone(), MaxResponseHeaderBytes: maxHeaderBytes,
+			DisableKeepAlives: true, // the next probe is of another agent, and is to find out whether a connection can be made
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Probe implements provisioning.Gateway. Meta of the error has "reason", one of dns, tls, connect, timeout and bad_status, and
+// "http_status" with the last.
+func (g *Gateway) Probe(ctx context.Context, a agent.Agent) error {
+	if a.Hostname(g.addresses) == "" {
+		return unhealthy("dns", "the agent has no hostname")
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(g.addresses, readyPath), nil)
+	if err != nil {
+		return unhealthy("connect", "its address is not valid").Because(err)
+	}
+	response, err := g.client.Do(request)
+	if err != nil {
+		return explain(err)
+	}
+	_ = response.Body.Close() // unread
+	if response.StatusCode != http.StatusOK {
+		e := unhealthy("bad_status", fmt.Sprintf("it answered with status %d", response.StatusCode))
+		e.Meta["http_status"] = response.StatusCode
+		return e
+	}
+	return nil
+}
+
+func unhealthy(reason, why string) *fault.Error {
+	return fault.New(fault.Unavailable, "gateway_unhealthy", "The agent does not answer on its hostname yet: %s.", why).
+		WithMeta(map[string]any{"reason": reason})
+}
+
+// explain finds out how far a request came.
+func explain(err error) error {
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &name) && !name.IsTimeout:
+		return unhealthy("dns", "its hostname is not known").Because(err)
+	case errors.Is(err, errNotPublic):
+		return unhealthy("dns", "its hostname stands for an address that is not public").Because(err)
+	case errors.As(err, &certificate), errors.As(err, &alert), errors.As(err, &record):
+		return unhealthy("tls", "no trusted connection can be made").Because(err)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return unhealthy("timeout", "it took too long").Because(err)
+	default:
+		return unhealthy("connect", "no connection can be made").Because(err)
+	}
+}

@@ -1,0 +1,122 @@
+package gke
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+const (
+	// callTimeout is the deadline of every call but a watch, client-go's own retries included.
+	callTimeout = 10 * time.Second
+	// pageSize is how many objects one call lists.
+	pageSize = 500
+)
+
+// target is one object of the API, or several where the name is empty.
+type target struct {
+	gvk       schema.GroupVersionKind
+	namespace string // empty for what is in none
+	name      string
+}
+
+func core(kind, namespace, name string) target {
+	return target{gvk: schema.GroupVersionKind{Version: "v1", Kind: kind}, namespace: namespace, name: name}
+}
+
+// String names the target in errors and logs.
+func (t target) String() string {
+	s := t.gvk.Kind
+	if t.name != "" {
+		s += " " + t.name
+	}
+	if t.namespace != "" {
+		s += " in " + t.namespace
+	}
+	return s
+}
+
+// client speaks to the API server of one cell. Its errors are the API's own; see explain.
+type client struct {
+	cell string
+	api  dynamic.Interface
+}
+
+func (c *client) at(t target) dynamic.ResourceInterface {
+	plural, _ := meta.UnsafeGuessKindToResource(t.gvk) // right for every kind that this package knows
+	if t.namespace == "" {
+		return c.api.Resource(plural)
+	}
+	return c.api.Resource(plural).Namespace(t.namespace)
+}
+
+func (c *client) get(ctx context.Context, t target) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.at(t).Get(ctx, t.name, metav1.GetOptions{})
+}
+
+// patch sends an object by server-side apply and returns what the object has become. Fields of ours that others have set meanwhile become
+// ours again; the objects hold no other fields.
+func (c *client) patch(ctx context.Context, t target, body []byte) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.at(t).Patch(ctx, t.name, types.ApplyYAMLPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+}
+
+// delete begins the deletion of an object if it still has the uid.
+func (c *client) delete(ctx context.Context, t target, uid types.UID) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.at(t).Delete(ctx, t.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+}
+
+// maxListAttempts bounds how often a list is begun again because its pages had grown too old to go on.
+const maxListAttempts = 3
+
+// list hands every object to see: all pages are of one moment. When they can't be, the list is begun anew, so see must cope with objects
+// that it has seen; begin is called at every beginning.
+func (c *client) list(ctx context.Context, t target, o metav1.ListOptions, begin func(), see func(*unstructured.Unstructured)) error {
+	var err error
+	for range maxListAttempts {
+		begin()
+		if err = c.listOnce(ctx, t, o, see); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (c *client) listOnce(ctx context.Context, t target, o metav1.ListOptions, see func(*unstructured.Unstructured)) error {
+	o.Limit, o.Continue = pageSize, ""
+	for {
+		page, err := c.page(ctx, t, o)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			see(&page.Items[i])
+		}
+		if o.Continue = page.GetContinue(); o.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func (c *client) page(ctx context.Context, t target, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	page, err := c.at(t).List(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", t, err)
+	}
+	return page, nil
+}

@@ -1,0 +1,130 @@
+package gke
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Codes of errors that more than one package may want to tell apart.
+const (
+	codeClusterUnavailable   = "cluster_unavailable"
+	codeNamespaceTerminating = "namespace_terminating"
+	codeQuotaExceeded        = "quota_exceeded"
+	codeObjectRejected       = "object_rejected"
+)
+
+// maxReason bounds how much of the API server's text is passed on.
+const maxReason = 600
+
+// explain turns the error of a call about an object into the vocabulary of package provisioning:
+//
+//	400, 405, 413, 422             Permanent: the object itself is wrong
+//	403, the namespace terminates  Unavailable, namespace_terminating
+//	403, exceeded quota            Unavailable, quota_exceeded: what a quota counts lags behind, and operators raise quotas
+//	404 of the namespace           Unavailable, namespace_missing: provisioning begins again
+//	401, 403, and all others       Unavailable, cluster_unavailable: rights are an operator's to grant, and come without a change of ours
+func explain(err error, t target) error {
+	var known *fault.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	cause := fmt.Errorf("%s: %w", t, redact(err, t))
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return unavailable(cause)
+	}
+	s := status.Status()
+	switch {
+	case s.Code == http.StatusUnprocessableEntity, s.Code == http.StatusBadRequest, s.Code == http.StatusMethodNotAllowed,
+		s.Code == http.StatusRequestEntityTooLarge:
+		return &provisioning.Permanent{
+			Code: codeObjectRejected, Cause: cause,
+			Message: fmt.Sprintf("The cluster refuses the agent's %s %s: %s. Nothing you can change is likely to help; tell the operator.",
+				t.gvk.Kind, t.name, reason(s, t)),
+		}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return terminating().Because(cause)
+	case s.Code == http.StatusForbidden && strings.Contains(s.Message, "exceeded quota"):
+		return fault.New(fault.Unavailable, codeQuotaExceeded, "The agent's namespace has no room left for its %s.", t.gvk.Kind).Because(cause)
+	case s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":
+		return missing("namespace").Because(cause)
+	default:
+		u := unavailable(cause)
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			u.RetryAfter = time.Duration(seconds) * time.Second
+		}
+		return u
+	}
+}
+
+// unavailable is an error of the way to the API server, or of the server itself.
+func unavailable(cause error) *fault.Error {
+	return fault.New(fault.Unavailable, codeClusterUnavailable, "The agent's cluster can't be worked with at the moment.").Because(cause)
+}
+
+func terminating() *fault.Error {
+	return fault.New(fault.Unavailable, codeNamespaceTerminating, "A former namespace of the agent is still being deleted.")
+}
+
+// missing says that something that was made is no longer there.
+func missing(what string) *fault.Error {
+	return fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing,
+		"The agent's %s is no longer on its cluster; provisioning begins again.", what)
+}
+
+// quotaPending reports whether a call failed only because a quota that has just been made isn't worked out yet. That takes milliseconds.
+func quotaPending(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "status unknown for quota")
+}
+
+// confidential reports whether objects of the kind hold values that nobody may read in an error. The API server quotes what it refuses.
+func confidential(t target) bool { return t.gvk.Kind == "Secret" || t.gvk.Kind == "ConfigMap" }
+
+// redact removes the API server's text from its error about a confidential object. What is wrong, and in which field, stays.
+func redact(err error, t target) error {
+	var status apierrors.APIStatus
+	if !confidential(t) || !errors.As(err, &status) {
+		return err
+	}
+	s := status.Status()
+	return fmt.Errorf("%d %s: %s", s.Code, s.Reason, reason(s, t))
+}
+
+// reason is what the API server says is wrong with an object.
+func reason(s metav1.Status, t target) string {
+	var causes []metav1.StatusCause
+	if s.Details != nil {
+		causes = s.Details.Causes
+	}
+	parts := make([]string, 0, len(causes))
+	for _, c := range causes {
+		part := c.Field
+		if !confidential(t) {
+			part = strings.TrimPrefix(part+": "+c.Message, ": ")
+		}
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	text := strings.Join(parts, "; ")
+	switch {
+	case text == "" && confidential(t):
+		text = "no field named"
+	case text == "":
+		text = s.Message
+	}
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,122 @@
+package gke
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// trouble is what the newest event says that explains why a pod is not created, or not started; nil when none does. pod is "" when there
+// is none. A workload that isn't there at all is the error namespace_missing.
+func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (*verdict, error) {
+	t := target{gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, namespace: namespace, name: agentName}
+	set, err := c.get(ctx, t)
+	if apierrors.IsNotFound(err) {
+		return nil, missing("workload").Because(err)
+	}
+	if err != nil {
+		return nil, explain(err, t)
+	}
+	since := appliedAt(set)
+	t = core("Event", namespace, "")
+	var newest corev1.Event
+	var told *verdict
+	err = c.list(ctx, t, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning}, func() { told, newest = nil, corev1.Event{} },
+		func(o *unstructured.Unstructured) {
+			var e corev1.Event
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &e) != nil || happened(e).Before(since) || happened(e).Before(happened(newest)) {
+				return
+			}
+			if !about(e, set.GetUID(), pod) {
+				return
+			}
+			if f := explainEvent(e.Reason, e.Message); f != nil {
+				newest, told = e, &verdict{failure: f, silent: true, event: true, said: e.Reason + ": " + e.Message}
+			}
+		})
+	return told, explain(err, t)
+}
+
+// about reports whether an event is about the StatefulSet while it has no pod, or about the pod.
+func about(e corev1.Event, set, pod types.UID) bool {
+	if pod == "" {
+		return e.InvolvedObject.UID == set
+	}
+	return e.InvolvedObject.UID == pod
+}
+
+// appliedAt is when the object last became what this program wanted it to be. What happened before is about something else.
+func appliedAt(o *unstructured.Unstructured) time.Time {
+	for _, m := range o.GetManagedFields() {
+		if m.Manager == fieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Time != nil {
+			return m.Time.Time
+		}
+	}
+	return o.GetCreationTimestamp().Time
+}
+
+// happened is the last time an event happened; which field tells depends on who wrote it.
+func happened(e corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	default:
+		return e.CreationTimestamp.Time
+	}
+}
+
+// explainEvent explains an event that keeps the agent's pod from being created or started; nil for all others.
+func explainEvent(reason, message string) *provisioning.PodFailure {
+	switch reason {
+	case "FailedCreate": // of a StatefulSet: the API server refused the pod
+		return explainRefusal(message)
+	case "FailedCreatePodSandBox":
+		if strings.Contains(message, "no runtime for") || strings.Contains(message, "RuntimeHandler") {
+			return noSandbox(false) // another node may have it
+		}
+	case "FailedMount", "FailedAttachVolume", "FailedBinding", "ProvisioningFailed":
+		return &provisioning.PodFailure{
+			Code: codeNoVolume, Message: "The agent's volume can't be attached yet. The cluster goes on trying; tell the operator if it takes long.",
+		}
+	}
+	return nil
+}
+
+func explainRefusal(message string) *provisioning.PodFailure {
+	switch {
+	case strings.Contains(message, "RuntimeClass"):
+		return noSandbox(true)
+	case strings.Contains(message, "exceeded quota"), strings.Contains(message, "status unknown for quota"):
+		return &provisioning.PodFailure{
+			Code: codeQuotaExceeded, Message: "The agent's namespace has no room left for its pod. Room of a pod that ended becomes free by itself in a moment.",
+		}
+	case strings.Contains(message, "violates PodSecurity"), strings.Contains(message, "usage per Container"):
+		return &provisioning.PodFailure{
+			Code: codeRejected, Permanent: true,
+			Message: "The cluster's security rules or limits refuse the agent's pod. Nothing you can change is likely to help; tell the operator.",
+		}
+	default:
+		return &provisioning.PodFailure{Code: codeRejected, Message: "The cluster refuses the agent's pod at the moment. It goes on trying; tell the operator if it takes long."}
+	}
+}
+
+func noSandbox(permanent bool) *provisioning.PodFailure {
+	return &provisioning.PodFailure{
+		Code: codeNoSandbox, Permanent: permanent,
+		Message: "The agent's cluster has no sandbox for it. Turn the sandbox off, or have the operator install the runtime class " + sandboxClass + ".",
+	}
+}

@@ -1,0 +1,186 @@
+package gke
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Codes of what keeps a pod from becoming ready.
+const (
+	codeImagePull       = "image_pull_failed"
+	codeCrashLoop       = "pod_crash_loop"
+	codeOutOfMemory     = "out_of_memory"
+	codeUnschedulable   = "pod_unschedulable"
+	codeNoSandbox       = "sandbox_unschedulable"
+	codeRejected        = "pod_rejected"
+	codeNoStart         = "container_start_failed"
+	codeNoVolume        = "volume_unavailable"
+	codeTimeout         = "readiness_timeout"
+	crashesUntilCertain = 3 // restarts after which a crash is no accident; the kubelet takes a minute for them
+)
+
+// desired is what the pod is to be.
+type desired struct {
+	hash      string
+	memoryMiB int64
+}
+
+// verdict is what a moment's look at the pod says.
+type verdict struct {
+	ready bool
+	// failure explains why the pod is not ready, as far as is known; nil when it is.
+	failure *provisioning.PodFailure
+	// silent says that the pod gives no reason, so that events may.
+	silent bool
+	// event says that failure is what an event told.
+	event bool
+	// pod is the pod that was looked at, "" when there is none.
+	pod types.UID
+	// said is the cluster's own text about it. It is for the log: it tells of the inside of the cluster. Never what a container wrote.
+	said string
+}
+
+func waiting(format string, args ...any) *provisioning.PodFailure {
+	return &provisioning.PodFailure{Code: codeTimeout, Message: fmt.Sprintf(format, args...)}
+}
+
+// judge says whether a pod is the desired one and ready, and if not, why.
+func (d desired) judge(pod *corev1.Pod) verdict {
+	if pod == nil {
+		return verdict{silent: true, failure: waiting("The agent's pod was not created in time.")}
+	}
+	v := verdict{pod: pod.UID}
+	switch {
+	case pod.DeletionTimestamp != nil, pod.Annotations[annotationConfig] != d.hash:
+		v.failure = waiting("The agent's former pod had not stopped in time.")
+		return v
+	case condition(pod, corev1.PodReady).Status == corev1.ConditionTrue:
+		v.ready = true
+		return v
+	case pod.Status.Phase == corev1.PodFailed:
+		v.failure, v.said = waiting("The agent's pod was ended by the cluster and was not replaced in time."), pod.Status.Reason
+		return v
+	}
+	if scheduled := condition(pod, corev1.PodScheduled); scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable {
+		v.said = scheduled.Message
+		v.failure = &provisioning.PodFailure{
+			Code: codeUnschedulable, Message: "No machine of the region has room for the agent yet. More are started by themselves; try again in some minutes.",
+		}
+		return v
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == agentName {
+			return d.judgeContainer(v, status)
+		}
+	}
+	v.silent, v.failure = true, waiting("The agent's pod was not started in time.")
+	return v
+}
+
+func condition(pod *corev1.Pod, t corev1.PodConditionType) corev1.PodCondition {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == t {
+			return c
+		}
+	}
+	return corev1.PodCondition{}
+}
+
+func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus) verdict {
+	if w := status.State.Waiting; w != nil {
+		if f := notStarted(w.Reason); f != nil {
+			v.failure, v.said = f, w.Reason+": "+w.Message
+			return v
+		}
+	}
+	exit := status.State.Terminated
+	if exit == nil {
+		exit = status.LastTerminationState.Terminated
+	}
+	switch {
+	case exit != nil:
+		v.failure, v.said = d.crashed(status, exit), exit.Reason
+	case status.State.Running != nil:
+		v.failure = waiting("The agent runs, but did not answer GET %s on port %d with 200 in time.", readyPath, portHTTP)
+	default:
+		v.silent, v.failure = true, waiting("The agent's container was not started in time.")
+	}
+	return v
+}
+
+// notStarted explains a container that waits for what is not the agent's doing; nil for all other reasons.
+func notStarted(reason string) *provisioning.PodFailure {
+	switch reason {
+	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ErrImageNeverPull", "ImageInspectError":
+		return &provisioning.PodFailure{
+			Code: codeImagePull, Message: "The agent's image can't be fetched. The operator has to see to the image or to the cluster's access to it.",
+		}
+	case "InvalidImageName":
+		return &provisioning.PodFailure{
+			Code: codeImagePull, Permanent: true, Message: "The name of the agent's image is not valid. The operator has to correct it.",
+		}
+	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		return &provisioning.PodFailure{
+			Code: codeNoStart, Message: "The agent's container can't be started as it is configured. Start the agent again; if that doesn't help, tell the operator.",
+		}
+	default:
+		return nil
+	}
+}
+
+// crashed explains a container that ended by itself. It is certain once the kubelet backs off and has tried often enough.
+func (d desired) crashed(status *corev1.ContainerStatus, exit *corev1.ContainerStateTerminated) *provisioning.PodFailure {
+	crashes := status.RestartCount
+	if status.State.Running == nil {
+		crashes++ // the last one is not followed by a restart yet
+	}
+	f := &provisioning.PodFailure{
+		Code: codeCrashLoop,
+		Message: fmt.Sprintf("The agent ends by itself soon after its start: exit code %d%s, %s. Check its environment variables and secrets, then restart it.",
+			exit.ExitCode, exitHint(exit.ExitCode), times(crashes)),
+	}
+	if exit.Reason == "OOMKilled" {
+		f.Code = codeOutOfMemory
+		f.Message = fmt.Sprintf("The agent used more than the %s of memory that its plan has and was ended, %s. It needs less memory or a larger plan.",
+			memory(d.memoryMiB), times(crashes))
+	}
+	if w := status.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" {
+		f.Permanent = status.RestartCount >= crashesUntilCertain
+	}
+	return f
+}
+
+func exitHint(code int32) string {
+	switch code {
+	case 0:
+		return " (it ended without an error, but should go on)"
+	case 126, 127:
+		return " (its command can't be run)"
+	case 137:
+		return " (killed)"
+	case 139:
+		return " (segmentation fault)"
+	case 143:
+		return " (asked to stop)"
+	default:
+		return ""
+	}
+}
+
+func times(n int32) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func memory(mib int64) string {
+	if mib%1024 == 0 {
+		return fmt.Sprintf("%d GiB", mib/1024)
+	}
+	return fmt.Sprintf("%d MiB", mib)
+}

@@ -1,0 +1,102 @@
+package gke
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Ports of the runtime contract.
+const (
+	portHTTP    = 8080
+	portMetrics = 9090
+	portDNS     = 53
+)
+
+// denyAll lets no pod of the namespace be reached or reach anything. What is allowed besides is the agent's pod's alone.
+func (b blueprint) denyAll() object {
+	return &networkingv1.NetworkPolicy{
+		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named("default-deny"),
+		Spec: networkingv1.NetworkPolicySpec{PolicyTypes: bothWays()},
+	}
+}
+
+// allow lets requests in from the gateway and from the collector of metrics, and lets the agent resolve names and reach the internet.
+// Kubelets' own probes are let in by every network plugin.
+func (b blueprint) allow() object {
+	return &networkingv1.NetworkPolicy{
+		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named(agentName),
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: podLabels()},
+			PolicyTypes: bothWays(),
+			Ingress: []networkingv1.NetworkPolicyIngressRule{
+				{From: b.gatewayPeers(), Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portHTTP)}},
+				// Managed Prometheus collects from the first namespace on standard clusters, from the second on Autopilot.
+				{From: namespaces("gmp-system", "gke-gmp-system"), Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portMetrics)}},
+			},
+			Egress: []networkingv1.NetworkPolicyEgressRule{
+				{
+					To:    b.resolverPeers(),
+					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, portDNS), port(corev1.ProtocolTCP, portDNS)},
+				},
+				{To: internet()},
+			},
+		},
+	}
+}
+
+func bothWays() []networkingv1.PolicyType {
+	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+}
+
+// gatewayPeers are where requests come from. A GKE Gateway is no pod: Google's front ends and health checks speak to the agent's pod from
+// ranges of their own. A gateway of pods is in the Gateway's namespace.
+func (b blueprint) gatewayPeers() []networkingv1.NetworkPolicyPeer {
+	peers := namespaces(b.settings.Gateway.Namespace)
+	return append(peers, ranges(append([]string{"35.191.0.0/16", "130.211.0.0/22"}, b.settings.Gateway.Sources...))...)
+}
+
+// resolverPeers are the DNS servers. On Autopilot a cache on every node answers, at a link-local address, with Cloud DNS or kube-dns behind
+// it; where a pod is told to ask kube-dns itself, it is the pods in kube-system or their Service, whose default range is Google's own.
+// The metadata server, which answers DNS on standard clusters, is left out: an operator who needs it there names it in Settings.Resolvers.
+func (b blueprint) resolverPeers() []networkingv1.NetworkPolicyPeer {
+	peers := namespaces(metav1.NamespaceSystem)
+	return append(peers, ranges(append([]string{nodeLocalCache, googleServices}, b.settings.Resolvers...))...)
+}
+
+const (
+	nodeLocalCache = "169.254.20.10/32"
+	googleServices = "34.118.224.0/20" // where GKE has Services unless told otherwise; the API server's address in the cluster is one
+)
+
+// internet is every address but those that mean something inside: private and shared ranges that a VPC may use, link-local ones with the
+// metadata server, and the cluster's Services.
+func internet() []networkingv1.NetworkPolicyPeer {
+	return []networkingv1.NetworkPolicyPeer{
+		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{
+			"0.0.0.0/8", "10.0.0.0/8", googleServices, "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+			"192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+		}}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"::1/128", "fc00::/7", "fe80::/10", "ff00::/8"}}},
+	}
+}
+
+func namespaces(names ...string) []networkingv1.NetworkPolicyPeer {
+	return []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: names},
+	}}}}
+}
+
+func ranges(cidrs []string) []networkingv1.NetworkPolicyPeer {
+	peers := make([]networkingv1.NetworkPolicyPeer, len(cidrs))
+	for i, cidr := range cidrs {
+		peers[i].IPBlock = &networkingv1.IPBlock{CIDR: cidr}
+	}
+	return peers
+}
+
+// port names the protocol, too: server-side apply tells the ports of one number apart by it.
+func port(protocol corev1.Protocol, number int32) networkingv1.NetworkPolicyPort {
+	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: new(intstr.FromInt32(number))}
+}

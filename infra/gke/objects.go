@@ -1,0 +1,134 @@
+package gke
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// fieldManager is the name under which the API server remembers which fields are ours.
+const fieldManager = "agent-control-plane"
+
+// Labels and annotations.
+const (
+	labelManagedBy    = "app.kubernetes.io/managed-by" // fieldManager, on everything of ours
+	labelName         = "app.kubernetes.io/name"       // agentName, on everything of ours
+	labelAgent        = "agents.example/agent-id"
+	labelOrganization = "agents.example/organization-id"
+	annotationConfig  = "agents.example/config-hash" // on pods: what they were started with, see configHash
+)
+
+// agentName is the name of the objects of which a namespace has one.
+const agentName = "agent"
+
+// object is a Kubernetes object as this package writes it.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// blueprint is everything that the objects of an agent follow from.
+type blueprint struct {
+	agent    agent.Agent
+	plan     plan.Plan
+	cell     Cell
+	settings Settings
+	material provisioning.Material
+}
+
+// blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not exist.
+func (c *Clusters) blueprint(a agent.Agent, m provisioning.Material) (blueprint, error) {
+	p, err := plan.Get(a.Plan)
+	if err != nil {
+		return blueprint{}, &provisioning.Permanent{
+			Code: "plan_unknown", Message: fmt.Sprintf("The agent's plan %q does not exist (any more).", a.Plan), Cause: err,
+		}
+	}
+	return blueprint{agent: a, plan: p, cell: c.cells[a.Cell].Cell, settings: c.settings, material: m}, nil
+}
+
+// objects lists the objects of a stage in the order in which they are applied: a pod finds what it refers to. A stage that is only waited
+// for has none. The error says that the material lacks what the record names; applying would take it from the agent.
+func (b blueprint) objects(stage agent.StageName) ([]object, error) {
+	switch stage {
+	case agent.StageNamespace:
+		return []object{b.namespace()}, nil
+	case agent.StagePolicy:
+		return []object{b.quota(), b.limits(), b.denyAll(), b.allow()}, nil
+	case agent.StageIdentity:
+		return b.identity()
+	case agent.StageSecrets:
+		return b.secrets()
+	case agent.StageStorage:
+		return []object{b.volumeClaim()}, nil
+	case agent.StageRuntime:
+		return []object{b.environment(), b.service(), b.statefulSet()}, nil
+	case agent.StageRoute:
+		return b.routing(), nil
+	case agent.StageReady:
+		return nil, nil
+	default:
+		return nil, fault.New(fault.Internal, "internal_error", "There is no stage %q.", stage)
+	}
+}
+
+// labels are those of every object.
+func (b blueprint) labels() map[string]string {
+	return map[string]string{labelManagedBy: fieldManager, labelName: agentName, labelAgent: b.agent.ID}
+}
+
+// podLabels are those by which the agent's pod is found. A StatefulSet's can't change, so there are no more than must be.
+func podLabels() map[string]string { return map[string]string{labelName: agentName} }
+
+// named is the metadata of an object in the agent's namespace.
+func (b blueprint) named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: b.agent.Namespace(), Labels: b.labels()}
+}
+
+func typed(apiVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}
+
+func targetOf(o object) target {
+	return target{gvk: o.GetObjectKind().GroupVersionKind(), namespace: o.GetNamespace(), name: o.GetName()}
+}
+
+// encode writes an object as an apply configuration: the fields that are set, and no others, because each becomes ours. Go's types write
+// a status and empty structures even where nothing is set.
+func encode(o object) ([]byte, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", targetOf(o), err)
+	}
+	delete(fields, "status")
+	dropEmpty(fields)
+	return json.Marshal(fields)
+}
+
+// dropEmpty removes nulls, and structures of which nothing is set. No object of ours means anything by an empty structure: a selector of
+// everything is what an absent one means, too.
+func dropEmpty(fields map[string]any) {
+	for key, value := range fields {
+		switch value := value.(type) {
+		case nil:
+			delete(fields, key)
+		case map[string]any:
+			if dropEmpty(value); len(value) == 0 {
+				delete(fields, key)
+			}
+		case []any:
+			for _, item := range value {
+				if item, ok := item.(map[string]any); ok {
+					dropEmpty(item)
+				}
+			}
+		}
+	}
+}
