@@ -1,0 +1,53 @@
+package agents
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/function"
+)
+
+// Restart replaces the agent's pod; an agent in error is provisioned again.
+func Restart(agents agent.Store, d agent.Addresses) function.Route {
+	return action(agents, d, agent.Restart, "RestartAgent", "Restart an agent")
+}
+
+// Pause takes the agent's pod away and keeps its CPU and memory reserved.
+func Pause(agents agent.Store, d agent.Addresses) function.Route {
+	return action(agents, d, agent.Pause, "PauseAgent", "Pause an agent")
+}
+
+// Resume brings a paused agent back.
+func Resume(agents agent.Store, d agent.Addresses) function.Route {
+	return action(agents, d, agent.Resume, "ResumeAgent", "Resume a paused agent")
+}
+
+// Stop takes the agent's pod away and frees its CPU and memory; its volume and secrets stay.
+func Stop(agents agent.Store, d agent.Addresses) function.Route {
+	return action(agents, d, agent.Stop, "StopAgent", "Stop an agent")
+}
+
+// Start brings an agent back that is stopped or in error.
+func Start(agents agent.Store, d agent.Addresses) function.Route {
+	return action(agents, d, agent.Start, "StartAgent", "Start an agent")
+}
+
+// action is a route whose whole work is one move of the transition table.
+func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, summary string) function.Route {
+	return function.Route{
+		Name: name, Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/" + string(trigger),
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Status: http.StatusOK, Summary: summary,
+		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
+			return act(ctx, agents, d, in.id(), trigger)
+		}),
+	}
+}
+
+func act(ctx context.Context, agents agent.Store, d agent.Addresses, id string, t agent.Trigger) (agent.View, error) {
+	now := time.Now().UTC()
+	a, err := agents.Change(ctx, id, func(a *agent.Agent) error { return a.Act(t, agent.Manual, now) })
+	return show(ctx, a, d), err
+}

@@ -1,0 +1,86 @@
+package agents
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
+)
+
+type createInput struct {
+	Body struct {
+		Name   agent.Name        `json:"name"`
+		Plan   plan.ID           `json:"resource_plan"`
+		Cloud  agent.Cloud       `json:"cloud,omitempty"`
+		Region string            `json:"region,omitempty"`
+		Env    map[string]string `json:"env_vars,omitempty"`
+		Config map[string]any    `json:"config,omitempty"`
+	} `json:"body"`
+}
+
+// draft is what the client asks for, with the defaults filled in. Secrets are not part of it yet.
+func (in createInput) draft() (agent.Draft, error) {
+	b := in.Body
+	config, err := agent.ClientConfig(b.Config)
+	d := agent.Draft{
+		Name: string(b.Name), Plan: b.Plan, Cloud: string(b.Cloud), Region: b.Region, Config: config, Env: agent.PlainEnv(b.Env),
+	}
+	if d.Cloud == "" {
+		d.Cloud = agent.DefaultCloud
+	}
+	if d.Region == "" {
+		d.Region = agent.DefaultRegion
+	}
+	return d, err
+}
+
+// Create accepts a new agent and has it provisioned.
+func Create(agents agent.Store, vault credential.Vault, cells agent.Cells, d agent.Addresses) function.Route {
+	return function.Route{
+		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretManage},
+		Status: http.StatusCreated, Summary: "Create an agent",
+		Handle: function.Handle(func(ctx context.Context, in createInput) (agent.Created, error) {
+			a, err := create(ctx, in, vault, cells)
+			if err != nil {
+				return agent.Created{}, err
+			}
+			secrets := agent.SecretEnv(in.Body.Env)
+			created, err := agents.Create(ctx, a)
+			if err != nil && len(secrets) > 0 {
+				// Nothing refers to the stored values. What can't be removed now has no record, and is removed with its label's agent.
+				_ = vault.Destroy(context.WithoutCancel(ctx), a.ID)
+			}
+			return agent.Created{View: created.Show(identity.From(ctx), d)}, err
+		}, agent.CreateViolations, cells.RegionViolations),
+	}
+}
+
+// create makes the record of a new agent; the values of its secrets go to the secret store first.
+func create(ctx context.Context, in createInput, vault credential.Vault, cells agent.Cells) (agent.Agent, error) {
+	draft, err := in.draft()
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	id := uuid.NewString()
+	cell, err := cells.Place(draft.Region, id)
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	for key, value := range agent.SecretEnv(in.Body.Env) {
+		version, err := vault.Put(ctx, id, key, []byte(value))
+		if err != nil {
+			return agent.Agent{}, err
+		}
+		draft.Env = append(draft.Env, agent.EnvVar{Key: key, SecretVersion: version})
+	}
+	agent.SortEnv(draft.Env)
+	return agent.New(id, cell, draft, time.Now().UTC()), nil
+}

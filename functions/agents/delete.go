@@ -1,0 +1,21 @@
+package agents
+
+import (
+	"context"
+	"net/http"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/function"
+)
+
+// Delete accepts the deletion of an agent, from every status. The agent stays visible as deleting until all of it is observed gone.
+func Delete(agents agent.Store, d agent.Addresses) function.Route {
+	return function.Route{
+		Name: "DeleteAgent", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Status: http.StatusAccepted, Summary: "Delete an agent",
+		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
+			return act(ctx, agents, d, in.id(), agent.Delete)
+		}),
+	}
+}

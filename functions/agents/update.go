@@ -1,0 +1,44 @@
+package agents
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/function"
+)
+
+type updateInput struct {
+	path
+	Body struct {
+		Name   *agent.Name         `json:"name,omitempty"`
+		Env    *map[string]*string `json:"env_vars,omitempty"`
+		Config *map[string]any     `json:"config,omitempty"`
+	} `json:"body"`
+}
+
+func (in updateInput) patch() agent.Patch {
+	p := agent.Patch{Name: (*string)(in.Body.Name)}
+	if in.Body.Env != nil {
+		p.Env = *in.Body.Env
+	}
+	if in.Body.Config != nil {
+		p.Config = *in.Body.Config
+	}
+	return p
+}
+
+// Update merges a patch into an agent.
+func Update(agents agent.Store, d agent.Addresses) function.Route {
+	return function.Route{
+		Name: "UpdateAgent", Method: http.MethodPatch, Path: "/api/v1/agents/{agent_id}",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Status: http.StatusOK, Summary: "Update an agent",
+		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {
+			now, patch := time.Now().UTC(), in.patch()
+			a, err := agents.Change(ctx, in.id(), func(a *agent.Agent) error { return a.Apply(patch, now) })
+			return show(ctx, a, d), err
+		}, agent.UpdateViolations),
+	}
+}

@@ -1,0 +1,105 @@
+// Package apikeys holds the routes of the control plane's API keys.
+package apikeys
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/page"
+)
+
+// name is a key's display name.
+type name string
+
+// JSONSchema implements function.Schemer.
+func (name) JSONSchema() *jsonschema.Schema { return function.Trimmed(1, 80) }
+
+// days is how long a key lives.
+type days int
+
+// JSONSchema implements function.Schemer.
+func (days) JSONSchema() *jsonschema.Schema { return function.Integer(1, 365, nil) }
+
+type createInput struct {
+	Body struct {
+		Name          name           `json:"name"`
+		Purpose       apikey.Purpose `json:"purpose,omitempty"`
+		ExpiresInDays *days          `json:"expires_in_days,omitempty"`
+	} `json:"body"`
+}
+
+// key makes a new key and its record.
+func (in createInput) key(caller identity.Caller, pepper []byte, now time.Time) (apikey.Key, string) {
+	secret := apikey.Generate()
+	k := apikey.Key{
+		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Name: string(in.Body.Name), Purpose: in.Body.Purpose,
+		Prefix: secret[:apikey.PrefixLength], Hash: apikey.Hash(pepper, secret), CreatedBy: caller.ID, CreatedAt: now,
+	}
+	if k.Purpose == "" {
+		k.Purpose = apikey.DefaultPurpose
+	}
+	if in.Body.ExpiresInDays != nil {
+		k.ExpiresAt = now.AddDate(0, 0, int(*in.Body.ExpiresInDays))
+	}
+	return k, secret
+}
+
+// Create makes a key. Its answer is the only place where the whole key stands.
+func Create(keys apikey.Store, pepper []byte) function.Route {
+	return function.Route{
+		Name: "CreateAPIKey", Method: http.MethodPost, Path: "/api/v1/api-keys",
+		Access: function.Admin, Needs: []function.Need{function.Firestore},
+		Status: http.StatusCreated, Summary: "Create an API key",
+		Handle: function.Handle(func(ctx context.Context, in createInput) (apikey.CreatedView, error) {
+			k, secret := in.key(identity.From(ctx), pepper, time.Now().UTC())
+			if err := keys.Create(ctx, k); err != nil {
+				return apikey.CreatedView{}, err
+			}
+			return apikey.CreatedView{View: k.Show(), Secret: &secret}, nil
+		}),
+	}
+}
+
+type listInput struct {
+	Query page.Query `json:"query"`
+}
+
+// List reads a page of the organization's keys, newest first.
+func List(keys apikey.Store) function.Route {
+	return function.Route{
+		Name: "ListAPIKeys", Method: http.MethodGet, Path: "/api/v1/api-keys",
+		Access: function.Admin, Needs: []function.Need{function.Firestore},
+		Status: http.StatusOK, Summary: "List API keys",
+		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[apikey.View], error) {
+			found, err := keys.List(ctx, in.Query.Request())
+			found.Self = &url.URL{Path: "/api/v1/api-keys", RawQuery: in.Query.Values().Encode()}
+			return page.Map(found, apikey.Key.Show), err
+		}),
+	}
+}
+
+type revokeInput struct {
+	Path struct {
+		KeyID function.UUID `json:"key_id"`
+	} `json:"path"`
+}
+
+// Revoke ends a key at once, for every request that begins after the answer.
+func Revoke(keys apikey.Store) function.Route {
+	return function.Route{
+		Name: "RevokeAPIKey", Method: http.MethodDelete, Path: "/api/v1/api-keys/{key_id}",
+		Access: function.Admin, Needs: []function.Need{function.Firestore},
+		Status: http.StatusNoContent, Summary: "Revoke an API key",
+		Handle: function.Handle(func(ctx context.Context, in revokeInput) (function.None, error) {
+			return function.None{}, keys.Revoke(ctx, string(in.Path.KeyID))
+		}),
+	}
+}

@@ -1,0 +1,134 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "agents.example/controlplane/"
+
+// imports lists the packages of the module with what each imports, or with all it links where deps is set.
+func imports(t *testing.T, deps bool, patterns ...string) map[string][]string {
+	t.Helper()
+	fields := "-json=ImportPath,Imports"
+	if deps {
+		fields = "-json=ImportPath,Deps"
+	}
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", fields}, patterns...)...)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	found := map[string][]string{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath    string
+			Imports, Deps []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return found
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.TrimPrefix(p.ImportPath, module)] = append(p.Imports, p.Deps...)
+	}
+}
+
+func under(pkg string, dirs ...string) bool {
+	for _, d := range dirs {
+		if pkg == d || strings.HasPrefix(pkg, d+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// cloudSDKs are libraries that speak to something outside.
+func cloudSDKs() []string {
+	return []string{
+		"cloud.google.com/go", "google.golang.org/api", "google.golang.org/grpc", "k8s.io", "sigs.k8s.io", "firebase.google.com/go",
+		"github.com/stripe", "github.com/GoogleCloudPlatform", "github.com/coreos/go-oidc",
+	}
+}
+
+// rule says what packages below some directories may import of this module, and what to do instead.
+type rule struct {
+	of      []string
+	except  []string
+	own     []string // directories of this module that may be imported
+	sdks    bool     // whether cloud SDKs may be imported
+	instead string
+}
+
+// TestArrowsPointAtShared keeps the direction of imports.
+func TestArrowsPointAtShared(t *testing.T) {
+	t.Parallel()
+	rules := []rule{
+		{of: []string{"shared"}, own: []string{"shared"}, instead: "define a small port in shared and implement it in infra"},
+		{of: []string{"infra"}, own: []string{"shared"}, sdks: true, instead: "let the two technologies meet in functions/entrypoint, through ports of shared"},
+		{
+			of: []string{"functions"}, except: []string{"functions", "functions/entrypoint", "functions/generate"}, own: []string{"shared"},
+			instead: "take a port of shared as a parameter, and move what siblings share into shared",
+		},
+		{of: []string{"functions/entrypoint"}, own: []string{"functions", "infra", "shared"}, sdks: true, instead: "keep what only the local cloud needs in emulators"},
+	}
+	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
+		for _, r := range rules {
+			if !under(pkg, r.of...) || pkg == "functions" || (len(r.except) > 0 && under(pkg, r.except[1:]...)) {
+				continue
+			}
+			for _, i := range imported {
+				own, isOwn := strings.CutPrefix(i, module)
+				if isOwn && !under(own, r.own...) && !strings.HasPrefix(own, pkg+"/") {
+					t.Errorf("%s imports %s: %s", pkg, own, r.instead)
+				}
+				if !isOwn && !r.sdks && under(i, cloudSDKs()...) {
+					t.Errorf("%s imports %s: %s", pkg, i, r.instead)
+				}
+			}
+		}
+	}
+}
+
+// TestEverySDKHasOnePackage keeps each cloud library in one package of infra.
+func TestEverySDKHasOnePackage(t *testing.T) {
+	t.Parallel()
+	homes := map[string]string{
+		"cloud.google.com/go/firestore": "infra/firestore", "cloud.google.com/go/pubsub/v2": "infra/pubsub",
+		"cloud.google.com/go/secretmanager": "infra/secretmanager", "cloud.google.com/go/monitoring": "infra/monitoring",
+		"k8s.io/client-go": "infra/gke", "github.com/coreos/go-oidc/v3": "infra/identity",
+	}
+	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
+		for _, i := range imported {
+			for sdk, home := range homes {
+				if under(i, sdk) && !under(pkg, home) {
+					t.Errorf("%s imports %s, which is %s's to speak to: use a port that it implements", pkg, i, home)
+				}
+			}
+		}
+	}
+}
+
+// TestRolesLinkOnlyWhatTheyUse keeps the libraries of one role out of another's cold start.
+func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
+	t.Parallel()
+	denied := map[string][]string{
+		"api":      {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
+		"accounts": {"k8s.io", "sigs.k8s.io", module + "emulators"},
+		"worker":   {"firebase.google.com/go", "github.com/stripe", "k8s.io/client-go/kubernetes", module + "emulators"},
+	}
+	for role, list := range denied {
+		for _, deps := range imports(t, true, "./functions/entrypoint/"+role) {
+			for _, d := range deps {
+				if under(d, list...) {
+					t.Errorf("the %s binary links %s, which slows its cold start: open it in a package that only the roles that need it import", role, d)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,96 @@
+// Package functions is the catalogue: every route and every worker, and how they are served. It knows which function gets what; it does
+// not know how anything of that is opened.
+package functions
+
+import (
+	"time"
+
+	"agents.example/controlplane/functions/agents"
+	"agents.example/controlplane/functions/apikeys"
+	"agents.example/controlplane/functions/credentials"
+	"agents.example/controlplane/functions/me"
+	"agents.example/controlplane/functions/system"
+	"agents.example/controlplane/functions/workers"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Dependencies is what functions are handed. A function finds in it what its needs name, and nil for the rest.
+type Dependencies struct {
+	// With function.Firestore.
+	Agents    agent.Store
+	Records   agent.Records
+	Keys      apikey.Store
+	Directory organization.Directory
+	Checks    []system.Check
+	// With function.Publish. Stores publish on their own.
+	Nudger agent.Nudger
+	// With function.SecretManage.
+	Vault credential.Vault
+	// With function.Cluster.
+	Cluster provisioning.Cluster
+	Fleet   provisioning.Fleet
+	// With function.GatewayAccess.
+	Gateway provisioning.Gateway
+
+	Settings
+}
+
+// Settings is configuration that functions work with.
+type Settings struct {
+	Cells     agent.Cells
+	Addresses agent.Addresses
+	// Pepper is the key of the hash under which API keys are stored.
+	Pepper []byte
+	// Patience is how long one push may watch a cluster.
+	Patience time.Duration
+}
+
+//go:generate go run ./generate
+
+// Routes lists every route. A new route is one file beside its siblings and one line here.
+func Routes(d Dependencies) []function.Route {
+	routes := []function.Route{
+		agents.List(d.Agents, d.Addresses),
+		agents.Create(d.Agents, d.Vault, d.Cells, d.Addresses),
+		agents.Get(d.Agents, d.Addresses),
+		agents.Update(d.Agents, d.Addresses),
+		agents.Delete(d.Agents, d.Addresses),
+		agents.Restart(d.Agents, d.Addresses),
+		agents.Pause(d.Agents, d.Addresses),
+		agents.Resume(d.Agents, d.Addresses),
+		agents.Stop(d.Agents, d.Addresses),
+		agents.Start(d.Agents, d.Addresses),
+		agents.MigrateSandbox(d.Agents, d.Addresses),
+		apikeys.List(d.Keys),
+		apikeys.Create(d.Keys, d.Pepper),
+		apikeys.Revoke(d.Keys),
+		credentials.Reveal(d.Agents, d.Vault),
+		me.Get(d.Directory),
+	}
+	routes = append(routes, system.Live()...)
+	routes = append(routes, system.Ready(d.Checks)...)
+	for i := range routes {
+		if routes[i].Role == "" {
+			routes[i].Role = function.RoleAPI
+		}
+	}
+	return routes
+}
+
+// Workers lists every worker.
+func Workers(d Dependencies) []function.Worker {
+	sweeper := &provisioning.Sweeper{Records: d.Records, Nudger: d.Nudger, Now: time.Now}
+	return []function.Worker{
+		workers.Reconcile(&provisioning.Reconciler{
+			Records: d.Records, Cluster: d.Cluster, Vault: d.Vault, Gateway: d.Gateway, Now: time.Now, Patience: d.Patience,
+		}),
+		workers.Sweep(sweeper),
+		workers.DeadLetter(sweeper),
+		workers.CollectOrphans(&provisioning.Collector{Records: d.Records, Fleet: d.Fleet, Now: time.Now}),
+	}
+}

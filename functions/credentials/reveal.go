@@ -1,0 +1,55 @@
+// Package credentials holds the routes of an agent's own dashboard and API credentials.
+package credentials
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/function"
+)
+
+type path struct {
+	Path struct {
+		AgentID function.UUID `json:"agent_id"`
+	} `json:"path"`
+}
+
+// View is an agent's credentials as a client sees them.
+type View struct {
+	AgentID           string `json:"agent_id"`
+	DashboardUsername string `json:"dashboard_username"`
+	DashboardPassword string `json:"dashboard_password"`
+	TenantAPIKey      string `json:"tenant_api_key"`
+	CredentialVersion int64  `json:"credential_version"`
+	RotationPending   bool   `json:"rotation_pending"`
+}
+
+// Reply implements function.Reply: what is revealed is kept by nobody on the way.
+func (v View) Reply(h http.Header) any {
+	h.Set("Cache-Control", "no-store")
+	return v
+}
+
+// Reveal shows the password of an agent's dashboard and the key of its API. It is recorded on the agent, and so in the audit log.
+func Reveal(agents agent.Store, vault credential.Vault) function.Route {
+	return function.Route{
+		Name: "RevealCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/reveal",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.SecretManage},
+		Status: http.StatusOK, Summary: "Reveal an agent's credentials",
+		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
+			now := time.Now().UTC()
+			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error { return a.Reveal(now) })
+			if err != nil {
+				return View{}, err
+			}
+			c, version, err := vault.Ensure(ctx, a.ID, agent.DashboardUsername)
+			return View{
+				AgentID: a.ID, DashboardUsername: c.DashboardUsername, DashboardPassword: c.DashboardPassword, TenantAPIKey: c.APIKey,
+				CredentialVersion: version, RotationPending: a.RotationPending,
+			}, err
+		}),
+	}
+}

@@ -1,0 +1,23 @@
+// Command api serves the routes of agents, secrets, keys and the audit log.
+package main
+
+import (
+	"context"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/entrypoint/config"
+	"agents.example/controlplane/functions/entrypoint/open"
+	"agents.example/controlplane/functions/entrypoint/run"
+	"agents.example/controlplane/shared/function"
+)
+
+func main() {
+	run.Main(func(ctx context.Context) (run.Service, error) {
+		c, err := config.Read[config.Common](ctx, envconfig.OsLookuper())
+		if err != nil {
+			return run.Service{}, err
+		}
+		return open.Routes(ctx, c, function.RoleAPI)
+	})
+}

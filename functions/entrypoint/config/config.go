@@ -1,0 +1,166 @@
+// Package config is the only reader of the environment: one documented struct a role. A missing or bad value fails the start with its
+// name and what it should be.
+package config
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/shared/agent"
+)
+
+// Common is the configuration of every role.
+type Common struct {
+	// Target is the name of the function to serve; empty serves all functions of the role.
+	Target string `env:"FUNCTION_TARGET"`
+	// Host is the address to listen on; empty listens on all.
+	Host string `env:"LISTEN_HOST"`
+	// Port is the port to listen on.
+	Port string `env:"PORT, default=8080"`
+	// ProjectID is the Google Cloud project.
+	ProjectID string `env:"GOOGLE_CLOUD_PROJECT, required"`
+	// Database is the Firestore database.
+	Database string `env:"FIRESTORE_DATABASE, default=(default)"`
+	// NudgeTopic is the Pub/Sub topic of nudges.
+	NudgeTopic string `env:"NUDGE_TOPIC, default=agent-nudges"`
+	// SecretRegions keeps secrets in these regions; empty replicates automatically.
+	SecretRegions []string `env:"SECRET_REGIONS"`
+	// Debug logs more.
+	Debug bool `env:"LOG_DEBUG"`
+
+	// Issuer is the identity provider's issuer URL, exactly as in its tokens.
+	Issuer string `env:"IDENTITY_ISSUER, required"`
+	// AuthorizedParties lists the origins whose session tokens are taken, by their azp claim; empty takes all.
+	AuthorizedParties []string `env:"IDENTITY_AUTHORIZED_PARTIES"`
+	// Pepper is the key of the hash under which API keys are stored: at least 32 bytes, in base64.
+	Pepper Pepper `env:"API_KEY_PEPPER, required"`
+
+	// AgentDomain is the domain below which agents have their hostnames.
+	AgentDomain string `env:"AGENT_DOMAIN, required"`
+	// AgentScheme is the scheme of agents' URLs.
+	AgentScheme string `env:"AGENT_SCHEME, default=https"`
+	// AgentPort stands in agents' URLs when it is not the scheme's own.
+	AgentPort string `env:"AGENT_PORT"`
+	// Cells lists the clusters that agents are placed on, as a JSON array.
+	Cells Cells `env:"CELLS, required"`
+
+	Local Local
+}
+
+// Local holds the addresses of local stand-ins for Google Cloud's services. In production all are empty.
+type Local struct {
+	FirestoreEmulator string `env:"FIRESTORE_EMULATOR_HOST"`
+	PubSubEmulator    string `env:"PUBSUB_EMULATOR_HOST"`
+	SecretManager     string `env:"SECRET_MANAGER_ENDPOINT"`
+}
+
+// Worker is the configuration of the worker role.
+type Worker struct {
+	Common
+	// AgentImage is the image of agents, by digest.
+	AgentImage string `env:"AGENT_IMAGE, required"`
+	// GatewayNamespace and GatewayName name the Gateway that routes to agents.
+	GatewayNamespace string `env:"GATEWAY_NAMESPACE, default=agent-gateway"`
+	GatewayName      string `env:"GATEWAY_NAME, default=agents"`
+	// GatewaySources lists ranges (CIDR) that requests to agents come from beside the load balancer's usual ones.
+	GatewaySources []string `env:"GATEWAY_SOURCES"`
+	// Resolvers lists ranges (CIDR) of DNS servers beside those of a GKE Autopilot cluster.
+	Resolvers []string `env:"AGENT_RESOLVERS"`
+	// GatewayAddress is dialled for every agent's hostname instead of what DNS says; for networks without that DNS.
+	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
+	// StorageClass is the class of agents' volumes; empty takes the cluster's default.
+	StorageClass string `env:"AGENT_STORAGE_CLASS"`
+	// PushIssuer is the issuer of the tokens that pushes are signed with.
+	PushIssuer string `env:"PUSH_ISSUER, default=https://accounts.google.com"`
+	// PushServiceAccount is the service account that pushes are signed as.
+	PushServiceAccount string `env:"PUSH_SERVICE_ACCOUNT, required"`
+	// PushAudience is the audience of the tokens that pushes are signed with.
+	PushAudience string `env:"PUSH_AUDIENCE, required"`
+	// Patience is how long one push may watch a cluster. It has to be shorter than the subscription's ack deadline.
+	Patience time.Duration `env:"WORKER_PATIENCE, default=8m"`
+}
+
+// Cell is one cluster.
+type Cell struct {
+	Name   string `json:"name"`
+	Region string `json:"region"`
+	// Endpoint is the DNS endpoint of a GKE cluster, reached with the function's own Google identity.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Kubeconfig is the path of a kubeconfig file, instead of an endpoint.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// Closed cells take no new agents.
+	Closed bool `json:"closed,omitempty"`
+	// Image overrides AGENT_IMAGE.
+	Image string `json:"image,omitempty"`
+}
+
+// Cells is a list of cells, decoded from JSON.
+type Cells []Cell
+
+// EnvDecode implements envconfig.Decoder.
+func (c *Cells) EnvDecode(value string) error {
+	if value == "" {
+		return nil
+	}
+	var cells []Cell
+	if err := json.Unmarshal([]byte(value), &cells); err != nil {
+		return fmt.Errorf(`want a JSON array such as [{"name": "us-central1-1", "region": "us-central1", "endpoint": "https://..."}]: %w`, err)
+	}
+	for i, cell := range cells {
+		if cell.Name == "" || cell.Region == "" || (cell.Endpoint == "") == (cell.Kubeconfig == "") {
+			return fmt.Errorf("cell %d: name, region and either endpoint or kubeconfig are required", i)
+		}
+	}
+	*c = cells
+	return nil
+}
+
+// Placement is the cells as routes know them.
+func (c Cells) Placement() agent.Cells {
+	cells := make(agent.Cells, len(c))
+	for i, cell := range c {
+		cells[i] = agent.Cell{Name: cell.Name, Region: cell.Region, Closed: cell.Closed}
+	}
+	return cells
+}
+
+// Pepper is a secret key. It never prints.
+type Pepper []byte
+
+const minPepper = 32
+
+// EnvDecode implements envconfig.Decoder. The error never quotes the value.
+func (p *Pepper) EnvDecode(value string) error {
+	b, err := base64.StdEncoding.DecodeString(value)
+	if err != nil || len(b) < minPepper {
+		return fmt.Errorf("want at least %d bytes in standard base64", minPepper)
+	}
+	*p = b
+	return nil
+}
+
+// String keeps the key out of formatted text.
+func (Pepper) String() string { return "[redacted]" }
+
+// GoString keeps the key out of formatted text.
+func (Pepper) GoString() string { return "[redacted]" }
+
+// Addresses says where agents are reached.
+func (c Common) Addresses() agent.Addresses {
+	return agent.Addresses{Domain: c.AgentDomain, Scheme: c.AgentScheme, Port: c.AgentPort}
+}
+
+// Read fills a role's configuration from a lookuper: the environment, or a map.
+func Read[T any](ctx context.Context, from envconfig.Lookuper) (T, error) {
+	var c T
+	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: &c, Lookuper: from})
+	if err != nil {
+		return c, fmt.Errorf("configuration: %w", err)
+	}
+	return c, nil
+}

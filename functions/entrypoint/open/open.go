@@ -1,0 +1,187 @@
+// Package open opens what functions need, once each, and hands every function what its own needs name. It knows the clients of Firestore,
+// Pub/Sub, Secret Manager and the identity provider. Clusters are opened by a function that is passed in, so that only the binaries that
+// speak to Kubernetes link its libraries.
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/entrypoint/config"
+	"agents.example/controlplane/functions/system"
+	"agents.example/controlplane/infra/firestore"
+	infraidentity "agents.example/controlplane/infra/identity"
+	"agents.example/controlplane/infra/pubsub"
+	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Clusters is what functions need of the cells.
+type Clusters struct {
+	Cluster provisioning.Cluster
+	Fleet   provisioning.Fleet
+	Gateway provisioning.Gateway
+	// Close frees the connections.
+	Close func() error
+}
+
+// Clients opens clients when they are first needed.
+type Clients struct {
+	config config.Common
+	// Patience is handed to workers.
+	Patience time.Duration
+	// OpenClusters opens the cells. It is nil where no function needs them.
+	OpenClusters func(ctx context.Context) (Clusters, error)
+
+	records  func() (*firestore.Client, error)
+	nudges   func() (*pubsub.Publisher, error)
+	secrets  func() (*secretmanager.Vault, error)
+	clusters func() (Clusters, error)
+
+	mu     sync.Mutex
+	closed []func() error
+}
+
+// New makes the clients of a configuration. Nothing is opened yet; ctx bounds the opening.
+func New(ctx context.Context, c config.Common) *Clients {
+	o := &Clients{config: c}
+	o.records = once(o, func() (*firestore.Client, error) {
+		return firestore.Open(ctx, firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator})
+	})
+	o.nudges = once(o, func() (*pubsub.Publisher, error) {
+		return pubsub.Open(ctx, pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic, EmulatorHost: c.Local.PubSubEmulator})
+	})
+	o.secrets = once(o, func() (*secretmanager.Vault, error) {
+		return secretmanager.Open(ctx, secretmanager.Options{ProjectID: c.ProjectID, Endpoint: c.Local.SecretManager, Regions: c.SecretRegions})
+	})
+	o.clusters = sync.OnceValues(func() (Clusters, error) {
+		if o.OpenClusters == nil {
+			return Clusters{}, errors.New("this binary is not built to speak to clusters")
+		}
+		clusters, err := o.OpenClusters(ctx)
+		if err == nil {
+			o.closeLater(clusters.Close)
+		}
+		return clusters, err
+	})
+	return o
+}
+
+type closer interface{ Close() error }
+
+// once opens a client on first use and has it closed with the others.
+func once[T closer](o *Clients, open func() (T, error)) func() (T, error) {
+	return sync.OnceValues(func() (T, error) {
+		client, err := open()
+		if err == nil {
+			o.closeLater(client.Close)
+		}
+		return client, err
+	})
+}
+
+func (o *Clients) closeLater(f func() error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = append(o.closed, f)
+}
+
+// Close closes what was opened, the last first.
+func (o *Clients) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var errs []error
+	for _, c := range slices.Backward(o.closed) {
+		errs = append(errs, c())
+	}
+	o.closed = nil
+	return errors.Join(errs...)
+}
+
+// For implements functions.Opener.
+func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
+	d := functions.Dependencies{Settings: functions.Settings{
+		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper, Patience: o.Patience,
+	}}
+	has := func(n function.Need) bool { return slices.Contains(needs, n) }
+	steps := []struct {
+		need function.Need
+		fill func(*functions.Dependencies) error
+	}{
+		{function.Publish, o.fillPublish},
+		{function.Firestore, o.fillRecords},
+		{function.SecretManage, o.fillSecrets},
+		{function.Cluster, o.fillClusters},
+		{function.GatewayAccess, o.fillGateway},
+	}
+	for _, s := range steps {
+		if !has(s.need) {
+			continue
+		}
+		if err := s.fill(&d); err != nil {
+			return d, fmt.Errorf("open %s: %w", s.need, err)
+		}
+	}
+	return d, nil
+}
+
+func (o *Clients) fillPublish(d *functions.Dependencies) error {
+	nudger, err := o.nudges()
+	if err == nil {
+		d.Nudger = nudger
+	}
+	return err
+}
+
+// fillRecords comes after fillPublish: stores nudge on their own where the function may publish.
+func (o *Clients) fillRecords(d *functions.Dependencies) error {
+	records, err := o.records()
+	if err != nil {
+		return err
+	}
+	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
+	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
+	return nil
+}
+
+func (o *Clients) fillSecrets(d *functions.Dependencies) error {
+	vault, err := o.secrets()
+	if err == nil {
+		d.Vault = vault
+	}
+	return err
+}
+
+func (o *Clients) fillClusters(d *functions.Dependencies) error {
+	clusters, err := o.clusters()
+	d.Cluster, d.Fleet = clusters.Cluster, clusters.Fleet
+	return err
+}
+
+func (o *Clients) fillGateway(d *functions.Dependencies) error {
+	clusters, err := o.clusters()
+	d.Gateway = clusters.Gateway
+	return err
+}
+
+// Authenticator makes what tells who a bearer token belongs to.
+func (o *Clients) Authenticator() (function.Authenticator, error) {
+	records, err := o.records()
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := infraidentity.New(infraidentity.Options{Issuer: o.config.Issuer, AuthorizedParties: o.config.AuthorizedParties})
+	if err != nil {
+		return nil, err
+	}
+	return &identity.Authenticator{
+		Sessions: sessions, Keys: records.Keys(), Directory: records.Directory(), Pepper: o.config.Pepper, Now: time.Now,
+	}, nil
+}

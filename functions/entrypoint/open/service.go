@@ -1,0 +1,55 @@
+package open
+
+import (
+	"context"
+	"errors"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/entrypoint/config"
+	"agents.example/controlplane/functions/entrypoint/run"
+	infraidentity "agents.example/controlplane/infra/identity"
+	"agents.example/controlplane/shared/function"
+)
+
+// Routes opens the routes of a role: the target, or all of them.
+func Routes(ctx context.Context, c config.Common, role function.Role) (run.Service, error) {
+	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: []function.Role{role}}, nil)
+}
+
+// Workers opens the workers: the target, or all of them.
+func Workers(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
+	return withWorkers(ctx, c, clusters, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
+}
+
+// All opens the whole catalogue, each function with what its own needs name.
+func All(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
+	return withWorkers(ctx, c, clusters, functions.Selection{})
+}
+
+func withWorkers(
+	ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error), s functions.Selection,
+) (run.Service, error) {
+	o := New(ctx, c.Common)
+	o.OpenClusters, o.Patience = clusters, c.Patience
+	pushes, err := infraidentity.NewPush(infraidentity.PushOptions{
+		Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount,
+	})
+	if err != nil {
+		return run.Service{}, err
+	}
+	return o.service(s, pushes)
+}
+
+func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
+	auth, err := o.Authenticator()
+	if err != nil {
+		return run.Service{}, errors.Join(err, o.Close())
+	}
+	h, err := functions.Handler(s, o.For, functions.Guards{
+		Authenticator: auth, Push: func(function.Worker) function.PushVerifier { return pushes },
+	})
+	if err != nil {
+		return run.Service{}, errors.Join(err, o.Close())
+	}
+	return run.Service{Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Close: o.Close}, nil
+}

@@ -1,0 +1,68 @@
+// Command generate writes what is derived from the catalogue: terraform/functions.json, the list that deployment works from.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/shared/function"
+)
+
+// deployed is one function as Terraform sees it.
+type deployed struct {
+	Name string `json:"name"`
+	Role string `json:"role"`
+	// Method, Path and Access are of routes.
+	Method string `json:"method,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Access string `json:"access,omitempty"`
+	// Topic and Schedule are of workers.
+	Topic    string          `json:"topic,omitempty"`
+	Schedule string          `json:"schedule,omitempty"`
+	Needs    []function.Need `json:"needs"`
+}
+
+func main() {
+	if err := generate(".."); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+// generate writes below the module's root.
+func generate(root string) error {
+	var list struct {
+		Routes  []deployed `json:"routes"`
+		Workers []deployed `json:"workers"`
+	}
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		list.Routes = append(list.Routes, deployed{
+			Name: r.Name, Role: string(r.Role), Method: r.Method, Path: r.Path, Access: string(r.Access), Needs: needs(r.Needs),
+		})
+	}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		list.Workers = append(list.Workers, deployed{
+			Name: w.Name, Role: string(function.RoleWorker), Topic: string(w.Topic), Schedule: w.Schedule, Needs: needs(w.Needs),
+		})
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(list); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, "terraform", "functions.json"), b.Bytes(), 0o644)
+}
+
+// needs keeps an empty list an empty list.
+func needs(n []function.Need) []function.Need {
+	if n == nil {
+		return []function.Need{}
+	}
+	return n
+}

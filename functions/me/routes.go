@@ -1,0 +1,73 @@
+// Package me holds the route that tells callers who they are.
+package me
+
+import (
+	"context"
+	"net/http"
+
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+)
+
+// View is the caller as the service knows it.
+type View struct {
+	ID       string            `json:"id"`
+	Sub      *string           `json:"sub"`
+	Email    *string           `json:"email"`
+	Name     *string           `json:"name"`
+	AuthType identity.AuthType `json:"auth_type"`
+	Role     *identity.Role    `json:"role"`
+	// Organization is the active one, or null.
+	Organization *Organization `json:"organization"`
+	// APIKey is the key the caller came with, or null.
+	APIKey *APIKey `json:"api_key"`
+}
+
+// Organization is the caller's active organization.
+type Organization struct {
+	ID   string  `json:"id"`
+	Plan plan.ID `json:"plan"`
+}
+
+// APIKey is the key the caller came with.
+type APIKey struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	KeyPrefix string `json:"key_prefix"`
+}
+
+// Get tells a caller who it is. It works for a key and for a session without an organization.
+func Get(directory organization.Directory) function.Route {
+	return function.Route{
+		Name: "GetMe", Method: http.MethodGet, Path: "/api/v1/me", Role: function.RoleAccounts,
+		Access: function.User, Needs: []function.Need{function.Firestore},
+		Status: http.StatusOK, Summary: "Get the current user",
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (View, error) {
+			return get(ctx, identity.From(ctx), directory)
+		}),
+	}
+}
+
+func get(ctx context.Context, c identity.Caller, directory organization.Directory) (View, error) {
+	v := View{ID: c.ID, AuthType: c.Type}
+	if c.Type == identity.APIKey {
+		v.APIKey = &APIKey{ID: c.ID, Name: c.Name, KeyPrefix: c.KeyPrefix}
+	} else {
+		v.Sub, v.Email, v.Name = &c.Subject, optional(c.Email), optional(c.Name)
+	}
+	if c.OrganizationID == "" {
+		return v, nil
+	}
+	o, err := directory.Organization(ctx, c.OrganizationID)
+	v.Role, v.Organization = &c.Role, &Organization{ID: c.OrganizationID, Plan: o.Plan}
+	return v, err
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,75 @@
+// Package system holds the routes about the service itself.
+package system
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+)
+
+// Check tells whether something the service can't work without is there.
+type Check struct {
+	// Name is shown when the check fails.
+	Name string
+	Run  func(ctx context.Context) error
+}
+
+// Health is the answer of a service that is well.
+type Health struct {
+	Status string `json:"status"`
+}
+
+// Live answers as long as the process serves.
+func Live() []function.Route {
+	routes := []function.Route{
+		{Name: "GetHealth", Path: "/health", Summary: "Whether the service answers"},
+		{Name: "GetHealthLive", Path: "/health/live", Summary: "Whether the process serves"},
+	}
+	for i := range routes {
+		routes[i].Handle = function.Handle(func(context.Context, function.Empty) (Health, error) { return Health{"ok"}, nil })
+	}
+	return public(routes)
+}
+
+// Ready answers when every check passes, and otherwise names the first that does not.
+func Ready(checks []Check) []function.Route {
+	return public([]function.Route{{
+		Name: "GetHealthReady", Path: "/health/ready", Summary: "Whether the service can do its work",
+		Needs: []function.Need{function.Firestore},
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (Health, error) {
+			return ready(ctx, checks)
+		}),
+	}})
+}
+
+// checkTimeout is how long a check may take: a probe that hangs says nothing.
+const checkTimeout = 3 * time.Second
+
+func ready(ctx context.Context, checks []Check) (Health, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	for _, c := range checks {
+		if err := c.Run(ctx); err != nil {
+			slog.WarnContext(ctx, "a readiness check failed", "check", c.Name, "error", err.Error())
+			return Health{}, fault.New(fault.Unavailable, "not_ready", "The check %q fails.", c.Name).
+				WithMeta(map[string]any{"check": c.Name}).Because(err)
+		}
+	}
+	return Health{"ok"}, nil
+}
+
+// public serves routes at their own path and, as other functions, below the interface's prefix.
+func public(routes []function.Route) []function.Route {
+	var all []function.Route
+	for _, r := range routes {
+		r.Method, r.Access, r.Status = http.MethodGet, function.Public, http.StatusOK
+		prefixed := r
+		prefixed.Name, prefixed.Path = r.Name+"V1", function.Prefix+r.Path
+		all = append(all, r, prefixed)
+	}
+	return all
+}

@@ -1,0 +1,191 @@
+package functions_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+)
+
+// letIn authenticates everybody as an admin: what is under test comes after authentication and before any store.
+type letIn struct{}
+
+func (letIn) Authenticate(ctx context.Context, _ string, _ document.Ref) (context.Context, identity.Caller, error) {
+	return ctx, identity.Caller{ID: "caller", OrganizationID: "org_1", Role: identity.RoleAdmin}, nil
+}
+
+func handlerWithoutStores(t *testing.T) http.Handler {
+	t.Helper()
+	open := func([]function.Need) (functions.Dependencies, error) {
+		return functions.Dependencies{Settings: functions.Settings{
+			Cells: agent.Cells{{Name: "a", Region: "us-central1"}, {Name: "b", Region: "europe-west1"}},
+		}}, nil
+	}
+	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}}, open,
+		functions.Guards{Authenticator: letIn{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func post(t *testing.T, h http.Handler, method, path, body string) (int, map[string]any) {
+	t.Helper()
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.Header.Set("Authorization", "Bearer token")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	var answer map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatalf("%s %s answered %d with no JSON object: %v", method, path, w.Code, err)
+	}
+	return w.Code, answer
+}
+
+type violation struct {
+	Type string         `json:"type"`
+	Loc  []any          `json:"loc"`
+	Msg  string         `json:"msg"`
+	Ctx  map[string]any `json:"ctx"`
+}
+
+// TestValidationVocabulary compares every answer with what a FastAPI service with the same models sends.
+func TestValidationVocabulary(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("testdata/validation.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		Cases []struct {
+			Case, Method, Path string
+			Body               *string
+			Detail             []violation
+		}
+	}
+	if err := json.Unmarshal(raw, &golden); err != nil {
+		t.Fatal(err)
+	}
+	h := handlerWithoutStores(t)
+	for _, c := range golden.Cases {
+		t.Run(c.Case, func(t *testing.T) {
+			t.Parallel()
+			body := ""
+			if c.Body != nil {
+				body = *c.Body
+			}
+			status, answer := post(t, h, c.Method, c.Path, body)
+			if status != http.StatusUnprocessableEntity || answer["code"] != "validation_error" || answer["request_id"] == "" {
+				t.Fatalf("status %d, answer %v", status, answer)
+			}
+			compare(t, detail(t, answer), c.Detail)
+		})
+	}
+}
+
+func detail(t *testing.T, answer map[string]any) []violation {
+	t.Helper()
+	b, err := json.Marshal(answer["detail"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []violation
+	if err := json.Unmarshal(b, &found); err != nil {
+		t.Fatalf("detail is no list of violations: %v", err)
+	}
+	return found
+}
+
+func compare(t *testing.T, got, want []violation) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("got %d violations %+v, want %d", len(got), got, len(want))
+	}
+	for _, w := range want {
+		matched := false
+		for _, g := range got {
+			matched = matched || same(g, w)
+		}
+		if !matched {
+			t.Errorf("no violation matches %+v in %+v", w, got)
+		}
+	}
+}
+
+func same(got, want violation) bool {
+	loc := fmt.Sprint(got.Loc) == fmt.Sprint(want.Loc)
+	if want.Type == "json_invalid" {
+		loc = len(got.Loc) > 0 && got.Loc[0] == "body"
+	}
+	return got.Type == want.Type && loc && (want.Msg == "" || got.Msg == want.Msg) &&
+		(want.Ctx == nil || reflect.DeepEqual(got.Ctx, want.Ctx))
+}
+
+// TestBadInput has rows for what the vocabulary file does not: each is refused with exactly these locations.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	const one = "/api/v1/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	deep := strings.Repeat(`{"a":`, 9) + "1" + strings.Repeat("}", 9)
+	cases := map[string]struct {
+		method, path, body string
+		status             int
+		want               []string
+	}{
+		"two violations of an empty name": {"POST", "/api/v1/agents", `{"name": ""}`, 422, []string{"missing [body resource_plan]", "string_too_short [body name]"}},
+		"a name of spaces":                {"POST", "/api/v1/agents", `{"name": "  ", "resource_plan": "pro"}`, 422, []string{"string_too_short [body name]"}},
+		"a name with a control character": {"POST", "/api/v1/agents", `{"name": "a\u0007", "resource_plan": "pro"}`, 422, []string{"value_error [body name]"}},
+		"an unknown region":               {"POST", "/agents", `{"name": "a", "resource_plan": "pro", "region": "mars"}`, 422, []string{"enum [body region]"}},
+		"another cloud":                   {"POST", "/agents", `{"name": "a", "resource_plan": "pro", "cloud": "aws"}`, 422, []string{"enum [body cloud]"}},
+		"a number in env_vars":            {"POST", "/agents", `{"name": "a", "resource_plan": "pro", "env_vars": {"A": 1}}`, 422, []string{"string_type [body env_vars A]"}},
+		"a dashboard key":                 {"POST", "/agents", `{"name": "a", "resource_plan": "pro", "env_vars": {"DASHBOARD_PASSWORD": "x"}}`, 422, []string{"value_error [body env_vars DASHBOARD_PASSWORD]"}},
+		"a key with a dash":               {"POST", "/agents", `{"name": "a", "resource_plan": "pro", "env_vars": {"A-B": "x"}}`, 422, []string{"value_error [body env_vars A-B]"}},
+		"a deep config":                   {"POST", "/agents", `{"name": "a", "resource_plan": "pro", "config": ` + deep + `}`, 422, []string{"value_error [body config]"}},
+		"a secret in a patch":             {"PATCH", one, `{"env_vars": {"OPENAI_API_KEY": "x"}}`, 422, []string{"value_error [body env_vars OPENAI_API_KEY]"}},
+		"path and body together":          {"PATCH", "/agents/nope", `{"name": ""}`, 422, []string{"string_too_short [body name]", "uuid_parsing [path agent_id]"}},
+		"a limit that is no number":       {"GET", "/agents?limit=many", "", 422, []string{"int_parsing [query limit]"}},
+		"a limit that is too large":       {"GET", "/agents?limit=101", "", 422, []string{"less_than_equal [query limit]"}},
+		"an unknown status":               {"GET", "/agents?status=sleeping", "", 422, []string{"enum [query status]"}},
+		"a key that lives too long":       {"POST", "/api/v1/api-keys", `{"name": "k", "expires_in_days": 366}`, 422, []string{"less_than_equal [body expires_in_days]"}},
+		"a key that lives for a half":     {"POST", "/api/v1/api-keys", `{"name": "k", "expires_in_days": 1.5}`, 422, []string{"int_from_float [body expires_in_days]"}},
+		"an unknown purpose":              {"POST", "/api/v1/api-keys", `{"name": "k", "purpose": "fun"}`, 422, []string{"enum [body purpose]"}},
+		"invalid UTF-8":                   {"POST", "/agents", "{\"name\": \"\xff\"}", 422, []string{"json_invalid [body 0]"}},
+		"two values":                      {"POST", "/agents", `{} {}`, 422, []string{"json_invalid [body 4]"}},
+	}
+	h := handlerWithoutStores(t)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status, answer := post(t, h, c.method, c.path, c.body)
+			if status != c.status {
+				t.Fatalf("status %d, want %d: %v", status, c.status, answer)
+			}
+			found := map[string]bool{}
+			for _, v := range detail(t, answer) {
+				found[fmt.Sprintf("%s %v", v.Type, v.Loc)] = true
+			}
+			for _, w := range c.want {
+				if !found[w] {
+					t.Errorf("missing %s in %v", w, found)
+				}
+				delete(found, w)
+			}
+			if len(found) > 0 {
+				t.Errorf("beyond what was expected: %v", found)
+			}
+		})
+	}
+}

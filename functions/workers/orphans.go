@@ -1,0 +1,17 @@
+package workers
+
+import (
+	"context"
+
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// CollectOrphans deletes namespaces that no record knows of.
+func CollectOrphans(collector *provisioning.Collector) function.Worker {
+	return function.Worker{
+		Name: "CollectOrphans", Topic: function.OrphanTicks, Schedule: "17 * * * *", Summary: "Delete namespaces without an agent",
+		Needs:  []function.Need{function.Firestore, function.Cluster},
+		Handle: func(ctx context.Context, _ function.Message) error { return collector.Collect(ctx) },
+	}
+}

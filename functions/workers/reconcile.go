@@ -1,0 +1,42 @@
+// Package workers holds the functions that Pub/Sub pushes to: one file a worker. It knows which message each takes; what is done about
+// it is package provisioning's in shared.
+package workers
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Reconcile brings the agent that a nudge names to its desired state.
+func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
+	return function.Worker{
+		Name: "ReconcileAgent", Topic: function.AgentNudges, Summary: "Bring an agent to its desired state",
+		Needs: []function.Need{function.Firestore, function.SecretManage, function.Cluster, function.GatewayAccess},
+		Handle: func(ctx context.Context, m function.Message) error {
+			id, err := agentID(m)
+			if err != nil {
+				return err
+			}
+			return reconciler.Reconcile(ctx, id)
+		},
+	}
+}
+
+// agentID reads the agent that a nudge names.
+func agentID(m function.Message) (string, error) {
+	var nudge function.AgentNudge
+	if err := json.Unmarshal(m.Data, &nudge); err != nil {
+		return "", fault.New(fault.BadRequest, "nudge_malformed", "The message is not a nudge.").Because(err)
+	}
+	id, err := uuid.Parse(nudge.AgentID)
+	if err != nil {
+		return "", fault.New(fault.BadRequest, "nudge_malformed", "The message names no agent.").Because(err)
+	}
+	return id.String(), nil
+}
