@@ -1,0 +1,163 @@
+//go:build unix
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// binaryPrefix begins the names of all files in the cache.
+	binaryPrefix = "kubernetes-"
+	// partSuffix ends that of a binary that is not complete.
+	partSuffix = ".part"
+	// keptBinaries is how many are kept: that of these sources and that of another branch's.
+	keptBinaries = 2
+	// lockPoll is how often a waiter looks whether the other's build is done.
+	lockPoll = 200 * time.Millisecond
+)
+
+// Build returns the path of the cluster's binary, in the user's cache directory. It is compiled once for each state of its sources: some
+// 7 minutes on 2 cores the first time, seconds after a change of ours. Callers at the same time, in any process, wait for one build. progress,
+// or standard error where it is nil, is told why there is a wait and how far it is.
+//
+// A cold build takes longer than go test gives a package: build before, or raise -timeout. An interrupted build goes on where it was.
+func Build(ctx context.Context, progress io.Writer) (binary string, err error) {
+	if progress == nil {
+		progress = os.Stderr
+	}
+	module, err := findModule()
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for the cluster's binary: %w; set HOME or XDG_CACHE_HOME", err)
+	}
+	b := builder{module: module, cache: filepath.Join(cache, "agents-controlplane"), progress: newReporter(progress), flags: clusterFlags()}
+	return b.build(ctx)
+}
+
+// clusterFlags make the binary small, the same for every directory, and of the version that its sources are: a build from modules does not know it.
+func clusterFlags() []string {
+	const version = "k8s.io/component-base/version"
+	return []string{
+		"-trimpath",
+		"-ldflags=-s -w -X " + version + ".gitVersion=v1.35.4 -X " + version + ".gitMajor=1 -X " + version + ".gitMinor=35",
+	}
+}
+
+// builder keeps a cache of binaries of one module's main package.
+type builder struct {
+	module   string // directory
+	cache    string // directory
+	flags    []string
+	progress *reporter
+}
+
+func (b *builder) build(ctx context.Context) (string, error) {
+	hash, err := sourceHash(b.module, b.flags)
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(b.cache, binaryPrefix+hash)
+	if used(binary) {
+		return binary, nil
+	}
+	if err := os.MkdirAll(b.cache, 0o755); err != nil {
+		return "", fmt.Errorf("make a place for the cluster's binary: %w", err)
+	}
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if used(binary) { // another process built it meanwhile
+		return binary, nil
+	}
+	if err := b.compile(ctx, binary+partSuffix); err != nil {
+		return "", err
+	}
+	if err := os.Rename(binary+partSuffix, binary); err != nil {
+		return "", fmt.Errorf("put the cluster's binary in its place: %w", err)
+	}
+	if err := b.prune(); err != nil {
+		b.progress.say("Old binaries stay: " + err.Error()) // a lack of room, if anything; the new one works
+	}
+	return binary, nil
+}
+
+// used reports whether binary is there, and marks it as used now, so that prune keeps it.
+func used(binary string) bool {
+	now := time.Now()
+	return os.Chtimes(binary, now, now) == nil
+}
+
+// lock waits until no other process builds. The lock is the system's: it does not outlive its holder.
+func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
+	file, err := os.OpenFile(filepath.Join(b.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock the cluster's build: %w", err)
+	}
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for waiting := false; ; {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock the cluster's build: %w", err), file.Close())
+		}
+		if !waiting {
+			b.progress.say("Another process is building the local Kubernetes cluster from source; waiting for it (minutes, if it is the first build)...")
+			waiting = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for another process's build of the cluster: %w", context.Cause(ctx)), file.Close())
+		case <-tick.C:
+			b.progress.update("still waiting for the other process's build")
+		}
+	}
+}
+
+// prune removes all but the binaries used last, and what interrupted builds left. The caller holds the lock.
+func (b *builder) prune() error {
+	entries, err := os.ReadDir(b.cache)
+	if err != nil {
+		return fmt.Errorf("list old binaries: %w", err)
+	}
+	var binaries []fs.FileInfo
+	var stale []string
+	for _, entry := range entries {
+		info, err := entry.Info()
+		switch {
+		case err != nil || !strings.HasPrefix(entry.Name(), binaryPrefix):
+		case strings.HasSuffix(entry.Name(), partSuffix):
+			stale = append(stale, entry.Name())
+		default:
+			binaries = append(binaries, info)
+		}
+	}
+	slices.SortFunc(binaries, func(x, y fs.FileInfo) int { return y.ModTime().Compare(x.ModTime()) })
+	for _, old := range binaries[min(keptBinaries, len(binaries)):] {
+		stale = append(stale, old.Name())
+	}
+	for _, name := range stale {
+		if err := os.Remove(filepath.Join(b.cache, name)); err != nil {
+			return fmt.Errorf("remove an old binary: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+//go:build unix
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// newBuilder makes a builder of a small program that prints text.
+func newBuilder(t *testing.T, text string) *builder {
+	t.Helper()
+	module := t.TempDir()
+	write(t, module, "go.mod", "module example.test/small\n\ngo 1.26\n")
+	write(t, module, "main.go", fmt.Sprintf("package main\n\nfunc main() { print(%s) }\n", text))
+	return &builder{module: module, cache: t.TempDir(), progress: newReporter(io.Discard)}
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestManyBuildersBuildOnce(t *testing.T) {
+	t.Parallel()
+	first := newBuilder(t, `"hello"`)
+	const builders = 4
+	binaries, outputs := make([]string, builders), make([]bytes.Buffer, builders)
+	var all sync.WaitGroup
+	for i := range builders {
+		all.Go(func() {
+			b := *first
+			b.progress = newReporter(&outputs[i])
+			var err error
+			if binaries[i], err = b.build(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	built := 0
+	for i := range outputs {
+		built += strings.Count(outputs[i].String(), "Building ")
+	}
+	if built != 1 {
+		t.Errorf("%d of %d builders built, want 1", built, builders)
+	}
+	if len(slices.Compact(binaries)) != 1 {
+		t.Errorf("builders found different binaries: %q", binaries)
+	}
+	if output, err := exec.CommandContext(t.Context(), binaries[0]).CombinedOutput(); err != nil || string(output) != "hello" {
+		t.Errorf("the binary printed %q (%v), want hello", output, err)
+	}
+}
+
+func TestBuildFollowsItsSources(t *testing.T) {
+	t.Parallel()
+	b := newBuilder(t, `"one"`)
+	build := func() string {
+		t.Helper()
+		binary, err := b.build(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return binary
+	}
+	one := build()
+	write(t, b.module, "main_test.go", "package main\n")
+	if again := build(); again != one {
+		t.Error("a test file made another binary")
+	}
+	write(t, b.module, "other.go", "package main\n")
+	two := build()
+	if two == one {
+		t.Error("another source file made no other binary")
+	}
+	if old := build(); old != two || !used(one) {
+		t.Error("the binary of the sources before is not kept")
+	}
+	setAge(t, one, time.Hour)
+	write(t, b.module, "third.go", "package main\n")
+	if three := build(); !used(three) || !used(two) || used(one) {
+		t.Error("want the two binaries that were used last kept, and no other")
+	}
+}
+
+func setAge(t *testing.T, path string, age time.Duration) {
+	t.Helper()
+	then := time.Now().Add(-age)
+	if err := os.Chtimes(path, then, then); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBuildErrorShowsTheCompilers(t *testing.T) {
+	t.Parallel()
+	b := newBuilder(t, "undefinedName")
+	_, err := b.build(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "undefined: undefinedName") || !strings.Contains(err.Error(), "main.go:3") {
+		t.Errorf("build of a broken program: error %v, want the compiler's", err)
+	}
+}
+
+// canceller keeps what is written to it and cancels a context at the first write.
+type canceller struct {
+	bytes.Buffer
+
+	cancel context.CancelFunc
+}
+
+func (c *canceller) Write(text []byte) (int, error) {
+	c.cancel()
+	return c.Buffer.Write(text)
+}
+
+func TestWaiterSaysWhyAndGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	b := newBuilder(t, `"never"`)
+	unlock, err := b.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	progress := &canceller{cancel: cancel}
+	b.progress = newReporter(progress)
+	if _, err := b.build(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("build with the lock held by another: error %v, want that of the context", err)
+	}
+	if !strings.Contains(progress.String(), "Another process is building") {
+		t.Errorf("progress %q does not say why there is a wait", progress)
+	}
+}

@@ -1,0 +1,227 @@
+//go:build unix
+
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+)
+
+// patience is how long a test waits for what takes a second on an idle machine.
+const patience = time.Minute
+
+// world is a cluster that tests share, each with a namespace of its own.
+type world struct {
+	config *rest.Config
+	client kubernetes.Interface
+}
+
+func newWorld(t *testing.T, kubeconfig string) *world {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{config: config, client: client}
+}
+
+// start starts a cluster in dir. The build alone may take longer than go test allows a package, so that -short goes without.
+func start(t *testing.T, dir string) *Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a cluster is not started with -short")
+	}
+	c, err := Start(t.Context(), Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// eventually waits until check finds nothing wrong.
+func eventually(t *testing.T, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("after %s still: %v", patience, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *world) namespace(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	if _, err := w.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) error { // pods are refused without it
+		_, err := w.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, start(t, t.TempDir()).Kubeconfig)
+	for name, test := range map[string]func(*testing.T, *world){
+		"agent":          testAgent,
+		"pod security":   testPodSecurity,
+		"gateway":        testGateway,
+		"faults":         testFaults,
+		"earlier fault":  testFaultBeforeNamespace,
+		"runtime class":  testRuntimeClass,
+		"volume expands": testVolumeExpands,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, w)
+		})
+	}
+}
+
+func testPodSecurity(t *testing.T, w *world) {
+	const namespace = "restricted"
+	w.namespace(t, namespace, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	pod := podOf(corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "main", Image: "example/agent:v1", SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
+	}}})
+	_, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
+		t.Errorf("privileged pod: error %v, want it forbidden by Pod Security", err)
+	}
+}
+
+func testGateway(t *testing.T, w *world) {
+	const namespace = "routed"
+	w.namespace(t, namespace, nil)
+	client, err := gateway.NewForConfig(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := &gatewayv1.HTTPRoute{
+		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
+		Spec: gatewayv1.HTTPRouteSpec{
+			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Name: "edge"}}},
+			Hostnames:       []gatewayv1.Hostname{"agent.example.test"},
+		},
+	}
+	routes := client.GatewayV1().HTTPRoutes(namespace)
+	if _, err := routes.Create(t.Context(), route, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	route.Name, route.Spec.Hostnames = "wrong", []gatewayv1.Hostname{"not a host"}
+	if _, err := routes.Create(t.Context(), route, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("a route of a wrong host: error %v, want it invalid", err)
+	}
+}
+
+func testRuntimeClass(t *testing.T, w *world) {
+	const namespace = "sandboxed"
+	w.namespace(t, namespace, nil)
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/agent:v1"}}}
+	for class, known := range map[string]bool{"gvisor": true, "kata": false} {
+		pod := podOf(spec)
+		pod.Name, pod.Spec.RuntimeClassName = class, &class
+		if _, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); (err == nil) != known {
+			t.Errorf("pod of RuntimeClass %s: error %v, want it known: %t", class, err, known)
+		}
+	}
+}
+
+func TestStateOutlivesTheCluster(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	before := start(t, dir)
+	newWorld(t, before.Kubeconfig).namespace(t, "kept", nil)
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after := newWorld(t, start(t, dir).Kubeconfig)
+	if _, err := after.client.CoreV1().Namespaces().Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClusterDiesWithItsParent kills a parent, which therefore cannot end its cluster itself.
+func TestClusterDiesWithItsParent(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("a cluster is not started with -short")
+	}
+	parent := exec.CommandContext(t.Context(), os.Args[0])
+	parent.Env = append(os.Environ(), parentVariable+"="+t.TempDir())
+	parent.Stderr = os.Stderr
+	output, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the parent started no cluster: %v, %v", err, parent.Wait())
+	}
+	server, err := url.Parse(newWorld(t, strings.TrimSpace(line)).config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dial(t.Context(), server.Host); err != nil {
+		t.Fatalf("the cluster does not run: %v", err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait() // says that it was killed
+	eventually(t, func(ctx context.Context) error {
+		if dial(ctx, server.Host) == nil {
+			return fmt.Errorf("the API server at %s still listens", server.Host)
+		}
+		return nil
+	})
+}
+
+func dial(ctx context.Context, address string) error {
+	connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}

@@ -1,0 +1,64 @@
+//go:build unix
+
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// How often a reporter updates: a terminal's line is rewritten, elsewhere every update is another line.
+const (
+	terminalInterval = 200 * time.Millisecond
+	plainInterval    = 20 * time.Second
+)
+
+// reporter tells a person how far something is. It is for one goroutine.
+type reporter struct {
+	out      io.Writer
+	terminal bool
+	interval time.Duration
+	begun    time.Time
+	updated  time.Time
+	dirty    bool // the terminal's cursor is in an updated line
+}
+
+func newReporter(out io.Writer) *reporter {
+	now := time.Now()
+	r := &reporter{out: out, interval: plainInterval, begun: now, updated: now}
+	if file, ok := out.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			r.terminal, r.interval = true, terminalInterval
+		}
+	}
+	return r
+}
+
+// elapsed is how long it all took so far, in whole seconds.
+func (r *reporter) elapsed() time.Duration { return time.Since(r.begun).Round(time.Second) }
+
+// say writes a line of its own.
+func (r *reporter) say(line string) {
+	if r.dirty {
+		line = "\r\x1b[K" + line
+	}
+	r.dirty = false
+	_, _ = fmt.Fprintln(r.out, line)
+}
+
+// update writes how far it is, unless it did so a moment ago.
+func (r *reporter) update(status string) {
+	if time.Since(r.updated) < r.interval {
+		return
+	}
+	r.updated = time.Now()
+	line := fmt.Sprintf("  %s: %s", r.elapsed(), status)
+	if !r.terminal {
+		_, _ = fmt.Fprintln(r.out, line)
+		return
+	}
+	r.dirty = true
+	_, _ = fmt.Fprint(r.out, "\r\x1b[K"+line)
+}

@@ -1,0 +1,174 @@
+// Package apiserver runs a real kube-apiserver over an embedded etcd in this process. It knows how both are configured for one local user;
+// it does not know controllers, nodes, or what is stored.
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"agents.example/controlplane/emulators/kubernetes/component"
+	"agents.example/controlplane/emulators/kubernetes/pki"
+)
+
+// Options configure Start; all are required.
+type Options struct {
+	Dir  string    // state: etcd's data, kubeconfig
+	Addr string    // loopback host:port to listen on; port 0 picks a free one
+	PKI  pki.Files // certificates and keys
+}
+
+// Server is a running API server.
+type Server struct {
+	Config     *rest.Config // an administrator's, without a rate limit of its own
+	Kubeconfig string       // path of the same as a file
+	stop       func() error
+}
+
+// Stop ends the API server, then etcd. What uses the API must have stopped before.
+func (s *Server) Stop() error { return s.stop() }
+
+// Start returns when /readyz answers ok. ctx bounds the start only.
+func Start(ctx context.Context, o Options) (_ *Server, err error) {
+	etcd, endpoint, err := startEtcd(ctx, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			etcd.Close()
+		}
+	}()
+	listener, err := listen(ctx, o.Addr)
+	if err != nil {
+		return nil, err
+	}
+	completed, err := complete(ctx, o, endpoint, listener)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	s := &Server{Kubeconfig: filepath.Join(o.Dir, "kubeconfig")}
+	if s.Config, err = writeKubeconfig(s.Kubeconfig, "https://"+listener.Addr().String(), o.PKI); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- app.Run(running, completed) }()
+	s.stop = func() error {
+		cancel()
+		err := <-done
+		etcd.Close()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("stop kube-apiserver: %w", err)
+		}
+		return nil
+	}
+	if err := s.ready(ctx, done); err != nil {
+		cancel()
+		return nil, err
+	}
+	return s, nil
+}
+
+// listen refuses what is no loopback address: the serving certificate names loopback only, and a cluster for tests is nobody else's.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API server: %w", err)
+	}
+	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		return nil, errors.Join(fmt.Errorf("listen address %s is not a loopback address; use 127.0.0.1", addr), listener.Close())
+	}
+	return listener, nil
+}
+
+func complete(ctx context.Context, o Options, etcd string, listener net.Listener) (options.CompletedOptions, error) {
+	s := options.NewServerRunOptions()
+	err := component.Parse("kube-apiserver", s.Flags(), []string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		// The reconciler of the kubernetes Service's endpoints refuses a loopback address and delays the stop.
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--tls-cert-file=" + o.PKI.ServingCert, "--tls-private-key-file=" + o.PKI.ServingKey, "--client-ca-file=" + o.PKI.CA,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + o.PKI.ServiceAccountKey, "--service-account-signing-key-file=" + o.PKI.ServiceAccountKey,
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--profiling=false",
+		// Nobody balances load over this server, so nobody needs time to notice that it stops.
+		"--shutdown-delay-duration=0s",
+		// Tests of many agents at once measure the control plane, not this server's queues.
+		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
+	})
+	if err != nil {
+		return options.CompletedOptions{}, err
+	}
+	s.SecureServing.Listener = listener
+	s.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
+	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return options.CompletedOptions{}, fmt.Errorf("set feature gates: %w", err)
+	}
+	completed, err := s.Complete(ctx)
+	if err != nil {
+		return options.CompletedOptions{}, fmt.Errorf("configure kube-apiserver: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return options.CompletedOptions{}, fmt.Errorf("configure kube-apiserver: %w", utilerrors.NewAggregate(errs))
+	}
+	return completed, nil
+}
+
+// writeKubeconfig writes the administrator's kubeconfig, self-contained so that it may be copied, and returns the same for this process.
+func writeKubeconfig(path, host string, files pki.Files) (*rest.Config, error) {
+	const name = "local"
+	k := clientcmdapi.NewConfig()
+	k.CurrentContext = name
+	k.Clusters[name] = &clientcmdapi.Cluster{Server: host, CertificateAuthority: files.CA}
+	k.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificate: files.AdminCert, ClientKey: files.AdminKey}
+	k.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	if err := clientcmdapi.FlattenConfig(k); err != nil {
+		return nil, fmt.Errorf("read the certificates for the kubeconfig: %w", err)
+	}
+	if err := clientcmd.WriteToFile(*k, path); err != nil {
+		return nil, fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*k, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the kubeconfig: %w", err)
+	}
+	config.QPS = -1 // the server's own limits answer 429; a second limit in the client only slows everything down
+	return config, nil
+}
+
+func (s *Server) ready(ctx context.Context, done <-chan error) error {
+	client, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		select {
+		case err := <-done:
+			return false, fmt.Errorf("kube-apiserver ended early: %w", err)
+		default:
+		}
+		_, last = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait for the API server: %w", err), last)
+	}
+	return nil
+}

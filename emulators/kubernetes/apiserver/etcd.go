@@ -1,0 +1,78 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// startEtcd runs one etcd member with its data in dir and returns it with the endpoint of its clients.
+//
+// It listens on Unix sockets in dir: no TCP port can clash, and only who may enter dir can reach it.
+func startEtcd(ctx context.Context, dir string) (*embed.Etcd, string, error) {
+	client, err := socket(dir, "etcd.sock")
+	if err != nil {
+		return nil, "", err
+	}
+	peer, err := socket(dir, "etcd-peer.sock")
+	if err != nil {
+		return nil, "", err
+	}
+	c := embed.NewConfig()
+	c.Dir = filepath.Join(dir, "etcd")
+	c.LogLevel = "error"
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	c.ListenClientUrls, c.ListenPeerUrls = []url.URL{client}, []url.URL{peer}
+	// Advertised URLs must have a host and a port; nobody dials those of the only member.
+	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "localhost:2379"}}
+	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:2380"}}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.EnableGRPCGateway = false
+	// The state outlives the process, killed or not, but need not outlive the machine.
+	c.UnsafeNoFsync = true
+	// There is nobody else to elect; the default makes the start a second slower.
+	c.TickMs, c.ElectionMs = 10, 50
+	c.QuotaBackendBytes = 4 << 30
+	etcd, err := embed.StartEtcd(c)
+	if err != nil {
+		return nil, "", fmt.Errorf("start etcd in %s: %w", dir, err)
+	}
+	select {
+	case <-etcd.Server.ReadyNotify():
+		return etcd, client.String(), nil
+	case err = <-etcd.Err():
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	etcd.Close()
+	return nil, "", fmt.Errorf("wait for etcd: %w", err)
+}
+
+// socket is the URL of a Unix socket in dir, relative to the working directory: a socket's path may have some 100 bytes only. It removes the
+// socket that a killed process left.
+func socket(dir, name string) (url.URL, error) {
+	work, err := os.Getwd()
+	if err != nil {
+		return url.URL{}, fmt.Errorf("place etcd's socket: %w", err)
+	}
+	path, err := filepath.Rel(work, filepath.Join(dir, name))
+	if err != nil {
+		return url.URL{}, fmt.Errorf("place etcd's socket: %w", err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return url.URL{}, fmt.Errorf("remove an old socket: %w", err)
+	}
+	host, rest, nested := strings.Cut(path, "/")
+	if nested {
+		rest = "/" + rest
+	}
+	return url.URL{Scheme: "unix", Host: host, Path: rest}, nil // etcd joins host and path again
+}

@@ -1,0 +1,115 @@
+// Package bootstrap makes what every local cluster has before anybody uses it, and proves that the cluster works. It knows only the Kubernetes
+// API, not the parts behind it.
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"agents.example/controlplane/emulators/kubernetes/simulator"
+)
+
+// poll is how often Run looks whether something is there.
+const poll = 25 * time.Millisecond
+
+// Options configure Run.
+type Options struct {
+	CRDs   []string // YAML files of one CustomResourceDefinition each
+	GVisor bool     // make the RuntimeClass gvisor
+}
+
+// Run returns when all objects are there, the custom resources are served, and a pod has become ready: the API server, the service account
+// controller, the scheduler and the simulator do their work.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	if o.GVisor {
+		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"}
+		err := until(ctx, "RuntimeClass gvisor", func(ctx context.Context) error {
+			_, err := client.NodeV1().RuntimeClasses().Create(ctx, class, metav1.CreateOptions{})
+			return ignoreExists(err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err = until(ctx, "ConfigMap "+simulator.FaultsConfigMap, func(ctx context.Context) error { // the API server makes its namespace in its own time
+		faults := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: simulator.FaultsConfigMap}}
+		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(ctx, faults, metav1.CreateOptions{})
+		return ignoreExists(err)
+	})
+	if err != nil {
+		return err
+	}
+	if err := establish(ctx, config, o.CRDs); err != nil {
+		return err
+	}
+	return runPod(ctx, client)
+}
+
+// runPod runs one pod until it is ready, and takes it away again.
+func runPod(ctx context.Context, client kubernetes.Interface) error {
+	pods := client.CoreV1().Pods(metav1.NamespaceSystem)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "readiness-probe"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "registry.k8s.io/pause"}}},
+	}
+	err := until(ctx, "a pod to run", func(ctx context.Context) error { // refused until the namespace's service account is there
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		return ignoreExists(err)
+	})
+	if err != nil {
+		return err
+	}
+	err = until(ctx, "a pod to become ready", func(ctx context.Context) error {
+		probe, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range probe.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("the pod is %s on node %q", probe.Status.Phase, probe.Spec.NodeName)
+	})
+	if err != nil {
+		return err
+	}
+	if err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete the pod that proved the cluster: %w", err)
+	}
+	return nil
+}
+
+// until calls attempt until it succeeds. It gives up only with ctx, because who waits knows best for how long.
+func until(ctx context.Context, what string, attempt func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+		last = attempt(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", what, errors.Join(err, last))
+	}
+	return nil
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,68 @@
+// Package controllers runs the control loops of a real cluster in this process: kube-controller-manager, kube-scheduler, and the deletion of
+// namespaces. It knows which loops are needed and how they are tuned for one local API server; it does not know the simulated nodes.
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	kcmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+
+	"agents.example/controlplane/emulators/kubernetes/component"
+	"agents.example/controlplane/emulators/kubernetes/pki"
+)
+
+// ManagerOptions configure RunManager; all are required.
+type ManagerOptions struct {
+	Kubeconfig string    // an administrator's
+	PKI        pki.Files // to sign service account tokens and to publish the certificate authority
+}
+
+// RunManager runs kube-controller-manager until ctx ends. klog.OsExit must not end the process: it is called when a controller stops late.
+func RunManager(ctx context.Context, o ManagerOptions) error {
+	s, err := kcmoptions.NewKubeControllerManagerOptions()
+	if err != nil {
+		return fmt.Errorf("configure kube-controller-manager: %w", err)
+	}
+	all, disabled, aliases := kcm.KnownControllers(), kcm.ControllersDisabledByDefault(), kcm.ControllerAliases()
+	sets := s.Flags(all, disabled, aliases)
+	s.ParsedFlags = &sets
+	err = component.Parse("kube-controller-manager", sets, []string{
+		"--kubeconfig=" + o.Kubeconfig, "--leader-elect=false", "--secure-port=0",
+		"--service-account-private-key-file=" + o.PKI.ServiceAccountKey, "--root-ca-file=" + o.PKI.CA,
+		"--controllers=" + strings.Join(enabled(), ","),
+		"--kube-api-qps=-1", "--kube-api-content-type=application/vnd.kubernetes.protobuf",
+		"--concurrent-statefulset-syncs=10", "--concurrent-resource-quota-syncs=10", "--concurrent-serviceaccount-token-syncs=10",
+		// A claim is bound when the binder looks again; 15 s, the default, is for provisioners that take minutes.
+		"--pvclaimbinder-sync-period=1s",
+		"--controller-shutdown-timeout=5s",
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.ComponentGlobalsRegistry.Set(); err != nil {
+		return fmt.Errorf("set feature gates: %w", err)
+	}
+	config, err := s.Config(ctx, all, disabled, aliases)
+	if err != nil {
+		return fmt.Errorf("configure kube-controller-manager: %w", err)
+	}
+	return kcm.Run(ctx, config.Complete())
+}
+
+// enabled are the loops that tenants' objects need.
+//
+// Left out on purpose: namespace-controller, for RunNamespaceDeletion; node-lifecycle-controller, so that simulated nodes need no heartbeat;
+// and what belongs to real nodes, clouds and certificates.
+func enabled() []string {
+	return []string{
+		"serviceaccount-controller", "serviceaccount-token-controller", "root-ca-certificate-publisher-controller", "clusterrole-aggregation-controller",
+		"resourcequota-controller", "garbage-collector-controller", "pod-garbage-collector-controller", "ttl-after-finished-controller",
+		"statefulset-controller", "deployment-controller", "replicaset-controller", "daemonset-controller", "job-controller", "cronjob-controller",
+		"disruption-controller", "endpoints-controller", "endpointslice-controller",
+		"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller",
+		"ephemeral-volume-controller",
+	}
+}

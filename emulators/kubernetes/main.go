@@ -1,0 +1,72 @@
+// Command kubernetes runs a whole Kubernetes cluster without containers in one process: etcd, the API server, the controller manager, the
+// scheduler, and a simulator that plays the nodes' kubelets and the volume provisioner.
+//
+// It knows in which order the parts start and stop. It does not know how it was built or by whom it is started: it ends on SIGINT or SIGTERM,
+// and, where its standard input is a pipe, when that reaches the end, so that it need not outlive the process that holds the other end.
+//
+// It writes one line to standard output, "ready kubeconfig=<path>", once everything a test relies on is there; complaints go to standard error
+// and the parts' own log to kubernetes.log in the state directory. It is one cluster a process because the parts keep global state.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long an orderly stop may take before the process ends anyway: a parent must never wait for a stuck child.
+const stopTimeout = 20 * time.Second
+
+func main() {
+	if err := command(os.Args[1:], os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "kubernetes:", err)
+		os.Exit(1)
+	}
+}
+
+// command parses args and runs the cluster until a signal arrives or stdin ends.
+func command(args []string, stdin *os.File) error {
+	var s settings
+	flags := flag.NewFlagSet("kubernetes", flag.ContinueOnError)
+	flags.StringVar(&s.dir, "dir", "", "state `directory`: certificates, etcd's data, kubeconfig, log; a later run goes on from it")
+	flags.StringVar(&s.addr, "addr", "127.0.0.1:0", "loopback `address` of the API server; port 0 picks a free one")
+	flags.IntVar(&s.nodes, "nodes", 3, "`number` of simulated nodes")
+	flags.BoolVar(&s.noGVisor, "no-gvisor", false, "leave out the RuntimeClass gvisor")
+	flags.IntVar(&s.verbosity, "v", 0, "verbosity `level` of kubernetes.log")
+	flags.Func("crd", "YAML `file` of a CustomResourceDefinition to establish before the cluster is ready; may be repeated", func(file string) error {
+		s.crds = append(s.crds, file)
+		return nil
+	})
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if rest := flags.Args(); s.dir == "" || len(rest) > 0 {
+		return fmt.Errorf("want -dir and no other arguments, not %q", strings.Join(rest, " "))
+	}
+
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	if info, err := stdin.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 { // neither a terminal nor /dev/null is a parent
+		go func() {
+			_, _ = io.Copy(io.Discard, stdin)
+			cancel()
+		}()
+	}
+	context.AfterFunc(ctx, func() {
+		cancel() // gives signals their default action back: a second one ends the process at once
+		time.AfterFunc(stopTimeout, func() {
+			fmt.Fprintf(os.Stderr, "kubernetes: not stopped after %s, giving up\n", stopTimeout)
+			os.Exit(1)
+		})
+	})
+	return run(ctx, s, os.Stdout)
+}

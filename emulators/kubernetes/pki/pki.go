@@ -1,0 +1,127 @@
+// Package pki makes the certificates and keys of one local cluster and keeps them in its state directory, so that a kubeconfig and the service
+// account tokens of an earlier run stay valid. It knows file formats and names; it does not know who uses them. The certificate authority's key
+// is never written.
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Files are the absolute or relative paths, as dir was given, of PEM files that Ensure made.
+type Files struct {
+	CA, ServingCert, ServingKey, AdminCert, AdminKey, ServiceAccountKey string
+}
+
+// Ensure makes the files in dir unless they are there from an earlier run. It fails only if dir cannot be read or written.
+func Ensure(dir string) (Files, error) {
+	f := Files{
+		CA:          filepath.Join(dir, "ca.crt"),
+		ServingCert: filepath.Join(dir, "apiserver.crt"), ServingKey: filepath.Join(dir, "apiserver.key"),
+		AdminCert: filepath.Join(dir, "admin.crt"), AdminKey: filepath.Join(dir, "admin.key"),
+		ServiceAccountKey: filepath.Join(dir, "service-account.key"),
+	}
+	if _, err := os.Stat(f.AdminCert); err == nil { // written last: it is there only if all others are
+		return f, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return Files{}, fmt.Errorf("look for certificates: %w", err)
+	}
+	if err := f.create(); err != nil {
+		return Files{}, fmt.Errorf("make certificates in %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+func (f Files) create() error {
+	ca, err := newAuthority(f.CA)
+	if err != nil {
+		return err
+	}
+	err = ca.issue(f.ServingCert, f.ServingKey, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver"},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := newKey(f.ServiceAccountKey); err != nil {
+		return err
+	}
+	return ca.issue(f.AdminCert, f.AdminKey, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(file string) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	ca := &authority{key: key, certificate: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "local-cluster"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}}
+	der, err := x509.CreateCertificate(rand.Reader, ca.certificate, ca.certificate, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	return ca, write(file, "CERTIFICATE", der)
+}
+
+// issue completes template and writes its key, then its certificate.
+func (ca *authority) issue(certFile, keyFile string, template *x509.Certificate) error {
+	key, err := newKey(keyFile)
+	if err != nil {
+		return err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return err
+	}
+	template.SerialNumber = serial
+	template.NotBefore, template.NotAfter = ca.certificate.NotBefore, ca.certificate.NotAfter
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.certificate, &key.PublicKey, ca.key)
+	if err != nil {
+		return err
+	}
+	return write(certFile, "CERTIFICATE", der)
+}
+
+func newKey(file string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, write(file, "EC PRIVATE KEY", der)
+}
+
+func write(file, kind string, der []byte) error {
+	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"agents.example/controlplane/emulators/kubernetes/apiserver"
+	"agents.example/controlplane/emulators/kubernetes/bootstrap"
+	"agents.example/controlplane/emulators/kubernetes/controllers"
+	"agents.example/controlplane/emulators/kubernetes/pki"
+	"agents.example/controlplane/emulators/kubernetes/simulator"
+)
+
+// settings is the command line.
+type settings struct {
+	dir       string
+	addr      string
+	nodes     int
+	crds      []string
+	noGVisor  bool
+	verbosity int
+}
+
+// run brings the cluster up, says so on stdout, and stops it when ctx ends.
+func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
+	dir, closeLog, err := enter(&s)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	files, err := pki.Ensure(dir)
+	if err != nil {
+		return err
+	}
+	server, err := apiserver.Start(ctx, apiserver.Options{Dir: dir, Addr: s.addr, PKI: files})
+	if ctx.Err() != nil && server == nil {
+		return nil // told to stop early, which is no failure
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	client, err := kubernetes.NewForConfig(server.Config)
+	if err != nil {
+		return fmt.Errorf("make the simulator's client: %w", err)
+	}
+
+	parts := newGroup(ctx)
+	defer func() { err = errors.Join(err, parts.stop()) }() // runs before the API server stops: the parts need it to stop cleanly
+	sim := simulator.New(client)
+	parts.run("simulator", sim.Run)
+	parts.run("controllers", func(ctx context.Context) error {
+		return controllers.RunManager(ctx, controllers.ManagerOptions{Kubeconfig: server.Kubeconfig, PKI: files})
+	})
+	parts.run("namespace deletion", func(ctx context.Context) error { return controllers.RunNamespaceDeletion(ctx, server.Config) })
+	parts.run("scheduler", func(ctx context.Context) error {
+		return controllers.RunScheduler(ctx, controllers.SchedulerOptions{Dir: dir, Kubeconfig: server.Kubeconfig, Filters: sim.SchedulerFilters()})
+	})
+	err = sim.EnsureNodes(parts.ctx, s.nodes)
+	if err == nil {
+		err = bootstrap.Run(parts.ctx, server.Config, bootstrap.Options{CRDs: s.crds, GVisor: !s.noGVisor})
+	}
+	if err != nil {
+		if parts.ctx.Err() != nil {
+			return nil // told to stop early, or a part ended, which parts.stop reports
+		}
+		return err
+	}
+	if _, err := fmt.Fprintf(stdout, "ready kubeconfig=%s\n", server.Kubeconfig); err != nil {
+		return fmt.Errorf("say that the cluster is ready: %w", err)
+	}
+	<-parts.ctx.Done()
+	return nil
+}
+
+// enter makes the state directory the working directory, because the path of a Unix socket may have some 100 bytes only and relative ones are
+// short; paths of the command line are made absolute before. It also sends the parts' log to a file in it.
+func enter(s *settings) (dir string, closeLog func(), err error) {
+	if dir, err = filepath.Abs(s.dir); err != nil {
+		return "", nil, fmt.Errorf("resolve state directory %s: %w", s.dir, err)
+	}
+	for i, file := range s.crds {
+		if s.crds[i], err = filepath.Abs(file); err != nil {
+			return "", nil, fmt.Errorf("resolve CRD file %s: %w", file, err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, fmt.Errorf("make the state directory: %w", err)
+	}
+	if err := os.Chdir(dir); err != nil {
+		return "", nil, fmt.Errorf("enter the state directory: %w", err)
+	}
+	file, err := os.Create("kubernetes.log")
+	if err != nil {
+		return "", nil, fmt.Errorf("create the log: %w", err)
+	}
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{
+		"logtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true", "v": strconv.Itoa(s.verbosity),
+	} {
+		if err := flags.Set(name, value); err != nil {
+			return "", nil, errors.Join(fmt.Errorf("set log flag %s: %w", name, err), file.Close())
+		}
+	}
+	klog.SetOutput(file)
+	// The controller manager ends the whole process through klog when one of its controllers does not stop in time. Here only its goroutine
+	// may end, because etcd still has to close its files.
+	klog.OsExit = func(int) { runtime.Goexit() }
+	return dir, func() {
+		klog.Flush()
+		klog.SetOutput(io.Discard)
+		_ = file.Close()
+	}, nil
+}
+
+// group runs parts that live and end together: the first that ends early ends all others.
+type group struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+}
+
+func newGroup(ctx context.Context) *group {
+	g := &group{}
+	g.ctx, g.cancel = context.WithCancelCause(ctx)
+	return g
+}
+
+func (g *group) run(name string, part func(context.Context) error) {
+	g.wg.Go(func() {
+		err := errors.New("ended early; see kubernetes.log") // stays so when klog ends the goroutine
+		defer func() { g.cancel(fmt.Errorf("%s: %w", name, err)) }()
+		if e := part(g.ctx); e != nil {
+			err = e
+		}
+	})
+}
+
+// stop ends all parts and returns the failure that made them end, if it was one.
+func (g *group) stop() error {
+	g.cancel(context.Canceled)
+	g.wg.Wait()
+	if cause := context.Cause(g.ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package simulator
+
+import (
+	"log/slog"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"agents.example/controlplane/emulators/kubernetes/kubelet"
+)
+
+// Where faults are told; the package comment says how.
+const (
+	FaultAnnotation = domain + "/fault"
+	FaultsConfigMap = "simulator-faults" // in kube-system
+)
+
+// faults are all that were told, by namespace.
+type faults struct {
+	mu        sync.RWMutex
+	annotated map[string]kubelet.Fault
+	listed    map[string]kubelet.Fault
+}
+
+func newFaults() *faults {
+	return &faults{annotated: map[string]kubelet.Fault{}, listed: map[string]kubelet.Fault{}}
+}
+
+// of is the fault of a namespace's pods.
+func (f *faults) of(namespace string) kubelet.Fault {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if annotated, ok := f.annotated[namespace]; ok {
+		return annotated
+	}
+	return f.listed[namespace]
+}
+
+// annotate takes over what a namespace is annotated with, "" for nothing, and reports whether that is a change.
+func (f *faults) annotate(namespace, text string) bool {
+	told := parseAll(map[string]string{namespace: text})[namespace]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, none := f.annotated[namespace], kubelet.Fault{}
+	if delete(f.annotated, namespace); told != none {
+		f.annotated[namespace] = told
+	}
+	return before != told
+}
+
+// list takes over the ConfigMap's data and returns the namespaces whose entry changed.
+func (f *faults) list(data map[string]string) (changed []string) {
+	told := parseAll(data)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	namespaces := maps.Clone(f.listed)
+	maps.Copy(namespaces, told)
+	for namespace := range namespaces {
+		if f.listed[namespace] != told[namespace] {
+			changed = append(changed, namespace)
+		}
+	}
+	f.listed = told
+	return changed
+}
+
+func parseAll(texts map[string]string) map[string]kubelet.Fault {
+	parsed := make(map[string]kubelet.Fault, len(texts))
+	for namespace, text := range texts {
+		f, err := kubelet.ParseFault(text)
+		if err != nil {
+			slog.Warn("simulator ignores a fault", "namespace", namespace, "error", err)
+		}
+		parsed[namespace] = f
+	}
+	return parsed
+}
+
+// watchNamespaces keeps the annotated faults.
+func (s *Simulator) watchNamespaces() cache.ResourceEventHandler {
+	take := func(object any) {
+		if namespace, ok := object.(*corev1.Namespace); ok && s.faults.annotate(namespace.Name, namespace.Annotations[FaultAnnotation]) {
+			s.faultsChanged(namespace.Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: take, UpdateFunc: func(_, object any) { take(object) }, DeleteFunc: func(object any) {
+		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+			s.faults.annotate(name, "")
+		}
+	}}
+}
+
+// watchFaultsConfigMap keeps the listed faults.
+func (s *Simulator) watchFaultsConfigMap() cache.ResourceEventHandler {
+	take := func(data map[string]string) {
+		for _, namespace := range s.faults.list(data) {
+			s.faultsChanged(namespace)
+		}
+	}
+	add := func(object any) {
+		if list, ok := object.(*corev1.ConfigMap); ok {
+			take(list.Data)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) }, DeleteFunc: func(any) { take(nil) }}
+}
+
+// faultsChanged looks at all pods of a namespace again, and makes the scheduler do so.
+func (s *Simulator) faultsChanged(namespace string) {
+	for _, key := range s.podKeys(namespace) {
+		s.podQueue.keys.Add(key)
+	}
+	s.nodeQueue.keys.Add(nodeName(0))
+}

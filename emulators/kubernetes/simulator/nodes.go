@@ -1,0 +1,135 @@
+package simulator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/version"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+const nodeNameFormat = "node-%d"
+
+func nodeName(i int) string { return fmt.Sprintf(nodeNameFormat, i) }
+
+// EnsureNodes makes the nodes there are count of, and the default storage class. Nodes of an earlier run stay.
+func (s *Simulator) EnsureNodes(ctx context.Context, count int) error {
+	if count < 1 {
+		return fmt.Errorf("cannot simulate %d nodes: want 1 or more", count)
+	}
+	for i := range count {
+		if err := s.ensureNode(ctx, i); err != nil {
+			return fmt.Errorf("make node %s: %w", nodeName(i), err)
+		}
+	}
+	return s.ensureStorageClass(ctx)
+}
+
+func (s *Simulator) ensureNode(ctx context.Context, i int) error {
+	node, err := s.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{
+		corev1.LabelHostname: nodeName(i), corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", corev1.LabelInstanceTypeStable: "simulated",
+		corev1.LabelTopologyRegion: "local", corev1.LabelTopologyZone: fmt.Sprintf("local-%c", 'a'+rune(i%3)),
+	}}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now := metav1.Now()
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("256"), corev1.ResourceMemory: resource.MustParse("1Ti"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("10Ti"), corev1.ResourcePods: resource.MustParse("10000"),
+	}
+	node.Status = corev1.NodeStatus{
+		Capacity: room, Allocatable: room,
+		Conditions: []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is simulated",
+			LastHeartbeatTime: now, LastTransitionTime: now,
+		}},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeAddress(i)}, {Type: corev1.NodeHostName, Address: nodeName(i)}},
+		NodeInfo: corev1.NodeSystemInfo{
+			KubeletVersion: version.Get().GitVersion, ContainerRuntimeVersion: "simulated://1", OperatingSystem: "linux", Architecture: "amd64",
+		},
+	}
+	if _, err := s.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	// Admission taints every new node as not ready, and the controller that would take the taint off, node-lifecycle-controller, does not run.
+	_, err = s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	return err
+}
+
+func nodeAddress(i int) string { return fmt.Sprintf("10.0.%d.%d", (i+1)>>8&0xff, (i+1)&0xff) }
+
+// hostAddress is the address of the named node, where it is simulated, or else that of the first one.
+func hostAddress(node string) string {
+	var i int
+	if _, err := fmt.Sscanf(node, nodeNameFormat, &i); err != nil {
+		return nodeAddress(0)
+	}
+	return nodeAddress(i)
+}
+
+// schedulerFilter makes the real scheduler find no node for pods of a namespace whose fault is unschedulable.
+type schedulerFilter struct{ faults *faults }
+
+var (
+	_ fwk.FilterPlugin      = schedulerFilter{}
+	_ fwk.EnqueueExtensions = schedulerFilter{}
+)
+
+const schedulerFilterName = "SimulatedFaults"
+
+// SchedulerFilters are to be given to the scheduler; without them, no pod is ever unschedulable by a fault.
+func (s *Simulator) SchedulerFilters() schedulerruntime.Registry {
+	return schedulerruntime.Registry{schedulerFilterName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return schedulerFilter{s.faults}, nil
+	}}
+}
+
+// Name is how the scheduler's configuration calls the plugin.
+func (schedulerFilter) Name() string { return schedulerFilterName }
+
+// Filter refuses every node, for a reason that preemption does not help against.
+func (f schedulerFilter) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if f.faults.of(pod.Namespace).Unschedulable() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no room (simulated fault)")
+	}
+	return nil
+}
+
+// EventsToRegister says that only wakeScheduler's doing can change Filter's answer.
+func (schedulerFilter) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}}}, nil
+}
+
+// wakeScheduler annotates a node: the scheduler tries a pod that it found no node for again only when something in the cluster changes, and
+// faults are nothing it watches.
+func (s *Simulator) wakeScheduler(ctx context.Context, node string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
+		domain + "/faults-changed": time.Now().Format(time.RFC3339Nano),
+	}}})
+	if err != nil {
+		return err
+	}
+	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
+	return ignoreGone(err)
+}
+
+// ignoreGone drops the errors that say that the object changed or went meanwhile: its next event is on the way.
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"agents.example/controlplane/emulators/kubernetes/kubelet"
+)
+
+// clock is when things of one pod happened and will happen. The API's timestamps are too coarse for that: they have whole seconds.
+type clock struct {
+	uid     types.UID // of the pod; a StatefulSet gives the name to one pod after the other
+	fault   kubelet.Fault
+	started time.Time // the youngest container's start; zero where it was before the simulator's
+	due     time.Time // nothing happens by itself before; zero where nothing will
+}
+
+// syncPod brings the status of a bound pod one step further, or ends a deleted one.
+func (s *Simulator) syncPod(ctx context.Context, key string) error {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return err
+	}
+	pod, err := s.pods.Pods(namespace).Get(name)
+	if err != nil {
+		s.clocks.Delete(key)
+		return ignoreGone(err)
+	}
+	switch {
+	case pod.Spec.NodeName == "":
+		return nil
+	case pod.DeletionTimestamp != nil:
+		return s.end(ctx, pod)
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		return nil
+	}
+	told := s.faults.of(namespace)
+	if told.Unschedulable() {
+		evict := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+		return ignoreGone(s.client.CoreV1().Pods(namespace).Delete(ctx, name, evict))
+	}
+	c := s.clock(key, pod)
+	now := time.Now()
+	if c.fault == told && now.Before(c.due) {
+		s.podQueue.keys.AddAfter(key, c.due.Sub(now))
+		return nil
+	}
+	c.fault, c.due = told, time.Time{}
+	return s.step(ctx, pod, c, now)
+}
+
+func (s *Simulator) clock(key string, pod *corev1.Pod) clock {
+	if known, _ := s.clocks.Load(key); known != nil {
+		if c, ok := known.(clock); ok && c.uid == pod.UID {
+			return c
+		}
+	}
+	return clock{uid: pod.UID}
+}
+
+// step writes what a kubelet would report next and sees to it that the step after is not forgotten.
+func (s *Simulator) step(ctx context.Context, pod *corev1.Pod, c clock, now time.Time) error {
+	if pod.Status.PodIP == "" {
+		pod = pod.DeepCopy()
+		pod.Status.PodIP, pod.Status.HostIP = s.addresses.take(), hostAddress(pod.Spec.NodeName)
+	}
+	report := kubelet.Next(pod, kubelet.Moment{Fault: c.fault, Now: now, Started: c.started})
+	if !equality.Semantic.DeepEqual(report.Status, pod.Status) {
+		changed := pod.DeepCopy()
+		changed.Status = report.Status
+		if _, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{}); err != nil {
+			return ignoreGone(err)
+		}
+	}
+	key := cache.MetaObjectToName(pod).String()
+	c.started = report.Started
+	if report.Hold > 0 {
+		c.due = now.Add(report.Hold)
+		s.podQueue.keys.AddAfter(key, report.Hold)
+	}
+	s.clocks.Store(key, c)
+	return nil
+}
+
+// end stops the containers of a deleted pod in good order, which takes them no time, and takes the pod away.
+func (s *Simulator) end(ctx context.Context, pod *corev1.Pod) error {
+	stopped := pod.DeepCopy()
+	stopped.Status = kubelet.Stop(pod, time.Now())
+	pods := s.client.CoreV1().Pods(pod.Namespace)
+	if _, err := pods.UpdateStatus(ctx, stopped, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil && !apierrors.IsConflict(err) {
+		return err
+	}
+	return ignoreGone(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+	}))
+}
+
+// podKeys are the queue keys of all pods of a namespace.
+func (s *Simulator) podKeys(namespace string) []string {
+	pods, err := s.pods.Pods(namespace).List(labels.Everything())
+	if err != nil {
+		return nil // a cache's list does not fail
+	}
+	keys := make([]string, 0, len(pods))
+	for _, pod := range pods {
+		keys = append(keys, cache.MetaObjectToName(pod).String())
+	}
+	return keys
+}
+
+// addresses gives pods addresses of 10.128.0.0/10, each once, four million in all.
+type addresses struct {
+	mu   sync.Mutex
+	last netip.Addr
+}
+
+func (a *addresses) take() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.last.IsValid() {
+		a.last = netip.AddrFrom4([4]byte{10, 128, 0, 0})
+	}
+	a.last = a.last.Next()
+	return a.last.String()
+}
+
+// skipUsed begins after the highest address that a pod of an earlier run has.
+func (a *addresses) skipUsed(pods corelisters.PodLister) error {
+	all, err := pods.List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, pod := range all {
+		if used, err := netip.ParseAddr(pod.Status.PodIP); err == nil && a.last.Less(used) {
+			a.last = used
+		}
+	}
+	return nil
+}

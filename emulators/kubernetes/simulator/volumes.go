@@ -1,0 +1,114 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// provisioner is the simulator's name towards the volume binder.
+	provisioner = domain + "/volume"
+	// storageClass is the default one's name on GKE.
+	storageClass = "standard-rwo"
+
+	annotationDefaultClass  = "storageclass.kubernetes.io/is-default-class"
+	annotationProvisioner   = "volume.kubernetes.io/storage-provisioner"
+	annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
+)
+
+func (s *Simulator) ensureStorageClass(ctx context.Context) error {
+	binding, reclaim, expand := storagev1.VolumeBindingWaitForFirstConsumer, corev1.PersistentVolumeReclaimDelete, true
+	_, err := s.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: storageClass, Annotations: map[string]string{annotationDefaultClass: "true"}},
+		Provisioner: provisioner, VolumeBindingMode: &binding, ReclaimPolicy: &reclaim, AllowVolumeExpansion: &expand,
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the default storage class: %w", err)
+	}
+	return nil
+}
+
+// syncClaim gives a claim its volume, once the binder asks for it by annotation: at once, or for WaitForFirstConsumer when the scheduler has
+// chosen a node. A bound claim that asks for more than it has gets that.
+func (s *Simulator) syncClaim(ctx context.Context, key string) error {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return err
+	}
+	claim, err := s.claims.PersistentVolumeClaims(namespace).Get(name)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	switch {
+	case claim.DeletionTimestamp != nil || claim.Annotations[annotationProvisioner] != provisioner:
+		return nil
+	case claim.Spec.VolumeName == "":
+		_, err := s.client.CoreV1().PersistentVolumes().Create(ctx, volumeOf(claim), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	case claim.Status.Phase == corev1.ClaimBound:
+		return s.expand(ctx, claim)
+	}
+	return nil
+}
+
+func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), Annotations: map[string]string{annotationProvisionedBy: provisioner}},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+			AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				ResourceVersion: claim.ResourceVersion,
+			},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: domain, VolumeHandle: string(claim.UID)}},
+		},
+	}
+	if claim.Spec.StorageClassName != nil {
+		volume.Spec.StorageClassName = *claim.Spec.StorageClassName
+	}
+	return volume
+}
+
+// expand does what a resizer and the kubelet do: the volume first, then what the claim says that it has.
+func (s *Simulator) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	wanted, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	if wanted.Cmp(has) <= 0 {
+		return nil
+	}
+	volume, err := s.vols.Get(claim.Spec.VolumeName)
+	if err != nil {
+		return err
+	}
+	volume = volume.DeepCopy()
+	volume.Spec.Capacity[corev1.ResourceStorage] = wanted
+	if _, err := s.client.CoreV1().PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	claim = claim.DeepCopy()
+	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: wanted}
+	_, err = s.client.CoreV1().PersistentVolumeClaims(claim.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	return ignoreGone(err)
+}
+
+// syncVolume deletes a volume of ours whose claim is gone.
+func (s *Simulator) syncVolume(ctx context.Context, name string) error {
+	volume, err := s.vols.Get(name)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	if volume.Annotations[annotationProvisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased || volume.DeletionTimestamp != nil {
+		return nil
+	}
+	return ignoreGone(s.client.CoreV1().PersistentVolumes().Delete(ctx, name, metav1.DeleteOptions{}))
+}

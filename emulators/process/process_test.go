@@ -1,0 +1,249 @@
+//go:build unix
+
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// parentRole makes the test binary a parent that starts a child and waits to be killed.
+const parentRole = "PROCESS_TEST_PARENT"
+
+// TestMain plays the parent when asked to, and otherwise runs the tests.
+func TestMain(m *testing.M) {
+	if role := os.Getenv(parentRole); role != "" {
+		os.Exit(beParent(role, os.Args[len(os.Args)-1]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// guards are the two ways of tying a child to its parent; on systems other than Linux they are one.
+func guards() map[string]func(*exec.Cmd) (func(), error) {
+	return map[string]func(*exec.Cmd) (func(), error){"system": bindToParent, "shell": wrapInShell}
+}
+
+func beParent(role, dir string) int {
+	_, err := Start(context.Background(), Options{
+		Name: "sleeper", Path: "sh", Args: []string{"-c", "exec 9>\"$1\"; exec sleep 600", "sh", filepath.Join(dir, "alive")},
+		LogFile: filepath.Join(dir, "log"), bind: guards()[role],
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("started")
+	select {}
+}
+
+// lifeline makes a FIFO that a child opens for writing: its reader sees the end when every process that has it is gone.
+func lifeline(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "alive")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// awaitDeath waits until the child has opened the FIFO, does deed, and waits until nobody has it open any more.
+func awaitDeath(t *testing.T, path string, deed func()) {
+	t.Helper()
+	alive, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = alive.Close() }()
+	deed()
+	if _, err := io.Copy(io.Discard, alive); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChildDiesWithAKilledParent(t *testing.T) {
+	t.Parallel()
+	for role := range guards() {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := lifeline(t, dir)
+			parent := exec.Command(os.Args[0], dir)
+			parent.Env = append(os.Environ(), parentRole+"="+role)
+			parent.Stderr = os.Stderr
+			output, err := parent.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := parent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(output).ReadString('\n'); line != "started\n" {
+				t.Fatalf("the parent did not start its child: %q, %v", line, err)
+			}
+			awaitDeath(t, path, func() {
+				if err := parent.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				_ = parent.Wait()
+			})
+		})
+	}
+}
+
+func TestCloseEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	scripts := map[string]string{
+		"obedient":             `exec 9>"$1"; sleep 600 & sleep 600`,
+		"deaf to SIGTERM":      `trap '' TERM; exec 9>"$1"; sleep 600 & sleep 600`,
+		"a deaf grandchild":    `exec 9>"$1"; (trap '' TERM; exec sleep 600) & exec sleep 600`,
+		"ends well on SIGTERM": `exec 9>"$1"; trap 'exit 0' TERM; sleep 600 & wait`,
+	}
+	for guard, bind := range guards() {
+		for name, script := range scripts {
+			t.Run(guard+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				path := lifeline(t, dir)
+				child, err := Start(t.Context(), Options{
+					Name: "child", Path: "sh", Args: []string{"-c", script, "sh", path},
+					LogFile: filepath.Join(dir, "log"), Grace: 200 * time.Millisecond, bind: bind,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				awaitDeath(t, path, func() {
+					for range 2 {
+						if err := child.Close(); err != nil {
+							t.Fatalf("Close: %v", err)
+						}
+					}
+				})
+				select {
+				case <-child.Done():
+				default:
+					t.Fatal("Close returned before the child had ended")
+				}
+			})
+		}
+	}
+}
+
+func TestStartFailures(t *testing.T) {
+	t.Parallel()
+	never := func(context.Context) error { return errors.New("not yet") }
+	tests := map[string]struct {
+		options Options
+		within  time.Duration
+		want    []string
+		is      error
+	}{
+		"exits early": {
+			options: Options{Path: "sh", Args: []string{"-c", "echo one; echo the reason >&2; exit 3"}, Ready: never},
+			want:    []string{"probe ended by itself", "exit status 3", "one\nthe reason"},
+		},
+		"exits early without a word": {
+			options: Options{Path: "true", Ready: never},
+			want:    []string{"status 0", "its log is empty"},
+		},
+		"never ready": {
+			options: Options{Path: "sh", Args: []string{"-c", "echo still loading; exec sleep 600"}, Ready: never},
+			within:  300 * time.Millisecond,
+			want:    []string{"not ready in time", "not yet"},
+			is:      context.DeadlineExceeded,
+		},
+		"hopeless": {
+			options: Options{Path: "sleep", Args: []string{"600"}, Ready: func(context.Context) error { return fmt.Errorf("%w: port taken", ErrGiveUp) }},
+			want:    []string{"port taken"},
+			is:      ErrGiveUp,
+		},
+		"no such program": {options: Options{Path: "/no/such/program"}, want: []string{"start probe", "no such file"}, is: os.ErrNotExist},
+	}
+	for guard, bind := range guards() {
+		for name, test := range tests {
+			if guard == "shell" && errors.Is(test.is, os.ErrNotExist) {
+				continue // the shell answers exit status 127 instead
+			}
+			t.Run(guard+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				ctx := t.Context()
+				if test.within > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.within)
+					defer cancel()
+				}
+				options := test.options
+				options.Name, options.LogFile, options.bind = "probe", filepath.Join(t.TempDir(), "logs", "log"), bind
+				child, err := Start(ctx, options)
+				if err == nil {
+					_ = child.Close()
+					t.Fatal("no error")
+				}
+				if test.is != nil && !errors.Is(err, test.is) {
+					t.Errorf("error %v is not %v", err, test.is)
+				}
+				for _, want := range test.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("error %q lacks %q", err, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestStartWantsALogFile(t *testing.T) {
+	t.Parallel()
+	if _, err := Start(t.Context(), Options{Name: "probe", Path: "true"}); err == nil {
+		t.Fatal("no error")
+	}
+}
+
+func TestCloseTellsOfAChildThatEndedByItself(t *testing.T) {
+	t.Parallel()
+	child, err := Start(t.Context(), Options{Name: "probe", Path: "sh", Args: []string{"-c", "echo bye; exit 7"}, LogFile: filepath.Join(t.TempDir(), "log")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-child.Done()
+	if err := child.Close(); err == nil || !strings.Contains(err.Error(), "exit status 7") || !strings.Contains(err.Error(), "bye") {
+		t.Fatalf("Close: %v", err)
+	}
+}
+
+func TestEnvironmentDirectoryAndReadiness(t *testing.T) {
+	t.Parallel()
+	for guard, bind := range guards() {
+		t.Run(guard, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			mark := filepath.Join(dir, "mark")
+			child, err := Start(t.Context(), Options{
+				Name: "probe", Path: "sh", Args: []string{"-c", `printf %s "$GREETING $1" >mark.new; mv mark.new mark; exec sleep 600`, "sh", "two words"},
+				Env: []string{"GREETING=hello"}, Dir: dir, LogFile: filepath.Join(dir, "log"), bind: bind,
+				Ready: func(context.Context) error { _, err := os.Stat(mark); return err },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = child.Close() }()
+			if got, err := os.ReadFile(mark); err != nil || string(got) != "hello two words" {
+				t.Fatalf("the child wrote %q, %v", got, err)
+			}
+			if child.Pid() <= 1 {
+				t.Fatalf("pid %d", child.Pid())
+			}
+		})
+	}
+}
