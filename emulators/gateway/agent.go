@@ -1,0 +1,134 @@
+package gateway
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// running is an agent that serves.
+type running struct {
+	namespace string
+	pod       string
+	env       map[string]string
+}
+
+// ServeHTTP routes a request by its hostname to the agent that claims it.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	host := strings.ToLower(req.Host)
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	namespace, ok := g.claimed(host)
+	if !ok {
+		http.Error(w, "no route claims this hostname", http.StatusNotFound)
+		return
+	}
+	a, ok := g.find(namespace)
+	if !ok {
+		http.Error(w, "the agent's pod is not ready", http.StatusServiceUnavailable)
+		return
+	}
+	a.serve(w, req)
+}
+
+// hostnames lists the hostnames that an HTTPRoute claims.
+func hostnames(o any) ([]string, error) {
+	route, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil, nil
+	}
+	names, _, err := unstructured.NestedStringSlice(route.Object, "spec", "hostnames")
+	return names, err
+}
+
+// claimed finds the namespace whose HTTPRoute has the hostname.
+func (g *Gateway) claimed(host string) (namespace string, ok bool) {
+	routes, err := g.routes.GetIndexer().ByIndex(byHostname, host)
+	if err != nil || len(routes) == 0 {
+		return "", false
+	}
+	route, ok := routes[0].(*unstructured.Unstructured)
+	if !ok {
+		return "", false
+	}
+	return route.GetNamespace(), true
+}
+
+func (g *Gateway) find(namespace string) (running, bool) {
+	pods, err := g.pods.GetIndexer().ByIndex(byNamespace, namespace)
+	if err != nil {
+		return running{}, false
+	}
+	for _, o := range pods {
+		pod, ok := o.(*corev1.Pod)
+		if !ok || !ready(pod) {
+			continue
+		}
+		g.mu.RLock()
+		env, known := g.environments[pod.UID]
+		g.mu.RUnlock()
+		if known {
+			return running{namespace: namespace, pod: pod.Name, env: env}, true
+		}
+	}
+	return running{}, false
+}
+
+// serve answers as the contract wants an agent's image to: a dashboard with Basic authentication, an API with a bearer key, a health
+// check without authentication, and a check of either credential.
+func (a running) serve(w http.ResponseWriter, req *http.Request) {
+	switch path := req.URL.Path; {
+	case path == "/health/ready":
+		w.WriteHeader(http.StatusOK)
+	case path == "/auth/check":
+		if !a.dashboardUser(req) && !a.apiCaller(req) {
+			a.refuse(w, "agent")
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	case path == "/v1" || strings.HasPrefix(path, "/v1/"):
+		if !a.apiCaller(req) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "the API takes the agent's own key", http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"namespace": a.namespace, "pod": a.pod, "path": path})
+	default:
+		if !a.dashboardUser(req) {
+			a.refuse(w, "dashboard")
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(w, "<!doctype html><title>Agent</title><h1>It runs</h1><p>%s in %s</p>\n",
+			html.EscapeString(a.pod), html.EscapeString(a.namespace))
+	}
+}
+
+func (a running) refuse(w http.ResponseWriter, realm string) {
+	w.Header().Set("WWW-Authenticate", `Basic realm="`+realm+`"`)
+	http.Error(w, "the agent does not accept this credential", http.StatusUnauthorized)
+}
+
+func (a running) dashboardUser(req *http.Request) bool {
+	user, password, ok := req.BasicAuth()
+	return ok && equal(user, a.env["DASHBOARD_USERNAME"]) && equal(password, a.env["DASHBOARD_PASSWORD"])
+}
+
+func (a running) apiCaller(req *http.Request) bool {
+	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	return ok && equal(token, a.env["API_SERVER_KEY"])
+}
+
+// equal compares in constant time; an unset credential equals nothing.
+func equal(got, want string) bool {
+	return want != "" && subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
+}

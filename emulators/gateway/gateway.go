@@ -1,0 +1,193 @@
+// Package gateway stands in for the data plane: the Gateway that routes hostnames to agents, and the agent behind each, as far as its
+// image's contract with the control plane goes. It follows the cluster: a hostname is served when an HTTPRoute claims it and the pod
+// behind it is Ready, and credentials are those that the pod was started with. It does not know the control plane.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Options says where the gateway listens and which cluster it follows.
+type Options struct {
+	// Addr is the address to listen on; empty is a free port on the loopback interface.
+	Addr       string
+	Kubeconfig string
+}
+
+// Gateway is a running gateway.
+type Gateway struct {
+	// Addr is where it listens.
+	Addr string
+
+	server  *http.Server
+	client  kubernetes.Interface
+	pods    cache.SharedIndexInformer
+	routes  cache.SharedIndexInformer
+	stop    context.CancelFunc
+	started sync.WaitGroup
+
+	mu sync.RWMutex
+	// environments holds, for each running pod, the environment its container was started with.
+	environments map[types.UID]map[string]string
+}
+
+// The indexes by which requests find routes and pods.
+const (
+	byHostname  = "hostname"
+	byNamespace = cache.NamespaceIndex
+)
+
+// Start follows the cluster and serves. The error says what could not be reached.
+func Start(ctx context.Context, o Options) (*Gateway, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: read the kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	g := &Gateway{environments: map[types.UID]map[string]string{}}
+	if err := g.follow(ctx, config); err != nil {
+		return nil, err
+	}
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:0"
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Addr)
+	if err != nil {
+		g.stop()
+		g.started.Wait()
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g.Addr = listener.Addr().String()
+	g.server = &http.Server{Handler: g, ReadHeaderTimeout: 10 * time.Second}
+	g.started.Go(func() { _ = g.server.Serve(listener) }) // ends with ErrServerClosed
+	return g, nil
+}
+
+// Close stops serving and following.
+func (g *Gateway) Close() error {
+	err := g.server.Close()
+	g.stop()
+	g.started.Wait()
+	return err
+}
+
+// httpRoutes is the resource by which hostnames are claimed.
+func httpRoutes() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
+}
+
+func (g *Gateway) follow(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g.client, g.stop = client, stop
+	g.pods = informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
+	g.routes = dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0).ForResource(httpRoutes()).Informer()
+	if err := g.routes.AddIndexers(cache.Indexers{byHostname: hostnames}); err != nil {
+		stop()
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if _, err := g.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { g.learn(run, o.(*corev1.Pod)) },
+		UpdateFunc: func(_, o any) { g.learn(run, o.(*corev1.Pod)) },
+		DeleteFunc: g.forget,
+	}); err != nil {
+		stop()
+		return fmt.Errorf("gateway: %w", err)
+	}
+	g.started.Go(func() { g.pods.RunWithContext(run) })
+	g.started.Go(func() { g.routes.RunWithContext(run) })
+	if !cache.WaitForCacheSync(ctx.Done(), g.pods.HasSynced, g.routes.HasSynced) {
+		stop()
+		g.started.Wait()
+		return fmt.Errorf("gateway: the cluster did not answer: %w", ctx.Err())
+	}
+	return nil
+}
+
+// learn remembers the environment of a container that has started: what changes later reaches the next pod only.
+func (g *Gateway) learn(ctx context.Context, pod *corev1.Pod) {
+	g.mu.RLock()
+	_, known := g.environments[pod.UID]
+	g.mu.RUnlock()
+	if known || !ready(pod) || len(pod.Spec.Containers) == 0 {
+		return
+	}
+	env := map[string]string{}
+	for _, source := range pod.Spec.Containers[0].EnvFrom {
+		if err := g.read(ctx, pod.Namespace, source, env); err != nil {
+			return // the namespace is going away
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.environments[pod.UID] = env
+}
+
+func (g *Gateway) read(ctx context.Context, namespace string, source corev1.EnvFromSource, env map[string]string) error {
+	if ref := source.ConfigMapRef; ref != nil {
+		m, err := g.client.CoreV1().ConfigMaps(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for k, v := range m.Data {
+			env[k] = v
+		}
+	}
+	if ref := source.SecretRef; ref != nil {
+		s, err := g.client.CoreV1().Secrets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for k, v := range s.Data {
+			env[k] = string(v)
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) forget(o any) {
+	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	if pod, ok := o.(*corev1.Pod); ok {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.environments, pod.UID)
+	}
+}
+
+func ready(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
