@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"agents.example/controlplane/emulators/cloud"
+)
+
+// client calls the public API with an API key, as a script does.
+type client struct {
+	base string
+	key  string
+	http *http.Client
+}
+
+func newClient(r cloud.Ready) client {
+	return client{base: r.BaseURL, key: r.APIKey, http: &http.Client{}}
+}
+
+// agentView is what the main job looks at of an agent.
+type agentView struct {
+	ID           string  `json:"id"`
+	Name         string  `json:"name"`
+	Status       string  `json:"status"`
+	Namespace    string  `json:"namespace"`
+	DashboardURL *string `json:"dashboard_url"`
+	ErrorMessage *string `json:"error_message"`
+	Config       struct {
+		Stages []struct {
+			Name       string  `json:"name"`
+			Status     string  `json:"status"`
+			Message    *string `json:"message"`
+			StartedAt  *string `json:"started_at"`
+			FinishedAt *string `json:"finished_at"`
+		} `json:"provisioning_stages"`
+	} `json:"config"`
+}
+
+// call makes a request and decodes the answer into out. Any status but want is an error with the answer's text.
+func (c client) call(ctx context.Context, method, path string, body any, want int, out any) error {
+	var sent io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, sent)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	defer res.Body.Close() //nolint:errcheck // reading is over
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if res.StatusCode != want {
+		return fmt.Errorf("%s %s: status %d, want %d: %s", method, path, res.StatusCode, want, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}

@@ -1,0 +1,158 @@
+package cloud_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"agents.example/controlplane/emulators/cloud"
+)
+
+// patience is how long a test waits for a condition before it says that it does not come about.
+const patience = 90 * time.Second
+
+// world is a running cloud with what tests look at it with.
+type world struct {
+	*cloud.Cloud
+	cluster kubernetes.Interface
+}
+
+func start(t *testing.T, separate bool) world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
+	defer cancel()
+	c, err := cloud.Start(ctx, cloud.Options{Dir: t.TempDir(), Separate: separate, Progress: progress{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := clientcmd.BuildConfigFromFlags("", c.Ready.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	cluster, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world{c, cluster}
+}
+
+// progress shows what a start waits for in the test's log.
+type progress struct{ t *testing.T }
+
+func (p progress) Write(b []byte) (int, error) {
+	p.t.Log(strings.TrimRight(string(b), "\n"))
+	return len(b), nil
+}
+
+// answer is what the API answered.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+	body   map[string]any
+}
+
+// withoutRequestID is the text in which only the request id differs between two calls.
+func (a answer) withoutRequestID() string {
+	id, _ := a.body["request_id"].(string)
+	return strings.ReplaceAll(a.text, id, "")
+}
+
+func (w world) call(t *testing.T, token, method, path, body string) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, w.Ready.BaseURL+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // reading is over
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := answer{status: res.StatusCode, header: res.Header, text: string(b)}
+	_ = json.Unmarshal(b, &a.body) // a list is no object, and nothing has no body
+	return a
+}
+
+// must calls as an admin of the first organization and wants a status.
+func (w world) must(t *testing.T, want int, method, path, body string) answer {
+	t.Helper()
+	a := w.call(t, w.Ready.APIKey, method, path, body)
+	if a.status != want {
+		t.Fatalf("%s %s: status %d, want %d: %s", method, path, a.status, want, a.text)
+	}
+	return a
+}
+
+// create creates an agent and answers its id.
+func (w world) create(t *testing.T, body string) string {
+	t.Helper()
+	a := w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/agents", body)
+	id, _ := a.body["id"].(string)
+	if a.body["status"] != "provisioning" || a.header.Get("Location") != "/api/v1/agents/"+id || a.header.Get("ETag") == "" {
+		t.Fatalf("created %s with headers %v", a.text, a.header)
+	}
+	return id
+}
+
+// await polls an agent until a condition holds, and fails the test when it does not.
+func (w world) await(t *testing.T, id, what string, holds func(a answer) bool) answer {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		a := w.call(t, w.Ready.APIKey, http.MethodGet, "/agents/"+id, "")
+		if holds(a) {
+			return a
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("agent %s: not %s: %s", id, what, a.text)
+		}
+		<-tick.C
+	}
+}
+
+func (w world) awaitStatus(t *testing.T, id, status string) answer {
+	t.Helper()
+	return w.await(t, id, status, func(a answer) bool { return a.body["status"] == status })
+}
+
+// stages lists an agent's stages as name=status.
+func stages(a answer) map[string]string {
+	found := map[string]string{}
+	config, _ := a.body["config"].(map[string]any)
+	list, _ := config["provisioning_stages"].([]any)
+	for _, s := range list {
+		stage, _ := s.(map[string]any)
+		name, _ := stage["name"].(string)
+		status, _ := stage["status"].(string)
+		found[name] = status
+	}
+	return found
+}

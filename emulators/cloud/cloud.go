@@ -1,0 +1,155 @@
+// Package cloud is the whole deployment on one machine: the stand-ins for Google Cloud, a real Kubernetes API, and every function of the
+// catalogue. It knows how the parts are put together and which configuration tells each function where they are. It does not know how
+// any part works.
+package cloud
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/emulators/gateway"
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/emulators/secretmanager"
+)
+
+// Options says what to start. The zero value of all but Dir is usable.
+type Options struct {
+	// Dir takes logs and state. Required; only one cloud at a time may use it.
+	Dir string
+	// Addr is where the functions listen; empty is a free port on the loopback interface.
+	Addr string
+	// Kubeconfig is a cluster to use instead of a local one.
+	Kubeconfig string
+	// AttachFirestore and AttachPubSub are addresses of running emulators to use.
+	AttachFirestore string
+	AttachPubSub    string
+	// Separate runs every function in a process of its own behind a router, as it is deployed, instead of all in this process.
+	Separate bool
+	// Progress is told what is being waited for; nil is nobody.
+	Progress io.Writer
+	// Deliveries observes every push; it may be nil.
+	Deliveries func(pubsub.Delivery)
+}
+
+// Cloud is a running deployment.
+type Cloud struct {
+	// Ready is what a client has to know.
+	Ready Ready
+	// Issuer mints tokens. Secrets and Monitoring take faults and count calls.
+	Issuer     *issuer.Issuer
+	Secrets    *secretmanager.Server
+	Monitoring *monitoring.Server
+	// Gateway serves the agents' hostnames.
+	Gateway *gateway.Gateway
+	// Client is an HTTP client that reaches agents' hostnames, as a browser does on this machine.
+	Client *http.Client
+	// Functions are the processes of a cloud that runs them separately.
+	Functions *Processes
+
+	options    Options
+	pepper     []byte
+	listener   net.Listener
+	dispatcher *pubsub.Dispatcher
+	died       chan error
+	closers    []func() error
+}
+
+// Start starts every part and returns when the deployment serves. ctx bounds the start.
+func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	c := &Cloud{options: o, pepper: make([]byte, 32), died: make(chan error, 1)}
+	_, _ = rand.Read(c.pepper) // never fails: crypto/rand ends the process instead
+	c.Ready.ProjectID = "local-" + uuid.NewString()[:8]
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the state directory: %w", err)
+	}
+	addr := o.Addr
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	if c.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); err != nil {
+		return nil, fmt.Errorf("listen for the API: %w", err)
+	}
+	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
+	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
+	for _, step := range []func(context.Context) error{c.startParts, c.startGateway, c.serve, c.startDispatcher, c.startScheduler, c.seed} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// closeLater has a part closed with the cloud, before those that were started earlier.
+func (c *Cloud) closeLater(f func() error) { c.closers = append(c.closers, f) }
+
+// Close ends every part and waits until all are gone.
+func (c *Cloud) Close() error {
+	var errs []error
+	for _, f := range slices.Backward(c.closers) {
+		errs = append(errs, f())
+	}
+	c.closers = nil
+	return errors.Join(errs...)
+}
+
+// Died yields the error of a part that ended by itself.
+func (c *Cloud) Died() <-chan error { return c.died }
+
+// watch reports a part that ends by itself.
+func (c *Cloud) watch(name string, done <-chan struct{}) {
+	if done == nil {
+		return
+	}
+	go func() {
+		<-done
+		select {
+		case c.died <- fmt.Errorf("the %s ended by itself; its log is in %s", name, c.options.Dir):
+		default:
+		}
+	}()
+}
+
+func (c *Cloud) progress(format string, args ...any) {
+	fmt.Fprintf(c.options.Progress, format+"\n", args...)
+}
+
+// dialTimeout bounds reaching the local gateway.
+const dialTimeout = 5 * time.Second
+
+// reachAgents is a client to which every name below localhost is this machine, as it is to browsers and curl.
+func reachAgents(gatewayAddr string) *http.Client {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	return &http.Client{
+		Timeout: 30 * time.Second,
+		Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, gatewayAddr)
+		}},
+	}
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,47 @@
+package cloud
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+)
+
+// AgentDomain is the domain of agents on a laptop: every name below localhost is the machine itself.
+const AgentDomain = "agents.localhost"
+
+// AgentImage is what agents run on simulated nodes: nothing is ever pulled.
+const AgentImage = "agents.localhost/agent@sha256:" + "0000000000000000000000000000000000000000000000000000000000000000"
+
+// pushAccount is the service account that pushes are signed as.
+const pushAccount = "pubsub-push@local.iam.gserviceaccount.com"
+
+// environment is what every function finds in its environment.
+func (c *Cloud) environment() (map[string]string, error) {
+	_, gatewayPort, err := net.SplitHostPort(c.Gateway.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("the gateway's address: %w", err)
+	}
+	cells, err := json.Marshal([]map[string]string{{"name": "local", "region": "us-central1", "kubeconfig": c.Ready.Kubeconfig}})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{
+		"GOOGLE_CLOUD_PROJECT":    c.Ready.ProjectID,
+		"FIRESTORE_EMULATOR_HOST": c.Ready.FirestoreEmulatorHost,
+		"PUBSUB_EMULATOR_HOST":    c.Ready.PubSubEmulatorHost,
+		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,
+		"IDENTITY_ISSUER":         c.Issuer.URL(),
+		"API_KEY_PEPPER":          base64.StdEncoding.EncodeToString(c.pepper),
+		"AGENT_DOMAIN":            AgentDomain,
+		"AGENT_SCHEME":            "http",
+		"AGENT_PORT":              gatewayPort,
+		"AGENT_GATEWAY_ADDRESS":   c.Gateway.Addr,
+		"AGENT_IMAGE":             AgentImage,
+		"CELLS":                   string(cells),
+		"PUSH_ISSUER":             c.Issuer.URL(),
+		"PUSH_AUDIENCE":           c.Ready.BaseURL,
+		"PUSH_SERVICE_ACCOUNT":    pushAccount,
+		"LISTEN_HOST":             "127.0.0.1",
+	}, nil
+}

@@ -1,0 +1,75 @@
+package cloud_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/emulators/cluster"
+)
+
+// breakPods has all pods of an agent suffer a fault, from before its namespace exists.
+func breakPods(t *testing.T, w world, id string, fault cluster.Fault) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"data": {"agent-%s": %q}}`, id, fault)
+	if fault == "" {
+		patch = fmt.Sprintf(`{"data": {"agent-%s": null}}`, id)
+	}
+	_, err := w.cluster.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap, types.MergePatchType,
+		[]byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fails has an agent crash: it ends in error with a reason, and starts when the reason is gone.
+func fails(t *testing.T, w world) {
+	id := w.create(t, `{"name": "broken", "resource_plan": "hobby"}`)
+	breakPods(t, w, id, cluster.CrashLoop)
+	w.awaitStatus(t, id, "running")
+	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
+	a := w.awaitStatus(t, id, "error")
+	config, _ := a.body["config"].(map[string]any)
+	failure, _ := config["error"].(map[string]any)
+	if failure["code"] != "pod_crash_loop" || a.body["error_message"] == nil {
+		t.Errorf("error %v", failure)
+	}
+	breakPods(t, w, id, "")
+	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
+	w.awaitStatus(t, id, "running")
+	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// killed ends the worker with SIGKILL at every stage of provisioning, and has the agent run all the same: one namespace, one set of
+// credentials, nothing twice.
+func killed(t *testing.T, w world) {
+	for _, stage := range []string{"namespace", "policy", "identity", "storage", "runtime", "route", "ready"} {
+		t.Run(stage, func(t *testing.T) {
+			id := w.create(t, `{"name": "survivor", "resource_plan": "hobby"}`)
+			if stage == "ready" {
+				breakPods(t, w, id, cluster.NotReady)
+			}
+			w.await(t, id, "at "+stage, func(a answer) bool { return stages(a)[stage] != "pending" })
+			if err := w.Functions.Kill("ReconcileAgent"); err != nil {
+				t.Fatal(err)
+			}
+			breakPods(t, w, id, "")
+			if err := w.Functions.Restart(t.Context(), "ReconcileAgent"); err != nil {
+				t.Fatal(err)
+			}
+			w.awaitStatus(t, id, "running")
+			sets, err := w.cluster.AppsV1().StatefulSets("agent-"+id).List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(sets.Items) != 1 {
+				t.Errorf("stateful sets %v: %v", sets, err)
+			}
+			credentials := w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/reveal", "")
+			if credentials.body["credential_version"] != 1.0 {
+				t.Errorf("credentials have version %v", credentials.body["credential_version"])
+			}
+			w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+		})
+	}
+}

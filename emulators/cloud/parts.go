@@ -1,0 +1,133 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/firestore"
+	"agents.example/controlplane/emulators/gateway"
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/emulators/secretmanager"
+)
+
+// startParts starts what does not depend on each other at once. What was started is closed by Close, also when another part fails.
+func (c *Cloud) startParts(ctx context.Context) error {
+	started := make(chan part, 8)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, start := range []func(context.Context) (part, error){
+		c.startFirestore, c.startPubSub, c.startCluster, c.startIssuer, c.startSecretManager, c.startMonitoring,
+	} {
+		group.Go(func() error {
+			begun := time.Now()
+			p, err := start(ctx)
+			if err != nil {
+				return err
+			}
+			started <- p
+			c.progress("  %-18s %-28s %s", p.name, p.where, time.Since(begun).Round(100*time.Millisecond))
+			return nil
+		})
+	}
+	err := group.Wait()
+	close(started)
+	for p := range started {
+		if p.close != nil {
+			c.closeLater(p.close)
+		}
+		if err == nil {
+			c.watch(p.name, p.done)
+		}
+	}
+	return err
+}
+
+// part is a part that has been started.
+type part struct {
+	name  string
+	where string
+	close func() error
+	done  <-chan struct{}
+}
+
+func (c *Cloud) startFirestore(ctx context.Context) (part, error) {
+	e, err := firestore.Start(ctx, firestore.Options{Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore")})
+	if err != nil {
+		return part{}, err
+	}
+	c.Ready.FirestoreEmulatorHost = e.Host
+	return part{"Firestore", e.Host, e.Close, e.Done()}, nil
+}
+
+func (c *Cloud) startPubSub(ctx context.Context) (part, error) {
+	e, err := pubsub.Start(ctx, pubsub.Options{Attach: c.options.AttachPubSub, Dir: filepath.Join(c.options.Dir, "pubsub")})
+	if err != nil {
+		return part{}, err
+	}
+	c.Ready.PubSubEmulatorHost = e.Host
+	return part{"Pub/Sub", e.Host, e.Close, e.Done()}, nil
+}
+
+func (c *Cloud) startCluster(ctx context.Context) (part, error) {
+	if c.options.Kubeconfig != "" {
+		c.Ready.Kubeconfig = c.options.Kubeconfig
+		return part{name: "Kubernetes", where: "attached"}, nil
+	}
+	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(c.options.Dir, "kubernetes"), Progress: c.options.Progress})
+	if err != nil {
+		return part{}, err
+	}
+	c.Ready.Kubeconfig = k.Kubeconfig
+	return part{"Kubernetes", "real API, simulated nodes", k.Close, k.Done()}, nil
+}
+
+func (c *Cloud) startIssuer(ctx context.Context) (part, error) {
+	i, err := issuer.Start(ctx, issuer.Options{})
+	if err != nil {
+		return part{}, err
+	}
+	c.Issuer, c.Ready.Issuer = i, i.URL()
+	return part{name: "Identity issuer", where: i.URL(), close: i.Close}, nil
+}
+
+func (c *Cloud) startSecretManager(ctx context.Context) (part, error) {
+	s, err := secretmanager.Start(ctx, secretmanager.Options{})
+	if err != nil {
+		return part{}, err
+	}
+	c.Secrets = s
+	return part{name: "Secret Manager", where: s.Addr, close: s.Close}, nil
+}
+
+func (c *Cloud) startMonitoring(ctx context.Context) (part, error) {
+	m, err := monitoring.Start(ctx, monitoring.Options{})
+	if err != nil {
+		return part{}, err
+	}
+	c.Monitoring = m
+	return part{name: "Cloud Monitoring", where: m.Addr, close: m.Close}, nil
+}
+
+// startGateway comes after the cluster that it follows.
+func (c *Cloud) startGateway(ctx context.Context) error {
+	g, err := gateway.Start(ctx, gateway.Options{Kubeconfig: c.Ready.Kubeconfig})
+	if err != nil {
+		return err
+	}
+	c.Gateway, c.Client = g, reachAgents(g.Addr)
+	c.closeLater(g.Close)
+	c.closeLater(func() error { c.Client.CloseIdleConnections(); return nil })
+	_, port, err := net.SplitHostPort(g.Addr)
+	if err != nil {
+		return fmt.Errorf("the gateway's address: %w", err)
+	}
+	c.progress("  %-18s %s", "Agent gateway", "*."+AgentDomain+":"+port)
+	return nil
+}

@@ -1,0 +1,129 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Ready is what a client of a running cloud has to know; it is what -ready writes.
+type Ready struct {
+	BaseURL                 string `json:"base_url"`
+	OrganizationID          string `json:"organization_id"`
+	APIKey                  string `json:"api_key"`
+	AdminToken              string `json:"admin_token"`
+	MemberToken             string `json:"member_token"`
+	OtherOrganizationAPIKey string `json:"other_organization_api_key"`
+	Issuer                  string `json:"issuer"`
+	FirestoreEmulatorHost   string `json:"firestore_emulator_host"`
+	PubSubEmulatorHost      string `json:"pubsub_emulator_host"`
+	Kubeconfig              string `json:"kubeconfig"`
+	ProjectID               string `json:"project_id"`
+}
+
+// WriteFile writes the facts in one step, so that who waits for the file never reads half of it. They hold credentials: only the owner
+// may read them.
+func (r Ready) WriteFile(path string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".ready-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReadFile reads what WriteFile wrote.
+func ReadFile(path string) (Ready, error) {
+	var r Ready
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return r, fmt.Errorf("read the facts of a running cloud: %w", err)
+	}
+	return r, json.Unmarshal(b, &r)
+}
+
+// The two organizations that every cloud begins with.
+const (
+	firstOrganization = "org_first"
+	otherOrganization = "org_other"
+)
+
+// seed makes two organizations, the first on the largest plan, with an API key each. Keys are made through the public API.
+func (c *Cloud) seed(ctx context.Context) (err error) {
+	records, err := firestore.Open(ctx, firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := records.Close(); err == nil {
+			err = closing
+		}
+	}()
+	c.Ready.OrganizationID = firstOrganization
+	if c.Ready.AdminToken, c.Ready.APIKey, err = c.enroll(ctx, firstOrganization); err != nil {
+		return err
+	}
+	if _, c.Ready.OtherOrganizationAPIKey, err = c.enroll(ctx, otherOrganization); err != nil {
+		return err
+	}
+	if err := records.Directory().SetPlan(ctx, firstOrganization, plan.Enterprise); err != nil {
+		return err
+	}
+	c.Ready.MemberToken, err = c.Issuer.Session(issuer.Session{Subject: "user_member", Organization: firstOrganization, Role: "member"})
+	return err
+}
+
+// enroll signs an admin of a new organization in and makes an API key.
+func (c *Cloud) enroll(ctx context.Context, organization string) (token, key string, err error) {
+	token, err = c.Issuer.Session(issuer.Session{Subject: "user_of_" + organization, Organization: organization, Role: "admin"})
+	if err != nil {
+		return "", "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Ready.BaseURL+"/api/v1/api-keys",
+		bytes.NewReader([]byte(`{"name": "local development"}`)))
+	if err != nil {
+		return "", "", err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", "", fmt.Errorf("create an API key: %w", err)
+	}
+	defer res.Body.Close() //nolint:errcheck // reading is over
+	var created struct {
+		Secret string `json:"secret"`
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return "", "", fmt.Errorf("create an API key: %w", err)
+	}
+	if res.StatusCode != http.StatusCreated {
+		return "", "", fmt.Errorf("create an API key: status %d: %s", res.StatusCode, body)
+	}
+	err = json.Unmarshal(body, &created)
+	return token, created.Secret, err
+}

@@ -1,0 +1,52 @@
+package cloud
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+
+	"agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/functions"
+)
+
+// tick is how often a schedule publishes here; in production Cloud Scheduler follows the cron expression.
+const tick = 10 * time.Second
+
+// startScheduler publishes to the topics of scheduled workers, as Cloud Scheduler does.
+func (c *Cloud) startScheduler(ctx context.Context) error {
+	client, err := pubsub.Client(ctx, c.Ready.PubSubEmulatorHost, c.Ready.ProjectID)
+	if err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var ticking sync.WaitGroup
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		if w.Schedule == "" {
+			continue
+		}
+		ticking.Go(func() {
+			t := time.NewTicker(tick)
+			defer t.Stop()
+			for {
+				select {
+				case <-run.Done():
+					return
+				case <-t.C:
+				}
+				// A lost tick is made up for by the next.
+				_, _ = client.TopicAdminClient.Publish(run, &pubsubpb.PublishRequest{
+					Topic:    "projects/" + c.Ready.ProjectID + "/topics/" + string(w.Topic),
+					Messages: []*pubsubpb.PubsubMessage{{Data: []byte("{}")}},
+				})
+			}
+		})
+	}
+	c.closeLater(func() error {
+		stop()
+		ticking.Wait()
+		return client.Close()
+	})
+	return nil
+}

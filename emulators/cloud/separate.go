@@ -1,0 +1,159 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"agents.example/controlplane/emulators/process"
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/shared/function"
+)
+
+// Processes runs every function of the catalogue in a process of its own.
+type Processes struct {
+	binaries string
+	logs     string
+	env      []string
+
+	mu      sync.Mutex
+	running map[string]*process.Process
+	ports   map[string]int
+}
+
+// allRoutes names the process that serves all routes of the API, to which paths without a function of their own go.
+const allRoutes = "all-routes"
+
+// serveSeparately builds the binaries, starts a process a function and routes to them as the load balancer does.
+func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) error {
+	p := &Processes{
+		binaries: filepath.Join(c.options.Dir, "bin"), logs: filepath.Join(c.options.Dir, "functions"),
+		running: map[string]*process.Process{}, ports: map[string]int{},
+	}
+	for k, v := range env {
+		p.env = append(p.env, k+"="+v)
+	}
+	c.Functions = p
+	c.closeLater(p.close)
+	if err := p.build(ctx); err != nil {
+		return err
+	}
+	router := http.NewServeMux()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(4)
+	start := func(name string, role function.Role, patterns ...string) error {
+		port, err := process.FreePort()
+		if err != nil {
+			return err
+		}
+		p.ports[name] = port
+		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})
+		for _, pattern := range patterns {
+			router.Handle(pattern, proxy)
+		}
+		group.Go(func() error { return p.start(ctx, name, role) })
+		return nil
+	}
+	errs := []error{start(allRoutes, function.RoleAPI, "/")}
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		patterns := []string{r.Method + " " + r.Path}
+		if short, ok := strings.CutPrefix(r.Path, function.Prefix); ok && strings.HasPrefix(short, "/agents") {
+			patterns = append(patterns, r.Method+" "+short)
+		}
+		errs = append(errs, start(r.Name, r.Role, patterns...))
+	}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		errs = append(errs, start(w.Name, function.RoleWorker, "POST "+w.Path()))
+	}
+	if err := errors.Join(append(errs, group.Wait())...); err != nil {
+		return err
+	}
+	return c.listen(router)
+}
+
+// build builds the binary of each role from the module that this process was started in.
+func (p *Processes) build(ctx context.Context) error {
+	if err := os.MkdirAll(p.binaries, 0o700); err != nil {
+		return err
+	}
+	module := "agents.example/controlplane/functions/entrypoint/"
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.binaries+string(os.PathSeparator),
+		module+string(function.RoleAPI), module+string(function.RoleAccounts), module+string(function.RoleWorker))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the functions: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// start starts the process of one function on its port.
+func (p *Processes) start(ctx context.Context, name string, role function.Role) error {
+	p.mu.Lock()
+	port := p.ports[name]
+	p.mu.Unlock()
+	target := name
+	if name == allRoutes {
+		target = ""
+	}
+	started, err := process.Start(ctx, process.Options{
+		Name: name, Path: filepath.Join(p.binaries, string(role)), LogFile: filepath.Join(p.logs, name+".log"),
+		Env:   append([]string{"FUNCTION_TARGET=" + target, "PORT=" + strconv.Itoa(port)}, p.env...),
+		Ready: process.Listening("127.0.0.1:" + strconv.Itoa(port)),
+	})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running[name] = started
+	return nil
+}
+
+// Kill ends the process of a worker as a crash does, with SIGKILL, and waits until it is gone.
+func (p *Processes) Kill(name string) error {
+	p.mu.Lock()
+	running := p.running[name]
+	delete(p.running, name)
+	p.mu.Unlock()
+	if running == nil {
+		return fmt.Errorf("function %s has no process", name)
+	}
+	if err := syscall.Kill(running.Pid(), syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill %s: %w", name, err)
+	}
+	<-running.Done()
+	_ = running.Close() // reports that it had ended by itself, as it was meant to
+	return nil
+}
+
+// Restart starts the process of a worker again after Kill.
+func (p *Processes) Restart(ctx context.Context, name string) error {
+	return p.start(ctx, name, function.RoleWorker)
+}
+
+func (p *Processes) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var group errgroup.Group
+	for name, running := range p.running {
+		group.Go(func() error {
+			if err := running.Close(); err != nil {
+				return fmt.Errorf("end %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	p.running = map[string]*process.Process{}
+	return group.Wait()
+}

@@ -1,0 +1,291 @@
+package cloud_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestStoryInOneProcess tells the story with all functions in this process.
+func TestStoryInOneProcess(t *testing.T) {
+	t.Parallel()
+	tell(t, start(t, false))
+}
+
+// TestStoryAsDeployed tells the story with every function in a process of its own, and what only processes can: being killed.
+func TestStoryAsDeployed(t *testing.T) {
+	t.Parallel()
+	w := start(t, true)
+	tell(t, w)
+	t.Run("the worker is killed while it provisions", func(t *testing.T) { killed(t, w) })
+}
+
+func tell(t *testing.T, w world) {
+	t.Helper()
+	t.Run("an agent is created, runs, and is gone", func(t *testing.T) { t.Parallel(); lives(t, w) })
+	t.Run("an agent rests and comes back", func(t *testing.T) { t.Parallel(); rests(t, w) })
+	t.Run("a broken image ends in an error with a reason", func(t *testing.T) { t.Parallel(); fails(t, w) })
+	t.Run("organizations see nothing of each other", func(t *testing.T) { t.Parallel(); strangers(t, w) })
+	t.Run("refusals", func(t *testing.T) { t.Parallel(); refusals(t, w) })
+	t.Run("keys", func(t *testing.T) { t.Parallel(); keys(t, w) })
+	t.Run("callers and health", func(t *testing.T) { t.Parallel(); callers(t, w) })
+}
+
+func lives(t *testing.T, w world) {
+	id := w.create(t, `{"name": "My first agent", "resource_plan": "starter", "env_vars": {"MODE": "fast", "GITHUB_TOKEN": "canary-value"}, "config": {"theme": "dark"}}`)
+	a := w.awaitStatus(t, id, "running")
+	for name, status := range stages(a) {
+		if status != "succeeded" {
+			t.Errorf("stage %s is %s", name, status)
+		}
+	}
+	env, _ := a.body["env_vars"].(map[string]any)
+	if env["MODE"] != "configured" || env["GITHUB_TOKEN"] != "gsm" || strings.Contains(a.text, "canary-value") {
+		t.Errorf("env_vars %v", env)
+	}
+	visit(t, w, a)
+	objects(t, w, "agent-"+id)
+	guarded(t, w, "agent-"+id)
+
+	w.must(t, http.StatusAccepted, http.MethodDelete, "/api/v1/agents/"+id, "")
+	w.await(t, id, "gone", func(a answer) bool {
+		if a.status == http.StatusOK && a.body["status"] != "deleting" {
+			t.Fatalf("a deleted agent is %v", a.body["status"])
+		}
+		return a.status == http.StatusNotFound
+	})
+	if _, err := w.cluster.CoreV1().Namespaces().Get(t.Context(), "agent-"+id, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the agent is gone and its namespace is not: %v", err)
+	}
+}
+
+// visit uses the agent's own credentials on its own hostname.
+func visit(t *testing.T, w world, a answer) {
+	t.Helper()
+	id, _ := a.body["id"].(string)
+	c := w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/reveal", "")
+	if c.header.Get("Cache-Control") != "no-store" {
+		t.Error("credentials may be stored on the way")
+	}
+	user, _ := c.body["dashboard_username"].(string)
+	password, _ := c.body["dashboard_password"].(string)
+	key, _ := c.body["tenant_api_key"].(string)
+	dashboard, _ := a.body["dashboard_url"].(string)
+	api, _ := a.body["api_url"].(string)
+	for _, try := range []struct {
+		url    string
+		set    func(*http.Request)
+		status int
+	}{
+		{dashboard, func(r *http.Request) { r.SetBasicAuth(user, password) }, 200},
+		{dashboard, func(r *http.Request) { r.SetBasicAuth(user, "wrong") }, 401},
+		{api, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }, 200},
+		{api, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+w.Ready.APIKey) }, 401},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, try.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		try.set(req)
+		res, err := w.Client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != try.status {
+			t.Errorf("%s answers %d, want %d", try.url, res.StatusCode, try.status)
+		}
+	}
+	if refused := w.call(t, key, http.MethodGet, "/api/v1/me", ""); refused.status != http.StatusUnauthorized {
+		t.Errorf("the control plane takes an agent's key: %d", refused.status)
+	}
+}
+
+// objects looks at what the agent's namespace holds.
+func objects(t *testing.T, w world, namespace string) {
+	t.Helper()
+	ctx := t.Context()
+	ns, err := w.cluster.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil || ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+		t.Fatalf("namespace %v: %v", ns.Labels, err)
+	}
+	sets, err := w.cluster.AppsV1().StatefulSets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || len(sets.Items) != 1 || sets.Items[0].Status.ReadyReplicas != 1 {
+		t.Errorf("stateful sets %v: %v", sets, err)
+	}
+	claims, err := w.cluster.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || len(claims.Items) != 1 || claims.Items[0].Status.Phase != corev1.ClaimBound {
+		t.Errorf("claims %v: %v", claims, err)
+	}
+	policies, err := w.cluster.NetworkingV1().NetworkPolicies(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || len(policies.Items) < 2 {
+		t.Errorf("network policies %v: %v", policies, err)
+	}
+	quotas, err := w.cluster.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || len(quotas.Items) != 1 {
+		t.Errorf("quotas %v: %v", quotas, err)
+	}
+}
+
+// guarded has the API server refuse what the namespace must not hold.
+func guarded(t *testing.T, w world, namespace string) {
+	t.Helper()
+	yes, no, small := true, false, resource.MustParse("1m")
+	pod := func(name string, privileged bool, cpu resource.Quantity) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PodSpec{
+				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				Containers: []corev1.Container{{
+					Name: "c", Image: "i",
+					Resources: corev1.ResourceRequirements{
+						Limits:   corev1.ResourceList{"cpu": cpu, "memory": resource.MustParse("1Mi")},
+						Requests: corev1.ResourceList{"cpu": small, "memory": resource.MustParse("1Mi")},
+					},
+					SecurityContext: &corev1.SecurityContext{
+						Privileged: &privileged, AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+					},
+				}},
+			},
+		}
+	}
+	for name, p := range map[string]*corev1.Pod{"privileged": pod("bad", true, small), "over quota": pod("big", false, resource.MustParse("64"))} {
+		_, err := w.cluster.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("a pod that is %s is not refused: %v", name, err)
+		}
+	}
+}
+
+func rests(t *testing.T, w world) {
+	id := w.create(t, `{"name": "rests", "resource_plan": "hobby"}`)
+	w.awaitStatus(t, id, "running")
+	path := "/api/v1/agents/" + id + "/"
+	noPods := func(t *testing.T) {
+		t.Helper()
+		w.await(t, id, "without a pod", func(answer) bool {
+			pods, err := w.cluster.CoreV1().Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
+			return err == nil && len(pods.Items) == 0
+		})
+	}
+	for _, move := range []struct{ away, back, status string }{{"pause", "resume", "paused"}, {"stop", "start", "stopped"}} {
+		if a := w.must(t, http.StatusOK, http.MethodPost, path+move.away, ""); a.body["status"] != move.status {
+			t.Errorf("%s: %v", move.away, a.body["status"])
+		}
+		w.must(t, http.StatusOK, http.MethodPost, path+move.away, "") // reached already
+		noPods(t)
+		if a := w.must(t, http.StatusConflict, http.MethodPost, path+"restart", ""); a.body["code"] != "agent_state_conflict" {
+			t.Errorf("restart while %s: %s", move.status, a.text)
+		}
+		w.must(t, http.StatusOK, http.MethodPost, path+move.back, "")
+		w.awaitStatus(t, id, "running")
+	}
+	if a := w.must(t, http.StatusOK, http.MethodPost, path+"restart", ""); a.body["dashboard_warming"] != true {
+		t.Errorf("restart: %s", a.text)
+	}
+	w.await(t, id, "warm", func(a answer) bool { return a.body["dashboard_warming"] == false && a.body["status"] == "running" })
+	a := w.must(t, http.StatusOK, http.MethodPatch, "/api/v1/agents/"+id, `{"name": "renamed", "env_vars": {"MODE": "slow"}}`)
+	if a.body["name"] != "renamed" || a.body["dashboard_warming"] != true {
+		t.Errorf("patch: %s", a.text)
+	}
+	w.await(t, id, "warm", func(a answer) bool { return a.body["dashboard_warming"] == false })
+	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+func strangers(t *testing.T, w world) {
+	id := w.create(t, `{"name": "mine", "resource_plan": "hobby"}`)
+	other := w.Ready.OtherOrganizationAPIKey
+	const unknown = "00000000-0000-4000-8000-000000000000"
+	for _, route := range []struct{ method, path string }{
+		{http.MethodGet, ""}, {http.MethodDelete, ""}, {http.MethodPatch, ""}, {http.MethodPost, "/stop"}, {http.MethodPost, "/restart"},
+		{http.MethodPost, "/credentials/reveal"}, {http.MethodPost, "/migrate-sandbox"},
+	} {
+		body := ""
+		if route.method == http.MethodPatch {
+			body = `{"name": "stolen"}`
+		}
+		theirs := w.call(t, other, route.method, "/agents/"+id+route.path, body)
+		nobodys := w.call(t, other, route.method, "/agents/"+unknown+route.path, body)
+		if theirs.status != http.StatusNotFound || theirs.withoutRequestID() != nobodys.withoutRequestID() {
+			t.Errorf("%s %s: %d %s, an unknown one %s", route.method, route.path, theirs.status, theirs.text, nobodys.text)
+		}
+	}
+	if list := w.call(t, other, http.MethodGet, "/api/v1/agents", ""); strings.Contains(list.text, id) {
+		t.Errorf("the other organization lists %s", list.text)
+	}
+	if list := w.must(t, http.StatusOK, http.MethodGet, "/api/v1/agents?name=mine", ""); !strings.Contains(list.text, id) {
+		t.Errorf("the own organization lists %s", list.text)
+	}
+	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+func refusals(t *testing.T, w world) {
+	r := w.Ready
+	good := `{"name": "a", "resource_plan": "hobby"}`
+	for name, c := range map[string]struct {
+		token, body string
+		status      int
+		code        string
+	}{
+		"nobody":         {"", good, 401, "invalid_token"},
+		"an unknown key": {strings.Replace(r.APIKey, "so_", "so_x", 1), good, 401, "invalid_token"},
+		"a member":       {r.MemberToken, good, 403, "role_required"},
+		"no name":        {r.AdminToken, `{"name": ""}`, 422, "validation_error"},
+		"a large body":   {r.AdminToken, `{"name": "` + strings.Repeat("x", 300<<10) + `"}`, 413, "body_too_large"},
+		"a large plan":   {r.OtherOrganizationAPIKey, `{"name": "a", "resource_plan": "pro"}`, 402, "plan_capacity_exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := w.call(t, c.token, http.MethodPost, "/api/v1/agents", c.body)
+			if a.status != c.status || a.body["code"] != c.code {
+				t.Fatalf("%d %s, want %d %s", a.status, a.text, c.status, c.code)
+			}
+			if list, _ := a.body["detail"].([]any); c.status == 422 && len(list) != 2 {
+				t.Errorf("detail %v", a.body["detail"])
+			}
+		})
+	}
+}
+
+func keys(t *testing.T, w world) {
+	made := w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/api-keys", `{"name": "ci", "purpose": "ci", "expires_in_days": 30}`)
+	secret, _ := made.body["secret"].(string)
+	id, _ := made.body["id"].(string)
+	if !strings.HasPrefix(secret, "so_") || made.body["key_prefix"] != secret[:11] || made.body["expires_at"] == nil {
+		t.Fatalf("created %v", made.body["key_prefix"])
+	}
+	if a := w.call(t, secret, http.MethodGet, "/api/v1/me", ""); a.status != http.StatusOK || a.body["auth_type"] != "api_key" {
+		t.Errorf("me: %d %s", a.status, a.text)
+	}
+	if list := w.must(t, http.StatusOK, http.MethodGet, "/api/v1/api-keys", ""); !strings.Contains(list.text, id) || strings.Contains(list.text, secret) {
+		t.Error("the list lacks the key, or shows it")
+	}
+	if a := w.call(t, w.Ready.OtherOrganizationAPIKey, http.MethodDelete, "/api/v1/api-keys/"+id, ""); a.status != http.StatusNotFound {
+		t.Errorf("another organization revokes the key: %d", a.status)
+	}
+	w.must(t, http.StatusNoContent, http.MethodDelete, "/api/v1/api-keys/"+id, "")
+	if a := w.call(t, secret, http.MethodGet, "/api/v1/me", ""); a.status != http.StatusUnauthorized {
+		t.Errorf("a revoked key is let in: %d", a.status)
+	}
+	w.must(t, http.StatusNotFound, http.MethodDelete, "/api/v1/api-keys/"+id, "")
+}
+
+func callers(t *testing.T, w world) {
+	a := w.call(t, w.Ready.MemberToken, http.MethodGet, "/api/v1/me", "")
+	organization, _ := a.body["organization"].(map[string]any)
+	if a.status != http.StatusOK || a.body["auth_type"] != "session" || a.body["role"] != "member" || organization["plan"] != "enterprise" {
+		t.Errorf("me: %d %s", a.status, a.text)
+	}
+	for _, path := range []string{"/health", "/health/live", "/health/ready", "/api/v1/health", "/api/v1/health/ready"} {
+		if a := w.call(t, "", http.MethodGet, path, ""); a.status != http.StatusOK || a.body["status"] != "ok" {
+			t.Errorf("%s: %d %s", path, a.status, a.text)
+		}
+	}
+	if a := w.call(t, "", http.MethodGet, "/api/v1/nothing", ""); a.status != http.StatusNotFound || a.body["code"] != "not_found" {
+		t.Errorf("an unknown path: %d %s", a.status, a.text)
+	}
+}

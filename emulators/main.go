@@ -1,0 +1,36 @@
+// Command emulators is the cloud on a laptop: it starts the whole deployment, creates one agent through the public API, and stays up.
+//
+//	go run ./emulators              start, run the main job, stay until Ctrl-C
+//	go run ./emulators -once        start, run the main job, delete the agent, end
+//	go run ./emulators token ...    print a session token of the running cloud
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "emulators:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "token" {
+		return token(ctx, args[1:])
+	}
+	return up(ctx, args)
+}
