@@ -22,6 +22,7 @@ type settings struct {
 	kubeconfig string
 	ready      string
 	once       bool
+	limits     bool
 }
 
 func parse(args []string) (settings, error) {
@@ -31,6 +32,7 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig instead of a local one")
 	flags.StringVar(&s.ready, "ready", "", "write what a client has to know to this file, as JSON, when ready")
 	flags.BoolVar(&s.once, "once", false, "run the main job, delete the agent, and end")
+	flags.BoolVar(&s.limits, "production-limits", false, "enforce the documented rate limits instead of a hundred times them")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -58,7 +60,7 @@ func up(ctx context.Context, args []string) (err error) {
 	began := time.Now()
 	out.Line("Starting the cloud (logs in %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
-		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out,
+		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits,
 		AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
 	if err != nil {

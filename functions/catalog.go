@@ -3,12 +3,15 @@
 package functions
 
 import (
+	_ "embed"
 	"time"
 
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/apikeys"
+	"agents.example/controlplane/functions/billing"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
+	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/shared/agent"
@@ -52,6 +55,11 @@ type Settings struct {
 
 //go:generate go run ./generate
 
+// description is the OpenAPI document. It is generated from the routes below.
+//
+//go:embed openapi.json
+var description []byte
+
 // Routes lists every route. A new route is one file beside its siblings and one line here.
 func Routes(d Dependencies) []function.Route {
 	routes := []function.Route{
@@ -71,9 +79,12 @@ func Routes(d Dependencies) []function.Route {
 		apikeys.Revoke(d.Keys),
 		credentials.Reveal(d.Agents, d.Vault),
 		me.Get(d.Directory),
+		organizations.Current(d.Directory),
+		billing.Plans(),
 	}
 	routes = append(routes, system.Live()...)
 	routes = append(routes, system.Ready(d.Checks)...)
+	routes = append(routes, system.Docs(description)...)
 	for i := range routes {
 		if routes[i].Role == "" {
 			routes[i].Role = function.RoleAPI

@@ -13,7 +13,7 @@ type Opener func(needs []function.Need) (Dependencies, error)
 
 // Guards decide who is let in.
 type Guards struct {
-	Authenticator function.Authenticator
+	function.Guard
 	// Push makes the verifier of the pushes to a worker.
 	Push func(w function.Worker) function.PushVerifier
 }
@@ -42,7 +42,7 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 			return nil, fmt.Errorf("open what %s needs: %w", r.Name, err)
 		}
 		r = Routes(d)[i]
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(guards.Authenticator)})
+		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(guards.Guard)})
 	}
 	for i, w := range Workers(Dependencies{}) {
 		if !s.has(w.Name, function.RoleWorker) {

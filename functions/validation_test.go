@@ -33,7 +33,7 @@ func handlerWithoutStores(t *testing.T) http.Handler {
 		}}, nil
 	}
 	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}}, open,
-		functions.Guards{Authenticator: letIn{}})
+		functions.Guards{Guard: function.Guard{Authenticator: letIn{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

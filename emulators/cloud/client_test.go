@@ -75,13 +75,24 @@ func (a answer) withoutRequestID() string {
 
 func (w world) call(t *testing.T, token, method, path, body string) answer {
 	t.Helper()
+	return w.send(t, method, path, body, http.Header{"Authorization": {"Bearer " + token}})
+}
+
+// ifMatch calls as an admin of the first organization with an If-Match header.
+func (w world) ifMatch(t *testing.T, tag, method, path string) answer {
+	t.Helper()
+	return w.send(t, method, path, "", http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "If-Match": {tag}})
+}
+
+func (w world) send(t *testing.T, method, path, body string, header http.Header) answer {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, w.Ready.BaseURL+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header = header
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	AttachPubSub    string
 	// Separate runs every function in a process of its own behind a router, as it is deployed, instead of all in this process.
 	Separate bool
+	// ProductionLimits enforces the documented rate limits instead of a hundred times them.
+	ProductionLimits bool
 	// Progress is told what is being waited for; nil is nobody.
 	Progress io.Writer
 	// Deliveries observes every push; it may be nil.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"strconv"
 )
 
 // AgentDomain is the domain of agents on a laptop: every name below localhost is the machine itself.
@@ -15,6 +16,14 @@ const AgentImage = "agents.localhost/agent@sha256:" + "0000000000000000000000000
 
 // pushAccount is the service account that pushes are signed as.
 const pushAccount = "pubsub-push@local.iam.gserviceaccount.com"
+
+// limitFactor multiplies the rate limits: a laptop's tests are quicker than any client.
+func (c *Cloud) limitFactor() int {
+	if c.options.ProductionLimits {
+		return 1
+	}
+	return 100
+}
 
 // environment is what every function finds in its environment.
 func (c *Cloud) environment() (map[string]string, error) {
@@ -43,5 +52,6 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"PUSH_AUDIENCE":           c.Ready.BaseURL,
 		"PUSH_SERVICE_ACCOUNT":    pushAccount,
 		"LISTEN_HOST":             "127.0.0.1",
+		"RATE_LIMIT_FACTOR":       strconv.Itoa(c.limitFactor()),
 	}, nil
 }

@@ -25,22 +25,32 @@ func breakPods(t *testing.T, w world, id string, fault cluster.Fault) {
 	}
 }
 
-// fails has an agent crash: it ends in error with a reason, and starts when the reason is gone.
+// fails has an agent crash: it ends in error with a reason, and starts when the reason is gone. Then it breaks while it runs.
 func fails(t *testing.T, w world) {
 	id := w.create(t, `{"name": "broken", "resource_plan": "hobby"}`)
 	breakPods(t, w, id, cluster.CrashLoop)
-	w.awaitStatus(t, id, "running")
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
-	a := w.awaitStatus(t, id, "error")
-	config, _ := a.body["config"].(map[string]any)
-	failure, _ := config["error"].(map[string]any)
-	if failure["code"] != "pod_crash_loop" || a.body["error_message"] == nil {
-		t.Errorf("error %v", failure)
-	}
+	wantFailure(t, w.awaitStatus(t, id, "error"), "pod_crash_loop")
 	breakPods(t, w, id, "")
 	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
 	w.awaitStatus(t, id, "running")
+
+	breakPods(t, w, id, cluster.OutOfMemory)
+	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
+	wantFailure(t, w.awaitStatus(t, id, "error"), "out_of_memory")
+	breakPods(t, w, id, "")
+	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
+	w.awaitStatus(t, id, "running")
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+func wantFailure(t *testing.T, a answer, code string) {
+	t.Helper()
+	config, _ := a.body["config"].(map[string]any)
+	failure, _ := config["error"].(map[string]any)
+	message, _ := a.body["error_message"].(string)
+	if failure["code"] != code || failure["message"] != message || message == "" {
+		t.Errorf("error %v, error_message %q, want code %s", failure, message, code)
+	}
 }
 
 // killed ends the worker with SIGKILL at every stage of provisioning, and has the agent run all the same: one namespace, one set of

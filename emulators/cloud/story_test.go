@@ -134,7 +134,7 @@ func objects(t *testing.T, w world, namespace string) {
 // guarded has the API server refuse what the namespace must not hold.
 func guarded(t *testing.T, w world, namespace string) {
 	t.Helper()
-	yes, no, small := true, false, resource.MustParse("1m")
+	yes, small := true, resource.MustParse("1m")
 	pod := func(name string, privileged bool, cpu resource.Quantity) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -147,7 +147,7 @@ func guarded(t *testing.T, w world, namespace string) {
 						Requests: corev1.ResourceList{"cpu": small, "memory": resource.MustParse("1Mi")},
 					},
 					SecurityContext: &corev1.SecurityContext{
-						Privileged: &privileged, AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+						Privileged: &privileged, AllowPrivilegeEscalation: &privileged, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 					},
 				}},
 			},
@@ -163,8 +163,19 @@ func guarded(t *testing.T, w world, namespace string) {
 
 func rests(t *testing.T, w world) {
 	id := w.create(t, `{"name": "rests", "resource_plan": "hobby"}`)
-	w.awaitStatus(t, id, "running")
+	if a := w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"?wait=99", ""); a.body["status"] != "running" {
+		t.Fatalf("after waiting: %s", a.text)
+	}
 	path := "/api/v1/agents/" + id + "/"
+	seen := w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id, "").header.Get("ETag")
+	if a := w.ifMatch(t, `"stale"`, http.MethodPost, path+"restart"); a.status != http.StatusPreconditionFailed || a.body["code"] != "version_mismatch" {
+		t.Errorf("a change of a stale version: %d %s", a.status, a.text)
+	}
+	if a := w.ifMatch(t, seen, http.MethodPost, path+"pause"); a.status != http.StatusOK || a.header.Get("ETag") == seen {
+		t.Errorf("a change of the present version: %d %s", a.status, a.text)
+	}
+	w.must(t, http.StatusOK, http.MethodPost, path+"resume", "")
+	w.awaitStatus(t, id, "running")
 	noPods := func(t *testing.T) {
 		t.Helper()
 		w.await(t, id, "without a pod", func(answer) bool {
@@ -279,6 +290,14 @@ func callers(t *testing.T, w world) {
 	organization, _ := a.body["organization"].(map[string]any)
 	if a.status != http.StatusOK || a.body["auth_type"] != "session" || a.body["role"] != "member" || organization["plan"] != "enterprise" {
 		t.Errorf("me: %d %s", a.status, a.text)
+	}
+	o := w.call(t, w.Ready.MemberToken, http.MethodGet, "/api/v1/organizations/current", "")
+	limits, _ := o.body["limits"].(map[string]any)
+	if o.status != http.StatusOK || o.body["plan"] != "enterprise" || limits["agents"] != 100.0 || limits["cpu_cores"] != 800.0 {
+		t.Errorf("organization: %d %s", o.status, o.text)
+	}
+	if plans := w.call(t, w.Ready.MemberToken, http.MethodGet, "/api/v1/billing/plans", ""); plans.status != http.StatusOK || strings.Count(plans.text, `"max_agents"`) != 6 {
+		t.Errorf("plans: %d %s", plans.status, plans.text)
 	}
 	for _, path := range []string{"/health", "/health/live", "/health/ready", "/api/v1/health", "/api/v1/health/ready"} {
 		if a := w.call(t, "", http.MethodGet, path, ""); a.status != http.StatusOK || a.body["status"] != "ok" {

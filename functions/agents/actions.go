@@ -40,14 +40,14 @@ func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, 
 		Name: name, Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/" + string(trigger),
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
 		Status: http.StatusOK, Summary: summary,
-		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
-			return act(ctx, agents, d, in.id(), trigger)
+		Handle: function.Handle(func(ctx context.Context, in change) (agent.View, error) {
+			return act(ctx, agents, d, in, trigger)
 		}),
 	}
 }
 
-func act(ctx context.Context, agents agent.Store, d agent.Addresses, id string, t agent.Trigger) (agent.View, error) {
+func act(ctx context.Context, agents agent.Store, d agent.Addresses, in change, t agent.Trigger) (agent.View, error) {
 	now := time.Now().UTC()
-	a, err := agents.Change(ctx, id, func(a *agent.Agent) error { return a.Act(t, agent.Manual, now) })
+	a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error { return a.Act(t, agent.Manual, now) }))
 	return show(ctx, a, d), err
 }

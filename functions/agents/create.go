@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 type createInput struct {
@@ -46,6 +47,7 @@ func Create(agents agent.Store, vault credential.Vault, cells agent.Cells, d age
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretManage},
+		Limit:  ratelimit.Creations,
 		Status: http.StatusCreated, Summary: "Create an agent",
 		Handle: function.Handle(func(ctx context.Context, in createInput) (agent.Created, error) {
 			a, err := create(ctx, in, vault, cells)

@@ -14,8 +14,8 @@ func Delete(agents agent.Store, d agent.Addresses) function.Route {
 		Name: "DeleteAgent", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
 		Status: http.StatusAccepted, Summary: "Delete an agent",
-		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
-			return act(ctx, agents, d, in.id(), agent.Delete)
+		Handle: function.Handle(func(ctx context.Context, in change) (agent.View, error) {
+			return act(ctx, agents, d, in, agent.Delete)
 		}),
 	}
 }

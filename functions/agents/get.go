@@ -3,20 +3,55 @@ package agents
 import (
 	"context"
 	"net/http"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 )
 
-// Get reads one agent.
+// maxWait is how long a client may wait for an agent to settle; longer waits are cut to it. Load balancers end calls of a minute.
+const maxWait = 55
+
+// seconds is how long to wait.
+type seconds int
+
+// JSONSchema implements function.Schemer.
+func (seconds) JSONSchema() *jsonschema.Schema {
+	least := 0.0
+	return &jsonschema.Schema{
+		Type: "integer", Minimum: &least, Default: []byte("0"),
+		Description: "Answer only when the status is running, paused, stopped or error, or after this many seconds. More than 55 count as 55.",
+	}
+}
+
+type getInput struct {
+	path
+	Query struct {
+		Wait seconds `json:"wait,omitempty"`
+	} `json:"query"`
+}
+
+// Get reads one agent, at once or when its status has settled.
 func Get(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "GetAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Member, Needs: []function.Need{function.Firestore}, Reads: readsAgent,
 		Status: http.StatusOK, Summary: "Get an agent",
-		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
-			a, err := agents.Get(ctx, in.id())
+		Handle: function.Handle(func(ctx context.Context, in getInput) (agent.View, error) {
+			a, err := get(ctx, agents, in)
 			return show(ctx, a, d), err
 		}),
 	}
+}
+
+func get(ctx context.Context, agents agent.Store, in getInput) (agent.Agent, error) {
+	a, err := agents.Get(ctx, in.id())
+	if err != nil || in.Query.Wait == 0 || a.Status.Settled() {
+		return a, err
+	}
+	wait, cancel := context.WithTimeout(ctx, time.Duration(min(in.Query.Wait, maxWait))*time.Second)
+	defer cancel()
+	return agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.Settled() })
 }

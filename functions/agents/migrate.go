@@ -10,7 +10,7 @@ import (
 )
 
 type migrateInput struct {
-	path
+	change
 	// Body may be absent, which enables the sandbox.
 	Body struct {
 		Enabled *bool `json:"enabled,omitempty" default:"true"`
@@ -25,7 +25,7 @@ func MigrateSandbox(agents agent.Store, d agent.Addresses) function.Route {
 		Status: http.StatusOK, Summary: "Turn an agent's sandbox on or off",
 		Handle: function.Handle(func(ctx context.Context, in migrateInput) (agent.View, error) {
 			now, enabled := time.Now().UTC(), in.Body.Enabled == nil || *in.Body.Enabled
-			a, err := agents.Change(ctx, in.id(), func(a *agent.Agent) error { return a.Migrate(enabled, now) })
+			a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error { return a.Migrate(enabled, now) }))
 			return show(ctx, a, d), err
 		}),
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 type updateInput struct {
-	path
+	change
 	Body struct {
 		Name   *agent.Name         `json:"name,omitempty"`
 		Env    *map[string]*string `json:"env_vars,omitempty"`
@@ -37,7 +37,7 @@ func Update(agents agent.Store, d agent.Addresses) function.Route {
 		Status: http.StatusOK, Summary: "Update an agent",
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {
 			now, patch := time.Now().UTC(), in.patch()
-			a, err := agents.Change(ctx, in.id(), func(a *agent.Agent) error { return a.Apply(patch, now) })
+			a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error { return a.Apply(patch, now) }))
 			return show(ctx, a, d), err
 		}, agent.UpdateViolations),
 	}

@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 type path struct {
@@ -38,6 +39,7 @@ func Reveal(agents agent.Store, vault credential.Vault) function.Route {
 	return function.Route{
 		Name: "RevealCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/reveal",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.SecretManage},
+		Limit:  ratelimit.Reveals,
 		Status: http.StatusOK, Summary: "Reveal an agent's credentials",
 		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
 			now := time.Now().UTC()

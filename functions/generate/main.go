@@ -1,14 +1,17 @@
-// Command generate writes what is derived from the catalogue: terraform/functions.json, the list that deployment works from.
+// Command generate writes what is derived from the catalogue: terraform/functions.json, the list that deployment works from, and
+// functions/openapi.json, the description of the interface.
 package main
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/openapi"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -33,8 +36,30 @@ func main() {
 	}
 }
 
+// description introduces the interface to a reader, in Markdown.
+//
+//go:embed description.md
+var description string
+
 // generate writes below the module's root.
 func generate(root string) error {
+	if err := describe(filepath.Join(root, "functions", "openapi.json")); err != nil {
+		return err
+	}
+	return list(filepath.Join(root, "terraform", "functions.json"))
+}
+
+func describe(path string) error {
+	b, err := openapi.Describe(functions.Routes(functions.Dependencies{}), openapi.Options{
+		Title: "Agent Hosting Control-Plane API", Version: "1.0.0", Description: description,
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
+}
+
+func list(path string) error {
 	var list struct {
 		Routes  []deployed `json:"routes"`
 		Workers []deployed `json:"workers"`
@@ -56,7 +81,7 @@ func generate(root string) error {
 	if err := e.Encode(list); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(root, "terraform", "functions.json"), b.Bytes(), 0o644)
+	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
 // needs keeps an empty list an empty list.

@@ -95,10 +95,11 @@ func agentDocumentIn(snap *gcp.DocumentSnapshot) (agentDocument, error) {
 		}
 	})
 	if f := field[map[string]any](v, "failure"); f != nil {
-		v := &values{of: f}
+		inner := &values{of: f, err: v.err}
 		d.Failure = &failureDocument{
-			field[string](v, "code"), text[agent.StageName](v, "stage"), field[string](v, "message"), field[bool](v, "retryable"),
+			field[string](inner, "code"), text[agent.StageName](inner, "stage"), field[string](inner, "message"), field[bool](inner, "retryable"),
 		}
+		v.err = inner.err
 	}
 	if v.err != nil {
 		return agentDocument{}, fmt.Errorf("decode the agent %s: %w", snap.Ref.ID, v.err)

@@ -54,20 +54,22 @@ type agentDocument struct {
 	WriteID string `firestore:"write_id"`
 }
 
+// Of what stands in an array, zero values are left out: the array is written whole, and fields cost time with every read.
+
 type envDocument struct {
 	Key           string `firestore:"key"`
-	Value         string `firestore:"value"`
-	SecretVersion int64  `firestore:"secret_version"`
+	Value         string `firestore:"value,omitempty"`
+	SecretVersion int64  `firestore:"secret_version,omitempty"`
 }
 
 type stageDocument struct {
 	Name       agent.StageName   `firestore:"name"`
 	Status     agent.StageStatus `firestore:"status"`
-	Attempt    int64             `firestore:"attempt"`
-	StartedAt  *time.Time        `firestore:"started_at"`
-	FinishedAt *time.Time        `firestore:"finished_at"`
-	ErrorCode  string            `firestore:"error_code"`
-	Message    string            `firestore:"message"`
+	Attempt    int64             `firestore:"attempt,omitempty"`
+	StartedAt  *time.Time        `firestore:"started_at,omitempty"`
+	FinishedAt *time.Time        `firestore:"finished_at,omitempty"`
+	ErrorCode  string            `firestore:"error_code,omitempty"`
+	Message    string            `firestore:"message,omitempty"`
 }
 
 type failureDocument struct {

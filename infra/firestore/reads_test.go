@@ -101,3 +101,38 @@ func TestOtherAges(t *testing.T) {
 		t.Errorf("the document has %v (%v)", snap.Data(), err)
 	}
 }
+
+// TestSpoiled: a document that somebody spoiled by hand is an error, and not an agent with zero values.
+func TestSpoiled(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	for path, value := range map[string]any{
+		"rollout": "1", "status": 1, "created_at": "today", "work_due_at": 5, "env": "none", "stages": []any{"ready"},
+		"failure": map[string]any{"code": 7}, "env.": []any{map[string]any{"key": 1}},
+	} {
+		a := org.Create(plan.Hobby)
+		ref, _ := c.agent(a.ID)
+		if _, err := ref.Update(t.Context(), []gcp.Update{{Path: strings.TrimSuffix(path, "."), Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Records().Load(t.Context(), a.ID); err == nil {
+			t.Errorf("%s = %v was read as %+v", path, value, got)
+		}
+	}
+	healthy := org.Create(plan.Hobby)
+	if due, err := c.Records().Due(t.Context(), healthy.WorkDueAt, 100); err != nil || len(due) != 1 || due[0].ID != healthy.ID {
+		t.Errorf("%d agents are due, %v; want the healthy one", len(due), err)
+	}
+	key := testKey()
+	if err := c.Keys().Create(org.Ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	ref, _ := c.ref(keyCollection, key.Hash)
+	if _, err := ref.Update(t.Context(), []gcp.Update{{Path: "expires_at", Value: "never"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := c.Keys().Find(t.Context(), key.Hash, document.Ref{}); err == nil {
+		t.Errorf("the key was read as %+v", got)
+	}
+}

@@ -3,6 +3,7 @@ package firestore
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -93,7 +94,7 @@ func (r *Records) Remove(ctx context.Context, a agent.Agent) error {
 	})
 }
 
-// Due implements agent.Records.
+// Due implements agent.Records. A record that can't be read is logged and left out, so that it doesn't hold up the others.
 func (r *Records) Due(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
 	snaps, err := r.client.find(ctx, query{
 		collection: agentCollection, until: "work_due_at", now: now, order: []order{{"work_due_at", gcp.Asc}}, limit: limit,
@@ -101,11 +102,14 @@ func (r *Records) Due(ctx context.Context, now time.Time, limit int) ([]agent.Ag
 	if err != nil {
 		return nil, err
 	}
-	due := make([]agent.Agent, len(snaps))
-	for i, snap := range snaps {
-		if due[i], err = agentOf(snap); err != nil {
-			return nil, err
+	due := make([]agent.Agent, 0, len(snaps))
+	for _, snap := range snaps {
+		a, err := agentOf(snap)
+		if err != nil {
+			slog.ErrorContext(ctx, "an overdue agent can't be read", "agent_id", snap.Ref.ID, "error", err)
+			continue
 		}
+		due = append(due, a)
 	}
 	return due, nil
 }

@@ -1,6 +1,205 @@
+//go:build unix
+
 package gke
-import ("testing")
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// patience is how long a test waits for what takes a second on an idle machine.
+const patience = time.Minute
+
+// shared is the one real cluster of the package's tests, started by the first that needs it.
 var shared sharedCluster
-type sharedCluster struct{}
-func (s *sharedCluster) close() {}
-func wantPermanent(t *testing.T, err error, code string) { t.Helper() }
+
+type sharedCluster struct {
+	once    sync.Once
+	dir     string
+	cluster *cluster.Cluster
+	admin   kubernetes.Interface
+	idle    func()
+	err     error
+}
+
+func (s *sharedCluster) start() error {
+	s.once.Do(func() {
+		s.err = func() (err error) {
+			if s.dir, err = os.MkdirTemp("", "gke-test-"); err != nil {
+				return err
+			}
+			if s.cluster, err = cluster.Start(context.Background(), cluster.Options{Dir: s.dir}); err != nil {
+				return err
+			}
+			config, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig)
+			if err != nil {
+				return err
+			}
+			config.QPS = -1
+			client, err := rest.HTTPClientFor(config)
+			if err != nil {
+				return err
+			}
+			s.idle = client.CloseIdleConnections
+			s.admin, err = kubernetes.NewForConfigAndClient(config, client)
+			return err
+		}()
+	})
+	return s.err
+}
+
+func (s *sharedCluster) close() {
+	if s.idle != nil {
+		s.idle()
+	}
+	if s.cluster != nil {
+		_ = s.cluster.Close()
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// world is what one test has of the cluster: clients of its own, and an administrator's.
+type world struct {
+	*Clusters
+	admin kubernetes.Interface
+	calls *calls
+}
+
+// calls counts a world's requests to the API server, and lets a test break them.
+type calls struct {
+	mu     sync.Mutex
+	reads  int
+	writes int
+	// breaks answers a request instead of the API server, unless it answers nil. It may change the request.
+	breaks func(*http.Request, http.RoundTripper) (*http.Response, error)
+	next   http.RoundTripper
+}
+
+func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	if r.Method == http.MethodGet {
+		c.reads++
+	} else {
+		c.writes++
+	}
+	breaks := c.breaks
+	c.mu.Unlock()
+	if breaks != nil {
+		if response, err := breaks(r, c.next); response != nil || err != nil {
+			return response, err
+		}
+	}
+	return c.next.RoundTrip(r)
+}
+
+func (c *calls) take() (reads, writes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reads, writes = c.reads, c.writes
+	c.reads, c.writes = 0, 0
+	return reads, writes
+}
+
+// newWorld connects to the shared cluster. Building that may take longer than go test allows a package, so that -short goes without.
+func newWorld(t *testing.T, change ...func(*Settings)) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("no cluster is started with -short")
+	}
+	if err := shared.start(); err != nil {
+		t.Fatal(err)
+	}
+	s := testSettings()
+	s.Cells = []Cell{{Name: "local", Kubeconfig: shared.cluster.Kubeconfig}}
+	for _, f := range change {
+		f(&s)
+	}
+	w := &world{Clusters: testClusters(t, s), admin: shared.admin, calls: &calls{}}
+	w.wrapTransports(func(next http.RoundTripper) http.RoundTripper {
+		w.calls.next = next
+		return w.calls
+	})
+	t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+// newAgent makes the record of an agent that no test knows yet, and takes its namespace away in the end.
+func (w *world) newAgent(t *testing.T) agent.Agent {
+	t.Helper()
+	a := testAgent()
+	a.ID = uuid.NewString()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = w.admin.CoreV1().Namespaces().Delete(ctx, a.Namespace(), metav1.DeleteOptions{})
+	})
+	return a
+}
+
+// apply applies stages, all when none is named.
+func (w *world) apply(t *testing.T, a agent.Agent, m provisioning.Material, stages ...agent.StageName) {
+	t.Helper()
+	if len(stages) == 0 {
+		stages = agent.StageNames()
+	}
+	for _, stage := range stages {
+		if err := w.Apply(t.Context(), a, stage, m); err != nil {
+			t.Fatalf("%s: %v", stage, err)
+		}
+	}
+}
+
+func (w *world) awaitReady(t *testing.T, a agent.Agent) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := w.AwaitReady(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// suffer has all pods of an agent's namespace suffer from a fault; "" heals them.
+func (w *world) suffer(t *testing.T, a agent.Agent, f cluster.Fault) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, cluster.FaultAnnotation, f)
+	_, err := w.admin.CoreV1().Namespaces().Patch(t.Context(), a.Namespace(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until check finds nothing wrong.
+func eventually(t *testing.T, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("after %s still: %v", patience, err)
+		case <-tick.C:
+		}
+	}
+}

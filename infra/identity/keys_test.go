@@ -11,22 +11,7 @@ import (
 	"time"
 
 	infra "agents.example/controlplane/infra/identity"
-	"agents.example/controlplane/shared/fault"
 )
-
-func mustBeUnavailable(t *testing.T, err error) {
-	t.Helper()
-	if got := fault.From(err); got == nil || got.Kind != fault.Unavailable || got.Code != "identity_provider_unavailable" {
-		t.Errorf("got %v, want identity_provider_unavailable", err)
-	}
-}
-
-func mustHaveFetched(t *testing.T, w *world, want int) {
-	t.Helper()
-	if got := w.fetched(); got != want {
-		t.Errorf("the keys were fetched %d times, want %d", got, want)
-	}
-}
 
 func (w *world) signedBy(kid string, n int) string {
 	return sign(key(n), header(kid).String(), w.claims().with("exp", w.after(time.Hour)).String())

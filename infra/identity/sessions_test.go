@@ -72,6 +72,20 @@ func mustRefuse(t *testing.T, err error) {
 	}
 }
 
+func mustBeUnavailable(t *testing.T, err error) {
+	t.Helper()
+	if got := fault.From(err); got == nil || got.Kind != fault.Unavailable || got.Code != "identity_provider_unavailable" {
+		t.Errorf("got %v, want identity_provider_unavailable", err)
+	}
+}
+
+func mustHaveFetched(t *testing.T, w *world, want int) {
+	t.Helper()
+	if got := w.fetched(); got != want {
+		t.Errorf("the keys were fetched %d times, want %d", got, want)
+	}
+}
+
 func TestVerifyReadsClaims(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

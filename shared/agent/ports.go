@@ -16,6 +16,9 @@ import (
 type Store interface {
 	// Get reads one agent. Errors: NotFound, Unavailable.
 	Get(ctx context.Context, id string) (Agent, error)
+	// Await reads one agent as soon as a condition holds for it, which is checked again with every change; when ctx ends first, as it is
+	// then. Errors: NotFound, Unavailable.
+	Await(ctx context.Context, id string, until func(Agent) bool) (Agent, error)
 	// List reads a page of agents, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, filter Filter, p page.Request) (page.Page[Agent], error)
 	// Create writes a new agent, the organization's usage and the audit entry in one transaction, and nudges a worker.

@@ -24,6 +24,16 @@ func StageNames() []StageName {
 	}
 }
 
+// Values lists the names in order.
+func (StageName) Values() []string {
+	names := StageNames()
+	values := make([]string, len(names))
+	for i, n := range names {
+		values[i] = string(n)
+	}
+	return values
+}
+
 // StageStatus is how far a stage is.
 type StageStatus string
 
@@ -36,6 +46,11 @@ const (
 	// StageSkipped: there was nothing to do.
 	StageSkipped StageStatus = "skipped"
 )
+
+// Values lists the stage statuses.
+func (StageStatus) Values() []string {
+	return []string{string(StagePending), string(StageRunning), string(StageSucceeded), string(StageFailed), string(StageSkipped)}
+}
 
 // Stage is the progress of one step of provisioning.
 type Stage struct {

@@ -36,3 +36,6 @@ const (
 	// Billing: the subscription is past due after its grace.
 	Billing StatusReason = "billing"
 )
+
+// Values lists the reasons.
+func (StatusReason) Values() []string { return []string{string(Manual), string(Billing)} }

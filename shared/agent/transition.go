@@ -20,6 +20,11 @@ const (
 	Delete  Trigger = "delete"
 )
 
+// Values lists the triggers that a client asks for.
+func (Trigger) Values() []string {
+	return []string{string(Restart), string(Pause), string(Resume), string(Stop), string(Start), string(Delete)}
+}
+
 // Triggers that a worker observes.
 const (
 	// becameReady: the pod is Ready and the gateway answers on the hostname.

@@ -13,24 +13,24 @@ import (
 // View is an agent as a client sees it: the interface's AgentOut.
 type View struct {
 	ID                string            `json:"id"`
-	Name              string            `json:"name"`
+	Name              string            `json:"name" jsonschema:"Display name."`
 	Status            Status            `json:"status"`
-	Namespace         string            `json:"namespace"`
+	Namespace         string            `json:"namespace" jsonschema:"The agent's own cluster namespace."`
 	ResourcePlan      plan.ID           `json:"resource_plan"`
 	Config            ConfigView        `json:"config"`
 	CreatedAt         time.Time         `json:"created_at"`
 	UpdatedAt         time.Time         `json:"updated_at"`
-	Cloud             string            `json:"cloud"`
-	Region            string            `json:"region"`
-	EnvVars           map[string]string `json:"env_vars"`
+	Cloud             string            `json:"cloud" jsonschema:"Cloud partner id."`
+	Region            string            `json:"region" jsonschema:"Data-plane region."`
+	EnvVars           map[string]string `json:"env_vars" jsonschema:"For admins, where each key's value is kept; for members, nothing. It never shows a value."`
 	ErrorMessage      *string           `json:"error_message"`
-	DashboardURL      *string           `json:"dashboard_url"`
-	APIURL            *string           `json:"api_url"`
-	DashboardHandoff  *string           `json:"dashboard_handoff_url"`
-	DashboardUsername *string           `json:"dashboard_username"`
-	Hostname          *string           `json:"hostname"`
-	DashboardWarming  bool              `json:"dashboard_warming"`
-	RotationPending   bool              `json:"credential_rotation_pending"`
+	DashboardURL      *string           `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
+	APIURL            *string           `json:"api_url" jsonschema:"Null until the agent has a hostname."`
+	DashboardHandoff  *string           `json:"dashboard_handoff_url" jsonschema:"A link that opens the dashboard once, for the session of an admin that reads one running agent; otherwise null."`
+	DashboardUsername *string           `json:"dashboard_username" jsonschema:"Null for members."`
+	Hostname          *string           `json:"hostname" jsonschema:"Null until provisioning has reached the route."`
+	DashboardWarming  bool              `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable after its pod was replaced."`
+	RotationPending   bool              `json:"credential_rotation_pending" jsonschema:"True until the agent accepts the new credential and refuses the old one."`
 	entityTag         string
 }
 
@@ -38,11 +38,11 @@ type View struct {
 type ConfigView struct {
 	Own                map[string]any `json:"-"`
 	ProvisioningStages []StageView    `json:"provisioning_stages"`
-	StatusReason       *StatusReason  `json:"status_reason"`
-	AllowedActions     []Trigger      `json:"allowed_actions"`
+	StatusReason       *StatusReason  `json:"status_reason" jsonschema:"Who or what paused or stopped the agent."`
+	AllowedActions     []Trigger      `json:"allowed_actions" jsonschema:"What may be asked for in the present status."`
 	SandboxEnabled     bool           `json:"sandbox_enabled"`
 	PlanLimits         PlanLimits     `json:"plan_limits"`
-	Error              *Failure       `json:"error"`
+	Error              *Failure       `json:"error" jsonschema:"Why the agent is in error, or why its provisioning is tried again."`
 }
 
 // PlanLimits is the size of an agent.
@@ -56,7 +56,7 @@ type PlanLimits struct {
 type StageView struct {
 	Name       StageName   `json:"name"`
 	Status     StageStatus `json:"status"`
-	Attempt    int         `json:"attempt"`
+	Attempt    int         `json:"attempt" jsonschema:"How often the stage was begun."`
 	StartedAt  *time.Time  `json:"started_at"`
 	FinishedAt *time.Time  `json:"finished_at"`
 	ErrorCode  *string     `json:"error_code"`
@@ -78,7 +78,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan, Config: a.showConfig(),
 		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Cloud: a.Cloud, Region: a.Region, EnvVars: map[string]string{},
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
-		entityTag: `"` + a.Version + `"`,
+		entityTag: a.EntityTag(),
 	}
 	if a.Failure != nil {
 		v.ErrorMessage = &a.Failure.Message

@@ -67,7 +67,7 @@ func routes(fail error) http.Handler {
 		function.Admin: "/api/v1/admin", function.Member: "/api/v1/agents/member", function.User: "/api/v1/user", function.Public: "/api/v1/public",
 	} {
 		r := function.Route{Name: string(access), Method: http.MethodPost, Path: path, Access: access, Status: http.StatusOK, BodyLimit: 1000, Handle: handle}
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(tokens{})})
+		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(function.Guard{Authenticator: tokens{}})})
 	}
 	return function.Mux(served)
 }

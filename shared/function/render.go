@@ -6,22 +6,54 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/shared/fault"
 )
 
+// Raw is a body that a Reply returns to have it rendered as it is instead of as JSON.
+type Raw struct {
+	ContentType string
+	Bytes       []byte
+}
+
 // render writes a success. The body is encoded before the first byte goes out, so that a defect becomes a clean 500.
-func (r Route) render(w http.ResponseWriter, out any) error {
+func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 	body := out
 	if reply, ok := out.(Reply); ok {
 		body = reply.Reply(w.Header())
 	}
-	if _, none := body.(None); none {
-		w.WriteHeader(r.Status)
+	if notModified(req, w.Header().Get("ETag")) {
+		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return writeJSON(w, r.Status, "application/json", body)
+	switch body := body.(type) {
+	case None:
+		w.WriteHeader(r.Status)
+		return nil
+	case Raw:
+		write(w, r.Status, body.ContentType, body.Bytes)
+		return nil
+	default:
+		return writeJSON(w, r.Status, "application/json", body)
+	}
+}
+
+// notModified reports whether a reader has the version with the entity tag already. Tags are compared weakly, as RFC 9110 has it.
+func notModified(req *http.Request, tag string) bool {
+	if tag == "" || req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return false
+	}
+	for _, list := range req.Header.Values("If-None-Match") {
+		for known := range strings.SplitSeq(list, ",") {
+			known = strings.TrimSpace(known)
+			if known == "*" || strings.TrimPrefix(known, "W/") == strings.TrimPrefix(tag, "W/") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // writeJSON encodes first and writes then. HTML characters stay as they are: clients are no browsers' inner HTML.
@@ -32,11 +64,15 @@ func writeJSON(w http.ResponseWriter, status int, contentType string, body any) 
 	if err := e.Encode(body); err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client is gone: there is nobody to tell
+	write(w, status, contentType, b.Bytes())
 	return nil
+}
+
+func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client is gone: there is nobody to tell
 }
 
 // Problem is the body of every error: a superset of the interface's ErrorBody and, when detail is a string, an RFC 9457 problem.

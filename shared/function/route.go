@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Access says who may call a route.
@@ -64,8 +66,15 @@ type Route struct {
 	Summary string
 	// Status is the status of a success.
 	Status int
+	// Errors lists the kinds of errors that Handle decides on by its own rules, such as fault.Conflict. What follows from the other fields
+	// (authentication, access, an id in the path, a body, outside systems) is not repeated here.
+	Errors []fault.Kind
+	// Deprecated is nil for a route that stays.
+	Deprecated *Deprecation
 	// BodyLimit is how many bytes a body may have; zero means DefaultBodyLimit.
 	BodyLimit int64
+	// Limit is a class of calls with a limit of its own that the route counts into, beside the limit of every call; empty for none.
+	Limit ratelimit.Class
 	// Reads names the document the route reads, from its path parameters, so that it is fetched in the round trip that authenticates.
 	Reads func(path func(name string) string) document.Ref
 	// Handle is made by Handle.

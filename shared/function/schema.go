@@ -3,7 +3,9 @@ package function
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,11 +86,15 @@ func schemaOf(input reflect.Type, checks []Check) func() (*inputSchema, error) {
 }
 
 // Schema infers the JSON Schema of a Go type. Unknown properties are allowed, as the interface ignores them.
-func Schema(t reflect.Type) (*infer.Schema, error) {
+func Schema(t reflect.Type) (*infer.Schema, error) { return SchemaWith(t, nil) }
+
+// SchemaWith infers the schema of a type with the schemas of some types below it given, such as references to where they are described.
+func SchemaWith(t reflect.Type, given map[reflect.Type]*infer.Schema) (*infer.Schema, error) {
 	types := map[reflect.Type]*infer.Schema{
 		reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},
 	}
 	collect(t, types, map[reflect.Type]bool{})
+	maps.Copy(types, given)
 	s, err := infer.ForType(t, &infer.ForOptions{TypeSchemas: types})
 	if err != nil {
 		return nil, fmt.Errorf("infer the schema of %s: %w", t, err)
@@ -126,7 +132,7 @@ func collect(t reflect.Type, types map[reflect.Type]*infer.Schema, seen map[refl
 	}
 }
 
-// loosen lets structs take unknown properties and keeps null out of arrays that are not pointers.
+// loosen lets structs take unknown properties, keeps null out of arrays that are not pointers, and lets it into enumerations that are.
 func loosen(s *infer.Schema) {
 	if s == nil {
 		return
@@ -136,6 +142,9 @@ func loosen(s *infer.Schema) {
 	}
 	if len(s.Types) == 2 && s.Types[0] == "null" && s.Types[1] == "array" {
 		s.Type, s.Types = "array", nil
+	}
+	if s.Enum != nil && len(s.Types) == 1 { // a pointer to an enumeration, which has no type that null could stand beside
+		s.Types, s.Enum = nil, append(slices.Clip(s.Enum), nil)
 	}
 	for _, p := range s.Properties {
 		loosen(p)

@@ -12,22 +12,14 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/document"
-	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 )
 
-// Authenticator tells who a bearer token belongs to.
-type Authenticator interface {
-	// Authenticate verifies a token and, where the caller's key is read anyway, fetches the document named by reads in the same round
-	// trip; the returned context carries it. Errors: Unauthenticated, Unavailable.
-	Authenticate(ctx context.Context, token string, reads document.Ref) (context.Context, identity.Caller, error)
-}
-
 // Handler serves the route.
-func (r Route) Handler(auth Authenticator) http.Handler {
+func (r Route) Handler(g Guard) http.Handler {
 	return observed(r.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
-		ctx, err := r.admit(req, auth)
+		r.Deprecated.announce(w.Header())
+		ctx, err := g.admit(r, w, req)
 		if err != nil {
 			return ctx, err
 		}
@@ -39,61 +31,13 @@ func (r Route) Handler(auth Authenticator) http.Handler {
 		if err != nil {
 			return ctx, err
 		}
-		return ctx, r.render(w, out)
+		g.succeeded(r, identity.From(ctx), req)
+		return ctx, r.render(w, req, out)
 	})
 }
 
 // handler answers a call or returns the error to render. The returned context is what is known of the call by then, for its log line.
 type handler func(w http.ResponseWriter, req *http.Request) (context.Context, error)
-
-// admit decides who is let in, before the body is read and before the existence of anything is revealed.
-func (r Route) admit(req *http.Request, auth Authenticator) (context.Context, error) {
-	ctx := req.Context()
-	if r.Access == Public {
-		return ctx, nil
-	}
-	token, err := bearer(req.Header)
-	if err != nil {
-		return ctx, err
-	}
-	var reads document.Ref
-	if r.Reads != nil {
-		reads = r.Reads(req.PathValue)
-	}
-	fetched, caller, err := auth.Authenticate(ctx, token, reads)
-	if err != nil {
-		return ctx, err
-	}
-	return identity.With(fetched, caller), r.Access.check(caller)
-}
-
-// check decides whether a caller may use a route. The error is Forbidden.
-func (a Access) check(c identity.Caller) error {
-	switch {
-	case a == User:
-		return nil
-	case c.OrganizationID == "":
-		return fault.New(fault.Forbidden, "organization_required",
-			"The session has no active organization. Choose one and use the token that the identity provider issues then.")
-	case a == Admin && !c.Admin():
-		return fault.New(fault.Forbidden, "role_required", "This needs the role org:admin. Members are read-only.")
-	default:
-		return nil
-	}
-}
-
-func bearer(h http.Header) (string, error) {
-	value := h.Get("Authorization")
-	if value == "" {
-		return "", fault.New(fault.Unauthenticated, "missing_token", "Send a bearer token: Authorization: Bearer <token>.")
-	}
-	scheme, token, _ := strings.Cut(value, " ")
-	token = strings.TrimSpace(token)
-	if !strings.EqualFold(scheme, "Bearer") || token == "" || strings.ContainsAny(token, " \t,") {
-		return "", identity.InvalidToken()
-	}
-	return token, nil
-}
 
 // observed wraps a handler with what every function has: a request id, the facts of the call, a guard against panics, the rendering
 // of errors and the one log line.

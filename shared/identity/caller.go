@@ -13,6 +13,9 @@ const (
 	APIKey  AuthType = "api_key"
 )
 
+// Values lists the kinds of token.
+func (AuthType) Values() []string { return []string{string(Session), string(APIKey)} }
+
 // Role is what a caller may do in the organization.
 type Role string
 
@@ -21,6 +24,9 @@ const (
 	RoleAdmin  Role = "admin"
 	RoleMember Role = "member"
 )
+
+// Values lists the roles.
+func (Role) Values() []string { return []string{string(RoleAdmin), string(RoleMember)} }
 
 // Caller is who makes a request. The zero value is nobody.
 type Caller struct {

@@ -20,6 +20,9 @@ const (
 	Suspended Status = "suspended"
 )
 
+// Values lists the statuses.
+func (Status) Values() []string { return []string{string(Active), string(PastDue), string(Suspended)} }
+
 // Usage is what an organization holds, or may hold.
 type Usage struct {
 	Agents       int64

@@ -39,7 +39,7 @@ func (p Page[T]) Reply(h http.Header) any {
 			q := next.Query()
 			q.Set("cursor", p.Next)
 			next.RawQuery = q.Encode()
-			h.Set("Link", "<"+next.RequestURI()+`>; rel="next"`)
+			h.Add("Link", "<"+next.RequestURI()+`>; rel="next"`)
 		}
 	}
 	if p.Items == nil {

@@ -34,7 +34,10 @@ func RunManager(ctx context.Context, o ManagerOptions) error {
 		"--service-account-private-key-file=" + o.PKI.ServiceAccountKey, "--root-ca-file=" + o.PKI.CA,
 		"--controllers=" + strings.Join(enabled(), ","),
 		"--kube-api-qps=-1", "--kube-api-content-type=application/vnd.kubernetes.protobuf",
-		"--concurrent-statefulset-syncs=10", "--concurrent-resource-quota-syncs=10", "--concurrent-serviceaccount-token-syncs=10",
+		"--concurrent-statefulset-syncs=10", "--concurrent-resource-quota-syncs=10",
+		// A request that is cut off between charging the quota and storing its object leaves the quota charged until the next full
+		// sync. Five minutes, the default, is longer than anybody here waits.
+		"--resource-quota-sync-period=10s", "--concurrent-serviceaccount-token-syncs=10",
 		// A claim is bound when the binder looks again; 15 s, the default, is for provisioners that take minutes.
 		"--pvclaimbinder-sync-period=1s",
 		"--controller-shutdown-timeout=5s",

@@ -30,6 +30,8 @@ type Common struct {
 	NudgeTopic string `env:"NUDGE_TOPIC, default=agent-nudges"`
 	// SecretRegions keeps secrets in these regions; empty replicates automatically.
 	SecretRegions []string `env:"SECRET_REGIONS"`
+	// RateLimitFactor multiplies the documented rate limits.
+	RateLimitFactor int `env:"RATE_LIMIT_FACTOR, default=1"`
 	// Debug logs more.
 	Debug bool `env:"LOG_DEBUG"`
 

@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/functions/entrypoint/run"
 	infraidentity "agents.example/controlplane/infra/identity"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Routes opens the routes of a role: the target, or all of them.
@@ -46,7 +47,8 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 		return run.Service{}, errors.Join(err, o.Close())
 	}
 	h, err := functions.Handler(s, o.For, functions.Guards{
-		Authenticator: auth, Push: func(function.Worker) function.PushVerifier { return pushes },
+		Guard: function.Guard{Authenticator: auth, Limiter: ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil)},
+		Push:  func(function.Worker) function.PushVerifier { return pushes },
 	})
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())

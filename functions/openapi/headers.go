@@ -1,0 +1,54 @@
+package openapi
+
+import (
+	"net/http"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+func text() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
+
+// headers describes the headers of answers. A header that is always there, wherever it is, is required.
+func headers() map[string]header {
+	seconds := &jsonschema.Schema{Type: "integer", Minimum: new(float64)}
+	return map[string]header{
+		"X-Request-Id": {"The id of the call, as the log and the audit log have it. A sane id that the client sends is kept.", true, text()},
+
+		"Location":      {"The path of what was created.", true, text()},
+		"ETag":          {"The version of what is shown, for `If-None-Match`.", true, text()},
+		"Cache-Control": {"Who may keep the answer, and for how long.", true, text()},
+		"Link":          {"Related addresses: `rel=\"next\"` is the next page of a list.", false, text()},
+		"X-Next-Cursor": {"The cursor of the next page. It is absent on the last one.", false, text()},
+		"Vary":          {"The request headers that the answer depends on.", true, text()},
+
+		"WWW-Authenticate": {"How to authenticate.", true, text()},
+		"Retry-After":      {"How many seconds to wait before the next attempt.", true, seconds},
+		"RateLimit":        {"What is left of the bucket that is closest to empty, and the seconds until it is full.", false, text()},
+		"RateLimit-Policy": {"The size of that bucket, and the seconds in which it fills.", false, text()},
+
+		"Deprecation": {"Since when the operation is deprecated (RFC 9745), as `@` and Unix seconds.", true, text()},
+		"Sunset":      {"When the operation may stop working (RFC 8594).", true, text()},
+
+		"Content-Security-Policy": {"What the page may load: nothing from elsewhere.", true, text()},
+		"Referrer-Policy":         {"The page tells nobody where a visitor came from.", true, text()},
+		"X-Content-Type-Options":  {"The media type is as declared.", true, text()},
+	}
+}
+
+// spelling undoes Go's canonical form for the headers whose usual spelling differs.
+func spelling(name string) string {
+	for usual := range headers() {
+		if http.CanonicalHeaderKey(usual) == http.CanonicalHeaderKey(name) {
+			return usual
+		}
+	}
+	return name
+}
+
+// ifNoneMatch is the parameter with which a reader says which version it has.
+func ifNoneMatch() parameter {
+	return parameter{
+		Name: "If-None-Match", In: "header", Schema: text(),
+		Description: "The `ETag` of the version that the client has. When it is still the present one, the answer is 304 without a body.",
+	}
+}

@@ -1,0 +1,194 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/function"
+)
+
+// jsonMedia is the media type of bodies.
+const jsonMedia = "application/json"
+
+// operation describes a route.
+func (d *describer) operation(r function.Route) (*operation, error) {
+	tag, err := groupOf(r.Path)
+	if err != nil {
+		return nil, err
+	}
+	in, err := d.input(r)
+	if err != nil {
+		return nil, err
+	}
+	out, err := d.success(r)
+	if err != nil {
+		return nil, err
+	}
+	op := &operation{
+		OperationID: r.Name, Summary: r.Summary, Description: explain(r, in), Tags: []string{tag}, Parameters: in.parameters,
+		RequestBody: in.body, Responses: map[string]any{strconv.Itoa(r.Status): out.response},
+	}
+	if r.Access == function.Public {
+		op.Security = &[]requirement{}
+	}
+	if r.Deprecated != nil {
+		if r.Deprecated.Sunset.Before(r.Deprecated.Since.AddDate(1, 0, 0)) {
+			return nil, fmt.Errorf("clients are given twelve months, but %s is the sunset", r.Deprecated.Sunset.Format(time.DateOnly))
+		}
+		op.Deprecated, op.Sunset = true, r.Deprecated.Sunset.UTC().Format(time.DateOnly)
+	}
+	if out.tagged && !r.Mutates() {
+		op.Parameters = append(op.Parameters, d.refer(parameterPrefix, ifNoneMatch().Name))
+		op.Responses[strconv.Itoa(http.StatusNotModified)] = d.refer(responsePrefix, notModified)
+	}
+	for _, k := range kinds(r, in) {
+		op.Responses[strconv.Itoa(k.Status())] = d.refer(responsePrefix, responseName(k))
+	}
+	return op, nil
+}
+
+// explain says in words what follows from a route's access and limits.
+func explain(r function.Route, in input) string {
+	said := map[function.Access]string{
+		function.Admin:  "Needs the role `org:admin`, or an API key.",
+		function.Member: "For every member of the organization, and API keys.",
+		function.User:   "For every good token, also one without an active organization.",
+		function.Public: "Needs no token.",
+	}[r.Access]
+	if in.body != nil {
+		limit := r.BodyLimit
+		if limit == 0 {
+			limit = function.DefaultBodyLimit
+		}
+		said += fmt.Sprintf(" The body has at most %d KiB.", limit>>10)
+	}
+	if r.Deprecated != nil {
+		said += " Deprecated: see " + r.Deprecated.Link + "."
+	}
+	return said
+}
+
+// input is what a request is made of.
+type input struct {
+	parameters []any
+	body       *requestBody
+	// named is true when the path has parameters, so that it names something that may not exist.
+	named bool
+	// refusable is true when some value of a parameter is not valid.
+	refusable bool
+}
+
+// input describes the parts of a route's input.
+func (d *describer) input(r function.Route) (input, error) {
+	t := r.Handle.Input
+	given := map[reflect.Type]*jsonschema.Schema{}
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous {
+			continue
+		}
+		// The parts themselves are written out; what is in them may be named.
+		if err := d.schemas.inside(f.Type, given); err != nil {
+			return input{}, err
+		}
+	}
+	whole, err := d.schemas.infer(t, given)
+	if err != nil {
+		return input{}, err
+	}
+	var in input
+	for _, part := range []string{"path", "query", "header"} {
+		s := whole.Properties[part]
+		if s == nil {
+			continue
+		}
+		for _, name := range s.PropertyOrder {
+			p := parameterOf(part, name, s)
+			in.parameters = append(in.parameters, p)
+			in.named = in.named || part == "path"
+			in.refusable = in.refusable || constrained(p.Schema)
+		}
+	}
+	if err := checkPath(r.Path, whole.Properties["path"]); err != nil {
+		return input{}, err
+	}
+	if s := whole.Properties["body"]; s != nil {
+		in.body, err = d.requestBody(r, s, slices.Contains(whole.Required, "body"))
+	}
+	return in, err
+}
+
+func parameterOf(part, name string, s *jsonschema.Schema) parameter {
+	schema := *s.Properties[name]
+	p := parameter{
+		Name: name, In: part, Description: schema.Description, Required: part == "path" || slices.Contains(s.Required, name), Schema: &schema,
+	}
+	schema.Description = ""
+	return p
+}
+
+// constrained reports whether a parameter may have a value that is refused: any text is a string.
+func constrained(s *jsonschema.Schema) bool {
+	return s.Type != "string" || s.Format != "" || s.Pattern != "" || s.MinLength != nil || s.MaxLength != nil || s.Enum != nil
+}
+
+// checkPath refuses a route whose path and input disagree: its handler would never see the value.
+func checkPath(path string, s *jsonschema.Schema) error {
+	var names []string
+	if s != nil {
+		names = s.PropertyOrder
+	}
+	for _, name := range names {
+		if !strings.Contains(path, "{"+name+"}") {
+			return fmt.Errorf("the path %s has no parameter %s", path, name)
+		}
+	}
+	if strings.Count(path, "{") != len(names) {
+		return fmt.Errorf("the input does not take every parameter of the path %s", path)
+	}
+	return nil
+}
+
+func (d *describer) requestBody(r function.Route, s *jsonschema.Schema, required bool) (*requestBody, error) {
+	name := r.Name + "Request"
+	d.schemas.named[name] = s
+	media := mediaType{Schema: &jsonschema.Schema{Ref: schemaPrefix + name}}
+	example, ok, err := exampleOf(r.Handle.Input)
+	if ok && err == nil {
+		media.Example, err = bodyOf(example)
+	}
+	return &requestBody{Required: required, Content: map[string]mediaType{jsonMedia: media}}, err
+}
+
+// bodyOf picks the body out of an example of an input.
+func bodyOf(example any) (json.RawMessage, error) {
+	b, err := json.Marshal(example)
+	if err != nil {
+		return nil, err
+	}
+	var parts struct {
+		Body json.RawMessage `json:"body"`
+	}
+	err = json.Unmarshal(b, &parts)
+	return parts.Body, err
+}
+
+// exampleOf returns the example of a type that has one of its own.
+func exampleOf(t reflect.Type) (example any, ok bool, err error) {
+	e, ok := reflect.Zero(t).Interface().(function.Exampler)
+	if !ok {
+		return nil, false, nil
+	}
+	example = e.Example()
+	if reflect.TypeOf(example) != t {
+		return nil, false, fmt.Errorf("the example of %s is a %T: it is another type's, give it its own", t, example)
+	}
+	return example, true, nil
+}

@@ -1,0 +1,57 @@
+// Package organizations holds the routes of the caller's organization.
+package organizations
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+)
+
+// View is an organization as its members see it.
+type View struct {
+	ID        string              `json:"id"`
+	Plan      plan.ID             `json:"plan"`
+	Status    organization.Status `json:"status"`
+	Limits    Amounts             `json:"limits"`
+	Usage     Amounts             `json:"usage"`
+	CreatedAt time.Time           `json:"created_at"`
+}
+
+// Amounts is what an organization holds, or may hold.
+type Amounts struct {
+	Agents       int64   `json:"agents"`
+	CPUCores     float64 `json:"cpu_cores"`
+	MemoryBytes  int64   `json:"memory_bytes"`
+	StorageBytes int64   `json:"storage_bytes"`
+	APIKeys      int64   `json:"api_keys"`
+}
+
+func amounts(u organization.Usage) Amounts {
+	return Amounts{
+		Agents: u.Agents, CPUCores: float64(u.CPUMillis) / 1000, MemoryBytes: u.MemoryBytes, StorageBytes: u.StorageBytes, APIKeys: u.APIKeys,
+	}
+}
+
+// Current reads the caller's organization with its plan, its limits and what it holds.
+func Current(directory organization.Directory) function.Route {
+	return function.Route{
+		Name: "GetCurrentOrganization", Method: http.MethodGet, Path: "/api/v1/organizations/current", Role: function.RoleAccounts,
+		Access: function.Member, Needs: []function.Need{function.Firestore},
+		Status: http.StatusOK, Summary: "Get the active organization",
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (View, error) {
+			o, err := directory.Organization(ctx, identity.From(ctx).OrganizationID)
+			if err != nil {
+				return View{}, err
+			}
+			limits, err := o.Limits()
+			return View{
+				ID: o.ID, Plan: o.Plan, Status: o.Status, Limits: amounts(limits), Usage: amounts(o.Usage), CreatedAt: o.CreatedAt.UTC(),
+			}, err
+		}),
+	}
+}

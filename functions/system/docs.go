@@ -1,0 +1,77 @@
+package system
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"agents.example/controlplane/shared/function"
+)
+
+// Docs serves the description of the interface, and a page on which a person can read it and try it out. Both are public: what they
+// show is no secret, and calls from the page need a token as any other.
+func Docs(description []byte) []function.Route {
+	return []function.Route{
+		{
+			Name: "GetOpenAPI", Method: http.MethodGet, Path: "/openapi.json", Access: function.Public,
+			Status: http.StatusOK, Summary: "Get the description of the interface",
+			Handle: function.Handle(func(context.Context, function.Empty) (Description, error) {
+				return Description{body: description}, nil
+			}),
+		},
+		{
+			Name: "GetPlayground", Method: http.MethodGet, Path: "/docs", Access: function.Public,
+			Status: http.StatusOK, Summary: "Read the description and try the interface out",
+			Handle: function.Handle(func(context.Context, function.Empty) (Page, error) {
+				body, err := playground.ReadFile("playground/index.html")
+				return Page{body: body}, err
+			}),
+		},
+		{
+			Name: "GetPlaygroundAsset", Method: http.MethodGet, Path: "/docs/{asset}", Access: function.Public,
+			Status: http.StatusOK, Summary: "Get a file of the playground",
+			Handle: function.Handle(func(_ context.Context, in assetInput) (Asset, error) {
+				return readAsset(in.Path.Asset, acceptsGzip(in.Header.AcceptEncoding))
+			}),
+		},
+	}
+}
+
+// Description is the OpenAPI document.
+type Description struct{ body []byte }
+
+// Reply implements function.Reply. Readers ask every time whether it has changed.
+func (d Description) Reply(h http.Header) any {
+	h.Set("Cache-Control", "no-cache")
+	h.Set("ETag", entityTag(d.body, ""))
+	return function.Raw{ContentType: "application/json", Bytes: d.body}
+}
+
+// Page is the playground's page.
+type Page struct{ body []byte }
+
+// contentSecurityPolicy keeps the playground to what this service serves: tokens are typed into it.
+func contentSecurityPolicy() string {
+	return strings.Join([]string{
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
+		"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+	}, "; ")
+}
+
+// Reply implements function.Reply.
+func (p Page) Reply(h http.Header) any {
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Security-Policy", contentSecurityPolicy())
+	h.Set("ETag", entityTag(p.body, ""))
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	return function.Raw{ContentType: "text/html; charset=utf-8", Bytes: p.body}
+}
+
+// entityTag names a version of a body in an encoding.
+func entityTag(body []byte, encoding string) string {
+	sum := sha256.Sum256(body)
+	return `"` + hex.EncodeToString(sum[:8]) + encoding + `"`
+}

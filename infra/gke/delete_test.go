@@ -1,0 +1,257 @@
+//go:build unix
+
+package gke
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// TestDelete takes everything of an agent away. The volume is found by its claim, or, when that is gone, among all.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	for name, claimIsGone := range map[string]bool{"at once": false, "resumed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a := w.newAgent(t)
+			w.apply(t, a, testMaterial())
+			w.awaitReady(t, a)
+			volume := w.volume(t, a)
+			if claimIsGone {
+				w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+					if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims/"+volumeName) {
+						return answer(http.StatusNotFound, metav1.StatusReasonNotFound, "gone"), nil
+					}
+					return nil, nil
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := w.Delete(ctx, a); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.AwaitGone(ctx, a); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.admin.CoreV1().Namespaces().Get(ctx, a.Namespace(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("namespace: error %v, want it gone", err)
+			}
+			if _, err := w.admin.CoreV1().PersistentVolumes().Get(ctx, volume, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("volume: error %v, want it gone", err)
+			}
+			if err := errors.Join(w.Delete(ctx, a), w.AwaitGone(ctx, a)); err != nil {
+				t.Errorf("once more: %v", err)
+			}
+		})
+	}
+}
+
+func (w *world) volume(t *testing.T, a agent.Agent) string {
+	t.Helper()
+	claim, err := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName, metav1.GetOptions{})
+	if err != nil || claim.Spec.VolumeName == "" {
+		t.Fatalf("the claim is bound to %q (%v)", claim.Spec.VolumeName, err)
+	}
+	return claim.Spec.VolumeName
+}
+
+// TestVolumeStays shows that an agent isn't gone while its volume isn't.
+func TestVolumeStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	w.apply(t, a, testMaterial())
+	w.awaitReady(t, a)
+	volumes, name := w.admin.CoreV1().PersistentVolumes(), w.volume(t, a)
+	finalizers := func(change func([]string) []string) {
+		t.Helper()
+		eventually(t, func(ctx context.Context) error {
+			v, err := volumes.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			v.Finalizers = change(v.Finalizers)
+			_, err = volumes.Update(ctx, v, metav1.UpdateOptions{})
+			return err
+		})
+	}
+	finalizers(func(f []string) []string { return append(f, "agents.example/test") })
+	if err := w.Delete(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.awaitNamespaceGone(t, a); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := w.AwaitGone(short, a)
+	wantUnavailable(t, err, "deletion_pending")
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), name) {
+		t.Errorf("error %v, want the deadline's, with the name of the volume", err)
+	}
+	finalizers(func([]string) []string { return nil })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := w.AwaitGone(ctx, a); err != nil {
+		t.Error(err)
+	}
+}
+
+func (w *world) awaitNamespaceGone(t *testing.T, a agent.Agent) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := w.client("local")
+	if err != nil {
+		return err
+	}
+	return c.awaitGone(ctx, core("Namespace", "", a.Namespace()))
+}
+
+// TestForeignNamespaceStays shows that a name alone makes no namespace ours.
+func TestForeignNamespaceStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, labels := range map[string]map[string]string{
+		"no labels":       nil,
+		"another manager": {labelManagedBy: "helm"},
+		"another agent":   {labelManagedBy: fieldManager, labelAgent: testID},
+	} {
+		a := w.newAgent(t)
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace(), Labels: labels}}
+		made, err := w.admin.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantPermanent(t, w.Delete(t.Context(), a), "namespace_not_owned")
+		wantPermanent(t, w.DeleteNamespace(t.Context(), provisioning.Placement{Cell: "local", AgentID: a.ID, UID: string(made.UID)}), "namespace_not_owned")
+		there, err := w.admin.CoreV1().Namespaces().Get(t.Context(), a.Namespace(), metav1.GetOptions{})
+		if err != nil || there.DeletionTimestamp != nil {
+			t.Errorf("%s: the namespace is deleted (%v)", name, err)
+		}
+		if found := w.placement(t, a); found != nil {
+			t.Errorf("%s: the fleet lists the namespace", name)
+		}
+	}
+}
+
+func (w *world) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
+	t.Helper()
+	all, err := w.Namespaces(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.AgentID == a.ID {
+			return &p
+		}
+	}
+	return nil
+}
+
+// TestFleet lists namespaces in pages of one, while the list grows too old once, and deletes only the very namespace that was listed.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	agents := []agent.Agent{w.newAgent(t), w.newAgent(t), w.newAgent(t)}
+	for _, a := range agents {
+		w.apply(t, a, testMaterial(), agent.StageNamespace)
+	}
+	var expired atomic.Bool
+	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		query := r.URL.Query()
+		if query.Get("continue") != "" && !expired.Swap(true) {
+			return answer(http.StatusGone, metav1.StatusReasonExpired, "the list is too old"), nil
+		}
+		if query.Has("limit") {
+			query.Set("limit", "1")
+			r.URL.RawQuery = query.Encode()
+		}
+		return nil, nil
+	}
+	all, err := w.Namespaces(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, p := range all {
+		seen[p.AgentID]++
+		if p.Cell != "local" || p.UID == "" || time.Since(p.CreatedAt) > time.Hour {
+			t.Errorf("placement %+v", p)
+		}
+	}
+	for _, a := range agents {
+		if seen[a.ID] != 1 {
+			t.Errorf("agent listed %d times, want once", seen[a.ID])
+		}
+	}
+	if !expired.Load() {
+		t.Error("the list had one page")
+	}
+	p := w.placement(t, agents[0])
+	other := *p
+	other.UID = "5b9f8c0a-0000-0000-0000-000000000000"
+	if err := w.DeleteNamespace(t.Context(), other); err != nil {
+		t.Errorf("a namespace that was replaced: %v", err)
+	}
+	if w.placement(t, agents[0]) == nil {
+		t.Fatal("a namespace with another uid was deleted")
+	}
+	for range 2 {
+		if err := w.DeleteNamespace(t.Context(), *p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.awaitNamespaceGone(t, agents[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFleetIsWholeOrAnError shows that a cell that can't be listed to the end makes the whole list an error.
+func TestFleetIsWholeOrAnError(t *testing.T) {
+	t.Parallel()
+	t.Run("a page", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
+		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
+		w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+			query := r.URL.Query()
+			if query.Get("continue") != "" {
+				return answer(http.StatusGone, metav1.StatusReasonExpired, "the list is too old"), nil
+			}
+			query.Set("limit", "1")
+			r.URL.RawQuery = query.Encode()
+			return nil, nil
+		}
+		all, err := w.Namespaces(t.Context())
+		if !fault.Is(err, fault.Unavailable) || all != nil {
+			t.Errorf("%d namespaces and error %v, want none and Unavailable", len(all), err)
+		}
+	})
+	t.Run("a cell", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(s *Settings) {
+			s.Cells = append(s.Cells, Cell{Name: "unreachable", Kubeconfig: "testdata/kubeconfig.yaml"})
+		})
+		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
+		all, err := w.Namespaces(t.Context())
+		if !fault.Is(err, fault.Unavailable) || all != nil {
+			t.Errorf("%d namespaces and error %v, want none and Unavailable", len(all), err)
+		}
+	})
+}

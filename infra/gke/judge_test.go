@@ -1,0 +1,128 @@
+package gke
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// status is a pod's, of the desired configuration.
+func podWith(change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("pod"), Annotations: map[string]string{annotationConfig: "hash"}}}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func withCondition(t corev1.PodConditionType, s corev1.ConditionStatus, reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: t, Status: s, Reason: reason})
+	}
+}
+
+func withContainer(restarts int32, now, last corev1.ContainerState) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+			corev1.ContainerStatus{Name: "sidecar", State: waitingFor("InvalidImageName")},
+			corev1.ContainerStatus{Name: agentName, RestartCount: restarts, State: now, LastTerminationState: last})
+	}
+}
+
+func waitingFor(reason string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+}
+
+func exited(code int32, reason string) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: "canary of the container"}}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	none, running := corev1.ContainerState{}, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	ready := withCondition(corev1.PodReady, corev1.ConditionTrue, "")
+	for name, test := range map[string]struct {
+		pod       *corev1.Pod
+		code      string // "" is ready
+		permanent bool
+		silent    bool
+		message   string
+	}{
+		"none":               {pod: nil, code: codeTimeout, silent: true, message: "not created"},
+		"ready":              {pod: podWith(ready)},
+		"ready, other hash":  {pod: podWith(ready, func(p *corev1.Pod) { p.Annotations[annotationConfig] = "old" }), code: codeTimeout, message: "former pod"},
+		"ready, no hash":     {pod: podWith(ready, func(p *corev1.Pod) { p.Annotations = nil }), code: codeTimeout, message: "former pod"},
+		"ready, stopping":    {pod: podWith(ready, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }), code: codeTimeout, message: "former pod"},
+		"new":                {pod: podWith(), code: codeTimeout, silent: true, message: "not started"},
+		"evicted":            {pod: podWith(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), code: codeTimeout, message: "ended by the cluster"},
+		"unschedulable":      {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)), code: codeUnschedulable, message: "room"},
+		"not scheduled yet":  {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse, "SchedulerError")), code: codeTimeout, silent: true},
+		"creating":           {pod: podWith(withContainer(0, waitingFor("ContainerCreating"), none)), code: codeTimeout, silent: true, message: "not started"},
+		"pulling fails":      {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), none)), code: codeImagePull},
+		"pulling backs off":  {pod: podWith(withContainer(0, waitingFor("ImagePullBackOff"), none)), code: codeImagePull},
+		"image name":         {pod: podWith(withContainer(0, waitingFor("InvalidImageName"), none)), code: codeImagePull, permanent: true},
+		"config":             {pod: podWith(withContainer(0, waitingFor("CreateContainerConfigError"), none)), code: codeNoStart},
+		"running":            {pod: podWith(withContainer(0, running, none)), code: codeTimeout, message: "did not answer"},
+		"crashed once":       {pod: podWith(withContainer(0, exited(1, "Error"), none)), code: codeCrashLoop, message: "exit code 1, once"},
+		"crashed, runs":      {pod: podWith(withContainer(1, running, exited(2, "Error"))), code: codeCrashLoop, message: "exit code 2, once"},
+		"backs off early":    {pod: podWith(withContainer(2, waitingFor("CrashLoopBackOff"), exited(1, "Error"))), code: codeCrashLoop, message: "3 times"},
+		"crash loop":         {pod: podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(127, "Error"))), code: codeCrashLoop, permanent: true, message: "127 (its command can't be run), 4 times"},
+		"ends well":          {pod: podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(0, "Completed"))), code: codeCrashLoop, permanent: true, message: "should go on"},
+		"out of memory once": {pod: podWith(withContainer(1, running, exited(137, "OOMKilled"))), code: codeOutOfMemory, message: "512 MiB"},
+		"out of memory":      {pod: podWith(withContainer(4, waitingFor("CrashLoopBackOff"), exited(137, "OOMKilled"))), code: codeOutOfMemory, permanent: true, message: "5 times"},
+		"killed":             {pod: podWith(withContainer(4, waitingFor("CrashLoopBackOff"), exited(137, "Error"))), code: codeCrashLoop, permanent: true, message: "(killed)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := desired{hash: "hash", memoryMiB: 512}.judge(test.pod)
+			if v.ready != (test.code == "") || v.silent != test.silent || (v.failure == nil) != v.ready {
+				t.Fatalf("verdict %+v", v)
+			}
+			if v.ready {
+				return
+			}
+			wantFailure(t, v.failure, test.code, test.permanent, test.message)
+			if strings.Contains(v.failure.Message+v.said, "canary") {
+				t.Error("what the container wrote is passed on")
+			}
+		})
+	}
+}
+
+func TestExplainEvent(t *testing.T) {
+	t.Parallel()
+	const failed = `create Pod agent-0 in StatefulSet agent failed error: pods "agent-0" is forbidden: `
+	for _, test := range []struct {
+		reason, message, code string
+		permanent             bool
+	}{
+		{"FailedCreate", failed + `pod rejected: RuntimeClass "gvisor" not found`, codeNoSandbox, true},
+		{"FailedCreate", failed + "exceeded quota: agent, requested: pods=1, used: pods=2, limited: pods=2", codeQuotaExceeded, false},
+		{"FailedCreate", failed + "status unknown for quota: agent, resources: pods", codeQuotaExceeded, false},
+		{"FailedCreate", failed + `violates PodSecurity "restricted:latest": privileged`, codeRejected, true},
+		{"FailedCreate", failed + "maximum memory usage per Container is 1Gi, but limit is 2Gi", codeRejected, true},
+		{"FailedCreate", failed + `error looking up service account x/agent: serviceaccount "agent" not found`, codeRejected, false},
+		{"FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: no runtime for "runsc" is configured`, codeNoSandbox, false},
+		{"FailedCreatePodSandBox", "Failed to create pod sandbox: network not ready", "", false},
+		{"FailedMount", "MountVolume.SetUp failed", codeNoVolume, false},
+		{"FailedAttachVolume", "Multi-Attach error for volume", codeNoVolume, false},
+		{"Unhealthy", "Readiness probe failed", "", false},
+		{"FailedScheduling", "0/3 nodes are available", "", false},
+	} {
+		f := explainEvent(test.reason, test.message)
+		if test.code == "" {
+			if f != nil {
+				t.Errorf("%s %q: %v, want nothing", test.reason, test.message, f)
+			}
+			continue
+		}
+		if f == nil {
+			t.Errorf("%s %q: nothing, want %s", test.reason, test.message, test.code)
+			continue
+		}
+		wantFailure(t, f, test.code, test.permanent)
+	}
+}
