@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
@@ -27,14 +26,40 @@ type Processes struct {
 	binaries string
 	logs     string
 	env      []string
+	ports    map[string]int // fixed before the first process starts
 
 	mu      sync.Mutex
 	running map[string]*process.Process
-	ports   map[string]int
 }
 
 // allRoutes names the process that serves all routes of the API, to which paths without a function of their own go.
 const allRoutes = "all-routes"
+
+// placed is a function with what the router sends to it.
+type placed struct {
+	name     string
+	role     function.Role
+	patterns []string
+}
+
+// placements lists every function of the catalogue, and the one that takes what no other does.
+func placements() []placed {
+	all := []placed{{allRoutes, function.RoleAPI, []string{"/"}}}
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		p := placed{r.Name, r.Role, []string{r.Method + " " + r.Path}}
+		if short, ok := strings.CutPrefix(r.Path, function.Prefix); ok && strings.HasPrefix(short, "/agents") {
+			p.patterns = append(p.patterns, r.Method+" "+short)
+		}
+		all = append(all, p)
+	}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		all = append(all, placed{w.Name, function.RoleWorker, []string{"POST " + w.Path()}})
+	}
+	return all
+}
+
+// startsAtOnce bounds how many processes start at the same time.
+const startsAtOnce = 4
 
 // serveSeparately builds the binaries, starts a process a function and routes to them as the load balancer does.
 func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) error {
@@ -50,34 +75,24 @@ func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) erro
 	if err := p.build(ctx); err != nil {
 		return err
 	}
-	router := http.NewServeMux()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(4)
-	start := func(name string, role function.Role, patterns ...string) error {
+	router, all := http.NewServeMux(), placements()
+	for _, f := range all {
 		port, err := process.FreePort()
 		if err != nil {
 			return err
 		}
-		p.ports[name] = port
+		p.ports[f.name] = port
 		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})
-		for _, pattern := range patterns {
+		for _, pattern := range f.patterns {
 			router.Handle(pattern, proxy)
 		}
-		group.Go(func() error { return p.start(ctx, name, role) })
-		return nil
 	}
-	errs := []error{start(allRoutes, function.RoleAPI, "/")}
-	for _, r := range functions.Routes(functions.Dependencies{}) {
-		patterns := []string{r.Method + " " + r.Path}
-		if short, ok := strings.CutPrefix(r.Path, function.Prefix); ok && strings.HasPrefix(short, "/agents") {
-			patterns = append(patterns, r.Method+" "+short)
-		}
-		errs = append(errs, start(r.Name, r.Role, patterns...))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(startsAtOnce)
+	for _, f := range all {
+		group.Go(func() error { return p.start(ctx, f.name, f.role) })
 	}
-	for _, w := range functions.Workers(functions.Dependencies{}) {
-		errs = append(errs, start(w.Name, function.RoleWorker, "POST "+w.Path()))
-	}
-	if err := errors.Join(append(errs, group.Wait())...); err != nil {
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	return c.listen(router)
@@ -99,10 +114,7 @@ func (p *Processes) build(ctx context.Context) error {
 
 // start starts the process of one function on its port.
 func (p *Processes) start(ctx context.Context, name string, role function.Role) error {
-	p.mu.Lock()
-	port := p.ports[name]
-	p.mu.Unlock()
-	target := name
+	port, target := p.ports[name], name
 	if name == allRoutes {
 		target = ""
 	}

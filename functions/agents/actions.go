@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -39,11 +40,19 @@ func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, 
 	return function.Route{
 		Name: name, Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/" + string(trigger),
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
-		Status: http.StatusOK, Summary: summary,
+		Status: http.StatusOK, Summary: summary, Errors: refusals(trigger),
 		Handle: function.Handle(func(ctx context.Context, in change) (agent.View, error) {
 			return act(ctx, agents, d, in, trigger)
 		}),
 	}
+}
+
+// refusals lists the kinds of errors of a move: the table has none from the present state, or the organization can't pay for it.
+func refusals(t agent.Trigger) []fault.Kind {
+	if t == agent.Start || t == agent.Resume {
+		return []fault.Kind{fault.Conflict, fault.PaymentRequired}
+	}
+	return []fault.Kind{fault.Conflict}
 }
 
 func act(ctx context.Context, agents agent.Store, d agent.Addresses, in change, t agent.Trigger) (agent.View, error) {

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
@@ -19,11 +20,19 @@ type createInput struct {
 	Body struct {
 		Name   agent.Name        `json:"name"`
 		Plan   plan.ID           `json:"resource_plan"`
-		Cloud  agent.Cloud       `json:"cloud,omitempty"`
-		Region string            `json:"region,omitempty"`
-		Env    map[string]string `json:"env_vars,omitempty"`
-		Config map[string]any    `json:"config,omitempty"`
+		Cloud  agent.Cloud       `json:"cloud,omitempty" jsonschema:"Cloud partner id; gcp where none is named."`
+		Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 where none is named."`
+		Env    map[string]string `json:"env_vars,omitempty" jsonschema:"Environment of the agent. Values whose keys look like secrets go to the secret store; keys of the dashboard's authentication and of the platform are refused."`
+		Config map[string]any    `json:"config,omitempty" jsonschema:"The client's own keys. Those that the control plane fills are ignored."`
 	} `json:"body"`
+}
+
+// Example implements function.Exampler.
+func (createInput) Example() any {
+	var in createInput
+	in.Body.Name, in.Body.Plan, in.Body.Region = "Support Assistant", plan.Startup, agent.DefaultRegion
+	in.Body.Env, in.Body.Config = map[string]string{"LOG_LEVEL": "info"}, map[string]any{"team": "support"}
+	return in
 }
 
 // draft is what the client asks for, with the defaults filled in. Secrets are not part of it yet.
@@ -48,7 +57,7 @@ func Create(agents agent.Store, vault credential.Vault, cells agent.Cells, d age
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretManage},
 		Limit:  ratelimit.Creations,
-		Status: http.StatusCreated, Summary: "Create an agent",
+		Status: http.StatusCreated, Summary: "Create an agent", Errors: []fault.Kind{fault.PaymentRequired},
 		Handle: function.Handle(func(ctx context.Context, in createInput) (agent.Created, error) {
 			a, err := create(ctx, in, vault, cells)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -17,7 +18,7 @@ type listInput struct {
 		Status agent.Status `json:"status,omitempty"`
 		Plan   plan.ID      `json:"resource_plan,omitempty"`
 		Region string       `json:"region,omitempty"`
-		Name   string       `json:"name,omitempty"`
+		Name   string       `json:"name,omitempty" jsonschema:"Matches the whole name."`
 	} `json:"query"`
 }
 
@@ -39,7 +40,7 @@ func List(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "ListAgents", Method: http.MethodGet, Path: "/api/v1/agents",
 		Access: function.Member, Needs: []function.Need{function.Firestore},
-		Status: http.StatusOK, Summary: "List agents",
+		Status: http.StatusOK, Summary: "List agents", Errors: []fault.Kind{fault.BadRequest}, // a cursor of another list
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[agent.View], error) {
 			q := in.Query
 			filter := agent.Filter{Status: q.Status, Plan: string(q.Plan), Region: q.Region, Name: q.Name}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -13,9 +14,17 @@ type updateInput struct {
 	change
 	Body struct {
 		Name   *agent.Name         `json:"name,omitempty"`
-		Env    *map[string]*string `json:"env_vars,omitempty"`
-		Config *map[string]any     `json:"config,omitempty"`
+		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: keys that are not named stay, null removes. Secrets are refused."`
+		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys by the rules of RFC 7396."`
 	} `json:"body"`
+}
+
+// Example implements function.Exampler.
+func (updateInput) Example() any {
+	var in updateInput
+	name, value := agent.Name("Support Assistant"), "debug"
+	in.Body.Name, in.Body.Env = &name, &map[string]*string{"LOG_LEVEL": &value, "OLD_KEY": nil}
+	return in
 }
 
 func (in updateInput) patch() agent.Patch {
@@ -34,7 +43,7 @@ func Update(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "UpdateAgent", Method: http.MethodPatch, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
-		Status: http.StatusOK, Summary: "Update an agent",
+		Status: http.StatusOK, Summary: "Update an agent", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {
 			now, patch := time.Now().UTC(), in.patch()
 			a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error { return a.Apply(patch, now) }))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
@@ -36,6 +37,14 @@ type createInput struct {
 	} `json:"body"`
 }
 
+// Example implements function.Exampler.
+func (createInput) Example() any {
+	var in createInput
+	lifetime := days(90)
+	in.Body.Name, in.Body.Purpose, in.Body.ExpiresInDays = "Deployments", "ci", &lifetime
+	return in
+}
+
 // key makes a new key and its record.
 func (in createInput) key(caller identity.Caller, pepper []byte, now time.Time) (apikey.Key, string) {
 	secret := apikey.Generate()
@@ -57,7 +66,7 @@ func Create(keys apikey.Store, pepper []byte) function.Route {
 	return function.Route{
 		Name: "CreateAPIKey", Method: http.MethodPost, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
-		Status: http.StatusCreated, Summary: "Create an API key",
+		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict}, // the limit of live keys
 		Handle: function.Handle(func(ctx context.Context, in createInput) (apikey.CreatedView, error) {
 			k, secret := in.key(identity.From(ctx), pepper, time.Now().UTC())
 			if err := keys.Create(ctx, k); err != nil {
@@ -77,7 +86,7 @@ func List(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "ListAPIKeys", Method: http.MethodGet, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
-		Status: http.StatusOK, Summary: "List API keys",
+		Status: http.StatusOK, Summary: "List API keys", Errors: []fault.Kind{fault.BadRequest}, // a cursor of another list
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[apikey.View], error) {
 			found, err := keys.List(ctx, in.Query.Request())
 			found.Self = &url.URL{Path: "/api/v1/api-keys", RawQuery: in.Query.Values().Encode()}

@@ -16,8 +16,21 @@ type PlanView struct {
 	Agent     Size    `json:"agent"`
 	MaxAgents int64   `json:"max_agents"`
 	// PriceUSDMonth is null where the price is by contract.
-	PriceUSDMonth *float64 `json:"price_usd_month"`
+	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null where the price is by contract."`
 	Features      []string `json:"features"`
+}
+
+// Example implements function.Exampler.
+func (PlanView) Example() any {
+	p, _ := plan.Get(plan.Startup)
+	return show(p)
+}
+
+func show(p plan.Plan) PlanView {
+	return PlanView{
+		ID: p.ID, Name: p.Name, MaxAgents: p.MaxAgents, PriceUSDMonth: p.PriceUSDMonth, Features: p.Features,
+		Agent: Size{CPUCores: p.CPUCores(), MemoryBytes: p.MemoryBytes(), StorageBytes: p.StorageBytes()},
+	}
 }
 
 // Size is the size of an agent on a plan.
@@ -36,10 +49,7 @@ func Plans() function.Route {
 		Handle: function.Handle(func(context.Context, function.Empty) ([]PlanView, error) {
 			var views []PlanView
 			for _, p := range plan.All() {
-				views = append(views, PlanView{
-					ID: p.ID, Name: p.Name, MaxAgents: p.MaxAgents, PriceUSDMonth: p.PriceUSDMonth, Features: p.Features,
-					Agent: Size{CPUCores: p.CPUCores(), MemoryBytes: p.MemoryBytes(), StorageBytes: p.StorageBytes()},
-				})
+				views = append(views, show(p))
 			}
 			return views, nil
 		}),

@@ -6,8 +6,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -23,9 +26,20 @@ type View struct {
 	AgentID           string `json:"agent_id"`
 	DashboardUsername string `json:"dashboard_username"`
 	DashboardPassword string `json:"dashboard_password"`
-	TenantAPIKey      string `json:"tenant_api_key"`
+	TenantAPIKey      string `json:"tenant_api_key" jsonschema:"Bearer token of the agent's own API. The control plane does not accept it."`
 	CredentialVersion int64  `json:"credential_version"`
-	RotationPending   bool   `json:"rotation_pending"`
+	RotationPending   bool   `json:"rotation_pending" jsonschema:"True until the agent accepts this credential and refuses the former one."`
+}
+
+// AmendSchema adds to the view's description what its fields' types don't tell.
+func (View) AmendSchema(s *jsonschema.Schema) { s.Properties["agent_id"].Format = "uuid" }
+
+// Example implements function.Exampler.
+func (View) Example() any {
+	return View{
+		AgentID: "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", DashboardUsername: agent.DashboardUsername,
+		DashboardPassword: "(a password)", TenantAPIKey: "(a key)", CredentialVersion: 1,
+	}
 }
 
 // Reply implements function.Reply: what is revealed is kept by nobody on the way.
@@ -40,7 +54,7 @@ func Reveal(agents agent.Store, vault credential.Vault) function.Route {
 		Name: "RevealCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/reveal",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.SecretManage},
 		Limit:  ratelimit.Reveals,
-		Status: http.StatusOK, Summary: "Reveal an agent's credentials",
+		Status: http.StatusOK, Summary: "Reveal an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
 			now := time.Now().UTC()
 			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error { return a.Reveal(now) })

@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -14,7 +16,7 @@ import (
 // View is the caller as the service knows it.
 type View struct {
 	ID       string            `json:"id"`
-	Sub      *string           `json:"sub"`
+	Sub      *string           `json:"sub" jsonschema:"The sub claim of a session; null for a key."`
 	Email    *string           `json:"email"`
 	Name     *string           `json:"name"`
 	AuthType identity.AuthType `json:"auth_type"`
@@ -23,6 +25,18 @@ type View struct {
 	Organization *Organization `json:"organization"`
 	// APIKey is the key the caller came with, or null.
 	APIKey *APIKey `json:"api_key"`
+}
+
+// AmendSchema adds to the view's description what its fields' types don't tell.
+func (View) AmendSchema(s *jsonschema.Schema) { s.Properties["id"].Format = "uuid" }
+
+// Example implements function.Exampler.
+func (View) Example() any {
+	sub, email, name, role := "user_1", "ada@example.com", "Ada", identity.RoleAdmin
+	return View{
+		ID: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", Sub: &sub, Email: &email, Name: &name, AuthType: identity.Session, Role: &role,
+		Organization: &Organization{ID: "org_1", Plan: plan.Startup},
+	}
 }
 
 // Organization is the caller's active organization.

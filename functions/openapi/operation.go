@@ -84,6 +84,8 @@ type input struct {
 	named bool
 	// refusable is true when some value of a parameter is not valid.
 	refusable bool
+	// conditional is true when the client may name the version it means to change.
+	conditional bool
 }
 
 // input describes the parts of a route's input.
@@ -114,6 +116,7 @@ func (d *describer) input(r function.Route) (input, error) {
 			in.parameters = append(in.parameters, p)
 			in.named = in.named || part == "path"
 			in.refusable = in.refusable || constrained(p.Schema)
+			in.conditional = in.conditional || name == "If-Match"
 		}
 	}
 	if err := checkPath(r.Path, whole.Properties["path"]); err != nil {
@@ -180,9 +183,16 @@ func bodyOf(example any) (json.RawMessage, error) {
 	return parts.Body, err
 }
 
-// exampleOf returns the example of a type that has one of its own.
+// exampleOf returns the example of a type that has one of its own, or a list of one where its items have.
 func exampleOf(t reflect.Type) (example any, ok bool, err error) {
 	e, ok := reflect.Zero(t).Interface().(function.Exampler)
+	if !ok && t.Kind() == reflect.Slice {
+		item, ok, err := exampleOf(t.Elem())
+		if !ok || err != nil {
+			return nil, false, err
+		}
+		return reflect.Append(reflect.MakeSlice(t, 0, 1), reflect.ValueOf(item)).Interface(), true, nil
+	}
 	if !ok {
 		return nil, false, nil
 	}

@@ -55,6 +55,9 @@ func (d *describer) success(r function.Route) (success, error) {
 	for name := range shown.header {
 		names[name] = names[name] || false
 	}
+	if r.Access != function.Public {
+		names["RateLimit"], names["RateLimit-Policy"] = false, false
+	}
 	if r.Deprecated != nil {
 		names["Deprecation"], names["Sunset"], names["Link"] = true, true, true
 	}

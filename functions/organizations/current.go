@@ -22,6 +22,20 @@ type View struct {
 	CreatedAt time.Time           `json:"created_at"`
 }
 
+// Example implements function.Exampler.
+func (View) Example() any {
+	o := organization.New("org_1", time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC))
+	o.Plan, o.Usage = plan.Startup, organization.Usage{Agents: 1, CPUMillis: 2000, MemoryBytes: 4 << 30, StorageBytes: 20 << 30, APIKeys: 1}
+	limits, _ := o.Limits()
+	return view(o, limits)
+}
+
+func view(o organization.Organization, limits organization.Usage) View {
+	return View{
+		ID: o.ID, Plan: o.Plan, Status: o.Status, Limits: amounts(limits), Usage: amounts(o.Usage), CreatedAt: o.CreatedAt.UTC(),
+	}
+}
+
 // Amounts is what an organization holds, or may hold.
 type Amounts struct {
 	Agents       int64   `json:"agents"`
@@ -49,9 +63,7 @@ func Current(directory organization.Directory) function.Route {
 				return View{}, err
 			}
 			limits, err := o.Limits()
-			return View{
-				ID: o.ID, Plan: o.Plan, Status: o.Status, Limits: amounts(limits), Usage: amounts(o.Usage), CreatedAt: o.CreatedAt.UTC(),
-			}, err
+			return view(o, limits), err
 		}),
 	}
 }

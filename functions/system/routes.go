@@ -23,6 +23,9 @@ type Health struct {
 	Status string `json:"status"`
 }
 
+// Example implements function.Exampler.
+func (Health) Example() any { return Health{"ok"} }
+
 // Live answers as long as the process serves.
 func Live() []function.Route {
 	routes := []function.Route{

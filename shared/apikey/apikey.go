@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
@@ -48,18 +50,43 @@ type View struct {
 	ID         string     `json:"id"`
 	Name       string     `json:"name"`
 	Purpose    Purpose    `json:"purpose"`
-	KeyPrefix  string     `json:"key_prefix"`
+	KeyPrefix  string     `json:"key_prefix" jsonschema:"Leading part of the key."`
 	CreatedAt  time.Time  `json:"created_at"`
-	LastUsedAt *time.Time `json:"last_used_at"`
-	ExpiresAt  *time.Time `json:"expires_at"`
-	CreatedBy  string     `json:"created_by"`
+	LastUsedAt *time.Time `json:"last_used_at" jsonschema:"Recorded at most once in five minutes; null before the first use."`
+	ExpiresAt  *time.Time `json:"expires_at" jsonschema:"Null for a key that does not expire."`
+	CreatedBy  string     `json:"created_by" jsonschema:"Id of the user or the key that created it."`
 }
+
+// AmendSchema adds to the view's description what its fields' types don't tell.
+func (View) AmendSchema(s *jsonschema.Schema) {
+	s.Properties["id"].Format, s.Properties["created_by"].Format = "uuid", "uuid"
+}
+
+// Example implements the contract of package function for outputs with an example.
+func (View) Example() any {
+	created := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
+	return Key{
+		ID: "7d9f1c66-1a3b-4b6e-8f60-3d0c5f2a9e11", Name: "Deployments", Purpose: "ci", Prefix: exampleKey[:PrefixLength],
+		CreatedBy: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", CreatedAt: created, LastUsedAt: created.AddDate(0, 0, 7),
+	}.Show()
+}
+
+// exampleKey has the form of a key and is none: its checksum is wrong.
+const exampleKey = "so_ExampleExampleExampleExampleExampleExampleE000000"
 
 // CreatedView is a key in the answer to its creation, the only place where the whole key stands.
 type CreatedView struct {
 	View
 	// Secret is the full key. It is null when the answer is a replay.
-	Secret *string `json:"secret"`
+	Secret *string `json:"secret" jsonschema:"The full key. It is shown this once; null when the answer is a replay."`
+}
+
+// Example implements the contract of package function for outputs with an example.
+func (CreatedView) Example() any {
+	v, _ := View{}.Example().(View)
+	v.LastUsedAt = nil
+	secret := exampleKey
+	return CreatedView{View: v, Secret: &secret}
 }
 
 // Show renders the record for a client.

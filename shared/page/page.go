@@ -48,6 +48,15 @@ func (p Page[T]) Reply(h http.Header) any {
 	return p.Items
 }
 
+// Example implements the contract of package function for outputs with an example, where the items have one: a page that another follows.
+func (p Page[T]) Example() any {
+	var item T
+	if e, ok := any(item).(interface{ Example() any }); ok {
+		item, _ = e.Example().(T)
+	}
+	return Page[T]{Items: []T{item}, Next: "eyJ0IjoiMjAyNi0wMyJ9", Self: &url.URL{}}
+}
+
 // Map turns a page of one type into a page of another.
 func Map[T, U any](p Page[T], f func(T) U) Page[U] {
 	items := make([]U, len(p.Items))

@@ -10,7 +10,7 @@ import (
 // Query is the query parameters of a list.
 type Query struct {
 	Limit  Limit  `json:"limit,omitempty"`
-	Cursor string `json:"cursor,omitempty"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"Where to go on: the X-Next-Cursor of the page before."`
 }
 
 // Limit is how many items a page has at most, 1 to MaxLimit.

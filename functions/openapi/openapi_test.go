@@ -1,0 +1,227 @@
+package openapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/openapi"
+	"agents.example/controlplane/functions/openapi/openapitest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	os.Exit(m.Run())
+}
+
+func describe(t *testing.T, routes []function.Route) []byte {
+	t.Helper()
+	b, err := openapi.Describe(routes, openapi.Options{Title: "Test", Version: "1.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func load(t *testing.T, description []byte) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// TestDocumentIsValid has another implementation of OpenAPI 3.1 read the document, with every example held against its schema.
+func TestDocumentIsValid(t *testing.T) {
+	t.Parallel()
+	doc := load(t, describe(t, functions.Routes(functions.Dependencies{})))
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("the document is one of OpenAPI %s", doc.OpenAPI)
+	}
+	if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation(), openapi3.EnableSchemaFormatValidation()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEveryRouteIsDescribed compares the document with the catalogue, in both directions.
+func TestEveryRouteIsDescribed(t *testing.T) {
+	t.Parallel()
+	routes := functions.Routes(functions.Dependencies{})
+	want := map[string]string{}
+	for _, r := range routes {
+		want[r.Method+" "+r.Path] = r.Name
+	}
+	for path, item := range load(t, describe(t, routes)).Paths.Map() {
+		for method, op := range item.Operations() {
+			if name := want[method+" "+path]; name != op.OperationID {
+				t.Errorf("%s %s is described as %s, but the catalogue has %q", method, path, op.OperationID, name)
+			}
+			delete(want, method+" "+path)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("routes without a description: %v", want)
+	}
+}
+
+// TestDescriptionIsStable makes the same bytes of the same routes, so that a diff shows changes only.
+func TestDescriptionIsStable(t *testing.T) {
+	t.Parallel()
+	first := string(describe(t, functions.Routes(functions.Dependencies{})))
+	for range 5 {
+		if again := string(describe(t, functions.Routes(functions.Dependencies{}))); again != first {
+			t.Fatal("two descriptions of the same routes differ")
+		}
+	}
+}
+
+// TestEveryBodyHasAnExample keeps the playground usable.
+func TestEveryBodyHasAnExample(t *testing.T) {
+	t.Parallel()
+	for path, item := range load(t, describe(t, functions.Routes(functions.Dependencies{}))).Paths.Map() {
+		for method, op := range item.Operations() {
+			if op.RequestBody != nil && op.RequestBody.Value.Content.Get("application/json").Example == nil {
+				t.Errorf("%s %s shows no body: give its input an Example", method, path)
+			}
+			for status, r := range op.Responses.Map() {
+				media := r.Value.Content["application/json"]
+				if path != "/openapi.json" && media != nil && media.Example == nil {
+					t.Errorf("%s %s shows no body for %s: give its output an Example", method, path, status)
+				}
+			}
+		}
+	}
+}
+
+// tokens lets in an admin and a member; nothing else is good.
+type tokens struct{}
+
+func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller, error) {
+	c := identity.Caller{Type: identity.Session, ID: token, OrganizationID: "org_1", Role: identity.Role(token)}
+	if token != "admin" && token != "member" {
+		return ctx, c, identity.InvalidToken()
+	}
+	return ctx, c, nil
+}
+
+// handlerWithoutStores serves the routes. What reaches a store is a defect, and so a 500: everything before it is real.
+func handlerWithoutStores(t *testing.T) http.Handler {
+	t.Helper()
+	open := func([]function.Need) (functions.Dependencies, error) {
+		return functions.Dependencies{Settings: functions.Settings{Cells: agent.Cells{{Name: "a", Region: agent.DefaultRegion}}}}, nil
+	}
+	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}}, open,
+		functions.Guards{Guard: function.Guard{Authenticator: tokens{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func answer(t *testing.T, h http.Handler, r function.Route, token, body string) openapitest.Exchange {
+	t.Helper()
+	path := strings.NewReplacer("{asset}", "start.js", "{key}", "KEY").Replace(r.Path)
+	for strings.Contains(path, "{") {
+		from := strings.Index(path, "{")
+		path = path[:from] + "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90" + path[from+strings.Index(path[from:], "}")+1:]
+	}
+	if body == badID {
+		path, body = strings.ReplaceAll(path, "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "none"), ""
+	}
+	req := httptest.NewRequest(r.Method, path, strings.NewReader(body))
+	req.Header.Set("Authorization", "Bearer "+token)
+	if body == notJSON {
+		req.Header.Set("Content-Type", "text/plain")
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return openapitest.Exchange{Method: r.Method, Path: r.Path, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+}
+
+// Bodies that provoke an answer.
+const (
+	badID   = "(an id in the path that is none)"
+	notJSON = "(no JSON)"
+)
+
+// TestAnswersAreDescribed calls every route in every way that is answered before a store is asked.
+func TestAnswersAreDescribed(t *testing.T) {
+	t.Parallel()
+	routes := functions.Routes(functions.Dependencies{})
+	doc, err := openapitest.Parse(describe(t, routes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := handlerWithoutStores(t)
+	seen := map[int]int{}
+	for _, r := range routes {
+		for _, token := range []string{"", "garbage", "member", "admin"} {
+			for _, body := range []string{"", "{}", "[", notJSON, badID, strings.Repeat(" ", 1<<20)} {
+				x := answer(t, h, r, token, body)
+				seen[x.Status]++
+				if err := doc.Check(x); err != nil {
+					t.Errorf("%s with the token %q and the body %.20q: %v", r.Name, token, body, err)
+				}
+			}
+		}
+	}
+	for _, status := range []int{200, 401, 403, 413, 415, 422} {
+		if seen[status] == 0 {
+			t.Errorf("no route was seen to answer %d", status)
+		}
+	}
+}
+
+// TestExamplesAreAccepted sends every described body to the route: what is shown is what is taken.
+func TestExamplesAreAccepted(t *testing.T) {
+	t.Parallel()
+	routes := functions.Routes(functions.Dependencies{})
+	doc, h := load(t, describe(t, routes)), handlerWithoutStores(t)
+	for _, r := range routes {
+		op := doc.Paths.Value(r.Path).GetOperation(r.Method)
+		if op.RequestBody == nil {
+			continue
+		}
+		body, err := json.Marshal(op.RequestBody.Value.Content.Get("application/json").Example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := answer(t, h, r, "admin", string(body)); slices.Contains([]int{400, 413, 415, 422}, x.Status) {
+			t.Errorf("%s refuses its own example with %d: %s", r.Name, x.Status, x.Body)
+		}
+	}
+}
+
+// TestAmendments pins what no field of a type tells.
+func TestAmendments(t *testing.T) {
+	t.Parallel()
+	schemas := load(t, describe(t, functions.Routes(functions.Dependencies{}))).Components.Schemas
+	if open := schemas["AgentConfig"].Value.AdditionalProperties.Has; open == nil || !*open {
+		t.Error("the config of an agent takes no further properties")
+	}
+	reason := schemas["AgentConfig"].Value.Properties["status_reason"].Value
+	if !reason.Type.Includes("null") || !reason.Type.Includes("string") || !slices.Contains(reason.Enum, any("billing")) || !slices.Contains(reason.Enum, nil) {
+		t.Errorf("status_reason is %+v", reason)
+	}
+	if s := schemas["AgentStatus"].Value; !s.Type.Is("string") || len(s.Enum) != 7 {
+		t.Errorf("a status is %+v", s)
+	}
+	if id := schemas["Agent"].Value.Properties["id"].Value; id.Format != "uuid" {
+		t.Errorf("an id is %+v", id)
+	}
+}

@@ -1,0 +1,86 @@
+package openapitest
+
+import (
+	"strings"
+)
+
+// pointer is a place in the document, as the steps of a JSON pointer.
+type pointer []string
+
+// to goes on from a place, without touching it.
+func (p pointer) to(steps ...string) pointer { return append(p[:len(p):len(p)], steps...) }
+
+// String is the pointer as the fragment of a URL.
+func (p pointer) String() string {
+	escaped := make([]string, len(p))
+	for i, step := range p {
+		step = strings.NewReplacer("~", "~0", "/", "~1").Replace(step)
+		escaped[i] = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(step)
+	}
+	return "#/" + strings.Join(escaped, "/")
+}
+
+// resolve follows references. The object is nil where there is none.
+func (d *Document) resolve(at pointer) (pointer, map[string]any) {
+	var value any = d.root
+	for _, step := range at {
+		object, _ := value.(map[string]any)
+		value = object[step]
+	}
+	object, _ := value.(map[string]any)
+	if ref, ok := object["$ref"].(string); ok {
+		return d.resolve(strings.Split(strings.TrimPrefix(ref, "#/"), "/"))
+	}
+	return at, object
+}
+
+// operation is the place of the operation that a call is of, or nil.
+func (d *Document) operation(x Exchange) pointer {
+	template, ok := d.Template(x.Path)
+	if !ok {
+		return nil
+	}
+	method := strings.ToLower(x.Method)
+	if method == "head" {
+		method = "get"
+	}
+	at := pointer{"paths", template, method}
+	if _, operation := d.resolve(at); operation == nil {
+		return nil
+	}
+	return at
+}
+
+// Template finds the template of a path, also of one that leaves out /api/v1 as agents' paths may. Of several the one with the fewest
+// parameters counts.
+func (d *Document) Template(path string) (string, bool) {
+	if path == "/agents" || strings.HasPrefix(path, "/agents/") {
+		path = "/api/v1" + path
+	}
+	paths, _ := d.root["paths"].(map[string]any)
+	best, fewest := "", -1
+	for template := range paths {
+		if n, ok := matches(template, path); ok && (fewest < 0 || n < fewest) {
+			best, fewest = template, n
+		}
+	}
+	return best, fewest >= 0
+}
+
+// matches counts the parameters of a template that a path fits.
+func matches(template, path string) (parameters int, ok bool) {
+	want, got := strings.Split(template, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return 0, false
+	}
+	for i := range want {
+		switch {
+		case want[i] == got[i]:
+		case strings.HasPrefix(want[i], "{") && got[i] != "":
+			parameters++
+		default:
+			return 0, false
+		}
+	}
+	return parameters, true
+}
