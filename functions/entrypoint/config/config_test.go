@@ -1,0 +1,63 @@
+package config_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/entrypoint/config"
+)
+
+func environment() map[string]string {
+	return map[string]string{
+		"GOOGLE_CLOUD_PROJECT": "p", "IDENTITY_ISSUER": "https://issuer.example", "AGENT_DOMAIN": "agents.example.com",
+		"API_KEY_PEPPER": "c2VjcmV0LXBlcHBlci1vZi0zMi1ieXRlcy1hdC1sZWFzdC4=",
+		"CELLS":          `[{"name": "c1", "region": "us-central1", "endpoint": "https://c1.example"}]`,
+		"AGENT_IMAGE":    "image@sha256:0", "PUSH_SERVICE_ACCOUNT": "push@example", "PUSH_AUDIENCE": "https://api.example",
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := config.Read[config.Worker](t.Context(), envconfig.MapLookuper(environment()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Database != "(default)" || c.Port != "8080" || c.AgentScheme != "https" || c.RateLimitFactor != 1 || c.Patience.Minutes() != 8 ||
+		c.PushIssuer != "https://accounts.google.com" || len(c.Cells) != 1 || c.Local != (config.Local{}) {
+		t.Errorf("%+v", c)
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %#v", c, c, c.Pepper), "secret") {
+		t.Error("the pepper prints")
+	}
+}
+
+func TestBadValuesAreNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ key, value, said string }{
+		"no project":        {"GOOGLE_CLOUD_PROJECT", "", "GOOGLE_CLOUD_PROJECT"},
+		"no issuer":         {"IDENTITY_ISSUER", "", "IDENTITY_ISSUER"},
+		"a short pepper":    {"API_KEY_PEPPER", "c2hvcnQ=", "at least 32 bytes"},
+		"no base64":         {"API_KEY_PEPPER", "secret!", "base64"},
+		"cells, no JSON":    {"CELLS", "c1", "JSON array"},
+		"a cell, no region": {"CELLS", `[{"name": "c1", "endpoint": "https://c1"}]`, "region"},
+		"a cell twice told": {"CELLS", `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`, "either"},
+		"no duration":       {"WORKER_PATIENCE", "long", "duration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := maps.Clone(environment())
+			env[c.key] = c.value
+			if c.value == "" {
+				delete(env, c.key)
+			}
+			_, err := config.Read[config.Worker](t.Context(), envconfig.MapLookuper(env))
+			if err == nil || !strings.Contains(err.Error(), c.said) || strings.Contains(err.Error(), "secret!") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
