@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -42,7 +43,7 @@ type ConfigView struct {
 	AllowedActions     []Trigger      `json:"allowed_actions" jsonschema:"What may be asked for in the present status."`
 	SandboxEnabled     bool           `json:"sandbox_enabled"`
 	PlanLimits         PlanLimits     `json:"plan_limits"`
-	Error              *Failure       `json:"error" jsonschema:"Why the agent is in error, or why its provisioning is tried again."`
+	Error              *Failure       `json:"error" jsonschema:"Why the agent is in error, why its provisioning is tried again, or why it runs without what was last asked for."`
 }
 
 // PlanLimits is the size of an agent.
@@ -105,7 +106,9 @@ func (a Agent) showConfig() ConfigView {
 		ProvisioningStages: make([]StageView, len(a.Stages)), AllowedActions: a.AllowedActions(), SandboxEnabled: a.Sandbox,
 		Error: a.Failure,
 	}
-	_ = json.Unmarshal(a.Config, &c.Own) // written by ClientConfig, so it is an object
+	own := json.NewDecoder(bytes.NewReader(a.Config))
+	own.UseNumber()
+	_ = own.Decode(&c.Own) // written by ClientConfig, so it is an object
 	if a.StatusReason != "" {
 		c.StatusReason = &a.StatusReason
 	}
@@ -143,12 +146,14 @@ func (c ConfigView) MarshalJSON() ([]byte, error) {
 	if err != nil || len(c.Own) == 0 {
 		return b, err
 	}
-	reserved := map[string]any{}
+	reserved := map[string]json.RawMessage{}
 	if err := json.Unmarshal(b, &reserved); err != nil {
 		return nil, err
 	}
 	all := maps.Clone(c.Own)
-	maps.Copy(all, reserved)
+	for key, value := range reserved {
+		all[key] = value
+	}
 	return json.Marshal(all)
 }
 

@@ -25,5 +25,8 @@ func WithFetched(ctx context.Context, ref Ref, snapshot any) context.Context {
 // Fetched returns the snapshot of ref, if ctx carries that document.
 func Fetched(ctx context.Context, ref Ref) (snapshot any, ok bool) {
 	f, ok := ctx.Value(fetchedKey{}).(fetched)
-	return f.snapshot, ok && f.ref == ref
+	if !ok || f.ref != ref {
+		return nil, false
+	}
+	return f.snapshot, true
 }

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,7 +44,9 @@ func Handle[In, Out any](f func(ctx context.Context, in In) (Out, error), checks
 		Input: input, Output: reflect.TypeFor[Out](), schema: schemaOf(input, checks),
 		call: func(ctx context.Context, document []byte) (any, error) {
 			var in In
-			if err := json.Unmarshal(document, &in); err != nil {
+			d := json.NewDecoder(bytes.NewReader(document))
+			d.UseNumber() // a client's own numbers come back as they were sent, however large
+			if err := d.Decode(&in); err != nil {
 				return nil, fmt.Errorf("a validated request does not decode into %s: %w", input, err)
 			}
 			return f(ctx, in)

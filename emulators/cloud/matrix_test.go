@@ -1,0 +1,115 @@
+package cloud_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/shared/function"
+)
+
+// sample is a good body for a route that takes one. A route of the catalogue that is missing here fails the test: whoever adds a route
+// says how it is called.
+func samples() map[string]string {
+	return map[string]string{
+		"ListAgents": "", "GetAgent": "", "DeleteAgent": "", "RestartAgent": "", "PauseAgent": "", "ResumeAgent": "", "StopAgent": "",
+		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`,
+		"CreateAgent":       `{"name": "matrix", "resource_plan": "hobby"}`,
+		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "", "GetMe": "",
+		"GetCurrentOrganization": "", "ListPlans": "", "ListAuditLog": "", "ExportAuditLog": "",
+		"GetHealth": "", "GetHealthV1": "", "GetHealthLive": "", "GetHealthLiveV1": "", "GetHealthReady": "", "GetHealthReadyV1": "",
+		"GetOpenAPI": "", "GetPlayground": "", "GetPlaygroundAsset": "",
+	}
+}
+
+// target is what a path's parameter is filled with.
+type target string
+
+const (
+	own       target = "own"       // the organization's own
+	unknown   target = "unknown"   // nobody's
+	malformed target = "malformed" // no id at all
+)
+
+// matrix calls every route of the catalogue as every kind of caller, with every kind of id.
+func matrix(t *testing.T, w world) {
+	agent := w.create(t, `{"name": "matrix", "resource_plan": "hobby"}`)
+	w.awaitStatus(t, agent, "running")
+	key, _ := w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/api-keys", `{"name": "matrix"}`).body["id"].(string)
+	nowhere, err := w.Issuer.Session(issuer.Session{Subject: "user_nowhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := 0
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		body, ok := samples()[r.Name]
+		if !ok {
+			t.Errorf("route %s has no sample: add one, so that who may call it is tested", r.Name)
+			continue
+		}
+		path := func(to target) string { return fill(r.Path, to, agent, key) }
+		call := func(token string, to target) answer {
+			cells++
+			return w.call(t, token, r.Method, path(to), body)
+		}
+		want := func(a answer, who string, status int, code string) {
+			if a.status != status || (code != "" && a.body["code"] != code) {
+				t.Errorf("%s by %s: %d %v, want %d %s", r.Name, who, a.status, a.body["code"], status, code)
+			}
+		}
+		if r.Access == function.Public {
+			if a := call("", own); a.status == 401 || a.status == 403 || a.status >= 500 {
+				t.Errorf("%s by nobody: %d", r.Name, a.status)
+			}
+			continue
+		}
+		for _, to := range []target{own, unknown, malformed} {
+			want(call("", to), "nobody", 401, "invalid_token")
+			want(call("so_garbage", to), "garbage", 401, "invalid_token")
+			want(call(w.Issuer.URL(), to), "no JWT", 401, "invalid_token")
+			if r.Access != function.User {
+				want(call(nowhere, to), "a session without an organization", 403, "organization_required")
+			}
+			if r.Access == function.Admin {
+				want(call(w.Ready.MemberToken, to), "a member", 403, "role_required")
+			}
+		}
+		strangersAndTypos(t, w, r, path, body)
+	}
+	if cells < 300 {
+		t.Errorf("only %d cells", cells)
+	}
+	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+agent, "")
+}
+
+// strangersAndTypos calls a route with an id: another organization's can't be told from one that never was, and a malformed one is named.
+func strangersAndTypos(t *testing.T, w world, r function.Route, path func(target) string, body string) {
+	t.Helper()
+	if path(own) == path(malformed) || r.Access == function.Public {
+		return
+	}
+	stranger := w.Ready.OtherOrganizationAPIKey
+	theirs, nobodys := w.call(t, stranger, r.Method, path(own), body), w.call(t, stranger, r.Method, path(unknown), body)
+	if theirs.status != http.StatusNotFound || theirs.withoutRequestID() != nobodys.withoutRequestID() {
+		t.Errorf("%s of another organization: %d %s, of nobody %s", r.Name, theirs.status, theirs.text, nobodys.text)
+	}
+	for who, token := range map[string]string{"a key": w.Ready.APIKey, "an admin": w.Ready.AdminToken} {
+		if a := w.call(t, token, r.Method, path(unknown), body); a.status != http.StatusNotFound {
+			t.Errorf("%s of nobody by %s: %d %s", r.Name, who, a.status, a.text)
+		}
+		if a := w.call(t, token, r.Method, path(malformed), body); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text, "uuid_parsing") {
+			t.Errorf("%s with a malformed id by %s: %d %s", r.Name, who, a.status, a.text)
+		}
+	}
+}
+
+// fill puts ids into a path.
+func fill(path string, to target, agent, key string) string {
+	ids := map[target][2]string{
+		own: {agent, key}, malformed: {"nope", "nope"},
+		unknown: {"00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000"},
+	}[to]
+	return strings.NewReplacer("{agent_id}", ids[0], "{key_id}", ids[1], "{asset}", "nothing").Replace(path)
+}
