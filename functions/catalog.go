@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/apikeys"
+	"agents.example/controlplane/functions/auditlog"
 	"agents.example/controlplane/functions/billing"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
@@ -16,6 +17,7 @@ import (
 	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/organization"
@@ -29,6 +31,8 @@ type Dependencies struct {
 	Records   agent.Records
 	Keys      apikey.Store
 	Directory organization.Directory
+	Counts    organization.Counts
+	Audit     audit.Log
 	Checks    []system.Check
 	// With function.Publish. Stores publish on their own.
 	Nudger agent.Nudger
@@ -37,6 +41,7 @@ type Dependencies struct {
 	// With function.Cluster.
 	Cluster provisioning.Cluster
 	Fleet   provisioning.Fleet
+	Lookout provisioning.Lookout
 	// With function.GatewayAccess.
 	Gateway provisioning.Gateway
 
@@ -80,6 +85,8 @@ func Routes(d Dependencies) []function.Route {
 		credentials.Reveal(d.Agents, d.Vault),
 		me.Get(d.Directory),
 		organizations.Current(d.Directory),
+		auditlog.List(d.Audit),
+		auditlog.ExportAll(d.Audit),
 		billing.Plans(),
 	}
 	routes = append(routes, system.Live()...)
@@ -102,6 +109,10 @@ func Workers(d Dependencies) []function.Worker {
 		}),
 		workers.Sweep(sweeper),
 		workers.DeadLetter(sweeper),
+		workers.Observe(&provisioning.Observer{
+			Records: d.Records, Lookout: d.Lookout, Gateway: d.Gateway, Nudger: d.Nudger, Now: time.Now,
+		}),
+		workers.Recount(d.Counts),
 		workers.CollectOrphans(&provisioning.Collector{Records: d.Records, Fleet: d.Fleet, Now: time.Now}),
 	}
 }

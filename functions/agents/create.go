@@ -65,8 +65,9 @@ func Create(agents agent.Store, vault credential.Vault, cells agent.Cells, d age
 			}
 			secrets := agent.SecretEnv(in.Body.Env)
 			created, err := agents.Create(ctx, a)
-			if err != nil && len(secrets) > 0 {
-				// Nothing refers to the stored values. What can't be removed now has no record, and is removed with its label's agent.
+			if (err != nil || created.ID != a.ID) && len(secrets) > 0 {
+				// Nothing refers to the stored values: there is no agent, or it is the one that the first of repeated requests created.
+				// What can't be removed now has no record, and is removed with its label's agent.
 				_ = vault.Destroy(context.WithoutCancel(ctx), a.ID)
 			}
 			return agent.Created{View: created.Show(identity.From(ctx), d)}, err

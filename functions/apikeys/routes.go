@@ -69,10 +69,15 @@ func Create(keys apikey.Store, pepper []byte) function.Route {
 		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict}, // the limit of live keys
 		Handle: function.Handle(func(ctx context.Context, in createInput) (apikey.CreatedView, error) {
 			k, secret := in.key(identity.From(ctx), pepper, time.Now().UTC())
-			if err := keys.Create(ctx, k); err != nil {
+			created, err := keys.Create(ctx, k)
+			if err != nil {
 				return apikey.CreatedView{}, err
 			}
-			return apikey.CreatedView{View: k.Show(), Secret: &secret}, nil
+			v := apikey.CreatedView{View: created.Show()}
+			if created.ID == k.ID { // otherwise it is the record of the first request, and nobody has its secret any more
+				v.Secret = &secret
+			}
+			return v, nil
 		}),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -56,6 +57,7 @@ func Reveal(agents agent.Store, vault credential.Vault) function.Route {
 		Limit:  ratelimit.Reveals,
 		Status: http.StatusOK, Summary: "Reveal an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
+			idempotency.Anew(ctx) // secrets are not kept for a repeat, and each time that they are shown is recorded
 			now := time.Now().UTC()
 			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error { return a.Reveal(now) })
 			if err != nil {

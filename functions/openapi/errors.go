@@ -16,6 +16,11 @@ import (
 // notModified is the name of the one answer beside successes and errors.
 const notModified = "NotModified"
 
+// repeatable reports whether a route takes an Idempotency-Key: one that changes something of an organization does.
+func repeatable(r function.Route) bool {
+	return r.Mutates() && (r.Access == function.Admin || r.Access == function.Member)
+}
+
 // kinds lists the kinds of errors that a route may answer with: those that follow from what it is, and those that it names.
 func kinds(r function.Route, in input) []fault.Kind {
 	k := append(slices.Clone(r.Errors), fault.Internal)
@@ -37,6 +42,9 @@ func kinds(r function.Route, in input) []fault.Kind {
 	}
 	if in.body != nil || in.refusable {
 		k = append(k, fault.Invalid)
+	}
+	if repeatable(r) {
+		k = append(k, fault.BadRequest, fault.TooLarge, fault.Invalid)
 	}
 	if in.conditional {
 		k = append(k, fault.PreconditionFailed)

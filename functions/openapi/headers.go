@@ -1,9 +1,12 @@
 package openapi
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/idempotency"
 )
 
 func text() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
@@ -14,12 +17,14 @@ func headers() map[string]header {
 	return map[string]header{
 		"X-Request-Id": {"The id of the call, as the log and the audit log have it. A sane id that the client sends is kept.", true, text()},
 
-		"Location":      {"The path of what was created.", true, text()},
-		"ETag":          {"The version of what is shown, for `If-None-Match`.", true, text()},
-		"Cache-Control": {"Who may keep the answer, and for how long.", true, text()},
-		"Link":          {"Related addresses: `rel=\"next\"` is the next page of a list.", false, text()},
-		"X-Next-Cursor": {"The cursor of the next page. It is absent on the last one.", false, text()},
-		"Vary":          {"The request headers that the answer depends on.", true, text()},
+		"Location":                 {"The path of what was created.", true, text()},
+		"ETag":                     {"The version of what is shown, for `If-None-Match`.", true, text()},
+		"Cache-Control":            {"Who may keep the answer, and for how long.", true, text()},
+		"Link":                     {"Related addresses: `rel=\"next\"` is the next page of a list.", false, text()},
+		"X-Next-Cursor":            {"The cursor of the next page. It is absent on the last one.", false, text()},
+		idempotency.ReplayedHeader: {"`true` on an answer that was given before.", false, text()},
+
+		"Vary": {"The request headers that the answer depends on.", true, text()},
 
 		"WWW-Authenticate": {"How to authenticate.", true, text()},
 		"Retry-After":      {"How many seconds to wait before the next attempt.", true, seconds},
@@ -46,9 +51,21 @@ func spelling(name string) string {
 }
 
 // ifNoneMatch is the parameter with which a reader says which version it has.
-func ifNoneMatch() parameter {
-	return parameter{
-		Name: "If-None-Match", In: "header", Schema: text(),
-		Description: "The `ETag` of the version that the client has. When it is still the present one, the answer is 304 without a body.",
+const ifNoneMatch = "If-None-Match"
+
+// parameters describes the parameters of a route that its input does not have, because they are dealt with before or after it.
+func parameters() map[string]parameter {
+	least, most := 1, 255
+	return map[string]parameter{
+		ifNoneMatch: {
+			Name: ifNoneMatch, In: "header", Schema: text(),
+			Description: "The `ETag` of the version that the client has. When it is still the present one, the answer is 304 without a body.",
+		},
+		idempotency.Header: {
+			Name: idempotency.Header, In: "header",
+			Schema: &jsonschema.Schema{Type: "string", MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
+			Description: fmt.Sprintf("Makes the call safe to repeat: for %d hours a repeat with the same key gets the same answer, and another "+
+				"request with that key is refused with 422.", int(idempotency.Retention.Hours())),
+		},
 	}
 }

@@ -76,8 +76,10 @@ func (d *describer) components() (components, error) {
 			c.Headers[name] = h
 		}
 	}
-	if p := ifNoneMatch(); d.used[parameterPrefix+p.Name] {
-		c.Parameters[p.Name] = p
+	for name, p := range parameters() {
+		if d.used[parameterPrefix+name] {
+			c.Parameters[name] = p
+		}
 	}
 	return c, nil
 }

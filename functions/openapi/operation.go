@@ -13,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
 )
 
 // jsonMedia is the media type of bodies.
@@ -46,8 +47,11 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 		op.Deprecated, op.Sunset = true, r.Deprecated.Sunset.UTC().Format(time.DateOnly)
 	}
 	if out.tagged && !r.Mutates() {
-		op.Parameters = append(op.Parameters, d.refer(parameterPrefix, ifNoneMatch().Name))
+		op.Parameters = append(op.Parameters, d.refer(parameterPrefix, ifNoneMatch))
 		op.Responses[strconv.Itoa(http.StatusNotModified)] = d.refer(responsePrefix, notModified)
+	}
+	if repeatable(r) {
+		op.Parameters = append(op.Parameters, d.refer(parameterPrefix, idempotency.Header))
 	}
 	for _, k := range kinds(r, in) {
 		op.Responses[strconv.Itoa(k.Status())] = d.refer(responsePrefix, responseName(k))

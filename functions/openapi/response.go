@@ -12,6 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
 )
 
 // success describes the answer of a route that did what was asked.
@@ -57,6 +58,9 @@ func (d *describer) success(r function.Route) (success, error) {
 	}
 	if r.Access != function.Public {
 		names["RateLimit"], names["RateLimit-Policy"] = false, false
+	}
+	if repeatable(r) {
+		names[idempotency.ReplayedHeader] = false
 	}
 	if r.Deprecated != nil {
 		names["Deprecation"], names["Sunset"], names["Link"] = true, true, true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -98,11 +97,16 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	doc := documentOf(a)
 	doc.WriteID = ch.id
 	created := doc.agent(a.ID)
-	err = s.client.settle(ctx, func(ctx context.Context, again bool) error {
+	err = ch.settle(ctx, func(ctx context.Context, again bool) error {
 		seen, err := ch.look(ctx, again, ref)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		if kept, ok, err := ch.answeredAgent(seen.kept); ok {
+			created = kept
+			return err
+		}
+		switch {
 		case seen.committed && seen.target.Exists():
 			created, err = agentOf(seen.target)
 			return err
@@ -121,13 +125,16 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		b := s.client.batch().Create(ref, doc)
 		org.save(b)
 		ch.log(b, org, targetOf(a), nil)
-		created.Version, err = s.client.commit(ctx, b)
+		ch.keepAgent(b, seen.kept, a.ID, "", doc)
+		created.Version, err = ch.commit(ctx, b)
 		return err
 	})
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	s.nudge(ctx, a.ID)
+	if !ch.attempt.Replayed() {
+		s.nudge(ctx, a.ID)
+	}
 	return created, nil
 }
 
@@ -143,26 +150,34 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 	}
 	var result agent.Agent
 	nudge := false
-	err = s.client.settle(ctx, func(ctx context.Context, again bool) error {
+	err = ch.settle(ctx, func(ctx context.Context, again bool) error {
 		seen, err := ch.look(ctx, again, ref)
 		if err != nil {
+			return err
+		}
+		if kept, ok, err := ch.answeredAgent(seen.kept); ok {
+			result, nudge = kept, seen.kept.own
 			return err
 		}
 		before, err := ownAgent(seen.target, ch.caller)
 		if err != nil {
 			return err
 		}
+		ch.trail.Find(targetOf(before))
 		if seen.committed {
 			result, nudge = before, true
 			return nil
 		}
 		after, changed, err := applied(before, apply)
-		if err != nil || !changed {
-			result = before
+		if err != nil {
 			return err
 		}
+		if !changed {
+			result = before
+			return ch.keepUnchanged(ctx, seen.kept, before)
+		}
 		nudge = after.Generation != before.Generation
-		result, err = s.write(ctx, ch, seen.org, before, after)
+		result, err = s.write(ctx, ch, seen, before, after)
 		return err
 	})
 	if err != nil {
@@ -174,20 +189,9 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 	return result, nil
 }
 
-// applied runs a closure on a copy of the record and tells whether it changed anything. What makes the agent the one that it is stays.
-func applied(before agent.Agent, apply func(*agent.Agent) error) (after agent.Agent, changed bool, err error) {
-	doc := documentOf(before)
-	after = doc.agent(before.ID)
-	after.Version = before.Version
-	if err := apply(&after); err != nil {
-		return before, false, err
-	}
-	after.ID, after.OrganizationID, after.ChangeID, after.Version = before.ID, before.OrganizationID, before.ChangeID, before.Version
-	return after, !reflect.DeepEqual(documentOf(after), doc), nil
-}
-
 // write commits a changed agent, if neither it nor a needed organization was written since they were read.
-func (s *Agents) write(ctx context.Context, ch change, org tenant, before, after agent.Agent) (agent.Agent, error) {
+func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after agent.Agent) (agent.Agent, error) {
+	org := seen.org
 	if after.Plan != before.Plan {
 		size, err := plan.Get(after.Plan)
 		if err != nil {
@@ -214,8 +218,9 @@ func (s *Agents) write(ctx context.Context, ch change, org tenant, before, after
 		org.save(b)
 	}
 	ch.log(b, org, targetOf(after), changesOf(before, after))
+	ch.keepAgent(b, seen.kept, after.ID, "", doc)
 	written := doc.agent(after.ID)
-	written.Version, err = s.client.commit(ctx, b)
+	written.Version, err = ch.commit(ctx, b)
 	return written, err
 }
 

@@ -1,7 +1,9 @@
 package firestore
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -9,13 +11,13 @@ import (
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
-	"agents.example/controlplane/shared/plan"
 )
 
-// change is one call of a client that changes something in its organization. Every commit of it holds its audit entry, whose id was
-// chosen once for the call: where the entry exists, the change was committed, whatever became of the answer and whoever wrote since.
+// change is one change of a client's to its organization. Every commit of it holds the audit entry of the call, whose id was chosen once,
+// and the entry names the change: where it does, the change was committed, whatever became of the answer and whoever wrote since.
 type change struct {
 	client       *Client
 	id           string
@@ -24,6 +26,12 @@ type change struct {
 	request      audit.Request
 	organization *gcp.DocumentRef
 	entry        *gcp.DocumentRef
+	trail        *audit.Trail
+	// first is true for the call's first change, which creates the entry.
+	first bool
+	// attempt is nil when the change has no idempotency key, and kept is where its answer is kept.
+	attempt *idempotency.Attempt
+	kept    *gcp.DocumentRef
 }
 
 // begin begins a change in the organization of the caller in ctx. Errors: Forbidden without an organization.
@@ -34,8 +42,16 @@ func (c *Client) begin(ctx context.Context) (change, error) {
 		return change{}, fault.New(fault.Forbidden, "organization_required", "Choose an organization first.")
 	}
 	id := uuid.NewString()
-	entry, _ := c.ref(auditCollection, id)
-	return change{client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org, entry: entry}, nil
+	ch := change{client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org, trail: audit.TrailOf(ctx)}
+	ch.first = ch.trail.Claim()
+	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), id))
+	if a := idempotency.From(ctx); a != nil && !a.Used() {
+		if ch.kept, ok = c.ref(idempotencyCollection, a.ID); !ok {
+			return change{}, fmt.Errorf("begin a change with an idempotency key: %w", errBadID)
+		}
+		ch.attempt = a
+	}
+	return ch, nil
 }
 
 // tenant is the organization as a change read it.
@@ -49,15 +65,20 @@ type sight struct {
 	org tenant
 	// target is nil when none was asked for.
 	target *gcp.DocumentSnapshot
+	kept   keptAnswer
 	// committed is true when an earlier commit of this change was carried out, although its answer said otherwise or was lost.
 	committed bool
 }
 
-// look reads the organization and the target, which may be nil, in one call. again asks whether the change has been committed already.
+// look reads the organization, the target, which may be nil, and what is kept under the idempotency key, in one call. again asks whether
+// the change has been committed already. Errors: Invalid when the key is another request's.
 func (ch change) look(ctx context.Context, again bool, target *gcp.DocumentRef) (sight, error) {
 	refs := []*gcp.DocumentRef{ch.organization}
 	if target != nil {
 		refs = append(refs, target)
+	}
+	if ch.kept != nil {
+		refs = append(refs, ch.kept)
 	}
 	if again {
 		refs = append(refs, ch.entry)
@@ -66,9 +87,15 @@ func (ch change) look(ctx context.Context, again bool, target *gcp.DocumentRef) 
 	if err != nil {
 		return sight{}, err
 	}
-	s := sight{committed: again && snaps[len(snaps)-1].Exists()}
+	s := sight{committed: again && ch.committedIn(snaps[len(snaps)-1])}
+	rest := snaps[1:]
 	if target != nil {
-		s.target = snaps[1]
+		s.target, rest = rest[0], rest[1:]
+	}
+	if ch.kept != nil {
+		if s.kept, err = ch.keptIn(rest[0]); err != nil {
+			return sight{}, err
+		}
 	}
 	s.org, err = ch.tenant(snaps[0])
 	return s, err
@@ -99,20 +126,4 @@ func (t *tenant) take(moved organization.Usage) error {
 		return nil
 	}
 	return t.Take(moved)
-}
-
-// defaultRetention holds for an organization on a plan that no longer exists.
-const defaultRetention = 30
-
-// log writes the audit entry of the change.
-func (ch change) log(b *gcp.WriteBatch, t tenant, target audit.Target, changes []audit.Change) {
-	days := defaultRetention
-	if p, err := plan.Get(t.Plan); err == nil {
-		days = p.AuditRetentionDays
-	}
-
-	b.Create(ch.entry, entryDocumentOf(audit.Entry{
-		ID: ch.id, OrganizationID: ch.caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: ch.at.AddDate(0, 0, days),
-		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: audit.Succeeded, Request: ch.request, Changes: changes,
-	}))
 }

@@ -23,13 +23,14 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// The collections. A document's id is the record's id, or the hash of an API key.
+// The collections. A document's id is the record's id, or the hash of an API key or an idempotency key.
 const (
 	agentCollection        = "agents"
 	organizationCollection = "organizations"
 	keyCollection          = "api_keys"
 	userCollection         = "users"
 	auditCollection        = "audit_log"
+	idempotencyCollection  = "idempotency"
 )
 
 // defaultTimeout ends a call that hangs, well before its caller's own deadline would.

@@ -44,7 +44,7 @@ func TestCalls(t *testing.T) {
 		{"create an agent", func() { a = org.Create(plan.Pro) }, "read commit"},
 		{"create another", func() { spare = org.Create(plan.Pro) }, "read commit"},
 		{"get an agent", func() { _, err := w.Store.Get(org.Ctx, a.ID); fine(err) }, "read"},
-		{"create a key", func() { fine(c.Keys().Create(org.Ctx, key)) }, "read commit"},
+		{"create a key", func() { _, err := c.Keys().Create(org.Ctx, key); fine(err) }, "read commit"},
 		{"get an agent with a key", func() { getWithKey(t, c, key, a.ID) }, "read"},
 		{"touch", touch, "commit"},
 		{"touch again", touch, ""},

@@ -75,7 +75,7 @@ func agentDocumentIn(snap *gcp.DocumentSnapshot) (agentDocument, error) {
 		OrganizationID: field[string](v, "organization_id"), Name: field[string](v, "name"), Slug: field[string](v, "slug"),
 		Plan: text[plan.ID](v, "plan"), Cloud: field[string](v, "cloud"), Region: field[string](v, "region"),
 		Cell: field[string](v, "cell"), Config: field[string](v, "config"), Sandbox: field[bool](v, "sandbox"),
-		Status: text[agent.Status](v, "status"), StatusReason: text[agent.StatusReason](v, "status_reason"),
+		Proven: text[agent.Isolation](v, "proven"), Status: text[agent.Status](v, "status"), StatusReason: text[agent.StatusReason](v, "status_reason"),
 		Warming: field[bool](v, "warming"), RotationPending: field[bool](v, "rotation_pending"), Routed: field[bool](v, "routed"),
 		CredentialVersion: field[int64](v, "credential_version"), RevealedAt: moment(v, "revealed_at"),
 		Rollout: field[int64](v, "rollout"), Generation: field[int64](v, "generation"),
@@ -94,17 +94,25 @@ func agentDocumentIn(snap *gcp.DocumentSnapshot) (agentDocument, error) {
 			ErrorCode: field[string](v, "error_code"), Message: field[string](v, "message"),
 		}
 	})
-	if f := field[map[string]any](v, "failure"); f != nil {
-		inner := &values{of: f, err: v.err}
-		d.Failure = &failureDocument{
-			field[string](inner, "code"), text[agent.StageName](inner, "stage"), field[string](inner, "message"), field[bool](inner, "retryable"),
-		}
-		v.err = inner.err
-	}
+	d.Failure, d.Undone = failureIn(v, "failure"), failureIn(v, "undone")
 	if v.err != nil {
 		return agentDocument{}, fmt.Errorf("decode the agent %s: %w", snap.Ref.ID, v.err)
 	}
 	return d, nil
+}
+
+// failureIn reads a failure that may be null.
+func failureIn(v *values, name string) *failureDocument {
+	f := field[map[string]any](v, name)
+	if f == nil {
+		return nil
+	}
+	inner := &values{of: f, err: v.err}
+	d := &failureDocument{
+		field[string](inner, "code"), text[agent.StageName](inner, "stage"), field[string](inner, "message"), field[bool](inner, "retryable"),
+	}
+	v.err = inner.err
+	return d
 }
 
 // agentOf makes the record of a document that exists. Every call makes its own.

@@ -28,10 +28,12 @@ type agentDocument struct {
 	Config         string             `firestore:"config"` // JSON: a client's key need not be a field name that Firestore takes
 	Env            []envDocument      `firestore:"env"`
 	Sandbox        bool               `firestore:"sandbox"`
+	Proven         agent.Isolation    `firestore:"proven"`
 	Status         agent.Status       `firestore:"status"`
 	StatusReason   agent.StatusReason `firestore:"status_reason"`
 	Stages         []stageDocument    `firestore:"stages"`
 	Failure        *failureDocument   `firestore:"failure"`
+	Undone         *failureDocument   `firestore:"undone"`
 
 	Warming            bool       `firestore:"warming"`
 	RotationPending    bool       `firestore:"rotation_pending"`
@@ -83,7 +85,7 @@ type failureDocument struct {
 func documentOf(a agent.Agent) agentDocument {
 	d := agentDocument{
 		OrganizationID: a.OrganizationID, Name: a.Name, Slug: a.Slug, Plan: a.Plan, Cloud: a.Cloud, Region: a.Region, Cell: a.Cell,
-		Config: string(a.Config), Sandbox: a.Sandbox, Status: a.Status, StatusReason: a.StatusReason,
+		Config: string(a.Config), Sandbox: a.Sandbox, Proven: a.Proven, Status: a.Status, StatusReason: a.StatusReason,
 		Warming: a.Warming, RotationPending: a.RotationPending, Routed: a.Routed, CredentialVersion: a.CredentialVersion,
 		RevealedAt: nullable(a.RevealedAt), Rollout: a.Rollout, Generation: a.Generation,
 		ObservedGeneration: a.ObservedGeneration, Attempts: int64(a.Attempts),
@@ -100,10 +102,7 @@ func documentOf(a agent.Agent) agentDocument {
 			FinishedAt: nullable(s.FinishedAt), ErrorCode: s.ErrorCode, Message: s.Message,
 		})
 	}
-	if a.Failure != nil {
-		f := failureDocument(*a.Failure)
-		d.Failure = &f
-	}
+	d.Failure, d.Undone = failureOf(a.Failure), failureOf(a.Undone)
 	return d
 }
 
@@ -111,7 +110,7 @@ func documentOf(a agent.Agent) agentDocument {
 func (d agentDocument) agent(id string) agent.Agent {
 	a := agent.Agent{
 		ID: id, OrganizationID: d.OrganizationID, Name: d.Name, Slug: d.Slug, Plan: d.Plan, Cloud: d.Cloud, Region: d.Region,
-		Cell: d.Cell, Sandbox: d.Sandbox, Status: d.Status, StatusReason: d.StatusReason,
+		Cell: d.Cell, Sandbox: d.Sandbox, Proven: d.Proven, Status: d.Status, StatusReason: d.StatusReason,
 		Warming: d.Warming, RotationPending: d.RotationPending, Routed: d.Routed, CredentialVersion: d.CredentialVersion,
 		RevealedAt: timeOf(d.RevealedAt), Rollout: d.Rollout, Generation: d.Generation,
 		ObservedGeneration: d.ObservedGeneration, Attempts: int(d.Attempts),
@@ -130,11 +129,26 @@ func (d agentDocument) agent(id string) agent.Agent {
 			FinishedAt: timeOf(s.FinishedAt), ErrorCode: s.ErrorCode, Message: s.Message,
 		})
 	}
-	if d.Failure != nil {
-		f := agent.Failure(*d.Failure)
-		a.Failure = &f
-	}
+	a.Failure, a.Undone = d.Failure.failure(), d.Undone.failure()
 	return a
+}
+
+// failureOf makes the document of a failure; nil stays nil.
+func failureOf(f *agent.Failure) *failureDocument {
+	if f == nil {
+		return nil
+	}
+	d := failureDocument(*f)
+	return &d
+}
+
+// failure is the inverse of failureOf.
+func (d *failureDocument) failure() *agent.Failure {
+	if d == nil {
+		return nil
+	}
+	f := agent.Failure(*d)
+	return &f
 }
 
 // fields lists the fields of a document struct for an update, which leaves all others as they are.

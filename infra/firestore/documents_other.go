@@ -100,6 +100,8 @@ type entryDocument struct {
 	IP             string           `firestore:"ip"`
 	UserAgent      string           `firestore:"user_agent"`
 	Changes        []changeDocument `firestore:"changes"`
+	// Commits names the changes that wrote the entry; it is empty when none did.
+	Commits []string `firestore:"commits"`
 }
 
 type actorDocument struct {

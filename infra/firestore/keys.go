@@ -32,22 +32,29 @@ var (
 
 // Create implements apikey.Store. It fills in OrganizationID. Keys that have expired count until they are needed: at the limit they are
 // deleted first.
-func (s *Keys) Create(ctx context.Context, k apikey.Key) error {
+func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 	ch, err := s.client.begin(ctx)
 	if err != nil {
-		return err
+		return apikey.Key{}, err
 	}
 	ref, ok := s.client.ref(keyCollection, k.Hash)
 	if !ok {
-		return fmt.Errorf("create an API key: %w", errBadID)
+		return apikey.Key{}, fmt.Errorf("create an API key: %w", errBadID)
 	}
 	k.OrganizationID = ch.caller.OrganizationID
+	doc := keyDocumentOf(k)
+	created := doc.key(k.Hash)
 	full := false // and nothing in it has expired
-	return s.client.settle(ctx, func(ctx context.Context, again bool) error {
+	err = ch.settle(ctx, func(ctx context.Context, again bool) error {
 		seen, err := ch.look(ctx, again, ref)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		if kept, ok, err := ch.answeredKey(seen.kept); ok {
+			created = kept
+			return err
+		}
+		switch {
 		case seen.committed:
 			return nil
 		case seen.target.Exists():
@@ -69,12 +76,17 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) error {
 			return &undecided{cause: status.Error(codes.Aborted, "expired keys were deleted first")}
 		}
 		org.Usage.APIKeys++
-		b := s.client.batch().Create(ref, keyDocumentOf(k))
+		b := s.client.batch().Create(ref, doc)
 		org.save(b)
 		ch.log(b, org, keyTarget(k), nil)
-		_, err = s.client.commit(ctx, b)
+		ch.keep(b, seen.kept, doc)
+		_, err = ch.commit(ctx, b)
 		return err
 	})
+	if err != nil {
+		return apikey.Key{}, err
+	}
+	return created, nil
 }
 
 func errTooManyKeys(current, most int64) error {
@@ -122,9 +134,9 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return s.client.settle(ctx, func(ctx context.Context, again bool) error {
+	return ch.settle(ctx, func(ctx context.Context, again bool) error {
 		seen, err := ch.look(ctx, again, nil)
-		if err != nil || seen.committed {
+		if err != nil || seen.committed || ch.answered(seen.kept) {
 			return err
 		}
 		found, err := s.client.find(ctx, query{
@@ -147,7 +159,8 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 			b.Update(ch.organization, moveUsage(organization.Usage{APIKeys: -1}))
 		}
 		ch.log(b, seen.org, keyTarget(k), nil)
-		_, err = s.client.commit(ctx, b)
+		ch.keep(b, seen.kept, nil)
+		_, err = ch.commit(ctx, b)
 		return err
 	})
 }

@@ -23,7 +23,7 @@ func newScene(t *testing.T, c *Client) scene {
 	t.Helper()
 	s := scene{c: c, org: agentWorld(c).Tenant(t, plan.Enterprise), key: testKey()}
 	s.agent = s.org.Create(plan.Pro)
-	if err := c.Keys().Create(s.org.Ctx, s.key); err != nil {
+	if _, err := c.Keys().Create(s.org.Ctx, s.key); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -69,7 +69,7 @@ func operations() map[string]operation {
 			done: func(t *testing.T, s scene) int { return 1 - len(agentsOf(t, s)) }, silent: true,
 		},
 		"create a key": {
-			do:   func(c *Client, s scene) error { return c.Keys().Create(s.org.Ctx, testKey()) },
+			do:   func(c *Client, s scene) error { _, err := c.Keys().Create(s.org.Ctx, testKey()); return err },
 			done: func(t *testing.T, s scene) int { return len(keysOf(t, s)) - 1 },
 		},
 		"revoke a key": {

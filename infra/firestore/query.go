@@ -23,6 +23,10 @@ type query struct {
 	// until keeps the documents whose time in this field has come; documents with null there are left out.
 	until string
 	now   time.Time
+	// from and before keep the documents that were created in between, the former included; zero sets no bound.
+	from, before time.Time
+	// only names the fields that are read; nil reads them all, and none but the id is empty.
+	only  []string
 	order []order
 	// after is the place to go on from, a value for each order.
 	after []any
@@ -44,6 +48,15 @@ func (c *Client) ask(q query) gcp.Query {
 	}
 	if q.until != "" {
 		asked = asked.Where(q.until, "<=", q.now)
+	}
+	if !q.from.IsZero() {
+		asked = asked.Where("created_at", ">=", q.from)
+	}
+	if !q.before.IsZero() {
+		asked = asked.Where("created_at", "<", q.before)
+	}
+	if q.only != nil {
+		asked = asked.Select(q.only...)
 	}
 	for _, o := range q.order {
 		asked = asked.OrderBy(o.field, o.direction)
@@ -72,6 +85,8 @@ type listing[T any] struct {
 	tie    string
 	decode func(*gcp.DocumentSnapshot) (T, error)
 	place  func(T) place
+	// keep leaves out the items for which it is false; nil keeps all.
+	keep func(T) bool
 }
 
 // place is where an item stands in a list.
@@ -96,24 +111,45 @@ func list[T any](ctx context.Context, c *Client, l listing[T], p page.Request) (
 		if !ok {
 			return page.Page[T]{}, fault.New(fault.BadRequest, "invalid_cursor", "The cursor isn't one of this list. Start again without one.")
 		}
-		q.after = []any{from.createdAt, from.tie}
+		q.after = from.values()
 	}
-	snaps, err := c.find(ctx, q)
+	items, err := collect(ctx, c, l, q)
 	if err != nil {
 		return page.Page[T]{}, err
 	}
-	more := len(snaps) > limit
-	result := page.Page[T]{Items: make([]T, min(len(snaps), limit))}
-	for i := range result.Items {
-		if result.Items[i], err = l.decode(snaps[i]); err != nil {
-			return page.Page[T]{}, err
-		}
-	}
-	if more {
-		result.Next = l.place(result.Items[limit-1]).cursor(q.collection)
+	result := page.Page[T]{Items: items[:min(len(items), limit)]}
+	if len(items) > limit {
+		result.Next = l.place(items[limit-1]).cursor(q.collection)
 	}
 	return result, nil
 }
+
+// collect finds as many items as the query's limit, if there are so many: it goes on where some were left out.
+func collect[T any](ctx context.Context, c *Client, l listing[T], q query) ([]T, error) {
+	items := make([]T, 0, q.limit)
+	for {
+		snaps, err := c.find(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, snap := range snaps {
+			item, err := l.decode(snap)
+			if err != nil {
+				return nil, err
+			}
+			q.after = l.place(item).values()
+			if l.keep == nil || l.keep(item) {
+				items = append(items, item)
+			}
+		}
+		if len(items) >= q.limit || len(snaps) < q.limit {
+			return items, nil
+		}
+	}
+}
+
+// values are the place's values in the order of a list.
+func (p place) values() []any { return []any{p.createdAt, p.tie} }
 
 const (
 	// cursorVersion begins every cursor, so that their form can change.

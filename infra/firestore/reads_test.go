@@ -23,7 +23,7 @@ func TestFetched(t *testing.T) {
 	org, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	a, b := org.Create(plan.Hobby), org.Create(plan.Hobby)
 	key, absent := testKey(), agenttest.ID()
-	if err := c.Keys().Create(org.Ctx, key); err != nil {
+	if _, err := c.Keys().Create(org.Ctx, key); err != nil {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]struct {
@@ -125,7 +125,7 @@ func TestSpoiled(t *testing.T) {
 		t.Errorf("%d agents are due, %v; want the healthy one", len(due), err)
 	}
 	key := testKey()
-	if err := c.Keys().Create(org.Ctx, key); err != nil {
+	if _, err := c.Keys().Create(org.Ctx, key); err != nil {
 		t.Fatal(err)
 	}
 	ref, _ := c.ref(keyCollection, key.Hash)

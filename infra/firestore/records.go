@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -99,19 +100,45 @@ func (r *Records) Due(ctx context.Context, now time.Time, limit int) ([]agent.Ag
 	snaps, err := r.client.find(ctx, query{
 		collection: agentCollection, until: "work_due_at", now: now, order: []order{{"work_due_at", gcp.Asc}}, limit: limit,
 	})
-	if err != nil {
-		return nil, err
+	return legible(ctx, snaps), err
+}
+
+// WithStatus implements agent.Records. A record that can't be read is left out, as with Due. Its index is one that Firestore keeps by itself.
+func (r *Records) WithStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
+	q := query{
+		collection: agentCollection, equal: []equality{{"status", string(status)}}, order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,
 	}
-	due := make([]agent.Agent, 0, len(snaps))
+	if after != "" {
+		q.after = []any{after}
+	}
+	snaps, err := r.client.find(ctx, q)
+	return legible(ctx, snaps), err
+}
+
+// legible makes the records that can be read.
+func legible(ctx context.Context, snaps []*gcp.DocumentSnapshot) []agent.Agent {
+	agents := make([]agent.Agent, 0, len(snaps))
 	for _, snap := range snaps {
 		a, err := agentOf(snap)
 		if err != nil {
-			slog.ErrorContext(ctx, "an overdue agent can't be read", "agent_id", snap.Ref.ID, "error", err)
+			slog.ErrorContext(ctx, "an agent can't be read", "agent_id", snap.Ref.ID, "error", err)
 			continue
 		}
-		due = append(due, a)
+		agents = append(agents, a)
 	}
-	return due, nil
+	return agents
+}
+
+// applied runs a closure on a copy of the record and tells whether it changed anything. What makes the agent the one that it is stays.
+func applied(before agent.Agent, apply func(*agent.Agent) error) (after agent.Agent, changed bool, err error) {
+	doc := documentOf(before)
+	after = doc.agent(before.ID)
+	after.Version = before.Version
+	if err := apply(&after); err != nil {
+		return before, false, err
+	}
+	after.ID, after.OrganizationID, after.ChangeID, after.Version = before.ID, before.OrganizationID, before.ChangeID, before.Version
+	return after, !reflect.DeepEqual(documentOf(after), doc), nil
 }
 
 // work is one write of a worker.

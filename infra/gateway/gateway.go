@@ -99,14 +99,13 @@ func explain(err error) error {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var alert tls.AlertError
-	var record tls.RecordHeaderError
 	var timeout net.Error
 	switch {
 	case errors.As(err, &name) && !name.IsTimeout:
 		return unhealthy("dns", "its hostname is not known").Because(err)
 	case errors.Is(err, errNotPublic):
 		return unhealthy("dns", "its hostname stands for an address that is not public").Because(err)
-	case errors.As(err, &certificate), errors.As(err, &alert), errors.As(err, &record):
+	case errors.As(err, &certificate), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
 		return unhealthy("tls", "no trusted connection can be made").Because(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return unhealthy("timeout", "it took too long").Because(err)

@@ -4,8 +4,6 @@ package gke
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,187 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
-
-// TestProvision brings agents up and counts: one write an object, no read, and none of either changes anything the second time.
-func TestProvision(t *testing.T) {
-	t.Parallel()
-	for name, secrets := range map[string][]string{"plain": nil, "with secrets": {"MODEL_API_KEY", "OTHER_TOKEN"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			a := w.newAgent(t)
-			for _, key := range secrets {
-				a.Env = append(a.Env, agent.EnvVar{Key: key, SecretVersion: 1})
-			}
-			stages := agent.StageNames()
-			if len(secrets) == 0 { // package provisioning skips the stage of an agent without any
-				stages = []agent.StageName{
-					agent.StageNamespace, agent.StagePolicy, agent.StageIdentity, agent.StageStorage, agent.StageRuntime, agent.StageRoute,
-				}
-			}
-			objects := w.objects(t, a, testMaterial(secrets...), stages)
-			w.apply(t, a, testMaterial(secrets...), stages...)
-			if reads, writes := w.calls.take(); reads != 0 || writes != len(objects) {
-				t.Errorf("%d reads and %d writes, want none and %d, the number of objects", reads, writes, len(objects))
-			}
-			w.awaitReady(t, a)
-
-			before := w.versions(t, objects)
-			if len(before) != len(objects) {
-				t.Fatalf("%d objects are there, want %d", len(before), len(objects))
-			}
-			w.apply(t, a, testMaterial(secrets...))
-			if diff := cmp.Diff(before, w.versions(t, objects)); diff != "" {
-				t.Errorf("applying the same again changed objects (-before +after):\n%s", diff)
-			}
-			w.wantEnvironment(t, a, secrets)
-		})
-	}
-}
-
-func (w *world) objects(t *testing.T, a agent.Agent, m provisioning.Material, stages []agent.StageName) []object {
-	t.Helper()
-	b, err := w.blueprint(a, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []object
-	for _, stage := range stages {
-		objects, err := b.objects(stage)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, objects...)
-	}
-	return all
-}
-
-// versions reads the spec's version of objects, or their resource version where there is none: controllers write statuses at any time.
-func (w *world) versions(t *testing.T, objects []object) map[string]string {
-	t.Helper()
-	c, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
-	versions := map[string]string{}
-	for _, o := range objects {
-		there, err := c.get(t.Context(), targetOf(o))
-		if err != nil {
-			t.Fatal(err)
-		}
-		version := there.GetResourceVersion()
-		if there.GetKind() == "StatefulSet" {
-			version = fmt.Sprint(there.GetGeneration())
-		}
-		versions[targetOf(o).String()] = version
-	}
-	return versions
-}
-
-// wantEnvironment checks what the agent's container is told.
-func (w *world) wantEnvironment(t *testing.T, a agent.Agent, secrets []string) {
-	t.Helper()
-	secret, err := w.admin.CoreV1().Secrets(a.Namespace()).Get(t.Context(), environmentName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{envDashboardUsername: "admin", envDashboardPassword: "golden-password", envAPIKey: "golden-key"}
-	for _, key := range secrets {
-		want[key] = "golden-value"
-	}
-	got := map[string]string{}
-	for key, value := range secret.Data {
-		got[key] = string(value)
-	}
-	if !maps.Equal(want, got) {
-		t.Errorf("the Secret has %d keys, want %d, or other values", len(got), len(want))
-	}
-}
-
-// TestVariablesGo shows that a variable that is no longer wanted leaves the environment.
-func TestVariablesGo(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.newAgent(t)
-	a.Env = append(a.Env, agent.EnvVar{Key: "OLD_TOKEN", SecretVersion: 1})
-	w.apply(t, a, testMaterial("OLD_TOKEN"))
-	a.Env = nil
-	w.apply(t, a, testMaterial(), agent.StageSecrets, agent.StageRuntime)
-	w.wantEnvironment(t, a, nil)
-	plain, err := w.admin.CoreV1().ConfigMaps(a.Namespace()).Get(t.Context(), environmentName, metav1.GetOptions{})
-	if err != nil || len(plain.Data) != 0 {
-		t.Errorf("ConfigMap has %v (%v), want nothing", plain.Data, err)
-	}
-	w.awaitReady(t, a)
-}
-
-// TestNamespaceIsEnforced shows that the real API server refuses what the namespace's policies forbid.
-func TestNamespaceIsEnforced(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testMaterial())
-	w.awaitReady(t, a)
-	client := w.admin.CoreV1()
-
-	// The agent's own pod, under another name, is accepted: so it is the change that is refused, and not something else.
-	own, err := client.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod := func(name string, change func(*corev1.PodSpec)) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *own.Spec.DeepCopy()}
-		p.Spec.NodeName, p.Spec.Hostname, p.Spec.Tolerations = "", "", nil
-		change(&p.Spec)
-		return p
-	}
-	container := func(change func(*corev1.Container)) func(*corev1.PodSpec) {
-		return func(s *corev1.PodSpec) { change(&s.Containers[0]) }
-	}
-	for _, test := range []struct {
-		name, want string
-		change     func(*corev1.PodSpec)
-	}{
-		{"privileged", "PodSecurity", container(func(c *corev1.Container) {
-			c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = new(true), new(true)
-		})},
-		{"host-network", "PodSecurity", func(s *corev1.PodSpec) { s.HostNetwork = true }},
-		{"root", "PodSecurity", func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = new(false) }},
-		{"host-path", "PodSecurity", func(s *corev1.PodSpec) {
-			s.Volumes = append(s.Volumes, corev1.Volume{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
-		}},
-		{"large", "maximum memory usage per Container", container(func(c *corev1.Container) {
-			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("3Gi")
-		})},
-		{"second", "", func(*corev1.PodSpec) {}},
-		{"third", "exceeded quota", func(*corev1.PodSpec) {}},
-	} {
-		_, err := client.Pods(a.Namespace()).Create(t.Context(), pod(test.name, test.change), metav1.CreateOptions{})
-		if test.want == "" && err != nil {
-			t.Fatalf("%s: %v", test.name, err)
-		}
-		if test.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: error %v, want it forbidden for %q", test.name, err, test.want)
-		}
-	}
-	if own.Spec.AutomountServiceAccountToken == nil || *own.Spec.AutomountServiceAccountToken || len(own.Spec.Volumes) != 2 {
-		t.Errorf("the pod has volumes %v, want the agent's two and no token", own.Spec.Volumes)
-	}
-	balancer := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "way-in"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
-	}
-	if _, err := client.Services(a.Namespace()).Create(t.Context(), balancer, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("a load balancer: error %v, want it forbidden", err)
-	}
-}
 
 // TestApplyRefused shows how the real API server's refusals arrive, and that none tells what it was about to store.
 func TestApplyRefused(t *testing.T) {
@@ -317,6 +140,28 @@ func TestVolumeKeepsItsClass(t *testing.T) {
 	}
 	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
 		t.Errorf("the claim changed:\n%s", diff)
+	}
+}
+
+// TestOursStaysOurs shows that what somebody else changed in our objects is brought back, and what they added stays.
+func TestOursStaysOurs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	w.apply(t, a, testMaterial(), agent.StageNamespace, agent.StagePolicy)
+	quotas := w.admin.CoreV1().ResourceQuotas(a.Namespace())
+	other := `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"labels":{"added":"yes"}},"spec":{"hard":{"pods":"50"}}}`
+	_, err := quotas.Patch(t.Context(), agentName, types.ApplyPatchType, []byte(other), metav1.PatchOptions{FieldManager: "somebody", Force: new(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.apply(t, a, testMaterial(), agent.StagePolicy)
+	quota, err := quotas.Get(t.Context(), agentName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pods := quota.Spec.Hard[corev1.ResourcePods]; pods.Value() != quotaPods || quota.Labels["added"] != "yes" {
+		t.Errorf("the quota has %s pods and labels %v, want %d pods and the label that was added", pods.String(), quota.Labels, quotaPods)
 	}
 }
 

@@ -108,6 +108,9 @@ func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
+// WrappedRoundTripper lets idle connections be closed.
+func (c *calls) WrappedRoundTripper() http.RoundTripper { return c.next }
+
 func (c *calls) take() (reads, writes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

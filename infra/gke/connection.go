@@ -20,7 +20,8 @@ import (
 // connection connects to a cell when it is first needed, and again when that failed.
 type connection struct {
 	Cell
-	base context.Context //nolint:containedctx // carries no deadline, only what token sources take from a context
+	// base is no call's context: it has no deadline, only what token sources take from a context.
+	base context.Context
 	// wrap sees every request, when it is set.
 	wrap func(http.RoundTripper) http.RoundTripper
 
@@ -78,9 +79,15 @@ func (c *connection) config() (*rest.Config, error) {
 
 func endpointConfig(endpoint string, tokens oauth2.TokenSource) *rest.Config {
 	return &rest.Config{Host: endpoint, WrapTransport: func(base http.RoundTripper) http.RoundTripper {
-		return &oauth2.Transport{Base: base, Source: tokens}
+		return authorized{&oauth2.Transport{Base: base, Source: tokens}}
 	}}
 }
+
+// authorized adds a token to every request.
+type authorized struct{ *oauth2.Transport }
+
+// WrappedRoundTripper lets idle connections be closed.
+func (a authorized) WrappedRoundTripper() http.RoundTripper { return a.Base }
 
 // dialTimeout is far below callTimeout, so that a call still has time for a second attempt.
 const dialTimeout = 3 * time.Second

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -147,111 +145,4 @@ func TestForeignNamespaceStays(t *testing.T) {
 			t.Errorf("%s: the fleet lists the namespace", name)
 		}
 	}
-}
-
-func (w *world) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
-	t.Helper()
-	all, err := w.Namespaces(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range all {
-		if p.AgentID == a.ID {
-			return &p
-		}
-	}
-	return nil
-}
-
-// TestFleet lists namespaces in pages of one, while the list grows too old once, and deletes only the very namespace that was listed.
-func TestFleet(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	agents := []agent.Agent{w.newAgent(t), w.newAgent(t), w.newAgent(t)}
-	for _, a := range agents {
-		w.apply(t, a, testMaterial(), agent.StageNamespace)
-	}
-	var expired atomic.Bool
-	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
-		query := r.URL.Query()
-		if query.Get("continue") != "" && !expired.Swap(true) {
-			return answer(http.StatusGone, metav1.StatusReasonExpired, "the list is too old"), nil
-		}
-		if query.Has("limit") {
-			query.Set("limit", "1")
-			r.URL.RawQuery = query.Encode()
-		}
-		return nil, nil
-	}
-	all, err := w.Namespaces(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]int{}
-	for _, p := range all {
-		seen[p.AgentID]++
-		if p.Cell != "local" || p.UID == "" || time.Since(p.CreatedAt) > time.Hour {
-			t.Errorf("placement %+v", p)
-		}
-	}
-	for _, a := range agents {
-		if seen[a.ID] != 1 {
-			t.Errorf("agent listed %d times, want once", seen[a.ID])
-		}
-	}
-	if !expired.Load() {
-		t.Error("the list had one page")
-	}
-	p := w.placement(t, agents[0])
-	other := *p
-	other.UID = "5b9f8c0a-0000-0000-0000-000000000000"
-	if err := w.DeleteNamespace(t.Context(), other); err != nil {
-		t.Errorf("a namespace that was replaced: %v", err)
-	}
-	if w.placement(t, agents[0]) == nil {
-		t.Fatal("a namespace with another uid was deleted")
-	}
-	for range 2 {
-		if err := w.DeleteNamespace(t.Context(), *p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.awaitNamespaceGone(t, agents[0]); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestFleetIsWholeOrAnError shows that a cell that can't be listed to the end makes the whole list an error.
-func TestFleetIsWholeOrAnError(t *testing.T) {
-	t.Parallel()
-	t.Run("a page", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
-		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
-		w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
-			query := r.URL.Query()
-			if query.Get("continue") != "" {
-				return answer(http.StatusGone, metav1.StatusReasonExpired, "the list is too old"), nil
-			}
-			query.Set("limit", "1")
-			r.URL.RawQuery = query.Encode()
-			return nil, nil
-		}
-		all, err := w.Namespaces(t.Context())
-		if !fault.Is(err, fault.Unavailable) || all != nil {
-			t.Errorf("%d namespaces and error %v, want none and Unavailable", len(all), err)
-		}
-	})
-	t.Run("a cell", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t, func(s *Settings) {
-			s.Cells = append(s.Cells, Cell{Name: "unreachable", Kubeconfig: "testdata/kubeconfig.yaml"})
-		})
-		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
-		all, err := w.Namespaces(t.Context())
-		if !fault.Is(err, fault.Unavailable) || all != nil {
-			t.Errorf("%d namespaces and error %v, want none and Unavailable", len(all), err)
-		}
-	})
 }

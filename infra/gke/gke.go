@@ -59,7 +59,7 @@ type Cell struct {
 	Image string
 }
 
-// Clusters are the cells of a deployment. They implement provisioning.Cluster and provisioning.Fleet, and may be used at once from many
+// Clusters are the cells of a deployment. They implement provisioning.Cluster, Fleet and Lookout, and may be used at once from many
 // goroutines.
 type Clusters struct {
 	settings Settings

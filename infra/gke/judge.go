@@ -6,16 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
 
 // Codes of what keeps a pod from becoming ready.
 const (
-	codeImagePull       = "image_pull_failed"
+	codeImagePull       = provisioning.CodeImagePull
 	codeCrashLoop       = "pod_crash_loop"
 	codeOutOfMemory     = "out_of_memory"
-	codeUnschedulable   = "pod_unschedulable"
-	codeNoSandbox       = "sandbox_unschedulable"
+	codeUnschedulable   = agent.CodeUnschedulable
+	codeNoSandbox       = agent.CodeSandboxUnschedulable
 	codeRejected        = "pod_rejected"
 	codeNoStart         = "container_start_failed"
 	codeNoVolume        = "volume_unavailable"

@@ -7,7 +7,7 @@ import (
 
 const (
 	// quotaPods is how many pods, and plans' worth of CPU and memory, fit a namespace at once: the agent's, and one more. What a pod held
-	// is free only a moment after it is gone, and the pod that replaces it must not be refused meanwhile. A sandbox's overhead counts, too.
+	// may be counted for a moment after it is gone, and the pod that replaces it must not be refused meanwhile. A sandbox's overhead counts, too.
 	quotaPods = 2
 	// ephemeralBytes is what a pod may write outside its volume: its logs, and scratchBytes. On Autopilot the request is the limit.
 	ephemeralBytes = 1 << 30

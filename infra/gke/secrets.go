@@ -16,7 +16,7 @@ const environmentName = "agent-env"
 // Variables by which the agent's gateway learns its credentials. Clients can't set them.
 const (
 	envDashboardUsername = "DASHBOARD_USERNAME"
-	envDashboardPassword = "DASHBOARD_PASSWORD" //nolint:gosec // the name of a variable
+	envDashboardPassword = "DASHBOARD_PASSWORD"
 	envAPIKey            = "API_SERVER_KEY"
 )
 

@@ -28,13 +28,17 @@ type Agent struct {
 	Env []EnvVar
 	// Sandbox asks for the sandboxed runtime class.
 	Sandbox bool
+	// Proven is how the agent was isolated when it last became ready, or "" before it first did.
+	Proven Isolation
 
 	Status Status
 	// StatusReason says why an agent is paused or stopped.
 	StatusReason StatusReason
 	Stages       []Stage
-	// Failure is why the agent is in error or pending, or nil.
+	// Failure is why the agent is in error or pending, or why it runs without what was asked for; otherwise nil.
 	Failure *Failure
+	// Undone is why what was asked for is being taken back; it is the Failure of the agent once it runs as before. Otherwise nil.
+	Undone *Failure
 	// Warming is true while the dashboard may be briefly unavailable after a pod restart.
 	Warming bool
 	// RotationPending is true until the live gateway has accepted the new credential and refused the old one.
@@ -95,7 +99,7 @@ func (a Agent) Runs() bool {
 	}
 }
 
-// Failure is why an agent is in error, or why its provisioning is being retried.
+// Failure is why an agent is in error, why its provisioning is being retried, or why it runs without what was asked for.
 type Failure struct {
 	// Code is a stable name such as "image_pull_failed".
 	Code string `json:"code"`
@@ -153,7 +157,7 @@ const (
 
 // provision starts provisioning from the beginning.
 func (a *Agent) provision(now time.Time) {
-	a.Status, a.StatusReason, a.Failure = Provisioning, "", nil
+	a.Status, a.StatusReason, a.Failure, a.Undone = Provisioning, "", nil, nil
 	a.Stages = NewStages()
 	a.Deadline = now.Add(ProvisioningTimeout)
 	a.desire(now)

@@ -68,7 +68,7 @@ func (a *Agent) Migrate(enabled bool, now time.Time) error {
 		return a.conflict("migrate-sandbox")
 	}
 	if a.Sandbox != enabled {
-		a.Sandbox = enabled
+		a.Sandbox, a.Undone = enabled, nil
 		a.replacePod(now)
 	}
 	return nil

@@ -50,6 +50,8 @@ type Records interface {
 	Remove(ctx context.Context, a Agent) error
 	// Due lists agents whose work is overdue, the oldest first, at most limit.
 	Due(ctx context.Context, now time.Time, limit int) ([]Agent, error)
+	// WithStatus lists agents in a status by their ids in ascending order, from the first id after one, at most limit.
+	WithStatus(ctx context.Context, status Status, after string, limit int) ([]Agent, error)
 }
 
 // Nudger asks for a worker to look at an agent. A lost nudge costs time, never work: the sweep repeats it.

@@ -127,7 +127,7 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 		a.Rollout++
 		a.Warming, a.Deadline = true, now.Add(ReadinessTimeout)
 	default:
-		a.Status, a.StatusReason, a.Failure = to, reason, nil
+		a.Status, a.StatusReason, a.Failure, a.Undone = to, reason, nil, nil
 		a.Warming, a.Deadline = false, time.Time{}
 		if to == Deleting {
 			a.StatusReason = ""
@@ -154,12 +154,15 @@ func (a *Agent) observe(t Trigger) bool {
 	return ok
 }
 
-// BecameReady records that the desired state of the present generation has been brought about and the agent answers.
+// BecameReady records that the desired state of the present generation has been brought about and the agent answers. A failure is over with
+// that, unless it is why the state is a former one.
 func (a *Agent) BecameReady(now time.Time) {
 	a.observe(redelivered)
 	a.observe(becameReady)
 	a.observe(recovered)
-	a.Failure, a.Warming, a.Deadline = nil, false, time.Time{}
+	a.Failure, a.Undone = a.Undone, nil
+	a.Warming, a.Deadline = false, time.Time{}
+	a.Proven = a.isolation()
 	a.Settle(now)
 }
 
@@ -179,8 +182,13 @@ func (a *Agent) Retry(f Failure, now time.Time) {
 // Redelivered records that a worker took up the work again.
 func (a *Agent) Redelivered() { a.observe(redelivered) }
 
-// GiveUp ends provisioning, or a running agent's life, in error. Only a client's action or the pod's own recovery leads out of it.
+// GiveUp ends provisioning, or a running agent's life, in error. Only a client's action or the pod's own recovery leads out of it. What
+// failed only for the sandbox is not given up: it is begun anew without, as before, and the agent has not converged then.
 func (a *Agent) GiveUp(f Failure, now time.Time) {
+	if a.sandboxRefused(f) {
+		a.undoSandbox(now)
+		return
+	}
 	if !a.observe(gaveUp) {
 		a.observe(broke)
 	}

@@ -105,9 +105,10 @@ func (k Key) Show() View {
 
 // Store is what routes do with the keys of the caller's organization.
 type Store interface {
-	// Create writes a key, the organization's count and the audit entry in one transaction. Errors: Conflict when the limit of live
-	// keys is reached, Unavailable.
-	Create(ctx context.Context, k Key) error
+	// Create writes a key, the organization's count and the audit entry in one transaction, and returns the record. A repeated request
+	// (package idempotency) gets the record of the first, with another id than k's and without a hash. Errors: Conflict when the limit
+	// of live keys is reached, Unavailable.
+	Create(ctx context.Context, k Key) (Key, error)
 	// List reads a page of keys, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, p page.Request) (page.Page[Key], error)
 	// Revoke deletes a key. From the answer on no request that begins is let in with it. Errors: NotFound, Unavailable.

@@ -24,6 +24,10 @@ type Guard struct {
 	Authenticator Authenticator
 	// Limiter counts calls; nil counts none.
 	Limiter *ratelimit.Limiter
+	// Audit has an entry of every call that may change something of an organization; nil has none but those that changes write.
+	Audit audit.Log
+	// Organizations is asked for the plan by routes that are part of a plan's feature; nil has every organization on the smallest.
+	Organizations Organizations
 }
 
 // admit decides who is let in, before the body is read and before the existence of anything is revealed.
@@ -38,9 +42,23 @@ func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context
 	}
 	ctx = identity.With(ctx, caller)
 	if err := r.Access.check(caller); err != nil {
+		return ctx, g.refused(r, caller, req, err)
+	}
+	if err := g.limited(r, caller, w, req); err != nil {
 		return ctx, err
 	}
-	return ctx, g.limited(r, caller, w, req)
+	return ctx, g.included(ctx, r, caller)
+}
+
+// refused counts a call that its caller may not make, because it costs an entry in the audit log. The error is the refusal, or RateLimited.
+func (g Guard) refused(r Route, c identity.Caller, req *http.Request, refusal error) error {
+	if g.Limiter == nil || !r.Mutates() || c.OrganizationID == "" {
+		return refusal
+	}
+	if err := g.Limiter.Take(r.bucket(c, req)).Err(); err != nil {
+		return err
+	}
+	return refusal
 }
 
 // authenticate tells who the caller is. An address that failed too often is not asked any more.

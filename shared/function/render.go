@@ -3,6 +3,7 @@ package function
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -16,6 +17,9 @@ import (
 type Raw struct {
 	ContentType string
 	Bytes       []byte
+	// Stream writes the body instead of Bytes, for one that is too large to hold. The writer collects a little and sends it; its errors
+	// mean that the client is gone. Nil where Bytes is the body.
+	Stream func(w io.Writer) error
 }
 
 // render writes a success. The body is encoded before the first byte goes out, so that a defect becomes a clean 500.
@@ -33,6 +37,9 @@ func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 		w.WriteHeader(r.Status)
 		return nil
 	case Raw:
+		if body.Stream != nil {
+			return body.stream(w, req, r.Status)
+		}
 		write(w, r.Status, body.ContentType, body.Bytes)
 		return nil
 	default:

@@ -59,8 +59,10 @@ type Route struct {
 	Name   string
 	Method string
 	// Path is the canonical path with its parameters in braces, below /api/v1 where it belongs to the interface.
-	Path    string
-	Access  Access
+	Path   string
+	Access Access
+	// Feature is the feature that the organization's plan must have; empty for none.
+	Feature string
 	Role    Role
 	Needs   []Need
 	Summary string

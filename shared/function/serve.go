@@ -19,19 +19,26 @@ import (
 func (r Route) Handler(g Guard) http.Handler {
 	return observed(r.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 		r.Deprecated.announce(w.Header())
-		ctx, err := g.admit(r, w, req)
+		ctx, refusal := g.admit(r, w, req)
+		out, err := g.audited(ctx, r, req, func(call context.Context) (_ any, err error) {
+			if refusal != nil {
+				return nil, refusal
+			}
+			if ctx, err = r.attempt(call, w, req); err != nil {
+				return nil, err
+			}
+			input, err := r.decode(w, req)
+			if err != nil {
+				return nil, err
+			}
+			return r.Handle.call(ctx, input)
+		})
 		if err != nil {
 			return ctx, err
 		}
-		input, err := r.decode(w, req)
-		if err != nil {
-			return ctx, err
+		if !replayed(ctx, w.Header()) {
+			g.succeeded(r, identity.From(ctx), req)
 		}
-		out, err := r.Handle.call(ctx, input)
-		if err != nil {
-			return ctx, err
-		}
-		g.succeeded(r, identity.From(ctx), req)
 		return ctx, r.render(w, req, out)
 	})
 }

@@ -35,9 +35,11 @@ const (
 	AgentNudges Topic = "agent-nudges"
 	// AgentNudgesDead carries the nudges that were delivered too often.
 	AgentNudgesDead Topic = "agent-nudges-dead"
-	// SweepTicks and OrphanTicks carry the ticks of Cloud Scheduler.
-	SweepTicks  Topic = "sweep-ticks"
-	OrphanTicks Topic = "orphan-ticks"
+	// SweepTicks, ObserveTicks, OrphanTicks and RecountTicks carry the ticks of Cloud Scheduler.
+	SweepTicks   Topic = "sweep-ticks"
+	ObserveTicks Topic = "observe-ticks"
+	OrphanTicks  Topic = "orphan-ticks"
+	RecountTicks Topic = "recount-ticks"
 )
 
 // Path is where the worker takes its pushes.

@@ -181,7 +181,7 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	defer cancel()
 	// What was asked to be taken away is tried for ever: giving up would leave it behind.
 	permanent = permanent && a.Runs()
-	_, err := w.Records.Record(last, a, func(a *agent.Agent) {
+	a, err := w.Records.Record(last, a, func(a *agent.Agent) {
 		if permanent {
 			a.GiveUp(f, w.Now())
 			return
@@ -194,6 +194,8 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	switch {
 	case err != nil:
 		return errors.Join(err, cause)
+	case permanent && !a.Converged():
+		return agent.ErrSuperseded // by the former state, which is what is desired again
 	case permanent:
 		return nil
 	default:

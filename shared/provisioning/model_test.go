@@ -137,6 +137,13 @@ func (w records) Due(_ context.Context, now time.Time, _ int) ([]agent.Agent, er
 	return []agent.Agent{clone(*w.record)}, nil
 }
 
+func (w records) WithStatus(_ context.Context, status agent.Status, after string, _ int) ([]agent.Agent, error) {
+	if w.record == nil || w.record.Status != status || w.record.ID <= after {
+		return nil, nil
+	}
+	return []agent.Agent{clone(*w.record)}, nil
+}
+
 func clone(a agent.Agent) agent.Agent {
 	a.Stages = slices.Clone(a.Stages)
 	a.Env = slices.Clone(a.Env)

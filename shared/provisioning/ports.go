@@ -54,6 +54,39 @@ type Placement struct {
 	CreatedAt time.Time
 }
 
+// Lookout is what an observer sees of the clusters.
+type Lookout interface {
+	// Cells names the clusters.
+	Cells() []string
+	// Pods looks at the pods of all agents of a cell at once, at the cost of one list. A list that may be incomplete is an error, so that
+	// nothing follows from what was not seen. Errors: Unavailable.
+	Pods(ctx context.Context, cell string) ([]Pod, error)
+	// Current reports whether a pod was started with the agent's present configuration.
+	Current(a agent.Agent, p Pod) bool
+	// Presence asks for what there is of one agent. Errors: Unavailable.
+	Presence(ctx context.Context, a agent.Agent) (Presence, error)
+}
+
+// Pod is what one look at an agent's pod says.
+type Pod struct {
+	AgentID string
+	// Config stands for the configuration that the pod was started with, in a way that only the Lookout understands.
+	Config string
+	// Since is when the pod became Ready or ceased to be; of one that never was, when it was created.
+	Since time.Time
+	// Failure is why the pod is not Ready, and Permanent if that is certain; nil when it is Ready.
+	Failure *PodFailure
+	// LastRun is how long the container that ended last had run; 0 when none has ended.
+	LastRun time.Duration
+}
+
+// Presence is what a cluster has of an agent.
+type Presence struct {
+	// Namespace is false when there is none, or only one that is being deleted.
+	Namespace bool
+	Pod       bool
+}
+
 // PodFailure says why the agent's pod does not become Ready.
 type PodFailure struct {
 	// Code is "image_pull_failed", "pod_crash_loop", "out_of_memory", "pod_unschedulable" or "readiness_timeout".

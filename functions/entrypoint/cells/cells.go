@@ -28,7 +28,7 @@ func Opener(c config.Worker) func(context.Context) (open.Clusters, error) {
 			return open.Clusters{}, err
 		}
 		return open.Clusters{
-			Cluster: clusters, Fleet: clusters, Close: clusters.Close,
+			Cluster: clusters, Fleet: clusters, Lookout: clusters, Close: clusters.Close,
 			Gateway: gateway.New(gateway.Options{Addresses: c.Addresses(), DialAddress: c.GatewayAddress}),
 		}, nil
 	}

@@ -21,12 +21,14 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Clusters is what functions need of the cells.
 type Clusters struct {
 	Cluster provisioning.Cluster
 	Fleet   provisioning.Fleet
+	Lookout provisioning.Lookout
 	Gateway provisioning.Gateway
 	// Close frees the connections.
 	Close func() error
@@ -147,6 +149,7 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 		return err
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
+	d.Counts, d.Audit = records.Counts(), records.AuditLog()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -161,7 +164,7 @@ func (o *Clients) fillSecrets(d *functions.Dependencies) error {
 
 func (o *Clients) fillClusters(d *functions.Dependencies) error {
 	clusters, err := o.clusters()
-	d.Cluster, d.Fleet = clusters.Cluster, clusters.Fleet
+	d.Cluster, d.Fleet, d.Lookout = clusters.Cluster, clusters.Fleet, clusters.Lookout
 	return err
 }
 
@@ -171,17 +174,22 @@ func (o *Clients) fillGateway(d *functions.Dependencies) error {
 	return err
 }
 
-// Authenticator makes what tells who a bearer token belongs to.
-func (o *Clients) Authenticator() (function.Authenticator, error) {
+// Guard makes what decides who is let in, and what has an entry of every call that may change something.
+func (o *Clients) Guard() (function.Guard, error) {
 	records, err := o.records()
 	if err != nil {
-		return nil, err
+		return function.Guard{}, err
 	}
 	sessions, err := infraidentity.New(infraidentity.Options{Issuer: o.config.Issuer, AuthorizedParties: o.config.AuthorizedParties})
 	if err != nil {
-		return nil, err
+		return function.Guard{}, err
 	}
-	return &identity.Authenticator{
-		Sessions: sessions, Keys: records.Keys(), Directory: records.Directory(), Pepper: o.config.Pepper, Now: time.Now,
+	directory := records.Directory()
+	return function.Guard{
+		Authenticator: &identity.Authenticator{
+			Sessions: sessions, Keys: records.Keys(), Directory: directory, Pepper: o.config.Pepper, Now: time.Now,
+		},
+		Limiter: ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil),
+		Audit:   records.AuditLog(), Organizations: directory,
 	}, nil
 }

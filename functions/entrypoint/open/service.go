@@ -9,7 +9,6 @@ import (
 	"agents.example/controlplane/functions/entrypoint/run"
 	infraidentity "agents.example/controlplane/infra/identity"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Routes opens the routes of a role: the target, or all of them.
@@ -42,12 +41,12 @@ func withWorkers(
 }
 
 func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
-	auth, err := o.Authenticator()
+	guard, err := o.Guard()
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())
 	}
 	h, err := functions.Handler(s, o.For, functions.Guards{
-		Guard: function.Guard{Authenticator: auth, Limiter: ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil)},
+		Guard: guard,
 		Push:  func(function.Worker) function.PushVerifier { return pushes },
 	})
 	if err != nil {

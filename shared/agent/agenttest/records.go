@@ -27,6 +27,7 @@ func TestRecords(t *testing.T, open func(*testing.T) World) {
 		"remove what was changed":   removeChanged,
 		"remove by several workers": removeRace,
 		"due":                       due,
+		"with status":               withStatus,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

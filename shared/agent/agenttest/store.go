@@ -3,6 +3,7 @@ package agenttest
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 
 // TestStore holds an agent.Store to its promises. open makes an empty world.
 func TestStore(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
+	tests := map[string]func(*testing.T, World){
 		"create":                        create,
 		"create for a new organization": createForNewcomer,
 		"create twice":                  createTwice,
@@ -39,7 +40,9 @@ func TestStore(t *testing.T, open func(*testing.T) World) {
 		"list while others create":      listWhileOthersCreate,
 		"filters":                       filters,
 		"bad cursors":                   badCursors,
-	} {
+	}
+	maps.Copy(tests, idempotencyTests())
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t))

@@ -1,6 +1,7 @@
 package apikeytest
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 // Test holds an apikey.Store and an apikey.Finder to their promises. open makes an empty world.
 func Test(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
+	tests := map[string]func(*testing.T, World){
 		"create and find":        createAndFind,
 		"unknown keys":           unknownKeys,
 		"tenancy":                tenancy,
@@ -29,7 +30,9 @@ func Test(t *testing.T, open func(*testing.T) World) {
 		"revoke in a race":       revokeRace,
 		"touch":                  touch,
 		"touch of a revoked key": touchRevoked,
-	} {
+	}
+	maps.Copy(tests, idempotencyTests())
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t))

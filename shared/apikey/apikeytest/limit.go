@@ -20,7 +20,7 @@ func limit(t *testing.T, w World) {
 	for range most {
 		last = org.create(nil)
 	}
-	err := w.Store.Create(org.ctx, newKey())
+	_, err := w.Store.Create(org.ctx, newKey())
 	want := map[string]any{"current": int64(most), "max": int64(most)}
 	if f := fault.From(err); f == nil || f.Kind != fault.Conflict || f.Code != "api_key_limit_reached" || !reflect.DeepEqual(f.Meta, want) {
 		t.Errorf("a key too many: %v, want api_key_limit_reached with %v", err, want)
@@ -43,7 +43,7 @@ func limitInRace(t *testing.T, w World) {
 	errs := make([]error, creators)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = w.Store.Create(org.ctx, newKey()) })
+		all.Go(func() { _, errs[i] = w.Store.Create(org.ctx, newKey()) })
 	}
 	all.Wait()
 	refused := 0
@@ -78,13 +78,13 @@ func limitAndExpired(t *testing.T, w World) {
 	errs := make([]error, 5)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = w.Store.Create(org.ctx, newKey()) })
+		all.Go(func() { _, errs[i] = w.Store.Create(org.ctx, newKey()) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Errorf("create in place of expired keys: %v", err)
 	}
-	if err := w.Store.Create(org.ctx, newKey()); fault.Code(err) != "api_key_limit_reached" {
+	if _, err := w.Store.Create(org.ctx, newKey()); fault.Code(err) != "api_key_limit_reached" {
 		t.Errorf("a key too many: %v, want api_key_limit_reached", err)
 	}
 	if there := org.listAll(100); org.live() != most || len(there) != most {

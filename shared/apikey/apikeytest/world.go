@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -67,10 +68,14 @@ func (n tenant) create(edit func(*apikey.Key)) apikey.Key {
 	if edit != nil {
 		edit(&k)
 	}
-	if err := n.world.Store.Create(n.ctx, k); err != nil {
+	created, err := n.world.Store.Create(n.ctx, k)
+	if err != nil {
 		n.t.Fatalf("create a key: %v", err)
 	}
 	k.OrganizationID = n.id
+	if !reflect.DeepEqual(created, k) {
+		n.t.Errorf("created %+v, want %+v", created, k)
+	}
 	return k
 }
 

@@ -1,0 +1,137 @@
+// Package auditlog holds the routes with which an organization reads its audit log. It knows what they take and answer; what an entry
+// is, and that every call has one, is package audit's in shared.
+package auditlog
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
+)
+
+// moment is a time in a query.
+type moment struct{ time.Time }
+
+// JSONSchema implements function.Schemer.
+func (moment) JSONSchema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Format: "date-time"} }
+
+// UnmarshalJSON implements json.Unmarshaler. RFC 3339 lets its letters be small, and has leap seconds; Go's form of a time has neither.
+func (m *moment) UnmarshalJSON(b []byte) error {
+	text := strings.ToUpper(string(b))
+	leap := strings.Replace(text, ":60", ":59", 1)
+	if err := m.Time.UnmarshalJSON([]byte(leap)); err != nil {
+		return err
+	}
+	if leap != text {
+		m.Time = m.Add(time.Second)
+	}
+	first, last := time.Time{}.Add(time.Microsecond), time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+	switch {
+	case m.Before(first): // of all that a store keeps; an offset leads beyond
+		m.Time = first
+	case m.After(last):
+		m.Time = last
+	}
+	return nil
+}
+
+// filter is the query parameters that narrow the log.
+type filter struct {
+	From     moment `json:"from,omitzero" jsonschema:"The first moment."`
+	To       moment `json:"to,omitzero" jsonschema:"The moment after the last one."`
+	ActorID  string `json:"actor_id,omitempty" jsonschema:"Id of the user or API key that made the call."`
+	Action   string `json:"action,omitempty" jsonschema:"The operation's id, such as StopAgent."`
+	TargetID string `json:"target_id,omitempty" jsonschema:"Id of what the call was about."`
+	Outcome  string `json:"outcome,omitempty" jsonschema:"succeeded, or the code of an error."`
+}
+
+func (f filter) audit() audit.Filter {
+	return audit.Filter{
+		From: f.From.Time, To: f.To.Time, ActorID: f.ActorID, Action: f.Action, TargetID: f.TargetID, Outcome: f.Outcome,
+	}
+}
+
+// add adds the filter to a query.
+func (f filter) add(q url.Values) {
+	for name, value := range map[string]string{"actor_id": f.ActorID, "action": f.Action, "target_id": f.TargetID, "outcome": f.Outcome} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for name, value := range map[string]time.Time{"from": f.From.Time, "to": f.To.Time} {
+		if !value.IsZero() {
+			q.Set(name, value.UTC().Format(time.RFC3339Nano))
+		}
+	}
+}
+
+const path = "/api/v1/organizations/current/audit-log"
+
+type listInput struct {
+	Query struct {
+		page.Query
+		filter
+	} `json:"query"`
+}
+
+// self is the list's own address, from which the link to the next page is made.
+func (in listInput) self() *url.URL {
+	q := in.Query.Values()
+	in.Query.add(q)
+	return &url.URL{Path: path, RawQuery: q.Encode()}
+}
+
+// List reads a page of the organization's audit log, newest first.
+func List(log audit.Log) function.Route {
+	return function.Route{
+		Name: "ListAuditLog", Method: http.MethodGet, Path: path,
+		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
+		Status: http.StatusOK, Summary: "Read the audit log, on the Enterprise plan", Errors: []fault.Kind{fault.BadRequest}, // a cursor of another list
+		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[audit.View], error) {
+			found, err := log.List(ctx, in.Query.audit(), in.Query.Request())
+			found.Self = in.self()
+			return page.Map(found, audit.Entry.Show), err
+		}),
+	}
+}
+
+type exportInput struct {
+	Query filter `json:"query"`
+}
+
+// Export is the audit log as lines of JSON.
+type Export struct {
+	each func(visit func(audit.Entry) error) error
+}
+
+// Reply implements function.Reply.
+func (e Export) Reply(http.Header) any {
+	return function.Raw{ContentType: "application/x-ndjson", Stream: func(w io.Writer) error {
+		line := json.NewEncoder(w)
+		line.SetEscapeHTML(false)
+		return e.each(func(entry audit.Entry) error { return line.Encode(entry.Show()) })
+	}}
+}
+
+// ExportAll reads the whole audit log that a filter leaves, newest first, as an entry a line. It is sent while it is read.
+func ExportAll(log audit.Log) function.Route {
+	return function.Route{
+		Name: "ExportAuditLog", Method: http.MethodGet, Path: path + "/export",
+		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
+		Status: http.StatusOK, Summary: "Export the audit log as lines of JSON, on the Enterprise plan",
+		Handle: function.Handle(func(ctx context.Context, in exportInput) (Export, error) {
+			return Export{func(visit func(audit.Entry) error) error { return log.Each(ctx, in.Query.audit(), visit) }}, nil
+		}),
+	}
+}

@@ -1,0 +1,150 @@
+package gke
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// TestMaterialIsComplete shows that a Secret is never made without something that the record names.
+func TestMaterialIsComplete(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
+	noCredentials := testMaterial("MODEL_API_KEY")
+	noCredentials.Credentials = credential.Credentials{}
+	for name, m := range map[string]provisioning.Material{"no credentials": noCredentials, "no value": testMaterial()} {
+		b, err := testClusters(t, testSettings()).blueprint(a, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.objects(agent.StageSecrets); !fault.Is(err, fault.Internal) {
+			t.Errorf("%s: error %v, want Internal", name, err)
+		}
+	}
+	b, err := testClusters(t, testSettings()).blueprint(a, testMaterial())
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := b.objects(agent.StageIdentity)
+	if err != nil || len(objects) != 1 {
+		t.Errorf("identity of an agent with secrets: %d objects, error %v, want its service account alone", len(objects), err)
+	}
+}
+
+func TestConfigHash(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for name, change := range map[string]func(*agent.Agent){
+		"nothing":           func(*agent.Agent) {},
+		"plain value":       func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}} },
+		"plain key":         func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LEVEL", Value: "info"}} },
+		"no variable":       func(a *agent.Agent) { a.Env = nil },
+		"secret":            func(a *agent.Agent) { a.Env = append(slices.Clone(a.Env), agent.EnvVar{Key: "K", SecretVersion: 1}) },
+		"secret's version":  func(a *agent.Agent) { a.Env = append(slices.Clone(a.Env), agent.EnvVar{Key: "K", SecretVersion: 2}) },
+		"credential":        func(a *agent.Agent) { a.CredentialVersion++ },
+		"rollout":           func(a *agent.Agent) { a.Rollout++ },
+		"sandbox":           func(a *agent.Agent) { a.Sandbox = true },
+		"plan":              func(a *agent.Agent) { a.Plan = plan.Pro },
+		"separator in text": func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: `info","K":"1`}} },
+	} {
+		a := testAgent()
+		change(&a)
+		hash := configHash(a)
+		if other, taken := seen[hash]; taken {
+			t.Errorf("%q and %q have the same hash", name, other)
+		}
+		seen[hash] = name
+	}
+	same := testAgent()
+	same.Status, same.Generation, same.Name, same.Routed = agent.Running, 7, "Renamed", true
+	if configHash(same) != configHash(testAgent()) {
+		t.Error("what no pod is started with changes the hash")
+	}
+}
+
+// TestBlueprintOfTheUnknown shows what becomes of records that name what is no longer configured.
+func TestBlueprintOfTheUnknown(t *testing.T) {
+	t.Parallel()
+	c := testClusters(t, testSettings())
+	for code, change := range map[string]func(*agent.Agent){
+		"cell_unknown": func(a *agent.Agent) { a.Cell = "gone" },
+		"plan_unknown": func(a *agent.Agent) { a.Plan = "gone"; a.Cell = "gke" },
+	} {
+		a := testAgent()
+		change(&a)
+		if code == "plan_unknown" {
+			_, err := c.blueprint(a, provisioning.Material{})
+			wantPermanent(t, err, code)
+			continue
+		}
+		wantPermanent(t, c.Apply(t.Context(), a, agent.StageNamespace, provisioning.Material{}), code)
+		wantPermanent(t, c.AwaitReady(t.Context(), a), code)
+		wantPermanent(t, c.Delete(t.Context(), a), code)
+		wantPermanent(t, c.AwaitGone(t.Context(), a), code)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Settings){
+		"at least one cluster": func(s *Settings) { s.Cells = nil },
+		"name is missing":      func(s *Settings) { s.Cells[0].Name = "" },
+		"another cell":         func(s *Settings) { s.Cells[1].Name = s.Cells[0].Name },
+		"either an endpoint":   func(s *Settings) { s.Cells[0].Kubeconfig = "" },
+		"no https address":     func(s *Settings) { s.Cells[1].Endpoint = "http://gke.example" },
+		"no agent image":       func(s *Settings) { s.Image = "" },
+		"gateway needs":        func(s *Settings) { s.Gateway.Name = "" },
+		"CIDR notation":        func(s *Settings) { s.Resolvers = []string{"10.0.0.1"} },
+		"gateway source":       func(s *Settings) { s.Gateway.Sources = []string{"10.0.0.1/8"} },
+	} {
+		s := testSettings()
+		change(&s)
+		if _, err := Open(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+// TestNothingSecretOutsideTheSecret looks for secret values in every other object.
+func TestNothingSecretOutsideTheSecret(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
+	b, err := testClusters(t, testSettings()).blueprint(a, testMaterial("MODEL_API_KEY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := 0
+	for _, stage := range agent.StageNames() {
+		objects, err := b.objects(stage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			if _, ok := o.(*corev1.Secret); ok {
+				secrets++
+				continue
+			}
+			encoded, err := encode(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(encoded, []byte("golden-")) || bytes.Contains(encoded, []byte("Z29sZGVuL")) {
+				t.Errorf("%s holds a secret", targetOf(o))
+			}
+		}
+	}
+	if secrets != 1 {
+		t.Errorf("%d Secrets, want 1", secrets)
+	}
+}

@@ -1,0 +1,27 @@
+//go:build unix
+
+package gke
+
+import (
+	"testing"
+	"time"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning/provisioningtest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	faults := map[provisioningtest.Trouble]cluster.Fault{
+		provisioningtest.None: "", provisioningtest.NeverReady: cluster.NotReady, provisioningtest.CrashLoop: cluster.CrashLoop,
+	}
+	provisioningtest.Run(t, provisioningtest.World{
+		Cluster: w, Fleet: w, Agent: w.newAgent, Patience: patience, Moment: 2 * time.Second,
+		Suffer: func(t *testing.T, a agent.Agent, trouble provisioningtest.Trouble) {
+			t.Helper()
+			w.suffer(t, a, faults[trouble])
+		},
+	})
+}

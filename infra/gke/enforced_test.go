@@ -1,0 +1,74 @@
+//go:build unix
+
+package gke
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestNamespaceIsEnforced shows that the real API server refuses what the namespace's policies forbid.
+func TestNamespaceIsEnforced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	w.apply(t, a, testMaterial())
+	w.awaitReady(t, a)
+	client := w.admin.CoreV1()
+
+	// The agent's own pod, under another name, is accepted: so it is the change that is refused, and not something else.
+	own, err := client.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := func(name string, change func(*corev1.PodSpec)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *own.Spec.DeepCopy()}
+		p.Spec.NodeName, p.Spec.Hostname, p.Spec.Tolerations = "", "", nil
+		change(&p.Spec)
+		return p
+	}
+	container := func(change func(*corev1.Container)) func(*corev1.PodSpec) {
+		return func(s *corev1.PodSpec) { change(&s.Containers[0]) }
+	}
+	for _, test := range []struct {
+		name, want string
+		change     func(*corev1.PodSpec)
+	}{
+		{"privileged", "PodSecurity", container(func(c *corev1.Container) {
+			c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = new(true), new(true)
+		})},
+		{"host-network", "PodSecurity", func(s *corev1.PodSpec) { s.HostNetwork = true }},
+		{"root", "PodSecurity", func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = new(false) }},
+		{"host-path", "PodSecurity", func(s *corev1.PodSpec) {
+			s.Volumes = append(s.Volumes, corev1.Volume{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
+		}},
+		{"large", "maximum memory usage per Container", container(func(c *corev1.Container) {
+			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("3Gi")
+		})},
+		{"second", "", func(*corev1.PodSpec) {}},
+		{"third", "exceeded quota", func(*corev1.PodSpec) {}},
+	} {
+		_, err := client.Pods(a.Namespace()).Create(t.Context(), pod(test.name, test.change), metav1.CreateOptions{})
+		if test.want == "" && err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		if test.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: error %v, want it forbidden for %q", test.name, err, test.want)
+		}
+	}
+	if own.Spec.AutomountServiceAccountToken == nil || *own.Spec.AutomountServiceAccountToken || len(own.Spec.Volumes) != 2 {
+		t.Errorf("the pod has volumes %v, want the agent's two and no token", own.Spec.Volumes)
+	}
+	balancer := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "way-in"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	if _, err := client.Services(a.Namespace()).Create(t.Context(), balancer, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a load balancer: error %v, want it forbidden", err)
+	}
+}

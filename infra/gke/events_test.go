@@ -1,0 +1,99 @@
+//go:build unix
+
+package gke
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/shared/agent"
+)
+
+// TestRefusedPods shows what is told of pods that the API server refuses to the StatefulSet: only events say so.
+func TestRefusedPods(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, template, code string
+		permanent            bool
+	}{
+		{"no runtime class", `{"runtimeClassName":"kata"}`, codeNoSandbox, true},
+		{"pod security", `{"hostNetwork":true}`, codeRejected, true},
+		{"quota", `{"terminationGracePeriodSeconds":30}`, codeQuotaExceeded, false},
+		{"no service account", `{"serviceAccountName":"nobody"}`, codeRejected, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a := w.newAgent(t)
+			stopped := a
+			stopped.Status = agent.Stopped
+			w.apply(t, stopped, testMaterial())
+			if test.code == codeQuotaExceeded {
+				w.fill(t, a)
+			}
+			// As if the templates of this package were wrong.
+			patch := fmt.Sprintf(`{"spec":{"replicas":1,"template":{"spec":%s}}}`, test.template)
+			sets := w.admin.AppsV1().StatefulSets(a.Namespace())
+			if _, err := sets.Patch(t.Context(), agentName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			wait := patience
+			if !test.permanent {
+				wait = 2 * firstLook
+			}
+			wantFailure(t, w.awaitFor(t, a, wait), test.code, test.permanent)
+		})
+	}
+}
+
+// fill uses up the namespace's quota.
+func (w *world) fill(t *testing.T, a agent.Agent) {
+	t.Helper()
+	b, err := w.blueprint(a, testMaterial())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range quotaPods {
+		template := b.pod()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("filler-%d", i)}, Spec: template.Spec}
+		if _, err := w.admin.CoreV1().Pods(a.Namespace()).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOldEventsAreOver shows that what was wrong before the workload was changed explains nothing after.
+func TestOldEventsAreOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	stopped := a
+	stopped.Status = agent.Stopped
+	w.apply(t, stopped, testMaterial())
+	set, err := w.admin.AppsV1().StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := metav1.NewTime(set.CreationTimestamp.Add(-time.Minute))
+	for i, at := range []metav1.Time{old, metav1.Now()} {
+		event := &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("event-%d", i)},
+			InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", Namespace: a.Namespace(), Name: agentName, UID: set.UID},
+			Type:           corev1.EventTypeWarning, Reason: "FailedCreate", FirstTimestamp: at, LastTimestamp: at,
+			Message: `create Pod agent-0 in StatefulSet agent failed error: pods "agent-0" is forbidden: pod rejected: RuntimeClass "gvisor" not found`,
+		}
+		if _, err := w.admin.CoreV1().Events(a.Namespace()).Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		code, permanent := codeTimeout, false
+		if at != old {
+			code, permanent = codeNoSandbox, true
+		}
+		wantFailure(t, w.awaitFor(t, a, firstLook+time.Second), code, permanent)
+	}
+}

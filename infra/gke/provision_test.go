@@ -1,0 +1,128 @@
+//go:build unix
+
+package gke
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// TestProvision brings agents up and counts: one write an object, no read, and none of either changes anything the second time.
+func TestProvision(t *testing.T) {
+	t.Parallel()
+	for name, secrets := range map[string][]string{"plain": nil, "with secrets": {"MODEL_API_KEY", "OTHER_TOKEN"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a := w.newAgent(t)
+			for _, key := range secrets {
+				a.Env = append(a.Env, agent.EnvVar{Key: key, SecretVersion: 1})
+			}
+			stages := agent.StageNames()
+			if len(secrets) == 0 { // package provisioning skips the stage of an agent without any
+				stages = []agent.StageName{
+					agent.StageNamespace, agent.StagePolicy, agent.StageIdentity, agent.StageStorage, agent.StageRuntime, agent.StageRoute,
+				}
+			}
+			objects := w.objects(t, a, testMaterial(secrets...), stages)
+			w.apply(t, a, testMaterial(secrets...), stages...)
+			if reads, writes := w.calls.take(); reads != 0 || writes != len(objects) {
+				t.Errorf("%d reads and %d writes, want none and %d, the number of objects", reads, writes, len(objects))
+			}
+			w.awaitReady(t, a)
+
+			before := w.versions(t, objects)
+			if len(before) != len(objects) {
+				t.Fatalf("%d objects are there, want %d", len(before), len(objects))
+			}
+			w.apply(t, a, testMaterial(secrets...))
+			if diff := cmp.Diff(before, w.versions(t, objects)); diff != "" {
+				t.Errorf("applying the same again changed objects (-before +after):\n%s", diff)
+			}
+			w.wantEnvironment(t, a, secrets)
+		})
+	}
+}
+
+func (w *world) objects(t *testing.T, a agent.Agent, m provisioning.Material, stages []agent.StageName) []object {
+	t.Helper()
+	b, err := w.blueprint(a, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []object
+	for _, stage := range stages {
+		objects, err := b.objects(stage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, objects...)
+	}
+	return all
+}
+
+// versions reads the spec's version of objects, or their resource version where there is none: controllers write statuses at any time.
+func (w *world) versions(t *testing.T, objects []object) map[string]string {
+	t.Helper()
+	c, err := w.client("local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, o := range objects {
+		there, err := c.get(t.Context(), targetOf(o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := there.GetResourceVersion()
+		if there.GetKind() == "StatefulSet" {
+			version = fmt.Sprint(there.GetGeneration())
+		}
+		versions[targetOf(o).String()] = version
+	}
+	return versions
+}
+
+// wantEnvironment checks what the agent's container is told.
+func (w *world) wantEnvironment(t *testing.T, a agent.Agent, secrets []string) {
+	t.Helper()
+	secret, err := w.admin.CoreV1().Secrets(a.Namespace()).Get(t.Context(), environmentName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{envDashboardUsername: "admin", envDashboardPassword: "golden-password", envAPIKey: "golden-key"}
+	for _, key := range secrets {
+		want[key] = "golden-value"
+	}
+	got := map[string]string{}
+	for key, value := range secret.Data {
+		got[key] = string(value)
+	}
+	if !maps.Equal(want, got) {
+		t.Errorf("the Secret has %d keys, want %d, or other values", len(got), len(want))
+	}
+}
+
+// TestVariablesGo shows that a variable that is no longer wanted leaves the environment.
+func TestVariablesGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	a.Env = append(a.Env, agent.EnvVar{Key: "OLD_TOKEN", SecretVersion: 1})
+	w.apply(t, a, testMaterial("OLD_TOKEN"))
+	a.Env = nil
+	w.apply(t, a, testMaterial(), agent.StageSecrets, agent.StageRuntime)
+	w.wantEnvironment(t, a, nil)
+	plain, err := w.admin.CoreV1().ConfigMaps(a.Namespace()).Get(t.Context(), environmentName, metav1.GetOptions{})
+	if err != nil || len(plain.Data) != 0 {
+		t.Errorf("ConfigMap has %v (%v), want nothing", plain.Data, err)
+	}
+	w.awaitReady(t, a)
+}

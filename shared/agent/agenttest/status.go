@@ -1,0 +1,45 @@
+package agenttest
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"testing"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
+)
+
+// withStatus pages through the agents of a status, of all organizations.
+func withStatus(t *testing.T, w World) {
+	org, other := w.Tenant(t, plan.Enterprise), w.Tenant(t, plan.Enterprise)
+	with := func(org Tenant, status agent.Status) agent.Agent {
+		a, err := w.Records.Record(t.Context(), org.Create(plan.Hobby), func(a *agent.Agent) { a.Status = status })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	broken := []agent.Agent{with(org, agent.Error), with(other, agent.Error), with(org, agent.Error), with(other, agent.Error)}
+	slices.SortFunc(broken, func(a, b agent.Agent) int { return cmp.Compare(a.ID, b.ID) })
+	with(org, agent.Running)
+	for _, row := range []struct {
+		status agent.Status
+		after  string
+		limit  int
+		want   []agent.Agent
+	}{
+		{agent.Error, "", 10, broken},
+		{agent.Error, "", 2, broken[:2]},
+		{agent.Error, broken[1].ID, 10, broken[2:]},
+		{agent.Error, broken[0].ID, 2, broken[1:3]},
+		{agent.Error, "00000000-0000-0000-0000-000000000000", 10, broken},
+		{agent.Error, broken[3].ID, 10, []agent.Agent{}},
+		{agent.Paused, "", 10, []agent.Agent{}},
+	} {
+		got, err := w.Records.WithStatus(t.Context(), row.status, row.after, row.limit)
+		if err != nil || !reflect.DeepEqual(got, row.want) {
+			t.Errorf("at most %d that are %s after %q: %v, %v; want %v", row.limit, row.status, row.after, ids(got), err, ids(row.want))
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/identity"
+)
+
+// View is an entry as a client sees it.
+type View struct {
+	ID        string       `json:"id"`
+	CreatedAt time.Time    `json:"created_at"`
+	Actor     ActorView    `json:"actor" jsonschema:"Who made the call."`
+	Action    string       `json:"action" jsonschema:"The operation's id, such as StopAgent."`
+	Target    TargetView   `json:"target" jsonschema:"What the call was about."`
+	Outcome   string       `json:"outcome" jsonschema:"succeeded, or the code of the error. It is an open set."`
+	RequestID string       `json:"request_id"`
+	IP        string       `json:"ip" jsonschema:"The address that the call came from."`
+	UserAgent string       `json:"user_agent"`
+	Changes   []ChangeView `json:"changes" jsonschema:"What became different. It is empty when nothing did, and never shows a secret."`
+}
+
+// ActorView is who made a call, as a client sees it.
+type ActorView struct {
+	Type      identity.AuthType `json:"type"`
+	ID        string            `json:"id" jsonschema:"Id of the user or of the API key."`
+	Email     *string           `json:"email" jsonschema:"Null for an API key, and where the session's token has none."`
+	Role      identity.Role     `json:"role" jsonschema:"The role at the time of the call."`
+	KeyPrefix *string           `json:"key_prefix" jsonschema:"Leading part of the API key; null for a session."`
+}
+
+// TargetView is what a call was about, as a client sees it.
+type TargetView struct {
+	Type string  `json:"type" jsonschema:"The kind of thing, such as agent or api_key."`
+	ID   *string `json:"id" jsonschema:"Null where nothing was named, or no id. What a refused call named need not exist."`
+	Name *string `json:"name" jsonschema:"The name at the time of the call; null where it was refused before the name was known."`
+}
+
+// ChangeView is one field that became another value, as a client sees it.
+type ChangeView struct {
+	Field string  `json:"field"`
+	Old   *string `json:"old" jsonschema:"Null where there was none, or it is not shown."`
+	New   *string `json:"new" jsonschema:"Null where there is none; set, changed or removed where it is not shown."`
+}
+
+// AmendSchema adds to the view's description what its fields' types don't tell.
+func (View) AmendSchema(s *jsonschema.Schema) { s.Properties["id"].Format = "uuid" }
+
+// Example implements the contract of package function for outputs with an example.
+func (View) Example() any {
+	return Entry{
+		ID: "2f1b9c1e-7a34-4c0e-8c55-0f6a1d2b3c4d", CreatedAt: time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC),
+		Actor: identity.Caller{
+			Type: identity.Session, ID: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", Email: "ada@example.com", Role: identity.RoleAdmin,
+		},
+		Action: "StopAgent", Target: Target{"agent", "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "Support Assistant"}, Outcome: Succeeded,
+		Request: Request{RequestID: "5f3c9a0e-6f0b-4d8b-9d51-0c6c7f1f2a3b", IP: "203.0.113.7", UserAgent: "Mozilla/5.0"},
+		Changes: []Change{{"status", "running", "stopped"}},
+	}.Show()
+}
+
+// Show renders the entry for a client.
+func (e Entry) Show() View {
+	v := View{
+		ID: e.ID, CreatedAt: e.CreatedAt.UTC(), Action: e.Action, Outcome: e.Outcome,
+		Actor: ActorView{
+			Type: e.Actor.Type, ID: e.Actor.ID, Email: nullable(e.Actor.Email), Role: e.Actor.Role, KeyPrefix: nullable(e.Actor.KeyPrefix),
+		},
+		Target:    TargetView{Type: e.Target.Type, ID: nullable(e.Target.ID), Name: nullable(e.Target.Name)},
+		RequestID: e.Request.RequestID, IP: e.Request.IP, UserAgent: e.Request.UserAgent, Changes: make([]ChangeView, len(e.Changes)),
+	}
+	for i, c := range e.Changes {
+		v.Changes[i] = ChangeView{c.Field, nullable(c.Old), nullable(c.New)}
+	}
+	return v
+}
+
+// nullable is nil for "".
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

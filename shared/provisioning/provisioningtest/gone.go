@@ -1,0 +1,93 @@
+package provisioningtest
+
+import (
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+func testDelete(t *testing.T, w World) {
+	a := w.Agent(t)
+	w.apply(t, a)
+	w.awaitReady(t, a)
+	for range 2 {
+		if err := w.Cluster.Delete(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.awaitGone(t, a)
+	if err := w.Cluster.Delete(t.Context(), a); err != nil {
+		t.Errorf("what is gone: %v", err)
+	}
+	w.awaitGone(t, a)
+	if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime, Material()); fault.Code(err) != provisioning.CodeNamespaceMissing {
+		t.Errorf("apply to what is gone: error %v, want %s", err, provisioning.CodeNamespaceMissing)
+	}
+}
+
+func testDeleteHalf(t *testing.T, w World) {
+	stages := agent.StageNames()
+	for i := range stages {
+		a := w.Agent(t)
+		w.apply(t, a, stages[:i+1]...)
+		if err := w.Cluster.Delete(t.Context(), a); err != nil {
+			t.Fatalf("after stage %s: %v", stages[i], err)
+		}
+		w.awaitGone(t, a)
+	}
+}
+
+func testDeleteNothing(t *testing.T, w World) {
+	a := w.Agent(t)
+	if err := w.Cluster.Delete(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+	w.awaitGone(t, a)
+}
+
+func testFleet(t *testing.T, w World) {
+	a := w.Agent(t)
+	begun := time.Now()
+	w.apply(t, a, agent.StageNamespace)
+	p := w.placement(t, a)
+	if p == nil {
+		t.Fatal("the namespace is not listed")
+	}
+	// Clusters tell times in whole seconds.
+	if p.Cell != a.Cell || p.UID == "" || p.CreatedAt.Before(begun.Add(-2*time.Second)) || p.CreatedAt.After(time.Now().Add(2*time.Second)) {
+		t.Errorf("placement %+v", *p)
+	}
+	other := *p
+	other.UID = "00000000-0000-0000-0000-000000000000"
+	if err := w.Fleet.DeleteNamespace(t.Context(), other); err != nil {
+		t.Errorf("a namespace that is no longer the one: %v", err)
+	}
+	w.apply(t, a, agent.StagePolicy) // it takes new objects, so it is not being deleted
+	if err := w.Fleet.DeleteNamespace(t.Context(), *p); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitGone(t, a)
+	if w.placement(t, a) != nil {
+		t.Error("the namespace is listed though it is gone")
+	}
+	if err := w.Fleet.DeleteNamespace(t.Context(), *p); err != nil {
+		t.Errorf("a namespace that is gone: %v", err)
+	}
+}
+
+func (w World) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
+	t.Helper()
+	all, err := w.Fleet.Namespaces(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.AgentID == a.ID {
+			return &p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package provisioningtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+func testBringUp(t *testing.T, w World) {
+	a := w.Agent(t)
+	w.apply(t, a)
+	w.apply(t, a)
+	w.awaitReady(t, a)
+	w.awaitReady(t, a)
+}
+
+func testDesiredPod(t *testing.T, w World) {
+	a := w.Agent(t)
+	w.apply(t, a)
+	w.awaitReady(t, a)
+	for name, change := range map[string]func(*agent.Agent){
+		"variable":   func(a *agent.Agent) { a.Env = append(a.Env, agent.EnvVar{Key: "ADDED", Value: "yes"}) },
+		"rollout":    func(a *agent.Agent) { a.Rollout++ },
+		"credential": func(a *agent.Agent) { a.CredentialVersion++ },
+	} {
+		next := a
+		change(&next)
+		w.wantNotReady(t, next)
+		w.apply(t, next, agent.StageSecrets, agent.StageRuntime)
+		w.awaitReady(t, next)
+		if t.Failed() {
+			t.Fatalf("after a change of the %s", name)
+		}
+		a = next
+	}
+}
+
+func testStopAndStart(t *testing.T, w World) {
+	a := w.Agent(t)
+	w.apply(t, a)
+	w.awaitReady(t, a)
+	for _, status := range []agent.Status{agent.Stopped, agent.Paused} {
+		a.Status = status
+		// What takes a pod away has no secrets at hand.
+		if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime, provisioning.Material{}); err != nil {
+			t.Fatal(err)
+		}
+		a.Status = agent.Provisioning
+		a.Rollout++
+		w.wantNotReady(t, a)
+		w.apply(t, a)
+		w.awaitReady(t, a)
+	}
+}
+
+func testNeverReady(t *testing.T, w World) {
+	a := w.Agent(t)
+	w.apply(t, a, agent.StageNamespace)
+	w.Suffer(t, a, NeverReady)
+	w.apply(t, a)
+	w.wantNotReady(t, a)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Cluster.AwaitReady(ctx, a); !errors.Is(err, context.Canceled) && !fault.Is(err, fault.Unavailable) {
+		t.Errorf("canceled: error %v", err)
+	}
+	w.Suffer(t, a, None)
+	w.awaitReady(t, a)
+}
+
+func testCrashLoop(t *testing.T, w World) {
+	a := w.Agent(t)
+	w.apply(t, a, agent.StageNamespace)
+	w.Suffer(t, a, CrashLoop)
+	w.apply(t, a)
+	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
+	defer cancel()
+	err := w.Cluster.AwaitReady(ctx, a)
+	var failure *provisioning.PodFailure
+	if !errors.As(err, &failure) || failure.Code != "pod_crash_loop" || !failure.Permanent {
+		t.Fatalf("error %v, want a permanent pod_crash_loop", err)
+	}
+	w.Suffer(t, a, None)
+	a.Rollout++
+	w.apply(t, a, agent.StageRuntime)
+	w.awaitReady(t, a)
+}
