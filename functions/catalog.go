@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	sharedbilling "agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/organization"
@@ -33,6 +34,7 @@ type Dependencies struct {
 	Directory organization.Directory
 	Counts    organization.Counts
 	Audit     audit.Log
+	Accounts  sharedbilling.Store
 	Checks    []system.Check
 	// With function.Publish. Stores publish on their own.
 	Nudger agent.Nudger
@@ -44,6 +46,8 @@ type Dependencies struct {
 	Lookout provisioning.Lookout
 	// With function.GatewayAccess.
 	Gateway provisioning.Gateway
+	// With function.Payments.
+	Payments sharedbilling.Payments
 
 	Settings
 }
@@ -56,6 +60,15 @@ type Settings struct {
 	Pepper []byte
 	// Patience is how long one push may watch a cluster.
 	Patience time.Duration
+	// BillingClock is the clock of accounts, by which the grace of a failed payment passes; nil is time.Now.
+	BillingClock func() time.Time
+}
+
+func (s Settings) billingClock() func() time.Time {
+	if s.BillingClock == nil {
+		return time.Now
+	}
+	return s.BillingClock
 }
 
 //go:generate go run ./generate
@@ -88,6 +101,10 @@ func Routes(d Dependencies) []function.Route {
 		auditlog.List(d.Audit),
 		auditlog.ExportAll(d.Audit),
 		billing.Plans(),
+		billing.Subscription(d.Accounts, d.Payments),
+		billing.Checkout(d.Accounts, d.Agents, d.Payments),
+		billing.Portal(d.Accounts, d.Payments),
+		billing.Webhook(&sharedbilling.Desk{Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock()}, d.Payments),
 	}
 	routes = append(routes, system.Live()...)
 	routes = append(routes, system.Ready(d.Checks)...)
@@ -113,6 +130,7 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.Records, Lookout: d.Lookout, Gateway: d.Gateway, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
+		workers.Bill(&sharedbilling.Keeper{Store: d.Accounts, Agents: d.Agents, Now: d.billingClock()}),
 		workers.CollectOrphans(&provisioning.Collector{Records: d.Records, Fleet: d.Fleet, Now: time.Now}),
 	}
 }

@@ -37,6 +37,8 @@ type Options struct {
 	AttachPubSub    string
 	// Separate runs every function in a process of its own behind a router, as it is deployed, instead of all in this process.
 	Separate bool
+	// BillingClock is the clock of accounts in a cloud that runs in this process, so that days pass at once; nil is time.Now.
+	BillingClock func() time.Time
 	// ProductionLimits enforces the documented rate limits instead of a hundred times them.
 	ProductionLimits bool
 	// Progress is told what is being waited for; nil is nobody.

@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/functions/entrypoint/cells"
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/entrypoint/open"
+	"agents.example/controlplane/functions/entrypoint/providers"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -32,7 +33,13 @@ func (c *Cloud) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := open.All(context.WithoutCancel(ctx), worker, cells.Opener(worker))
+	accounts, err := config.Read[config.Providers](ctx, envconfig.MapLookuper(env))
+	if err != nil {
+		return err
+	}
+	service, err := open.All(context.WithoutCancel(ctx), worker, open.Outside{
+		Clusters: cells.Opener(worker), Providers: providers.Opener(worker.Common, accounts), BillingClock: c.options.BillingClock,
+	})
 	if err != nil {
 		return err
 	}

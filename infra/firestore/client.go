@@ -31,6 +31,7 @@ const (
 	userCollection         = "users"
 	auditCollection        = "audit_log"
 	idempotencyCollection  = "idempotency"
+	eventCollection        = "billing_events"
 )
 
 // defaultTimeout ends a call that hangs, well before its caller's own deadline would.

@@ -10,6 +10,8 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey/apikeytest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/billing/billingtest"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -43,6 +45,18 @@ func TestDirectory(t *testing.T) {
 		one := open(t, "", Options{})
 		other := open(t, one.project(), Options{})
 		return organizationtest.World{Processes: []organization.Directory{one.Directory(), other.Directory()}, User: one.user}
+	})
+}
+
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	billingtest.Test(t, func(t *testing.T) billingtest.World {
+		one := open(t, "", Options{})
+		other := open(t, one.project(), Options{})
+		return billingtest.World{
+			Processes: []billing.Store{one.Accounts(), other.Accounts()}, Agents: one.Agents(&agenttest.Nudges{}),
+			Directory: one.Directory(), Counts: one.Counts(), Entries: one.entries,
+		}
 	})
 }
 

@@ -38,6 +38,8 @@ const (
 	SecretManage  Need = "secret_manage"  // read, add and destroy secrets
 	Cluster       Need = "cluster"        // the Kubernetes API of the cells
 	GatewayAccess Need = "gateway_access" // agents on their own hostnames
+	Payments      Need = "payments"       // the payment provider
+	Members       Need = "members"        // the identity provider's administration of users
 )
 
 // Role names the binary a function is linked into, so that one function's libraries do not slow another's cold start.

@@ -18,6 +18,7 @@ import (
 	infraidentity "agents.example/controlplane/infra/identity"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/provisioning"
@@ -34,6 +35,11 @@ type Clusters struct {
 	Close func() error
 }
 
+// Providers is what functions need of those who know the customers: who takes their payments, and who signs them in.
+type Providers struct {
+	Payments billing.Payments
+}
+
 // Clients opens clients when they are first needed.
 type Clients struct {
 	config config.Common
@@ -41,11 +47,16 @@ type Clients struct {
 	Patience time.Duration
 	// OpenClusters opens the cells. It is nil where no function needs them.
 	OpenClusters func(ctx context.Context) (Clusters, error)
+	// OpenProviders opens the providers. It is nil where no function needs them.
+	OpenProviders func(ctx context.Context) (Providers, error)
+	// BillingClock is handed to what keeps accounts; nil is time.Now.
+	BillingClock func() time.Time
 
-	records  func() (*firestore.Client, error)
-	nudges   func() (*pubsub.Publisher, error)
-	secrets  func() (*secretmanager.Vault, error)
-	clusters func() (Clusters, error)
+	records   func() (*firestore.Client, error)
+	nudges    func() (*pubsub.Publisher, error)
+	secrets   func() (*secretmanager.Vault, error)
+	clusters  func() (Clusters, error)
+	providers func() (Providers, error)
 
 	mu     sync.Mutex
 	closed []func() error
@@ -72,6 +83,12 @@ func New(ctx context.Context, c config.Common) *Clients {
 			o.closeLater(clusters.Close)
 		}
 		return clusters, err
+	})
+	o.providers = sync.OnceValues(func() (Providers, error) {
+		if o.OpenProviders == nil {
+			return Providers{}, errors.New("this binary is not built to speak to the payment and identity providers")
+		}
+		return o.OpenProviders(ctx)
 	})
 	return o
 }
@@ -111,6 +128,7 @@ func (o *Clients) Close() error {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper, Patience: o.Patience,
+		BillingClock: o.BillingClock,
 	}}
 	has := func(n function.Need) bool { return slices.Contains(needs, n) }
 	steps := []struct {
@@ -122,6 +140,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.SecretManage, o.fillSecrets},
 		{function.Cluster, o.fillClusters},
 		{function.GatewayAccess, o.fillGateway},
+		{function.Payments, o.fillPayments},
 	}
 	for _, s := range steps {
 		if !has(s.need) {
@@ -149,7 +168,7 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 		return err
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
-	d.Counts, d.Audit = records.Counts(), records.AuditLog()
+	d.Counts, d.Audit, d.Accounts = records.Counts(), records.AuditLog(), records.Accounts()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -171,6 +190,12 @@ func (o *Clients) fillClusters(d *functions.Dependencies) error {
 func (o *Clients) fillGateway(d *functions.Dependencies) error {
 	clusters, err := o.clusters()
 	d.Gateway = clusters.Gateway
+	return err
+}
+
+func (o *Clients) fillPayments(d *functions.Dependencies) error {
+	providers, err := o.providers()
+	d.Payments = providers.Payments
 	return err
 }
 

@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 	"errors"
+	"time"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/entrypoint/config"
@@ -16,21 +17,34 @@ func Routes(ctx context.Context, c config.Common, role function.Role) (run.Servi
 	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: []function.Role{role}}, nil)
 }
 
+// Accounts opens the routes of role accounts: the target, or all of them.
+func Accounts(ctx context.Context, c config.Common, providers func(context.Context) (Providers, error)) (run.Service, error) {
+	o := New(ctx, c)
+	o.OpenProviders = providers
+	return o.service(functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAccounts}}, nil)
+}
+
+// Outside opens what only some binaries link: nil where nothing needs it.
+type Outside struct {
+	Clusters  func(context.Context) (Clusters, error)
+	Providers func(context.Context) (Providers, error)
+	// BillingClock is the clock of accounts; nil is time.Now.
+	BillingClock func() time.Time
+}
+
 // Workers opens the workers: the target, or all of them.
 func Workers(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
-	return withWorkers(ctx, c, clusters, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
+	return withWorkers(ctx, c, Outside{Clusters: clusters}, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
 }
 
 // All opens the whole catalogue, each function with what its own needs name.
-func All(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
-	return withWorkers(ctx, c, clusters, functions.Selection{})
+func All(ctx context.Context, c config.Worker, outside Outside) (run.Service, error) {
+	return withWorkers(ctx, c, outside, functions.Selection{})
 }
 
-func withWorkers(
-	ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error), s functions.Selection,
-) (run.Service, error) {
+func withWorkers(ctx context.Context, c config.Worker, outside Outside, s functions.Selection) (run.Service, error) {
 	o := New(ctx, c.Common)
-	o.OpenClusters, o.Patience = clusters, c.Patience
+	o.OpenClusters, o.OpenProviders, o.BillingClock, o.Patience = outside.Clusters, outside.Providers, outside.BillingClock, c.Patience
 	pushes, err := infraidentity.NewPush(infraidentity.PushOptions{
 		Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount,
 	})
