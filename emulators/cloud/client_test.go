@@ -23,13 +23,21 @@ const patience = 90 * time.Second
 type world struct {
 	*cloud.Cloud
 	cluster kubernetes.Interface
+	// clock is that of accounts; nil where it is another process's.
+	clock *clock
 }
 
 func start(t *testing.T, separate bool) world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
 	defer cancel()
-	c, err := cloud.Start(ctx, cloud.Options{Dir: t.TempDir(), Separate: separate, Progress: progress{t}})
+	o := cloud.Options{Dir: t.TempDir(), Separate: separate, Payments: true, Progress: progress{t}}
+	var accounts *clock
+	if !separate {
+		accounts = &clock{}
+		o.BillingClock = accounts.now
+	}
+	c, err := cloud.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +56,7 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{c, cluster}
+	return world{c, cluster, accounts}
 }
 
 // progress shows what a start waits for in the test's log.

@@ -50,14 +50,21 @@ func TestDirectory(t *testing.T) {
 
 func TestAccounts(t *testing.T) {
 	t.Parallel()
-	billingtest.Test(t, func(t *testing.T) billingtest.World {
-		one := open(t, "", Options{})
-		other := open(t, one.project(), Options{})
-		return billingtest.World{
-			Processes: []billing.Store{one.Accounts(), other.Accounts()}, Agents: one.Agents(&agenttest.Nudges{}),
-			Directory: one.Directory(), Counts: one.Counts(), Entries: one.entries,
-		}
-	})
+	billingtest.Test(t, billingWorld)
+}
+
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	billingtest.TestDesk(t, billingWorld)
+}
+
+func billingWorld(t *testing.T) billingtest.World {
+	one := open(t, "", Options{})
+	other := open(t, one.project(), Options{})
+	return billingtest.World{
+		Processes: []billing.Store{one.Accounts(), other.Accounts()}, Agents: one.Agents(&agenttest.Nudges{}),
+		Directory: one.Directory(), Counts: one.Counts(), Entries: one.entries,
+	}
 }
 
 func agentWorld(c *Client) agenttest.World {

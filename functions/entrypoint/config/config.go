@@ -82,6 +82,9 @@ type Providers struct {
 // Secret is a text that never prints.
 type Secret string
 
+// Reveal is the secret.
+func (s Secret) Reveal() string { return string(s) }
+
 // String keeps the secret out of formatted text.
 func (Secret) String() string { return "[redacted]" }
 

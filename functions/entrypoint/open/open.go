@@ -38,6 +38,8 @@ type Clusters struct {
 // Providers is what functions need of those who know the customers: who takes their payments, and who signs them in.
 type Providers struct {
 	Payments billing.Payments
+	// Close frees the connections; nil where there are none.
+	Close func() error
 }
 
 // Clients opens clients when they are first needed.
@@ -88,7 +90,11 @@ func New(ctx context.Context, c config.Common) *Clients {
 		if o.OpenProviders == nil {
 			return Providers{}, errors.New("this binary is not built to speak to the payment and identity providers")
 		}
-		return o.OpenProviders(ctx)
+		providers, err := o.OpenProviders(ctx)
+		if err == nil && providers.Close != nil {
+			o.closeLater(providers.Close)
+		}
+		return providers, err
 	})
 	return o
 }
