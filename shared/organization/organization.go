@@ -176,8 +176,9 @@ func (o Organization) exceeded(limit string, current, most any) error {
 
 // Directory knows the organizations and users that sign in through the identity provider.
 type Directory interface {
-	// Ensure creates the records of an organization and a user that are seen for the first time, once, however many requests race.
-	// An empty organizationID leaves the organization out. Errors: Unavailable.
+	// Ensure creates the records of an organization and a user that are seen for the first time, once, however many requests race, and
+	// keeps the user's email and name as u has them, where it has any. An empty organizationID leaves the organization out.
+	// Errors: Unavailable.
 	Ensure(ctx context.Context, organizationID string, u User) error
 	// Organization reads an organization. Errors: NotFound, Unavailable.
 	Organization(ctx context.Context, id string) (Organization, error)
