@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/functions/billing"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
+	"agents.example/controlplane/functions/members"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/workers"
@@ -21,6 +22,7 @@ import (
 	sharedbilling "agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -35,6 +37,7 @@ type Dependencies struct {
 	Counts    organization.Counts
 	Audit     audit.Log
 	Accounts  sharedbilling.Store
+	Seen      member.Records
 	Checks    []system.Check
 	// With function.Publish. Stores publish on their own.
 	Nudger agent.Nudger
@@ -48,6 +51,8 @@ type Dependencies struct {
 	Gateway provisioning.Gateway
 	// With function.Payments.
 	Payments sharedbilling.Payments
+	// With function.Members.
+	Members member.Provider
 
 	Settings
 }
@@ -80,6 +85,7 @@ var description []byte
 
 // Routes lists every route. A new route is one file beside its siblings and one line here.
 func Routes(d Dependencies) []function.Route {
+	roster := &member.Roster{Provider: d.Members, Records: d.Seen, Audit: d.Audit}
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),
 		agents.Create(d.Agents, d.Vault, d.Cells, d.Addresses),
@@ -98,6 +104,9 @@ func Routes(d Dependencies) []function.Route {
 		credentials.Reveal(d.Agents, d.Vault),
 		me.Get(d.Directory),
 		organizations.Current(d.Directory),
+		members.List(roster),
+		members.Set(roster),
+		members.Remove(roster),
 		auditlog.List(d.Audit),
 		auditlog.ExportAll(d.Audit),
 		billing.Plans(),

@@ -38,7 +38,7 @@ func (c *Cloud) serve(ctx context.Context) error {
 		return err
 	}
 	service, err := open.All(context.WithoutCancel(ctx), worker, open.Outside{
-		Clusters: cells.Opener(worker), Providers: providers.Opener(worker.Common, accounts), BillingClock: c.options.BillingClock,
+		Clusters: cells.Opener(worker), Providers: providers.Of(worker.Common, accounts), BillingClock: c.options.BillingClock,
 	})
 	if err != nil {
 		return err

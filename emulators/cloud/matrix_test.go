@@ -18,6 +18,7 @@ func samples() map[string]string {
 		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`,
 		"CreateAgent":       `{"name": "matrix", "resource_plan": "hobby"}`,
 		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "", "GetMe": "",
+		"ListMembers": "", "SetMember": `{"role": "member"}`, "RemoveMember": "",
 		"GetSubscription": "", "CreateCheckoutSession": `{"plan": "startup"}`, "CreatePortalSession": "", "ReceiveStripeEvent": `{"id": "evt_1"}`,
 		"GetCurrentOrganization": "", "ListPlans": "", "ListAuditLog": "", "ExportAuditLog": "",
 		"GetHealth": "", "GetHealthV1": "", "GetHealthLive": "", "GetHealthLiveV1": "", "GetHealthReady": "", "GetHealthReadyV1": "",

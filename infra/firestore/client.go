@@ -32,6 +32,8 @@ const (
 	auditCollection        = "audit_log"
 	idempotencyCollection  = "idempotency"
 	eventCollection        = "billing_events"
+	membershipCollection   = "memberships"
+	leaseCollection        = "leases"
 )
 
 // defaultTimeout ends a call that hangs, well before its caller's own deadline would.

@@ -89,6 +89,10 @@ func (d *Directory) unknown(organizationID string, u organization.User) ([]wante
 	if u.CreatedAt.IsZero() {
 		u.CreatedAt = now
 	}
+	membership := ""
+	if organizationID != "" && u.Subject != "" {
+		membership = membershipID(organizationID, u.Subject)
+	}
 	var wanted []wantedRecord
 	for _, r := range []struct {
 		collection, id string
@@ -100,6 +104,7 @@ func (d *Directory) unknown(organizationID string, u organization.User) ([]wante
 			userCollection, u.ID, userDocument{Subject: u.Subject, Email: u.Email, Name: u.Name, CreatedAt: precise(u.CreatedAt)},
 			map[string]string{"email": u.Email, "name": u.Name},
 		},
+		{membershipCollection, membership, membershipDocument{organizationID, u.Subject, now}, nil},
 	} {
 		if r.id == "" {
 			continue

@@ -18,6 +18,6 @@ func main() {
 		if err != nil {
 			return run.Service{}, err
 		}
-		return open.Accounts(ctx, c.Common, providers.Opener(c.Common, c.Providers))
+		return open.Accounts(ctx, c.Common, providers.Of(c.Common, c.Providers))
 	})
 }

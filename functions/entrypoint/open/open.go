@@ -21,6 +21,7 @@ import (
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -35,11 +36,10 @@ type Clusters struct {
 	Close func() error
 }
 
-// Providers is what functions need of those who know the customers: who takes their payments, and who signs them in.
+// Providers opens who knows the customers: who takes their payments, and who keeps their members. What is a closer is closed in the end.
 type Providers struct {
-	Payments billing.Payments
-	// Close frees the connections; nil where there are none.
-	Close func() error
+	Payments func(ctx context.Context) (billing.Payments, error)
+	Members  func(ctx context.Context) (member.Provider, error)
 }
 
 // Clients opens clients when they are first needed.
@@ -49,16 +49,17 @@ type Clients struct {
 	Patience time.Duration
 	// OpenClusters opens the cells. It is nil where no function needs them.
 	OpenClusters func(ctx context.Context) (Clusters, error)
-	// OpenProviders opens the providers. It is nil where no function needs them.
-	OpenProviders func(ctx context.Context) (Providers, error)
+	// Providers open the providers. They are nil where no function needs them.
+	Providers Providers
 	// BillingClock is handed to what keeps accounts; nil is time.Now.
 	BillingClock func() time.Time
 
-	records   func() (*firestore.Client, error)
-	nudges    func() (*pubsub.Publisher, error)
-	secrets   func() (*secretmanager.Vault, error)
-	clusters  func() (Clusters, error)
-	providers func() (Providers, error)
+	records  func() (*firestore.Client, error)
+	nudges   func() (*pubsub.Publisher, error)
+	secrets  func() (*secretmanager.Vault, error)
+	clusters func() (Clusters, error)
+	payments func() (billing.Payments, error)
+	members  func() (member.Provider, error)
 
 	mu     sync.Mutex
 	closed []func() error
@@ -86,20 +87,28 @@ func New(ctx context.Context, c config.Common) *Clients {
 		}
 		return clusters, err
 	})
-	o.providers = sync.OnceValues(func() (Providers, error) {
-		if o.OpenProviders == nil {
-			return Providers{}, errors.New("this binary is not built to speak to the payment and identity providers")
-		}
-		providers, err := o.OpenProviders(ctx)
-		if err == nil && providers.Close != nil {
-			o.closeLater(providers.Close)
-		}
-		return providers, err
-	})
+	o.payments = outside(ctx, o, func() func(context.Context) (billing.Payments, error) { return o.Providers.Payments })
+	o.members = outside(ctx, o, func() func(context.Context) (member.Provider, error) { return o.Providers.Members })
 	return o
 }
 
 type closer interface{ Close() error }
+
+// outside opens on first use what only some binaries can open; opener is asked for how then, and not before.
+func outside[T any](ctx context.Context, o *Clients, opener func() func(context.Context) (T, error)) func() (T, error) {
+	return sync.OnceValues(func() (T, error) {
+		open := opener()
+		if open == nil {
+			var none T
+			return none, fmt.Errorf("this binary is not built to open a %T", &none)
+		}
+		opened, err := open(ctx)
+		if c, ok := any(opened).(closer); ok && err == nil {
+			o.closeLater(c.Close)
+		}
+		return opened, err
+	})
+}
 
 // once opens a client on first use and has it closed with the others.
 func once[T closer](o *Clients, open func() (T, error)) func() (T, error) {
@@ -147,6 +156,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.Cluster, o.fillClusters},
 		{function.GatewayAccess, o.fillGateway},
 		{function.Payments, o.fillPayments},
+		{function.Members, o.fillMembers},
 	}
 	for _, s := range steps {
 		if !has(s.need) {
@@ -174,7 +184,7 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 		return err
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
-	d.Counts, d.Audit, d.Accounts = records.Counts(), records.AuditLog(), records.Accounts()
+	d.Counts, d.Audit, d.Accounts, d.Seen = records.Counts(), records.AuditLog(), records.Accounts(), records.Members()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -200,8 +210,14 @@ func (o *Clients) fillGateway(d *functions.Dependencies) error {
 }
 
 func (o *Clients) fillPayments(d *functions.Dependencies) error {
-	providers, err := o.providers()
-	d.Payments = providers.Payments
+	payments, err := o.payments()
+	d.Payments = payments
+	return err
+}
+
+func (o *Clients) fillMembers(d *functions.Dependencies) error {
+	members, err := o.members()
+	d.Members = members
 	return err
 }
 

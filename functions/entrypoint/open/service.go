@@ -18,16 +18,16 @@ func Routes(ctx context.Context, c config.Common, role function.Role) (run.Servi
 }
 
 // Accounts opens the routes of role accounts: the target, or all of them.
-func Accounts(ctx context.Context, c config.Common, providers func(context.Context) (Providers, error)) (run.Service, error) {
+func Accounts(ctx context.Context, c config.Common, providers Providers) (run.Service, error) {
 	o := New(ctx, c)
-	o.OpenProviders = providers
+	o.Providers = providers
 	return o.service(functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAccounts}}, nil)
 }
 
 // Outside opens what only some binaries link: nil where nothing needs it.
 type Outside struct {
 	Clusters  func(context.Context) (Clusters, error)
-	Providers func(context.Context) (Providers, error)
+	Providers Providers
 	// BillingClock is the clock of accounts; nil is time.Now.
 	BillingClock func() time.Time
 }
@@ -44,7 +44,7 @@ func All(ctx context.Context, c config.Worker, outside Outside) (run.Service, er
 
 func withWorkers(ctx context.Context, c config.Worker, outside Outside, s functions.Selection) (run.Service, error) {
 	o := New(ctx, c.Common)
-	o.OpenClusters, o.OpenProviders, o.BillingClock, o.Patience = outside.Clusters, outside.Providers, outside.BillingClock, c.Patience
+	o.OpenClusters, o.Providers, o.BillingClock, o.Patience = outside.Clusters, outside.Providers, outside.BillingClock, c.Patience
 	pushes, err := infraidentity.NewPush(infraidentity.PushOptions{
 		Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount,
 	})

@@ -1,4 +1,4 @@
-// Package providers opens the way to who takes the customers' payments. It is apart from package open so that only the binaries that need
+// Package providers opens the way to who takes the customers' payments, and who keeps their members. It is apart from package open so that only the binaries that need
 // it link its libraries.
 package providers
 
@@ -7,22 +7,34 @@ import (
 
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/entrypoint/open"
+	"agents.example/controlplane/infra/firebase"
 	"agents.example/controlplane/infra/stripe"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/member"
 )
 
-// Opener opens the providers of a configuration when they are first needed.
-func Opener(_ config.Common, p config.Providers) func(context.Context) (open.Providers, error) {
-	return func(context.Context) (open.Providers, error) {
-		if p.StripeKey == "" {
-			return open.Providers{Payments: billing.Nobody{}}, nil
-		}
-		payments, err := stripe.Open(stripe.Options{
-			Key: p.StripeKey.Reveal(), WebhookSecret: p.StripeWebhookSecret.Reveal(), URL: p.StripeURL, ReturnURL: p.AppURL,
-		})
-		if err != nil {
-			return open.Providers{}, err
-		}
-		return open.Providers{Payments: payments, Close: payments.Close}, nil
+// Of says how the providers of a configuration are opened.
+func Of(c config.Common, p config.Providers) open.Providers {
+	return open.Providers{
+		Payments: func(context.Context) (billing.Payments, error) { return openPayments(p) },
+		Members:  func(ctx context.Context) (member.Provider, error) { return openMembers(ctx, c.Issuer) },
 	}
+}
+
+// openPayments opens Stripe, if there is a key; otherwise nobody takes payments.
+func openPayments(p config.Providers) (billing.Payments, error) {
+	if p.StripeKey == "" {
+		return billing.Nobody{}, nil
+	}
+	return stripe.Open(stripe.Options{
+		Key: p.StripeKey.Reveal(), WebhookSecret: p.StripeWebhookSecret.Reveal(), URL: p.StripeURL, ReturnURL: p.AppURL,
+	})
+}
+
+// openMembers opens Firebase Authentication, if it issues the sessions. Every other identity provider manages members by itself.
+func openMembers(ctx context.Context, issuer string) (member.Provider, error) {
+	if project, ok := firebase.Project(issuer); ok {
+		return firebase.Open(ctx, project)
+	}
+	return member.Elsewhere{Issuer: issuer}, nil
 }
