@@ -24,7 +24,9 @@ import (
 type moment struct{ time.Time }
 
 // JSONSchema implements function.Schemer.
-func (moment) JSONSchema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Format: "date-time"} }
+func (moment) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Format: "date-time"}
+}
 
 // UnmarshalJSON implements json.Unmarshaler. RFC 3339 lets its letters be small, and has leap seconds; Go's form of a time has neither.
 func (m *moment) UnmarshalJSON(b []byte) error {
