@@ -37,6 +37,7 @@ func tell(t *testing.T, w world) {
 	t.Run("organizations see nothing of each other", func(t *testing.T) { t.Parallel(); strangers(t, w) })
 	t.Run("refusals", func(t *testing.T) { t.Parallel(); refusals(t, w) })
 	t.Run("keys", func(t *testing.T) { t.Parallel(); keys(t, w) })
+	t.Run("bad input", func(t *testing.T) { t.Parallel(); badInput(t, w) })
 	t.Run("who may call what", func(t *testing.T) { t.Parallel(); matrix(t, w) })
 	t.Run("callers and health", func(t *testing.T) { t.Parallel(); callers(t, w) })
 }
@@ -217,8 +218,13 @@ func strangers(t *testing.T, w world) {
 	other := w.Ready.OtherOrganizationAPIKey
 	const unknown = "00000000-0000-4000-8000-000000000000"
 	for _, route := range []struct{ method, path string }{
-		{http.MethodGet, ""}, {http.MethodDelete, ""}, {http.MethodPatch, ""}, {http.MethodPost, "/stop"}, {http.MethodPost, "/restart"},
-		{http.MethodPost, "/credentials/reveal"}, {http.MethodPost, "/migrate-sandbox"},
+		{http.MethodGet, ""},
+		{http.MethodDelete, ""},
+		{http.MethodPatch, ""},
+		{http.MethodPost, "/stop"},
+		{http.MethodPost, "/restart"},
+		{http.MethodPost, "/credentials/reveal"},
+		{http.MethodPost, "/migrate-sandbox"},
 	} {
 		body := ""
 		if route.method == http.MethodPatch {
