@@ -157,6 +157,7 @@ func parameterTrials(r function.Route, in, name string, s schema, good string) [
 		for _, bad := range []string{"-1", "1e400", "1.5", strings.Repeat("9", 400), "", "NaN", "0x10"} {
 			add(bad[:min(len(bad), 8)], good+"?"+name+"="+bad, loc)
 		}
+		add("25 digits", good+"?"+name+"="+strings.Repeat("9", 25), "")
 	}
 	return trials
 }
