@@ -42,6 +42,7 @@ func TestStore(t *testing.T, open func(*testing.T) World) {
 		"bad cursors":                   badCursors,
 	}
 	maps.Copy(tests, idempotencyTests())
+	maps.Copy(tests, trailTests())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
