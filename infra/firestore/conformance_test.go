@@ -59,6 +59,29 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"a page": countPage, "many pages": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsWorld {
+				c := open(t, "", Options{})
+				return organizationtest.CountsWorld{
+					Counts: &Counts{client: c, page: size}, Directory: c.Directory(), Agents: c.Agents(&agenttest.Nudges{}), Records: c.Records(),
+					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.spoil,
+				}
+			})
+		})
+	}
+}
+
+// spoil overwrites an organization's usage, as a defect would.
+func (c *Client) spoil(ctx context.Context, id string, u organization.Usage) error {
+	ref, _ := c.ref(organizationCollection, id)
+	_, err := ref.Update(ctx, setUsage(u))
+	return err
+}
+
 func agentWorld(c *Client) agenttest.World {
 	nudges := &agenttest.Nudges{}
 	return agenttest.World{
