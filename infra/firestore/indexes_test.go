@@ -5,14 +5,19 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gcp "cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
 )
 
 // The emulator answers every query; the service answers those that an index serves. So every query that a test of this package sends is
@@ -29,55 +34,78 @@ type declared struct {
 	FieldOverrides []struct{ CollectionGroup, FieldPath string }
 }
 
-// serves explains why no index serves a query, or returns nil. An equality filter alone, and a single field, are served by the indexes
-// that Firestore keeps for every field. An order beside equality filters takes declared indexes that end in that order; Firestore merges
-// several whose equal fields together are those of the query.
+// serves explains why no index serves a query, or returns nil.
+//
+// Equality filters alone are served by the indexes that Firestore keeps for every field, which it merges; so is a single field that is
+// ordered or bounded. Anything else takes declared indexes that end in the query's order and begin with nothing but fields of its equality
+// filters. It merges several of them when together they have all of those fields.
 func (d declared) serves(q *firestorepb.StructuredQuery) error {
 	collection := q.From[0].CollectionId
-	equal, ordered := split(q)
-	for _, o := range d.FieldOverrides {
-		if o.CollectionGroup == collection && (equal[o.FieldPath] || slices.Contains(ordered, o.FieldPath+" ASCENDING")) {
-			return fmt.Errorf("the index of %s.%s is switched off", collection, o.FieldPath)
-		}
+	s, err := shapeOf(q)
+	if err != nil {
+		return err
 	}
-	if len(ordered) == 0 || len(ordered) == 1 && len(equal) == 0 {
-		return nil
+	if s.kept() {
+		return d.kept(collection, s)
 	}
-	missing := map[string]bool{}
-	for f := range equal {
-		missing[f] = true
-	}
+	missing, merged := maps.Clone(s.equal), 0
 	for _, index := range d.Indexes {
-		var fields []string
-		for _, f := range index.Fields {
-			if f.FieldPath != "__name__" {
-				fields = append(fields, f.FieldPath+" "+f.Order)
+		prefix := len(index.Fields) - len(s.order)
+		if index.CollectionGroup != collection || prefix < 0 {
+			continue
+		}
+		var names, ends []string
+		for i, f := range index.Fields {
+			if i < prefix {
+				names = append(names, f.FieldPath)
+			} else {
+				ends = append(ends, f.FieldPath+" "+f.Order)
 			}
 		}
-		prefix := len(fields) - len(ordered)
-		if index.CollectionGroup != collection || prefix < 0 || !slices.Equal(fields[prefix:], ordered) {
+		if !slices.Equal(ends, s.order) || slices.ContainsFunc(names, func(f string) bool { return !s.equal[f] }) {
 			continue
 		}
-		names := fields[:prefix]
-		for i := range names {
-			names[i] = strings.Fields(names[i])[0]
-		}
-		if slices.ContainsFunc(names, func(f string) bool { return !equal[f] }) {
-			continue
-		}
+		merged++
 		for _, f := range names {
 			delete(missing, f)
 		}
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("no index of %s serves a filter by %v in the order %v", collection, missing, ordered)
+	if merged == 0 || len(missing) > 0 {
+		return fmt.Errorf("no index of %s serves a filter by %v in the order %v", collection, slices.Sorted(maps.Keys(missing)), s.order)
 	}
 	return nil
 }
 
-// split finds the fields of the equality filters, and the order with the inequality's field in it.
-func split(q *firestorepb.StructuredQuery) (equal map[string]bool, ordered []string) {
-	equal = map[string]bool{}
+// kept explains why the indexes that Firestore keeps by itself don't serve a query of their kind: one of them was switched off.
+func (d declared) kept(collection string, s shape) error {
+	used := maps.Clone(s.equal)
+	if len(s.equal) == 0 {
+		used[strings.Fields(s.order[0])[0]] = true
+	}
+	for _, o := range d.FieldOverrides {
+		if o.CollectionGroup == collection && used[o.FieldPath] {
+			return fmt.Errorf("the index of %s.%s is switched off", collection, o.FieldPath)
+		}
+	}
+	return nil
+}
+
+// shape is what decides which index serves a query.
+type shape struct {
+	equal map[string]bool
+	// order is the whole order, which ends in that of the documents' names.
+	order []string
+}
+
+// kept reports whether the indexes that Firestore keeps for every field can serve the query. Those of equality filters are merged, in the
+// order of names; that of a single field is read as it is.
+func (s shape) kept() bool {
+	return len(s.order) == 1 || len(s.order) == 2 && len(s.equal) == 0
+}
+
+// shapeOf finds the fields of the equality filters, and the order as Firestore completes it: by the field of an inequality, and by name.
+func shapeOf(q *firestorepb.StructuredQuery) (shape, error) {
+	s := shape{equal: map[string]bool{}}
 	filters := []*firestorepb.StructuredQuery_Filter{q.Where}
 	if c := q.Where.GetCompositeFilter(); c != nil {
 		filters = c.Filters
@@ -87,20 +115,27 @@ func split(q *firestorepb.StructuredQuery) (equal map[string]bool, ordered []str
 		switch field := f.GetFieldFilter(); field.GetOp() {
 		case firestorepb.StructuredQuery_FieldFilter_OPERATOR_UNSPECIFIED:
 		case firestorepb.StructuredQuery_FieldFilter_EQUAL:
-			equal[field.Field.FieldPath] = true
+			s.equal[field.Field.FieldPath] = true
 		default:
 			inequality = field.Field.FieldPath
 		}
 	}
+	direction := "ASCENDING"
 	for _, o := range q.OrderBy {
-		if o.Field.FieldPath != "__name__" {
-			ordered = append(ordered, o.Field.FieldPath+" "+o.Direction.String())
-		}
+		direction = o.Direction.String()
+		s.order = append(s.order, o.Field.FieldPath+" "+direction)
 	}
-	if len(ordered) == 0 && inequality != "" {
-		ordered = []string{inequality + " ASCENDING"}
+	switch {
+	case inequality == "":
+	case len(s.order) == 0:
+		s.order = []string{inequality + " ASCENDING"}
+	case !strings.HasPrefix(s.order[0], inequality+" "):
+		return s, fmt.Errorf("the order %v doesn't begin with the bounded field %s", s.order, inequality)
 	}
-	return equal, ordered
+	if n := len(s.order); n == 0 || !strings.HasPrefix(s.order[n-1], "__name__ ") {
+		s.order = append(s.order, "__name__ "+direction)
+	}
+	return s, nil
 }
 
 func readIndexes(t *testing.T) declared {
@@ -117,8 +152,7 @@ func readIndexes(t *testing.T) declared {
 	return d
 }
 
-// indexed makes an interceptor that fails the test when it sends a query that no index serves. The tests' own look at the audit log is
-// left out: package firestore doesn't make it.
+// indexed makes an interceptor that fails the test when it sends a query that no index serves.
 func indexed(t *testing.T) []grpc.DialOption {
 	d := readIndexes(t)
 	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
@@ -126,7 +160,7 @@ func indexed(t *testing.T) []grpc.DialOption {
 	) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, cc, method, opts...)
 		return sentQueries{s, func(q *firestorepb.StructuredQuery) {
-			if err := d.serves(q); err != nil && q.From[0].CollectionId != auditCollection {
+			if err := d.serves(q); err != nil {
 				t.Error(err)
 			}
 		}}, err
@@ -162,26 +196,61 @@ func TestIndexCheck(t *testing.T) {
 		query  query
 		served bool
 	}{
-		"equality only":           {query{collection: agentCollection, equal: with("cloud", "cell")}, true},
-		"one field":               {query{collection: agentCollection, until: "work_due_at"}, true},
-		"merged":                  {query{collection: agentCollection, equal: with("status", "name"), order: newest}, true},
-		"an undeclared filter":    {query{collection: agentCollection, equal: with("cloud"), order: newest}, false},
-		"an undeclared order":     {query{collection: agentCollection, equal: own, until: "deadline"}, false},
-		"another direction":       {query{collection: agentCollection, equal: own, order: []order{{"created_at", gcp.Asc}}}, false},
-		"another collection":      {query{collection: userCollection, equal: own, order: newest}, false},
-		"an index switched off":   {query{collection: agentCollection, equal: with("config")}, false},
-		"without an organization": {query{collection: agentCollection, equal: []equality{{"status", "x"}}, order: newest}, false},
+		"everything":                {query{collection: agentCollection}, true},
+		"equality only":             {query{collection: agentCollection, equal: with("cloud", "cell")}, true},
+		"equality by name":          {query{collection: agentCollection, equal: own, order: []order{{gcp.DocumentID, gcp.Asc}}}, true},
+		"one field":                 {query{collection: agentCollection, until: "work_due_at"}, true},
+		"merged":                    {query{collection: agentCollection, equal: with("status", "name"), order: newest}, true},
+		"merged and bounded":        {query{collection: auditCollection, equal: with("action", "actor.id"), from: time.Now(), order: newest}, true},
+		"an undeclared filter":      {query{collection: agentCollection, equal: with("cloud"), order: newest}, false},
+		"one undeclared among two":  {query{collection: agentCollection, equal: with("status", "cloud"), order: newest}, false},
+		"an undeclared order":       {query{collection: agentCollection, equal: own, until: "deadline"}, false},
+		"two orders":                {query{collection: agentCollection, order: []order{{"status", gcp.Asc}, {"created_at", gcp.Asc}}}, false},
+		"another direction":         {query{collection: agentCollection, equal: own, order: []order{{"created_at", gcp.Asc}}}, false},
+		"another direction of ties": {query{collection: agentCollection, equal: own, order: []order{{"created_at", gcp.Desc}, {gcp.DocumentID, gcp.Asc}}}, false},
+		"another collection":        {query{collection: userCollection, equal: own, order: newest}, false},
+		"an index switched off":     {query{collection: agentCollection, equal: with("config")}, false},
+		"an order switched off":     {query{collection: auditCollection, order: []order{{"created_at", gcp.Desc}}}, false},
+		"without an organization":   {query{collection: agentCollection, equal: []equality{{"status", "x"}}, order: newest}, false},
+		"a bound beside the order":  {query{collection: agentCollection, equal: own, until: "deadline", order: newest}, false},
 	} {
-		raw, err := c.ask(row.query).Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var request firestorepb.RunQueryRequest
-		if err := proto.Unmarshal(raw, &request); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.serves(request.GetStructuredQuery()); (err == nil) != row.served {
+		if err := d.serves(c.structured(t, row.query)); (err == nil) != row.served {
 			t.Errorf("%s: %v, want served %t", name, err, row.served)
+		}
+	}
+}
+
+// structured is a query as it is sent.
+func (c *Client) structured(t *testing.T, q query) *firestorepb.StructuredQuery {
+	t.Helper()
+	raw, err := c.ask(q).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var request firestorepb.RunQueryRequest
+	if err := proto.Unmarshal(raw, &request); err != nil {
+		t.Fatal(err)
+	}
+	return request.GetStructuredQuery()
+}
+
+// TestEveryFilterIsServed asks for every combination of the filters of the audit log and of agents, with and without bounds.
+func TestEveryFilterIsServed(t *testing.T) {
+	t.Parallel()
+	c, d := open(t, "", Options{}), readIndexes(t)
+	newest := []order{{"created_at", gcp.Desc}, {gcp.DocumentID, gcp.Desc}}
+	for chosen := range 1 << 6 {
+		pick := func(bit int) string { return strings.Repeat("x", chosen>>bit&1) }
+		at := func(bit int) time.Time { return time.Time{}.AddDate(chosen>>bit&1, 0, 0) }
+		entries := auditQuery("o", audit.Filter{
+			ActorID: pick(0), Action: pick(1), TargetID: pick(2), Outcome: pick(3), From: at(4), To: at(5),
+		})
+		agents := agentQuery("o", agent.Filter{Status: agent.Status(pick(0)), Plan: pick(1), Region: pick(2), Name: pick(3)})
+		for _, q := range []query{entries, agents} {
+			q.order = newest
+			if err := d.serves(c.structured(t, q)); err != nil {
+				t.Errorf("filters %06b: %v", chosen, err)
+			}
 		}
 	}
 }

@@ -35,6 +35,8 @@ func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (c
 		return ctx, identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
 	case "member":
 		return ctx, identity.Caller{ID: "u2", OrganizationID: "o1", Role: identity.RoleMember}, nil
+	case "other":
+		return ctx, identity.Caller{ID: "u4", OrganizationID: "o2", Role: identity.RoleAdmin}, nil
 	case "nowhere":
 		return ctx, identity.Caller{ID: "u3"}, nil
 	case "outage":
