@@ -48,8 +48,11 @@ type Server struct {
 }
 
 // Start serves what register adds, at address; an empty address is a free port of 127.0.0.1. resource names what a request
-// is about. ctx bounds opening the listener only.
-func Start(ctx context.Context, address string, register func(grpc.ServiceRegistrar), resource func(request any) string) (*Server, error) {
+// is about. ctx bounds opening the listener only. Faults and counts are of unary calls, not of streams.
+func Start(
+	ctx context.Context, address string, register func(grpc.ServiceRegistrar), resource func(request any) string,
+	options ...grpc.ServerOption,
+) (*Server, error) {
 	if address == "" {
 		address = defaultAddress
 	}
@@ -58,7 +61,7 @@ func Start(ctx context.Context, address string, register func(grpc.ServiceRegist
 		return nil, fmt.Errorf("listen: %w; choose another address", err)
 	}
 	s := &Server{Addr: listener.Addr().String(), served: make(chan error, 1), name: resource, calls: map[string]int{}}
-	s.server = grpc.NewServer(grpc.UnaryInterceptor(s.intercept), grpc.WaitForHandlers(true))
+	s.server = grpc.NewServer(append(options, grpc.UnaryInterceptor(s.intercept), grpc.WaitForHandlers(true))...)
 	register(s.server)
 	go func() { s.served <- s.server.Serve(listener) }()
 	return s, nil
