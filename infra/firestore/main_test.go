@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	emulator "agents.example/controlplane/emulators/firestore"
+	"agents.example/controlplane/emulators/sdk"
 )
 
 // emulatorHost is the emulator that all tests share; each has a project of its own.
@@ -24,11 +25,17 @@ func run(m *testing.M) int {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
-	e, err := emulator.Start(context.Background(), emulator.Options{Attach: attach})
+	choice, err := sdk.Tested()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	e, err := emulator.Start(context.Background(), emulator.Options{Choice: choice, Attach: attach, Indexes: indexesJSON})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Fprintf(os.Stderr, "the Firestore of these tests is the %s one\n", e.Kind)
 	emulatorHost = e.Host
 	code := m.Run()
 	if err := e.Close(); err != nil {
