@@ -62,6 +62,9 @@ func (e *Emulator) Done() <-chan struct{} { return e.server.Done() }
 // Close ends the emulator, and its data unless exported. The error tells of an emulator that had ended by itself.
 func (e *Emulator) Close() error { return e.server.Close() }
 
+// String says what it is, and where.
+func (e *Emulator) String() string { return fmt.Sprintf("the %s Firestore at %s", e.Kind, e.Host) }
+
 // inProcess starts the embedded one.
 func inProcess(ctx context.Context, options Options) (*Emulator, error) {
 	s, err := embedded.Start(ctx, embedded.Options{Indexes: options.Indexes})

@@ -5,6 +5,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -71,7 +72,10 @@ func Start(
 func (s *Server) Close() error {
 	s.ended.Do(func() {
 		s.server.Stop()
-		s.err = <-s.served
+		// A server that is closed before it has begun to serve says so.
+		if err := <-s.served; !errors.Is(err, grpc.ErrServerStopped) {
+			s.err = err
+		}
 	})
 	return s.err
 }

@@ -56,6 +56,43 @@ func Tested() (Choice, error) {
 	return c, nil
 }
 
+// Started is an emulator that was started. It says what it is.
+type Started interface {
+	fmt.Stringer
+	Close() error
+}
+
+// RunTests runs a package's tests once on every emulator that there is: on the official and on the embedded one, or on the one that the
+// environment chooses, or once on the one that start attaches to when attach is its address. It says on which, and answers the exit code.
+func RunTests[E Started](attach string, start func(Choice) (E, error), run func(E) int) (code int) {
+	choices := []Choice{Official, Embedded}
+	choice, err := Tested()
+	if choice != Auto || attach != "" {
+		choices = []Choice{choice}
+	}
+	for _, c := range choices {
+		var started E
+		if err == nil {
+			started, err = start(c)
+		}
+		if choice == Auto && errors.Is(err, ErrMissing) {
+			fmt.Fprintf(os.Stderr, "tests do without the official emulator: %v\n", err)
+			err = nil
+			continue
+		}
+		if err == nil {
+			fmt.Fprintf(os.Stderr, "tests use %v\n", started)
+			code = max(code, run(started))
+			err = started.Close()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return max(code, 1)
+		}
+	}
+	return code
+}
+
 // OrEmbedded starts the official emulator with official, the embedded part with embedded, or whichever there is, as the choice says.
 func OrEmbedded[T any](c Choice, official, embedded func() (T, error)) (T, error) {
 	if c == Embedded {

@@ -19,34 +19,26 @@ import (
 // emulatorHost is the emulator that all tests share; each has a project of its own.
 var emulatorHost string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
+func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
-	choice, err := sdk.Tested()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	e, err := emulator.Start(context.Background(), emulator.Options{Choice: choice, Attach: attach, Indexes: indexesJSON})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	fmt.Fprintf(os.Stderr, "the Firestore of these tests is the %s one\n", e.Kind)
-	emulatorHost = e.Host
-	code := m.Run()
-	if err := e.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	os.Exit(sdk.RunTests(attach,
+		func(c sdk.Choice) (*emulator.Emulator, error) {
+			return emulator.Start(context.Background(), emulator.Options{Choice: c, Attach: attach, Indexes: indexesJSON})
+		},
+		func(e *emulator.Emulator) int {
+			emulatorHost = e.Host
+			return m.Run()
+		}) + leaks())
+}
+
+func leaks() int {
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return code
+	return 0
 }
 
 // open opens a database of the test's own, or that of project.
