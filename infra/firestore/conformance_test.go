@@ -107,7 +107,9 @@ func (c *Client) setPlan(ctx context.Context, id string, p plan.ID) error {
 
 // entries reads an organization's audit log as it is stored, also what has expired, in the order of its times.
 func (c *Client) entries(ctx context.Context, organizationID string) ([]audit.Entry, error) {
-	snaps, err := c.db.Collection(auditCollection).Where("organization_id", "==", organizationID).Documents(ctx).GetAll()
+	snaps, err := c.db.Collection(auditCollection).Where("organization_id", "==", organizationID).
+		OrderBy("created_at", gcp.Desc).Documents(ctx).GetAll()
+	slices.Reverse(snaps)
 	if err != nil {
 		return nil, err
 	}
