@@ -2,7 +2,6 @@ package firestore
 
 import (
 	"context"
-	_ "embed"
 	"slices"
 	"strings"
 	"testing"
@@ -21,9 +20,6 @@ import (
 
 // The official emulator answers every query; the service, as the embedded emulator, answers those that an index serves. So every query
 // that a test of this package sends is held against the declared indexes, whatever answers it.
-
-//go:embed indexes.json
-var indexesJSON []byte
 
 func readIndexes(t *testing.T) index.Declared {
 	t.Helper()
