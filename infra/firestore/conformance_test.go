@@ -2,6 +2,7 @@ package firestore
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,10 +73,11 @@ func (c *Client) setPlan(ctx context.Context, id string, p plan.ID) error {
 // entries reads an organization's audit log.
 func (c *Client) entries(ctx context.Context, organizationID string) ([]audit.Entry, error) {
 	snaps, err := c.db.Collection(auditCollection).Where("organization_id", "==", organizationID).
-		OrderBy("created_at", gcp.Asc).Documents(ctx).GetAll()
+		OrderBy("created_at", gcp.Desc).Documents(ctx).GetAll()
 	if err != nil {
 		return nil, err
 	}
+	slices.Reverse(snaps)
 	entries := make([]audit.Entry, len(snaps))
 	for i, snap := range snaps {
 		d, err := decode[entryDocument](snap)
