@@ -41,35 +41,41 @@ type agentView struct {
 	} `json:"config"`
 }
 
+// request is a call of the API. A nil body sends none.
+type request struct {
+	method, path string
+	body         any
+}
+
 // call makes a request and decodes the answer into out. Any status but want is an error with the answer's text.
-func (c client) call(ctx context.Context, method, path string, body any, want int, out any) error {
+func (c client) call(ctx context.Context, r request, want int, out any) error {
 	var sent io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
+	if r.body != nil {
+		b, err := json.Marshal(r.body)
 		if err != nil {
 			return err
 		}
 		sent = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, sent)
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, sent)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
-	if body != nil {
+	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return fmt.Errorf("%s %s: %w", r.method, r.path, err)
 	}
 	defer res.Body.Close() //nolint:errcheck // reading is over
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return fmt.Errorf("%s %s: %w", r.method, r.path, err)
 	}
 	if res.StatusCode != want {
-		return fmt.Errorf("%s %s: status %d, want %d: %s", method, path, res.StatusCode, want, answer)
+		return fmt.Errorf("%s %s: status %d, want %d: %s", r.method, r.path, res.StatusCode, want, answer)
 	}
 	if out == nil {
 		return nil

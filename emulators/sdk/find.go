@@ -25,7 +25,7 @@ type finder struct {
 
 func machine() finder {
 	return finder{
-		getenv:   os.Getenv, //nolint:forbidigo // where programs are installed is no configuration of the service
+		getenv:   os.Getenv, // where programs are installed is no configuration of the service
 		lookPath: exec.LookPath, ask: askGcloud,
 		wellKnown: []string{
 			"/usr/lib/google-cloud-sdk", "/usr/share/google-cloud-sdk", "/opt/google-cloud-sdk", "/usr/local/google-cloud-sdk",
