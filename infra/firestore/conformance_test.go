@@ -109,17 +109,16 @@ func (c *Client) setPlan(ctx context.Context, id string, p plan.ID) error {
 func (c *Client) entries(ctx context.Context, organizationID string) ([]audit.Entry, error) {
 	snaps, err := c.db.Collection(auditCollection).Where("organization_id", "==", organizationID).
 		OrderBy("created_at", gcp.Desc).Documents(ctx).GetAll()
-	slices.Reverse(snaps)
 	if err != nil {
 		return nil, err
 	}
+	slices.Reverse(snaps)
 	entries := make([]audit.Entry, len(snaps))
 	for i, snap := range snaps {
 		if entries[i], err = entryOf(snap); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(entries, func(a, b audit.Entry) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	return entries, nil
 }
 
