@@ -31,6 +31,8 @@ const (
 	userCollection         = "users"
 	auditCollection        = "audit_log"
 	idempotencyCollection  = "idempotency"
+	metricsCollection      = "metrics"
+	progressCollection     = "metrics_progress"
 )
 
 // defaultTimeout ends a call that hangs, well before its caller's own deadline would.

@@ -77,8 +77,7 @@ type Store interface {
 
 // Records is what the collector does with snapshots, across organizations.
 type Records interface {
-	// Load reads the snapshots of agents, by id. Those that do not exist, and those that can't be read, are left out: what is in a
-	// snapshot can be read again. Errors: Unavailable.
+	// Load reads the snapshots of agents, by id. Those that do not exist are left out. Errors: Unavailable.
 	Load(ctx context.Context, agentIDs []string) (map[string]Snapshot, error)
 	// LookedAt lists the snapshots that were looked at since a time, at most limit. Errors: Unavailable.
 	LookedAt(ctx context.Context, since time.Time, limit int) ([]Snapshot, error)

@@ -36,8 +36,14 @@ func NewRing(step time.Duration, size int) Ring {
 	return Ring{step: int64(step / time.Second), size: size}
 }
 
+// Like reports whether two rings have the same resolution and reach.
+func (r Ring) Like(other Ring) bool { return r.step == other.step && r.size == other.size }
+
 // slot answers the end of the interval that holds the second before t.
 func (r Ring) slot(t int64) int64 {
+	if r.step == 0 {
+		return t
+	}
 	if rest := t % r.step; rest != 0 {
 		return t + r.step - rest
 	}
