@@ -105,9 +105,11 @@ func (s *Snapshot) takeUptime(of Subject, uptime Minutes, span Span) {
 	}
 	for slot, seconds := range due {
 		at := time.Unix(slot, 0)
+		// What was due, or up, once is so for good, also when the agent is ready anew since.
 		known, _ := s.Due.At(at)
-		s.Due.Set(at, max(known, seconds)) // what was due once is so for good, also when the agent is ready anew since
-		s.Up.Set(at, up[slot])
+		s.Due.Set(at, max(known, seconds))
+		known, _ = s.Up.At(at)
+		s.Up.Set(at, max(known, up[slot]))
 	}
 }
 

@@ -105,8 +105,10 @@ func (r Ring) At(t time.Time) (v float64, ok bool) {
 	if back < 0 || back >= int64(len(r.values)) {
 		return 0, false
 	}
-	v = r.values[int64(len(r.values))-1-back]
-	return v, !math.IsNaN(v)
+	if v = r.values[int64(len(r.values))-1-back]; math.IsNaN(v) {
+		return 0, false
+	}
+	return v, true
 }
 
 // Points lists the values of the intervals that begin at since or later, the oldest first.
