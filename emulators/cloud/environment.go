@@ -40,6 +40,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"FIRESTORE_EMULATOR_HOST": c.Ready.FirestoreEmulatorHost,
 		"PUBSUB_EMULATOR_HOST":    c.Ready.PubSubEmulatorHost,
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,
+		"MONITORING_ENDPOINT":     c.Monitoring.Addr,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),
 		"API_KEY_PEPPER":          base64.StdEncoding.EncodeToString(c.pepper),
 		"AGENT_DOMAIN":            AgentDomain,

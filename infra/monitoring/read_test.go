@@ -201,7 +201,9 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	w := newWorld(t, 0)
-	w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Before: status.Error(codes.NotFound, "no such metric")} })
+	w.server.Inject(func(string, string) rpc.Fault {
+		return rpc.Fault{Before: status.Error(codes.NotFound, "no such metric")}
+	})
 	if got, _, err := w.read(metrics.Query{Metric: metrics.Requests}); err != nil || len(got) != 0 {
 		t.Errorf("a metric that nobody has written: %v, %v", got, err)
 	}
@@ -223,4 +225,3 @@ func TestGivesUp(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-

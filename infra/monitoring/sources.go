@@ -98,7 +98,9 @@ func (s source) filters(c Cell, domain string, agents []string) []string {
 		common = append(common, fmt.Sprintf("metric.labels.%s = ends_with(%q)", s.host, "."+domain))
 	}
 	namespace := "resource.labels." + s.resource.namespace
-	and := func(condition string) string { return strings.Join(append(slices.Clip(common), namespace+" = "+condition), " AND ") }
+	and := func(condition string) string {
+		return strings.Join(append(slices.Clip(common), namespace+" = "+condition), " AND ")
+	}
 	if agents == nil {
 		return []string{and(fmt.Sprintf("starts_with(%q)", agent.Namespace("")))}
 	}

@@ -61,7 +61,9 @@ func anyDue(cells map[string]Progress, now time.Time) bool {
 	return len(cells) == 0
 }
 
-func (p Progress) due(now time.Time) bool { return !now.Truncate(fine).Before(p.At.Truncate(fine).Add(Cycle)) }
+func (p Progress) due(now time.Time) bool {
+	return !now.Truncate(fine).Before(p.At.Truncate(fine).Add(Cycle))
+}
 
 // cycle collects all agents of the cells whose cycle has come, and answers which those were.
 func (c *Collector) cycle(ctx context.Context, cells map[string]Progress, now time.Time) (map[string]Progress, error) {

@@ -177,7 +177,9 @@ type Series struct {
 	Hour, Day Ring
 }
 
-func newSeries() Series { return Series{Hour: NewRing(fine, slotsOfHour), Day: NewRing(coarse, slotsOfDay)} }
+func newSeries() Series {
+	return Series{Hour: NewRing(fine, slotsOfHour), Day: NewRing(coarse, slotsOfDay)}
+}
 
 // Minutes are values by the end of their minute, in Unix seconds.
 type Minutes map[int64]float64

@@ -13,7 +13,9 @@ const (
 )
 
 // Values lists the windows.
-func (Window) Values() []string { return []string{string(Window1h), string(Window6h), string(Window24h)} }
+func (Window) Values() []string {
+	return []string{string(Window1h), string(Window6h), string(Window24h)}
+}
 
 // Duration is the window's length; no window is the longest.
 func (w Window) Duration() time.Duration {
