@@ -34,6 +34,7 @@ func tell(t *testing.T, w world) {
 	t.Run("refusals", func(t *testing.T) { t.Parallel(); refusals(t, w) })
 	t.Run("keys", func(t *testing.T) { t.Parallel(); keys(t, w) })
 	t.Run("who may call what", func(t *testing.T) { t.Parallel(); matrix(t, w) })
+	t.Run("an agent is measured", func(t *testing.T) { t.Parallel(); measures(t, w) })
 	t.Run("callers and health", func(t *testing.T) { t.Parallel(); callers(t, w) })
 }
 
@@ -213,8 +214,13 @@ func strangers(t *testing.T, w world) {
 	other := w.Ready.OtherOrganizationAPIKey
 	const unknown = "00000000-0000-4000-8000-000000000000"
 	for _, route := range []struct{ method, path string }{
-		{http.MethodGet, ""}, {http.MethodDelete, ""}, {http.MethodPatch, ""}, {http.MethodPost, "/stop"}, {http.MethodPost, "/restart"},
-		{http.MethodPost, "/credentials/reveal"}, {http.MethodPost, "/migrate-sandbox"},
+		{http.MethodGet, ""},
+		{http.MethodDelete, ""},
+		{http.MethodPatch, ""},
+		{http.MethodPost, "/stop"},
+		{http.MethodPost, "/restart"},
+		{http.MethodPost, "/credentials/reveal"},
+		{http.MethodPost, "/migrate-sandbox"},
 	} {
 		body := ""
 		if route.method == http.MethodPatch {
