@@ -37,7 +37,7 @@ func parse(args []string) (settings, error) {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q: want no command, or token", flags.Arg(0))
+		return s, fmt.Errorf("unknown command %q: want no command, token or bench", flags.Arg(0))
 	}
 	return s, nil
 }

@@ -191,3 +191,6 @@ func validID(id string) bool {
 	}
 	return true
 }
+
+// Settle waits until what is written in the background, such as that a key was used, has been written.
+func (c *Client) Settle() { c.touches.wait.Wait() }
