@@ -9,11 +9,14 @@ import (
 
 	gcp "cloud.google.com/go/firestore"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey/apikeytest"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/audit/audittest"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/metrics/metricstest"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/organization/organizationtest"
 	"agents.example/controlplane/shared/plan"
@@ -80,6 +83,39 @@ func (c *Client) spoil(ctx context.Context, id string, u organization.Usage) err
 	ref, _ := c.ref(organizationCollection, id)
 	_, err := ref.Update(ctx, setUsage(u))
 	return err
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	metricstest.Test(t, func(t *testing.T) metricstest.World {
+		c := open(t, "", Options{})
+		w := agentWorld(c)
+		return metricstest.World{
+			Store: c.Metrics(), Records: c.Metrics(), Settled: c.touches.wait.Wait,
+			Create: func(ctx context.Context) (agent.Agent, error) {
+				if err := w.SetPlan(ctx, identity.From(ctx).OrganizationID, plan.Enterprise); err != nil {
+					return agent.Agent{}, err
+				}
+				return w.Store.Create(ctx, agenttest.Draft(plan.Hobby))
+			},
+			Change: func(ctx context.Context, id string) error {
+				_, err := w.Store.Change(ctx, id, stop)
+				return err
+			},
+			Remove: func(ctx context.Context, id string) error {
+				a, err := w.Records.Load(ctx, id)
+				if err != nil {
+					return err
+				}
+				return w.Records.Remove(ctx, a)
+			},
+			Forget: func(ctx context.Context, id string) error {
+				ref, _ := c.ref(metricsCollection, id)
+				_, err := ref.Delete(ctx)
+				return err
+			},
+		}
+	})
 }
 
 func agentWorld(c *Client) agenttest.World {
