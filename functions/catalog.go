@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
 	"agents.example/controlplane/functions/members"
+	"agents.example/controlplane/functions/metrics"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/workers"
@@ -23,6 +24,7 @@ import (
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/member"
+	measured "agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -38,6 +40,8 @@ type Dependencies struct {
 	Audit     audit.Log
 	Accounts  sharedbilling.Store
 	Seen      member.Records
+	Metrics   measured.Store
+	Snapshots measured.Records
 	Checks    []system.Check
 	// With function.Publish. Stores publish on their own.
 	Nudger agent.Nudger
@@ -53,6 +57,8 @@ type Dependencies struct {
 	Payments sharedbilling.Payments
 	// With function.Members.
 	Members member.Provider
+	// With function.Monitoring.
+	Points measured.Source
 
 	Settings
 }
@@ -98,6 +104,7 @@ func Routes(d Dependencies) []function.Route {
 		agents.Stop(d.Agents, d.Addresses),
 		agents.Start(d.Agents, d.Addresses),
 		agents.MigrateSandbox(d.Agents, d.Addresses),
+		metrics.Get(d.Agents, d.Metrics),
 		apikeys.List(d.Keys),
 		apikeys.Create(d.Keys, d.Pepper),
 		apikeys.Revoke(d.Keys),
@@ -140,6 +147,9 @@ func Workers(d Dependencies) []function.Worker {
 		}),
 		workers.Recount(d.Counts),
 		workers.Bill(&sharedbilling.Keeper{Store: d.Accounts, Agents: d.Agents, Now: d.billingClock()}),
+		workers.Collect(&measured.Collector{
+			Agents: d.Records, Source: d.Points, Records: d.Snapshots, Addresses: d.Addresses, Now: time.Now,
+		}),
 		workers.CollectOrphans(&provisioning.Collector{Records: d.Records, Fleet: d.Fleet, Now: time.Now}),
 	}
 }

@@ -37,9 +37,9 @@ func (c *Cloud) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := open.All(context.WithoutCancel(ctx), worker, open.Outside{
-		Clusters: cells.Opener(worker), Providers: providers.Of(worker.Common, accounts), BillingClock: c.options.BillingClock,
-	})
+	openers, known := cells.Opener(worker), providers.Of(worker.Common, accounts)
+	openers.Payments, openers.Members, openers.BillingClock = known.Payments, known.Members, c.options.BillingClock
+	service, err := open.All(context.WithoutCancel(ctx), worker, openers)
 	if err != nil {
 		return err
 	}

@@ -30,12 +30,18 @@ func tell(t *testing.T, w world) {
 	t.Run("an agent is created, runs, and is gone", func(t *testing.T) { t.Parallel(); lives(t, w) })
 	t.Run("an agent rests and comes back", func(t *testing.T) { t.Parallel(); rests(t, w) })
 	t.Run("a broken image ends in an error with a reason", func(t *testing.T) { t.Parallel(); fails(t, w) })
+	t.Run("a running agent breaks and mends by itself", func(t *testing.T) { t.Parallel(); mends(t, w) })
+	t.Run("a cluster without a sandbox", func(t *testing.T) { t.Parallel(); sandboxed(t, w) })
+	t.Run("requests that are safe to repeat", func(t *testing.T) { t.Parallel(); repeats(t, w) })
+	t.Run("what the audit log tells", func(t *testing.T) { t.Parallel(); audited(t, w) })
 	t.Run("organizations see nothing of each other", func(t *testing.T) { t.Parallel(); strangers(t, w) })
 	t.Run("refusals", func(t *testing.T) { t.Parallel(); refusals(t, w) })
 	t.Run("keys", func(t *testing.T) { t.Parallel(); keys(t, w) })
 	t.Run("a customer pays, fails to pay, and leaves", func(t *testing.T) { t.Parallel(); pays(t, w) })
 	t.Run("payments race creations", func(t *testing.T) { t.Parallel(); counts(t, w) })
+	t.Run("bad input", func(t *testing.T) { t.Parallel(); badInput(t, w) })
 	t.Run("who may call what", func(t *testing.T) { t.Parallel(); matrix(t, w) })
+	t.Run("an agent is measured", func(t *testing.T) { t.Parallel(); measures(t, w) })
 	t.Run("callers and health", func(t *testing.T) { t.Parallel(); callers(t, w) })
 }
 
@@ -215,8 +221,13 @@ func strangers(t *testing.T, w world) {
 	other := w.Ready.OtherOrganizationAPIKey
 	const unknown = "00000000-0000-4000-8000-000000000000"
 	for _, route := range []struct{ method, path string }{
-		{http.MethodGet, ""}, {http.MethodDelete, ""}, {http.MethodPatch, ""}, {http.MethodPost, "/stop"}, {http.MethodPost, "/restart"},
-		{http.MethodPost, "/credentials/reveal"}, {http.MethodPost, "/migrate-sandbox"},
+		{http.MethodGet, ""},
+		{http.MethodDelete, ""},
+		{http.MethodPatch, ""},
+		{http.MethodPost, "/stop"},
+		{http.MethodPost, "/restart"},
+		{http.MethodPost, "/credentials/reveal"},
+		{http.MethodPost, "/migrate-sandbox"},
 	} {
 		body := ""
 		if route.method == http.MethodPatch {

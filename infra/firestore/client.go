@@ -34,6 +34,8 @@ const (
 	eventCollection        = "billing_events"
 	membershipCollection   = "memberships"
 	leaseCollection        = "leases"
+	metricsCollection      = "metrics"
+	progressCollection     = "metrics_progress"
 )
 
 // defaultTimeout ends a call that hangs, well before its caller's own deadline would.
@@ -160,7 +162,7 @@ func (c *Client) Directory() *Directory { return &Directory{client: c} }
 // now is the time to the microsecond, because Firestore keeps no more: what is written equals what is read.
 func (c *Client) now() time.Time { return c.clock().UTC().Truncate(time.Microsecond) }
 
-//nolint:gochecknoglobals // an immutable, compiled constant
+// reservedID matches the ids that Firestore keeps for itself.
 var reservedID = regexp.MustCompile(`^(\.|\.\.|__.*__)$`)
 
 // maxID is Firestore's limit of a document id in bytes.
@@ -193,3 +195,6 @@ func validID(id string) bool {
 	}
 	return true
 }
+
+// Settle waits until what is written in the background, such as that a key was used, has been written.
+func (c *Client) Settle() { c.touches.wait.Wait() }

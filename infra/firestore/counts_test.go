@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
@@ -66,6 +67,11 @@ func TestCalls(t *testing.T) {
 		{"ensure another name", ensure("Grace"), "read commit"},
 		{"ensure that again", ensure("Grace"), ""},
 		{"ensure in another process", func() { c.ensured = newFacts(); ensure("Grace")() }, "read"},
+		{"append to the audit log", func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) }, "read commit"},
+		{"list the audit log", func() {
+			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
+			fine(err)
+		}, "query"},
 	} {
 		if got := plain(counter.of(step.do)); got != step.want {
 			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)

@@ -40,6 +40,7 @@ const (
 	GatewayAccess Need = "gateway_access" // agents on their own hostnames
 	Payments      Need = "payments"       // the payment provider
 	Members       Need = "members"        // the identity provider's administration of users
+	Monitoring    Need = "monitoring"     // read what was measured of the cells
 )
 
 // Role names the binary a function is linked into, so that one function's libraries do not slow another's cold start.

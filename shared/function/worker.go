@@ -35,12 +35,13 @@ const (
 	AgentNudges Topic = "agent-nudges"
 	// AgentNudgesDead carries the nudges that were delivered too often.
 	AgentNudgesDead Topic = "agent-nudges-dead"
-	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks and BillingTicks carry the ticks of Cloud Scheduler.
+	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks, CollectTicks and BillingTicks carry the ticks of Cloud Scheduler.
 	SweepTicks   Topic = "sweep-ticks"
 	ObserveTicks Topic = "observe-ticks"
 	OrphanTicks  Topic = "orphan-ticks"
 	RecountTicks Topic = "recount-ticks"
 	BillingTicks Topic = "billing-ticks"
+	CollectTicks Topic = "collect-ticks"
 )
 
 // Path is where the worker takes its pushes.

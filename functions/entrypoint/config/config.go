@@ -34,6 +34,10 @@ type Common struct {
 	RateLimitFactor int `env:"RATE_LIMIT_FACTOR, default=1"`
 	// Debug logs more.
 	Debug bool `env:"LOG_DEBUG"`
+	// TraceRatio is the part of requests that is traced, from 0 to 1, beside those whose caller traces; 0 traces none.
+	TraceRatio float64 `env:"TRACE_RATIO, default=0"`
+	// ProxyHops is how many proxies of ours stand before the function, each of which appends an address to X-Forwarded-For.
+	ProxyHops int `env:"PROXY_HOPS, default=0"`
 
 	// Issuer is the identity provider's issuer URL, exactly as in its tokens.
 	Issuer string `env:"IDENTITY_ISSUER, required"`
@@ -59,6 +63,7 @@ type Local struct {
 	FirestoreEmulator string `env:"FIRESTORE_EMULATOR_HOST"`
 	PubSubEmulator    string `env:"PUBSUB_EMULATOR_HOST"`
 	SecretManager     string `env:"SECRET_MANAGER_ENDPOINT"`
+	Monitoring        string `env:"MONITORING_ENDPOINT"`
 }
 
 // Accounts is the configuration of the accounts role.
@@ -107,6 +112,8 @@ type Worker struct {
 	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
 	// StorageClass is the class of agents' volumes; empty takes the cluster's default.
 	StorageClass string `env:"AGENT_STORAGE_CLASS"`
+	// MonitoringProject is the project whose metrics are those of the cells; empty is the Google Cloud project.
+	MonitoringProject string `env:"MONITORING_PROJECT"`
 	// PushIssuer is the issuer of the tokens that pushes are signed with.
 	PushIssuer string `env:"PUSH_ISSUER, default=https://accounts.google.com"`
 	// PushServiceAccount is the service account that pushes are signed as.
@@ -121,6 +128,9 @@ type Worker struct {
 type Cell struct {
 	Name   string `json:"name"`
 	Region string `json:"region"`
+	// Cluster and Location are what metrics name the cluster; empty is the cell's name and its region.
+	Cluster  string `json:"cluster,omitempty"`
+	Location string `json:"location,omitempty"`
 	// Endpoint is the DNS endpoint of a GKE cluster, reached with the function's own Google identity.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Kubeconfig is the path of a kubeconfig file, instead of an endpoint.

@@ -22,6 +22,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -36,10 +37,20 @@ type Clusters struct {
 	Close func() error
 }
 
-// Providers opens who knows the customers: who takes their payments, and who keeps their members. What is a closer is closed in the end.
-type Providers struct {
+// Points is where functions read what was measured of the cells, and Close frees the connection.
+type Points struct {
+	Source metrics.Source
+	Close  func() error
+}
+
+// Openers open what only some binaries link; a nil one opens nothing. What they open is closed in the end, if it can be.
+type Openers struct {
+	Clusters func(ctx context.Context) (Clusters, error)
+	Points   func(ctx context.Context) (Points, error)
 	Payments func(ctx context.Context) (billing.Payments, error)
 	Members  func(ctx context.Context) (member.Provider, error)
+	// BillingClock is the clock of accounts; nil is time.Now.
+	BillingClock func() time.Time
 }
 
 // Clients opens clients when they are first needed.
@@ -47,12 +58,8 @@ type Clients struct {
 	config config.Common
 	// Patience is handed to workers.
 	Patience time.Duration
-	// OpenClusters opens the cells. It is nil where no function needs them.
-	OpenClusters func(ctx context.Context) (Clusters, error)
-	// Providers open the providers. They are nil where no function needs them.
-	Providers Providers
-	// BillingClock is handed to what keeps accounts; nil is time.Now.
-	BillingClock func() time.Time
+	// Openers open the cells, what is measured of them, and who knows the customers. They are nil where no function needs them.
+	Openers
 
 	records  func() (*firestore.Client, error)
 	nudges   func() (*pubsub.Publisher, error)
@@ -60,6 +67,7 @@ type Clients struct {
 	clusters func() (Clusters, error)
 	payments func() (billing.Payments, error)
 	members  func() (member.Provider, error)
+	points   func() (Points, error)
 
 	mu     sync.Mutex
 	closed []func() error
@@ -78,17 +86,27 @@ func New(ctx context.Context, c config.Common) *Clients {
 		return secretmanager.Open(ctx, secretmanager.Options{ProjectID: c.ProjectID, Endpoint: c.Local.SecretManager, Regions: c.SecretRegions})
 	})
 	o.clusters = sync.OnceValues(func() (Clusters, error) {
-		if o.OpenClusters == nil {
+		if o.Clusters == nil {
 			return Clusters{}, errors.New("this binary is not built to speak to clusters")
 		}
-		clusters, err := o.OpenClusters(ctx)
+		clusters, err := o.Clusters(ctx)
 		if err == nil {
 			o.closeLater(clusters.Close)
 		}
 		return clusters, err
 	})
-	o.payments = outside(ctx, o, func() func(context.Context) (billing.Payments, error) { return o.Providers.Payments })
-	o.members = outside(ctx, o, func() func(context.Context) (member.Provider, error) { return o.Providers.Members })
+	o.payments = outside(ctx, o, func() func(context.Context) (billing.Payments, error) { return o.Payments })
+	o.members = outside(ctx, o, func() func(context.Context) (member.Provider, error) { return o.Members })
+	o.points = sync.OnceValues(func() (Points, error) {
+		if o.Points == nil {
+			return Points{}, errors.New("this binary is not built to read what is measured")
+		}
+		points, err := o.Points(ctx)
+		if err == nil {
+			o.closeLater(points.Close)
+		}
+		return points, err
+	})
 	return o
 }
 
@@ -157,6 +175,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.GatewayAccess, o.fillGateway},
 		{function.Payments, o.fillPayments},
 		{function.Members, o.fillMembers},
+		{function.Monitoring, o.fillPoints},
 	}
 	for _, s := range steps {
 		if !has(s.need) {
@@ -185,6 +204,7 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
 	d.Counts, d.Audit, d.Accounts, d.Seen = records.Counts(), records.AuditLog(), records.Accounts(), records.Members()
+	d.Metrics, d.Snapshots = records.Metrics(), records.Metrics()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -218,6 +238,12 @@ func (o *Clients) fillPayments(d *functions.Dependencies) error {
 func (o *Clients) fillMembers(d *functions.Dependencies) error {
 	members, err := o.members()
 	d.Members = members
+	return err
+}
+
+func (o *Clients) fillPoints(d *functions.Dependencies) error {
+	points, err := o.points()
+	d.Points = points.Source
 	return err
 }
 

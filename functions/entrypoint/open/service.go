@@ -3,7 +3,6 @@ package open
 import (
 	"context"
 	"errors"
-	"time"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/entrypoint/config"
@@ -12,39 +11,33 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Routes opens the routes of a role: the target, or all of them.
-func Routes(ctx context.Context, c config.Common, role function.Role) (run.Service, error) {
-	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: []function.Role{role}}, nil)
+// Routes opens the routes of some roles: the target, or all of them.
+func Routes(ctx context.Context, c config.Common, roles ...function.Role) (run.Service, error) {
+	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: roles}, nil)
 }
 
-// Accounts opens the routes of role accounts: the target, or all of them.
-func Accounts(ctx context.Context, c config.Common, providers Providers) (run.Service, error) {
+// Accounts opens the routes of roles api and accounts: the target, or all of them.
+func Accounts(ctx context.Context, c config.Common, openers Openers) (run.Service, error) {
 	o := New(ctx, c)
-	o.Providers = providers
-	return o.service(functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAccounts}}, nil)
-}
-
-// Outside opens what only some binaries link: nil where nothing needs it.
-type Outside struct {
-	Clusters  func(context.Context) (Clusters, error)
-	Providers Providers
-	// BillingClock is the clock of accounts; nil is time.Now.
-	BillingClock func() time.Time
+	o.Openers = openers
+	return o.service(functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAPI, function.RoleAccounts}}, nil)
 }
 
 // Workers opens the workers: the target, or all of them.
-func Workers(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
-	return withWorkers(ctx, c, Outside{Clusters: clusters}, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
+func Workers(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
+	return withWorkers(ctx, c, openers, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
 }
 
 // All opens the whole catalogue, each function with what its own needs name.
-func All(ctx context.Context, c config.Worker, outside Outside) (run.Service, error) {
-	return withWorkers(ctx, c, outside, functions.Selection{})
+func All(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
+	return withWorkers(ctx, c, openers, functions.Selection{})
 }
 
-func withWorkers(ctx context.Context, c config.Worker, outside Outside, s functions.Selection) (run.Service, error) {
+func withWorkers(
+	ctx context.Context, c config.Worker, openers Openers, s functions.Selection,
+) (run.Service, error) {
 	o := New(ctx, c.Common)
-	o.OpenClusters, o.Providers, o.BillingClock, o.Patience = outside.Clusters, outside.Providers, outside.BillingClock, c.Patience
+	o.Openers, o.Patience = openers, c.Patience
 	pushes, err := infraidentity.NewPush(infraidentity.PushOptions{
 		Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount,
 	})
@@ -66,5 +59,6 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())
 	}
+	h = run.BehindProxies(h, o.config.ProxyHops)
 	return run.Service{Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Close: o.Close}, nil
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Of says how the providers of a configuration are opened.
-func Of(c config.Common, p config.Providers) open.Providers {
-	return open.Providers{
+func Of(c config.Common, p config.Providers) open.Openers {
+	return open.Openers{
 		Payments: func(context.Context) (billing.Payments, error) { return openPayments(p) },
 		Members:  func(ctx context.Context) (member.Provider, error) { return openMembers(ctx, c.Issuer) },
 	}
