@@ -44,8 +44,7 @@ type userID string
 
 // JSONSchema implements function.Schemer.
 func (userID) JSONSchema() *jsonschema.Schema {
-	shortest, longest := 1, 128
-	return &jsonschema.Schema{Type: "string", MinLength: &shortest, MaxLength: &longest}
+	return &jsonschema.Schema{Type: "string", Pattern: "^[A-Za-z0-9][A-Za-z0-9_.:|@-]{0,127}$"}
 }
 
 func needs() []function.Need { return []function.Need{function.Firestore, function.Members} }

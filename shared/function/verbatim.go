@@ -13,7 +13,9 @@ import (
 type Verbatim []byte
 
 // JSONSchema implements Schemer. The sender decides what the body is.
-func (Verbatim) JSONSchema() *infer.Schema { return &infer.Schema{} }
+func (Verbatim) JSONSchema() *infer.Schema {
+	return &infer.Schema{Description: "Taken byte for byte as it is sent."}
+}
 
 // verbatim reports whether a route takes its body as it was sent.
 func (r Route) verbatim() bool {
