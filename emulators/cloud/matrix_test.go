@@ -19,6 +19,8 @@ func samples() map[string]string {
 		"CreateAgent":       `{"name": "matrix", "resource_plan": "hobby"}`,
 		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "", "GetMe": "",
 		"GetCurrentOrganization": "", "ListPlans": "", "ListAuditLog": "", "ExportAuditLog": "",
+		"ListSecrets": "", "PutSecrets": `{"secrets": {"MATRIX_TOKEN": "value"}}`, "DeleteSecret": "", "ListSecretOperations": "",
+		"GetSecretOperation": "", "ReconcileSecretOperation": "", "RotateCredentials": "",
 		"GetHealth": "", "GetHealthV1": "", "GetHealthLive": "", "GetHealthLiveV1": "", "GetHealthReady": "", "GetHealthReadyV1": "",
 		"GetOpenAPI": "", "GetPlayground": "", "GetPlaygroundAsset": "",
 	}
@@ -111,5 +113,6 @@ func fill(path string, to target, agent, key string) string {
 		own: {agent, key}, malformed: {"nope", "nope"},
 		unknown: {"00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000"},
 	}[to]
-	return strings.NewReplacer("{agent_id}", ids[0], "{key_id}", ids[1], "{asset}", "nothing").Replace(path)
+	return strings.NewReplacer("{agent_id}", ids[0], "{key_id}", ids[1], "{asset}", "nothing", "{key}", "MATRIX_TOKEN",
+		"{operation_id}", "00000000-0000-4000-8000-000000000000").Replace(path)
 }

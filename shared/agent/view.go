@@ -94,6 +94,9 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 				v.EnvVars[e.Key] = EnvIsSecret
 			}
 		}
+		for _, key := range a.settingKeys() {
+			v.EnvVars[key] = EnvIsSecret
+		}
 		if a.CredentialVersion > 0 {
 			v.DashboardUsername = ptr(DashboardUsername)
 		}

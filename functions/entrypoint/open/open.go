@@ -120,6 +120,8 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.Publish, o.fillPublish},
 		{function.Firestore, o.fillRecords},
 		{function.SecretManage, o.fillSecrets},
+		{function.SecretAdd, o.fillDepositary},
+		{function.SecretRead, o.fillCredentials},
 		{function.Cluster, o.fillClusters},
 		{function.GatewayAccess, o.fillGateway},
 	}
@@ -149,7 +151,7 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 		return err
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
-	d.Counts, d.Audit = records.Counts(), records.AuditLog()
+	d.Counts, d.Audit, d.Operations = records.Counts(), records.AuditLog(), records.Operations()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -158,6 +160,22 @@ func (o *Clients) fillSecrets(d *functions.Dependencies) error {
 	vault, err := o.secrets()
 	if err == nil {
 		d.Vault = vault
+	}
+	return err
+}
+
+func (o *Clients) fillDepositary(d *functions.Dependencies) error {
+	vault, err := o.secrets()
+	if err == nil {
+		d.Depositary = vault
+	}
+	return err
+}
+
+func (o *Clients) fillCredentials(d *functions.Dependencies) error {
+	vault, err := o.secrets()
+	if err == nil {
+		d.Credentials = vault
 	}
 	return err
 }
