@@ -23,6 +23,7 @@ const patience = 90 * time.Second
 type world struct {
 	*cloud.Cloud
 	cluster kubernetes.Interface
+	vault   *vault
 }
 
 func start(t *testing.T, separate bool) world {
@@ -48,7 +49,7 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{c, cluster}
+	return world{c, cluster, openVault(t, c)}
 }
 
 // progress shows what a start waits for in the test's log.

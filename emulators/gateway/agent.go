@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -80,6 +81,12 @@ func (g *Gateway) find(namespace string) (running, bool) {
 		}
 	}
 	return running{}, false
+}
+
+// Environment is what the agent in a namespace was started with: what its code sees. It is false while no pod of it is ready.
+func (g *Gateway) Environment(namespace string) (map[string]string, bool) {
+	a, ok := g.find(namespace)
+	return maps.Clone(a.env), ok
 }
 
 // serve answers as the contract wants an agent's image to: a dashboard with Basic authentication, an API with a bearer key, a health
