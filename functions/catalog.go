@@ -22,6 +22,7 @@ import (
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/secret"
@@ -53,6 +54,8 @@ type Dependencies struct {
 	Lookout provisioning.Lookout
 	// With function.GatewayAccess.
 	Gateway provisioning.Gateway
+	// With function.HandoffSign; nil where the operator configured no key.
+	Handoff *handoff.Signer
 
 	Settings
 }
@@ -63,6 +66,8 @@ type Settings struct {
 	Addresses agent.Addresses
 	// Pepper is the key of the hash under which API keys are stored.
 	Pepper []byte
+	// HandoffKeys are the public keys of links to dashboards.
+	HandoffKeys handoff.KeySet
 	// Patience is how long one push may watch a cluster.
 	Patience time.Duration
 }
@@ -80,7 +85,8 @@ func Routes(d Dependencies) []function.Route {
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),
 		agents.Create(deposits, d.Cells, d.Addresses),
-		agents.Get(d.Agents, d.Addresses),
+		agents.Get(d.Agents, d.Handoff, d.Addresses),
+		agents.Reachability(d.Agents, d.Gateway, d.Addresses),
 		agents.Update(d.Agents, d.Addresses),
 		agents.Delete(d.Agents, d.Addresses),
 		agents.Restart(d.Agents, d.Addresses),
@@ -109,6 +115,7 @@ func Routes(d Dependencies) []function.Route {
 	routes = append(routes, system.Live()...)
 	routes = append(routes, system.Ready(d.Checks)...)
 	routes = append(routes, system.Docs(description)...)
+	routes = append(routes, system.Keys(d.HandoffKeys))
 	for i := range routes {
 		if routes[i].Role == "" {
 			routes[i].Role = function.RoleAPI

@@ -20,7 +20,7 @@ func samples() map[string]string {
 		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "", "GetMe": "",
 		"GetCurrentOrganization": "", "ListPlans": "", "ListAuditLog": "", "ExportAuditLog": "",
 		"ListSecrets": "", "PutSecrets": `{"secrets": {"MATRIX_TOKEN": "value"}}`, "DeleteSecret": "", "ListSecretOperations": "",
-		"GetSecretOperation": "", "ReconcileSecretOperation": "", "RotateCredentials": "",
+		"GetSecretOperation": "", "ReconcileSecretOperation": "", "RotateCredentials": "", "GetDashboardReachability": "", "GetHandoffKeys": "",
 		"GetHealth": "", "GetHealthV1": "", "GetHealthLive": "", "GetHealthLiveV1": "", "GetHealthReady": "", "GetHealthReadyV1": "",
 		"GetOpenAPI": "", "GetPlayground": "", "GetPlaygroundAsset": "",
 	}

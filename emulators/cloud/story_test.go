@@ -42,6 +42,7 @@ func tell(t *testing.T, w world) {
 	t.Run("an agent waits for the secrets it was created with", func(t *testing.T) { t.Parallel(); awaited(t, w) })
 	t.Run("secrets of an agent that is deleted", func(t *testing.T) { t.Parallel(); deletedMeanwhile(t, w) })
 	t.Run("credentials are rotated", func(t *testing.T) { t.Parallel(); rotated(t, w) })
+	t.Run("a dashboard is opened by a link", func(t *testing.T) { t.Parallel(); opened(t, w) })
 	t.Run("callers and health", func(t *testing.T) { t.Parallel(); callers(t, w) })
 }
 

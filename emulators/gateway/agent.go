@@ -19,6 +19,8 @@ type running struct {
 	namespace string
 	pod       string
 	env       map[string]string
+	// session is true for a request of somebody who came by a link.
+	session bool
 }
 
 // ServeHTTP routes a request by its hostname to the agent that claims it.
@@ -37,6 +39,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the agent's pod is not ready", http.StatusServiceUnavailable)
 		return
 	}
+	if req.URL.Path == "/handoff" {
+		g.links.open(w, req, host)
+		return
+	}
+	a.session = g.links.session(req, host)
 	a.serve(w, req)
 }
 
@@ -110,7 +117,7 @@ func (a running) serve(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"namespace": a.namespace, "pod": a.pod, "path": path})
 	default:
-		if !a.dashboardUser(req) {
+		if !a.session && !a.dashboardUser(req) {
 			a.refuse(w, "dashboard")
 			return
 		}

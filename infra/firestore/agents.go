@@ -179,7 +179,8 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 			return ch.keepUnchanged(ctx, seen.kept, before)
 		}
 		nudge = after.Generation != before.Generation ||
-			after.OperationsDue() && !reflect.DeepEqual(openOperations(after), openOperations(before))
+			after.OperationsDue() && !reflect.DeepEqual(openOperations(after), openOperations(before)) ||
+			before.StoringSecrets(ch.at) && !after.StoringSecrets(ch.at) && !after.Converged() // its creation was not nudged for
 		result, err = s.write(ctx, ch, seen, before, after)
 		return err
 	})

@@ -28,12 +28,13 @@ type Depositor struct {
 	Vault  credential.Depositary
 	// Now is the clock.
 	Now func() time.Time
+	// AtOnce bounds the calls of the secret store in flight; 0 is 4. The quota is a project's.
+	AtOnce int
 }
 
 const (
 	// storingCalls bounds the calls of the secret store of one request. It leaves some of secret.StoringTime for the record.
 	storingCalls = 20 * time.Second
-	// storedAtOnce bounds the calls in flight: the quota is a project's.
 	storedAtOnce = 4
 	// maxTries is how often a request begins again because others changed the same agent's secrets.
 	maxTries = 8
@@ -151,7 +152,7 @@ func (d Depositor) begin(ctx context.Context, agentID string, asked []secret.Ope
 
 // look notes the newest version of each secret.
 func (d Depositor) look(ctx context.Context, agentID string, asked []secret.Operation) error {
-	return atOnce(len(asked), func(i int) (err error) {
+	return d.each(len(asked), func(i int) (err error) {
 		asked[i].Seen, err = d.Vault.Newest(ctx, agentID, asked[i].Key)
 		return err
 	})
@@ -203,7 +204,7 @@ func (d Depositor) store(
 		}
 	}
 	outcomes = make([]agent.Outcome, len(adding))
-	failure = atOnce(len(adding), func(i int) (err error) {
+	failure = d.each(len(adding), func(i int) (err error) {
 		outcomes[i].OperationID = adding[i].ID
 		if adding[i].Action == secret.Rotate {
 			outcomes[i].Version, err = d.Vault.Renew(ctx, agentID, agent.DashboardUsername)

@@ -1,8 +1,11 @@
 package deposit
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"agents.example/controlplane/shared/agent"
@@ -68,19 +71,34 @@ func (d Depositor) retry(ctx context.Context, a agent.Agent, o secret.Operation)
 	}, nil
 }
 
-// atOnce calls f for the numbers below n, some at a time, all of them, and returns the error of the lowest that had one.
-func atOnce(n int, f func(i int) error) error {
+// each calls f for the numbers below n, some at a time, all of them, and returns the error of the lowest that had one.
+func (d Depositor) each(n int, f func(i int) error) error {
 	errs := make([]error, n)
+	if d.AtOnce == 1 {
+		for i := range n {
+			errs[i] = f(i)
+		}
+		return first(errs)
+	}
 	var all sync.WaitGroup
-	free := make(chan struct{}, storedAtOnce)
+	free := make(chan struct{}, cmp.Or(d.AtOnce, storedAtOnce))
 	for i := range n {
 		free <- struct{}{}
 		all.Go(func() {
-			defer func() { <-free }()
+			defer func() {
+				if p := recover(); p != nil { // what it panicked with may hold a value; nobody else would catch it here
+					errs[i] = fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
+				}
+				<-free
+			}()
 			errs[i] = f(i)
 		})
 	}
 	all.Wait()
+	return first(errs)
+}
+
+func first(errs []error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err

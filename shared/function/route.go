@@ -39,6 +39,7 @@ const (
 	SecretManage  Need = "secret_manage"  // read, add and destroy secrets
 	Cluster       Need = "cluster"        // the Kubernetes API of the cells
 	GatewayAccess Need = "gateway_access" // agents on their own hostnames
+	HandoffSign   Need = "handoff_sign"   // the key that signs links to dashboards
 )
 
 // Role names the binary a function is linked into, so that one function's libraries do not slow another's cold start.

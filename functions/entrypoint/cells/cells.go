@@ -1,4 +1,4 @@
-// Package cells opens the clusters that agents are placed on and the way to agents' hostnames. It is apart from package open so that
+// Package cells opens the clusters that agents are placed on. It is apart from package open so that
 // only the binaries that speak to Kubernetes link its libraries.
 package cells
 
@@ -7,7 +7,6 @@ import (
 
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/entrypoint/open"
-	"agents.example/controlplane/infra/gateway"
 	"agents.example/controlplane/infra/gke"
 )
 
@@ -29,7 +28,6 @@ func Opener(c config.Worker) func(context.Context) (open.Clusters, error) {
 		}
 		return open.Clusters{
 			Cluster: clusters, Fleet: clusters, Lookout: clusters, Close: clusters.Close,
-			Gateway: gateway.New(gateway.Options{Addresses: c.Addresses(), DialAddress: c.GatewayAddress}),
 		}, nil
 	}
 }

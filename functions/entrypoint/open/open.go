@@ -15,10 +15,12 @@ import (
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/gateway"
 	infraidentity "agents.example/controlplane/infra/identity"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
@@ -29,7 +31,6 @@ type Clusters struct {
 	Cluster provisioning.Cluster
 	Fleet   provisioning.Fleet
 	Lookout provisioning.Lookout
-	Gateway provisioning.Gateway
 	// Close frees the connections.
 	Close func() error
 }
@@ -111,6 +112,7 @@ func (o *Clients) Close() error {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper, Patience: o.Patience,
+		HandoffKeys: o.config.HandoffKeys,
 	}}
 	has := func(n function.Need) bool { return slices.Contains(needs, n) }
 	steps := []struct {
@@ -124,6 +126,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.SecretRead, o.fillCredentials},
 		{function.Cluster, o.fillClusters},
 		{function.GatewayAccess, o.fillGateway},
+		{function.HandoffSign, o.fillHandoff},
 	}
 	for _, s := range steps {
 		if !has(s.need) {
@@ -186,10 +189,14 @@ func (o *Clients) fillClusters(d *functions.Dependencies) error {
 	return err
 }
 
+func (o *Clients) fillHandoff(d *functions.Dependencies) error {
+	d.Handoff = handoff.NewSigner(o.config.HandoffKey)
+	return nil
+}
+
 func (o *Clients) fillGateway(d *functions.Dependencies) error {
-	clusters, err := o.clusters()
-	d.Gateway = clusters.Gateway
-	return err
+	d.Gateway = gateway.New(gateway.Options{Addresses: o.config.Addresses(), DialAddress: o.config.GatewayAddress})
+	return nil
 }
 
 // Guard makes what decides who is let in, and what has an entry of every call that may change something.
