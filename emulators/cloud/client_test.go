@@ -27,6 +27,7 @@ type world struct {
 	cluster kubernetes.Interface
 	// client checks every answer against the description that the cloud itself serves.
 	client *http.Client
+	vault  *vault
 }
 
 // choose spreads the clouds of these tests over the emulators, so that every run tells the story on both kinds: with all functions in this
@@ -68,7 +69,7 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{Cloud: c, cluster: cluster, client: &http.Client{Transport: transport}}
+	w := world{Cloud: c, cluster: cluster, client: &http.Client{Transport: transport}, vault: openVault(t, c)}
 	w.client.Transport = openapitest.Transport{
 		Base: transport, Document: w.description(t), Report: func(err error) { t.Error(err) },
 	}

@@ -74,7 +74,7 @@ type Attempt struct {
 	// Fingerprint is the same for the same request, and tells nothing of its body to who doesn't know the key.
 	Fingerprint string
 
-	anew, used, replayed bool
+	anew, used, replayed, amending bool
 }
 
 // New makes the attempt of a request with a key in an organization.
@@ -86,6 +86,22 @@ func New(organizationID, key string, r Request) *Attempt {
 	_, _ = fingerprint.Write([]byte(r.Method + "\x00" + r.Path + "\x00")) // a hash takes everything
 	_, _ = fingerprint.Write(r.Body)
 	return &Attempt{ID: hex.EncodeToString(id[:]), Fingerprint: hex.EncodeToString(fingerprint.Sum(nil))}
+}
+
+// Amend has the further changes of the call replace the answer that its first one kept, until which the request counts as unfinished.
+func Amend(ctx context.Context) {
+	if a := From(ctx); a != nil {
+		a.amending = true
+	}
+}
+
+// Amending reports whether a change that comes now replaces the answer of the call's first.
+func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !a.replayed }
+
+// InProgress is the error of a repeat that comes while the request is still being carried out.
+func InProgress() *fault.Error {
+	return fault.New(fault.Conflict, "idempotency_in_progress", "A request with this Idempotency-Key is still being carried out. Repeat it in some seconds.").
+		WithMeta(map[string]any{"retry_after_seconds": 2})
 }
 
 // Use says that a change has taken the key.

@@ -1,0 +1,304 @@
+package deposit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/deposit"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/secret"
+)
+
+func (w *world) depositor() deposit.Depositor {
+	return deposit.Depositor{Agents: store{w}, Vault: vault{w}, Now: time.Now, AtOnce: 1}
+}
+
+// deliver is one delivery of a nudge. A crash is a delivery without an answer.
+func (w *world) deliver() error {
+	return survive(func() error {
+		return (&provisioning.Reconciler{
+			Records: store{w}, Cluster: cluster{w}, Vault: vault{w}, Gateway: cluster{w}, Now: time.Now, Patience: time.Minute,
+		}).Reconcile(context.Background(), w.id)
+	})
+}
+
+func survive(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(crash); !ok {
+				panic(p)
+			}
+			err = errLost
+		}
+	}()
+	return do()
+}
+
+var errStuck = errors.New("the work is delivered again and again")
+
+// settle delivers until a delivery is acknowledged, as a queue does.
+func (w *world) settle() error {
+	for range 60 {
+		if w.deliver() == nil {
+			return nil
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // the queue's back-off, in the bubble's time
+	}
+	return errStuck
+}
+
+// newWorld has an agent that runs, with a secret from its creation.
+func newWorld(mutant string) (*world, error) {
+	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, time.Now())
+	w := &world{id: a.ID, history: map[string]secret.Operation{}, versions: map[string][]version{}, mutant: mutant}
+	if _, err := w.depositor().Create(context.Background(), a, map[string]string{"TOKEN": "first"}); err != nil {
+		return nil, err
+	}
+	err := w.settle()
+	w.effects = 0
+	return w, err
+}
+
+func puts(changes map[string]*string) func(context.Context, deposit.Depositor, string) error {
+	return func(ctx context.Context, d deposit.Depositor, id string) error {
+		_, _, err := d.Put(ctx, id, changes)
+		return err
+	}
+}
+
+func text(s string) *string { return &s }
+
+// wishes is what clients ask for in every schedule, one after the other.
+func wishes() []func(context.Context, deposit.Depositor, string) error {
+	return []func(context.Context, deposit.Depositor, string) error{
+		puts(map[string]*string{"TOKEN": text("second"), "OTHER": text("other")}),
+		func(ctx context.Context, d deposit.Depositor, id string) error {
+			_, err := d.Rotate(ctx, id)
+			return err
+		},
+		puts(map[string]*string{"TOKEN": text("third"), "OTHER": nil}),
+	}
+}
+
+// pursue asks for something until it is under way, as a client does that reads what it is told: it reconciles what is left open, twice,
+// and asks again where there is nothing to reconcile.
+func (w *world) pursue(ask func(context.Context, deposit.Depositor, string) error) error {
+	ctx := context.Background()
+	for range 12 {
+		known := maps.Clone(w.history)
+		err := survive(func() error { return ask(ctx, w.depositor(), w.id) })
+		switch {
+		case err == nil && (w.record == nil || w.underWay(known)):
+			return nil
+		case err == nil: // only some of it was stored
+		case fault.Is(err, fault.NotFound) || fault.Code(err) == "agent_deleting":
+			return nil
+		case fault.From(err).Kind == fault.Conflict || fault.From(err).Kind == fault.Unavailable:
+		default:
+			return err
+		}
+		if w.record == nil {
+			return nil
+		}
+		time.Sleep(secret.StoringTime) //nolint:forbidigo // until nobody can be storing any more, in the bubble's time
+		for id := range w.history {
+			for range 2 {
+				_ = survive(func() error { _, err := w.depositor().Reconcile(ctx, w.id, id); return err })
+			}
+		}
+		if w.underWay(known) {
+			return nil
+		}
+	}
+	return errStuck
+}
+
+// underWay reports whether there are operations that were not known before, and all of them are past the store.
+func (w *world) underWay(known map[string]secret.Operation) bool {
+	fresh := 0
+	for id, o := range w.history {
+		if _, ok := known[id]; ok {
+			continue
+		}
+		if fresh++; o.Stage == secret.Store {
+			return false
+		}
+	}
+	return fresh > 0
+}
+
+// play carries out a schedule and tells what is wrong with the world then.
+func (w *world) play() error {
+	for i, ask := range wishes() {
+		if err := w.pursue(ask); err != nil {
+			return fmt.Errorf("wish %d: %w", i, err)
+		}
+		if i != 1 { // the worker is slow: it sees the second wish together with the third
+			if err := w.settle(); err != nil {
+				return fmt.Errorf("after wish %d: %w", i, err)
+			}
+		}
+		if err := w.told(); err != nil {
+			return fmt.Errorf("after wish %d: %w", i, err)
+		}
+	}
+	if err := errors.Join(w.settle(), w.settle()); err != nil { // and the same message once more
+		return err
+	}
+	return errors.Join(w.told(), w.tidy())
+}
+
+// told checks what holds at any time: no operation has two versions, none has another's, and what is said to be live is.
+func (w *world) told() error {
+	if w.record == nil {
+		return nil
+	}
+	adds, taken := map[string]int{}, map[string]bool{}
+	for _, o := range w.history {
+		if o.Action != secret.Delete {
+			adds[o.Key]++
+		}
+		if o.Version > 0 {
+			place := fmt.Sprint(o.Key, " ", o.Version)
+			if taken[place] {
+				return fmt.Errorf("two operations have %s", place)
+			}
+			taken[place] = true
+			if o.Version > int64(len(w.versions[o.Key])) {
+				return fmt.Errorf("an operation has version %d of %s, which has %d", o.Version, o.Key, len(w.versions[o.Key]))
+			}
+		}
+		if on := w.record.Operation(o.ID); o.Open() != (on != nil) {
+			return fmt.Errorf("the history has an operation %s, which stands on the agent: %t", o.Status, on != nil)
+		}
+	}
+	adds[secret.CredentialsKey]++ // the first
+	for key, versions := range w.versions {
+		if len(versions) > adds[key] {
+			return fmt.Errorf("%d versions of %s from %d operations", len(versions), key, adds[key])
+		}
+	}
+	for _, s := range w.record.Secrets() {
+		if s.LiveVersion == nil || !s.InSync {
+			continue
+		}
+		v, err := vault{w}.find(s.Key, *s.LiveVersion)
+		if err != nil || w.pod == nil || w.pod.env[s.Key] != v.value {
+			return fmt.Errorf("%s is said to be live in version %d, and is not: %v", s.Key, *s.LiveVersion, err)
+		}
+	}
+	if !w.record.RotationPending && w.record.Status == agent.Running && w.record.Converged() {
+		c, err := vault{w}.Recall(context.Background(), w.id, w.record.CredentialVersion)
+		if err != nil || w.pod == nil || w.pod.credentials != c {
+			return fmt.Errorf("no rotation is pending, and other credentials are live: %v", err)
+		}
+	}
+	return nil
+}
+
+// tidy checks what holds in the end.
+func (w *world) tidy() error {
+	if w.record == nil {
+		if w.deleteAt == 0 || len(w.versions) > 0 || w.pod != nil {
+			return fmt.Errorf("gone with %v", w.versions)
+		}
+		for _, o := range w.history {
+			if o.Open() {
+				return fmt.Errorf("an operation of an agent that is gone is %s", o.Status)
+			}
+		}
+		return nil
+	}
+	switch {
+	case w.deleteAt > 0 && w.deleteAt <= w.effects:
+		return fmt.Errorf("deleted, and still %s", w.record.Status)
+	case len(w.record.Operations) > 0:
+		return fmt.Errorf("operations are left over: %+v", w.record.Operations)
+	case w.record.Status != agent.Running || !w.record.Converged() || !w.record.WorkDueAt.IsZero() || w.record.Warming || w.record.RotationPending:
+		return fmt.Errorf("the agent is %s, due at %v, %+v", w.record.Status, w.record.WorkDueAt, w.record.Failure)
+	case w.pod.env["TOKEN"] != "third" || w.pod.env["OTHER"] != "":
+		return fmt.Errorf("the pod has %v", w.pod.env)
+	}
+	for key, want := range map[string]int{"TOKEN": 1, "OTHER": 0, secret.CredentialsKey: 1} {
+		there := 0
+		for _, v := range w.versions[key] {
+			if !v.destroyed {
+				there++
+			}
+		}
+		if there != want {
+			return fmt.Errorf("%d versions of %s are left, want %d", there, key, want)
+		}
+	}
+	return nil
+}
+
+// deletions is how many ways of deleting each pair of troubles is tried with, beside none.
+const deletions = 1
+
+// everySchedule ends the process around every outside effect, and around every pair of them, with and without a deletion at some step. It
+// answers how many schedules it tried and the first that went wrong.
+func everySchedule(mutant string) (schedules int, err error) {
+	quiet, err := newWorld(mutant)
+	if err == nil {
+		err = quiet.play()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("without trouble: %w", err)
+	}
+	places := quiet.effects * int(modes)
+	for first := range places {
+		for second := first; second < places+4*int(modes); second++ {
+			for d := range 1 + deletions {
+				w, err := newWorld(mutant)
+				if err != nil {
+					return schedules, err
+				}
+				w.troubles = []trouble{{first/int(modes) + 1, mode(first % int(modes))}, {second/int(modes) + 1, mode(second % int(modes))}}
+				if d > 0 {
+					w.deleteAt = 1 + (first+second*d)%(quiet.effects+3)
+				}
+				if err := w.play(); err != nil {
+					return schedules, fmt.Errorf("troubles %v, deletion at %d: %w", w.troubles, w.deleteAt, err)
+				}
+				schedules++
+			}
+		}
+	}
+	return schedules, nil
+}
+
+func TestEveryScheduleConverges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		schedules, err := everySchedule("")
+		if err != nil || schedules < 20_000 {
+			t.Fatalf("%d schedules: %v", schedules, err)
+		}
+		t.Logf("%d schedules converge", schedules)
+	})
+}
+
+// TestTheSuiteFindsPlantedDefects shows that the schedules would find what they are there to find.
+func TestTheSuiteFindsPlantedDefects(t *testing.T) {
+	t.Parallel()
+	for _, mutant := range []string{"repeated add", "blind adoption", "early proof", "greedy prune", "unguarded write", "torn commit"} {
+		t.Run(mutant, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				schedules, err := everySchedule(mutant)
+				if err == nil {
+					t.Fatal("the defect was not found")
+				}
+				t.Logf("found after %d schedules: %v", schedules, err)
+			})
+		})
+	}
+}
