@@ -24,13 +24,15 @@ type world struct {
 	*cloud.Cloud
 	cluster kubernetes.Interface
 	vault   *vault
+	dir     string
 }
 
 func start(t *testing.T, separate bool) world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
 	defer cancel()
-	c, err := cloud.Start(ctx, cloud.Options{Dir: t.TempDir(), Separate: separate, Progress: progress{t}})
+	dir := t.TempDir()
+	c, err := cloud.Start(ctx, cloud.Options{Dir: dir, Separate: separate, Progress: progress{t}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{c, cluster, openVault(t, c)}
+	return world{c, cluster, openVault(t, c), dir}
 }
 
 // progress shows what a start waits for in the test's log.

@@ -301,6 +301,66 @@ func parked(t *testing.T, w world) {
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
+// hindered keeps a secret from its agent in every way but one: what is said about it is true, and in the end it is there, with one version.
+func hindered(t *testing.T, w world) {
+	id := w.create(t, `{"name": "hindered", "resource_plan": "hobby"}`)
+	w.awaitStatus(t, id, "running")
+	reconcile := func(o operation) answer {
+		return w.call(t, w.Ready.APIKey, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
+	}
+	w.vault.breaks(id, func(method, _ string) rpc.Fault {
+		if method == "AccessSecretVersion" {
+			return rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")}
+		}
+		return rpc.Fault{}
+	})
+	denied := w.put(t, id, `{"TOKEN": "one"}`)[0]
+	w.until(t, id, denied, "sync pending secret_store_denied")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if a := reconcile(denied); a.status != http.StatusOK && a.body["code"] != "operation_in_progress" {
+				t.Errorf("reconciled: %d %s", a.status, a.text)
+			}
+		})
+	}
+	all.Wait()
+	w.vault.breaks(id, nil)
+	w.until(t, id, denied, succeeded)
+	w.env(t, id, "TOKEN", "one")
+
+	breakPods(t, w, id, "crash-loop")
+	crashes := w.put(t, id, `{"TOKEN": "two"}`)[0]
+	w.until(t, id, crashes, "rollout failed pod_crash_loop")
+	if got := w.secretsOf(t, id); got != "TOKEN 2/- false;" {
+		t.Errorf("secrets %s of an agent that crashes", got)
+	}
+	breakPods(t, w, id, "")
+	for range 2 {
+		if a := reconcile(crashes); a.status != http.StatusOK && a.status != http.StatusConflict {
+			t.Errorf("reconciled: %d %s", a.status, a.text)
+		}
+	}
+	w.until(t, id, crashes, succeeded)
+	w.awaitStatus(t, id, "running")
+	w.env(t, id, "TOKEN", "two")
+
+	if err := w.cluster.CoreV1().Namespaces().Delete(t.Context(), "agent-"+id, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	homeless := w.put(t, id, `{"TOKEN": "three"}`)[0]
+	w.await(t, id, "told that its namespace is gone, or over it", func(answer) bool {
+		o := w.operations(t, id)[0]
+		return o.ErrorCode != nil && *o.ErrorCode == "namespace_missing" || o.is() == succeeded
+	})
+	w.until(t, id, homeless, succeeded)
+	w.env(t, id, "TOKEN", "three")
+	if ever, there := w.vault.versions(t, id, "TOKEN"); ever != 3 || there != 1 {
+		t.Errorf("there were %d versions of three operations, and are %d", ever, there)
+	}
+	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
 // awaited creates an agent while the secret store refuses its secret: the agent says so and does not start without.
 func awaited(t *testing.T, w world) {
 	w.vault.breaks("-env-AWAITED_TOKEN", func(method, _ string) rpc.Fault {
