@@ -223,8 +223,9 @@ func ErrOperationTerminal() error {
 
 // ErrOperationInProgress is the error of a request that would get into the way of one that is being carried out.
 func ErrOperationInProgress() error {
-	return fault.New(fault.Conflict, "operation_in_progress", "The operation is being carried out at this moment. Look again in some seconds.").
-		WithMeta(map[string]any{"retry_after_seconds": 5})
+	e := fault.New(fault.Conflict, "operation_in_progress", "The operation is being carried out at this moment. Look again in some seconds.")
+	e.RetryAfter = LeaseTime
+	return e
 }
 
 // setting reports whether a value is on its way under a key.
