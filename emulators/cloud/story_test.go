@@ -45,10 +45,12 @@ func tell(t *testing.T, w world) {
 	t.Run("a lost answer is no second version", func(t *testing.T) { t.Parallel(); lostAnswer(t, w) })
 	t.Run("requests for one key take turns", func(t *testing.T) { t.Parallel(); takeTurns(t, w) })
 	t.Run("secrets of an agent that rests", func(t *testing.T) { t.Parallel(); parked(t, w) })
+	t.Run("a secret that is kept from its agent", func(t *testing.T) { t.Parallel(); hindered(t, w) })
 	t.Run("an agent waits for the secrets it was created with", func(t *testing.T) { t.Parallel(); awaited(t, w) })
 	t.Run("secrets of an agent that is deleted", func(t *testing.T) { t.Parallel(); deletedMeanwhile(t, w) })
 	t.Run("credentials are rotated", func(t *testing.T) { t.Parallel(); rotated(t, w) })
 	t.Run("a dashboard is opened by a link", func(t *testing.T) { t.Parallel(); opened(t, w) })
+	t.Run("secret values are nowhere else", func(t *testing.T) { t.Parallel(); confidential(t, w) })
 	t.Run("callers and health", func(t *testing.T) { t.Parallel(); callers(t, w) })
 }
 

@@ -3,9 +3,7 @@ package firestore
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"reflect"
-	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
@@ -228,18 +226,6 @@ func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after
 	written := doc.agent(after.ID)
 	written.Version, err = ch.commit(ctx, b)
 	return written, err
-}
-
-// nudgeTimeout keeps a slow queue from holding up an answer: the sweep makes up for a lost nudge.
-const nudgeTimeout = 5 * time.Second
-
-// nudge asks for a worker. The change is committed, so neither a failure nor a client that went away may undo it or keep it waiting.
-func (s *Agents) nudge(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nudgeTimeout)
-	defer cancel()
-	if err := s.nudger.Nudge(ctx, id); err != nil {
-		slog.WarnContext(ctx, "the worker was not nudged; the sweep will do it", "agent_id", id, "error", err)
-	}
 }
 
 // holding is what an agent takes of its organization. An agent on a plan that no longer exists counts as holding nothing, so that it can

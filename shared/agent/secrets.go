@@ -17,9 +17,9 @@ const MaxSecretBytes = 1<<20 - 32<<10
 // What keeps operations from being recorded for a moment.
 var (
 	// ErrStoring says that another request is adding a value under one of the keys.
-	ErrStoring = errors.New("another request is adding a value under this key") //nolint:gochecknoglobals // a constant
+	ErrStoring = errors.New("another request is adding a value under this key")
 	// ErrSecretsMoved says that the secret store may have more than was seen of it.
-	ErrSecretsMoved = errors.New("the agent's secrets changed since they were looked at") //nolint:gochecknoglobals // a constant
+	ErrSecretsMoved = errors.New("the agent's secrets changed since they were looked at")
 )
 
 // Begin records operations that a client asks for, and returns those that were: what is the case already takes none. revision is the
@@ -223,8 +223,9 @@ func ErrOperationTerminal() error {
 
 // ErrOperationInProgress is the error of a request that would get into the way of one that is being carried out.
 func ErrOperationInProgress() error {
-	return fault.New(fault.Conflict, "operation_in_progress", "The operation is being carried out at this moment. Look again in some seconds.").
-		WithMeta(map[string]any{"retry_after_seconds": 5})
+	e := fault.New(fault.Conflict, "operation_in_progress", "The operation is being carried out at this moment. Look again in some seconds.")
+	e.RetryAfter = LeaseTime
+	return e
 }
 
 // setting reports whether a value is on its way under a key.

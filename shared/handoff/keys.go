@@ -15,7 +15,7 @@ import (
 // Key is the private key that signs links. It never prints. The zero value is none.
 type Key struct{ jwk *jose.JSONWebKey }
 
-var errKey = errors.New(`want a private P-256 key as a JSON Web Key: {"kty": "EC", "crv": "P-256", "kid": "...", "x": "...", "y": "...", "d": "..."}`) //nolint:gochecknoglobals // a constant
+var errKey = errors.New(`want a private P-256 key as a JSON Web Key: {"kty": "EC", "crv": "P-256", "kid": "...", "x": "...", "y": "...", "d": "..."}`)
 
 // EnvDecode reads a key from configuration. The error never quotes the value.
 func (k *Key) EnvDecode(value string) error {

@@ -1,8 +1,9 @@
 // Package idempotency knows requests that carry an Idempotency-Key: the form of a key, how a repeat is told from another request, and
 // what became of it. It does not know how requests are read (package function) nor how answers are kept (the stores).
 //
-// There is no state "still running": a store commits the key, the change and its answer together. A repeat that comes before that commit
-// competes with the first request, loses, reads again and finds the answer.
+// A store commits the key, the change and its answer together, so there is no state "still running": a repeat that comes before that commit
+// competes with the first request, loses, reads again and finds the answer. Only a request whose work goes on after its first commit, and
+// whose later changes amend the answer, can be found unfinished.
 package idempotency
 
 import (
@@ -25,6 +26,9 @@ const (
 
 // Retention is how long a key is kept with its answer.
 const Retention = 24 * time.Hour
+
+// retryAfter is when the first of two requests is likely to be done.
+const retryAfter = 2 * time.Second
 
 // maxKey is the length of the longest key in bytes.
 const maxKey = 255
@@ -100,8 +104,9 @@ func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !
 
 // InProgress is the error of a repeat that comes while the request is still being carried out.
 func InProgress() *fault.Error {
-	return fault.New(fault.Conflict, "idempotency_in_progress", "A request with this Idempotency-Key is still being carried out. Repeat it in some seconds.").
-		WithMeta(map[string]any{"retry_after_seconds": 2})
+	e := fault.New(fault.Conflict, "idempotency_in_progress", "A request with this Idempotency-Key is still being carried out. Repeat it in some seconds.")
+	e.RetryAfter = retryAfter
+	return e
 }
 
 // Use says that a change has taken the key.
