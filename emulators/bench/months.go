@@ -48,7 +48,7 @@ func (l *lab) cycle(ctx context.Context, agents int) (_ Tally, err error) {
 
 func (d *deployment) cycle(ctx context.Context) (Tally, error) {
 	ago := time.Now().Add(-metrics.Cycle)
-	if err := d.deps.Snapshots.SetProgress(ctx, map[string]metrics.Progress{cell: {Until: ago, At: ago}}); err != nil {
+	if err := d.deps.Snapshots.SetProgress(ctx, map[string]metrics.Progress{cell: {Until: ago, Next: ago}}); err != nil {
 		return Tally{}, err
 	}
 	return d.tick(ctx, "CollectMetrics")

@@ -50,7 +50,7 @@ func TestMetricsCalls(t *testing.T) {
 		{"who was looked at", func() { _, err := c.Metrics().LookedAt(t.Context(), time.Now().Add(-time.Hour), 10); fine(err) }, "query"},
 		{"progress", func() { _, err := c.Metrics().Progress(t.Context()); fine(err) }, "query"},
 		{"progress made", func() {
-			fine(c.Metrics().SetProgress(t.Context(), map[string]metrics.Progress{"one": {At: time.Now()}, "two": {At: time.Now()}}))
+			fine(c.Metrics().SetProgress(t.Context(), map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))
 		}, "commit"},
 	} {
 		if got := plain(counter.of(step.do)); got != step.want {

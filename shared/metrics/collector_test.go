@@ -23,7 +23,7 @@ type signal struct {
 	mu      sync.Mutex
 	down    map[string]bool // agents without samples
 	agents  []string
-	since   map[string]time.Time // of agents that have no samples before
+	since   map[string]time.Time // when agents were started, before which they have no samples
 	fail    error
 	queries []metrics.Query
 }
@@ -44,7 +44,8 @@ func (s *signal) Read(_ context.Context, q metrics.Query, visit func(metrics.Sam
 		u.Series++
 		for at := q.Span.From.Add(time.Minute); !at.After(q.Span.To); at = at.Add(time.Minute) {
 			if at.After(s.since[id]) {
-				visit(metrics.Sample{AgentID: id, At: at, Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: 9999}[q.Metric]})
+				up := at.Sub(s.since[id]).Seconds()
+				visit(metrics.Sample{AgentID: id, At: at, Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: up}[q.Metric]})
 			}
 		}
 	}
@@ -166,14 +167,51 @@ func TestCallsDoNotGrow(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{10, 1000} {
 		w := newWorld(t)
+		w.source.since = map[string]time.Time{}
 		for range n {
-			w.agent(agent.Running)
+			w.source.since[w.agent(agent.Running).ID] = w.now.Truncate(time.Minute)
 		}
-		w.collect()
+		w.pass(10)
+		w.source.asked()
+		w.Counts()
+		w.pass(5)
 		asked := w.source.asked()
 		if loads, saves, agents := w.Counts(); len(asked) != len(metrics.Metrics()) || loads != n || saves != n || agents != n {
 			t.Errorf("%d agents: %d queries, %d snapshots read, %d written, %d agents read", n, len(asked), loads, saves, agents)
 		}
+	}
+}
+
+// TestPieces: a day of many agents is read in pieces, at consecutive ticks, from the oldest on, and until then nothing passes for news.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var last agent.Agent
+	for range 3 {
+		last = w.agent(agent.Running)
+	}
+	w.collector.Minutes = 3 * 666
+	pieces := 0
+	for v := w.show(last.ID); v.Stale; v = w.show(last.ID) {
+		if pieces++; pieces > 3 {
+			t.Fatalf("%+v", v)
+		}
+		if w.pass(1); pieces < 3 && !w.show(last.ID).Stale {
+			t.Errorf("piece %d passes for news", pieces)
+		}
+		if _, saves, _ := w.Counts(); saves != 3 {
+			t.Errorf("piece %d: %d snapshots were written", pieces, saves)
+		}
+	}
+	s, err := w.Load(t.Context(), []string{last.ID})
+	if points := s[last.ID].Show(metrics.Window24h, w.now).Series.CPU; err != nil || len(points) != 288 {
+		t.Errorf("%d points in %d pieces: %v", len(points), pieces, err)
+	}
+	// A piece of the past does not replace figures of the present.
+	seen := s[last.ID]
+	seen.Take(metrics.Subject{}, metrics.Reading{}, metrics.Span{From: w.now.Add(-2 * time.Hour), To: w.now.Add(-time.Hour)}, w.now)
+	if v := seen.Show(metrics.Window1h, w.now); v.CPUCores == nil || v.Stale {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -260,7 +298,7 @@ func TestSilence(t *testing.T) {
 		t.Errorf("an agent that is down: %+v", v)
 	}
 	w.source.down = nil
-	w.source.since = map[string]time.Time{a.ID: w.now}
+	w.source.since = map[string]time.Time{a.ID: w.now.Truncate(time.Minute)}
 	w.pass(5)
 	if up := *w.show(a.ID).UptimePct24h; math.Abs(up-100*(1440-30)/1440.0) > 1e-9 {
 		t.Errorf("uptime of an agent that was down for half an hour: %v", up)
@@ -280,7 +318,7 @@ func TestCells(t *testing.T) {
 	there = w.Put(there)
 	w.collect() // the signal knows no agent of the second cell
 	progress, err := w.Progress(t.Context())
-	if err != nil || progress["one"].Until.IsZero() || !progress["two"].Until.IsZero() || progress["two"].At.IsZero() {
+	if err != nil || progress["one"].Until.IsZero() || !progress["two"].Until.IsZero() || progress["two"].Next.IsZero() {
 		t.Errorf("%+v, %v", progress, err)
 	}
 	if w.show(here.ID).CollectedAt == nil || w.show(there.ID).CollectedAt != nil {
