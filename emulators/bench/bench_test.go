@@ -34,7 +34,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%v calls of Monitoring for 1,000 agents, %s", row.Ours, row.Note)
 		}
 	}
-	for _, id := range []string{"P1", "P4", "P10", "P11"} {
+	for _, id := range []string{"P1", "P4", "P6", "P10", "P11"} {
 		if seen[id] == 0 {
 			t.Errorf("nothing was counted for %s", id)
 		}

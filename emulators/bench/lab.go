@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,8 +28,11 @@ import (
 
 // lab is where deployments are made.
 type lab struct {
-	host   string // of the Firestore emulator
-	agents int
+	host      string // of the Firestore emulator
+	agents    int
+	dir       string
+	noCluster bool
+	progress  io.Writer
 }
 
 // The one cell, and the domain of agents.

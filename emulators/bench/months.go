@@ -54,14 +54,17 @@ func (d *deployment) cycle(ctx context.Context) (Tally, error) {
 	return d.tick(ctx, "CollectMetrics")
 }
 
-// tick counts a run of a worker, with the message that caused it.
-func (d *deployment) tick(ctx context.Context, name string) (Tally, error) {
+// tick counts a run of a scheduled worker.
+func (d *deployment) tick(ctx context.Context, name string) (Tally, error) { return d.deliver(ctx, name, []byte("{}")) }
+
+// deliver counts a run of a worker, with the message that caused it.
+func (d *deployment) deliver(ctx context.Context, name string, data []byte) (Tally, error) {
 	for _, w := range functions.Workers(d.deps) {
 		if w.Name != name {
 			continue
 		}
 		d.take()
-		if err := w.Handle(ctx, function.Message{Data: []byte("{}"), PublishedAt: time.Now(), Attempt: 1}); err != nil {
+		if err := w.Handle(ctx, function.Message{Data: data, PublishedAt: time.Now(), Attempt: 1}); err != nil {
 			return Tally{}, fmt.Errorf("%s: %w", name, err)
 		}
 		return d.take().plus(Tally{Requests: 1, Messages: 1}), nil
