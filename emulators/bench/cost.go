@@ -88,12 +88,12 @@ func usd(t Tally, schedules int64) (float64, error) {
 }
 
 // million is the cost of a million of an operation, held against one that reads a single document.
-func million(what string, each Tally) (Cost, error) {
+func million(what string, each Tally) Cost {
 	const n = 1_000_000
 	return Cost{
 		Title: "A million times: " + what, Parts: []Part{{what, n, each}},
 		Limit: Tally{Requests: n, Reads: n}, Of: "a request and one document read",
-	}, nil
+	}
 }
 
 // row holds the cost against its limit. A price list that can't be read misses.

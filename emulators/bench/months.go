@@ -55,7 +55,9 @@ func (d *deployment) cycle(ctx context.Context) (Tally, error) {
 }
 
 // tick counts a run of a scheduled worker.
-func (d *deployment) tick(ctx context.Context, name string) (Tally, error) { return d.deliver(ctx, name, []byte("{}")) }
+func (d *deployment) tick(ctx context.Context, name string) (Tally, error) {
+	return d.deliver(ctx, name, []byte("{}"))
+}
 
 // deliver counts a run of a worker, with the message that caused it.
 func (d *deployment) deliver(ctx context.Context, name string, data []byte) (Tally, error) {
