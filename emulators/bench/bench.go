@@ -6,11 +6,14 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,13 +26,16 @@ type Row struct {
 	ID, What string
 	// Ours is what was counted, and Limit what it can't be less than, in the same unit.
 	Ours, Limit float64
-	// Unit is what is counted.
+	// Unit is what is counted, or dollars.
 	Unit string
 	// Most is the ratio of the two that is aimed at.
 	Most float64
 	// Note says more, such as what else was seen; it may be empty.
 	Note string
 }
+
+// dollars is the unit of costs.
+const dollars = "$"
 
 // Ratio is how many times the limit was spent. Nothing of nothing is once.
 func (r Row) Ratio() float64 {
@@ -102,6 +108,9 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 		fmt.Fprintf(o.Progress, "  %-24s %s\n", m.name, time.Since(began).Round(100*time.Millisecond))
 		all.Rows, all.Costs = append(all.Rows, found.Rows...), append(all.Costs, found.Costs...)
 	}
+	slices.SortStableFunc(all.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(len(a.ID), len(b.ID)), strings.Compare(a.ID, b.ID))
+	})
 	return all, nil
 }
 
@@ -114,7 +123,8 @@ func (r Report) Print(w io.Writer) error {
 		if !row.OK() {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s %s\t%s\t%.2f x\t<= %.2f x\t%s\t%s\n", row.ID, row.What, amount(row.Ours), row.Unit, amount(row.Limit), row.Ratio(), row.Most, verdict, row.Note)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.2f x\t<= %.2f x\t%s\t%s\n",
+			row.ID, row.What, row.amount(row.Ours), row.amount(row.Limit), row.Ratio(), row.Most, verdict, row.Note)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -127,12 +137,16 @@ func (r Report) Print(w io.Writer) error {
 	return nil
 }
 
-// amount writes a number as short as it is exact to the hundredth.
-func amount(v float64) string {
-	if v == float64(int64(v)) {
-		return grouped(int64(v))
+// amount writes a number with the row's unit.
+func (r Row) amount(v float64) string {
+	switch {
+	case r.Unit == dollars:
+		return fmt.Sprintf("$%.2f", v)
+	case v == float64(int64(v)):
+		return grouped(int64(v)) + " " + r.Unit
+	default:
+		return fmt.Sprintf("%.2f %s", v, r.Unit)
 	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
 // grouped writes a whole number with its thousands apart.

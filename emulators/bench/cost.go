@@ -100,7 +100,7 @@ func million(what string, each Tally) Cost {
 func (c Cost) row() Row {
 	ours, err := usd(c.total(), c.Schedules)
 	limit, limitErr := usd(c.Limit, 0)
-	r := Row{ID: "P11", What: c.Title, Ours: ours, Limit: limit, Unit: "$", Most: 1.45, Note: "limit: " + c.Of}
+	r := Row{ID: "P11", What: c.Title, Ours: ours, Limit: limit, Unit: dollars, Most: 1.45, Note: "limit: " + c.Of}
 	if err != nil || limitErr != nil {
 		r.Ours, r.Limit, r.Note = 1, 0, "there are no prices"
 	}

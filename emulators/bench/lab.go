@@ -51,7 +51,9 @@ type deployment struct {
 	project    string
 	deps       functions.Dependencies
 	handler    http.Handler
-	closers    []func() error
+	// key is an API key of the organization that was populated last.
+	key     string
+	closers []func() error
 }
 
 // deploy makes a deployment. Close it.

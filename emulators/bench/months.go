@@ -146,7 +146,14 @@ func month(ctx context.Context, l *lab) (_ Report, err error) {
 		return Report{}, err
 	}
 	watched.Parts = []Part{{"CollectMetrics", daysOfMonth*24*60 - ticks, seen.plus(idle.times(-1))}}
-	return Report{Rows: []Row{cost.row()}, Costs: []Cost{cost, watched}}, nil
+	list, err := d.read(ctx, d.key, "/api/v1/agents?limit=100")
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Rows: []Row{cost.row(), {
+		ID: "P12", What: fmt.Sprintf("list of an organization's agents, of %s in all", grouped(int64(l.agents))), Ours: float64(list.Reads),
+		Limit: float64(min(l.agents, ofOrganization)), Unit: "documents", Most: 1.02, Note: fmt.Sprintf("in %d Firestore calls", list.Calls),
+	}}, Costs: []Cost{cost, watched}}, nil
 }
 
 // collecting counts the ticks of the collector: one in five is a cycle.

@@ -35,7 +35,7 @@ func reads(ctx context.Context, l *lab) (_ Report, err error) {
 			return Report{}, err
 		}
 		r.Rows = append(r.Rows, Row{
-			ID: of.id, What: of.what, Ours: float64(t.Calls), Limit: 1, Unit: "Firestore calls", Most: 1, Note: fmt.Sprintf("%d documents", t.Reads),
+			ID: of.id, What: of.what, Ours: float64(t.Calls), Limit: 1, Unit: "Firestore calls", Most: 1, Note: fmt.Sprintf("%d documents; a revoked key is refused at once", t.Reads),
 		})
 		price := million(of.what, t)
 		r.Rows, r.Costs = append(r.Rows, price.row()), append(r.Costs, price)
