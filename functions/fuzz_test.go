@@ -10,6 +10,7 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
@@ -64,41 +65,75 @@ func (noVault) Put(context.Context, string, string, []byte) (int64, error) { ret
 
 func (noVault) Destroy(context.Context, string) error { return nil }
 
-// FuzzBodies sends any body to every route that takes one. The answer is a clear 4xx, whatever the body is.
-func FuzzBodies(f *testing.F) {
+// noKeys is a store of API keys in which nothing is possible.
+type noKeys struct{ apikey.Store }
+
+func (noKeys) Create(context.Context, apikey.Key) (apikey.Key, error) {
+	return apikey.Key{}, errReached
+}
+
+// one is the path of an agent.
+const one = "/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6"
+
+// bodies lists what each route that takes a body is fuzzed with, beside what is kept in testdata/fuzz. A route that is missing here fails
+// TestEveryBodyIsFuzzed.
+func bodies() map[string]string {
+	return map[string]string{
+		"CreateAgent":         `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "1", "A_TOKEN": "2"}, "config": {"a": [1]}}`,
+		"UpdateAgent":         `{"name": null, "env_vars": {"A": null, "B_TOKEN": "gsm"}, "config": {"a": null, "c": 1e400}}`,
+		"MigrateAgentSandbox": `{"enabled": "yes"}`,
+		"CreateAPIKey":        `{"name": "a", "purpose": "ci", "expires_in_days": 30}`,
+	}
+}
+
+func FuzzCreateAgent(f *testing.F) { fuzz(f, "CreateAgent", http.MethodPost, "/agents") }
+func FuzzUpdateAgent(f *testing.F) { fuzz(f, "UpdateAgent", http.MethodPatch, one) }
+func FuzzMigrateAgentSandbox(f *testing.F) {
+	fuzz(f, "MigrateAgentSandbox", http.MethodPost, one+"/migrate-sandbox")
+}
+func FuzzCreateAPIKey(f *testing.F) { fuzz(f, "CreateAPIKey", http.MethodPost, "/api/v1/api-keys") }
+
+// TestEveryBodyIsFuzzed fails when a route takes a body that nothing above sends.
+func TestEveryBodyIsFuzzed(t *testing.T) {
+	t.Parallel()
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		s, err := function.Schema(r.Handle.Input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := bodies()[r.Name]; !ok && s.Properties["body"] != nil {
+			t.Errorf("%s takes a body: add a fuzz target and a good body for it", r.Name)
+		}
+	}
+}
+
+// fuzz sends any body to a route. The answer is a clear 4xx, whatever the body is.
+func fuzz(f *testing.F, name, method, path string) {
 	open := func([]function.Need) (functions.Dependencies, error) {
-		return functions.Dependencies{Agents: nothing{}, Vault: noVault{}, Settings: functions.Settings{
+		return functions.Dependencies{Agents: nothing{}, Keys: noKeys{}, Vault: noVault{}, Settings: functions.Settings{
 			Cells: agent.Cells{{Name: "a", Region: "us-central1"}},
 		}}, nil
 	}
-	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI}}, open,
-		functions.Guards{Guard: function.Guard{Authenticator: letIn{}}})
+	h, err := functions.Handler(functions.Selection{Target: name}, open, functions.Guards{Guard: function.Guard{Authenticator: letIn{}}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	const one = "/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6"
-	targets := []struct{ method, path string }{
-		{http.MethodPost, "/agents"}, {http.MethodPatch, one}, {http.MethodPost, one + "/migrate-sandbox"},
-	}
+	good := bodies()[name]
 	for _, body := range []string{
-		"", "{}", "[]", "null", `{"name": "a", "resource_plan": "pro"}`, `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "1", "A_TOKEN": "2"}}`,
-		`{"name": null, "env_vars": {"A": null, "B_TOKEN": "gsm"}, "config": {"a": null, "c": 1e400}}`, `{"enabled": "yes"}`,
-		`{"name": "\ud800", "resource_plan": "pro"}`, `{"name": "a", "name": "b"}`, `{"config": {"a": [[[[[[[[[1]]]]]]]]]}}`,
-		`{"name": "a", "resource_plan": "pro", "config": {"": {"": ""}}, "env_vars": {"": ""}}`, "\xff", strings.Repeat("[", 20_000),
+		good, "", "{}", "[]", "null", `{"name": "\ud800", "resource_plan": "pro"}`, strings.Replace(good, "{", `{"name": 1, "name": 2, `, 1),
+		`{"config": {"a": [[[[[[[[[1]]]]]]]]]}}`, `{"name": "a", "resource_plan": "pro", "config": {"": {"": ""}}, "env_vars": {"": ""}}`,
+		"\xff", strings.Repeat("[", 20_000),
 	} {
-		for target := range targets {
-			f.Add(uint8(target), []byte(body))
-		}
+		f.Add([]byte(body))
 	}
-	f.Fuzz(func(t *testing.T, target uint8, body []byte) {
-		to := targets[int(target)%len(targets)]
-		req := httptest.NewRequest(to.method, to.path, strings.NewReader(string(body)))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req := httptest.NewRequest(method, path, strings.NewReader(string(body)))
 		req.Header.Set("Authorization", "Bearer token")
 		req.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
 		if (w.Code != 409 && w.Code != 413 && w.Code != 422) || !json.Valid(w.Body.Bytes()) {
-			t.Fatalf("%s %s with %q: %d %s", to.method, to.path, body, w.Code, w.Body)
+			t.Fatalf("%s %s with %q: %d %s", method, path, body, w.Code, w.Body)
 		}
 	})
 }

@@ -163,6 +163,11 @@ func TestBadInput(t *testing.T) {
 		"a key that lives for a half":     {"POST", "/api/v1/api-keys", `{"name": "k", "expires_in_days": 1.5}`, 422, []string{"int_from_float [body expires_in_days]"}},
 		"an unknown purpose":              {"POST", "/api/v1/api-keys", `{"name": "k", "purpose": "fun"}`, 422, []string{"enum [body purpose]"}},
 		"invalid UTF-8":                   {"POST", "/agents", "{\"name\": \"\xff\"}", 422, []string{"json_invalid [body 0]"}},
+		"a key that stands twice":         {"POST", "/agents", `{"name": "a", "resource_plan": "pro", "name": "b"}`, 422, []string{"value_error [body name]"}},
+		"keys that stand twice inside":    {"POST", "/agents", `{"name": "a", "resource_plan": "pro", "config": {"a": [1, {"b": 1, "b": {}}], "a": 2}}`, 422, []string{"value_error [body config a 1 b]", "value_error [body config a]"}},
+		"the same key in two objects":     {"POST", "/agents", `{"name": "", "resource_plan": "pro", "config": {"a": {"a": 1}, "b": {"a": [{"a": 1}, {"a": 2}]}}}`, 422, []string{"string_too_short [body name]"}},
+		"names in another case":           {"POST", "/agents", `{"NAME": "a", "Resource_Plan": "pro"}`, 422, []string{"missing [body name]", "missing [body resource_plan]"}},
+		"a query that is no text":         {"GET", "/agents?name=%ff", "", 422, []string{"string_unicode [query name]"}},
 		"two values":                      {"POST", "/agents", `{} {}`, 422, []string{"json_invalid [body 4]"}},
 	}
 	h := handlerWithoutStores(t)

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/sdk"
+	"agents.example/controlplane/functions/openapi/openapitest"
 )
 
 // patience is how long a test waits for a condition before it says that it does not come about.
@@ -23,18 +25,36 @@ const patience = 90 * time.Second
 type world struct {
 	*cloud.Cloud
 	cluster kubernetes.Interface
+	// client checks every answer against the description that the cloud itself serves.
+	client *http.Client
+}
+
+// choose spreads the clouds of these tests over the emulators, so that every run tells the story on both kinds: with all functions in this
+// process on the embedded ones, and as deployed on the official ones where they are installed.
+func choose(t *testing.T, separate bool) sdk.Choice {
+	t.Helper()
+	choice, err := sdk.Tested()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if choice == sdk.Auto && !separate {
+		return sdk.Embedded
+	}
+	return choice
 }
 
 func start(t *testing.T, separate bool) world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
 	defer cancel()
-	c, err := cloud.Start(ctx, cloud.Options{Dir: t.TempDir(), Separate: separate, Progress: progress{t}})
+	c, err := cloud.Start(ctx, cloud.Options{Dir: t.TempDir(), Separate: separate, Emulators: choose(t, separate), Progress: progress{t}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
+		transport.CloseIdleConnections()
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
@@ -48,7 +68,21 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{c, cluster}
+	w := world{Cloud: c, cluster: cluster, client: &http.Client{Transport: transport}}
+	w.client.Transport = openapitest.Transport{
+		Base: transport, Document: w.description(t), Report: func(err error) { t.Error(err) },
+	}
+	return w
+}
+
+// description is the document that clients read.
+func (w world) description(t *testing.T) *openapitest.Document {
+	t.Helper()
+	doc, err := openapitest.Parse([]byte(w.call(t, "", http.MethodGet, "/openapi.json", "").text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
 }
 
 // progress shows what a start waits for in the test's log.
@@ -96,7 +130,7 @@ func (w world) send(t *testing.T, method, path, body string, header http.Header)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := w.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

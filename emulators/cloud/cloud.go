@@ -21,6 +21,7 @@ import (
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/monitoring"
 	"agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/emulators/secretmanager"
 )
 
@@ -32,6 +33,8 @@ type Options struct {
 	Addr string
 	// Kubeconfig is a cluster to use instead of a local one.
 	Kubeconfig string
+	// Emulators says whether Firestore and Pub/Sub are the official emulators or embedded.
+	Emulators sdk.Choice
 	// AttachFirestore and AttachPubSub are addresses of running emulators to use.
 	AttachFirestore string
 	AttachPubSub    string

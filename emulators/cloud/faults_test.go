@@ -43,6 +43,64 @@ func fails(t *testing.T, w world) {
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
+// mends has a running agent break with nobody at it: it goes to error with a reason, and back to running by itself when the reason is gone.
+func mends(t *testing.T, w world) {
+	id := w.create(t, `{"name": "mends", "resource_plan": "hobby"}`)
+	w.awaitStatus(t, id, "running")
+	breakPods(t, w, id, cluster.CrashLoop)
+	wantFailure(t, w.awaitStatus(t, id, "error"), "pod_crash_loop")
+	breakPods(t, w, id, "")
+	a := w.awaitStatus(t, id, "running")
+	if config, _ := a.body["config"].(map[string]any); config["error"] != nil || a.body["error_message"] != nil {
+		t.Errorf("an agent that mended still has the error %v, %v", config["error"], a.body["error_message"])
+	}
+	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// sandboxed moves an agent into the sandbox and out again, with its volume. On a cluster that has none any more it runs on as before, and
+// says why.
+func sandboxed(t *testing.T, w world) {
+	id := w.create(t, `{"name": "sandboxed", "resource_plan": "hobby"}`)
+	path, namespace := "/agents/"+id, "agent-"+id
+	w.awaitStatus(t, id, "running")
+	volume := func() types.UID {
+		t.Helper()
+		claims, err := w.cluster.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(claims.Items) != 1 {
+			t.Fatalf("claims %v: %v", claims, err)
+		}
+		return claims.Items[0].UID
+	}
+	first := volume()
+	migrate := func(enabled bool, want bool) answer {
+		t.Helper()
+		a := w.must(t, http.StatusOK, http.MethodPost, path+"/migrate-sandbox", fmt.Sprintf(`{"enabled": %t}`, enabled))
+		if a.body["status"] != "running" || a.body["dashboard_warming"] != true {
+			t.Errorf("migrate-sandbox: %s", a.text)
+		}
+		a = w.await(t, id, "as it is wanted", func(a answer) bool { return a.body["dashboard_warming"] == false })
+		config, _ := a.body["config"].(map[string]any)
+		if config["sandbox_enabled"] != want || a.body["status"] != "running" {
+			t.Errorf("after a move to %t: %s", enabled, a.text)
+		}
+		pods, err := w.cluster.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) != 1 || (pods.Items[0].Spec.RuntimeClassName != nil) != want {
+			t.Errorf("the pod of an agent that is sandboxed (%t): %v, %v", want, pods, err)
+		}
+		return a
+	}
+	migrate(true, true)
+	migrate(false, false)
+	if err := w.cluster.NodeV1().RuntimeClasses().Delete(t.Context(), "gvisor", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantFailure(t, migrate(true, false), "sandbox_unschedulable")
+	if volume() != first {
+		t.Error("the volume is another one")
+	}
+	w.must(t, http.StatusAccepted, http.MethodDelete, path, "")
+}
+
 func wantFailure(t *testing.T, a answer, code string) {
 	t.Helper()
 	config, _ := a.body["config"].(map[string]any)

@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/emulators/pubsub"
 	"agents.example/controlplane/emulators/secretmanager"
 	"agents.example/controlplane/emulators/telemetry"
+	records "agents.example/controlplane/infra/firestore"
 )
 
 // startParts starts what does not depend on each other at once. What was started is closed by Close, also when another part fails.
@@ -59,21 +60,25 @@ type part struct {
 }
 
 func (c *Cloud) startFirestore(ctx context.Context) (part, error) {
-	e, err := firestore.Start(ctx, firestore.Options{Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore")})
+	e, err := firestore.Start(ctx, firestore.Options{
+		Choice: c.options.Emulators, Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore"), Indexes: records.Indexes(),
+	})
 	if err != nil {
 		return part{}, err
 	}
 	c.Ready.FirestoreEmulatorHost = e.Host
-	return part{"Firestore", e.Host, e.Close, e.Done()}, nil
+	return part{"Firestore", e.Host + " (" + e.Kind + ")", e.Close, e.Done()}, nil
 }
 
 func (c *Cloud) startPubSub(ctx context.Context) (part, error) {
-	e, err := pubsub.Start(ctx, pubsub.Options{Attach: c.options.AttachPubSub, Dir: filepath.Join(c.options.Dir, "pubsub")})
+	e, err := pubsub.Start(ctx, pubsub.Options{
+		Choice: c.options.Emulators, Attach: c.options.AttachPubSub, Dir: filepath.Join(c.options.Dir, "pubsub"),
+	})
 	if err != nil {
 		return part{}, err
 	}
 	c.Ready.PubSubEmulatorHost = e.Host
-	return part{"Pub/Sub", e.Host, e.Close, e.Done()}, nil
+	return part{"Pub/Sub", e.Host + " (" + e.Kind + ")", e.Close, e.Done()}, nil
 }
 
 func (c *Cloud) startCluster(ctx context.Context) (part, error) {

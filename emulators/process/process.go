@@ -149,7 +149,7 @@ func (p *Process) launch() error {
 // start runs in the goroutine that keeps its thread. The answered function frees what guards the child.
 func (p *Process) start(log *os.File) (func(), error) {
 	p.cmd = exec.Command(p.options.Path, p.options.Args...) //nolint:noctx // the child outlives the context it is started with
-	p.cmd.Env = append(os.Environ(), p.options.Env...)      //nolint:forbidigo // handed on, not read
+	p.cmd.Env = append(os.Environ(), p.options.Env...)      // handed on, not read
 	p.cmd.Dir = p.options.Dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	guard, err := p.options.bind(p.cmd)

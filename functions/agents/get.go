@@ -2,7 +2,9 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -24,6 +26,16 @@ func (seconds) JSONSchema() *jsonschema.Schema {
 		Type: "integer", Minimum: &least, Default: []byte("0"),
 		Description: "Answer only when the status is running, paused, stopped or error, or after this many seconds. More than 55 count as 55.",
 	}
+}
+
+// UnmarshalJSON implements json.Unmarshaler: what is more than the longest wait counts as that, however large.
+func (s *seconds) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		n, err = maxWait, nil
+	}
+	*s = seconds(min(n, maxWait))
+	return err
 }
 
 type getInput struct {
@@ -51,7 +63,7 @@ func get(ctx context.Context, agents agent.Store, in getInput) (agent.Agent, err
 	if err != nil || in.Query.Wait == 0 || a.Status.Settled() {
 		return a, err
 	}
-	wait, cancel := context.WithTimeout(ctx, time.Duration(min(in.Query.Wait, maxWait))*time.Second)
+	wait, cancel := context.WithTimeout(ctx, time.Duration(in.Query.Wait)*time.Second)
 	defer cancel()
 	return agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.Settled() })
 }

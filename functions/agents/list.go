@@ -17,8 +17,8 @@ type listInput struct {
 		page.Query
 		Status agent.Status `json:"status,omitempty"`
 		Plan   plan.ID      `json:"resource_plan,omitempty"`
-		Region string       `json:"region,omitempty"`
-		Name   string       `json:"name,omitempty" jsonschema:"Matches the whole name."`
+		Region page.Term    `json:"region,omitempty"`
+		Name   page.Term    `json:"name,omitempty" jsonschema:"Matches the whole name."`
 	} `json:"query"`
 }
 
@@ -26,7 +26,7 @@ type listInput struct {
 func (in listInput) self() *url.URL {
 	q := in.Query.Values()
 	for name, value := range map[string]string{
-		"status": string(in.Query.Status), "resource_plan": string(in.Query.Plan), "region": in.Query.Region, "name": in.Query.Name,
+		"status": string(in.Query.Status), "resource_plan": string(in.Query.Plan), "region": string(in.Query.Region), "name": string(in.Query.Name),
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -43,7 +43,7 @@ func List(agents agent.Store, d agent.Addresses) function.Route {
 		Status: http.StatusOK, Summary: "List agents", Errors: []fault.Kind{fault.BadRequest}, // a cursor of another list
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[agent.View], error) {
 			q := in.Query
-			filter := agent.Filter{Status: q.Status, Plan: string(q.Plan), Region: q.Region, Name: q.Name}
+			filter := agent.Filter{Status: q.Status, Plan: string(q.Plan), Region: string(q.Region), Name: string(q.Name)}
 			found, err := agents.List(ctx, filter, q.Request())
 			found.Self = in.self()
 			return page.Map(found, func(a agent.Agent) agent.View { return show(ctx, a, d) }), err

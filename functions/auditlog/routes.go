@@ -24,7 +24,9 @@ import (
 type moment struct{ time.Time }
 
 // JSONSchema implements function.Schemer.
-func (moment) JSONSchema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Format: "date-time"} }
+func (moment) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Format: "date-time"}
+}
 
 // UnmarshalJSON implements json.Unmarshaler. RFC 3339 lets its letters be small, and has leap seconds; Go's form of a time has neither.
 func (m *moment) UnmarshalJSON(b []byte) error {
@@ -48,25 +50,26 @@ func (m *moment) UnmarshalJSON(b []byte) error {
 
 // filter is the query parameters that narrow the log.
 type filter struct {
-	From     moment `json:"from,omitzero" jsonschema:"The first moment."`
-	To       moment `json:"to,omitzero" jsonschema:"The moment after the last one."`
-	ActorID  string `json:"actor_id,omitempty" jsonschema:"Id of the user or API key that made the call."`
-	Action   string `json:"action,omitempty" jsonschema:"The operation's id, such as StopAgent."`
-	TargetID string `json:"target_id,omitempty" jsonschema:"Id of what the call was about."`
-	Outcome  string `json:"outcome,omitempty" jsonschema:"succeeded, or the code of an error."`
+	From     moment    `json:"from,omitzero" jsonschema:"The first moment."`
+	To       moment    `json:"to,omitzero" jsonschema:"The moment after the last one."`
+	ActorID  page.Term `json:"actor_id,omitempty" jsonschema:"Id of the user or API key that made the call."`
+	Action   page.Term `json:"action,omitempty" jsonschema:"The operation's id, such as StopAgent."`
+	TargetID page.Term `json:"target_id,omitempty" jsonschema:"Id of what the call was about."`
+	Outcome  page.Term `json:"outcome,omitempty" jsonschema:"succeeded, or the code of an error."`
 }
 
 func (f filter) audit() audit.Filter {
 	return audit.Filter{
-		From: f.From.Time, To: f.To.Time, ActorID: f.ActorID, Action: f.Action, TargetID: f.TargetID, Outcome: f.Outcome,
+		From: f.From.Time, To: f.To.Time, ActorID: string(f.ActorID), Action: string(f.Action), TargetID: string(f.TargetID),
+		Outcome: string(f.Outcome),
 	}
 }
 
 // add adds the filter to a query.
 func (f filter) add(q url.Values) {
-	for name, value := range map[string]string{"actor_id": f.ActorID, "action": f.Action, "target_id": f.TargetID, "outcome": f.Outcome} {
+	for name, value := range map[string]page.Term{"actor_id": f.ActorID, "action": f.Action, "target_id": f.TargetID, "outcome": f.Outcome} {
 		if value != "" {
-			q.Set(name, value)
+			q.Set(name, string(value))
 		}
 	}
 	for name, value := range map[string]time.Time{"from": f.From.Time, "to": f.To.Time} {

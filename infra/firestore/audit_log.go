@@ -132,7 +132,7 @@ func keptUntil(on plan.ID, written time.Time) time.Time {
 
 // log has a commit of the change write the call's audit entry. A call that changes more than once has one entry: its later changes are
 // added to what the first one wrote, if that wrote anything.
-func (ch change) log(b *gcp.WriteBatch, t tenant, target audit.Target, changes []audit.Change) {
+func (ch change) log(b *batch, t tenant, target audit.Target, changes []audit.Change) {
 	d := entryDocumentOf(audit.Entry{
 		OrganizationID: ch.caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: keptUntil(t.Plan, ch.at),
 		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: audit.Succeeded, Request: ch.request, Changes: changes,
@@ -168,7 +168,7 @@ func (ch change) committedIn(entry *gcp.DocumentSnapshot) bool {
 }
 
 // commit commits what holds the call's audit entry.
-func (ch change) commit(ctx context.Context, b *gcp.WriteBatch) (version string, err error) {
+func (ch change) commit(ctx context.Context, b *batch) (version string, err error) {
 	version, err = ch.client.commit(ctx, b)
 	if err == nil {
 		ch.trail.Write()

@@ -111,7 +111,7 @@ func (ch change) tenant(snap *gcp.DocumentSnapshot) (tenant, error) {
 }
 
 // save writes the organization with the usage that the change computed. The commit fails when the organization was written meanwhile.
-func (t tenant) save(b *gcp.WriteBatch) {
+func (t tenant) save(b *batch) {
 	if t.snap.Exists() {
 		b.Update(t.snap.Ref, setUsage(t.Usage), gcp.LastUpdateTime(t.snap.UpdateTime))
 		return

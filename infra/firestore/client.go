@@ -158,7 +158,7 @@ func (c *Client) Directory() *Directory { return &Directory{client: c} }
 // now is the time to the microsecond, because Firestore keeps no more: what is written equals what is read.
 func (c *Client) now() time.Time { return c.clock().UTC().Truncate(time.Microsecond) }
 
-//nolint:gochecknoglobals // an immutable, compiled constant
+// reservedID matches the ids that Firestore keeps for itself.
 var reservedID = regexp.MustCompile(`^(\.|\.\.|__.*__)$`)
 
 // maxID is Firestore's limit of a document id in bytes.

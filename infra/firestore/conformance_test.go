@@ -2,8 +2,10 @@ package firestore
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
@@ -11,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey/apikeytest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/audit/audittest"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics/metricstest"
@@ -39,6 +42,17 @@ func TestKeys(t *testing.T) {
 	})
 }
 
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	audittest.TestLog(t, func(t *testing.T) audittest.World {
+		c := open(t, "", Options{})
+		at := func(t *testing.T, now time.Time) audit.Log {
+			return open(t, c.project(), Options{Now: func() time.Time { return now }}).AuditLog()
+		}
+		return audittest.World{Log: at, SetPlan: c.setPlan, Entries: c.entries}
+	})
+}
+
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	organizationtest.TestDirectory(t, func(t *testing.T) organizationtest.World {
@@ -46,6 +60,29 @@ func TestDirectory(t *testing.T) {
 		other := open(t, one.project(), Options{})
 		return organizationtest.World{Processes: []organization.Directory{one.Directory(), other.Directory()}, User: one.user}
 	})
+}
+
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"a page": countPage, "many pages": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsWorld {
+				c := open(t, "", Options{})
+				return organizationtest.CountsWorld{
+					Counts: &Counts{client: c, page: size}, Directory: c.Directory(), Agents: c.Agents(&agenttest.Nudges{}), Records: c.Records(),
+					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.spoil,
+				}
+			})
+		})
+	}
+}
+
+// spoil overwrites an organization's usage, as a defect would.
+func (c *Client) spoil(ctx context.Context, id string, u organization.Usage) error {
+	ref, _ := c.ref(organizationCollection, id)
+	_, err := ref.Update(ctx, setUsage(u))
+	return err
 }
 
 func TestMetrics(t *testing.T) {
@@ -85,7 +122,7 @@ func agentWorld(c *Client) agenttest.World {
 	nudges := &agenttest.Nudges{}
 	return agenttest.World{
 		Store: c.Agents(nudges), Records: c.Records(), Nudges: nudges, Organization: c.Directory().Organization, SetPlan: c.setPlan,
-		Entries: c.entries,
+		Entries: c.entries, Log: c.AuditLog(),
 	}
 }
 
@@ -104,29 +141,18 @@ func (c *Client) setPlan(ctx context.Context, id string, p plan.ID) error {
 	return err
 }
 
-// entries reads an organization's audit log.
+// entries reads an organization's audit log as it is stored, also what has expired, in the order of its times.
 func (c *Client) entries(ctx context.Context, organizationID string) ([]audit.Entry, error) {
 	snaps, err := c.db.Collection(auditCollection).Where("organization_id", "==", organizationID).
-		OrderBy("created_at", gcp.Asc).Documents(ctx).GetAll()
+		OrderBy("created_at", gcp.Desc).Documents(ctx).GetAll()
 	if err != nil {
 		return nil, err
 	}
+	slices.Reverse(snaps)
 	entries := make([]audit.Entry, len(snaps))
 	for i, snap := range snaps {
-		d, err := decode[entryDocument](snap)
-		if err != nil {
+		if entries[i], err = entryOf(snap); err != nil {
 			return nil, err
-		}
-		entries[i] = audit.Entry{
-			ID: snap.Ref.ID, OrganizationID: d.OrganizationID, CreatedAt: d.CreatedAt, ExpiresAt: timeOf(d.ExpiresAt),
-			Actor: identity.Caller{
-				Type: d.Actor.Type, ID: d.Actor.ID, Email: d.Actor.Email, Role: d.Actor.Role, KeyPrefix: d.Actor.KeyPrefix,
-			},
-			Action: d.Action, Target: audit.Target(d.Target), Outcome: d.Outcome,
-			Request: audit.Request{Action: d.Action, RequestID: d.RequestID, IP: d.IP, UserAgent: d.UserAgent},
-		}
-		for _, change := range d.Changes {
-			entries[i].Changes = append(entries[i].Changes, audit.Change(change))
 		}
 	}
 	return entries, nil

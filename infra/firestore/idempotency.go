@@ -101,7 +101,7 @@ func answerIn[D any](snap *gcp.DocumentSnapshot) (D, error) {
 }
 
 // keep has a commit keep the change's answer. It does nothing, and is false, for a change without a key and where an answer is kept.
-func (ch change) keep(b *gcp.WriteBatch, k keptAnswer, answer any) bool {
+func (ch change) keep(b *batch, k keptAnswer, answer any) bool {
 	if ch.attempt == nil || k.live {
 		return false
 	}
@@ -121,7 +121,7 @@ func (ch change) keep(b *gcp.WriteBatch, k keptAnswer, answer any) bool {
 }
 
 // keepAgent has a commit keep an agent as the change's answer; version is empty when the same commit writes the agent.
-func (ch change) keepAgent(b *gcp.WriteBatch, k keptAnswer, id, version string, d agentDocument) bool {
+func (ch change) keepAgent(b *batch, k keptAnswer, id, version string, d agentDocument) bool {
 	env := make([]envDocument, len(d.Env))
 	for i, e := range d.Env {
 		env[i] = envDocument{Key: e.Key, SecretVersion: e.SecretVersion}

@@ -217,7 +217,7 @@ func (w *work) record(ctx context.Context, change func(*agent.Agent)) (changed b
 }
 
 // move moves the organization's usage. It adds to whatever the usage is, so that workers don't compete for the organization's document.
-func (w *work) move(b *gcp.WriteBatch, moved organization.Usage) {
+func (w *work) move(b *batch, moved organization.Usage) {
 	org, ok := w.client.ref(organizationCollection, w.present.OrganizationID)
 	if ok && !w.orphan && moved != (organization.Usage{}) {
 		b.Update(org, moveUsage(moved))

@@ -30,15 +30,18 @@ func (c *Client) read(ctx context.Context, refs ...*gcp.DocumentRef) ([]*gcp.Doc
 	return snaps, nil
 }
 
+// batch is the writes of one commit. The library recommends BulkWriter, which is not atomic, or transactions, which lock; what is needed is
+// an atomic commit with preconditions.
+type batch = gcp.WriteBatch //nolint:staticcheck // see above
+
 // batch begins the writes of one commit.
-func (c *Client) batch() *gcp.WriteBatch {
-	//nolint:staticcheck // deprecated for BulkWriter, which is not atomic, and for transactions, which lock; an atomic commit is what is needed
-	return c.db.Batch()
+func (c *Client) batch() *batch {
+	return c.db.Batch() //nolint:staticcheck // see the type
 }
 
 // commit writes a batch, all or nothing, and returns the new version of the document that was written first.
 // The error is an undecided one, for settle, when reading again can tell how to go on.
-func (c *Client) commit(ctx context.Context, b *gcp.WriteBatch) (version string, err error) {
+func (c *Client) commit(ctx context.Context, b *batch) (version string, err error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
 	results, err := b.Commit(ctx)

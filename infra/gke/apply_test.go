@@ -91,7 +91,7 @@ func TestNamespaceTerminating(t *testing.T) {
 		t.Fatal(err)
 	}
 	held.Finalizers = []string{"agents.example/test"}
-	if held, err = services.Update(t.Context(), held, metav1.UpdateOptions{}); err != nil {
+	if _, err = services.Update(t.Context(), held, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Delete(t.Context(), a); err != nil {

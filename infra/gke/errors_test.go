@@ -73,7 +73,7 @@ func TestExplain(t *testing.T) {
 				if errors.As(err, &f) && (f.RetryAfter != test.after || strings.Contains(f.Detail, canary)) {
 					t.Errorf("retry after %s, detail %q; want %s and nothing quoted", f.RetryAfter, f.Detail, test.after)
 				}
-				if test.err == context.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded) {
+				if errors.Is(test.err, context.DeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
 					t.Error("the cause is lost")
 				}
 			})

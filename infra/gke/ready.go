@@ -114,7 +114,7 @@ func (w *wait) askEvents(ctx context.Context) error {
 	told, err := w.client.trouble(ctx, w.namespace, w.last.pod)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // the end of ctx is told elsewhere
+		return nil //nolint:nilerr // the end of ctx is told elsewhere
 	case err != nil:
 		return err
 	}

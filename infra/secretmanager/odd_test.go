@@ -41,7 +41,12 @@ func serve(t *testing.T, o odd, intercept grpc.UnaryServerInterceptor) string {
 	secretmanagerpb.RegisterSecretManagerServiceServer(server, o)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() { server.Stop(); <-served })
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
 	return listener.Addr().String()
 }
 

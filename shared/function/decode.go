@@ -23,6 +23,7 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 		return nil, err
 	}
 	document := map[string]any{}
+	var found []Violation
 	if parts := schema.description.Properties; parts["body"] != nil {
 		if err := r.decodeBody(w, req, document); err != nil {
 			return nil, err
@@ -34,14 +35,38 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 		"header": func(name string) (string, bool) { v := req.Header.Get(name); return v, v != "" },
 	} {
 		if s := schema.description.Properties[part]; s != nil {
-			document[part] = parameters(s, get)
+			values := parameters(s, get)
+			document[part] = values
+			found = append(found, illegible(part, values)...)
 		}
 	}
 	relax(schema.description, document)
-	if found := schema.violations(document); len(found) > 0 {
+	if found = append(found, schema.violations(document)...); len(found) > 0 {
 		return nil, fault.Validation(found...)
 	}
+	prune(schema.description, document)
 	return json.Marshal(document)
+}
+
+// prune takes out what the schema doesn't name. It is ignored by the interface, but not by Go's decoder, to which the case of a name is all one.
+func prune(s *infer.Schema, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, e := range v {
+			switch p := s.Properties[name]; {
+			case p != nil:
+				prune(p, e)
+			case len(s.Properties) > 0: // an object without any takes all names
+				delete(v, name)
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if s.Items != nil {
+				prune(s.Items, e)
+			}
+		}
+	}
 }
 
 // queryValue looks up query parameters; of a repeated one the last counts.
@@ -64,6 +89,19 @@ func parameters(s *infer.Schema, get func(name string) (string, bool)) map[strin
 		}
 	}
 	return values
+}
+
+// illegible names the parameters that are no text: no store takes them.
+func illegible(part string, values map[string]any) []Violation {
+	var found []Violation
+	for name, value := range values {
+		if text, ok := value.(string); ok && !utf8.ValidString(text) {
+			found = append(found, Violation{
+				Loc: []any{part, name}, Type: "string_unicode", Msg: "Input should be a valid string, unable to parse raw data as a unicode string",
+			})
+		}
+	}
+	return found
 }
 
 // decodeBody reads the body into document["body"]. An absent body, or null, leaves the key out, which the schema reports if it is required.
@@ -126,6 +164,9 @@ func parseJSON(body []byte) (any, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, malformed(d.InputOffset(), "extra data after the JSON value")
+	}
+	if found := duplicates(body); len(found) > 0 {
+		return nil, fault.Validation(found...)
 	}
 	return v, nil
 }

@@ -29,7 +29,9 @@ func (a *attempts) handler(limiter *ratelimit.Limiter) http.Handler {
 		a.text = in.Body.Text
 		return echo{in.Body.Text}, a.answer(ctx)
 	})
-	without := function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) { return function.None{}, a.answer(ctx) })
+	without := function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) {
+		return function.None{}, a.answer(ctx)
+	})
 	var served []function.Served
 	for _, r := range []function.Route{
 		{Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusCreated, Limit: ratelimit.Creations, Handle: withBody},

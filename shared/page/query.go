@@ -25,6 +25,18 @@ func (Limit) JSONSchema() *jsonschema.Schema {
 	}
 }
 
+// Term is text that a list is filtered by. Nothing that is kept to be found is longer.
+type Term string
+
+// maxTerm is the length of the longest term in characters: a store compares no more than 1,500 bytes.
+const maxTerm = 300
+
+// JSONSchema implements function.Schemer.
+func (Term) JSONSchema() *jsonschema.Schema {
+	most := maxTerm
+	return &jsonschema.Schema{Type: "string", MaxLength: &most}
+}
+
 // Request is the page that is asked for.
 func (q Query) Request() Request {
 	r := Request{Limit: int(q.Limit), Cursor: q.Cursor}

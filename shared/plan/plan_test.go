@@ -16,8 +16,12 @@ func TestTheTable(t *testing.T) {
 		memory, disk  int64 // GiB
 		agents, price int64
 	}{
-		{plan.Hobby, 0.5, 1, 5, 1, 0}, {plan.Starter, 1, 2, 10, 3, 15}, {plan.Startup, 2, 4, 20, 5, 35},
-		{plan.Pro, 2, 8, 40, 10, 89}, {plan.Business, 4, 16, 80, 25, 199}, {plan.Enterprise, 8, 32, 200, 100, -1},
+		{plan.Hobby, 0.5, 1, 5, 1, 0},
+		{plan.Starter, 1, 2, 10, 3, 15},
+		{plan.Startup, 2, 4, 20, 5, 35},
+		{plan.Pro, 2, 8, 40, 10, 89},
+		{plan.Business, 4, 16, 80, 25, 199},
+		{plan.Enterprise, 8, 32, 200, 100, -1},
 	}
 	all := plan.All()
 	if len(all) != len(want) || len(all) != len(plan.ID("").Values()) {

@@ -11,9 +11,9 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Routes opens the routes of a role: the target, or all of them.
-func Routes(ctx context.Context, c config.Common, role function.Role) (run.Service, error) {
-	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: []function.Role{role}}, nil)
+// Routes opens the routes of some roles: the target, or all of them.
+func Routes(ctx context.Context, c config.Common, roles ...function.Role) (run.Service, error) {
+	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: roles}, nil)
 }
 
 // Workers opens the workers: the target, or all of them.
@@ -52,5 +52,6 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())
 	}
+	h = run.BehindProxies(h, o.config.ProxyHops)
 	return run.Service{Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Close: o.Close}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,13 +53,13 @@ func run(ctx context.Context, open func(ctx context.Context) (Service, error)) e
 		return err
 	}
 	slog.SetDefault(function.NewLogger(os.Stderr, slog.LevelInfo, s.Project))
-	var inFlight drain
+	var server ending
 	failed := make(chan error, 1)
-	go func() { failed <- serve(inFlight.count(s.Handler), s.Host, s.Port) }()
+	go func() { failed <- serve(server.watch(s.Handler), s.Host, s.Port) }()
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		err = inFlight.wait(drainTime)
+		err = server.end(drainTime)
 	}
 	return errors.Join(err, s.Close())
 }
@@ -74,40 +74,31 @@ func serve(h http.Handler, host, port string) error {
 	return funcframework.StartHostPort(host, port)
 }
 
-// drain counts requests in flight, which the framework does not.
-type drain struct {
-	mu     sync.RWMutex
-	ending bool
-	active sync.WaitGroup
-}
+// ending finds the framework's server, which the framework keeps to itself, by the requests that it serves, and ends it. A process that
+// has served none has nothing to finish.
+type ending struct{ server atomic.Pointer[http.Server] }
 
-func (d *drain) count(h http.Handler) http.Handler {
+func (e *ending) watch(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		d.mu.RLock()
-		if d.ending {
-			d.mu.RUnlock()
-			w.Header().Set("Connection", "close")
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "the instance is ending", http.StatusServiceUnavailable)
-			return
+		if e.server.Load() == nil {
+			if s, ok := req.Context().Value(http.ServerContextKey).(*http.Server); ok {
+				e.server.Store(s)
+			}
 		}
-		d.active.Add(1)
-		d.mu.RUnlock()
-		defer d.active.Done()
 		h.ServeHTTP(w, req)
 	})
 }
 
-func (d *drain) wait(most time.Duration) error {
-	d.mu.Lock()
-	d.ending = true
-	d.mu.Unlock()
-	done := make(chan struct{})
-	go func() { d.active.Wait(); close(done) }()
-	select {
-	case <-done:
+// end takes no new requests and waits until the answers of those in flight are sent.
+func (e *ending) end(most time.Duration) error {
+	s := e.server.Load()
+	if s == nil {
 		return nil
-	case <-time.After(most):
-		return fmt.Errorf("requests were still in flight %s after the process was told to end", most)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		return fmt.Errorf("requests were still in flight %s after the process was told to end: %w", most, err)
+	}
+	return nil
 }

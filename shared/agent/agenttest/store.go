@@ -42,6 +42,8 @@ func TestStore(t *testing.T, open func(*testing.T) World) {
 		"bad cursors":                   badCursors,
 	}
 	maps.Copy(tests, idempotencyTests())
+	maps.Copy(tests, awaitTests())
+	maps.Copy(tests, trailTests())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,11 +126,13 @@ func everyField(t *testing.T, w World) {
 	at := Now()
 	full := agent.Agent{
 		Name: "n", Slug: "s", Plan: plan.Pro, Cloud: "c", Region: "r", Cell: "l", Config: json.RawMessage(`{"k":"v"}`),
-		Env: []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B", SecretVersion: 2}}, Sandbox: true, Status: agent.Paused,
+		Env: []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B", SecretVersion: 2}}, Sandbox: true,
+		Proven: agent.Sandboxed, Status: agent.Paused,
 		StatusReason: agent.Billing, Stages: []agent.Stage{{
 			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at, FinishedAt: at.Add(1), ErrorCode: "e", Message: "m",
 		}},
 		Failure: &agent.Failure{Code: "f", Stage: agent.StageReady, Message: "m", Retryable: true},
+		Undone:  &agent.Failure{Code: "u", Stage: agent.StageRuntime, Message: "n", Retryable: true},
 		Warming: true, RotationPending: true, Routed: true, CredentialVersion: 4, RevealedAt: at.Add(6 * time.Second), Rollout: 5, Generation: 6, ObservedGeneration: 7,
 		Attempts: 8, Lease: agent.Lease{Holder: "h", Until: at.Add(time.Second)}, WorkDueAt: at.Add(2 * time.Second),
 		Deadline: at.Add(3 * time.Second), CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
@@ -157,7 +161,7 @@ func everyField(t *testing.T, w World) {
 		*a = agent.Agent{ID: a.ID, OrganizationID: a.OrganizationID, Plan: plan.Hobby}
 		return nil
 	})
-	if got := org.load(a.ID); !reflect.DeepEqual(got, empty) || len(got.Env) != 0 || got.Failure != nil || !got.WorkDueAt.IsZero() {
+	if got := org.load(a.ID); !reflect.DeepEqual(got, empty) || len(got.Env) != 0 || got.Failure != nil || got.Undone != nil || !got.WorkDueAt.IsZero() {
 		t.Errorf("zero values were not kept: %+v", got)
 	}
 }

@@ -30,6 +30,8 @@ func Test(t *testing.T, open func(*testing.T) World) {
 		"revoke in a race":       revokeRace,
 		"touch":                  touch,
 		"touch of a revoked key": touchRevoked,
+		"the entries of calls":   entriesOfCalls,
+		"changes of one call":    changesOfOneCall,
 	}
 	maps.Copy(tests, idempotencyTests())
 	for name, test := range tests {
@@ -92,8 +94,9 @@ func tenancy(t *testing.T, w World) {
 func list(t *testing.T, w World) {
 	org := w.tenant(t)
 	var want []apikey.Key
-	for _, seconds := range []time.Duration{3, 1, 2, 2, 2, 5} {
-		want = append(want, org.create(func(k *apikey.Key) { k.CreatedAt = k.CreatedAt.Truncate(time.Hour).Add(seconds * time.Second) }))
+	for _, seconds := range []int{3, 1, 2, 2, 2, 5} {
+		after := time.Duration(seconds) * time.Second
+		want = append(want, org.create(func(k *apikey.Key) { k.CreatedAt = k.CreatedAt.Truncate(time.Hour).Add(after) }))
 	}
 	slices.SortFunc(want, func(a, b apikey.Key) int {
 		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
