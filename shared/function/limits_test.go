@@ -107,3 +107,28 @@ func TestLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestAddresses: the address that counts, and that the audit log shows, is the one that the platform's proxy saw, whatever the client
+// claims before it.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ remote, forwarded, want string }{
+		"one hop":                 {"10.0.0.1:5", "203.0.113.7", "203.0.113.7"},
+		"a client's own claim":    {"10.0.0.1:5", "1.1.1.1, 203.0.113.7", "203.0.113.7"},
+		"many claims, no space":   {"10.0.0.1:5", "1.1.1.1,2.2.2.2,203.0.113.7", "203.0.113.7"},
+		"no proxy":                {"203.0.113.7:5", "", "203.0.113.7"},
+		"no proxy, and IPv6":      {"[2001:db8::7]:5", "", "2001:db8::7"},
+		"an address without port": {"somewhere", "", "somewhere"},
+	} {
+		log := &entries{}
+		req := keyed("POST", actPath, "member", goodBody)
+		req.RemoteAddr = c.remote
+		if c.forwarded != "" {
+			req.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		call(t, audited(function.Guard{Audit: log}, nil), req)
+		if len(log.appended) != 1 || log.appended[0].Request.IP != c.want {
+			t.Errorf("%s: %+v, want %s", name, log.appended, c.want)
+		}
+	}
+}
