@@ -19,7 +19,7 @@ import (
 const recordTimeout = 2 * time.Second
 
 // errPanicked is the outcome of a call that panicked; what it panicked with is logged where it is recovered from.
-var errPanicked = errors.New("panic") //nolint:gochecknoglobals // a constant
+var errPanicked = errors.New("panic")
 
 // audited handles a call and sees to it that one that may change something of an organization has one entry in the audit log. A change
 // that was committed wrote it in the same commit; here it is written for a call that was refused, that failed, or that found nothing to

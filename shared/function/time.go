@@ -9,11 +9,9 @@ import (
 )
 
 // timeForm is the form of a time; Go reads more than that as one. Whether there is such a day and such an hour is not in it.
-//
-//nolint:gochecknoglobals // an immutable, compiled constant
 var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-var errNoTime = errors.New("not a time of RFC 3339") //nolint:gochecknoglobals // a constant
+var errNoTime = errors.New("not a time of RFC 3339")
 
 // leapAt and leapEnd enclose the seconds of an RFC 3339 time.
 const (
