@@ -60,7 +60,7 @@ func (s *scene) add(a agent.Agent) { s.agents[a.ID] = &a }
 
 func (s *scene) observer() *provisioning.Observer {
 	return &provisioning.Observer{
-		Records: sceneRecords{s}, Lookout: sceneLookout{s}, Gateway: sceneGateway{s}, Nudger: sceneQueue{s}, Now: func() time.Time { return observedAt },
+		Records: sceneRecords{s}, Lookout: sceneLookout{s}, Gateway: sceneGateway{scene: s}, Nudger: sceneQueue{s}, Now: func() time.Time { return observedAt },
 	}
 }
 
@@ -229,7 +229,10 @@ func (s sceneLookout) Presence(_ context.Context, a agent.Agent) (provisioning.P
 }
 
 // sceneGateway is the scene as provisioning.Gateway.
-type sceneGateway struct{ *scene }
+type sceneGateway struct {
+	provisioning.Gateway // what an observer does not ask for
+	*scene
+}
 
 func (s sceneGateway) Probe(_ context.Context, a agent.Agent) error {
 	s.mu.Lock()
