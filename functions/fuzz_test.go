@@ -99,6 +99,7 @@ func bodies() map[string]string {
 		"CreateAgent":         `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "1", "A_TOKEN": "2"}, "config": {"a": [1]}}`,
 		"UpdateAgent":         `{"name": null, "env_vars": {"A": null, "B_TOKEN": "gsm"}, "config": {"a": null, "c": 1e400}}`,
 		"MigrateAgentSandbox": `{"enabled": "yes"}`,
+		"PutSecrets":          `{"secrets": {"A_TOKEN": "value", "OLD": null}}`,
 		"CreateAPIKey":        `{"name": "a", "purpose": "ci", "expires_in_days": 30}`,
 
 		"CreateCheckoutSession": `{"plan": "pro", "interval": "year"}`,
@@ -112,14 +113,17 @@ func FuzzUpdateAgent(f *testing.F) { fuzz(f, "UpdateAgent", http.MethodPatch, on
 func FuzzMigrateAgentSandbox(f *testing.F) {
 	fuzz(f, "MigrateAgentSandbox", http.MethodPost, one+"/migrate-sandbox")
 }
+func FuzzPutSecrets(f *testing.F)   { fuzz(f, "PutSecrets", http.MethodPut, one+"/secrets") }
 func FuzzCreateAPIKey(f *testing.F) { fuzz(f, "CreateAPIKey", http.MethodPost, "/api/v1/api-keys") }
 
 func FuzzCreateCheckoutSession(f *testing.F) {
 	fuzz(f, "CreateCheckoutSession", http.MethodPost, "/api/v1/billing/checkout-session")
 }
+
 func FuzzReceiveStripeEvent(f *testing.F) {
 	fuzz(f, "ReceiveStripeEvent", http.MethodPost, "/api/v1/billing/webhooks/stripe")
 }
+
 func FuzzSetMember(f *testing.F) {
 	fuzz(f, "SetMember", http.MethodPut, "/api/v1/organizations/current/members/ada")
 }

@@ -214,9 +214,9 @@ func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
 		secret := m.local(t, "secret_environments").AsValueMap()
 		settable := m.local(t, "common_environment").AsValueMap()
 		maps.Copy(settable, m.local(t, "worker_environment").AsValueMap())
+		maps.Copy(settable, m.local(t, "secret_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "routes_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
-		maps.Copy(settable, m.local(t, "payments_secrets").AsValueMap())
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			of := reflect.TypeFor[config.Common]()
 			switch m.local(t, "services").GetAttr(service).GetAttr("binary").AsString() {

@@ -25,6 +25,7 @@ locals {
     IDENTITY_ISSUER             = var.identity_issuer
     IDENTITY_AUTHORIZED_PARTIES = join(",", var.identity_authorized_parties)
     AGENT_DOMAIN                = var.agent_domain
+    HANDOFF_PUBLIC_KEYS         = var.handoff_public_keys
     CELLS                       = jsonencode(local.cells)
   }
 
@@ -59,13 +60,18 @@ locals {
     }
   }
 
-  # Secrets by the variable they arrive in.
+  # Secrets by the variable they arrive in. Only who signs links to dashboards has their key, once there is one, and only who takes payments
+  # has the payment provider's.
+  secret_environment = merge({
+    API_KEY_PEPPER      = local.secrets.pepper
+    HANDOFF_SIGNING_KEY = local.secrets.handoff
+  }, local.payments_secrets)
   secret_environments = {
     for service, s in local.services : service => {
-      for name, id in merge(
-        { API_KEY_PEPPER = local.secrets.pepper },
-        contains(local.needs_of[service], "payments") ? local.payments_secrets : {},
-      ) : name => id if id != ""
+      for name, secret in local.secret_environment : name => secret
+      if secret != "" &&
+      (name != "HANDOFF_SIGNING_KEY" || (var.handoff_public_keys != "" && contains(local.needs_of[service], "handoff_sign"))) &&
+      (!startswith(name, "STRIPE_") || contains(local.needs_of[service], "payments"))
     }
   }
 }

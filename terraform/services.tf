@@ -76,7 +76,7 @@ resource "google_cloud_run_v2_service" "this" {
             secret_key_ref {
               # What is not made here was made by the operator, and is rotated there.
               secret  = contains(values(local.secrets), env.value) ? google_secret_manager_secret.this[env.value].secret_id : env.value
-              version = contains(values(local.secrets), env.value) ? google_secret_manager_secret_version.generated[env.value].version : "latest"
+              version = lookup(local.secret_versions, env.value, "latest")
             }
           }
         }
