@@ -58,16 +58,13 @@ func (nothing) Change(_ context.Context, _ string, change func(*agent.Agent) err
 	return agent.Agent{}, errReached
 }
 
-type noVault struct{ credential.Vault }
-
-func (noVault) Put(context.Context, string, string, []byte) (int64, error) { return 1, nil }
-
-func (noVault) Destroy(context.Context, string) error { return nil }
+// noDepositary is a secret store in which nothing is, and to which nothing gets.
+type noDepositary struct{ credential.Depositary }
 
 // FuzzBodies sends any body to every route that takes one. The answer is a clear 4xx, whatever the body is.
 func FuzzBodies(f *testing.F) {
 	open := func([]function.Need) (functions.Dependencies, error) {
-		return functions.Dependencies{Agents: nothing{}, Vault: noVault{}, Settings: functions.Settings{
+		return functions.Dependencies{Agents: nothing{}, Depositary: noDepositary{}, Settings: functions.Settings{
 			Cells: agent.Cells{{Name: "a", Region: "us-central1"}},
 		}}, nil
 	}
@@ -79,12 +76,14 @@ func FuzzBodies(f *testing.F) {
 	const one = "/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	targets := []struct{ method, path string }{
 		{http.MethodPost, "/agents"}, {http.MethodPatch, one}, {http.MethodPost, one + "/migrate-sandbox"},
+		{http.MethodPut, one + "/secrets"},
 	}
 	for _, body := range []string{
 		"", "{}", "[]", "null", `{"name": "a", "resource_plan": "pro"}`, `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "1", "A_TOKEN": "2"}}`,
 		`{"name": null, "env_vars": {"A": null, "B_TOKEN": "gsm"}, "config": {"a": null, "c": 1e400}}`, `{"enabled": "yes"}`,
 		`{"name": "\ud800", "resource_plan": "pro"}`, `{"name": "a", "name": "b"}`, `{"config": {"a": [[[[[[[[[1]]]]]]]]]}}`,
 		`{"name": "a", "resource_plan": "pro", "config": {"": {"": ""}}, "env_vars": {"": ""}}`, "\xff", strings.Repeat("[", 20_000),
+		`{"secrets": {"A_TOKEN": "1", "B": null}}`, `{"secrets": {"": "", "PATH": "x", "A": 1, "B": ["x"], "C": "\u0000"}}`, `{"secrets": null}`, `{"secrets": []}`,
 	} {
 		for target := range targets {
 			f.Add(uint8(target), []byte(body))
