@@ -116,7 +116,7 @@ variable "rate_limit_factor" {
 variable "trace_ratio" {
   type        = number
   default     = 0.05
-  description = "The part of requests that is traced, from 0 to 1. A caller who traces is followed in any case, unless it is 0."
+  description = "The part of requests that is traced through all functions, from 0 to 1."
 
   validation {
     condition     = var.trace_ratio >= 0 && var.trace_ratio <= 1
