@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/emulators/terminal"
 	"agents.example/controlplane/shared/function"
 )
@@ -21,6 +22,7 @@ type settings struct {
 	addr       string
 	kubeconfig string
 	ready      string
+	emulators  sdk.Choice
 	once       bool
 	limits     bool
 }
@@ -30,6 +32,7 @@ func parse(args []string) (settings, error) {
 	flags := flag.NewFlagSet("emulators", flag.ContinueOnError)
 	flags.StringVar(&s.addr, "addr", "", "address of the API; a free port on 127.0.0.1 otherwise")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig instead of a local one")
+	flags.TextVar(&s.emulators, "emulators", sdk.Auto, "`which` emulators of Firestore and Pub/Sub: official, embedded (in this program), or auto, the official ones where they are installed")
 	flags.StringVar(&s.ready, "ready", "", "write what a client has to know to this file, as JSON, when ready")
 	flags.BoolVar(&s.once, "once", false, "run the main job, delete the agent, and end")
 	flags.BoolVar(&s.limits, "production-limits", false, "enforce the documented rate limits instead of a hundred times them")
@@ -37,7 +40,7 @@ func parse(args []string) (settings, error) {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q: want no command, or token", flags.Arg(0))
+		return s, fmt.Errorf("unknown command %q: want no command, token or bench", flags.Arg(0))
 	}
 	return s, nil
 }
@@ -60,7 +63,7 @@ func up(ctx context.Context, args []string) (err error) {
 	began := time.Now()
 	out.Line("Starting the cloud (logs in %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
-		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits,
+		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits, Emulators: s.emulators,
 		AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
 	if err != nil {
@@ -131,6 +134,7 @@ func goOn(out *terminal.Terminal, r cloud.Ready, id string) {
 	out.Line("")
 	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents", r.APIKey, r.BaseURL)
 	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents/%s", r.APIKey, r.BaseURL, id)
+	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents/%s/metrics", r.APIKey, r.BaseURL, id)
 	out.Line("  curl -H 'Authorization: Bearer %s' -X POST %s/api/v1/agents/%s/credentials/reveal", r.APIKey, r.BaseURL, id)
 	out.Line("")
 	out.Line("Up until Ctrl-C.")

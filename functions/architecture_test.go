@@ -120,8 +120,8 @@ func TestEverySDKHasOnePackage(t *testing.T) {
 func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
 	t.Parallel()
 	denied := map[string][]string{
-		"api":      {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
-		"accounts": {"k8s.io", "sigs.k8s.io", module + "emulators"},
+		"api":      {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
+		"accounts": {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", module + "emulators"},
 		"worker":   {"firebase.google.com/go", "github.com/stripe", "k8s.io/client-go/kubernetes", module + "emulators"},
 	}
 	everybody := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp", "github.com/stripe/stripe-mock"}

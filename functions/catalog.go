@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/functions/billing"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
+	"agents.example/controlplane/functions/metrics"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/workers"
@@ -20,6 +21,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/function"
+	measured "agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -33,6 +35,8 @@ type Dependencies struct {
 	Directory organization.Directory
 	Counts    organization.Counts
 	Audit     audit.Log
+	Metrics   measured.Store
+	Snapshots measured.Records
 	Checks    []system.Check
 	// With function.Publish. Stores publish on their own.
 	Nudger agent.Nudger
@@ -44,6 +48,8 @@ type Dependencies struct {
 	Lookout provisioning.Lookout
 	// With function.GatewayAccess.
 	Gateway provisioning.Gateway
+	// With function.Monitoring.
+	Points measured.Source
 
 	Settings
 }
@@ -79,6 +85,7 @@ func Routes(d Dependencies) []function.Route {
 		agents.Stop(d.Agents, d.Addresses),
 		agents.Start(d.Agents, d.Addresses),
 		agents.MigrateSandbox(d.Agents, d.Addresses),
+		metrics.Get(d.Agents, d.Metrics),
 		apikeys.List(d.Keys),
 		apikeys.Create(d.Keys, d.Pepper),
 		apikeys.Revoke(d.Keys),
@@ -113,6 +120,9 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.Records, Lookout: d.Lookout, Gateway: d.Gateway, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
+		workers.Collect(&measured.Collector{
+			Agents: d.Records, Source: d.Points, Records: d.Snapshots, Addresses: d.Addresses, Now: time.Now,
+		}),
 		workers.CollectOrphans(&provisioning.Collector{Records: d.Records, Fleet: d.Fleet, Now: time.Now}),
 	}
 }

@@ -6,6 +6,7 @@ locals {
       {
         name     = name
         region   = c.region
+        cluster  = google_container_cluster.cell[name].name
         endpoint = "https://${google_container_cluster.cell[name].control_plane_endpoints_config[0].dns_endpoint_config[0].endpoint}"
       },
       c.closed ? { closed = true } : {},
@@ -30,6 +31,7 @@ locals {
   worker_environment = {
     AGENT_IMAGE          = var.agent_image
     AGENT_STORAGE_CLASS  = var.agent_storage_class
+    MONITORING_PROJECT   = var.project_id
     GATEWAY_NAMESPACE    = local.gateway.namespace
     GATEWAY_NAME         = local.gateway.name
     PUSH_SERVICE_ACCOUNT = local.push_account

@@ -25,6 +25,9 @@ locals {
     # Only the way to the API servers: what may be done there is said by each cluster's own rules (cell/access.yaml).
     cluster = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
 
+    # Reading metrics can't be narrowed to those of the cells.
+    monitoring = [{ role = "roles/monitoring.viewer", on = "project", where = "" }]
+
     # Agents are reached on their public hostnames, as anybody reaches them.
     gateway_access = []
   }

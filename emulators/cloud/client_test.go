@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/functions/openapi/openapitest"
 )
 
@@ -28,11 +29,25 @@ type world struct {
 	client *http.Client
 }
 
+// choose spreads the clouds of these tests over the emulators, so that every run tells the story on both kinds: with all functions in this
+// process on the embedded ones, and as deployed on the official ones where they are installed.
+func choose(t *testing.T, separate bool) sdk.Choice {
+	t.Helper()
+	choice, err := sdk.Tested()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if choice == sdk.Auto && !separate {
+		return sdk.Embedded
+	}
+	return choice
+}
+
 func start(t *testing.T, separate bool) world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
 	defer cancel()
-	c, err := cloud.Start(ctx, cloud.Options{Dir: t.TempDir(), Separate: separate, Progress: progress{t}})
+	c, err := cloud.Start(ctx, cloud.Options{Dir: t.TempDir(), Separate: separate, Emulators: choose(t, separate), Progress: progress{t}})
 	if err != nil {
 		t.Fatal(err)
 	}

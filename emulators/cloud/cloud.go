@@ -21,6 +21,7 @@ import (
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/monitoring"
 	"agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/emulators/secretmanager"
 )
 
@@ -32,6 +33,8 @@ type Options struct {
 	Addr string
 	// Kubeconfig is a cluster to use instead of a local one.
 	Kubeconfig string
+	// Emulators says whether Firestore and Pub/Sub are the official emulators or embedded.
+	Emulators sdk.Choice
 	// AttachFirestore and AttachPubSub are addresses of running emulators to use.
 	AttachFirestore string
 	AttachPubSub    string
@@ -93,7 +96,7 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	}
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
-	for _, step := range []func(context.Context) error{c.startParts, c.startGateway, c.serve, c.startDispatcher, c.startScheduler, c.seed} {
+	for _, step := range []func(context.Context) error{c.startParts, c.startGateway, c.startTelemetry, c.serve, c.startDispatcher, c.startScheduler, c.seed} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

@@ -14,6 +14,12 @@ const AgentDomain = "agents.localhost"
 // AgentImage is what agents run on simulated nodes: nothing is ever pulled.
 const AgentImage = "agents.localhost/agent@sha256:" + "0000000000000000000000000000000000000000000000000000000000000000"
 
+// The one cell, whose cluster is known to Cloud Monitoring under the same name, at the same place.
+const (
+	cellName   = "local"
+	cellRegion = "us-central1"
+)
+
 // pushAccount is the service account that pushes are signed as.
 const pushAccount = "pubsub-push@local.iam.gserviceaccount.com"
 
@@ -31,7 +37,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the gateway's address: %w", err)
 	}
-	cells, err := json.Marshal([]map[string]string{{"name": "local", "region": "us-central1", "kubeconfig": c.Ready.Kubeconfig}})
+	cells, err := json.Marshal([]map[string]string{{"name": cellName, "region": cellRegion, "kubeconfig": c.Ready.Kubeconfig}})
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +46,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"FIRESTORE_EMULATOR_HOST": c.Ready.FirestoreEmulatorHost,
 		"PUBSUB_EMULATOR_HOST":    c.Ready.PubSubEmulatorHost,
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,
+		"MONITORING_ENDPOINT":     c.Monitoring.Addr,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),
 		"API_KEY_PEPPER":          base64.StdEncoding.EncodeToString(c.pepper),
 		"AGENT_DOMAIN":            AgentDomain,

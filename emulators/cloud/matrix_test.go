@@ -15,7 +15,7 @@ import (
 func samples() map[string]string {
 	return map[string]string{
 		"ListAgents": "", "GetAgent": "", "DeleteAgent": "", "RestartAgent": "", "PauseAgent": "", "ResumeAgent": "", "StopAgent": "",
-		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`,
+		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`, "GetAgentMetrics": "",
 		"CreateAgent":       `{"name": "matrix", "resource_plan": "hobby"}`,
 		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "", "GetMe": "",
 		"GetCurrentOrganization": "", "ListPlans": "", "ListAuditLog": "", "ExportAuditLog": "",

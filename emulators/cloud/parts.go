@@ -16,6 +16,8 @@ import (
 	"agents.example/controlplane/emulators/monitoring"
 	"agents.example/controlplane/emulators/pubsub"
 	"agents.example/controlplane/emulators/secretmanager"
+	"agents.example/controlplane/emulators/telemetry"
+	records "agents.example/controlplane/infra/firestore"
 )
 
 // startParts starts what does not depend on each other at once. What was started is closed by Close, also when another part fails.
@@ -58,21 +60,25 @@ type part struct {
 }
 
 func (c *Cloud) startFirestore(ctx context.Context) (part, error) {
-	e, err := firestore.Start(ctx, firestore.Options{Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore")})
+	e, err := firestore.Start(ctx, firestore.Options{
+		Choice: c.options.Emulators, Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore"), Indexes: records.Indexes(),
+	})
 	if err != nil {
 		return part{}, err
 	}
 	c.Ready.FirestoreEmulatorHost = e.Host
-	return part{"Firestore", e.Host, e.Close, e.Done()}, nil
+	return part{"Firestore", e.Host + " (" + e.Kind + ")", e.Close, e.Done()}, nil
 }
 
 func (c *Cloud) startPubSub(ctx context.Context) (part, error) {
-	e, err := pubsub.Start(ctx, pubsub.Options{Attach: c.options.AttachPubSub, Dir: filepath.Join(c.options.Dir, "pubsub")})
+	e, err := pubsub.Start(ctx, pubsub.Options{
+		Choice: c.options.Emulators, Attach: c.options.AttachPubSub, Dir: filepath.Join(c.options.Dir, "pubsub"),
+	})
 	if err != nil {
 		return part{}, err
 	}
 	c.Ready.PubSubEmulatorHost = e.Host
-	return part{"Pub/Sub", e.Host, e.Close, e.Done()}, nil
+	return part{"Pub/Sub", e.Host + " (" + e.Kind + ")", e.Close, e.Done()}, nil
 }
 
 func (c *Cloud) startCluster(ctx context.Context) (part, error) {
@@ -129,5 +135,22 @@ func (c *Cloud) startGateway(ctx context.Context) error {
 		return fmt.Errorf("the gateway's address: %w", err)
 	}
 	c.progress("  %-18s %s", "Agent gateway", "*."+AgentDomain+":"+port)
+	return nil
+}
+
+// measureEvery is how often agents are measured here; a real cluster's agents are once a minute.
+const measureEvery = 10 * time.Second
+
+// startTelemetry comes after what it measures and what it writes to.
+func (c *Cloud) startTelemetry(ctx context.Context) error {
+	t, err := telemetry.Start(ctx, telemetry.Options{
+		Kubeconfig: c.Ready.Kubeconfig, Selector: "app.kubernetes.io/managed-by=agent-control-plane,app.kubernetes.io/name=agent",
+		Traffic: c.Gateway.Traffic, Feed: c.Monitoring.Feed, Project: c.Ready.ProjectID, Location: cellRegion, Cluster: cellName,
+		Every: measureEvery,
+	})
+	if err != nil {
+		return err
+	}
+	c.closeLater(t.Close)
 	return nil
 }

@@ -41,6 +41,7 @@ func tell(t *testing.T, w world) {
 	t.Run("keys", func(t *testing.T) { t.Parallel(); keys(t, w) })
 	t.Run("bad input", func(t *testing.T) { t.Parallel(); badInput(t, w) })
 	t.Run("who may call what", func(t *testing.T) { t.Parallel(); matrix(t, w) })
+	t.Run("an agent is measured", func(t *testing.T) { t.Parallel(); measures(t, w) })
 	t.Run("callers and health", func(t *testing.T) { t.Parallel(); callers(t, w) })
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	firestoreclient "cloud.google.com/go/firestore"
-	"go.uber.org/goleak"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,11 +17,6 @@ import (
 
 	"agents.example/controlplane/emulators/firestore"
 )
-
-func TestMain(m *testing.M) {
-	// A library of the Firestore client starts this one when it is loaded, and never ends it.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
-}
 
 func start(t *testing.T, options firestore.Options) *firestore.Emulator {
 	t.Helper()

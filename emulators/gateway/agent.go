@@ -8,15 +8,19 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // running is an agent that serves.
 type running struct {
 	namespace string
 	pod       string
+	uid       types.UID
+	since     time.Time
 	env       map[string]string
 }
 
@@ -36,8 +40,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the agent's pod is not ready", http.StatusServiceUnavailable)
 		return
 	}
-	a.serve(w, req)
+	if req.URL.Path == readyPath { // asked by the platform, not by who uses the agent
+		a.serve(w, req)
+		return
+	}
+	began, rec := time.Now(), &answered{ResponseWriter: w}
+	a.serve(rec, req)
+	g.counters.count(a, host, rec.status, time.Since(began))
 }
+
+// readyPath is where the platform asks whether the agent serves.
+const readyPath = "/health/ready"
 
 // hostnames lists the hostnames that an HTTPRoute claims.
 func hostnames(o any) ([]string, error) {
@@ -62,6 +75,16 @@ func (g *Gateway) claimed(host string) (namespace string, ok bool) {
 	return route.GetNamespace(), true
 }
 
+// started is when the pod's container was started.
+func started(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			return c.State.Running.StartedAt.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
 func (g *Gateway) find(namespace string) (running, bool) {
 	pods, err := g.pods.GetIndexer().ByIndex(byNamespace, namespace)
 	if err != nil {
@@ -76,7 +99,7 @@ func (g *Gateway) find(namespace string) (running, bool) {
 		env, known := g.environments[pod.UID]
 		g.mu.RUnlock()
 		if known {
-			return running{namespace: namespace, pod: pod.Name, env: env}, true
+			return running{namespace: namespace, pod: pod.Name, uid: pod.UID, since: started(pod), env: env}, true
 		}
 	}
 	return running{}, false
@@ -86,7 +109,7 @@ func (g *Gateway) find(namespace string) (running, bool) {
 // check without authentication, and a check of either credential.
 func (a running) serve(w http.ResponseWriter, req *http.Request) {
 	switch path := req.URL.Path; {
-	case path == "/health/ready":
+	case path == readyPath:
 		w.WriteHeader(http.StatusOK)
 	case path == "/auth/check":
 		if !a.dashboardUser(req) && !a.apiCaller(req) {

@@ -43,6 +43,8 @@ type Gateway struct {
 	stop    context.CancelFunc
 	started sync.WaitGroup
 
+	counters counters
+
 	mu sync.RWMutex
 	// environments holds, for each running pod, the environment its container was started with.
 	environments map[types.UID]map[string]string
@@ -174,6 +176,7 @@ func (g *Gateway) forget(o any) {
 		o = gone.Obj
 	}
 	if pod, ok := o.(*corev1.Pod); ok {
+		g.counters.forget(pod.UID)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		delete(g.environments, pod.UID)

@@ -5,6 +5,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -48,8 +49,11 @@ type Server struct {
 }
 
 // Start serves what register adds, at address; an empty address is a free port of 127.0.0.1. resource names what a request
-// is about. ctx bounds opening the listener only.
-func Start(ctx context.Context, address string, register func(grpc.ServiceRegistrar), resource func(request any) string) (*Server, error) {
+// is about. ctx bounds opening the listener only. Faults and counts are of unary calls, not of streams.
+func Start(
+	ctx context.Context, address string, register func(grpc.ServiceRegistrar), resource func(request any) string,
+	options ...grpc.ServerOption,
+) (*Server, error) {
 	if address == "" {
 		address = defaultAddress
 	}
@@ -58,7 +62,7 @@ func Start(ctx context.Context, address string, register func(grpc.ServiceRegist
 		return nil, fmt.Errorf("listen: %w; choose another address", err)
 	}
 	s := &Server{Addr: listener.Addr().String(), served: make(chan error, 1), name: resource, calls: map[string]int{}}
-	s.server = grpc.NewServer(grpc.UnaryInterceptor(s.intercept), grpc.WaitForHandlers(true))
+	s.server = grpc.NewServer(append(options, grpc.UnaryInterceptor(s.intercept), grpc.WaitForHandlers(true))...)
 	register(s.server)
 	go func() { s.served <- s.server.Serve(listener) }()
 	return s, nil
@@ -68,7 +72,10 @@ func Start(ctx context.Context, address string, register func(grpc.ServiceRegist
 func (s *Server) Close() error {
 	s.ended.Do(func() {
 		s.server.Stop()
-		s.err = <-s.served
+		// A server that is closed before it has begun to serve says so.
+		if err := <-s.served; !errors.Is(err, grpc.ErrServerStopped) {
+			s.err = err
+		}
 	})
 	return s.err
 }

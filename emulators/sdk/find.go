@@ -40,7 +40,7 @@ func (f finder) find(ctx context.Context, emulator Emulator) (java, jar string, 
 		return "", "", err
 	}
 	if java, err = f.java(); err != nil {
-		return "", "", fmt.Errorf("the %s emulator needs Java: %w: %s", emulator.Name, err, javaHelp)
+		return "", "", fmt.Errorf("the %s emulator needs Java, which is %w: %w: %s", emulator.Name, ErrMissing, err, javaHelp)
 	}
 	return java, jar, nil
 }
@@ -77,8 +77,8 @@ func (f finder) jar(ctx context.Context, emulator Emulator) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("the %s emulator is not installed: run `gcloud components install %s` or `apt-get install %s` (or set CLOUDSDK_ROOT to the Google Cloud SDK that has it)",
-		emulator.Name, emulator.Component, emulator.Package)
+	return "", fmt.Errorf("the %s emulator is %w: run `gcloud components install %s` or `apt-get install %s` (or set CLOUDSDK_ROOT to the Google Cloud SDK that has it)",
+		emulator.Name, ErrMissing, emulator.Component, emulator.Package)
 }
 
 // newest answers the last match in root, so that the newest of several versions is taken, or nothing.
@@ -107,7 +107,7 @@ func askGcloud(ctx context.Context, gcloud string) (string, error) {
 func explain(err error) error {
 	for _, sign := range []string{"UnsupportedClassVersionError", "Unable to locate a Java Runtime"} {
 		if strings.Contains(err.Error(), sign) {
-			return fmt.Errorf("%w\n%s", err, javaHelp)
+			return fmt.Errorf("%w: the Java that it needs is %w\n%s", err, ErrMissing, javaHelp)
 		}
 	}
 	return err

@@ -86,9 +86,10 @@ func start(ctx context.Context, emulator Emulator, java string, args []string, d
 	return server, nil
 }
 
-// Attach answers a server that somebody else runs at address (host:port), once it answers. Close leaves it alone.
+// Attach answers a server that somebody else runs at address (host:port), if it answers: an official emulator, or an embedded part, which
+// speaks nothing but gRPC. Close leaves it alone.
 func Attach(ctx context.Context, name, address string) (*Server, error) {
-	if err := answers(ctx, address); err != nil {
+	if err := answers(ctx, address); err != nil && !speaks(ctx, address) {
 		return nil, fmt.Errorf("attach to the %s emulator at %s: %w; start it, or do without the address to have one started", name, address, err)
 	}
 	return &Server{Address: address}, nil
@@ -158,18 +159,37 @@ func portTaken(log string) bool {
 
 // answers checks that an emulator serves HTTP at address: both say "Ok" at their root.
 func answers(ctx context.Context, address string) error {
+	return get(ctx, address, &http.Transport{DisableKeepAlives: true})
+}
+
+// speaks checks that a gRPC server is at address: it answers a plain request with an error of its own.
+func speaks(ctx context.Context, address string) bool {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	var refused statusError
+	return errors.As(get(ctx, address, transport), &refused)
+}
+
+// statusError is an HTTP status that is not 200.
+type statusError int
+
+// Error implements error.
+func (s statusError) Error() string { return fmt.Sprintf("it answers HTTP status %d", int(s)) }
+
+func get(ctx context.Context, address string, transport *http.Transport) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	client := http.Client{Transport: transport, Timeout: 5 * time.Second}
 	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers HTTP status %d", response.StatusCode)
+		return statusError(response.StatusCode)
 	}
 	return nil
 }

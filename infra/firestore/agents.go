@@ -124,6 +124,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		}
 		b := s.client.batch().Create(ref, doc)
 		org.save(b)
+		s.client.beginMetrics(b, a)
 		ch.log(b, org, targetOf(a), nil)
 		ch.keepAgent(b, seen.kept, a.ID, "", doc)
 		created.Version, err = ch.commit(ctx, b)

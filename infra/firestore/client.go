@@ -31,6 +31,8 @@ const (
 	userCollection         = "users"
 	auditCollection        = "audit_log"
 	idempotencyCollection  = "idempotency"
+	metricsCollection      = "metrics"
+	progressCollection     = "metrics_progress"
 )
 
 // defaultTimeout ends a call that hangs, well before its caller's own deadline would.
@@ -189,3 +191,6 @@ func validID(id string) bool {
 	}
 	return true
 }
+
+// Settle waits until what is written in the background, such as that a key was used, has been written.
+func (c *Client) Settle() { c.touches.wait.Wait() }

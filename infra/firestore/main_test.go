@@ -13,33 +13,32 @@ import (
 	"go.uber.org/goleak"
 
 	emulator "agents.example/controlplane/emulators/firestore"
+	"agents.example/controlplane/emulators/sdk"
 )
 
 // emulatorHost is the emulator that all tests share; each has a project of its own.
 var emulatorHost string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
+func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
-	e, err := emulator.Start(context.Background(), emulator.Options{Attach: attach})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	emulatorHost = e.Host
-	code := m.Run()
-	if err := e.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	os.Exit(sdk.RunTests(attach,
+		func(c sdk.Choice) (*emulator.Emulator, error) {
+			return emulator.Start(context.Background(), emulator.Options{Choice: c, Attach: attach, Indexes: indexesJSON})
+		},
+		func(e *emulator.Emulator) int {
+			emulatorHost = e.Host
+			return m.Run()
+		}) + leaks())
+}
+
+func leaks() int {
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return code
+	return 0
 }
 
 // open opens a database of the test's own, or that of project.

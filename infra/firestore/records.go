@@ -89,6 +89,7 @@ func (r *Records) Remove(ctx context.Context, a agent.Agent) error {
 			}
 		}
 		b := r.client.batch().Delete(w.ref, gcp.LastUpdateTime(w.read))
+		r.client.endMetrics(b, a.ID)
 		w.move(b, organization.Usage{}.Minus(holding(w.present)))
 		_, err := r.client.commit(ctx, b)
 		return err

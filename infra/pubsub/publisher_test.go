@@ -20,6 +20,7 @@ import (
 
 	emulator "agents.example/controlplane/emulators/pubsub"
 	"agents.example/controlplane/emulators/rpc"
+	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
@@ -28,26 +29,25 @@ import (
 // host is the emulator that tests share: each has a project of its own in it. TestMain sets it.
 var host string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	attach := os.Getenv("PUBSUB_EMULATOR_HOST")
+	os.Exit(sdk.RunTests(attach,
+		func(c sdk.Choice) (*emulator.Emulator, error) {
+			return emulator.Start(context.Background(), emulator.Options{Choice: c, Attach: attach})
+		},
+		func(e *emulator.Emulator) int {
+			host = e.Host
+			return m.Run()
+		}) + leaks())
+}
 
-func run(m *testing.M) int {
-	e, err := emulator.Start(context.Background(), emulator.Options{Attach: os.Getenv("PUBSUB_EMULATOR_HOST")})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	host = e.Host
-	code := m.Run()
-	if err := e.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
+func leaks() int {
 	// A library of the client starts this one when it is loaded, and never ends it.
 	if err := goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		code = 1
+		return 1
 	}
-	return code
+	return 0
 }
 
 var _ agent.Nudger = (*pubsub.Publisher)(nil)

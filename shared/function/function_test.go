@@ -36,6 +36,8 @@ func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (c
 		return ctx, identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
 	case "member":
 		return ctx, identity.Caller{ID: "u2", OrganizationID: "o1", Role: identity.RoleMember}, nil
+	case "other":
+		return ctx, identity.Caller{ID: "u4", OrganizationID: "o2", Role: identity.RoleAdmin}, nil
 	case "nowhere":
 		return ctx, identity.Caller{ID: "u3"}, nil
 	case "outage":
@@ -163,6 +165,9 @@ func TestProtocol(t *testing.T) {
 		"the path without /api":  {request("/agents/member", "Bearer admin", `{"text": "x"}`), nil, 200, ""},
 		"another path without":   {request("/user", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
 		"an unknown path":        {request("/api/v1/none", "", `{}`), nil, 404, "not_found"},
+		"empty segments":         {request("//api/v1//admin", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
+		"dotted segments":        {request("/api/v1/x/../admin", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
+		"a slash at the end":     {request("/api/v1/admin/", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
 		"another method":         {httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), nil, 405, "method_not_allowed"},
 		"no JSON":                {plain, nil, 415, "unsupported_media_type"},
 		"too large":              {request("/api/v1/admin", "Bearer admin", `{"text": "`+strings.Repeat("x", 1000)+`"}`), nil, 413, "body_too_large"},

@@ -94,7 +94,7 @@ func (c call) log(ctx context.Context) {
 	switch {
 	case status >= http.StatusInternalServerError && !fault.Is(c.err, fault.Unavailable):
 		level = slog.LevelError
-	case status >= http.StatusInternalServerError:
+	case status >= http.StatusInternalServerError, status < http.StatusBadRequest && c.err != nil: // the latter was broken off
 		level = slog.LevelWarn
 	}
 	r, caller := audit.From(ctx), identity.From(ctx)

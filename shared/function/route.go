@@ -38,6 +38,7 @@ const (
 	SecretManage  Need = "secret_manage"  // read, add and destroy secrets
 	Cluster       Need = "cluster"        // the Kubernetes API of the cells
 	GatewayAccess Need = "gateway_access" // agents on their own hostnames
+	Monitoring    Need = "monitoring"     // read what was measured of the cells
 )
 
 // Role names the binary a function is linked into, so that one function's libraries do not slow another's cold start.

@@ -63,6 +63,7 @@ type Local struct {
 	FirestoreEmulator string `env:"FIRESTORE_EMULATOR_HOST"`
 	PubSubEmulator    string `env:"PUBSUB_EMULATOR_HOST"`
 	SecretManager     string `env:"SECRET_MANAGER_ENDPOINT"`
+	Monitoring        string `env:"MONITORING_ENDPOINT"`
 }
 
 // Worker is the configuration of the worker role.
@@ -81,6 +82,8 @@ type Worker struct {
 	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
 	// StorageClass is the class of agents' volumes; empty takes the cluster's default.
 	StorageClass string `env:"AGENT_STORAGE_CLASS"`
+	// MonitoringProject is the project whose metrics are those of the cells; empty is the Google Cloud project.
+	MonitoringProject string `env:"MONITORING_PROJECT"`
 	// PushIssuer is the issuer of the tokens that pushes are signed with.
 	PushIssuer string `env:"PUSH_ISSUER, default=https://accounts.google.com"`
 	// PushServiceAccount is the service account that pushes are signed as.
@@ -95,6 +98,9 @@ type Worker struct {
 type Cell struct {
 	Name   string `json:"name"`
 	Region string `json:"region"`
+	// Cluster and Location are what metrics name the cluster; empty is the cell's name and its region.
+	Cluster  string `json:"cluster,omitempty"`
+	Location string `json:"location,omitempty"`
 	// Endpoint is the DNS endpoint of a GKE cluster, reached with the function's own Google identity.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Kubeconfig is the path of a kubeconfig file, instead of an endpoint.

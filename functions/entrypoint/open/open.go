@@ -20,6 +20,7 @@ import (
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -34,19 +35,32 @@ type Clusters struct {
 	Close func() error
 }
 
+// Points is where functions read what was measured of the cells, and Close frees the connection.
+type Points struct {
+	Source metrics.Source
+	Close  func() error
+}
+
+// Openers open what only some binaries link; a nil one opens nothing.
+type Openers struct {
+	Clusters func(ctx context.Context) (Clusters, error)
+	Points   func(ctx context.Context) (Points, error)
+}
+
 // Clients opens clients when they are first needed.
 type Clients struct {
 	ctx    context.Context // bounds the opening, which happens later
 	config config.Common
 	// Patience is handed to workers.
 	Patience time.Duration
-	// OpenClusters opens the cells. It is nil where no function needs them.
-	OpenClusters func(ctx context.Context) (Clusters, error)
+	// Openers open the cells and what is measured of them. They are nil where no function needs them.
+	Openers
 
 	records  func() (*firestore.Client, error)
 	nudges   func() (*pubsub.Publisher, error)
 	secrets  func() (*secretmanager.Vault, error)
 	clusters func() (Clusters, error)
+	points   func() (Points, error)
 
 	mu     sync.Mutex
 	closed []func() error
@@ -65,14 +79,24 @@ func New(ctx context.Context, c config.Common) *Clients {
 		return secretmanager.Open(ctx, secretmanager.Options{ProjectID: c.ProjectID, Endpoint: c.Local.SecretManager, Regions: c.SecretRegions})
 	})
 	o.clusters = sync.OnceValues(func() (Clusters, error) {
-		if o.OpenClusters == nil {
+		if o.Clusters == nil {
 			return Clusters{}, errors.New("this binary is not built to speak to clusters")
 		}
-		clusters, err := o.OpenClusters(ctx)
+		clusters, err := o.Clusters(ctx)
 		if err == nil {
 			o.closeLater(clusters.Close)
 		}
 		return clusters, err
+	})
+	o.points = sync.OnceValues(func() (Points, error) {
+		if o.Points == nil {
+			return Points{}, errors.New("this binary is not built to read what is measured")
+		}
+		points, err := o.Points(ctx)
+		if err == nil {
+			o.closeLater(points.Close)
+		}
+		return points, err
 	})
 	return o
 }
@@ -123,6 +147,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.SecretManage, o.fillSecrets},
 		{function.Cluster, o.fillClusters},
 		{function.GatewayAccess, o.fillGateway},
+		{function.Monitoring, o.fillPoints},
 	}
 	for _, s := range steps {
 		if !has(s.need) {
@@ -151,6 +176,7 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
 	d.Counts, d.Audit = records.Counts(), records.AuditLog()
+	d.Metrics, d.Snapshots = records.Metrics(), records.Metrics()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -172,6 +198,12 @@ func (o *Clients) fillClusters(d *functions.Dependencies) error {
 func (o *Clients) fillGateway(d *functions.Dependencies) error {
 	clusters, err := o.clusters()
 	d.Gateway = clusters.Gateway
+	return err
+}
+
+func (o *Clients) fillPoints(d *functions.Dependencies) error {
+	points, err := o.points()
+	d.Points = points.Source
 	return err
 }
 

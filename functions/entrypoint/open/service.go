@@ -18,20 +18,20 @@ func Routes(ctx context.Context, c config.Common, roles ...function.Role) (run.S
 }
 
 // Workers opens the workers: the target, or all of them.
-func Workers(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
-	return withWorkers(ctx, c, clusters, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
+func Workers(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
+	return withWorkers(ctx, c, openers, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
 }
 
 // All opens the whole catalogue, each function with what its own needs name.
-func All(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
-	return withWorkers(ctx, c, clusters, functions.Selection{})
+func All(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
+	return withWorkers(ctx, c, openers, functions.Selection{})
 }
 
 func withWorkers(
-	ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error), s functions.Selection,
+	ctx context.Context, c config.Worker, openers Openers, s functions.Selection,
 ) (run.Service, error) {
 	o := New(ctx, c.Common)
-	o.OpenClusters, o.Patience = clusters, c.Patience
+	o.Openers, o.Patience = openers, c.Patience
 	pushes, err := infraidentity.NewPush(infraidentity.PushOptions{
 		Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount,
 	})

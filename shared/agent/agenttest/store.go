@@ -43,6 +43,7 @@ func TestStore(t *testing.T, open func(*testing.T) World) {
 	}
 	maps.Copy(tests, idempotencyTests())
 	maps.Copy(tests, awaitTests())
+	maps.Copy(tests, trailTests())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

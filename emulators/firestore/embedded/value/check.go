@@ -1,0 +1,149 @@
+package value
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+)
+
+// Limits of Firestore.
+const (
+	// MaxDocument is the most bytes that a document has, its name included.
+	MaxDocument = 1 << 20
+	maxName     = 1500
+	maxDepth    = 20
+)
+
+// Storable answers the fields as they are stored, with times to the microsecond, or why they can't be.
+func Storable(fields map[string]*firestorepb.Value) (map[string]*firestorepb.Value, error) {
+	return storableMap(fields, 1)
+}
+
+func storableMap(fields map[string]*firestorepb.Value, depth int) (map[string]*firestorepb.Value, error) {
+	stored := make(map[string]*firestorepb.Value, len(fields))
+	for name, v := range fields {
+		if err := checkName(name, v); err != nil {
+			return nil, err
+		}
+		var err error
+		if stored[name], err = storable(v, depth, false); err != nil {
+			return nil, fmt.Errorf("property %s: %w", name, err)
+		}
+	}
+	return stored, nil
+}
+
+func checkName(name string, v *firestorepb.Value) error {
+	switch {
+	case name == "":
+		return errors.New("a property's name can't be empty")
+	case len(name) > maxName:
+		return fmt.Errorf("the name of a property has %d bytes, more than %d", len(name), maxName)
+	case name == typeKey && v.GetStringValue() == vectorType:
+		return nil
+	case reservedName.MatchString(name):
+		return fmt.Errorf("property %s: names that begin and end with __ are reserved", name)
+	default:
+		return nil
+	}
+}
+
+func storable(v *firestorepb.Value, depth int, inArray bool) (*firestorepb.Value, error) {
+	switch t := v.GetValueType().(type) {
+	case nil:
+		return nil, errors.New("the value has no type")
+	case *firestorepb.Value_TimestampValue:
+		if err := t.TimestampValue.CheckValid(); err != nil {
+			return nil, fmt.Errorf("invalid time: %w", err)
+		}
+		return Time(t.TimestampValue.AsTime()), nil
+	case *firestorepb.Value_GeoPointValue:
+		if p := t.GeoPointValue; p.GetLatitude() < -90 || p.GetLatitude() > 90 || p.GetLongitude() < -180 || p.GetLongitude() > 180 {
+			return nil, errors.New("latitudes are -90 to 90 and longitudes -180 to 180")
+		}
+		return v, nil
+	case *firestorepb.Value_ArrayValue:
+		if inArray {
+			return nil, errors.New("an array can't hold an array")
+		}
+		return storableArray(t.ArrayValue, depth)
+	case *firestorepb.Value_MapValue:
+		if depth >= maxDepth {
+			return nil, fmt.Errorf("maps and arrays are nested more than %d deep", maxDepth)
+		}
+		fields, err := storableMap(t.MapValue.GetFields(), depth+1)
+		return Map(fields), err
+	default:
+		return v, nil
+	}
+}
+
+func storableArray(a *firestorepb.ArrayValue, depth int) (*firestorepb.Value, error) {
+	if depth >= maxDepth {
+		return nil, fmt.Errorf("maps and arrays are nested more than %d deep", maxDepth)
+	}
+	stored := make([]*firestorepb.Value, len(a.GetValues()))
+	for i, v := range a.GetValues() {
+		var err error
+		if stored[i], err = storable(v, depth+1, true); err != nil {
+			return nil, err
+		}
+	}
+	return array(stored), nil
+}
+
+func array(values []*firestorepb.Value) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_ArrayValue{ArrayValue: &firestorepb.ArrayValue{Values: values}}}
+}
+
+// Time makes a time as it is stored: to the microsecond.
+func Time(t time.Time) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_TimestampValue{TimestampValue: timestamppb.New(t.Truncate(time.Microsecond))}}
+}
+
+// Size is the size of fields in bytes, by the rules that Firestore publishes.
+func Size(fields map[string]*firestorepb.Value) int {
+	size := 0
+	for name, v := range fields {
+		size += len(name) + 1 + sizeOf(v)
+	}
+	return size
+}
+
+// NameSize is the size of a path of ids, such as c/d, that begins at the root of the database.
+func NameSize(ids []string) int {
+	size := 16
+	for _, id := range ids {
+		size += len(id) + 1
+	}
+	return size
+}
+
+func sizeOf(v *firestorepb.Value) int {
+	switch t := v.GetValueType().(type) {
+	case *firestorepb.Value_NullValue, *firestorepb.Value_BooleanValue:
+		return 1
+	case *firestorepb.Value_StringValue:
+		return len(t.StringValue) + 1
+	case *firestorepb.Value_BytesValue:
+		return len(t.BytesValue)
+	case *firestorepb.Value_ReferenceValue:
+		return len(t.ReferenceValue) + 1
+	case *firestorepb.Value_GeoPointValue:
+		return 16
+	case *firestorepb.Value_ArrayValue:
+		size := 0
+		for _, e := range t.ArrayValue.GetValues() {
+			size += sizeOf(e)
+		}
+		return size
+	case *firestorepb.Value_MapValue:
+		return Size(t.MapValue.GetFields())
+	default:
+		return 8
+	}
+}
