@@ -52,5 +52,13 @@ locals {
   }
 
   # Secrets by the variable they arrive in.
-  secret_environments = { for service, s in local.services : service => { API_KEY_PEPPER = local.secrets.pepper } }
+  secret_environments = {
+    for service, s in local.services : service => merge(
+      { API_KEY_PEPPER = local.secrets.pepper },
+      {
+        for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
+        if contains(var.provided_secrets, name) && contains(local.needs_of[service], need)
+      },
+    )
+  }
 }

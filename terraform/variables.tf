@@ -102,6 +102,17 @@ variable "secret_regions" {
   description = "The regions that agents' secrets are kept in. Empty: Google chooses."
 }
 
+variable "provided_secrets" {
+  type        = set(string)
+  default     = []
+  description = "The optional secrets that a value has been added to, by the variables that they arrive in; see optional_secrets in secrets.tf."
+
+  validation {
+    condition     = alltrue([for name in var.provided_secrets : contains(keys(local.optional_secrets), name)])
+    error_message = "provided_secrets must name variables of optional_secrets in secrets.tf."
+  }
+}
+
 variable "rate_limit_factor" {
   type        = number
   default     = 1
