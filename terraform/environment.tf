@@ -52,15 +52,14 @@ locals {
     }
   }
 
-  # Secrets by the variable they arrive in. Only who signs links to dashboards has their key, once there is one.
-  secret_environment = {
-    API_KEY_PEPPER      = local.secrets.pepper
-    HANDOFF_SIGNING_KEY = local.secrets.handoff
-  }
+  # Secrets by the variable they arrive in.
   secret_environments = {
-    for service, s in local.services : service => {
-      for name, secret in local.secret_environment : name => secret
-      if name != "HANDOFF_SIGNING_KEY" || (var.handoff_public_keys != "" && contains(local.needs_of[service], "handoff_sign"))
-    }
+    for service, s in local.services : service => merge(
+      { API_KEY_PEPPER = local.secrets.pepper },
+      {
+        for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
+        if contains(var.provided_secrets, name) && contains(local.needs_of[service], need)
+      },
+    )
   }
 }

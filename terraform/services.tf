@@ -75,7 +75,7 @@ resource "google_cloud_run_v2_service" "this" {
           value_source {
             secret_key_ref {
               secret  = google_secret_manager_secret.this[env.value].secret_id
-              version = google_secret_manager_secret_version.generated[env.value].version
+              version = local.secret_versions[env.value]
             }
           }
         }
