@@ -61,11 +61,8 @@ func (nothing) Change(_ context.Context, _ string, change func(*agent.Agent) err
 	return agent.Agent{}, errReached
 }
 
-type noVault struct{ credential.Vault }
-
-func (noVault) Put(context.Context, string, string, []byte) (int64, error) { return 1, nil }
-
-func (noVault) Destroy(context.Context, string) error { return nil }
+// noDepositary is a secret store in which nothing is, and to which nothing gets.
+type noDepositary struct{ credential.Depositary }
 
 // noKeys is a store of API keys in which nothing is possible.
 type noKeys struct{ apikey.Store }
@@ -146,7 +143,7 @@ func TestEveryBodyIsFuzzed(t *testing.T) {
 func fuzz(f *testing.F, name, method, path string) {
 	open := func([]function.Need) (functions.Dependencies, error) {
 		return functions.Dependencies{
-			Agents: nothing{}, Keys: noKeys{}, Vault: noVault{}, Accounts: noAccounts{}, Payments: noPayments{}, Members: noMembers{},
+			Agents: nothing{}, Keys: noKeys{}, Depositary: noDepositary{}, Accounts: noAccounts{}, Payments: noPayments{}, Members: noMembers{},
 			Settings: functions.Settings{Cells: agent.Cells{{Name: "a", Region: "us-central1"}}},
 		}, nil
 	}

@@ -25,10 +25,10 @@ resource "google_certificate_manager_dns_authorization" "agents" {
 
 resource "google_dns_record_set" "authorization" {
   managed_zone = google_dns_managed_zone.agents.name
-  name         = google_certificate_manager_dns_authorization.agents.dns_resource_record[0].name
-  type         = google_certificate_manager_dns_authorization.agents.dns_resource_record[0].type
+  name         = "_acme-challenge.${var.agent_domain}."
+  type         = "CNAME"
   ttl          = 300
-  rrdatas      = [google_certificate_manager_dns_authorization.agents.dns_resource_record[0].data]
+  rrdatas      = google_certificate_manager_dns_authorization.agents.dns_resource_record[*].data
 }
 
 resource "google_certificate_manager_certificate" "agents" {

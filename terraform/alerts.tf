@@ -18,11 +18,11 @@ locals {
 
   event_alerts = {
     expired = {
-      title = "Agents are stuck", severity = "ERROR", for = "0s", query = "sum(increase(${local.counted.expired}[15m])) > 0"
+      title = "Agents are stuck", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.expired}[15m])) > 0"
       todo  = "Work on agents was ended at its deadline, and they are in error now; config.error says at which stage. One agent: its image or its volume. Many: the cell (nodes, quota, the Gateway) or the worker's log."
     }
     dead_lettered = {
-      title = "Nudges are given up", severity = "ERROR", for = "0s", query = "sum(increase(${local.counted.dead_lettered}[15m])) > 0"
+      title = "Nudges are given up", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.dead_lettered}[15m])) > 0"
       todo  = "An agent failed 20 times. Its id is in the log line; its config.error says why. Once the cause is gone: POST /api/v1/agents/{id}/restart."
     }
     errors = {
@@ -39,16 +39,16 @@ locals {
       todo  = "A message has waited for half an hour. See whether the worker answers 503 (its log) or is at its most instances (raise scaling)."
     }
     drift = {
-      title = "Usage had drifted", severity = "WARNING", for = "0s", query = "sum(increase(${local.counted.drift}[1h])) > 0"
+      title = "Usage had drifted", severity = "WARNING", for = "60s", query = "sum(increase(${local.counted.drift}[1h])) > 0"
       todo  = "An organization's usage was not what it holds and was repaired. It is the trace of a defect: the line has both counts; report it with the organization's audit log of that day."
     }
     many_orphans = {
-      title = "The sweep refuses to delete", severity = "CRITICAL", for = "0s"
+      title = "The sweep refuses to delete", severity = "CRITICAL", for = "60s"
       query = "sum(increase(${local.counted.many_orphans}[2h])) + sum(increase(${local.counted.many_podless}[2h])) > 0"
       todo  = "Clusters and records do not fit: check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored. Nothing was deleted."
     }
     missing_audit = {
-      title = "The audit log has a gap", severity = "ERROR", for = "0s", query = "sum(increase(${local.counted.missing_audit}[15m])) > 0"
+      title = "The audit log has a gap", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.missing_audit}[15m])) > 0"
       todo  = "The line holds the entry; Firestore refused it. Keep the line."
     }
   }

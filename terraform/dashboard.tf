@@ -33,15 +33,19 @@ resource "google_monitoring_dashboard" "this" {
     displayName = "${local.prefix}: control plane"
     mosaicLayout = {
       columns = 48
-      tiles = [for i, chart in local.charts : {
-        xPos = (i % 2) * 24, yPos = floor(i / 2) * 16, width = 24, height = 16
-        widget = {
-          title = chart.title
-          xyChart = {
-            dataSets = [{ plotType = "LINE", targetAxis = "Y1", timeSeriesQuery = { prometheusQuery = chart.query } }]
+      # A place that is zero is left out, as it is where the dashboard is read.
+      tiles = [for i, chart in local.charts : merge(
+        { for axis, place in { xPos = (i % 2) * 24, yPos = floor(i / 2) * 16 } : axis => place if place != 0 },
+        {
+          width = 24, height = 16
+          widget = {
+            title = chart.title
+            xyChart = {
+              dataSets = [{ plotType = "LINE", targetAxis = "Y1", timeSeriesQuery = { prometheusQuery = chart.query } }]
+            }
           }
-        }
-      }]
+        },
+      )]
     }
   })
 }

@@ -41,12 +41,8 @@ locals {
   # Behind a load balancer the last address that a request has come from is the load balancer's.
   routes_environment = { PROXY_HOPS = var.domain == "" ? "0" : "1" }
 
-  # Only services that take payments know of them.
-  payments_environment = { APP_URL = var.stripe == null ? "" : var.stripe.app_url }
-  payments_secrets = {
-    STRIPE_API_KEY        = var.stripe == null ? "" : var.stripe.api_key_secret
-    STRIPE_WEBHOOK_SECRET = var.stripe == null ? "" : var.stripe.webhook_secret
-  }
+  # Only services that take payments lead users back from the provider's pages.
+  payments_environment = { APP_URL = var.app_url }
 
   # An empty value says what an absent one says, and Cloud Run keeps no empty ones.
   environments = {
@@ -60,18 +56,14 @@ locals {
     }
   }
 
-  # Secrets by the variable they arrive in. Only who signs links to dashboards has their key, once there is one, and only who takes payments
-  # has the payment provider's.
-  secret_environment = merge({
-    API_KEY_PEPPER      = local.secrets.pepper
-    HANDOFF_SIGNING_KEY = local.secrets.handoff
-  }, local.payments_secrets)
+  # Secrets by the variable they arrive in.
   secret_environments = {
-    for service, s in local.services : service => {
-      for name, secret in local.secret_environment : name => secret
-      if secret != "" &&
-      (name != "HANDOFF_SIGNING_KEY" || (var.handoff_public_keys != "" && contains(local.needs_of[service], "handoff_sign"))) &&
-      (!startswith(name, "STRIPE_") || contains(local.needs_of[service], "payments"))
-    }
+    for service, s in local.services : service => merge(
+      { API_KEY_PEPPER = local.secrets.pepper },
+      {
+        for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
+        if contains(var.provided_secrets, name) && contains(local.needs_of[service], need)
+      },
+    )
   }
 }

@@ -1,10 +1,22 @@
 # The control plane's own secrets. Agents' secrets are made by the functions, at run time.
 
 locals {
-  secrets = {
-    pepper  = "${local.prefix}-api-key-pepper"
-    handoff = "${local.prefix}-handoff-key" # the operator adds its version: see handoff_public_keys
+  secrets = { pepper = "${local.prefix}-api-key-pepper" }
+
+  # Secrets that an operator may provide, by the variable they arrive in, each with the need of the functions that find it there. It is
+  # made here without a value; provided_secrets names those that have been given one.
+  optional_secrets = {
+    HANDOFF_SIGNING_KEY   = "handoff_sign"
+    STRIPE_API_KEY        = "payments"
+    STRIPE_WEBHOOK_SECRET = "payments"
   }
+  optional_secret_ids = { for name, need in local.optional_secrets : name => "${local.prefix}-${lower(replace(name, "_", "-"))}" }
+
+  # A value that was made here has a version; one that was added by hand is taken as it is when an instance starts.
+  secret_versions = merge(
+    { for id, v in google_secret_manager_secret_version.generated : id => v.version },
+    { for id in values(local.optional_secret_ids) : id => "latest" },
+  )
 
   # Which service reads which secret.
   secret_readers = merge([
@@ -15,7 +27,7 @@ locals {
 }
 
 resource "google_secret_manager_secret" "this" {
-  for_each = toset(values(local.secrets))
+  for_each = toset(concat(values(local.secrets), values(local.optional_secret_ids)))
 
   secret_id           = each.value
   labels              = { environment = local.prefix }
@@ -55,7 +67,7 @@ resource "google_secret_manager_secret_iam_member" "service" {
   for_each = local.secret_readers
 
   project   = var.project_id
-  secret_id = contains(values(local.secrets), each.value.secret) ? google_secret_manager_secret.this[each.value.secret].secret_id : each.value.secret
+  secret_id = google_secret_manager_secret.this[each.value.secret].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.service[each.value.service].member
 }

@@ -74,9 +74,8 @@ resource "google_cloud_run_v2_service" "this" {
           name = env.key
           value_source {
             secret_key_ref {
-              # What is not made here was made by the operator, and is rotated there.
-              secret  = contains(values(local.secrets), env.value) ? google_secret_manager_secret.this[env.value].secret_id : env.value
-              version = lookup(local.secret_versions, env.value, "latest")
+              secret  = google_secret_manager_secret.this[env.value].secret_id
+              version = local.secret_versions[env.value]
             }
           }
         }

@@ -90,14 +90,15 @@ variable "identity_authorized_parties" {
   description = "The origins whose session tokens are taken, by their claim azp. Empty takes all."
 }
 
-variable "stripe" {
-  type = object({
-    api_key_secret = string
-    webhook_secret = string
-    app_url        = string
-  })
-  default     = null
-  description = "Payments through Stripe: the ids of two secrets of this project that hold the API key and the webhook's signing secret, and have a version already, and the page of the web app that users come back to. Null: the operator sets plans."
+variable "app_url" {
+  type        = string
+  default     = ""
+  description = "The page of the web app that users come back to from Stripe's pages; required with STRIPE_API_KEY among provided_secrets. Without that the operator sets plans."
+
+  validation {
+    condition     = var.app_url != "" || !contains(var.provided_secrets, "STRIPE_API_KEY")
+    error_message = "app_url must be set where payments are taken through Stripe."
+  }
 }
 
 variable "firestore_location" {
@@ -110,6 +111,17 @@ variable "secret_regions" {
   type        = list(string)
   default     = []
   description = "The regions that agents' secrets are kept in. Empty: Google chooses."
+}
+
+variable "provided_secrets" {
+  type        = set(string)
+  default     = []
+  description = "The optional secrets that a value has been added to, by the variables that they arrive in; see optional_secrets in secrets.tf."
+
+  validation {
+    condition     = alltrue([for name in var.provided_secrets : contains(keys(local.optional_secrets), name)])
+    error_message = "provided_secrets must name variables of optional_secrets in secrets.tf."
+  }
 }
 
 variable "rate_limit_factor" {
@@ -126,7 +138,7 @@ variable "rate_limit_factor" {
 variable "trace_ratio" {
   type        = number
   default     = 0.05
-  description = "The part of requests that is traced, from 0 to 1. A caller who traces is followed in any case, unless it is 0."
+  description = "The part of requests that is traced through all functions, from 0 to 1."
 
   validation {
     condition     = var.trace_ratio >= 0 && var.trace_ratio <= 1
@@ -176,7 +188,7 @@ variable "monthly_budget" {
 variable "handoff_public_keys" {
   type        = string
   default     = ""
-  description = "JSON Web Key Set of the public keys of links to dashboards. Empty: there are no such links. Set it after the private P-256 key was added, as a JSON Web Key, as a version of the secret ENVIRONMENT-handoff-key."
+  description = "JSON Web Key Set of the public keys of links to dashboards. The private P-256 key, a JSON Web Key too, is the optional secret HANDOFF_SIGNING_KEY. Empty: there are no such links."
 
   validation {
     condition     = var.handoff_public_keys == "" || can(jsondecode(var.handoff_public_keys).keys)

@@ -106,8 +106,16 @@ func takeTurns(t *testing.T, w world) {
 		}
 		return rpc.Fault{}
 	})
-	all.Go(func() { w.put(t, id, `{"TOKEN": "slow"}`) })
+	keyed := func() answer {
+		return w.send(t, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"TOKEN": "slow"}}`,
+			http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "Idempotency-Key": {"slow-" + id}})
+	}
+	var slow answer
+	all.Go(func() { slow = keyed() })
 	<-held
+	if a := keyed(); a.status != http.StatusConflict || a.body["code"] != "idempotency_in_progress" || a.header.Get("Retry-After") == "" {
+		t.Errorf("a repeat meanwhile: %d %s", a.status, a.text)
+	}
 	o := w.operations(t, id)[0]
 	a := w.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
 	if a.body["code"] != "operation_in_progress" || o.is() != "store pending" {
@@ -118,6 +126,12 @@ func takeTurns(t *testing.T, w world) {
 	w.vault.breaks(id, nil)
 	w.until(t, id, o, succeeded)
 	w.env(t, id, "TOKEN", "slow")
+	if a := keyed(); slow.status != http.StatusAccepted || a.text != slow.text || a.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("a repeat afterwards: %d %s\nfirst %d %s", a.status, a.text, slow.status, slow.text)
+	}
+	if ever, _ := w.vault.versions(t, id, "TOKEN"); ever != clients+1 {
+		t.Errorf("%d versions of %d operations", ever, clients+1)
+	}
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 

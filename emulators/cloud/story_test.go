@@ -14,7 +14,9 @@ import (
 // TestStoryInOneProcess tells the story with all functions in this process.
 func TestStoryInOneProcess(t *testing.T) {
 	t.Parallel()
-	tell(t, start(t, false))
+	w := start(t, false)
+	tell(t, w)
+	t.Run("an agent is made in one trace", func(t *testing.T) { traced(t, w) })
 }
 
 // TestStoryAsDeployed tells the story with every function in a process of its own, and what only processes can: being killed.

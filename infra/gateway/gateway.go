@@ -14,6 +14,9 @@ import (
 	"net/netip"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
@@ -55,11 +58,14 @@ type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error
 
 func newGateway(o Options, find lookup) *Gateway {
 	d := dialer{override: o.DialAddress, find: find}
+	transport := &http.Transport{
+		DialContext: d.dial, TLSClientConfig: o.TLS.Clone(), MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableKeepAlives: true, // the next probe is of another agent, and is to find out whether a connection can be made
+	}
 	return &Gateway{addresses: o.Addresses, client: &http.Client{
-		Transport: &http.Transport{
-			DialContext: d.dial, TLSClientConfig: o.TLS.Clone(), MaxResponseHeaderBytes: maxHeaderBytes,
-			DisableKeepAlives: true, // the next probe is of another agent, and is to find out whether a connection can be made
-		},
+		// Every probe is a span, of which the agent learns nothing.
+		Transport: otelhttp.NewTransport(transport, otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()),
+			otelhttp.WithSpanNameFormatter(func(string, *http.Request) string { return "probe an agent" })),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -86,6 +86,8 @@ func (wk Worker) Handler(verifier PushVerifier) http.Handler {
 		if err != nil {
 			return ctx, err
 		}
+		ctx, work := resume(ctx, wk.Name, m)
+		defer work.End()
 		if err := wk.Handle(ctx, m); err != nil {
 			slog.DebugContext(ctx, "message goes back to the queue", "message_id", m.ID, "attempt", m.Attempt)
 			return ctx, err

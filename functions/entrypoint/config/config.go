@@ -35,7 +35,7 @@ type Common struct {
 	RateLimitFactor int `env:"RATE_LIMIT_FACTOR, default=1"`
 	// Debug logs more.
 	Debug bool `env:"LOG_DEBUG"`
-	// TraceRatio is the part of requests that is traced, from 0 to 1, beside those whose caller traces; 0 traces none.
+	// TraceRatio is the part of requests that is traced, from 0 to 1, the same in all functions.
 	TraceRatio float64 `env:"TRACE_RATIO, default=0"`
 	// ProxyHops is how many proxies of ours stand before the function, each of which appends an address to X-Forwarded-For.
 	ProxyHops int `env:"PROXY_HOPS, default=0"`

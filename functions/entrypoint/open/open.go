@@ -56,6 +56,7 @@ type Openers struct {
 
 // Clients opens clients when they are first needed.
 type Clients struct {
+	ctx    context.Context // bounds the opening, which happens later
 	config config.Common
 	// Patience is handed to workers.
 	Patience time.Duration
@@ -76,7 +77,7 @@ type Clients struct {
 
 // New makes the clients of a configuration. Nothing is opened yet; ctx bounds the opening.
 func New(ctx context.Context, c config.Common) *Clients {
-	o := &Clients{config: c}
+	o := &Clients{ctx: ctx, config: c}
 	o.records = once(o, func() (*firestore.Client, error) {
 		return firestore.Open(ctx, firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator})
 	})

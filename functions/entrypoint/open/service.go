@@ -8,6 +8,7 @@ import (
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/entrypoint/run"
 	infraidentity "agents.example/controlplane/infra/identity"
+	"agents.example/controlplane/infra/tracing"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -48,6 +49,13 @@ func withWorkers(
 }
 
 func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
+	if ratio := o.config.TraceRatio; ratio > 0 {
+		stop, err := tracing.Start(o.ctx, tracing.Options{ProjectID: o.config.ProjectID, Ratio: ratio})
+		if err != nil {
+			return run.Service{}, err
+		}
+		o.closeLater(stop)
+	}
 	guard, err := o.Guard()
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())
@@ -60,5 +68,7 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 		return run.Service{}, errors.Join(err, o.Close())
 	}
 	h = run.BehindProxies(h, o.config.ProxyHops)
-	return run.Service{Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Close: o.Close}, nil
+	return run.Service{
+		Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Debug: o.config.Debug, Close: o.Close,
+	}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+	"golang.org/x/term"
 
 	"agents.example/controlplane/shared/function"
 )
@@ -28,6 +29,8 @@ type Service struct {
 	Port string
 	// Project is the Google Cloud project that the log's traces belong to.
 	Project string
+	// Debug logs more.
+	Debug bool
 	// Close releases what the handler works with, after the last request.
 	Close func() error
 }
@@ -37,7 +40,7 @@ const drainTime = 9 * time.Second
 
 // Main runs a process until it is told to end: open makes the service from the environment. It never returns.
 func Main(open func(ctx context.Context) (Service, error)) {
-	slog.SetDefault(function.NewLogger(os.Stderr, slog.LevelInfo, ""))
+	slog.SetDefault(logger(os.Stderr, Service{}))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, open); err != nil {
@@ -52,7 +55,7 @@ func run(ctx context.Context, open func(ctx context.Context) (Service, error)) e
 	if err != nil {
 		return err
 	}
-	slog.SetDefault(function.NewLogger(os.Stderr, slog.LevelInfo, s.Project))
+	slog.SetDefault(logger(os.Stderr, s))
 	var server ending
 	failed := make(chan error, 1)
 	go func() { failed <- serve(server.watch(s.Handler), s.Host, s.Port) }()
@@ -62,6 +65,18 @@ func run(ctx context.Context, open func(ctx context.Context) (Service, error)) e
 		err = server.end(drainTime)
 	}
 	return errors.Join(err, s.Close())
+}
+
+// logger writes for Cloud Logging, or for a person where one watches.
+func logger(out *os.File, s Service) *slog.Logger {
+	level := slog.LevelInfo
+	if s.Debug {
+		level = slog.LevelDebug
+	}
+	if term.IsTerminal(int(out.Fd())) {
+		return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
+	}
+	return function.NewLogger(out, level, s.Project)
 }
 
 // serve hands the handler to the framework. The handler is a mux of its own with full patterns, so it is registered for every path.
