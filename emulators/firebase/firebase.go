@@ -34,7 +34,7 @@ const (
 )
 
 // ErrNotInstalled says that the emulator can't be had on this machine: there is no Node.js, or its packages can't be reached.
-var ErrNotInstalled = errors.New("the Firebase Authentication emulator is not installed") //nolint:gochecknoglobals // a constant
+var ErrNotInstalled = errors.New("the Firebase Authentication emulator is not installed")
 
 // script starts the emulator of the package, on the port that follows it.
 const script = `

@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 )
@@ -230,4 +231,12 @@ func accountChanges(before, after billing.Account) []audit.Change {
 		}
 	}
 	return changes
+}
+
+// mayStart checks that the organization may have something started. What the control plane brings back by itself, it has checked before.
+func (ch change) mayStart(org tenant) error {
+	if ch.caller.Type == identity.System {
+		return nil
+	}
+	return org.MayStart()
 }

@@ -236,14 +236,6 @@ func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after
 	return written, err
 }
 
-// mayStart checks that the organization may have something started. What the control plane brings back by itself, it has checked before.
-func (ch change) mayStart(org tenant) error {
-	if ch.caller.Type == identity.System {
-		return nil
-	}
-	return org.MayStart()
-}
-
 // holding is what an agent takes of its organization. An agent on a plan that no longer exists counts as holding nothing, so that it can
 // still be stopped and deleted; the recount of the usage mends the rest.
 func holding(a agent.Agent) organization.Usage {

@@ -17,14 +17,6 @@ type memory struct {
 
 func newMemory() *memory { return &memory{seen: map[string]time.Time{}} }
 
-// has reports whether the id was remembered at all.
-func (m *memory) has(id string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, ok := m.seen[id]
-	return ok
-}
-
 // claim remembers the id and reports true, unless it was remembered less than interval before. Of several claims at once one is granted.
 func (m *memory) claim(id string, now time.Time, interval time.Duration) bool {
 	m.mu.Lock()

@@ -114,22 +114,6 @@ func New(ctx context.Context, c config.Common) *Clients {
 
 type closer interface{ Close() error }
 
-// outside opens on first use what only some binaries can open; opener is asked for how then, and not before.
-func outside[T any](ctx context.Context, o *Clients, opener func() func(context.Context) (T, error)) func() (T, error) {
-	return sync.OnceValues(func() (T, error) {
-		open := opener()
-		if open == nil {
-			var none T
-			return none, fmt.Errorf("this binary is not built to open a %T", &none)
-		}
-		opened, err := open(ctx)
-		if c, ok := any(opened).(closer); ok && err == nil {
-			o.closeLater(c.Close)
-		}
-		return opened, err
-	})
-}
-
 // once opens a client on first use and has it closed with the others.
 func once[T closer](o *Clients, open func() (T, error)) func() (T, error) {
 	return sync.OnceValues(func() (T, error) {
@@ -253,18 +237,6 @@ func (o *Clients) fillHandoff(d *functions.Dependencies) error {
 func (o *Clients) fillGateway(d *functions.Dependencies) error {
 	d.Gateway = gateway.New(gateway.Options{Addresses: o.config.Addresses(), DialAddress: o.config.GatewayAddress})
 	return nil
-}
-
-func (o *Clients) fillPayments(d *functions.Dependencies) error {
-	payments, err := o.payments()
-	d.Payments = payments
-	return err
-}
-
-func (o *Clients) fillMembers(d *functions.Dependencies) error {
-	members, err := o.members()
-	d.Members = members
-	return err
 }
 
 func (o *Clients) fillPoints(d *functions.Dependencies) error {

@@ -1,0 +1,37 @@
+package open
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"agents.example/controlplane/functions"
+)
+
+// outside opens on first use what only some binaries can open; opener is asked for how then, and not before.
+func outside[T any](ctx context.Context, o *Clients, opener func() func(context.Context) (T, error)) func() (T, error) {
+	return sync.OnceValues(func() (T, error) {
+		open := opener()
+		if open == nil {
+			var none T
+			return none, fmt.Errorf("this binary is not built to open a %T", &none)
+		}
+		opened, err := open(ctx)
+		if c, ok := any(opened).(closer); ok && err == nil {
+			o.closeLater(c.Close)
+		}
+		return opened, err
+	})
+}
+
+func (o *Clients) fillPayments(d *functions.Dependencies) error {
+	payments, err := o.payments()
+	d.Payments = payments
+	return err
+}
+
+func (o *Clients) fillMembers(d *functions.Dependencies) error {
+	members, err := o.members()
+	d.Members = members
+	return err
+}
