@@ -34,13 +34,13 @@ var (
 func (c *Client) Metrics() *Metrics { return &Metrics{client: c} }
 
 // beginMetrics has the commit that creates an agent create its snapshot, and endMetrics the one that deletes it delete that.
-func (c *Client) beginMetrics(b *gcp.WriteBatch, a agent.Agent) {
+func (c *Client) beginMetrics(b *batch, a agent.Agent) {
 	if ref, ok := c.ref(metricsCollection, a.ID); ok {
 		b.Create(ref, metricsDocument{OrganizationID: a.OrganizationID})
 	}
 }
 
-func (c *Client) endMetrics(b *gcp.WriteBatch, agentID string) {
+func (c *Client) endMetrics(b *batch, agentID string) {
 	if ref, ok := c.ref(metricsCollection, agentID); ok {
 		b.Delete(ref)
 	}
