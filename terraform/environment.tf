@@ -25,6 +25,7 @@ locals {
     IDENTITY_ISSUER             = var.identity_issuer
     IDENTITY_AUTHORIZED_PARTIES = join(",", var.identity_authorized_parties)
     AGENT_DOMAIN                = var.agent_domain
+    HANDOFF_PUBLIC_KEYS         = var.handoff_public_keys
     CELLS                       = jsonencode(local.cells)
   }
 
@@ -51,6 +52,15 @@ locals {
     }
   }
 
-  # Secrets by the variable they arrive in.
-  secret_environments = { for service, s in local.services : service => { API_KEY_PEPPER = local.secrets.pepper } }
+  # Secrets by the variable they arrive in. Only who signs links to dashboards has their key, once there is one.
+  secret_environment = {
+    API_KEY_PEPPER      = local.secrets.pepper
+    HANDOFF_SIGNING_KEY = local.secrets.handoff
+  }
+  secret_environments = {
+    for service, s in local.services : service => {
+      for name, secret in local.secret_environment : name => secret
+      if name != "HANDOFF_SIGNING_KEY" || (var.handoff_public_keys != "" && contains(local.needs_of[service], "handoff_sign"))
+    }
+  }
 }

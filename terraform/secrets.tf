@@ -1,7 +1,10 @@
 # The control plane's own secrets. Agents' secrets are made by the functions, at run time.
 
 locals {
-  secrets = { pepper = "${local.prefix}-api-key-pepper" }
+  secrets = {
+    pepper  = "${local.prefix}-api-key-pepper"
+    handoff = "${local.prefix}-handoff-key" # the operator adds its version: see handoff_public_keys
+  }
 
   # Which service reads which secret.
   secret_readers = merge([

@@ -148,7 +148,7 @@ func (s *Snapshot) figure(of Subject, r Reading, to time.Time) {
 		s.Figures.MemPct = scaled(s.Figures.MemoryBytes, 100/float64(of.Limits.MemoryBytes()))
 	}
 	if due := s.Due.sum(to.Add(-Day)); due > 0 && newest(r.Uptime, to) != nil {
-		pct := 100 * s.Up.sum(to.Add(-Day)) / due
+		pct := min(100, 100*s.Up.sum(to.Add(-Day))/due) // the two sums are rounded apart
 		s.Figures.UptimePct = &pct
 	}
 	if !r.LatencyAt.IsZero() {
