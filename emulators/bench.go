@@ -15,6 +15,7 @@ import (
 func count(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("emulators bench", flag.ContinueOnError)
 	agents := flags.Int("agents", 1000, "how many agents the month is of")
+	without := flags.Bool("without-cluster", false, "leave out what needs the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func count(ctx context.Context, args []string) error {
 	}
 	out := terminal.New(os.Stdout)
 	out.Line("Counting (logs in %s)", dir)
-	report, err := bench.Run(ctx, bench.Options{Dir: dir, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents, Progress: out})
+	report, err := bench.Run(ctx, bench.Options{Dir: dir, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents, NoCluster: *without, Progress: out})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err
 	}

@@ -82,6 +82,7 @@ func bodies() map[string]string {
 		"CreateAgent":         `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "1", "A_TOKEN": "2"}, "config": {"a": [1]}}`,
 		"UpdateAgent":         `{"name": null, "env_vars": {"A": null, "B_TOKEN": "gsm"}, "config": {"a": null, "c": 1e400}}`,
 		"MigrateAgentSandbox": `{"enabled": "yes"}`,
+		"PutSecrets":          `{"secrets": {"A_TOKEN": "value", "OLD": null}}`,
 		"CreateAPIKey":        `{"name": "a", "purpose": "ci", "expires_in_days": 30}`,
 	}
 }
@@ -91,6 +92,7 @@ func FuzzUpdateAgent(f *testing.F) { fuzz(f, "UpdateAgent", http.MethodPatch, on
 func FuzzMigrateAgentSandbox(f *testing.F) {
 	fuzz(f, "MigrateAgentSandbox", http.MethodPost, one+"/migrate-sandbox")
 }
+func FuzzPutSecrets(f *testing.F)          { fuzz(f, "PutSecrets", http.MethodPut, one+"/secrets") }
 func FuzzCreateAPIKey(f *testing.F) { fuzz(f, "CreateAPIKey", http.MethodPost, "/api/v1/api-keys") }
 
 // TestEveryBodyIsFuzzed fails when a route takes a body that nothing above sends.

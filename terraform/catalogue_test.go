@@ -214,6 +214,7 @@ func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
 		secret := m.local(t, "secret_environments").AsValueMap()
 		settable := m.local(t, "common_environment").AsValueMap()
 		maps.Copy(settable, m.local(t, "worker_environment").AsValueMap())
+		maps.Copy(settable, m.local(t, "optional_secrets").AsValueMap())
 		maps.Copy(settable, m.local(t, "routes_environment").AsValueMap())
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			of := reflect.TypeFor[config.Common]()

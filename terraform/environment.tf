@@ -25,6 +25,7 @@ locals {
     IDENTITY_ISSUER             = var.identity_issuer
     IDENTITY_AUTHORIZED_PARTIES = join(",", var.identity_authorized_parties)
     AGENT_DOMAIN                = var.agent_domain
+    HANDOFF_PUBLIC_KEYS         = var.handoff_public_keys
     CELLS                       = jsonencode(local.cells)
   }
 
@@ -57,7 +58,7 @@ locals {
       { API_KEY_PEPPER = local.secrets.pepper },
       {
         for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
-        if contains(var.provided_secrets, name) && contains(local.needs_of[service], need)
+        if contains(local.provided_secrets, name) && contains(local.needs_of[service], need)
       },
     )
   }

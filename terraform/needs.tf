@@ -15,8 +15,9 @@ locals {
     # Secrets are made and listed in the project, so that these rights can't be narrowed to names; what is in secrets can.
     secret_add = [
       { role = local.custom_roles.secret_maker, on = "project", where = "" },
-      { role = "roles/secretmanager.secretVersionAdder", on = "project", where = local.agent_secrets },
+      { role = local.custom_roles.secret_depositor, on = "project", where = local.agent_secrets },
     ]
+    secret_read = [{ role = "roles/secretmanager.secretAccessor", on = "project", where = local.agent_secrets }]
     secret_manage = [
       { role = local.custom_roles.secret_maker, on = "project", where = "" },
       { role = local.custom_roles.secret_keeper, on = "project", where = local.agent_secrets },
@@ -27,6 +28,9 @@ locals {
 
     # Reading metrics can't be narrowed to those of the cells.
     monitoring = [{ role = "roles/monitoring.viewer", on = "project", where = "" }]
+
+    # The key is a secret of the control plane's own, granted to those who find it in their environment (secrets.tf).
+    handoff_sign = []
 
     # Agents are reached on their public hostnames, as anybody reaches them.
     gateway_access = []

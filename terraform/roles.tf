@@ -3,6 +3,9 @@
 locals {
   role_permissions = {
     secret_maker = ["secretmanager.secrets.create", "secretmanager.secrets.list"]
+    secret_depositor = [
+      "secretmanager.secrets.get", "secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list",
+    ]
     secret_keeper = [
       "secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update",
       "secretmanager.versions.access", "secretmanager.versions.add", "secretmanager.versions.destroy",

@@ -5,8 +5,13 @@ locals {
 
   # Secrets that an operator may provide, by the variable they arrive in, each with the need of the functions that find it there. It is
   # made here without a value; provided_secrets names those that have been given one.
-  optional_secrets    = {}
+  optional_secrets = {
+    HANDOFF_SIGNING_KEY = "handoff_sign"
+  }
   optional_secret_ids = { for name, need in local.optional_secrets : name => "${local.prefix}-${lower(replace(name, "_", "-"))}" }
+
+  # Links to dashboards are signed from the moment on that their public key is published.
+  provided_secrets = setunion(var.provided_secrets, var.handoff_public_keys == "" ? [] : ["HANDOFF_SIGNING_KEY"])
 
   # A value that was made here has a version; one that was added by hand is taken as it is when an instance starts.
   secret_versions = merge(

@@ -173,3 +173,14 @@ variable "monthly_budget" {
   default     = 500
   description = "The month's costs, in the billing account's currency, of which half, nine tenths and all are told. It stops nothing."
 }
+
+variable "handoff_public_keys" {
+  type        = string
+  default     = ""
+  description = "JSON Web Key Set of the public keys of links to dashboards. Empty: there are no such links. Set it after the private P-256 key was added, as a JSON Web Key, as a version of the secret ENVIRONMENT-handoff-signing-key."
+
+  validation {
+    condition     = var.handoff_public_keys == "" || can(jsondecode(var.handoff_public_keys).keys)
+    error_message = "handoff_public_keys must be a JSON Web Key Set, such as {\"keys\": [{\"kty\": \"EC\", ...}]}."
+  }
+}

@@ -6,11 +6,14 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,7 +26,7 @@ type Row struct {
 	ID, What string
 	// Ours is what was counted, and Limit what it can't be less than, in the same unit.
 	Ours, Limit float64
-	// Unit is what is counted.
+	// Unit is what is counted, or dollars.
 	Unit string
 	// Most is the ratio of the two that is aimed at.
 	Most float64
@@ -31,8 +34,16 @@ type Row struct {
 	Note string
 }
 
-// Ratio is how many times the limit was spent.
-func (r Row) Ratio() float64 { return r.Ours / r.Limit }
+// dollars is the unit of costs.
+const dollars = "$"
+
+// Ratio is how many times the limit was spent. Nothing of nothing is once.
+func (r Row) Ratio() float64 {
+	if r.Ours == r.Limit {
+		return 1
+	}
+	return r.Ours / r.Limit
+}
 
 // OK reports whether the figure is as it is aimed at.
 func (r Row) OK() bool { return r.Ratio() <= r.Most+1e-9 }
@@ -51,6 +62,8 @@ type Options struct {
 	AttachFirestore string
 	// Agents is how many agents the month is of; 0 is 1,000.
 	Agents int
+	// NoCluster leaves out what needs the local Kubernetes cluster, whose first start takes minutes.
+	NoCluster bool
 	// Progress is told what is being counted; nil is nobody.
 	Progress io.Writer
 }
@@ -65,6 +78,7 @@ func measures() []measure {
 	return []measure{
 		{"reads with an API key", reads},
 		{"creation", creation},
+		{"provisioning", provision},
 		{"a cycle of metrics", cycles},
 		{"a month", month},
 	}
@@ -83,7 +97,7 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, emulator.Close()) }()
-	l := &lab{host: emulator.Host, agents: o.Agents}
+	l := &lab{host: emulator.Host, agents: o.Agents, dir: o.Dir, noCluster: o.NoCluster, progress: o.Progress}
 	var all Report
 	for _, m := range measures() {
 		began := time.Now()
@@ -94,6 +108,9 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 		fmt.Fprintf(o.Progress, "  %-24s %s\n", m.name, time.Since(began).Round(100*time.Millisecond))
 		all.Rows, all.Costs = append(all.Rows, found.Rows...), append(all.Costs, found.Costs...)
 	}
+	slices.SortStableFunc(all.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(len(a.ID), len(b.ID)), strings.Compare(a.ID, b.ID))
+	})
 	return all, nil
 }
 
@@ -106,7 +123,8 @@ func (r Report) Print(w io.Writer) error {
 		if !row.OK() {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s %s\t%s\t%.2f x\t<= %.2f x\t%s\t%s\n", row.ID, row.What, amount(row.Ours), row.Unit, amount(row.Limit), row.Ratio(), row.Most, verdict, row.Note)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.2f x\t<= %.2f x\t%s\t%s\n",
+			row.ID, row.What, row.amount(row.Ours), row.amount(row.Limit), row.Ratio(), row.Most, verdict, row.Note)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -119,12 +137,16 @@ func (r Report) Print(w io.Writer) error {
 	return nil
 }
 
-// amount writes a number as short as it is exact to the hundredth.
-func amount(v float64) string {
-	if v == float64(int64(v)) {
-		return grouped(int64(v))
+// amount writes a number with the row's unit.
+func (r Row) amount(v float64) string {
+	switch {
+	case r.Unit == dollars:
+		return fmt.Sprintf("$%.2f", v)
+	case v == float64(int64(v)):
+		return grouped(int64(v)) + " " + r.Unit
+	default:
+		return fmt.Sprintf("%.2f %s", v, r.Unit)
 	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
 // grouped writes a whole number with its thousands apart.

@@ -88,19 +88,19 @@ func usd(t Tally, schedules int64) (float64, error) {
 }
 
 // million is the cost of a million of an operation, held against one that reads a single document.
-func million(what string, each Tally) (Cost, error) {
+func million(what string, each Tally) Cost {
 	const n = 1_000_000
 	return Cost{
 		Title: "A million times: " + what, Parts: []Part{{what, n, each}},
 		Limit: Tally{Requests: n, Reads: n}, Of: "a request and one document read",
-	}, nil
+	}
 }
 
 // row holds the cost against its limit. A price list that can't be read misses.
 func (c Cost) row() Row {
 	ours, err := usd(c.total(), c.Schedules)
 	limit, limitErr := usd(c.Limit, 0)
-	r := Row{ID: "P11", What: c.Title, Ours: ours, Limit: limit, Unit: "$", Most: 1.45, Note: "limit: " + c.Of}
+	r := Row{ID: "P11", What: c.Title, Ours: ours, Limit: limit, Unit: dollars, Most: 1.45, Note: "limit: " + c.Of}
 	if err != nil || limitErr != nil {
 		r.Ours, r.Limit, r.Note = 1, 0, "there are no prices"
 	}

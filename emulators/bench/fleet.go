@@ -52,7 +52,7 @@ func (d *deployment) populate(ctx context.Context, n int) ([]agent.Agent, error)
 
 // house makes the agents of one organization, one after the other: they move the same usage.
 func (d *deployment) house(ctx context.Context, n int) ([]agent.Agent, error) {
-	ctx, _, err := d.organization(ctx)
+	ctx, key, err := d.organization(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +74,9 @@ func (d *deployment) house(ctx context.Context, n int) ([]agent.Agent, error) {
 		}
 		made = append(made, a)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.key = key
 	return made, nil
 }
 

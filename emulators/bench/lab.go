@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,8 +28,11 @@ import (
 
 // lab is where deployments are made.
 type lab struct {
-	host   string // of the Firestore emulator
-	agents int
+	host      string // of the Firestore emulator
+	agents    int
+	dir       string
+	noCluster bool
+	progress  io.Writer
 }
 
 // The one cell, and the domain of agents.
@@ -47,7 +51,9 @@ type deployment struct {
 	project    string
 	deps       functions.Dependencies
 	handler    http.Handler
-	closers    []func() error
+	// key is an API key of the organization that was populated last.
+	key     string
+	closers []func() error
 }
 
 // deploy makes a deployment. Close it.
@@ -157,18 +163,21 @@ func (d *deployment) organization(ctx context.Context) (context.Context, string,
 	return ctx, key, d.records.Directory().SetPlan(ctx, id, plan.Enterprise)
 }
 
-// call calls a function as a client does and wants a status.
-func (d *deployment) call(ctx context.Context, key, method, path, body string, want int) (*httptest.ResponseRecorder, error) {
-	req := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
-	req.Header.Set("Authorization", "Bearer "+key)
-	if body != "" {
+// request is a call of a function with an API key.
+type request struct{ key, method, path, body string }
+
+// call calls a function as a client does, wants a status, and answers the body.
+func (d *deployment) call(ctx context.Context, r request, want int) ([]byte, error) {
+	req := httptest.NewRequestWithContext(ctx, r.method, r.path, strings.NewReader(r.body))
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	if r.body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	w := httptest.NewRecorder()
 	d.add(Tally{Requests: 1})
 	d.handler.ServeHTTP(w, req)
 	if w.Code != want {
-		return w, fmt.Errorf("%s %s answers %d, not %d: %s", method, path, w.Code, want, w.Body)
+		return nil, fmt.Errorf("%s %s answers %d, not %d: %s", r.method, r.path, w.Code, want, w.Body)
 	}
-	return w, nil
+	return w.Body.Bytes(), nil
 }

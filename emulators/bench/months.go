@@ -48,20 +48,25 @@ func (l *lab) cycle(ctx context.Context, agents int) (_ Tally, err error) {
 
 func (d *deployment) cycle(ctx context.Context) (Tally, error) {
 	ago := time.Now().Add(-metrics.Cycle)
-	if err := d.deps.Snapshots.SetProgress(ctx, map[string]metrics.Progress{cell: {Until: ago, At: ago}}); err != nil {
+	if err := d.deps.Snapshots.SetProgress(ctx, map[string]metrics.Progress{cell: {Until: ago, Next: ago}}); err != nil {
 		return Tally{}, err
 	}
 	return d.tick(ctx, "CollectMetrics")
 }
 
-// tick counts a run of a worker, with the message that caused it.
+// tick counts a run of a scheduled worker.
 func (d *deployment) tick(ctx context.Context, name string) (Tally, error) {
+	return d.deliver(ctx, name, []byte("{}"))
+}
+
+// deliver counts a run of a worker, with the message that caused it.
+func (d *deployment) deliver(ctx context.Context, name string, data []byte) (Tally, error) {
 	for _, w := range functions.Workers(d.deps) {
 		if w.Name != name {
 			continue
 		}
 		d.take()
-		if err := w.Handle(ctx, function.Message{Data: []byte("{}"), PublishedAt: time.Now(), Attempt: 1}); err != nil {
+		if err := w.Handle(ctx, function.Message{Data: data, PublishedAt: time.Now(), Attempt: 1}); err != nil {
 			return Tally{}, fmt.Errorf("%s: %w", name, err)
 		}
 		return d.take().plus(Tally{Requests: 1, Messages: 1}), nil
@@ -141,7 +146,14 @@ func month(ctx context.Context, l *lab) (_ Report, err error) {
 		return Report{}, err
 	}
 	watched.Parts = []Part{{"CollectMetrics", daysOfMonth*24*60 - ticks, seen.plus(idle.times(-1))}}
-	return Report{Rows: []Row{cost.row()}, Costs: []Cost{cost, watched}}, nil
+	list, err := d.read(ctx, d.key, "/api/v1/agents?limit=100")
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Rows: []Row{cost.row(), {
+		ID: "P12", What: fmt.Sprintf("list of an organization's agents, of %s in all", grouped(int64(l.agents))), Ours: float64(list.Reads),
+		Limit: float64(min(l.agents, ofOrganization)), Unit: "documents", Most: 1.02, Note: fmt.Sprintf("in %d Firestore calls", list.Calls),
+	}}, Costs: []Cost{cost, watched}}, nil
 }
 
 // collecting counts the ticks of the collector: one in five is a cycle.

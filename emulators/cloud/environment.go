@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+
+	"agents.example/controlplane/shared/handoff"
 )
 
 // AgentDomain is the domain of agents on a laptop: every name below localhost is the machine itself.
@@ -41,7 +43,13 @@ func (c *Cloud) environment() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	signing, published, err := handoff.Generate()
+	if err != nil {
+		return nil, err
+	}
 	return map[string]string{
+		"HANDOFF_SIGNING_KEY":     signing,
+		"HANDOFF_PUBLIC_KEYS":     published,
 		"GOOGLE_CLOUD_PROJECT":    c.Ready.ProjectID,
 		"FIRESTORE_EMULATOR_HOST": c.Ready.FirestoreEmulatorHost,
 		"PUBSUB_EMULATOR_HOST":    c.Ready.PubSubEmulatorHost,

@@ -123,7 +123,9 @@ func (c *Cloud) startMonitoring(ctx context.Context) (part, error) {
 
 // startGateway comes after the cluster that it follows.
 func (c *Cloud) startGateway(ctx context.Context) error {
-	g, err := gateway.Start(ctx, gateway.Options{Kubeconfig: c.Ready.Kubeconfig})
+	g, err := gateway.Start(ctx, gateway.Options{
+		Kubeconfig: c.Ready.Kubeconfig, KeysURL: c.Ready.BaseURL + "/.well-known/jwks.json",
+	})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
@@ -94,6 +95,9 @@ func (s *side) text(d *firestorepb.Document) string {
 		s.moment(d.GetUpdateTime()), strings.Join(fields, " "))
 }
 
+// latest is after all times that programs write themselves: later ones are of commits.
+var latest = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // value writes a value; the text format has its fields in a fixed order, but spaces at random.
 func (s *side) value(v *firestorepb.Value) string {
 	if m := v.GetMapValue(); m != nil {
@@ -104,8 +108,8 @@ func (s *side) value(v *firestorepb.Value) string {
 		slices.Sort(fields)
 		return "{" + strings.Join(fields, " ") + "}"
 	}
-	if t := v.GetTimestampValue(); t != nil && t.GetSeconds() > 1_500_000_000 {
-		return "the time of a commit"
+	if t := v.GetTimestampValue(); t != nil && t.AsTime().After(latest) {
+		return fmt.Sprintf("the time of a commit, whole milliseconds %t", t.GetNanos()%1e6 == 0)
 	}
 	text := strings.ReplaceAll(prototext.MarshalOptions{}.Format(v), s.database, "")
 	return strings.Join(strings.Fields(text), "")

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"path/filepath"
 	"time"
+
+	"agents.example/controlplane/emulators/firestore/embedded"
 )
 
 const (
@@ -20,8 +22,15 @@ const (
 
 // Export writes all documents of one database below the directory dir, in place of an earlier export, and answers the
 // path to give to Options.Import. There the documents are in the database of that id of every project. The emulator's
-// process writes the files: dir is absolute and, when attached, a directory of the emulator's machine.
+// process writes the files: dir is absolute and, when attached, a directory of the emulator's machine. An emulator of another kind can't read them.
 func (e *Emulator) Export(ctx context.Context, project, database, dir string) (string, error) {
+	if s, ok := e.server.(*embedded.Server); ok {
+		path := filepath.Join(dir, exportName)
+		if err := s.Export(project, database, path); err != nil {
+			return "", fmt.Errorf("export database %s of project %s into %s: %w", database, project, dir, err)
+		}
+		return path, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, exportTimeout)
 	defer cancel()
 	if err := e.post(ctx, fmt.Sprintf("/emulator/v1/projects/%s:export", project), map[string]string{

@@ -67,7 +67,7 @@ func (e *Emulator) String() string { return fmt.Sprintf("the %s Firestore at %s"
 
 // inProcess starts the embedded one.
 func inProcess(ctx context.Context, options Options) (*Emulator, error) {
-	s, err := embedded.Start(ctx, embedded.Options{Indexes: options.Indexes})
+	s, err := embedded.Start(ctx, embedded.Options{Indexes: options.Indexes, Import: options.Import})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	firestoreclient "cloud.google.com/go/firestore"
+	"github.com/google/uuid"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agents.example/controlplane/emulators/firestore"
+	"agents.example/controlplane/emulators/sdk"
 )
 
 func start(t *testing.T, options firestore.Options) *firestore.Emulator {
@@ -32,7 +34,7 @@ func start(t *testing.T, options firestore.Options) *firestore.Emulator {
 	return emulator
 }
 
-func client(t *testing.T, host, project, database string) *firestoreclient.Client {
+func client(t testing.TB, host, project, database string) *firestoreclient.Client {
 	t.Helper()
 	c, err := firestoreclient.NewClientWithDatabase(t.Context(), project, database,
 		option.WithEndpoint(host), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
@@ -46,14 +48,23 @@ func client(t *testing.T, host, project, database string) *firestoreclient.Clien
 
 func TestEmulator(t *testing.T) {
 	t.Parallel()
-	emulator := start(t, firestore.Options{})
-	document := client(t, emulator.Host, "project-a", "dev").Doc("agents/one")
+	for _, emulator := range emulators() {
+		t.Run(emulator.Kind, func(t *testing.T) {
+			t.Parallel()
+			testEmulator(t, emulator)
+		})
+	}
+}
+
+func testEmulator(t *testing.T, emulator *firestore.Emulator) {
+	project := "p-" + uuid.NewString()
+	document := client(t, emulator.Host, project, "dev").Doc("agents/one")
 	if _, err := document.Set(t.Context(), map[string]any{"name": "first"}); err != nil {
 		t.Fatal(err)
 	}
 
 	t.Run("projects are apart", func(t *testing.T) {
-		_, err := client(t, emulator.Host, "project-b", "dev").Doc("agents/one").Get(t.Context())
+		_, err := client(t, emulator.Host, "p-"+uuid.NewString(), "dev").Doc("agents/one").Get(t.Context())
 		if status.Code(err) != codes.NotFound {
 			t.Errorf("another project answers %v, want NotFound", err)
 		}
@@ -64,8 +75,8 @@ func TestEmulator(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if attached.Host != emulator.Host || attached.Done() != nil {
-			t.Errorf("attached to %q", attached.Host)
+		if attached.Host != emulator.Host || attached.Done() != nil || attached.Kind != "attached" {
+			t.Errorf("attached to %v", attached)
 		}
 		if err := attached.Close(); err != nil {
 			t.Error(err)
@@ -76,14 +87,20 @@ func TestEmulator(t *testing.T) {
 	})
 
 	t.Run("export and import", func(t *testing.T) {
-		path, err := emulator.Export(t.Context(), "project-a", "dev", t.TempDir())
+		path, err := emulator.Export(t.Context(), project, "dev", t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := start(t, firestore.Options{Dir: t.TempDir(), Import: path})
-		got, err := client(t, again.Host, "project-a", "dev").Doc("agents/one").Get(t.Context())
-		if err != nil || got.Data()["name"] != "first" {
-			t.Errorf("after the import: %v, %v", got.Data(), err)
+		again := start(t, firestore.Options{Choice: sdk.Choice(emulator.Kind), Dir: t.TempDir(), Import: path})
+		for _, project := range []string{project, "p-" + uuid.NewString()} {
+			got, err := client(t, again.Host, project, "dev").Doc("agents/one").Get(t.Context())
+			if err != nil || got.Data()["name"] != "first" {
+				t.Errorf("after the import: %v, %v", got.Data(), err)
+			}
+		}
+		_, err = client(t, again.Host, project, "other").Doc("agents/one").Get(t.Context())
+		if status.Code(err) != codes.NotFound {
+			t.Errorf("another database answers %v, want NotFound", err)
 		}
 	})
 
@@ -92,9 +109,48 @@ func TestEmulator(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := emulator.Export(t.Context(), "project-a", "dev", file); err == nil || !strings.Contains(err.Error(), file) {
+		if _, err := emulator.Export(t.Context(), project, "dev", file); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("error %v", err)
 		}
+	})
+}
+
+// TestListen follows documents through their lives, on every emulator. Who listens may miss what is over already, but not what is.
+func TestListen(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, host string) {
+		c := client(t, host, "p-"+uuid.NewString(), "dev")
+		document := c.Doc("c/listened")
+		changes := document.Snapshots(t.Context())
+		defer changes.Stop()
+		other := c.Doc("c/other").Snapshots(t.Context())
+		defer other.Stop()
+		next := func(step string, listener *firestoreclient.DocumentSnapshotIterator, want any) {
+			t.Helper()
+			got, err := listener.Next()
+			if err != nil {
+				t.Fatalf("%s: %v", step, err)
+			}
+			if n := got.Data()["n"]; n != want {
+				t.Errorf("%s: %v, want %v", step, n, want)
+			}
+		}
+		next("at first", changes, nil)
+		next("the other at first", other, nil)
+		for n := range int64(3) {
+			if _, err := document.Set(t.Context(), map[string]any{"n": n}); err != nil {
+				t.Fatal(err)
+			}
+			next("after a write", changes, n)
+			if _, err := document.Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			next("after its end", changes, nil)
+		}
+		if _, err := c.Doc("c/other").Set(t.Context(), map[string]any{"n": 7}); err != nil {
+			t.Fatal(err)
+		}
+		next("the other", other, int64(7))
 	})
 }
 
@@ -102,5 +158,14 @@ func TestStartFailures(t *testing.T) {
 	t.Parallel()
 	if _, err := firestore.Start(t.Context(), firestore.Options{Attach: "127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("attach to nothing: %v", err)
+	}
+	for name, options := range map[string]firestore.Options{
+		"indexes that are no JSON": {Choice: sdk.Embedded, Indexes: []byte("{")},
+		"an index of nothing":      {Choice: sdk.Embedded, Indexes: []byte(`{"indexes": [{}]}`)},
+		"an import of nothing":     {Choice: sdk.Embedded, Import: filepath.Join(t.TempDir(), "none")},
+	} {
+		if _, err := firestore.Start(t.Context(), options); err == nil || !strings.Contains(err.Error(), "read the") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

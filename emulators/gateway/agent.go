@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -22,6 +23,8 @@ type running struct {
 	uid       types.UID
 	since     time.Time
 	env       map[string]string
+	// session is true for a request of somebody who came by a link.
+	session bool
 }
 
 // ServeHTTP routes a request by its hostname to the agent that claims it.
@@ -45,7 +48,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	began, rec := time.Now(), &answered{ResponseWriter: w}
-	a.serve(rec, req)
+	if req.URL.Path == "/handoff" {
+		g.links.open(rec, req, host)
+	} else {
+		a.session = g.links.session(req, host)
+		a.serve(rec, req)
+	}
 	g.counters.count(a, host, rec.status, time.Since(began))
 }
 
@@ -105,6 +113,12 @@ func (g *Gateway) find(namespace string) (running, bool) {
 	return running{}, false
 }
 
+// Environment is what the agent in a namespace was started with: what its code sees. It is false while no pod of it is ready.
+func (g *Gateway) Environment(namespace string) (map[string]string, bool) {
+	a, ok := g.find(namespace)
+	return maps.Clone(a.env), ok
+}
+
 // serve answers as the contract wants an agent's image to: a dashboard with Basic authentication, an API with a bearer key, a health
 // check without authentication, and a check of either credential.
 func (a running) serve(w http.ResponseWriter, req *http.Request) {
@@ -126,7 +140,7 @@ func (a running) serve(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"namespace": a.namespace, "pod": a.pod, "path": path})
 	default:
-		if !a.dashboardUser(req) {
+		if !a.session && !a.dashboardUser(req) {
 			a.refuse(w, "dashboard")
 			return
 		}

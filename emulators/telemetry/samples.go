@@ -50,14 +50,14 @@ func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoring.Sample
 	if !runs || !since.Before(p.now) {
 		return samples
 	}
-	if !m.since.Equal(since) {
-		*m = meter{since: since, measured: since}
-	}
 	var requests int64
 	for _, t := range traffic {
 		for _, n := range t.Codes {
 			requests += n
 		}
+	}
+	if !m.since.Equal(since) {
+		*m = meter{since: since, measured: since, requests: requests}
 	}
 	limits := p.pod.Spec.Containers[0].Resources.Limits
 	cores, bytes := limits.Cpu().AsApproximateFloat64(), limits.Memory().AsApproximateFloat64()

@@ -11,6 +11,8 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/handoff"
+	"agents.example/controlplane/shared/identity"
 )
 
 // maxWait is how long a client may wait for an agent to settle; longer waits are cut to it. Load balancers end calls of a minute.
@@ -45,15 +47,20 @@ type getInput struct {
 	} `json:"query"`
 }
 
-// Get reads one agent, at once or when its status has settled.
-func Get(agents agent.Store, d agent.Addresses) function.Route {
+// Get reads one agent, at once or when its status has settled. To the session of an admin it shows a link that opens the dashboard.
+func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "GetAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}",
-		Access: function.Member, Needs: []function.Need{function.Firestore}, Reads: readsAgent,
+		Access: function.Member, Needs: []function.Need{function.Firestore, function.HandoffSign}, Reads: readsAgent,
 		Status: http.StatusOK, Summary: "Get an agent",
 		Handle: function.Handle(func(ctx context.Context, in getInput) (agent.View, error) {
 			a, err := get(ctx, agents, in)
-			return show(ctx, a, d), err
+			if err != nil {
+				return agent.View{}, err
+			}
+			v := show(ctx, a, d)
+			v.DashboardHandoff, err = links.Link(a, identity.From(ctx), d, time.Now())
+			return v, err
 		}),
 	}
 }

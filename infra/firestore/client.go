@@ -33,6 +33,7 @@ const (
 	idempotencyCollection  = "idempotency"
 	metricsCollection      = "metrics"
 	progressCollection     = "metrics_progress"
+	operationCollection    = "secret_operations"
 )
 
 // defaultTimeout ends a call that hangs, well before its caller's own deadline would.
@@ -148,6 +149,9 @@ func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudg
 
 // Records is the store of agents for workers.
 func (c *Client) Records() *Records { return &Records{client: c} }
+
+// Operations is the history of secret operations.
+func (c *Client) Operations() *Operations { return &Operations{client: c} }
 
 // Keys is the store of API keys, for routes and for authentication.
 func (c *Client) Keys() *Keys { return &Keys{client: c} }

@@ -20,6 +20,7 @@ import (
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/organization/organizationtest"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret/secrettest"
 )
 
 func TestAgents(t *testing.T) {
@@ -30,6 +31,14 @@ func TestAgents(t *testing.T) {
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	agenttest.TestRecords(t, func(t *testing.T) agenttest.World { return agentWorld(open(t, "", Options{})) })
+}
+
+func TestSecretOperations(t *testing.T) {
+	t.Parallel()
+	secrettest.TestOperations(t, func(t *testing.T) secrettest.World {
+		c := open(t, "", Options{})
+		return secrettest.World{World: agentWorld(c), Operations: c.Operations()}
+	})
 }
 
 func TestKeys(t *testing.T) {

@@ -33,7 +33,7 @@ type figuresDocument struct {
 
 type progressDocument struct {
 	Until *time.Time `firestore:"until"`
-	At    *time.Time `firestore:"at"`
+	Next  *time.Time `firestore:"next"`
 }
 
 // ringsOf names the rings of a snapshot as they are stored.

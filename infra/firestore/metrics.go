@@ -34,13 +34,13 @@ var (
 func (c *Client) Metrics() *Metrics { return &Metrics{client: c} }
 
 // beginMetrics has the commit that creates an agent create its snapshot, and endMetrics the one that deletes it delete that.
-func (c *Client) beginMetrics(b *gcp.WriteBatch, a agent.Agent) {
+func (c *Client) beginMetrics(b *batch, a agent.Agent) {
 	if ref, ok := c.ref(metricsCollection, a.ID); ok {
 		b.Create(ref, metricsDocument{OrganizationID: a.OrganizationID})
 	}
 }
 
-func (c *Client) endMetrics(b *gcp.WriteBatch, agentID string) {
+func (c *Client) endMetrics(b *batch, agentID string) {
 	if ref, ok := c.ref(metricsCollection, agentID); ok {
 		b.Delete(ref)
 	}
@@ -182,7 +182,7 @@ func (m *Metrics) Progress(ctx context.Context) (map[string]metrics.Progress, er
 		if err != nil {
 			return nil, err
 		}
-		cells[snap.Ref.ID] = metrics.Progress{Until: timeOf(d.Until), At: timeOf(d.At)}
+		cells[snap.Ref.ID] = metrics.Progress{Until: timeOf(d.Until), Next: timeOf(d.Next)}
 	}
 	return cells, nil
 }
@@ -195,7 +195,7 @@ func (m *Metrics) SetProgress(ctx context.Context, cells map[string]metrics.Prog
 		if !ok {
 			return fmt.Errorf("record the progress of cell %q: %w", cell, errBadID)
 		}
-		b.Set(ref, progressDocument{Until: nullable(p.Until), At: nullable(p.At)})
+		b.Set(ref, progressDocument{Until: nullable(p.Until), Next: nullable(p.Next)})
 	}
 	_, err := m.client.commit(ctx, b)
 	if err != nil {

@@ -1,13 +1,16 @@
 package firestore
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
+	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/plan"
@@ -50,7 +53,7 @@ func TestMetricsCalls(t *testing.T) {
 		{"who was looked at", func() { _, err := c.Metrics().LookedAt(t.Context(), time.Now().Add(-time.Hour), 10); fine(err) }, "query"},
 		{"progress", func() { _, err := c.Metrics().Progress(t.Context()); fine(err) }, "query"},
 		{"progress made", func() {
-			fine(c.Metrics().SetProgress(t.Context(), map[string]metrics.Progress{"one": {At: time.Now()}, "two": {At: time.Now()}}))
+			fine(c.Metrics().SetProgress(t.Context(), map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))
 		}, "commit"},
 	} {
 		if got := plain(counter.of(step.do)); got != step.want {
@@ -109,4 +112,52 @@ func TestMetricsLeaveTheAgentAlone(t *testing.T) {
 	if strings.TrimSpace(after.Version) == "" || after.Status != agent.Provisioning {
 		t.Errorf("%+v", after)
 	}
+}
+
+// TestMetricsFaults fails the commit of a snapshot before and after it did its work. The answer is right, or says to try again, and trying
+// again ends well.
+func TestMetricsFaults(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	for _, fails := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted, codes.Internal} {
+		for _, late := range []bool{false, true} {
+			for _, isNew := range []bool{false, true} {
+				a := org.Create(plan.Hobby)
+				s := loadMetrics(t, c, a.ID)
+				if isNew {
+					ref, _ := c.ref(metricsCollection, a.ID)
+					if _, err := ref.Delete(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					s = metrics.New(a.ID, a.OrganizationID)
+				}
+				s.CollectedAt = time.Now().Truncate(time.Microsecond)
+				faulty := open(t, c.project(), Options{DialOptions: (&sabotage{code: fails, late: late, at: 1}).interceptors()})
+				err := faulty.Metrics().Save(t.Context(), s, a.Version)
+				if err != nil && !errors.Is(err, metrics.ErrChanged) && !fault.Is(err, fault.Unavailable) {
+					t.Errorf("%v, late %t, new %t: %v", fails, late, isNew, err)
+				}
+				found, loadErr := c.Metrics().Load(t.Context(), []string{a.ID})
+				if saved := found[a.ID].CollectedAt.Equal(s.CollectedAt); loadErr != nil || err == nil && !saved {
+					t.Errorf("%v, late %t, new %t: saved %t, %v", fails, late, isNew, saved, loadErr)
+				}
+				if again, ok := found[a.ID]; ok {
+					s.Version = again.Version
+				}
+				if err := c.Metrics().Save(t.Context(), s, a.Version); err != nil {
+					t.Errorf("%v, late %t, new %t: again: %v", fails, late, isNew, err)
+				}
+			}
+		}
+	}
+}
+
+func loadMetrics(t *testing.T, c *Client, id string) metrics.Snapshot {
+	t.Helper()
+	found, err := c.Metrics().Load(t.Context(), []string{id})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d snapshots, %v", len(found), err)
+	}
+	return found[id]
 }

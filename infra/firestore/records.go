@@ -207,6 +207,7 @@ func (w *work) record(ctx context.Context, change func(*agent.Agent)) (changed b
 	doc.WriteID = w.id
 	b := w.client.batch().Update(w.ref, fields(doc), gcp.LastUpdateTime(w.read))
 	w.move(b, holding(after).Minus(holding(w.present)))
+	w.client.saveOperations(b, w.present, after)
 	version, err := w.client.commit(ctx, b)
 	if err != nil {
 		return true, err

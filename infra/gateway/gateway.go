@@ -73,26 +73,37 @@ func newGateway(o Options, find lookup) *Gateway {
 // Probe implements provisioning.Gateway. Meta of the error has "reason", one of dns, tls, connect, timeout and bad_status, and
 // "http_status" with the last.
 func (g *Gateway) Probe(ctx context.Context, a agent.Agent) error {
+	status, err := g.ask(ctx, a, readyPath, func(http.Header) {})
+	if err == nil && status != http.StatusOK {
+		err = badStatus(status)
+	}
+	return err
+}
+
+// ask makes one request to the agent's own hostname and answers the status. Errors: Unavailable, as Probe's.
+func (g *Gateway) ask(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int, err error) {
 	if a.Hostname(g.addresses) == "" {
-		return unhealthy("dns", "the agent has no hostname")
+		return 0, unhealthy("dns", "the agent has no hostname")
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(g.addresses, readyPath), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(g.addresses, path), nil)
 	if err != nil {
-		return unhealthy("connect", "its address is not valid").Because(err)
+		return 0, unhealthy("connect", "its address is not valid").Because(err)
 	}
+	prepare(request.Header)
 	response, err := g.client.Do(request)
 	if err != nil {
-		return explain(err)
+		return 0, explain(err)
 	}
 	_ = response.Body.Close() // unread
-	if response.StatusCode != http.StatusOK {
-		e := unhealthy("bad_status", fmt.Sprintf("it answered with status %d", response.StatusCode))
-		e.Meta["http_status"] = response.StatusCode
-		return e
-	}
-	return nil
+	return response.StatusCode, nil
+}
+
+func badStatus(status int) error {
+	e := unhealthy("bad_status", fmt.Sprintf("it answered with status %d", status))
+	e.Meta["http_status"] = status
+	return e
 }
 
 func unhealthy(reason, why string) *fault.Error {

@@ -70,7 +70,7 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	if o.ProjectID == "" {
 		return nil, errors.New("monitoring: the project must be configured")
 	}
-	options := []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(count))}
+	options := []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(count()))}
 	if o.Endpoint != "" {
 		options = append(options, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
@@ -102,11 +102,13 @@ func (s *Source) Close() error { return s.client.Close() }
 type callsKey struct{}
 
 // count counts the calls that are sent, repetitions included: each is one that the service's quota counts.
-func count(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if calls, ok := ctx.Value(callsKey{}).(*int); ok {
-		*calls++
+func count() grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if calls, ok := ctx.Value(callsKey{}).(*int); ok {
+			*calls++
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
 	}
-	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
 // Read implements metrics.Source.
@@ -157,7 +159,7 @@ func (s *Source) list(ctx context.Context, m source, r *monitoringpb.ListTimeSer
 // permission that is missing.
 func translate(err error) error {
 	cause := fmt.Errorf("monitoring: %w", err)
-	switch status.Code(err) { //nolint:exhaustive // the others are unknown errors
+	switch status.Code(err) {
 	case codes.InvalidArgument, codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated:
 		return cause
 	default:

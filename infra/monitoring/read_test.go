@@ -75,6 +75,9 @@ func TestRead(t *testing.T) {
 		"memory that can be given back does not count": {metrics.Memory, func(w world) []emulator.Sample {
 			return []emulator.Sample{w.memory("non-evictable", ago(1), 700), w.memory("evictable", ago(1), 5000)}
 		}, map[int]float64{1: 700}},
+		"a pod and its successor don't hold their memory at once": {metrics.Memory, func(w world) []emulator.Sample {
+			return []emulator.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 300), "pod_name", "agent-1")}
+		}, map[int]float64{1: 700}},
 		"another container does not count": {metrics.Memory, func(w world) []emulator.Sample {
 			return []emulator.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 90), "container_name", "sidecar")}
 		}, map[int]float64{1: 700}},

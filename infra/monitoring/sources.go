@@ -44,7 +44,9 @@ const (
 	volumeName    = "data"
 )
 
-// sources is the table of what is read. Alignment to a minute is the finest that the service has; GKE samples once in it.
+// sources is the table of what is read. Alignment to a minute is the finest that the service has; GKE samples once in it. An agent has one
+// container at a time, but in the minute in which one follows another there are series of both: what they used adds up, what they held
+// does not.
 func sources() map[metrics.Metric]source {
 	const (
 		inContainer = `resource.labels.container_name = "` + containerName + `"`
@@ -58,7 +60,7 @@ func sources() map[metrics.Metric]source {
 		metrics.CPU: of("kubernetes.io/container/cpu/core_usage_time", container(), inContainer,
 			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM),
 		metrics.Memory: of("kubernetes.io/container/memory/used_bytes", container(), inContainer+` AND metric.labels.memory_type = "non-evictable"`,
-			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_SUM),
+			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX),
 		metrics.Uptime: of("kubernetes.io/container/uptime", container(), inContainer,
 			monitoringpb.Aggregation_ALIGN_MAX, monitoringpb.Aggregation_REDUCE_MAX),
 		metrics.Restarts: of("kubernetes.io/container/restart_count", container(), inContainer,

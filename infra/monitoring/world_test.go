@@ -1,6 +1,7 @@
 package monitoring_test
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	// A library of the client starts this one when it is loaded, and never ends it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

@@ -151,7 +151,7 @@ func TestOneEntryACall(t *testing.T) {
 			t.Parallel()
 			log, w := &entries{}, httptest.NewRecorder()
 			log.on = func(context.Context) error {
-				if w.Body.Len() > 0 || w.Result().StatusCode != 200 {
+				if w.Body.Len() > 0 || w.Result().StatusCode != http.StatusOK {
 					t.Error("the client has the answer before the entry is there")
 				}
 				return nil

@@ -59,31 +59,46 @@ func TestLimits(t *testing.T) {
 	conflict := fault.New(fault.Conflict, "agent_state_conflict", "No.")
 	for name, calls := range map[string][]limitedCall{
 		"readers count, whatever comes of it": {
-			{"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`}, {"GET", list, "admin", conflict, 409, `"reads";r=1;t=2400`},
-			{"HEAD", list, "admin", nil, 204, `"reads";r=0;t=3600`}, {"GET", list, "admin", nil, 429, `"reads";r=0;t=1200`},
+			{"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`},
+			{"GET", list, "admin", conflict, 409, `"reads";r=1;t=2400`},
+			{"HEAD", list, "admin", nil, 204, `"reads";r=0;t=3600`},
+			{"GET", list, "admin", nil, 429, `"reads";r=0;t=1200`},
 			{"GET", list, "member", nil, 204, `"reads";r=2;t=1200`}, // another caller
 		},
 		"polling one agent eats no other budget": {
 			{"GET", one, "admin", nil, 204, `"polling";r=1;t=1800`},
-			{"GET", "/agents/" + strings.ToUpper(agentID), "admin", nil, 204, `"polling";r=0;t=3600`}, {"GET", one, "admin", nil, 429, `"polling";r=0;t=1800`},
-			{"GET", other, "admin", nil, 204, `"polling";r=1;t=1800`}, {"GET", one, "member", nil, 204, `"polling";r=1;t=1800`},
-			{"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`}, {"POST", one + "/stop", "admin", nil, 204, `"mutations";r=8;t=400`},
+			{"GET", "/agents/" + strings.ToUpper(agentID), "admin", nil, 204, `"polling";r=0;t=3600`},
+			{"GET", one, "admin", nil, 429, `"polling";r=0;t=1800`},
+			{"GET", other, "admin", nil, 204, `"polling";r=1;t=1800`},
+			{"GET", one, "member", nil, 204, `"polling";r=1;t=1800`},
+			{"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`},
+			{"POST", one + "/stop", "admin", nil, 204, `"mutations";r=8;t=400`},
 		},
 		"only creations that succeed count": {
-			{"POST", list, "admin", conflict, 409, `"mutations";r=8;t=400`}, {"POST", list, "admin", conflict, 409, `"mutations";r=7;t=800`},
-			{"POST", list, "admin", nil, 204, `"mutations";r=6;t=1200`}, {"POST", list, "admin", nil, 204, `"mutations";r=5;t=1600`},
-			{"POST", list, "admin", nil, 429, `"creations";r=0;t=1800`}, {"POST", list, "other", nil, 204, `"mutations";r=8;t=400`},
+			{"POST", list, "admin", conflict, 409, `"mutations";r=8;t=400`},
+			{"POST", list, "admin", conflict, 409, `"mutations";r=7;t=800`},
+			{"POST", list, "admin", nil, 204, `"mutations";r=6;t=1200`},
+			{"POST", list, "admin", nil, 204, `"mutations";r=5;t=1600`},
+			{"POST", list, "admin", nil, 429, `"creations";r=0;t=1800`},
+			{"POST", list, "other", nil, 204, `"mutations";r=8;t=400`},
 			{"POST", one + "/stop", "admin", nil, 204, `"mutations";r=3;t=2400`},
 		},
 		"reveals count for the agent, however it is written, and for no other organization": {
-			{"POST", reveal, "other", nil, 204, `"mutations";r=8;t=400`}, {"POST", reveal, "other", nil, 204, `"mutations";r=7;t=800`},
-			{"POST", reveal, "other", nil, 429, `"reveals";r=0;t=1800`}, {"POST", reveal, "admin", conflict, 409, `"mutations";r=8;t=400`},
+			{"POST", reveal, "other", nil, 204, `"mutations";r=8;t=400`},
+			{"POST", reveal, "other", nil, 204, `"mutations";r=7;t=800`},
+			{"POST", reveal, "other", nil, 429, `"reveals";r=0;t=1800`},
+			{"POST", reveal, "admin", conflict, 409, `"mutations";r=8;t=400`},
 			{"POST", "/agents/" + strings.ToUpper(agentID) + "/reveal", "admin", nil, 204, `"mutations";r=7;t=800`},
-			{"POST", reveal, "admin", nil, 429, `"reveals";r=0;t=1800`}, {"POST", other + "/reveal", "admin", nil, 204, `"mutations";r=5;t=1600`},
+			{"POST", reveal, "admin", nil, 429, `"reveals";r=0;t=1800`},
+			{"POST", other + "/reveal", "admin", nil, 204, `"mutations";r=5;t=1600`},
 		},
 		"failed authentications count for the address": {
-			{"GET", list, "garbage", nil, 401, ""}, {"GET", list, "outage", nil, 503, ""}, {"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`},
-			{"GET", list, "garbage", nil, 401, ""}, {"GET", list, "garbage", nil, 429, ""}, {"GET", list, "admin", nil, 429, ""},
+			{"GET", list, "garbage", nil, 401, ""},
+			{"GET", list, "outage", nil, 503, ""},
+			{"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`},
+			{"GET", list, "garbage", nil, 401, ""},
+			{"GET", list, "garbage", nil, 429, ""},
+			{"GET", list, "admin", nil, 429, ""},
 			{"GET", "/api/v1/public", "garbage", nil, 204, ""},
 		},
 		"what is public has no limit": {
@@ -105,5 +120,30 @@ func TestLimits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAddresses: the address that counts, and that the audit log shows, is the one that the platform's proxy saw, whatever the client
+// claims before it.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ remote, forwarded, want string }{
+		"one hop":                 {"10.0.0.1:5", "203.0.113.7", "203.0.113.7"},
+		"a client's own claim":    {"10.0.0.1:5", "1.1.1.1, 203.0.113.7", "203.0.113.7"},
+		"many claims, no space":   {"10.0.0.1:5", "1.1.1.1,2.2.2.2,203.0.113.7", "203.0.113.7"},
+		"no proxy":                {"203.0.113.7:5", "", "203.0.113.7"},
+		"no proxy, and IPv6":      {"[2001:db8::7]:5", "", "2001:db8::7"},
+		"an address without port": {"somewhere", "", "somewhere"},
+	} {
+		log := &entries{}
+		req := keyed("POST", actPath, "member", goodBody)
+		req.RemoteAddr = c.remote
+		if c.forwarded != "" {
+			req.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		call(t, audited(function.Guard{Audit: log}, nil), req)
+		if len(log.appended) != 1 || log.appended[0].Request.IP != c.want {
+			t.Errorf("%s: %+v, want %s", name, log.appended, c.want)
+		}
 	}
 }

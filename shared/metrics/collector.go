@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,9 @@ type Collector struct {
 	Source    Source
 	Records   Records
 	Addresses agent.Addresses
+	// Minutes bounds how many minutes of agents are read at once, and with it the memory that this takes: a longer time of many agents is
+	// read in pieces. 0 is a million.
+	Minutes int
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -32,6 +36,8 @@ const (
 	atOnce = 16
 	// maxWatched bounds the agents of a tick between cycles; what is more waits for its cycle.
 	maxWatched = 1000
+	// defaultMinutes is Collector.Minutes: some hundred megabytes.
+	defaultMinutes = 1_000_000
 	// maxSaves is how often a snapshot is read again that others write at the same time.
 	maxSaves = 3
 )
@@ -62,7 +68,7 @@ func anyDue(cells map[string]Progress, now time.Time) bool {
 }
 
 func (p Progress) due(now time.Time) bool {
-	return !now.Truncate(fine).Before(p.At.Truncate(fine).Add(Cycle))
+	return !now.Truncate(fine).Before(p.Next.Truncate(fine))
 }
 
 // cycle collects all agents of the cells whose cycle has come, and answers which those were.
@@ -74,7 +80,7 @@ func (c *Collector) cycle(ctx context.Context, cells map[string]Progress, now ti
 	collected := map[string]Progress{}
 	for cell, p := range cells {
 		if len(subjects[cell]) == 0 && p.due(now) {
-			collected[cell] = Progress{Until: now, At: now} // nothing runs there, and nothing is asked
+			collected[cell] = Progress{Until: now, Next: now.Add(Cycle)} // nothing runs there, and nothing is asked
 		}
 	}
 	var errs []error
@@ -83,16 +89,14 @@ func (c *Collector) cycle(ctx context.Context, cells map[string]Progress, now ti
 		if !last.due(now) {
 			continue
 		}
-		r := run{Collector: c, kind: "cycle", cell: cell, subjects: of, span: spanSince(last.Until, now), now: now}
-		done, err := r.collect(ctx)
-		switch {
-		case err != nil:
+		whole := spanSince(last.Until, now)
+		r := run{Collector: c, kind: "cycle", cell: cell, subjects: of, span: whole.piece(len(of), cmp.Or(c.Minutes, defaultMinutes)), now: now}
+		p, err := r.advance(ctx, last, whole)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("cell %s: %w", cell, err))
-		case done:
-			collected[cell] = Progress{Until: now, At: now}
-		default:
-			collected[cell] = Progress{Until: last.Until, At: now}
+			continue
 		}
+		collected[cell] = p
 	}
 	if len(collected) > 0 {
 		errs = append(errs, c.Records.SetProgress(ctx, collected))

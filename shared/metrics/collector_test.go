@@ -3,122 +3,15 @@ package metrics_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
-	"agents.example/controlplane/shared/metrics/metricstest"
-	"agents.example/controlplane/shared/plan"
 )
-
-// signal is a source of which every agent that it knows uses half a core in every minute that it is up.
-type signal struct {
-	mu      sync.Mutex
-	down    map[string]bool // agents without samples
-	agents  []string
-	since   map[string]time.Time // of agents that have no samples before
-	fail    error
-	queries []metrics.Query
-}
-
-// Read implements metrics.Source.
-func (s *signal) Read(_ context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queries = append(s.queries, q)
-	u := metrics.Usage{Calls: 1}
-	if s.fail != nil {
-		return u, s.fail
-	}
-	for _, id := range s.agents {
-		if s.down[id] || q.Agents != nil && !slices.Contains(q.Agents, id) || q.Metric != metrics.CPU && q.Metric != metrics.Uptime {
-			continue
-		}
-		u.Series++
-		for at := q.Span.From.Add(time.Minute); !at.After(q.Span.To); at = at.Add(time.Minute) {
-			if at.After(s.since[id]) {
-				visit(metrics.Sample{AgentID: id, At: at, Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: 9999}[q.Metric]})
-			}
-		}
-	}
-	return u, nil
-}
-
-// asked answers the queries since the last time.
-func (s *signal) asked() []metrics.Query {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.queries
-	s.queries = nil
-	return q
-}
-
-// world is a collector at a time that the test sets.
-type world struct {
-	*testing.T
-	*metricstest.Memory
-	source    *signal
-	collector *metrics.Collector
-	now       time.Time
-}
-
-func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	m.Run()
-}
-
-func newWorld(t *testing.T) *world {
-	w := &world{T: t, Memory: &metricstest.Memory{}, source: &signal{}, now: metricstest.Now().Add(7 * time.Second)}
-	w.Now = func() time.Time { return w.now }
-	w.collector = &metrics.Collector{Agents: w.Agents(), Source: w.source, Records: w.Memory, Now: w.Now}
-	return w
-}
-
-// agent puts an agent that has been in a status for an hour.
-func (w *world) agent(status agent.Status) agent.Agent {
-	a := agent.Agent{OrganizationID: "o", Cell: "one", Plan: plan.Starter, Status: status, UpdatedAt: w.now.Add(-time.Hour), Stages: agent.NewStages()}
-	a.EndStage(agent.StageReady, agent.StageSucceeded, w.now.Add(-time.Hour))
-	a = w.Put(a)
-	w.source.agents = append(w.source.agents, a.ID)
-	return a
-}
-
-func (w *world) collect() {
-	w.Helper()
-	if err := w.collector.Collect(w.Context()); err != nil {
-		w.Fatal(err)
-	}
-}
-
-// pass lets time pass, tick by tick, and collects at each.
-func (w *world) pass(minutes int) {
-	w.Helper()
-	for range minutes {
-		w.now = w.now.Add(time.Minute)
-		w.collect()
-	}
-}
-
-func (w *world) show(id string) metrics.View {
-	w.Helper()
-	s, err := w.Get(identity.With(w.Context(), identity.Caller{OrganizationID: "o"}), id)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return s.Show(metrics.Window1h, w.now)
-}
-
-func (w *world) look(id string) {
-	found, _ := w.Load(w.Context(), []string{id})
-	w.Look(w.Context(), found[id])
-}
 
 // TestCycle collects all agents that should run, every five minutes, and touches no others.
 func TestCycle(t *testing.T) {
@@ -166,14 +59,51 @@ func TestCallsDoNotGrow(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{10, 1000} {
 		w := newWorld(t)
+		w.source.since = map[string]time.Time{}
 		for range n {
-			w.agent(agent.Running)
+			w.source.since[w.agent(agent.Running).ID] = w.now.Truncate(time.Minute)
 		}
-		w.collect()
+		w.pass(10)
+		w.source.asked()
+		w.Counts()
+		w.pass(5)
 		asked := w.source.asked()
 		if loads, saves, agents := w.Counts(); len(asked) != len(metrics.Metrics()) || loads != n || saves != n || agents != n {
 			t.Errorf("%d agents: %d queries, %d snapshots read, %d written, %d agents read", n, len(asked), loads, saves, agents)
 		}
+	}
+}
+
+// TestPieces: a day of many agents is read in pieces, at consecutive ticks, from the oldest on, and until then nothing passes for news.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var last agent.Agent
+	for range 3 {
+		last = w.agent(agent.Running)
+	}
+	w.collector.Minutes = 3 * 666
+	pieces := 0
+	for v := w.show(last.ID); v.Stale; v = w.show(last.ID) {
+		if pieces++; pieces > 3 {
+			t.Fatalf("%+v", v)
+		}
+		if w.pass(1); pieces < 3 && !w.show(last.ID).Stale {
+			t.Errorf("piece %d passes for news", pieces)
+		}
+		if _, saves, _ := w.Counts(); saves != 3 {
+			t.Errorf("piece %d: %d snapshots were written", pieces, saves)
+		}
+	}
+	s, err := w.Load(t.Context(), []string{last.ID})
+	if points := s[last.ID].Show(metrics.Window24h, w.now).Series.CPU; err != nil || len(points) != 288 {
+		t.Errorf("%d points in %d pieces: %v", len(points), pieces, err)
+	}
+	// A piece of the past does not replace figures of the present.
+	seen := s[last.ID]
+	seen.Take(metrics.Subject{}, metrics.Reading{}, metrics.Span{From: w.now.Add(-2 * time.Hour), To: w.now.Add(-time.Hour)}, w.now)
+	if v := seen.Show(metrics.Window1h, w.now); v.CPUCores == nil || v.Stale {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -260,7 +190,7 @@ func TestSilence(t *testing.T) {
 		t.Errorf("an agent that is down: %+v", v)
 	}
 	w.source.down = nil
-	w.source.since = map[string]time.Time{a.ID: w.now}
+	w.source.since = map[string]time.Time{a.ID: w.now.Truncate(time.Minute)}
 	w.pass(5)
 	if up := *w.show(a.ID).UptimePct24h; math.Abs(up-100*(1440-30)/1440.0) > 1e-9 {
 		t.Errorf("uptime of an agent that was down for half an hour: %v", up)
@@ -280,7 +210,7 @@ func TestCells(t *testing.T) {
 	there = w.Put(there)
 	w.collect() // the signal knows no agent of the second cell
 	progress, err := w.Progress(t.Context())
-	if err != nil || progress["one"].Until.IsZero() || !progress["two"].Until.IsZero() || progress["two"].At.IsZero() {
+	if err != nil || progress["one"].Until.IsZero() || !progress["two"].Until.IsZero() || progress["two"].Next.IsZero() {
 		t.Errorf("%+v, %v", progress, err)
 	}
 	if w.show(here.ID).CollectedAt == nil || w.show(there.ID).CollectedAt != nil {

@@ -94,8 +94,8 @@ type Records interface {
 type Progress struct {
 	// Until is the time up to which everything has been read; zero before anything was.
 	Until time.Time
-	// At is when it was last tried.
-	At time.Time
+	// Next is when there is more to do.
+	Next time.Time
 }
 
 // Agents is where the collector finds the agents; it is part of agent.Records.

@@ -58,14 +58,31 @@ func spanSince(last, now time.Time) Span {
 	return Span{From: from.Truncate(coarse), To: to}
 }
 
-// Take puts a reading into the snapshot and computes its figures anew. It is pure, and taking the same reading again changes nothing.
+// piece is as much of the span as has at most so many minutes of a number of agents, but at least an hour of them.
+func (s Span) piece(agents, minutes int) Span {
+	most := max(time.Duration(minutes/max(agents, 1))*fine, time.Hour).Truncate(coarse)
+	if s.To.Sub(s.From) > most {
+		s.To = s.From.Add(most)
+	}
+	return s
+}
+
+// Take puts a reading into the snapshot and computes its figures anew, as of the end of the span, unless they are of a later time already.
+// It is pure, and taking the same reading again changes nothing.
 func (s *Snapshot) Take(of Subject, r Reading, span Span, now time.Time) {
 	s.CPU.merge(r.CPU)
 	s.Memory.merge(r.Memory)
 	s.Requests.merge(r.Requests)
 	s.Errors.merge(withZeros(r.Errors, r.Requests))
 	s.takeUptime(of, r.Uptime, span)
-	s.CollectedAt = now
+	at := now
+	if span.To.Before(now.Truncate(fine)) {
+		at = span.To // a piece of the past
+	}
+	if at.Before(s.CollectedAt) {
+		return
+	}
+	s.CollectedAt = at
 	s.figure(of, r, span.To)
 }
 
@@ -83,27 +100,33 @@ func withZeros(errors, requests Minutes) Minutes {
 	return all
 }
 
-// takeUptime judges the minutes of a span. Since the agent last became ready it should be up: for a whole minute, of which it was up for
-// as long as the sample says, and not at all where it is too late for a sample to come. Before that, such as when it was paused, or while
-// it started, it may be up, and what it was not does not count.
+// takeUptime judges the minutes of a span. Since the agent last became ready it should be up: for whole minutes, but those of which a
+// sample may still come. Before that, such as when it was paused, or while it started, it may be up, and what it was not does not count.
 func (s *Snapshot) takeUptime(of Subject, uptime Minutes, span Span) {
 	minute := int64(fine / time.Second)
-	certain := span.To.Add(-Late).Unix()
-	ready := of.ReadySince.Unix()
+	certain, ready := span.To.Add(-Late).Unix(), of.ReadySince.Unix()
 	up, due := map[int64]float64{}, map[int64]float64{}
-	for end := span.From.Unix() + minute; end <= span.To.Unix(); end += minute {
-		slot := s.Up.slot(end)
+	// A sample says since when the container runs, so that it speaks for the minutes before it, too, also where those have none.
+	runsSince := span.To.Unix()
+	for end := span.To.Unix(); end > span.From.Unix(); end -= minute {
 		age, sampled := uptime[end]
-		ran := min(max(age, 0), float64(minute))
+		if sampled {
+			runsSince = min(runsSince, end-int64(max(age, 0)))
+		}
+		ran := float64(min(max(end-runsSince, 0), minute))
+		slot := s.Up.slot(end)
 		up[slot] += ran
 		switch should := !of.ReadySince.IsZero() && end-minute >= ready; {
-		case should && (sampled || end <= certain):
+		case should && (ran > 0 || end <= certain):
 			due[slot] += float64(minute)
-		case sampled:
+		default:
 			due[slot] += ran
 		}
 	}
 	for slot, seconds := range due {
+		if seconds == 0 {
+			continue
+		}
 		at := time.Unix(slot, 0)
 		// What was due, or up, once is so for good, also when the agent is ready anew since.
 		known, _ := s.Due.At(at)
@@ -125,7 +148,7 @@ func (s *Snapshot) figure(of Subject, r Reading, to time.Time) {
 		s.Figures.MemPct = scaled(s.Figures.MemoryBytes, 100/float64(of.Limits.MemoryBytes()))
 	}
 	if due := s.Due.sum(to.Add(-Day)); due > 0 && newest(r.Uptime, to) != nil {
-		pct := 100 * s.Up.sum(to.Add(-Day)) / due
+		pct := min(100, 100*s.Up.sum(to.Add(-Day))/due) // the two sums are rounded apart
 		s.Figures.UptimePct = &pct
 	}
 	if !r.LatencyAt.IsZero() {

@@ -104,12 +104,14 @@ func TestUptime(t *testing.T) {
 		"all the time":                     {noon().Add(-long), always(14, 0, 3600), 15, 15},
 		"the last minutes may come late":   {noon().Add(-long), always(14, 3, 3600), 12, 12},
 		"what is later than late is down":  {noon().Add(-long), always(14, 6, 3600), 9, 11},
-		"a hole":                           {noon().Add(-long), merged(always(14, 10, 3600), always(7, 0, 3600)), 13, 15},
-		"a crash takes part of a minute":   {noon().Add(-long), merged(always(14, 9, 3600), at(map[int]float64{8: 15}), always(7, 0, 75)), 14.25, 15},
+		"a sample speaks for those before": {noon().Add(-long), at(map[int]float64{0: 3600}), 15, 15},
+		"a hole in what is measured":       {noon().Add(-long), merged(always(14, 10, 3600), always(7, 0, 3600)), 15, 15},
+		"down for a while":                 {noon().Add(-long), merged(always(14, 10, 3600), since(7, 7, 0, 15)), 12.25, 15},
+		"a crash takes part of a minute":   {noon().Add(-long), merged(always(14, 9, 3600), since(8, 8, 0, 15)), 14.25, 15},
 		"down all the time":                {noon().Add(-long), nil, 0, 11},
-		"ready lately":                     {ago(7), always(6, 0, 3600), 7, 7},
-		"starting does not count":          {ago(7), merged(at(map[int]float64{8: 12}), always(7, 0, 60)), 8.2, 8.2},
-		"not known since when it is ready": {time.Time{}, merged(always(14, 9, 3600), always(5, 0, 60)), 12, 12},
+		"ready lately":                     {ago(7), since(6, 6, 0, 60), 7, 7},
+		"starting does not count":          {ago(7), since(8, 8, 0, 12), 8.2, 8.2},
+		"not known since when it is ready": {time.Time{}, merged(always(14, 9, 3600), since(5, 5, 0, 60)), 12, 12},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +125,16 @@ func TestUptime(t *testing.T) {
 			}
 		})
 	}
+}
+
+// since has a value in every minute from one to another before noon, of a container that in the minute that ended first was up for some
+// seconds.
+func since(first, from, to int, seconds float64) Minutes {
+	m := Minutes{}
+	for i := to; i <= from; i++ {
+		m[ago(i).Unix()] = seconds + 60*float64(first-i)
+	}
+	return m
 }
 
 func merged(all ...Minutes) Minutes {
@@ -140,10 +152,10 @@ func TestUptimeOverPauses(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	// Up for an hour until four hours ago, then paused for three hours, then up with half an hour of a crash.
-	s.Take(Subject{ReadySince: ago(300)}, Reading{Uptime: always(299, 240, 9999)}, Span{From: ago(300), To: ago(240)}, ago(240))
-	s.Take(Subject{ReadySince: ago(60)}, Reading{Uptime: always(59, 31, 9999)}, Span{From: ago(65), To: ago(25)}, ago(25))
-	s.Take(Subject{ReadySince: ago(60)}, Reading{Uptime: always(34, 31, 9999)}, Span{From: ago(35), To: ago(5)}, ago(5))
-	s.Take(Subject{ReadySince: ago(2)}, Reading{Uptime: always(1, 0, 9999)}, Span{From: ago(15), To: noon()}, noon())
+	s.Take(Subject{ReadySince: ago(300)}, Reading{Uptime: since(299, 299, 240, 60)}, Span{From: ago(300), To: ago(240)}, ago(240))
+	s.Take(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 59, 31, 60)}, Span{From: ago(65), To: ago(25)}, ago(25))
+	s.Take(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 34, 31, 60)}, Span{From: ago(35), To: ago(5)}, ago(5))
+	s.Take(Subject{ReadySince: ago(2)}, Reading{Uptime: since(1, 1, 0, 60)}, Span{From: ago(15), To: noon()}, noon())
 	// 60 + 29 + 2 minutes up; down from 31 to 9 minutes ago, as was certain 5 minutes ago.
 	if want := 100 * 91.0 / (91 + 22); s.Figures.UptimePct == nil || math.Abs(*s.Figures.UptimePct-want) > 1e-9 {
 		t.Errorf("uptime %v, want %v", deref(s.Figures.UptimePct), want)

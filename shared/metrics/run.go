@@ -25,6 +25,21 @@ type run struct {
 	only []string
 }
 
+// advance collects a piece of what there is to read, and answers how far the cell has come with it.
+func (r run) advance(ctx context.Context, last Progress, whole Span) (Progress, error) {
+	done, err := r.collect(ctx)
+	switch past := r.span.To.Before(whole.To); {
+	case err != nil:
+		return last, err
+	case past: // also where it is silent: what is in the past comes no more
+		return Progress{Until: r.span.To.Add(Late + coarse), Next: r.now}, nil
+	case done:
+		return Progress{Until: r.now, Next: r.now.Add(Cycle)}, nil
+	default:
+		return Progress{Until: last.Until, Next: r.now.Add(Cycle)}, nil
+	}
+}
+
 // collect reads every metric, and writes at most one snapshot an agent. It is not done when it has to be tried again without anything
 // having failed, because there is nothing to read yet; that costs nothing.
 func (r run) collect(ctx context.Context) (done bool, err error) {

@@ -35,26 +35,33 @@ type Options struct {
 	Address string
 	// Indexes is the index file; empty declares none.
 	Indexes []byte
+	// Import is a file that Export wrote, to start with its documents; empty starts without any.
+	Import string
 }
 
 // Server is a running Firestore.
 type Server struct {
 	*rpc.Server
+	service *service
 }
 
-// Start serves an empty Firestore. ctx bounds the start only.
+// Start serves a Firestore. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	declared, err := index.Parse(o.Indexes)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{indexes: declared, databases: map[string]*store.Database{}}
+	imported, err := readSnapshot(o.Import)
+	if err != nil {
+		return nil, err
+	}
+	s := &service{indexes: declared, imported: imported, databases: map[string]*store.Database{}}
 	server, err := rpc.Start(ctx, o.Address, func(r grpc.ServiceRegistrar) { firestorepb.RegisterFirestoreServer(r, s) },
 		resourceOf, grpc.MaxRecvMsgSize(maxRequest))
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded Firestore: %w", err)
 	}
-	return &Server{server}, nil
+	return &Server{server, s}, nil
 }
 
 // Done is nil, and so never ready: the server ends with this process.
@@ -71,7 +78,8 @@ func resourceOf(request any) string {
 // service answers Firestore's calls. What is not here is answered by the embedded type: UNIMPLEMENTED with the method's name.
 type service struct {
 	firestorepb.UnimplementedFirestoreServer
-	indexes index.Declared
+	indexes  index.Declared
+	imported snapshot
 
 	mu        sync.Mutex
 	databases map[string]*store.Database
@@ -86,7 +94,7 @@ func (s *service) database(name string) (*store.Database, error) {
 	defer s.mu.Unlock()
 	d := s.databases[name]
 	if d == nil {
-		d = store.New(name, time.Now)
+		d = store.New(name, time.Now, s.imported.of(name))
 		s.databases[name] = d
 	}
 	return d, nil

@@ -29,7 +29,7 @@ func (b *broker) Pull(ctx context.Context, r *pubsubpb.PullRequest) (*pubsubpb.P
 	defer check.Stop()
 	for {
 		messages, changed, err := b.pull(ctx, r)
-		if err != nil || len(messages) > 0 {
+		if err != nil || len(messages) > 0 || r.GetReturnImmediately() { //nolint:staticcheck // deprecated, and asked for all the same
 			return &pubsubpb.PullResponse{ReceivedMessages: messages}, err
 		}
 		select {

@@ -1,5 +1,5 @@
-// Package cells opens the clusters that agents are placed on, the way to agents' hostnames, and what is measured of both. It is apart from
-// package open so that only the binaries that speak to Kubernetes and to Cloud Monitoring link their libraries.
+// Package cells opens the clusters that agents are placed on, and what is measured of them. It is apart from package open so that only the
+// binaries that speak to Kubernetes and to Cloud Monitoring link their libraries.
 package cells
 
 import (
@@ -8,7 +8,6 @@ import (
 
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/entrypoint/open"
-	"agents.example/controlplane/infra/gateway"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/infra/monitoring"
 )
@@ -35,7 +34,6 @@ func clusters(c config.Worker) func(context.Context) (open.Clusters, error) {
 		}
 		return open.Clusters{
 			Cluster: clusters, Fleet: clusters, Lookout: clusters, Close: clusters.Close,
-			Gateway: gateway.New(gateway.Options{Addresses: c.Addresses(), DialAddress: c.GatewayAddress}),
 		}, nil
 	}
 }

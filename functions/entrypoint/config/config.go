@@ -12,6 +12,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/handoff"
 )
 
 // Common is the configuration of every role.
@@ -52,6 +53,12 @@ type Common struct {
 	AgentScheme string `env:"AGENT_SCHEME, default=https"`
 	// AgentPort stands in agents' URLs when it is not the scheme's own.
 	AgentPort string `env:"AGENT_PORT"`
+	// GatewayAddress is dialled for every agent's hostname instead of what DNS says; for networks without that DNS.
+	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
+	// HandoffKey signs the links that open an agent's dashboard: a private P-256 key as a JSON Web Key. Without one there are no such links.
+	HandoffKey handoff.Key `env:"HANDOFF_SIGNING_KEY"`
+	// HandoffKeys are the public keys of all links that are still good, as a JSON Web Key Set.
+	HandoffKeys handoff.KeySet `env:"HANDOFF_PUBLIC_KEYS"`
 	// Cells lists the clusters that agents are placed on, as a JSON array.
 	Cells Cells `env:"CELLS, required"`
 
@@ -78,8 +85,6 @@ type Worker struct {
 	GatewaySources []string `env:"GATEWAY_SOURCES"`
 	// Resolvers lists ranges (CIDR) of DNS servers beside those of a GKE Autopilot cluster.
 	Resolvers []string `env:"AGENT_RESOLVERS"`
-	// GatewayAddress is dialled for every agent's hostname instead of what DNS says; for networks without that DNS.
-	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
 	// StorageClass is the class of agents' volumes; empty takes the cluster's default.
 	StorageClass string `env:"AGENT_STORAGE_CLASS"`
 	// MonitoringProject is the project whose metrics are those of the cells; empty is the Google Cloud project.

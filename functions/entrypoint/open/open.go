@@ -15,10 +15,12 @@ import (
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/gateway"
 	infraidentity "agents.example/controlplane/infra/identity"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/provisioning"
@@ -30,7 +32,6 @@ type Clusters struct {
 	Cluster provisioning.Cluster
 	Fleet   provisioning.Fleet
 	Lookout provisioning.Lookout
-	Gateway provisioning.Gateway
 	// Close frees the connections.
 	Close func() error
 }
@@ -136,6 +137,7 @@ func (o *Clients) Close() error {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper, Patience: o.Patience,
+		HandoffKeys: o.config.HandoffKeys,
 	}}
 	has := func(n function.Need) bool { return slices.Contains(needs, n) }
 	steps := []struct {
@@ -145,9 +147,12 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.Publish, o.fillPublish},
 		{function.Firestore, o.fillRecords},
 		{function.SecretManage, o.fillSecrets},
+		{function.SecretAdd, o.fillDepositary},
+		{function.SecretRead, o.fillCredentials},
 		{function.Cluster, o.fillClusters},
 		{function.GatewayAccess, o.fillGateway},
 		{function.Monitoring, o.fillPoints},
+		{function.HandoffSign, o.fillHandoff},
 	}
 	for _, s := range steps {
 		if !has(s.need) {
@@ -175,8 +180,8 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 		return err
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
-	d.Counts, d.Audit = records.Counts(), records.AuditLog()
 	d.Metrics, d.Snapshots = records.Metrics(), records.Metrics()
+	d.Counts, d.Audit, d.Operations = records.Counts(), records.AuditLog(), records.Operations()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -189,16 +194,36 @@ func (o *Clients) fillSecrets(d *functions.Dependencies) error {
 	return err
 }
 
+func (o *Clients) fillDepositary(d *functions.Dependencies) error {
+	vault, err := o.secrets()
+	if err == nil {
+		d.Depositary = vault
+	}
+	return err
+}
+
+func (o *Clients) fillCredentials(d *functions.Dependencies) error {
+	vault, err := o.secrets()
+	if err == nil {
+		d.Credentials = vault
+	}
+	return err
+}
+
 func (o *Clients) fillClusters(d *functions.Dependencies) error {
 	clusters, err := o.clusters()
 	d.Cluster, d.Fleet, d.Lookout = clusters.Cluster, clusters.Fleet, clusters.Lookout
 	return err
 }
 
+func (o *Clients) fillHandoff(d *functions.Dependencies) error {
+	d.Handoff = handoff.NewSigner(o.config.HandoffKey)
+	return nil
+}
+
 func (o *Clients) fillGateway(d *functions.Dependencies) error {
-	clusters, err := o.clusters()
-	d.Gateway = clusters.Gateway
-	return err
+	d.Gateway = gateway.New(gateway.Options{Addresses: o.config.Addresses(), DialAddress: o.config.GatewayAddress})
+	return nil
 }
 
 func (o *Clients) fillPoints(d *functions.Dependencies) error {

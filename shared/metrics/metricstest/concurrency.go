@@ -145,7 +145,7 @@ func progress(t *testing.T, w tenant) {
 	if err != nil || len(got) != 0 {
 		t.Fatalf("%v, %v", got, err)
 	}
-	one, two := metrics.Progress{Until: Now(), At: Now()}, metrics.Progress{At: Now().Add(time.Minute)}
+	one, two := metrics.Progress{Until: Now(), Next: Now()}, metrics.Progress{Next: Now().Add(time.Minute)}
 	for _, set := range []map[string]metrics.Progress{{"one": two, "two": two}, {"one": one}} {
 		if err := w.Records.SetProgress(w.ctx, set); err != nil {
 			t.Fatal(err)

@@ -185,8 +185,16 @@ func recountDrifted(t *testing.T, w CountsWorld) {
 	h := w.holder(t)
 	held := h.fill()
 	for _, off := range []organization.Usage{
-		{Agents: 1}, {Agents: -2}, {CPUMillis: 1}, {CPUMillis: -500}, {MemoryBytes: 1 << 30}, {StorageBytes: -1}, {APIKeys: 1}, {APIKeys: -10},
-		{Agents: 9, CPUMillis: -9, MemoryBytes: 9, StorageBytes: -9, APIKeys: 9}, organization.Usage{}.Minus(held),
+		{Agents: 1},
+		{Agents: -2},
+		{CPUMillis: 1},
+		{CPUMillis: -500},
+		{MemoryBytes: 1 << 30},
+		{StorageBytes: -1},
+		{APIKeys: 1},
+		{APIKeys: -10},
+		{Agents: 9, CPUMillis: -9, MemoryBytes: 9, StorageBytes: -9, APIKeys: 9},
+		organization.Usage{}.Minus(held),
 	} {
 		h.spoil(held.Plus(off))
 		h.want(&organization.Drift{OrganizationID: h.id, Counted: held, Recorded: held.Plus(off)}, held)

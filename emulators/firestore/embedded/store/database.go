@@ -58,12 +58,18 @@ func (h history) at(moment int64) *firestorepb.Document {
 	return nil
 }
 
-// New makes an empty database by its name, projects/P/databases/D. clock is usually time.Now.
-func New(name string, clock func() time.Time) *Database {
-	return &Database{
+// New makes a database by its name, projects/P/databases/D, with documents that it begins with. clock is usually time.Now.
+func New(name string, clock func() time.Time, documents []*firestorepb.Document) *Database {
+	d := &Database{
 		name: name, clock: clock, collections: map[string]map[string]history{}, open: map[string]*Transaction{},
 		turns: map[string]*turn{}, aged: map[string]struct{}{}, watchers: map[string]map[chan<- struct{}]struct{}{},
 	}
+	for _, document := range documents {
+		at := document.GetUpdateTime().AsTime().UnixMicro()
+		d.install(document.GetName(), document, at)
+		d.last = max(d.last, at)
+	}
+	return d
 }
 
 // Name is the database's name.
@@ -102,6 +108,17 @@ func (d *Database) Scan(collection string, choose Choice) (found []*firestorepb.
 	all, at := d.all(collection), d.present()
 	d.mu.RUnlock()
 	return choose(all), at, nil // documents don't change, so that nobody has to wait
+}
+
+// All reads every document, in no order.
+func (d *Database) All() []*firestorepb.Document {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	var all []*firestorepb.Document
+	for collection := range d.collections {
+		all = append(all, d.all(collection)...)
+	}
+	return all
 }
 
 // Watch has a commit that changes one of the documents send to changed, unless something is waiting there, until stop is called.

@@ -14,6 +14,7 @@ import (
 const (
 	// MaxDocument is the most bytes that a document has, its name included.
 	MaxDocument = 1 << 20
+	maxValue    = 1<<20 - 89
 	maxName     = 1500
 	maxDepth    = 20
 )
@@ -32,6 +33,9 @@ func storableMap(fields map[string]*firestorepb.Value, depth int) (map[string]*f
 		var err error
 		if stored[name], err = storable(v, depth, false); err != nil {
 			return nil, fmt.Errorf("property %s: %w", name, err)
+		}
+		if depth == 1 && sizeOf(v) > maxValue {
+			return nil, fmt.Errorf("the value of property %q is longer than %d bytes", name, maxValue)
 		}
 	}
 	return stored, nil

@@ -41,7 +41,7 @@ func CheckTransform(t *firestorepb.DocumentTransform_FieldTransform) error {
 func Transform(old *firestorepb.Value, t *firestorepb.DocumentTransform_FieldTransform, now time.Time) (changed, told *firestorepb.Value, err error) {
 	switch kind := t.GetTransformType().(type) {
 	case *firestorepb.DocumentTransform_FieldTransform_SetToServerValue:
-		v := Time(now)
+		v := Time(now.Truncate(time.Millisecond)) // Firestore gives no more
 		return v, v, nil
 	case *firestorepb.DocumentTransform_FieldTransform_Increment:
 		v := add(old, kind.Increment)
