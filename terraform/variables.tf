@@ -90,6 +90,12 @@ variable "identity_authorized_parties" {
   description = "The origins whose session tokens are taken, by their claim azp. Empty takes all."
 }
 
+variable "database" {
+  type        = string
+  default     = ""
+  description = "The Firestore database with the records, after one was restored under another name. Empty: agents- and the environment."
+}
+
 variable "firestore_location" {
   type        = string
   default     = ""
