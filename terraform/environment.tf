@@ -62,7 +62,7 @@ locals {
       { API_KEY_PEPPER = local.secrets.pepper },
       {
         for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
-        if contains(var.provided_secrets, name) && contains(local.needs_of[service], need)
+        if contains(local.provided_secrets, name) && contains(local.needs_of[service], need)
       },
     )
   }

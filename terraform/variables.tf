@@ -96,6 +96,12 @@ variable "app_url" {
   description = "The page of the web app that users come back to from a payment. Payments go through Stripe once the optional secrets STRIPE_API_KEY and STRIPE_WEBHOOK_SECRET are provided; without them the operator sets plans."
 }
 
+variable "database" {
+  type        = string
+  default     = ""
+  description = "The Firestore database with the records, after one was restored under another name. Empty: agents- and the environment."
+}
+
 variable "firestore_location" {
   type        = string
   default     = ""
