@@ -35,7 +35,7 @@ func TestSameResults(t *testing.T) {
 	reference, other := dial(t, official), dial(t, inProcess)
 	rapid.Check(t, func(t *rapid.T) {
 		project := "p-" + uuid.NewString()
-		steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 12).Draw(t, "program")
+		steps := append([]step{drawFill(t)}, rapid.SliceOfN(rapid.Custom(drawStep), 1, 12).Draw(t, "program")...)
 		want, got := newSide(t, reference, project), newSide(t, other, project)
 		for i, step := range steps {
 			expected, actual := step.run(want), step.run(got)
