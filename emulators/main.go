@@ -1,9 +1,9 @@
 // Command emulators is the cloud on a laptop: it starts the whole deployment, creates one agent through the public API, and stays up.
 //
-//	go run ./emulators              start, run the main job, stay until Ctrl-C
-//	go run ./emulators -once        start, run the main job, delete the agent, end
+//	go run ./emulators                        start, run the main job, stay until Ctrl-C
+//	go run ./emulators -once                  start, run the main job, delete the agent, end
 //	go run ./emulators -emulators embedded    do without the emulators of the Google Cloud SDK
-//	go run ./emulators token ...    print a session token of the running cloud
+//	go run ./emulators token ...              print a session token of the running cloud
 package main
 
 import (

@@ -55,8 +55,7 @@ type side struct {
 	// times are the times that were seen, in the order in which they were: times differ between emulators, and their order does not.
 	times []string
 	// updated are the times that documents had, newest last.
-	updated     map[string][]*timestamppb.Timestamp
-	transaction []byte
+	updated map[string][]*timestamppb.Timestamp
 	// said is the last error.
 	said error
 }
