@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"time"
 
 	"agents.example/controlplane/emulators/cloud"
 )
@@ -47,19 +50,43 @@ type request struct {
 	body         any
 }
 
-// call makes a request and decodes the answer into out. Any status but want is an error with the answer's text.
+// call makes a request and decodes the answer into out. Any status but want is an error with the answer's text. A call that came too soon
+// is made again when the answer says.
 func (c client) call(ctx context.Context, r request, want int, out any) error {
+	for {
+		res, answer, err := c.send(ctx, r)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+		}
+		wait, err := strconv.Atoi(res.Header.Get("Retry-After"))
+		switch {
+		case res.StatusCode == want && out == nil:
+			return nil
+		case res.StatusCode == want:
+			return json.Unmarshal(answer, out)
+		case res.StatusCode != http.StatusTooManyRequests || err != nil:
+			return fmt.Errorf("%s %s: status %d, want %d: %s", r.method, r.path, res.StatusCode, want, answer)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s %s: %w", r.method, r.path, ctx.Err())
+		case <-time.After(time.Duration(wait) * time.Second):
+		}
+	}
+}
+
+func (c client) send(ctx context.Context, r request) (*http.Response, []byte, error) {
 	var sent io.Reader
 	if r.body != nil {
 		b, err := json.Marshal(r.body)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		sent = bytes.NewReader(b)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, sent)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	if r.body != nil {
@@ -67,18 +94,8 @@ func (c client) call(ctx context.Context, r request, want int, out any) error {
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+		return nil, nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // reading is over
 	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", r.method, r.path, err)
-	}
-	if res.StatusCode != want {
-		return fmt.Errorf("%s %s: status %d, want %d: %s", r.method, r.path, res.StatusCode, want, answer)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, out)
+	return res, answer, errors.Join(err, res.Body.Close())
 }

@@ -4,6 +4,7 @@
 //	go run ./emulators -once                  start, run the main job, delete the agent, end
 //	go run ./emulators -emulators embedded    do without the emulators of the Google Cloud SDK
 //	go run ./emulators token ...              print a session token of the running cloud
+//	go run ./emulators bench                  count what the system spends, and what that costs
 package main
 
 import (
@@ -32,6 +33,9 @@ func main() {
 func command(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "token" {
 		return token(ctx, args[1:])
+	}
+	if len(args) > 0 && args[0] == "bench" {
+		return count(ctx, args[1:])
 	}
 	return up(ctx, args)
 }

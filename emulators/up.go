@@ -40,7 +40,7 @@ func parse(args []string) (settings, error) {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q: want no command, or token", flags.Arg(0))
+		return s, fmt.Errorf("unknown command %q: want no command, token or bench", flags.Arg(0))
 	}
 	return s, nil
 }
@@ -134,6 +134,7 @@ func goOn(out *terminal.Terminal, r cloud.Ready, id string) {
 	out.Line("")
 	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents", r.APIKey, r.BaseURL)
 	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents/%s", r.APIKey, r.BaseURL, id)
+	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents/%s/metrics", r.APIKey, r.BaseURL, id)
 	out.Line("  curl -H 'Authorization: Bearer %s' -X POST %s/api/v1/agents/%s/credentials/reveal", r.APIKey, r.BaseURL, id)
 	out.Line("")
 	out.Line("Up until Ctrl-C.")

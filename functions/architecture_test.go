@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -102,6 +103,7 @@ func TestEverySDKHasOnePackage(t *testing.T) {
 		"cloud.google.com/go/firestore": "infra/firestore", "cloud.google.com/go/pubsub/v2": "infra/pubsub",
 		"cloud.google.com/go/secretmanager": "infra/secretmanager", "cloud.google.com/go/monitoring": "infra/monitoring",
 		"k8s.io/client-go": "infra/gke", "github.com/coreos/go-oidc/v3": "infra/identity",
+		"github.com/GoogleCloudPlatform/opentelemetry-operations-go": "infra/tracing",
 	}
 	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
 		for _, i := range imported {
@@ -118,11 +120,26 @@ func TestEverySDKHasOnePackage(t *testing.T) {
 func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
 	t.Parallel()
 	denied := map[string][]string{
-		"api":      {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
-		"accounts": {"k8s.io", "sigs.k8s.io", module + "emulators"},
+		"api":      {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
+		"accounts": {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", module + "emulators"},
 		"worker":   {"firebase.google.com/go", "github.com/stripe", "k8s.io/client-go/kubernetes", module + "emulators"},
 	}
+	everybody := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp", "github.com/stripe/stripe-mock"}
+	mains := 0
+	for pkg := range imports(t, false, "./functions/entrypoint/...") {
+		role := strings.TrimPrefix(pkg, "functions/entrypoint/")
+		if _, err := os.Stat("entrypoint/" + role + "/main.go"); err != nil {
+			continue
+		}
+		if mains++; denied[role] == nil {
+			t.Errorf("the %s binary has no list of what it must not link: add one here", role)
+		}
+	}
+	if mains == 0 {
+		t.Error("no binary was found")
+	}
 	for role, list := range denied {
+		list = append(list, everybody...)
 		for _, deps := range imports(t, true, "./functions/entrypoint/"+role) {
 			for _, d := range deps {
 				if under(d, list...) {

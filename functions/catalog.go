@@ -12,16 +12,22 @@ import (
 	"agents.example/controlplane/functions/billing"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
+	"agents.example/controlplane/functions/metrics"
 	"agents.example/controlplane/functions/organizations"
+	"agents.example/controlplane/functions/secrets"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/handoff"
+	measured "agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/secret"
 )
 
 // Dependencies is what functions are handed. A function finds in it what its needs name, and nil for the rest.
@@ -33,17 +39,29 @@ type Dependencies struct {
 	Directory organization.Directory
 	Counts    organization.Counts
 	Audit     audit.Log
-	Checks    []system.Check
+	Metrics   measured.Store
+	Snapshots measured.Records
+	// Operations is the history of secret operations.
+	Operations secret.Operations
+	Checks     []system.Check
 	// With function.Publish. Stores publish on their own.
 	Nudger agent.Nudger
 	// With function.SecretManage.
 	Vault credential.Vault
+	// With function.SecretAdd.
+	Depositary credential.Depositary
+	// With function.SecretRead.
+	Credentials credential.Reader
 	// With function.Cluster.
 	Cluster provisioning.Cluster
 	Fleet   provisioning.Fleet
 	Lookout provisioning.Lookout
 	// With function.GatewayAccess.
 	Gateway provisioning.Gateway
+	// With function.Monitoring.
+	Points measured.Source
+	// With function.HandoffSign; nil where the operator configured no key.
+	Handoff *handoff.Signer
 
 	Settings
 }
@@ -54,6 +72,8 @@ type Settings struct {
 	Addresses agent.Addresses
 	// Pepper is the key of the hash under which API keys are stored.
 	Pepper []byte
+	// HandoffKeys are the public keys of links to dashboards.
+	HandoffKeys handoff.KeySet
 	// Patience is how long one push may watch a cluster.
 	Patience time.Duration
 }
@@ -67,10 +87,12 @@ var description []byte
 
 // Routes lists every route. A new route is one file beside its siblings and one line here.
 func Routes(d Dependencies) []function.Route {
+	deposits := deposit.Depositor{Agents: d.Agents, Vault: d.Depositary, Now: time.Now}
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),
-		agents.Create(d.Agents, d.Vault, d.Cells, d.Addresses),
-		agents.Get(d.Agents, d.Addresses),
+		agents.Create(deposits, d.Cells, d.Addresses),
+		agents.Get(d.Agents, d.Handoff, d.Addresses),
+		agents.Reachability(d.Agents, d.Gateway, d.Addresses),
 		agents.Update(d.Agents, d.Addresses),
 		agents.Delete(d.Agents, d.Addresses),
 		agents.Restart(d.Agents, d.Addresses),
@@ -79,10 +101,18 @@ func Routes(d Dependencies) []function.Route {
 		agents.Stop(d.Agents, d.Addresses),
 		agents.Start(d.Agents, d.Addresses),
 		agents.MigrateSandbox(d.Agents, d.Addresses),
+		metrics.Get(d.Agents, d.Metrics),
 		apikeys.List(d.Keys),
 		apikeys.Create(d.Keys, d.Pepper),
 		apikeys.Revoke(d.Keys),
-		credentials.Reveal(d.Agents, d.Vault),
+		secrets.List(d.Agents),
+		secrets.Put(deposits),
+		secrets.Delete(deposits),
+		secrets.ListOperations(d.Agents, d.Operations),
+		secrets.GetOperation(d.Agents, d.Operations),
+		secrets.Reconcile(deposits, d.Operations),
+		credentials.Reveal(d.Agents, d.Credentials),
+		credentials.Rotate(deposits, d.Addresses),
 		me.Get(d.Directory),
 		organizations.Current(d.Directory),
 		auditlog.List(d.Audit),
@@ -92,6 +122,7 @@ func Routes(d Dependencies) []function.Route {
 	routes = append(routes, system.Live()...)
 	routes = append(routes, system.Ready(d.Checks)...)
 	routes = append(routes, system.Docs(description)...)
+	routes = append(routes, system.Keys(d.HandoffKeys))
 	for i := range routes {
 		if routes[i].Role == "" {
 			routes[i].Role = function.RoleAPI
@@ -113,6 +144,9 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.Records, Lookout: d.Lookout, Gateway: d.Gateway, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
+		workers.Collect(&measured.Collector{
+			Agents: d.Records, Source: d.Points, Records: d.Snapshots, Addresses: d.Addresses, Now: time.Now,
+		}),
 		workers.CollectOrphans(&provisioning.Collector{Records: d.Records, Fleet: d.Fleet, Now: time.Now}),
 	}
 }

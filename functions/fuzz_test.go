@@ -59,11 +59,8 @@ func (nothing) Change(_ context.Context, _ string, change func(*agent.Agent) err
 	return agent.Agent{}, errReached
 }
 
-type noVault struct{ credential.Vault }
-
-func (noVault) Put(context.Context, string, string, []byte) (int64, error) { return 1, nil }
-
-func (noVault) Destroy(context.Context, string) error { return nil }
+// noDepositary is a secret store in which nothing is, and to which nothing gets.
+type noDepositary struct{ credential.Depositary }
 
 // noKeys is a store of API keys in which nothing is possible.
 type noKeys struct{ apikey.Store }
@@ -82,6 +79,7 @@ func bodies() map[string]string {
 		"CreateAgent":         `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "1", "A_TOKEN": "2"}, "config": {"a": [1]}}`,
 		"UpdateAgent":         `{"name": null, "env_vars": {"A": null, "B_TOKEN": "gsm"}, "config": {"a": null, "c": 1e400}}`,
 		"MigrateAgentSandbox": `{"enabled": "yes"}`,
+		"PutSecrets":          `{"secrets": {"A_TOKEN": "value", "OLD": null}}`,
 		"CreateAPIKey":        `{"name": "a", "purpose": "ci", "expires_in_days": 30}`,
 	}
 }
@@ -91,6 +89,7 @@ func FuzzUpdateAgent(f *testing.F) { fuzz(f, "UpdateAgent", http.MethodPatch, on
 func FuzzMigrateAgentSandbox(f *testing.F) {
 	fuzz(f, "MigrateAgentSandbox", http.MethodPost, one+"/migrate-sandbox")
 }
+func FuzzPutSecrets(f *testing.F)   { fuzz(f, "PutSecrets", http.MethodPut, one+"/secrets") }
 func FuzzCreateAPIKey(f *testing.F) { fuzz(f, "CreateAPIKey", http.MethodPost, "/api/v1/api-keys") }
 
 // TestEveryBodyIsFuzzed fails when a route takes a body that nothing above sends.
@@ -110,7 +109,7 @@ func TestEveryBodyIsFuzzed(t *testing.T) {
 // fuzz sends any body to a route. The answer is a clear 4xx, whatever the body is.
 func fuzz(f *testing.F, name, method, path string) {
 	open := func([]function.Need) (functions.Dependencies, error) {
-		return functions.Dependencies{Agents: nothing{}, Keys: noKeys{}, Vault: noVault{}, Settings: functions.Settings{
+		return functions.Dependencies{Agents: nothing{}, Keys: noKeys{}, Depositary: noDepositary{}, Settings: functions.Settings{
 			Cells: agent.Cells{{Name: "a", Region: "us-central1"}},
 		}}, nil
 	}

@@ -14,17 +14,17 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// schema is what the test reads of a field's description.
-type schema struct {
-	Ref        string            `json:"$ref"`
-	Type       any               `json:"type"`
-	Enum       []any             `json:"enum"`
-	MaxLength  int               `json:"maxLength"`
-	Properties map[string]schema `json:"properties"`
+// fieldSchema is what the test reads of a field's description.
+type fieldSchema struct {
+	Ref        string                 `json:"$ref"`
+	Type       any                    `json:"type"`
+	Enum       []any                  `json:"enum"`
+	MaxLength  int                    `json:"maxLength"`
+	Properties map[string]fieldSchema `json:"properties"`
 }
 
 // is reports whether a value of the JSON type may stand in the field.
-func (s schema) is(typ string) bool {
+func (s fieldSchema) is(typ string) bool {
 	if list, ok := s.Type.([]any); ok {
 		return slices.Contains(list, any(typ))
 	}
@@ -35,23 +35,23 @@ func (s schema) is(typ string) bool {
 type described struct {
 	Paths map[string]map[string]struct {
 		Parameters []struct {
-			Ref    string `json:"$ref"`
-			In     string `json:"in"`
-			Name   string `json:"name"`
-			Schema schema `json:"schema"`
+			Ref    string      `json:"$ref"`
+			In     string      `json:"in"`
+			Name   string      `json:"name"`
+			Schema fieldSchema `json:"schema"`
 		} `json:"parameters"`
 		RequestBody struct {
 			Content map[string]struct {
-				Schema schema `json:"schema"`
+				Schema fieldSchema `json:"schema"`
 			} `json:"content"`
 		} `json:"requestBody"`
 	} `json:"paths"`
 	Components struct {
-		Schemas map[string]schema `json:"schemas"`
+		Schemas map[string]fieldSchema `json:"schemas"`
 	} `json:"components"`
 }
 
-func (d described) resolve(s schema) schema {
+func (d described) resolve(s fieldSchema) fieldSchema {
 	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
 		return d.resolve(d.Components.Schemas[name])
 	}
@@ -87,7 +87,7 @@ func badInput(t *testing.T, w world) {
 		if !ok || r.Access == function.Public {
 			continue
 		}
-		good := fill(r.Path, own, agent, agent)
+		good := ids{agent, agent, agent}.fill(r.Path)
 		var trials []trial
 		for _, p := range o.Parameters {
 			trials = append(trials, parameterTrials(r, p.In, p.Name, d.resolve(p.Schema), good)...)
@@ -129,7 +129,7 @@ func locations(a answer) string {
 	return strings.Join(all, " ")
 }
 
-func parameterTrials(r function.Route, in, name string, s schema, good string) []trial {
+func parameterTrials(r function.Route, in, name string, s fieldSchema, good string) []trial {
 	var trials []trial
 	add := func(what, path, loc string) {
 		trials = append(trials, trial{fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), r.Method, path, samples()[r.Name], loc})
@@ -157,12 +157,13 @@ func parameterTrials(r function.Route, in, name string, s schema, good string) [
 		for _, bad := range []string{"-1", "1e400", "1.5", strings.Repeat("9", 400), "", "NaN", "0x10"} {
 			add(bad[:min(len(bad), 8)], good+"?"+name+"="+bad, loc)
 		}
+		add("25 digits", good+"?"+name+"="+strings.Repeat("9", 25), "")
 	}
 	return trials
 }
 
 // bodyTrials puts something bad in each field of a good body.
-func (d described) bodyTrials(r function.Route, body schema, good string) []trial {
+func (d described) bodyTrials(r function.Route, body fieldSchema, good string) []trial {
 	sample := samples()[r.Name]
 	if sample == "" {
 		return nil
@@ -203,7 +204,7 @@ func (d described) bodyTrials(r function.Route, body schema, good string) []tria
 }
 
 // wrong lists JSON values of other types than a field's.
-func wrong(s schema) map[string]string {
+func wrong(s fieldSchema) map[string]string {
 	values := map[string]string{}
 	if !s.is("string") && !s.is("boolean") && !s.is("integer") {
 		maps.Copy(values, map[string]string{"a string": `"x"`, "a huge number": "1e400", "a boolean": "true"})

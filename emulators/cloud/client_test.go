@@ -27,6 +27,9 @@ type world struct {
 	cluster kubernetes.Interface
 	// client checks every answer against the description that the cloud itself serves.
 	client *http.Client
+	vault  *vault
+	// dir holds the logs.
+	dir string
 }
 
 // choose spreads the clouds of these tests over the emulators, so that every run tells the story on both kinds: with all functions in this
@@ -47,7 +50,8 @@ func start(t *testing.T, separate bool) world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
 	defer cancel()
-	c, err := cloud.Start(ctx, cloud.Options{Dir: t.TempDir(), Separate: separate, Emulators: choose(t, separate), Progress: progress{t}})
+	dir := t.TempDir()
+	c, err := cloud.Start(ctx, cloud.Options{Dir: dir, Separate: separate, Emulators: choose(t, separate), Progress: progress{t}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +72,7 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{Cloud: c, cluster: cluster, client: &http.Client{Transport: transport}}
+	w := world{Cloud: c, cluster: cluster, client: &http.Client{Transport: transport}, vault: openVault(t, c), dir: dir}
 	w.client.Transport = openapitest.Transport{
 		Base: transport, Document: w.description(t), Report: func(err error) { t.Error(err) },
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+
+	"agents.example/controlplane/shared/handoff"
 )
 
 // AgentDomain is the domain of agents on a laptop: every name below localhost is the machine itself.
@@ -13,6 +15,12 @@ const AgentDomain = "agents.localhost"
 
 // AgentImage is what agents run on simulated nodes: nothing is ever pulled.
 const AgentImage = "agents.localhost/agent@sha256:" + "0000000000000000000000000000000000000000000000000000000000000000"
+
+// The one cell, whose cluster is known to Cloud Monitoring under the same name, at the same place.
+const (
+	cellName   = "local"
+	cellRegion = "us-central1"
+)
 
 // pushAccount is the service account that pushes are signed as.
 const pushAccount = "pubsub-push@local.iam.gserviceaccount.com"
@@ -31,15 +39,22 @@ func (c *Cloud) environment() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the gateway's address: %w", err)
 	}
-	cells, err := json.Marshal([]map[string]string{{"name": "local", "region": "us-central1", "kubeconfig": c.Ready.Kubeconfig}})
+	cells, err := json.Marshal([]map[string]string{{"name": cellName, "region": cellRegion, "kubeconfig": c.Ready.Kubeconfig}})
+	if err != nil {
+		return nil, err
+	}
+	signing, published, err := handoff.Generate()
 	if err != nil {
 		return nil, err
 	}
 	return map[string]string{
+		"HANDOFF_SIGNING_KEY":     signing,
+		"HANDOFF_PUBLIC_KEYS":     published,
 		"GOOGLE_CLOUD_PROJECT":    c.Ready.ProjectID,
 		"FIRESTORE_EMULATOR_HOST": c.Ready.FirestoreEmulatorHost,
 		"PUBSUB_EMULATOR_HOST":    c.Ready.PubSubEmulatorHost,
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,
+		"MONITORING_ENDPOINT":     c.Monitoring.Addr,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),
 		"API_KEY_PEPPER":          base64.StdEncoding.EncodeToString(c.pepper),
 		"AGENT_DOMAIN":            AgentDomain,

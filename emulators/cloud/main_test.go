@@ -1,15 +1,23 @@
 package cloud_test
 
 import (
-	"io"
 	"log/slog"
 	"testing"
 
+	"go.opentelemetry.io/otel"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
+
+	"agents.example/controlplane/shared/function"
 )
 
+// spans are those of all calls in this process.
+var spans = tracetest.NewSpanRecorder()
+
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	slog.SetDefault(function.NewLogger(&logs, slog.LevelDebug, ""))
+	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans), sdk.WithSampler(sdk.ParentBased(sdk.NeverSample()))))
 	// A dependency of the Google libraries starts this goroutine when it is linked.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

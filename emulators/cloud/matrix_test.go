@@ -15,10 +15,12 @@ import (
 func samples() map[string]string {
 	return map[string]string{
 		"ListAgents": "", "GetAgent": "", "DeleteAgent": "", "RestartAgent": "", "PauseAgent": "", "ResumeAgent": "", "StopAgent": "",
-		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`,
+		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`, "GetAgentMetrics": "",
 		"CreateAgent":       `{"name": "matrix", "resource_plan": "hobby"}`,
 		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "", "GetMe": "",
 		"GetCurrentOrganization": "", "ListPlans": "", "ListAuditLog": "", "ExportAuditLog": "",
+		"ListSecrets": "", "PutSecrets": `{"secrets": {"MATRIX_TOKEN": "value"}}`, "DeleteSecret": "", "ListSecretOperations": "",
+		"GetSecretOperation": "", "ReconcileSecretOperation": "", "RotateCredentials": "", "GetDashboardReachability": "", "GetHandoffKeys": "",
 		"GetHealth": "", "GetHealthV1": "", "GetHealthLive": "", "GetHealthLiveV1": "", "GetHealthReady": "", "GetHealthReadyV1": "",
 		"GetOpenAPI": "", "GetPlayground": "", "GetPlaygroundAsset": "",
 	}
@@ -35,9 +37,10 @@ const (
 
 // matrix calls every route of the catalogue as every kind of caller, with every kind of id.
 func matrix(t *testing.T, w world) {
-	agent := w.create(t, `{"name": "matrix", "resource_plan": "hobby"}`)
+	agent := w.create(t, `{"name": "matrix", "resource_plan": "hobby", "env_vars": {"MATRIX_TOKEN": "x"}}`)
 	w.awaitStatus(t, agent, "running")
-	key, _ := w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/api-keys", `{"name": "matrix"}`).body["id"].(string)
+	mine := ids{agent: agent, operation: w.operations(t, agent)[0].ID}
+	mine.key, _ = w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/api-keys", `{"name": "matrix"}`).body["id"].(string)
 	nowhere, err := w.Issuer.Session(issuer.Session{Subject: "user_nowhere"})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +52,7 @@ func matrix(t *testing.T, w world) {
 			t.Errorf("route %s has no sample: add one, so that who may call it is tested", r.Name)
 			continue
 		}
-		path := func(to target) string { return fill(r.Path, to, agent, key) }
+		path := func(to target) string { return mine.to(to).fill(r.Path) }
 		call := func(token string, to target) answer {
 			cells++
 			return w.call(t, token, r.Method, path(to), body)
@@ -133,11 +136,24 @@ func strangersAndTypos(t *testing.T, w world, r function.Route, path func(target
 	}
 }
 
+// ids are what a path's parameters are filled with.
+type ids struct{ agent, key, operation string }
+
+// to are the ids of a target, where own are the organization's own.
+func (own ids) to(to target) ids {
+	switch to {
+	case unknown:
+		const nobodys = "00000000-0000-4000-8000-000000000000"
+		return ids{nobodys, nobodys, nobodys}
+	case malformed:
+		return ids{"nope", "nope", "nope"}
+	default:
+		return own
+	}
+}
+
 // fill puts ids into a path.
-func fill(path string, to target, agent, key string) string {
-	ids := map[target][2]string{
-		own: {agent, key}, malformed: {"nope", "nope"},
-		unknown: {"00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000"},
-	}[to]
-	return strings.NewReplacer("{agent_id}", ids[0], "{key_id}", ids[1], "{asset}", "nothing").Replace(path)
+func (own ids) fill(path string) string {
+	return strings.NewReplacer("{agent_id}", own.agent, "{key_id}", own.key, "{operation_id}", own.operation, "{asset}", "nothing",
+		"{key}", "MATRIX_TOKEN").Replace(path)
 }

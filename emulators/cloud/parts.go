@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/emulators/monitoring"
 	"agents.example/controlplane/emulators/pubsub"
 	"agents.example/controlplane/emulators/secretmanager"
+	"agents.example/controlplane/emulators/telemetry"
 	records "agents.example/controlplane/infra/firestore"
 )
 
@@ -122,7 +123,9 @@ func (c *Cloud) startMonitoring(ctx context.Context) (part, error) {
 
 // startGateway comes after the cluster that it follows.
 func (c *Cloud) startGateway(ctx context.Context) error {
-	g, err := gateway.Start(ctx, gateway.Options{Kubeconfig: c.Ready.Kubeconfig})
+	g, err := gateway.Start(ctx, gateway.Options{
+		Kubeconfig: c.Ready.Kubeconfig, KeysURL: c.Ready.BaseURL + "/.well-known/jwks.json",
+	})
 	if err != nil {
 		return err
 	}
@@ -134,5 +137,22 @@ func (c *Cloud) startGateway(ctx context.Context) error {
 		return fmt.Errorf("the gateway's address: %w", err)
 	}
 	c.progress("  %-18s %s", "Agent gateway", "*."+AgentDomain+":"+port)
+	return nil
+}
+
+// measureEvery is how often agents are measured here; a real cluster's agents are once a minute.
+const measureEvery = 10 * time.Second
+
+// startTelemetry comes after what it measures and what it writes to.
+func (c *Cloud) startTelemetry(ctx context.Context) error {
+	t, err := telemetry.Start(ctx, telemetry.Options{
+		Kubeconfig: c.Ready.Kubeconfig, Selector: "app.kubernetes.io/managed-by=agent-control-plane,app.kubernetes.io/name=agent",
+		Traffic: c.Gateway.Traffic, Feed: c.Monitoring.Feed, Project: c.Ready.ProjectID, Location: cellRegion, Cluster: cellName,
+		Every: measureEvery,
+	})
+	if err != nil {
+		return err
+	}
+	c.closeLater(t.Close)
 	return nil
 }

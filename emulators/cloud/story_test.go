@@ -14,7 +14,9 @@ import (
 // TestStoryInOneProcess tells the story with all functions in this process.
 func TestStoryInOneProcess(t *testing.T) {
 	t.Parallel()
-	tell(t, start(t, false))
+	w := start(t, false)
+	tell(t, w)
+	t.Run("an agent is made in one trace", func(t *testing.T) { traced(t, w) })
 }
 
 // TestStoryAsDeployed tells the story with every function in a process of its own, and what only processes can: being killed.
@@ -23,6 +25,7 @@ func TestStoryAsDeployed(t *testing.T) {
 	w := start(t, true)
 	tell(t, w)
 	t.Run("the worker is killed while it provisions", func(t *testing.T) { killed(t, w) })
+	t.Run("the worker is killed while it brings a secret", func(t *testing.T) { killedAtSecrets(t, w) })
 }
 
 func tell(t *testing.T, w world) {
@@ -39,6 +42,17 @@ func tell(t *testing.T, w world) {
 	t.Run("keys", func(t *testing.T) { t.Parallel(); keys(t, w) })
 	t.Run("bad input", func(t *testing.T) { t.Parallel(); badInput(t, w) })
 	t.Run("who may call what", func(t *testing.T) { t.Parallel(); matrix(t, w) })
+	t.Run("an agent is measured", func(t *testing.T) { t.Parallel(); measures(t, w) })
+	t.Run("secrets are set, live, and gone", func(t *testing.T) { t.Parallel(); secretsLive(t, w) })
+	t.Run("a lost answer is no second version", func(t *testing.T) { t.Parallel(); lostAnswer(t, w) })
+	t.Run("requests for one key take turns", func(t *testing.T) { t.Parallel(); takeTurns(t, w) })
+	t.Run("secrets of an agent that rests", func(t *testing.T) { t.Parallel(); parked(t, w) })
+	t.Run("a secret that is kept from its agent", func(t *testing.T) { t.Parallel(); hindered(t, w) })
+	t.Run("an agent waits for the secrets it was created with", func(t *testing.T) { t.Parallel(); awaited(t, w) })
+	t.Run("secrets of an agent that is deleted", func(t *testing.T) { t.Parallel(); deletedMeanwhile(t, w) })
+	t.Run("credentials are rotated", func(t *testing.T) { t.Parallel(); rotated(t, w) })
+	t.Run("a dashboard is opened by a link", func(t *testing.T) { t.Parallel(); opened(t, w) })
+	t.Run("secret values are nowhere else", func(t *testing.T) { t.Parallel(); confidential(t, w) })
 	t.Run("callers and health", func(t *testing.T) { t.Parallel(); callers(t, w) })
 }
 

@@ -5,19 +5,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // running is an agent that serves.
 type running struct {
 	namespace string
 	pod       string
+	uid       types.UID
+	since     time.Time
 	env       map[string]string
+	// session is true for a request of somebody who came by a link.
+	session bool
 }
 
 // ServeHTTP routes a request by its hostname to the agent that claims it.
@@ -36,8 +43,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the agent's pod is not ready", http.StatusServiceUnavailable)
 		return
 	}
-	a.serve(w, req)
+	if req.URL.Path == readyPath { // asked by the platform, not by who uses the agent
+		a.serve(w, req)
+		return
+	}
+	began, rec := time.Now(), &answered{ResponseWriter: w}
+	if req.URL.Path == "/handoff" {
+		g.links.open(rec, req, host)
+	} else {
+		a.session = g.links.session(req, host)
+		a.serve(rec, req)
+	}
+	g.counters.count(a, host, rec.status, time.Since(began))
 }
+
+// readyPath is where the platform asks whether the agent serves.
+const readyPath = "/health/ready"
 
 // hostnames lists the hostnames that an HTTPRoute claims.
 func hostnames(o any) ([]string, error) {
@@ -62,6 +83,16 @@ func (g *Gateway) claimed(host string) (namespace string, ok bool) {
 	return route.GetNamespace(), true
 }
 
+// started is when the pod's container was started.
+func started(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			return c.State.Running.StartedAt.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
 func (g *Gateway) find(namespace string) (running, bool) {
 	pods, err := g.pods.GetIndexer().ByIndex(byNamespace, namespace)
 	if err != nil {
@@ -76,17 +107,23 @@ func (g *Gateway) find(namespace string) (running, bool) {
 		env, known := g.environments[pod.UID]
 		g.mu.RUnlock()
 		if known {
-			return running{namespace: namespace, pod: pod.Name, env: env}, true
+			return running{namespace: namespace, pod: pod.Name, uid: pod.UID, since: started(pod), env: env}, true
 		}
 	}
 	return running{}, false
+}
+
+// Environment is what the agent in a namespace was started with: what its code sees. It is false while no pod of it is ready.
+func (g *Gateway) Environment(namespace string) (map[string]string, bool) {
+	a, ok := g.find(namespace)
+	return maps.Clone(a.env), ok
 }
 
 // serve answers as the contract wants an agent's image to: a dashboard with Basic authentication, an API with a bearer key, a health
 // check without authentication, and a check of either credential.
 func (a running) serve(w http.ResponseWriter, req *http.Request) {
 	switch path := req.URL.Path; {
-	case path == "/health/ready":
+	case path == readyPath:
 		w.WriteHeader(http.StatusOK)
 	case path == "/auth/check":
 		if !a.dashboardUser(req) && !a.apiCaller(req) {
@@ -103,7 +140,7 @@ func (a running) serve(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"namespace": a.namespace, "pod": a.pod, "path": path})
 	default:
-		if !a.dashboardUser(req) {
+		if !a.session && !a.dashboardUser(req) {
 			a.refuse(w, "dashboard")
 			return
 		}

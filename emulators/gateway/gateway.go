@@ -29,6 +29,8 @@ type Options struct {
 	// Addr is the address to listen on; empty is a free port on the loopback interface.
 	Addr       string
 	Kubeconfig string
+	// KeysURL is where the public keys of links to dashboards are; without it no link is taken.
+	KeysURL string
 }
 
 // Gateway is a running gateway.
@@ -42,6 +44,9 @@ type Gateway struct {
 	routes  cache.SharedIndexInformer
 	stop    context.CancelFunc
 	started sync.WaitGroup
+	links   links
+
+	counters counters
 
 	mu sync.RWMutex
 	// environments holds, for each running pod, the environment its container was started with.
@@ -61,7 +66,10 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: read the kubeconfig: %w", err)
 	}
 	config.QPS = -1
-	g := &Gateway{environments: map[types.UID]map[string]string{}}
+	g := &Gateway{
+		environments: map[types.UID]map[string]string{},
+		links:        links{keysURL: o.KeysURL, taken: map[string]time.Time{}, sessions: map[string]string{}},
+	}
 	if err := g.follow(ctx, config); err != nil {
 		return nil, err
 	}
@@ -174,6 +182,7 @@ func (g *Gateway) forget(o any) {
 		o = gone.Obj
 	}
 	if pod, ok := o.(*corev1.Pod); ok {
+		g.counters.forget(pod.UID)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		delete(g.environments, pod.UID)

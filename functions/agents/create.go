@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -51,32 +51,26 @@ func (in createInput) draft() (agent.Draft, error) {
 	return d, err
 }
 
-// Create accepts a new agent and has it provisioned.
-func Create(agents agent.Store, vault credential.Vault, cells agent.Cells, d agent.Addresses) function.Route {
+// Create accepts a new agent and has it provisioned. The values of its secrets go to the secret store as PUT secrets would bring them.
+func Create(deposits deposit.Depositor, cells agent.Cells, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretManage},
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Limit:  ratelimit.Creations,
 		Status: http.StatusCreated, Summary: "Create an agent", Errors: []fault.Kind{fault.PaymentRequired},
 		Handle: function.Handle(func(ctx context.Context, in createInput) (agent.Created, error) {
-			a, err := create(ctx, in, vault, cells)
+			a, err := create(in, cells)
 			if err != nil {
 				return agent.Created{}, err
 			}
-			secrets := agent.SecretEnv(in.Body.Env)
-			created, err := agents.Create(ctx, a)
-			if (err != nil || created.ID != a.ID) && len(secrets) > 0 {
-				// Nothing refers to the stored values: there is no agent, or it is the one that the first of repeated requests created.
-				// What can't be removed now has no record, and is removed with its label's agent.
-				_ = vault.Destroy(context.WithoutCancel(ctx), a.ID)
-			}
+			created, err := deposits.Create(ctx, a, agent.SecretEnv(in.Body.Env))
 			return agent.Created{View: created.Show(identity.From(ctx), d)}, err
 		}, agent.CreateViolations, cells.RegionViolations),
 	}
 }
 
-// create makes the record of a new agent; the values of its secrets go to the secret store first.
-func create(ctx context.Context, in createInput, vault credential.Vault, cells agent.Cells) (agent.Agent, error) {
+// create makes the record of a new agent.
+func create(in createInput, cells agent.Cells) (agent.Agent, error) {
 	draft, err := in.draft()
 	if err != nil {
 		return agent.Agent{}, err
@@ -86,13 +80,5 @@ func create(ctx context.Context, in createInput, vault credential.Vault, cells a
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	for key, value := range agent.SecretEnv(in.Body.Env) {
-		version, err := vault.Put(ctx, id, key, []byte(value))
-		if err != nil {
-			return agent.Agent{}, err
-		}
-		draft.Env = append(draft.Env, agent.EnvVar{Key: key, SecretVersion: version})
-	}
-	agent.SortEnv(draft.Env)
 	return agent.New(id, cell, draft, time.Now().UTC()), nil
 }

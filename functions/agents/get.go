@@ -2,13 +2,17 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/handoff"
+	"agents.example/controlplane/shared/identity"
 )
 
 // maxWait is how long a client may wait for an agent to settle; longer waits are cut to it. Load balancers end calls of a minute.
@@ -26,6 +30,16 @@ func (seconds) JSONSchema() *jsonschema.Schema {
 	}
 }
 
+// UnmarshalJSON implements json.Unmarshaler: what is more than the longest wait counts as that, however large.
+func (s *seconds) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		n, err = maxWait, nil
+	}
+	*s = seconds(min(n, maxWait))
+	return err
+}
+
 type getInput struct {
 	path
 	Query struct {
@@ -33,15 +47,20 @@ type getInput struct {
 	} `json:"query"`
 }
 
-// Get reads one agent, at once or when its status has settled.
-func Get(agents agent.Store, d agent.Addresses) function.Route {
+// Get reads one agent, at once or when its status has settled. To the session of an admin it shows a link that opens the dashboard.
+func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "GetAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}",
-		Access: function.Member, Needs: []function.Need{function.Firestore}, Reads: readsAgent,
+		Access: function.Member, Needs: []function.Need{function.Firestore, function.HandoffSign}, Reads: readsAgent,
 		Status: http.StatusOK, Summary: "Get an agent",
 		Handle: function.Handle(func(ctx context.Context, in getInput) (agent.View, error) {
 			a, err := get(ctx, agents, in)
-			return show(ctx, a, d), err
+			if err != nil {
+				return agent.View{}, err
+			}
+			v := show(ctx, a, d)
+			v.DashboardHandoff, err = links.Link(a, identity.From(ctx), d, time.Now())
+			return v, err
 		}),
 	}
 }
@@ -51,7 +70,7 @@ func get(ctx context.Context, agents agent.Store, in getInput) (agent.Agent, err
 	if err != nil || in.Query.Wait == 0 || a.Status.Settled() {
 		return a, err
 	}
-	wait, cancel := context.WithTimeout(ctx, time.Duration(min(in.Query.Wait, maxWait))*time.Second)
+	wait, cancel := context.WithTimeout(ctx, time.Duration(in.Query.Wait)*time.Second)
 	defer cancel()
 	return agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.Settled() })
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -28,23 +27,24 @@ func (moment) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Format: "date-time"}
 }
 
-// UnmarshalJSON implements json.Unmarshaler. RFC 3339 lets its letters be small, and has leap seconds; Go's form of a time has neither.
+// UnmarshalJSON implements json.Unmarshaler. An offset leads beyond what a store keeps: such a moment is the first or the last that it does.
 func (m *moment) UnmarshalJSON(b []byte) error {
-	text := strings.ToUpper(string(b))
-	leap := strings.Replace(text, ":60", ":59", 1)
-	if err := m.Time.UnmarshalJSON([]byte(leap)); err != nil {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
 		return err
 	}
-	if leap != text {
-		m.Time = m.Add(time.Second)
+	t, err := function.ParseTime(text)
+	if err != nil {
+		return err
 	}
 	first, last := time.Time{}.Add(time.Microsecond), time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
 	switch {
-	case m.Before(first): // of all that a store keeps; an offset leads beyond
-		m.Time = first
-	case m.After(last):
-		m.Time = last
+	case t.Before(first):
+		t = first
+	case t.After(last):
+		t = last
 	}
+	m.Time = t
 	return nil
 }
 

@@ -50,10 +50,10 @@ func (v View) Reply(h http.Header) any {
 }
 
 // Reveal shows the password of an agent's dashboard and the key of its API. It is recorded on the agent, and so in the audit log.
-func Reveal(agents agent.Store, vault credential.Vault) function.Route {
+func Reveal(agents agent.Store, vault credential.Reader) function.Route {
 	return function.Route{
 		Name: "RevealCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/reveal",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.SecretManage},
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.SecretRead},
 		Limit:  ratelimit.Reveals,
 		Status: http.StatusOK, Summary: "Reveal an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
@@ -63,10 +63,10 @@ func Reveal(agents agent.Store, vault credential.Vault) function.Route {
 			if err != nil {
 				return View{}, err
 			}
-			c, version, err := vault.Ensure(ctx, a.ID, agent.DashboardUsername)
+			c, err := vault.Recall(ctx, a.ID, a.CredentialVersion)
 			return View{
 				AgentID: a.ID, DashboardUsername: c.DashboardUsername, DashboardPassword: c.DashboardPassword, TenantAPIKey: c.APIKey,
-				CredentialVersion: version, RotationPending: a.RotationPending,
+				CredentialVersion: a.CredentialVersion, RotationPending: a.RotationPending,
 			}, err
 		}),
 	}

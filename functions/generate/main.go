@@ -19,11 +19,11 @@ import (
 type deployed struct {
 	Name string `json:"name"`
 	Role string `json:"role"`
-	// Method, Path and Access are of routes.
+	// Method and Access are of routes.
 	Method string `json:"method,omitempty"`
 	Path   string `json:"path,omitempty"`
 	Access string `json:"access,omitempty"`
-	// Topic and Schedule are of workers.
+	// Topic and Schedule are of workers, whose Path is where they take their pushes.
 	Topic    string          `json:"topic,omitempty"`
 	Schedule string          `json:"schedule,omitempty"`
 	Needs    []function.Need `json:"needs"`
@@ -61,9 +61,12 @@ func describe(path string) error {
 
 func list(path string) error {
 	var list struct {
-		Routes  []deployed `json:"routes"`
-		Workers []deployed `json:"workers"`
+		// NudgeTopic is the topic that functions publish to.
+		NudgeTopic function.Topic `json:"nudge_topic"`
+		Routes     []deployed     `json:"routes"`
+		Workers    []deployed     `json:"workers"`
 	}
+	list.NudgeTopic = function.AgentNudges
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		list.Routes = append(list.Routes, deployed{
 			Name: r.Name, Role: string(r.Role), Method: r.Method, Path: r.Path, Access: string(r.Access), Needs: needs(r.Needs),
@@ -71,7 +74,8 @@ func list(path string) error {
 	}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
 		list.Workers = append(list.Workers, deployed{
-			Name: w.Name, Role: string(function.RoleWorker), Topic: string(w.Topic), Schedule: w.Schedule, Needs: needs(w.Needs),
+			Name: w.Name, Role: string(function.RoleWorker), Path: w.Path(), Topic: string(w.Topic), Schedule: w.Schedule,
+			Needs: needs(w.Needs),
 		})
 	}
 	var b bytes.Buffer

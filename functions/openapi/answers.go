@@ -53,6 +53,7 @@ func refusals() map[fault.Kind]answer {
 			text: "The present state does not allow it. `meta` says which state, and what it allows.",
 			example: fault.New(fault.Conflict, "agent_state_conflict", "The agent is paused; restart is not possible in this state.").
 				WithMeta(map[string]any{"status": "paused", "allowed_actions": []string{"resume", "stop", "delete"}}),
+			headers: []string{"Retry-After"}, // where it passes
 		},
 		fault.PreconditionFailed: {
 			text:    "`If-Match` names another version than the present one.",

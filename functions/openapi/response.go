@@ -50,6 +50,9 @@ func (d *describer) success(r function.Route) (success, error) {
 		shown = render(example)
 	}
 	names := map[string]bool{"X-Request-Id": true}
+	if _, ok := always.body.(function.Negotiable); ok {
+		names["Vary"] = true
+	}
 	for name := range always.header {
 		names[name] = true
 	}
@@ -109,7 +112,13 @@ func (d *describer) content(body any) (map[string]mediaType, error) {
 		return rawContent(body.ContentType), nil
 	default:
 		schema, err := d.schemas.of(reflect.TypeOf(body))
-		return map[string]mediaType{jsonMedia: {Schema: schema}}, err
+		content := map[string]mediaType{jsonMedia: {Schema: schema}}
+		if other, ok := body.(function.Negotiable); ok {
+			for _, format := range other.Formats() {
+				maps.Copy(content, rawContent(format.ContentType))
+			}
+		}
+		return content, err
 	}
 }
 

@@ -3,8 +3,7 @@ package firestore
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"time"
+	"reflect"
 
 	gcp "cloud.google.com/go/firestore"
 
@@ -124,6 +123,8 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		}
 		b := s.client.batch().Create(ref, doc)
 		org.save(b)
+		s.client.beginMetrics(b, a)
+		s.client.saveOperations(b, agent.Agent{}, a)
 		ch.log(b, org, targetOf(a), nil)
 		ch.keepAgent(b, seen.kept, a.ID, "", doc)
 		created.Version, err = ch.commit(ctx, b)
@@ -132,7 +133,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	if !ch.attempt.Replayed() {
+	if !ch.attempt.Replayed() && !a.StoringSecrets(ch.at) {
 		s.nudge(ctx, a.ID)
 	}
 	return created, nil
@@ -176,7 +177,9 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 			result = before
 			return ch.keepUnchanged(ctx, seen.kept, before)
 		}
-		nudge = after.Generation != before.Generation
+		nudge = after.Generation != before.Generation ||
+			after.OperationsDue() && !reflect.DeepEqual(openOperations(after), openOperations(before)) ||
+			before.StoringSecrets(ch.at) && !after.StoringSecrets(ch.at) && !after.Converged() // its creation was not nudged for
 		result, err = s.write(ctx, ch, seen, before, after)
 		return err
 	})
@@ -217,23 +220,12 @@ func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after
 	if moved != (organization.Usage{}) {
 		org.save(b)
 	}
+	s.client.saveOperations(b, before, after)
 	ch.log(b, org, targetOf(after), changesOf(before, after))
 	ch.keepAgent(b, seen.kept, after.ID, "", doc)
 	written := doc.agent(after.ID)
 	written.Version, err = ch.commit(ctx, b)
 	return written, err
-}
-
-// nudgeTimeout keeps a slow queue from holding up an answer: the sweep makes up for a lost nudge.
-const nudgeTimeout = 5 * time.Second
-
-// nudge asks for a worker. The change is committed, so neither a failure nor a client that went away may undo it or keep it waiting.
-func (s *Agents) nudge(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nudgeTimeout)
-	defer cancel()
-	if err := s.nudger.Nudge(ctx, id); err != nil {
-		slog.WarnContext(ctx, "the worker was not nudged; the sweep will do it", "agent_id", id, "error", err)
-	}
 }
 
 // holding is what an agent takes of its organization. An agent on a plan that no longer exists counts as holding nothing, so that it can

@@ -1,10 +1,12 @@
 package firestore
 
 import (
+	"slices"
 	"strconv"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/secret"
 )
 
 // What an audit entry says in place of a value that it doesn't show.
@@ -31,7 +33,26 @@ func changesOf(before, after agent.Agent) []audit.Change {
 	if string(before.Config) != string(after.Config) {
 		changes = append(changes, audit.Change{Field: "config", New: isChanged})
 	}
-	return append(changes, envChanges(before.Env, after.Env)...)
+	return append(append(changes, envChanges(before.Env, after.Env)...), operationChanges(before, after)...)
+}
+
+// operationChanges lists what a client asked for of secrets and credentials.
+func operationChanges(before, after agent.Agent) []audit.Change {
+	var changes []audit.Change
+	for _, o := range after.Operations {
+		if slices.ContainsFunc(before.Operations, func(known secret.Operation) bool { return known.ID == o.ID }) {
+			continue
+		}
+		switch o.Action {
+		case secret.Set:
+			changes = append(changes, audit.Change{Field: "secrets." + o.Key, New: isSet})
+		case secret.Delete:
+			changes = append(changes, audit.Change{Field: "secrets." + o.Key, New: isRemoved})
+		case secret.Rotate:
+			changes = append(changes, audit.Change{Field: "credentials", New: isChanged})
+		}
+	}
+	return changes
 }
 
 // envChanges lists the keys that were set, changed and removed; the environment is sorted by key, and so are the changes.

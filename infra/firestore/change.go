@@ -32,6 +32,8 @@ type change struct {
 	// attempt is nil when the change has no idempotency key, and kept is where its answer is kept.
 	attempt *idempotency.Attempt
 	kept    *gcp.DocumentRef
+	// amends is true for a change that replaces the answer which the call's first change kept.
+	amends bool
 }
 
 // begin begins a change in the organization of the caller in ctx. Errors: Forbidden without an organization.
@@ -45,7 +47,8 @@ func (c *Client) begin(ctx context.Context) (change, error) {
 	ch := change{client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org, trail: audit.TrailOf(ctx)}
 	ch.first = ch.trail.Claim()
 	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), id))
-	if a := idempotency.From(ctx); a != nil && !a.Used() {
+	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
+		ch.amends = a.Used()
 		if ch.kept, ok = c.ref(idempotencyCollection, a.ID); !ok {
 			return change{}, fmt.Errorf("begin a change with an idempotency key: %w", errBadID)
 		}

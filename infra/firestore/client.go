@@ -31,6 +31,9 @@ const (
 	userCollection         = "users"
 	auditCollection        = "audit_log"
 	idempotencyCollection  = "idempotency"
+	metricsCollection      = "metrics"
+	progressCollection     = "metrics_progress"
+	operationCollection    = "secret_operations"
 )
 
 // defaultTimeout ends a call that hangs, well before its caller's own deadline would.
@@ -147,6 +150,9 @@ func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudg
 // Records is the store of agents for workers.
 func (c *Client) Records() *Records { return &Records{client: c} }
 
+// Operations is the history of secret operations.
+func (c *Client) Operations() *Operations { return &Operations{client: c} }
+
 // Keys is the store of API keys, for routes and for authentication.
 func (c *Client) Keys() *Keys { return &Keys{client: c} }
 
@@ -189,3 +195,6 @@ func validID(id string) bool {
 	}
 	return true
 }
+
+// Settle waits until what is written in the background, such as that a key was used, has been written.
+func (c *Client) Settle() { c.touches.wait.Wait() }

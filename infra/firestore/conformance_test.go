@@ -5,17 +5,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey/apikeytest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/audit/audittest"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/metrics/metricstest"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/organization/organizationtest"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret/secrettest"
 )
 
 func TestAgents(t *testing.T) {
@@ -28,6 +33,14 @@ func TestRecords(t *testing.T) {
 	agenttest.TestRecords(t, func(t *testing.T) agenttest.World { return agentWorld(open(t, "", Options{})) })
 }
 
+func TestSecretOperations(t *testing.T) {
+	t.Parallel()
+	secrettest.TestOperations(t, func(t *testing.T) secrettest.World {
+		c := open(t, "", Options{})
+		return secrettest.World{World: agentWorld(c), Operations: c.Operations()}
+	})
+}
+
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	apikeytest.Test(t, func(t *testing.T) apikeytest.World {
@@ -35,6 +48,17 @@ func TestKeys(t *testing.T) {
 		return apikeytest.World{
 			Store: c.Keys(), Finder: c.Keys(), Settled: c.touches.wait.Wait, Organization: c.Directory().Organization, Entries: c.entries,
 		}
+	})
+}
+
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	audittest.TestLog(t, func(t *testing.T) audittest.World {
+		c := open(t, "", Options{})
+		at := func(t *testing.T, now time.Time) audit.Log {
+			return open(t, c.project(), Options{Now: func() time.Time { return now }}).AuditLog()
+		}
+		return audittest.World{Log: at, SetPlan: c.setPlan, Entries: c.entries}
 	})
 }
 
@@ -47,11 +71,67 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"a page": countPage, "many pages": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsWorld {
+				c := open(t, "", Options{})
+				return organizationtest.CountsWorld{
+					Counts: &Counts{client: c, page: size}, Directory: c.Directory(), Agents: c.Agents(&agenttest.Nudges{}), Records: c.Records(),
+					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.spoil,
+				}
+			})
+		})
+	}
+}
+
+// spoil overwrites an organization's usage, as a defect would.
+func (c *Client) spoil(ctx context.Context, id string, u organization.Usage) error {
+	ref, _ := c.ref(organizationCollection, id)
+	_, err := ref.Update(ctx, setUsage(u))
+	return err
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	metricstest.Test(t, func(t *testing.T) metricstest.World {
+		c := open(t, "", Options{})
+		w := agentWorld(c)
+		return metricstest.World{
+			Store: c.Metrics(), Records: c.Metrics(), Settled: c.touches.wait.Wait,
+			Create: func(ctx context.Context) (agent.Agent, error) {
+				if err := w.SetPlan(ctx, identity.From(ctx).OrganizationID, plan.Enterprise); err != nil {
+					return agent.Agent{}, err
+				}
+				return w.Store.Create(ctx, agenttest.Draft(plan.Hobby))
+			},
+			Change: func(ctx context.Context, id string) error {
+				_, err := w.Store.Change(ctx, id, stop)
+				return err
+			},
+			Remove: func(ctx context.Context, id string) error {
+				a, err := w.Records.Load(ctx, id)
+				if err != nil {
+					return err
+				}
+				return w.Records.Remove(ctx, a)
+			},
+			Forget: func(ctx context.Context, id string) error {
+				ref, _ := c.ref(metricsCollection, id)
+				_, err := ref.Delete(ctx)
+				return err
+			},
+		}
+	})
+}
+
 func agentWorld(c *Client) agenttest.World {
 	nudges := &agenttest.Nudges{}
 	return agenttest.World{
 		Store: c.Agents(nudges), Records: c.Records(), Nudges: nudges, Organization: c.Directory().Organization, SetPlan: c.setPlan,
-		Entries: c.entries,
+		Entries: c.entries, Log: c.AuditLog(),
 	}
 }
 
@@ -70,30 +150,18 @@ func (c *Client) setPlan(ctx context.Context, id string, p plan.ID) error {
 	return err
 }
 
-// entries reads an organization's audit log.
+// entries reads an organization's audit log as it is stored, also what has expired, in the order of its times.
 func (c *Client) entries(ctx context.Context, organizationID string) ([]audit.Entry, error) {
 	snaps, err := c.db.Collection(auditCollection).Where("organization_id", "==", organizationID).
 		OrderBy("created_at", gcp.Desc).Documents(ctx).GetAll()
-	slices.Reverse(snaps)
 	if err != nil {
 		return nil, err
 	}
+	slices.Reverse(snaps)
 	entries := make([]audit.Entry, len(snaps))
 	for i, snap := range snaps {
-		d, err := decode[entryDocument](snap)
-		if err != nil {
+		if entries[i], err = entryOf(snap); err != nil {
 			return nil, err
-		}
-		entries[i] = audit.Entry{
-			ID: snap.Ref.ID, OrganizationID: d.OrganizationID, CreatedAt: d.CreatedAt, ExpiresAt: timeOf(d.ExpiresAt),
-			Actor: identity.Caller{
-				Type: d.Actor.Type, ID: d.Actor.ID, Email: d.Actor.Email, Role: d.Actor.Role, KeyPrefix: d.Actor.KeyPrefix,
-			},
-			Action: d.Action, Target: audit.Target(d.Target), Outcome: d.Outcome,
-			Request: audit.Request{Action: d.Action, RequestID: d.RequestID, IP: d.IP, UserAgent: d.UserAgent},
-		}
-		for _, change := range d.Changes {
-			entries[i].Changes = append(entries[i].Changes, audit.Change(change))
 		}
 	}
 	return entries, nil

@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
@@ -59,6 +60,11 @@ func TestCalls(t *testing.T) {
 		{"due", func() { _, err := c.Records().Due(org.Ctx, agenttest.Now(), 5); fine(err) }, "query"},
 		{"remove", func() { fine(c.Records().Remove(org.Ctx, a)) }, "commit"},
 		{"revoke", func() { fine(c.Keys().Revoke(org.Ctx, key.ID)) }, "read query commit"},
+		{"append to the audit log", func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) }, "read commit"},
+		{"list the audit log", func() {
+			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
+			fine(err)
+		}, "query"},
 		{"ensure what is new", ensure, "read commit"},
 		{"ensure again", ensure, ""},
 		{"ensure in another process", func() { c.ensured = newMemory(); ensure() }, "read"},

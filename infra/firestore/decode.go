@@ -77,7 +77,8 @@ func agentDocumentIn(snap *gcp.DocumentSnapshot) (agentDocument, error) {
 		Cell: field[string](v, "cell"), Config: field[string](v, "config"), Sandbox: field[bool](v, "sandbox"),
 		Proven: text[agent.Isolation](v, "proven"), Status: text[agent.Status](v, "status"), StatusReason: text[agent.StatusReason](v, "status_reason"),
 		Warming: field[bool](v, "warming"), RotationPending: field[bool](v, "rotation_pending"), Routed: field[bool](v, "routed"),
-		CredentialVersion: field[int64](v, "credential_version"), RevealedAt: moment(v, "revealed_at"),
+		CredentialVersion: field[int64](v, "credential_version"), FormerCredential: field[int64](v, "former_credential"),
+		SecretsRevision: field[int64](v, "secrets_revision"), StoringUntil: moment(v, "storing_until"), RevealedAt: moment(v, "revealed_at"),
 		Rollout: field[int64](v, "rollout"), Generation: field[int64](v, "generation"),
 		ObservedGeneration: field[int64](v, "observed_generation"), Attempts: field[int64](v, "attempts"),
 		LeaseHolder: field[string](v, "lease_holder"), LeaseUntil: moment(v, "lease_until"), WorkDueAt: moment(v, "work_due_at"),
@@ -85,8 +86,14 @@ func agentDocumentIn(snap *gcp.DocumentSnapshot) (agentDocument, error) {
 		CreatedBy: field[string](v, "created_by"), ChangeID: field[string](v, "change_id"), WriteID: field[string](v, "write_id"),
 	}
 	d.Env = items(v, "env", func(v *values) envDocument {
-		return envDocument{field[string](v, "key"), field[string](v, "value"), field[int64](v, "secret_version")}
+		return envDocument{
+			field[string](v, "key"), field[string](v, "value"), field[int64](v, "secret_version"), field[int64](v, "bytes"), moment(v, "set_at"),
+		}
 	})
+	d.Live = items(v, "live", func(v *values) liveDocument {
+		return liveDocument{field[string](v, "key"), field[int64](v, "version")}
+	})
+	d.Operations = items(v, "operations", operationIn)
 	d.Stages = items(v, "stages", func(v *values) stageDocument {
 		return stageDocument{
 			Name: text[agent.StageName](v, "name"), Status: text[agent.StageStatus](v, "status"), Attempt: field[int64](v, "attempt"),

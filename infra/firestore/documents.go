@@ -34,13 +34,19 @@ type agentDocument struct {
 	Stages         []stageDocument    `firestore:"stages"`
 	Failure        *failureDocument   `firestore:"failure"`
 	Undone         *failureDocument   `firestore:"undone"`
+	// Operations are those that are open; see documents_secrets.go.
+	Operations []operationDocument `firestore:"operations"`
+	Live       []liveDocument      `firestore:"live"`
 
 	Warming            bool       `firestore:"warming"`
 	RotationPending    bool       `firestore:"rotation_pending"`
 	Routed             bool       `firestore:"routed"`
 	CredentialVersion  int64      `firestore:"credential_version"`
+	FormerCredential   int64      `firestore:"former_credential"`
 	RevealedAt         *time.Time `firestore:"revealed_at"`
 	Rollout            int64      `firestore:"rollout"`
+	SecretsRevision    int64      `firestore:"secrets_revision"`
+	StoringUntil       *time.Time `firestore:"storing_until"`
 	Generation         int64      `firestore:"generation"`
 	ObservedGeneration int64      `firestore:"observed_generation"`
 	Attempts           int64      `firestore:"attempts"`
@@ -62,6 +68,14 @@ type envDocument struct {
 	Key           string `firestore:"key"`
 	Value         string `firestore:"value,omitempty"`
 	SecretVersion int64  `firestore:"secret_version,omitempty"`
+	Bytes         int64  `firestore:"bytes,omitempty"`
+	// SetAt is null for a plain variable.
+	SetAt *time.Time `firestore:"set_at,omitempty"`
+}
+
+type liveDocument struct {
+	Key     string `firestore:"key"`
+	Version int64  `firestore:"version"`
 }
 
 type stageDocument struct {
@@ -87,6 +101,7 @@ func documentOf(a agent.Agent) agentDocument {
 		OrganizationID: a.OrganizationID, Name: a.Name, Slug: a.Slug, Plan: a.Plan, Cloud: a.Cloud, Region: a.Region, Cell: a.Cell,
 		Config: string(a.Config), Sandbox: a.Sandbox, Proven: a.Proven, Status: a.Status, StatusReason: a.StatusReason,
 		Warming: a.Warming, RotationPending: a.RotationPending, Routed: a.Routed, CredentialVersion: a.CredentialVersion,
+		FormerCredential: a.FormerCredential, SecretsRevision: a.SecretsRevision, StoringUntil: nullable(a.StoringUntil),
 		RevealedAt: nullable(a.RevealedAt), Rollout: a.Rollout, Generation: a.Generation,
 		ObservedGeneration: a.ObservedGeneration, Attempts: int64(a.Attempts),
 		LeaseHolder: a.Lease.Holder, LeaseUntil: nullable(a.Lease.Until), WorkDueAt: nullable(a.WorkDueAt),
@@ -94,8 +109,12 @@ func documentOf(a agent.Agent) agentDocument {
 		CreatedBy: a.CreatedBy, ChangeID: a.ChangeID,
 	}
 	for _, e := range a.Env {
-		d.Env = append(d.Env, envDocument(e))
+		d.Env = append(d.Env, envDocument{e.Key, e.Value, e.SecretVersion, e.Bytes, nullable(e.SetAt)})
 	}
+	for _, l := range a.Live {
+		d.Live = append(d.Live, liveDocument(l))
+	}
+	d.Operations = openOperations(a)
 	for _, s := range a.Stages {
 		d.Stages = append(d.Stages, stageDocument{
 			Name: s.Name, Status: s.Status, Attempt: int64(s.Attempt), StartedAt: nullable(s.StartedAt),
@@ -112,6 +131,7 @@ func (d agentDocument) agent(id string) agent.Agent {
 		ID: id, OrganizationID: d.OrganizationID, Name: d.Name, Slug: d.Slug, Plan: d.Plan, Cloud: d.Cloud, Region: d.Region,
 		Cell: d.Cell, Sandbox: d.Sandbox, Proven: d.Proven, Status: d.Status, StatusReason: d.StatusReason,
 		Warming: d.Warming, RotationPending: d.RotationPending, Routed: d.Routed, CredentialVersion: d.CredentialVersion,
+		FormerCredential: d.FormerCredential, SecretsRevision: d.SecretsRevision, StoringUntil: timeOf(d.StoringUntil),
 		RevealedAt: timeOf(d.RevealedAt), Rollout: d.Rollout, Generation: d.Generation,
 		ObservedGeneration: d.ObservedGeneration, Attempts: int(d.Attempts),
 		Lease: agent.Lease{Holder: d.LeaseHolder, Until: timeOf(d.LeaseUntil)}, WorkDueAt: timeOf(d.WorkDueAt),
@@ -121,7 +141,13 @@ func (d agentDocument) agent(id string) agent.Agent {
 		a.Config = json.RawMessage(d.Config)
 	}
 	for _, e := range d.Env {
-		a.Env = append(a.Env, agent.EnvVar(e))
+		a.Env = append(a.Env, agent.EnvVar{Key: e.Key, Value: e.Value, SecretVersion: e.SecretVersion, Bytes: e.Bytes, SetAt: timeOf(e.SetAt)})
+	}
+	for _, l := range d.Live {
+		a.Live = append(a.Live, agent.LiveVersion(l))
+	}
+	for _, o := range d.Operations {
+		a.Operations = append(a.Operations, o.operation(id, d.OrganizationID))
 	}
 	for _, s := range d.Stages {
 		a.Stages = append(a.Stages, agent.Stage{

@@ -62,7 +62,7 @@ func (ch change) keptIn(snap *gcp.DocumentSnapshot) (keptAnswer, error) {
 
 // answered reports whether the kept answer is the change's. It is not when there is none, or when the change is one to carry out anew.
 func (ch change) answered(k keptAnswer) bool {
-	if !k.live {
+	if !k.live || ch.amends && !k.own {
 		return false
 	}
 	if !k.own {
@@ -102,7 +102,7 @@ func answerIn[D any](snap *gcp.DocumentSnapshot) (D, error) {
 
 // keep has a commit keep the change's answer. It does nothing, and is false, for a change without a key and where an answer is kept.
 func (ch change) keep(b *batch, k keptAnswer, answer any) bool {
-	if ch.attempt == nil || k.live {
+	if ch.attempt == nil || k.live && !ch.amends {
 		return false
 	}
 	if ch.attempt.Anew() {
@@ -124,7 +124,7 @@ func (ch change) keep(b *batch, k keptAnswer, answer any) bool {
 func (ch change) keepAgent(b *batch, k keptAnswer, id, version string, d agentDocument) bool {
 	env := make([]envDocument, len(d.Env))
 	for i, e := range d.Env {
-		env[i] = envDocument{Key: e.Key, SecretVersion: e.SecretVersion}
+		env[i] = envDocument{Key: e.Key, SecretVersion: e.SecretVersion, Bytes: e.Bytes, SetAt: e.SetAt}
 	}
 	d.Env = env
 	return ch.keep(b, k, keptAgent{ID: id, Version: version, Agent: d})

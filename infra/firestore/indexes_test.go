@@ -3,6 +3,7 @@ package firestore
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,9 +14,8 @@ import (
 
 	"agents.example/controlplane/emulators/firestore/embedded/index"
 	asked "agents.example/controlplane/emulators/firestore/embedded/query"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/identity"
-	"agents.example/controlplane/shared/page"
 )
 
 // The official emulator answers every query; the service, as the embedded emulator, answers those that an index serves. So every query
@@ -86,51 +86,61 @@ func TestIndexCheck(t *testing.T) {
 		query  query
 		served bool
 	}{
-		"equality only":           {query{collection: agentCollection, equal: with("cloud", "cell")}, true},
-		"one field":               {query{collection: agentCollection, until: "work_due_at"}, true},
-		"merged":                  {query{collection: agentCollection, equal: with("status", "name"), order: newest}, true},
-		"an undeclared filter":    {query{collection: agentCollection, equal: with("cloud"), order: newest}, false},
-		"an undeclared order":     {query{collection: agentCollection, equal: own, until: "deadline"}, false},
-		"another direction":       {query{collection: agentCollection, equal: own, order: []order{{"created_at", gcp.Asc}}}, false},
-		"another collection":      {query{collection: userCollection, equal: own, order: newest}, false},
-		"an index switched off":   {query{collection: agentCollection, equal: with("config")}, false},
-		"without an organization": {query{collection: agentCollection, equal: []equality{{"status", "x"}}, order: newest}, false},
+		"everything":                {query{collection: agentCollection}, true},
+		"equality only":             {query{collection: agentCollection, equal: with("cloud", "cell")}, true},
+		"equality by name":          {query{collection: agentCollection, equal: own, order: []order{{gcp.DocumentID, gcp.Asc}}}, true},
+		"one field":                 {query{collection: agentCollection, until: "work_due_at"}, true},
+		"merged":                    {query{collection: agentCollection, equal: with("status", "name"), order: newest}, true},
+		"merged and bounded":        {query{collection: auditCollection, equal: with("action", "actor.id"), from: time.Now(), order: newest}, true},
+		"an undeclared filter":      {query{collection: agentCollection, equal: with("cloud"), order: newest}, false},
+		"one undeclared among two":  {query{collection: agentCollection, equal: with("status", "cloud"), order: newest}, false},
+		"an undeclared order":       {query{collection: agentCollection, equal: own, until: "deadline"}, false},
+		"two orders":                {query{collection: agentCollection, order: []order{{"status", gcp.Asc}, {"created_at", gcp.Asc}}}, false},
+		"another direction":         {query{collection: agentCollection, equal: own, order: []order{{"created_at", gcp.Asc}}}, false},
+		"another direction of ties": {query{collection: agentCollection, equal: own, order: []order{{"created_at", gcp.Desc}, {gcp.DocumentID, gcp.Asc}}}, false},
+		"another collection":        {query{collection: userCollection, equal: own, order: newest}, false},
+		"an index switched off":     {query{collection: agentCollection, equal: with("config")}, false},
+		"an order switched off":     {query{collection: auditCollection, order: []order{{"created_at", gcp.Desc}}}, false},
+		"without an organization":   {query{collection: agentCollection, equal: []equality{{"status", "x"}}, order: newest}, false},
+		"a bound beside the order":  {query{collection: agentCollection, equal: own, until: "deadline", order: newest}, false},
 	} {
-		raw, err := c.ask(row.query).Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var request firestorepb.RunQueryRequest
-		if err := proto.Unmarshal(raw, &request); err != nil {
-			t.Fatal(err)
-		}
-		if err := unserved(d, request.GetStructuredQuery()); (err == nil) != row.served {
+		if err := unserved(d, c.structured(t, row.query)); (err == nil) != row.served {
 			t.Errorf("%s: %v, want served %t", name, err, row.served)
 		}
 	}
 }
 
-// TestAuditLogIsServed sends every query that the audit log's filters make.
-func TestAuditLogIsServed(t *testing.T) {
+// structured is a query as it is sent.
+func (c *Client) structured(t *testing.T, q query) *firestorepb.StructuredQuery {
+	t.Helper()
+	raw, err := c.ask(q).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var request firestorepb.RunQueryRequest
+	if err := proto.Unmarshal(raw, &request); err != nil {
+		t.Fatal(err)
+	}
+	return request.GetStructuredQuery()
+}
+
+// TestEveryFilterIsServed asks for every combination of the filters of the audit log and of agents, with and without bounds.
+func TestEveryFilterIsServed(t *testing.T) {
 	t.Parallel()
-	c := open(t, "", Options{})
-	ctx := identity.With(t.Context(), identity.Caller{ID: "u", OrganizationID: "o", Role: identity.RoleAdmin})
-	for set := range 1 << 6 {
-		has := func(bit int, text string) string {
-			if set&(1<<bit) == 0 {
-				return ""
+	c, d := open(t, "", Options{}), readIndexes(t)
+	newest := []order{{"created_at", gcp.Desc}, {gcp.DocumentID, gcp.Desc}}
+	for chosen := range 1 << 6 {
+		pick := func(bit int) string { return strings.Repeat("x", chosen>>bit&1) }
+		at := func(bit int) time.Time { return time.Time{}.AddDate(chosen>>bit&1, 0, 0) }
+		entries := auditQuery("o", audit.Filter{
+			ActorID: pick(0), Action: pick(1), TargetID: pick(2), Outcome: pick(3), From: at(4), To: at(5),
+		})
+		agents := agentQuery("o", agent.Filter{Status: agent.Status(pick(0)), Plan: pick(1), Region: pick(2), Name: pick(3)})
+		for _, q := range []query{entries, agents} {
+			q.order = newest
+			if err := unserved(d, c.structured(t, q)); err != nil {
+				t.Errorf("filters %06b: %v", chosen, err)
 			}
-			return text
-		}
-		f := audit.Filter{ActorID: has(0, "a"), Action: has(1, "b"), TargetID: has(2, "c"), Outcome: has(3, "succeeded")}
-		if set&(1<<4) != 0 {
-			f.From = time.Now()
-		}
-		if set&(1<<5) != 0 {
-			f.To = time.Now()
-		}
-		if _, err := c.AuditLog().List(ctx, f, page.Request{}); err != nil {
-			t.Errorf("%+v: %v", f, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
 )
 
 // scene is a tenant before an operation, seen by a client that nobody sabotages.
@@ -56,6 +57,24 @@ func operations() map[string]operation {
 				return err
 			},
 			done: rollouts,
+		},
+		"begin a secret operation": {
+			do: func(c *Client, s scene) error {
+				_, err := c.Agents(&agenttest.Nudges{}).Change(s.org.Ctx, s.agent.ID, func(a *agent.Agent) error {
+					a.Rollout++
+					asked := []secret.Operation{{ID: agenttest.ID(), AgentID: a.ID, Key: "TOKEN", Action: secret.Set}}
+					_, err := a.Begin(a.SecretsRevision, asked, agenttest.Now())
+					return err
+				})
+				return err
+			},
+			done: func(t *testing.T, s scene) int {
+				p, err := s.c.Operations().List(s.org.Ctx, s.agent.ID, page.Request{})
+				if on := len(mustLoad(t, s).Operations); err != nil || on != len(p.Items) {
+					t.Errorf("%d operations on the agent, %d in the history, %v", on, len(p.Items), err)
+				}
+				return len(p.Items)
+			},
 		},
 		"record progress": {
 			do: func(c *Client, s scene) error {

@@ -22,6 +22,8 @@ type query struct {
 	equal      []equality
 	// until keeps the documents whose time in this field has come; documents with null there are left out.
 	until string
+	// since keeps the documents whose time in this field is now or later; documents with null there are left out.
+	since string
 	now   time.Time
 	// from and before keep the documents that were created in between, the former included; zero sets no bound.
 	from, before time.Time
@@ -48,6 +50,9 @@ func (c *Client) ask(q query) gcp.Query {
 	}
 	if q.until != "" {
 		asked = asked.Where(q.until, "<=", q.now)
+	}
+	if q.since != "" {
+		asked = asked.Where(q.since, ">=", q.now)
 	}
 	if !q.from.IsZero() {
 		asked = asked.Where("created_at", ">=", q.from)

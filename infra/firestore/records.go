@@ -89,6 +89,7 @@ func (r *Records) Remove(ctx context.Context, a agent.Agent) error {
 			}
 		}
 		b := r.client.batch().Delete(w.ref, gcp.LastUpdateTime(w.read))
+		r.client.endMetrics(b, a.ID)
 		w.move(b, organization.Usage{}.Minus(holding(w.present)))
 		_, err := r.client.commit(ctx, b)
 		return err
@@ -206,6 +207,7 @@ func (w *work) record(ctx context.Context, change func(*agent.Agent)) (changed b
 	doc.WriteID = w.id
 	b := w.client.batch().Update(w.ref, fields(doc), gcp.LastUpdateTime(w.read))
 	w.move(b, holding(after).Minus(holding(w.present)))
+	w.client.saveOperations(b, w.present, after)
 	version, err := w.client.commit(ctx, b)
 	if err != nil {
 		return true, err

@@ -2,9 +2,9 @@ package firestore
 
 import (
 	"context"
-	"errors"
 
 	gcp "cloud.google.com/go/firestore"
+	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/organization"
 )
@@ -48,33 +48,36 @@ func (s *Counts) Organizations(ctx context.Context, after string, limit int) ([]
 // commit that succeeds proves that all counted pages were of one state, which is still the present one. A change that comes first has
 // the count begin again; one that comes later computes from what was repaired, or adds to it. A count that agrees with the record may
 // have missed a change and agree by chance: then nothing is written, and the next recount sees what is left.
+//
+// A count that was never committed may have been of two states, and tells nothing. So the repair names itself in the record: where the
+// answer to its commit is lost, it is recognised.
 func (s *Counts) Recount(ctx context.Context, id string) (drift organization.Drift, found bool, err error) {
 	ref, ok := s.client.ref(organizationCollection, id)
 	if !ok {
 		return organization.Drift{}, false, nil
 	}
-	err = s.client.settle(ctx, func(ctx context.Context, _ bool) error {
+	repair := uuid.NewString()
+	err = s.client.settle(ctx, func(ctx context.Context, again bool) error {
 		snaps, err := s.client.read(ctx, ref)
 		if err != nil || !snaps[0].Exists() {
 			return err
+		}
+		if by, _ := snaps[0].Data()["repaired_by"].(string); again && by == repair {
+			found = true
+			return nil
 		}
 		o, err := organizationOf(snaps[0])
 		if err != nil {
 			return err
 		}
 		counted, err := s.held(ctx, id)
-		if err != nil {
+		if err != nil || counted == o.Usage {
 			return err
 		}
-		if counted == o.Usage {
-			return nil
-		}
 		drift = organization.Drift{OrganizationID: id, Counted: counted, Recorded: o.Usage}
-		_, err = s.client.commit(ctx, s.client.batch().Update(ref, setUsage(counted), gcp.LastUpdateTime(snaps[0].UpdateTime)))
-		// Where the answer to the commit is lost, the next run finds it repaired. Where the commit lost to a change, the count may have
-		// been of two states, and tells nothing.
-		var u *undecided
-		found = !errors.As(err, &u) || u.unknown
+		updates := append(setUsage(counted), gcp.Update{Path: "repaired_by", Value: repair})
+		_, err = s.client.commit(ctx, s.client.batch().Update(ref, updates, gcp.LastUpdateTime(snaps[0].UpdateTime)))
+		found = err == nil
 		return err
 	})
 	if err != nil || !found {

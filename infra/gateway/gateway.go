@@ -14,6 +14,9 @@ import (
 	"net/netip"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
@@ -55,11 +58,14 @@ type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error
 
 func newGateway(o Options, find lookup) *Gateway {
 	d := dialer{override: o.DialAddress, find: find}
+	transport := &http.Transport{
+		DialContext: d.dial, TLSClientConfig: o.TLS.Clone(), MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableKeepAlives: true, // the next probe is of another agent, and is to find out whether a connection can be made
+	}
 	return &Gateway{addresses: o.Addresses, client: &http.Client{
-		Transport: &http.Transport{
-			DialContext: d.dial, TLSClientConfig: o.TLS.Clone(), MaxResponseHeaderBytes: maxHeaderBytes,
-			DisableKeepAlives: true, // the next probe is of another agent, and is to find out whether a connection can be made
-		},
+		// Every probe is a span, of which the agent learns nothing.
+		Transport: otelhttp.NewTransport(transport, otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()),
+			otelhttp.WithSpanNameFormatter(func(string, *http.Request) string { return "probe an agent" })),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -67,26 +73,37 @@ func newGateway(o Options, find lookup) *Gateway {
 // Probe implements provisioning.Gateway. Meta of the error has "reason", one of dns, tls, connect, timeout and bad_status, and
 // "http_status" with the last.
 func (g *Gateway) Probe(ctx context.Context, a agent.Agent) error {
+	status, err := g.ask(ctx, a, readyPath, func(http.Header) {})
+	if err == nil && status != http.StatusOK {
+		err = badStatus(status)
+	}
+	return err
+}
+
+// ask makes one request to the agent's own hostname and answers the status. Errors: Unavailable, as Probe's.
+func (g *Gateway) ask(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int, err error) {
 	if a.Hostname(g.addresses) == "" {
-		return unhealthy("dns", "the agent has no hostname")
+		return 0, unhealthy("dns", "the agent has no hostname")
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(g.addresses, readyPath), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(g.addresses, path), nil)
 	if err != nil {
-		return unhealthy("connect", "its address is not valid").Because(err)
+		return 0, unhealthy("connect", "its address is not valid").Because(err)
 	}
+	prepare(request.Header)
 	response, err := g.client.Do(request)
 	if err != nil {
-		return explain(err)
+		return 0, explain(err)
 	}
 	_ = response.Body.Close() // unread
-	if response.StatusCode != http.StatusOK {
-		e := unhealthy("bad_status", fmt.Sprintf("it answered with status %d", response.StatusCode))
-		e.Meta["http_status"] = response.StatusCode
-		return e
-	}
-	return nil
+	return response.StatusCode, nil
+}
+
+func badStatus(status int) error {
+	e := unhealthy("bad_status", fmt.Sprintf("it answered with status %d", status))
+	e.Meta["http_status"] = status
+	return e
 }
 
 func unhealthy(reason, why string) *fault.Error {

@@ -88,10 +88,15 @@ type calls struct {
 	writes int
 	// breaks answers a request instead of the API server, unless it answers nil. It may change the request.
 	breaks func(*http.Request, http.RoundTripper) (*http.Response, error)
-	next   http.RoundTripper
 }
 
-func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
+// way is the one to the API server of a cell, on which its calls are counted.
+type way struct {
+	*calls
+	next http.RoundTripper
+}
+
+func (c way) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	if r.Method == http.MethodGet {
 		c.reads++
@@ -109,7 +114,7 @@ func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // WrappedRoundTripper lets idle connections be closed.
-func (c *calls) WrappedRoundTripper() http.RoundTripper { return c.next }
+func (c way) WrappedRoundTripper() http.RoundTripper { return c.next }
 
 func (c *calls) take() (reads, writes int) {
 	c.mu.Lock()
@@ -134,10 +139,7 @@ func newWorld(t *testing.T, change ...func(*Settings)) *world {
 		f(&s)
 	}
 	w := &world{Clusters: testClusters(t, s), admin: shared.admin, calls: &calls{}}
-	w.wrapTransports(func(next http.RoundTripper) http.RoundTripper {
-		w.calls.next = next
-		return w.calls
-	})
+	w.wrapTransports(func(next http.RoundTripper) http.RoundTripper { return way{w.calls, next} })
 	t.Cleanup(func() { _ = w.Close() })
 	return w
 }

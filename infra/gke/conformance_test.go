@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 		provisioningtest.None: "", provisioningtest.NeverReady: cluster.NotReady, provisioningtest.CrashLoop: cluster.CrashLoop,
 	}
 	provisioningtest.Run(t, provisioningtest.World{
-		Cluster: w, Fleet: w, Agent: w.newAgent, Patience: patience, Moment: 2 * time.Second,
+		Cluster: w, Fleet: w, Lookout: w, Agent: w.newAgent, Patience: patience, Moment: 2 * time.Second,
 		Suffer: func(t *testing.T, a agent.Agent, trouble provisioningtest.Trouble) {
 			t.Helper()
 			w.suffer(t, a, faults[trouble])

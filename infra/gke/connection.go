@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -45,6 +47,7 @@ func (c *connection) open() (*client, error) {
 	if c.wrap != nil {
 		config.Wrap(c.wrap)
 	}
+	config.Wrap(traced(c.Name))
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
@@ -101,6 +104,23 @@ func tune(config *rest.Config, cell string) {
 	// does not, would serve endpoints with a public certificate.
 	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 }
+
+// traced makes a span of every request. The API server is told nothing of it: no propagator is set.
+func traced(cell string) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return spans{next, otelhttp.NewTransport(next, otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()),
+			otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " Kubernetes " + cell }))}
+	}
+}
+
+// spans is a traced transport that still lets idle connections be closed.
+type spans struct{ next, traced http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (s spans) RoundTrip(r *http.Request) (*http.Response, error) { return s.traced.RoundTrip(r) }
+
+// WrappedRoundTripper lets idle connections be closed.
+func (s spans) WrappedRoundTripper() http.RoundTripper { return s.next }
 
 // warnings is the name of a cell whose API server's warnings are logged, such as that a field is deprecated.
 type warnings string

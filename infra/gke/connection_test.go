@@ -28,9 +28,9 @@ func TestNoCluster(t *testing.T) {
 		s.Cells = []Cell{{Name: "local", Kubeconfig: "testdata/kubeconfig.yaml"}}
 		c := testClusters(t, s)
 		c.wrapTransports(func(http.RoundTripper) http.RoundTripper {
-			return &calls{breaks: func(*http.Request, http.RoundTripper) (*http.Response, error) {
+			return way{calls: &calls{breaks: func(*http.Request, http.RoundTripper) (*http.Response, error) {
 				return nil, errors.New("no route to host")
-			}}
+			}}}
 		})
 		a := testAgent()
 		for name, call := range map[string]func() error{
@@ -40,6 +40,14 @@ func TestNoCluster(t *testing.T) {
 			"gone":   func() error { return c.AwaitGone(t.Context(), a) },
 			"list": func() error {
 				_, err := c.Namespaces(t.Context())
+				return err
+			},
+			"pods": func() error {
+				_, err := c.Pods(t.Context(), "local")
+				return err
+			},
+			"presence": func() error {
+				_, err := c.Presence(t.Context(), a)
 				return err
 			},
 			"delete namespace": func() error {
@@ -63,10 +71,10 @@ func TestDeadline(t *testing.T) {
 		s.Cells = []Cell{{Name: "local", Kubeconfig: "testdata/kubeconfig.yaml"}}
 		c := testClusters(t, s)
 		c.wrapTransports(func(http.RoundTripper) http.RoundTripper {
-			return &calls{breaks: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+			return way{calls: &calls{breaks: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
-			}}
+			}}}
 		})
 		wantUnavailable(t, c.Apply(t.Context(), testAgent(), agent.StageNamespace, testMaterial()), codeClusterUnavailable)
 		wantUnavailable(t, c.Delete(t.Context(), testAgent()), codeClusterUnavailable)

@@ -72,7 +72,8 @@ func since(pod *corev1.Pod) time.Time {
 	}
 }
 
-// lastRun is how long the agent's container had run when it last ended.
+// lastRun is how long the agent's container had run when it last ended. A runtime that could not even start it tells the beginning of
+// Unix time, or nothing, for the time of its start: then it has not run.
 func lastRun(pod *corev1.Pod) time.Duration {
 	for i := range pod.Status.ContainerStatuses {
 		status := &pod.Status.ContainerStatuses[i]
@@ -80,8 +81,8 @@ func lastRun(pod *corev1.Pod) time.Duration {
 		if exit == nil {
 			exit = status.LastTerminationState.Terminated
 		}
-		if status.Name == agentName && exit != nil {
-			return exit.FinishedAt.Sub(exit.StartedAt.Time)
+		if status.Name == agentName && exit != nil && exit.StartedAt.Unix() > 0 {
+			return max(0, exit.FinishedAt.Sub(exit.StartedAt.Time))
 		}
 	}
 	return 0

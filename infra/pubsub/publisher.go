@@ -93,7 +93,9 @@ func (p *Publisher) Nudge(ctx context.Context, agentID string) error {
 	defer p.flying.Done()
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	_, err = p.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: p.topic, Messages: []*pubsubpb.PubsubMessage{{Data: data}}})
+	_, err = p.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: p.topic, Messages: []*pubsubpb.PubsubMessage{{
+		Data: data, Attributes: function.Carried(ctx),
+	}}})
 	if err != nil {
 		return unavailable(fmt.Errorf("publish a nudge to %s: %w", p.topic, err))
 	}

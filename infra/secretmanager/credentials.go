@@ -3,12 +3,10 @@ package secretmanager
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
-	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -40,11 +38,38 @@ func (v *Vault) Ensure(ctx context.Context, agentID, username string) (credentia
 	if err != nil {
 		return credential.Credentials{}, 0, translate("read credentials", err)
 	}
-	var c credential.Credentials
+	c, err := parse(n, version, value)
+	return c, version, err
+}
+
+func parse(n name, version int64, value []byte) (c credential.Credentials, err error) {
 	if json.Unmarshal(value, &c) != nil { // its error would quote the value
-		return credential.Credentials{}, 0, fmt.Errorf("version %d of secret %s does not hold credentials", version, n.id())
+		err = fmt.Errorf("version %d of secret %s does not hold credentials", version, n.id())
 	}
-	return c, version, nil
+	return c, err
+}
+
+// Recall implements credential.Reader. Errors: as those of Read.
+func (v *Vault) Recall(ctx context.Context, agentID string, version int64) (credential.Credentials, error) {
+	n, err := credentialsOf(agentID)
+	if err != nil {
+		return credential.Credentials{}, err
+	}
+	value, err := v.access(ctx, n, version)
+	if err != nil {
+		return credential.Credentials{}, translateValue("read credentials", err)
+	}
+	return parse(n, version, value)
+}
+
+// Renew implements credential.Depositary. Errors: as those of Put.
+func (v *Vault) Renew(ctx context.Context, agentID, username string) (int64, error) {
+	n, err := credentialsOf(agentID)
+	if err != nil {
+		return 0, err
+	}
+	version, err := v.generate(ctx, n, username)
+	return version, translate("add credentials", err)
 }
 
 // appoint returns the version in force, and puts one in force where there is none.
@@ -102,26 +127,11 @@ func (v *Vault) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error
 // oldest returns the enabled version with the lowest number, or 0: one that a call added whose answer was lost, or that ended before it
 // could point to it.
 func (v *Vault) oldest(ctx context.Context, n name) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	versions := v.client.ListSecretVersions(ctx, &secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), Filter: "state:ENABLED"})
-	var lowest int64
-	for {
-		listed, err := versions.Next()
-		if errors.Is(err, iterator.Done) {
-			return lowest, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		number, err := versionNumber(listed.GetName())
-		if err != nil {
-			return 0, err
-		}
-		if lowest == 0 || number < lowest {
-			lowest = number
-		}
+	versions, err := v.versions(ctx, n, "state:ENABLED")
+	if err != nil || len(versions) == 0 {
+		return 0, err
 	}
+	return versions[len(versions)-1], nil
 }
 
 // generate adds a version with new credentials.
@@ -152,10 +162,5 @@ func (v *Vault) discard(ctx context.Context, n name, added, inForce int64) error
 	if added == 0 || added == inForce {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, err := v.client.DestroySecretVersion(ctx, &secretmanagerpb.DestroySecretVersionRequest{
-		Name: fmt.Sprintf("%s/versions/%d", v.path(n), added),
-	})
-	return err
+	return v.destroyVersion(ctx, n, added)
 }

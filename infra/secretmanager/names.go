@@ -3,7 +3,8 @@ package secretmanager
 import (
 	"fmt"
 	"regexp"
-	"strings"
+
+	"agents.example/controlplane/shared/secret"
 )
 
 // The labels of every secret that this package makes.
@@ -55,17 +56,23 @@ func checkAgent(id string) error {
 	return nil
 }
 
-// id is the secret's id, at most 175 characters. No two secrets share one: agent ids are equally long, a variable's key holds no "-", and
-// what follows the agent's id begins with the kind.
+// id is the secret's id, at most 175 characters, as operations show it. No two secrets share one: agent ids are equally long, a variable's
+// key holds no "-", and what follows the agent's id begins with the kind.
 func (n name) id() string {
-	return strings.TrimSuffix("agent-"+n.agent+"-"+string(n.kind)+"-"+n.key, "-")
+	if n.kind == kindCredentials {
+		return secret.Ref(n.agent, secret.CredentialsKey)
+	}
+	return secret.Ref(n.agent, n.key)
 }
 
 func (n name) labels() map[string]string {
 	return map[string]string{labelManagedBy: manager, labelAgent: n.agent, labelKind: string(n.kind)}
 }
 
-// VariableID is the secret's id for an environment variable of an agent, as the secret_ref of operations shows it.
-func VariableID(agentID, key string) string {
-	return name{agent: agentID, kind: kindVariable, key: key}.id()
+// secretOf names the secret that is meant by a key.
+func secretOf(agentID, key string) (name, error) {
+	if key == secret.CredentialsKey {
+		return credentialsOf(agentID)
+	}
+	return variable(agentID, key)
 }

@@ -37,7 +37,7 @@ type Options struct {
 	Regions []string
 }
 
-// Vault implements credential.Vault.
+// Vault implements credential.Vault and credential.Depositary.
 type Vault struct {
 	client      *client.Client
 	project     string // projects/ID
@@ -85,7 +85,7 @@ func replication(regions []string) *secretmanagerpb.Replication {
 // Close ends the connection.
 func (v *Vault) Close() error { return v.client.Close() }
 
-// Put implements credential.Vault. The secret is made only when it turns out not to be there: that answer says that nothing was added, so
+// Put implements credential.Depositary. The secret is made only when it turns out not to be there: that answer says that nothing was added, so
 // adding then is no repetition. Errors: Unavailable with one of the codes of this package; after one the version may be there or not.
 func (v *Vault) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
 	name, err := variable(agentID, key)

@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
 )
 
 func TestSecretsAreLabelledAndReplicated(t *testing.T) {
@@ -47,7 +48,7 @@ func TestSecretsAreLabelledAndReplicated(t *testing.T) {
 					t.Errorf("version 1 of %s came without a checksum, %v", id, err)
 				}
 			}
-			if got := secretmanager.VariableID(w.agent, "API_TOKEN"); w.secret(t, got) == nil {
+			if got := secret.Ref(w.agent, "API_TOKEN"); w.secret(t, got) == nil {
 				t.Errorf("there is no secret %s", got)
 			}
 		})
@@ -95,7 +96,7 @@ func TestLostAnswerOfPutIsNotRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.DeadlineExceeded} {
-		before, there := w.server.Calls()["AddSecretVersion"], w.enabled(t, secretmanager.VariableID(w.agent, "TOKEN"))
+		before, there := w.server.Calls()["AddSecretVersion"], w.enabled(t, secret.Ref(w.agent, "TOKEN"))
 		w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{After: status.Error(code, "the answer is lost")} })
 		_, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("two"))
 		w.server.Inject(nil)
@@ -105,7 +106,7 @@ func TestLostAnswerOfPutIsNotRepeated(t *testing.T) {
 		if got := w.server.Calls()["AddSecretVersion"] - before; got != 1 {
 			t.Errorf("%v: AddSecretVersion was called %d times, want 1", code, got)
 		}
-		if got := w.enabled(t, secretmanager.VariableID(w.agent, "TOKEN")); got != there+1 {
+		if got := w.enabled(t, secret.Ref(w.agent, "TOKEN")); got != there+1 {
 			t.Errorf("%v: %d versions, want %d", code, got, there+1)
 		}
 	}

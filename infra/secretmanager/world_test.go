@@ -22,11 +22,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-var _ credential.Vault = (*secretmanager.Vault)(nil)
+var (
+	_ credential.Vault      = (*secretmanager.Vault)(nil)
+	_ credential.Depositary = (*secretmanager.Vault)(nil)
+)
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	credentialtest.RunVault(t, func(t *testing.T) credential.Vault {
+	credentialtest.RunVault(t, func(t *testing.T) credentialtest.Store {
 		t.Helper()
 		return newWorld(t).Vault
 	})

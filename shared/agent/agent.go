@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
 )
 
 // Agent is the record: the desired state, written by routes, and what workers observed of it. New fields must have a usable zero
@@ -47,10 +48,21 @@ type Agent struct {
 	Routed bool
 	// CredentialVersion is the version of the dashboard and API credentials in the secret store; 0 before they exist.
 	CredentialVersion int64
+	// FormerCredential is the version that was proved to be accepted last, while another takes its place; 0 otherwise.
+	FormerCredential int64
 	// RevealedAt is when the credentials were last shown to a client; zero if never.
 	RevealedAt time.Time
 	// Rollout counts the requested pod replacements. It is part of the pod template, so that raising it replaces the pod.
 	Rollout int64
+	// Operations lists the secret operations that are open, the oldest first, and right after a change those that it ended, too.
+	Operations []secret.Operation
+	// SecretsRevision rises whenever an operation is recorded, or what became of one at the secret store: who looked at the store between
+	// two equal revisions saw all that operations added.
+	SecretsRevision int64
+	// StoringUntil is until when requests may still be adding values for operations that were canceled with the agent.
+	StoringUntil time.Time
+	// Live lists the secret versions that the running pod was started with, which has been proved, sorted by key.
+	Live []LiveVersion
 
 	// Generation rises with every change of the desired state.
 	Generation int64
@@ -118,6 +130,15 @@ type EnvVar struct {
 	Value string
 	// SecretVersion is the secret store's version of a secret's value; 0 for a plain variable.
 	SecretVersion int64
+	// Bytes is the size of a secret's value, and SetAt when the version was bound. Both are zero for a plain variable.
+	Bytes int64
+	SetAt time.Time
+}
+
+// LiveVersion is a secret in the running pod.
+type LiveVersion struct {
+	Key     string
+	Version int64
 }
 
 // Secret reports whether the variable's value is kept in the secret store.

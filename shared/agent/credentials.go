@@ -12,10 +12,14 @@ func (a *Agent) Reveal(now time.Time) error {
 		return a.conflict("reveal")
 	}
 	if a.CredentialVersion == 0 {
-		return fault.New(fault.Conflict, "credentials_not_ready",
-			"The agent has no credentials yet. They are made at the provisioning stage %q.", StageIdentity).
-			WithMeta(map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()})
+		return a.credentialsNotReady()
 	}
 	a.RevealedAt = now
 	return nil
+}
+
+func (a Agent) credentialsNotReady() error {
+	return fault.New(fault.Conflict, "credentials_not_ready",
+		"The agent has no credentials yet. They are made at the provisioning stage %q.", StageIdentity).
+		WithMeta(map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()})
 }

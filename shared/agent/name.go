@@ -40,6 +40,11 @@ func CreateViolations(body map[string]any) []fault.Violation {
 	}
 	if env, ok := body["env_vars"].(map[string]any); ok {
 		found = append(found, EnvViolations(env)...)
+		for _, key := range sortedKeys(env) {
+			if env[key] == "" && LooksSecret(key) {
+				found = append(found, invalid([]any{"body", "env_vars", key}, "a secret is not empty"))
+			}
+		}
 	}
 	if config, ok := body["config"].(map[string]any); ok {
 		found = append(found, ConfigViolations(config)...)

@@ -100,7 +100,7 @@ func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool
 		switch {
 		case exists && value != nil && (*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()):
 			continue // what a client read and sends back
-		case old.Secret():
+		case old.Secret(), a.setting(key):
 			return nil, false, fault.Validation(secretViolation(key))
 		case value == nil && exists:
 			delete(vars, key)

@@ -74,5 +74,6 @@ func (a *Agent) Recover(now time.Time) {
 	if a.Recoverable() {
 		a.EndStage(StageReady, StageSucceeded, now)
 		a.BecameReady(now)
+		a.proveRotation(now)
 	}
 }

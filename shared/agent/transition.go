@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
 )
 
 // Trigger is what moves an agent from one status to another.
@@ -131,6 +132,7 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 		a.Warming, a.Deadline = false, time.Time{}
 		if to == Deleting {
 			a.StatusReason = ""
+			a.withdraw(now)
 		}
 	}
 	a.desire(now)
@@ -163,19 +165,24 @@ func (a *Agent) BecameReady(now time.Time) {
 	a.Failure, a.Undone = a.Undone, nil
 	a.Warming, a.Deadline = false, time.Time{}
 	a.Proven = a.isolation()
+	a.rolledOut(now)
 	a.Settle(now)
 }
 
-// Settle records that the worker has nothing left to do for the present generation.
+// Settle records that the worker has nothing left to do for the present generation. Secret operations may still have work for it.
 func (a *Agent) Settle(now time.Time) {
 	a.ObservedGeneration, a.Attempts = a.Generation, 0
 	a.WorkDueAt, a.Lease, a.UpdatedAt = time.Time{}, Lease{}, now
+	if a.OperationsDue() {
+		a.WorkDueAt = now.Add(NudgeGrace)
+	}
 }
 
 // Retry records a transient failure. The queue delivers the work again; the sweep does if the queue does not.
 func (a *Agent) Retry(f Failure, now time.Time) {
 	a.observe(mustRetry)
 	a.fail(f, now)
+	a.hinder(secret.Faltered, f.Code, now)
 	a.WorkDueAt = now.Add(NudgeGrace)
 }
 
@@ -193,6 +200,7 @@ func (a *Agent) GiveUp(f Failure, now time.Time) {
 		a.observe(broke)
 	}
 	a.fail(f, now)
+	a.hinder(secret.GaveUp, f.Code, now)
 	a.Warming, a.Deadline = false, time.Time{}
 	a.Settle(now)
 }

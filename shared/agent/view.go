@@ -94,6 +94,9 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 				v.EnvVars[e.Key] = EnvIsSecret
 			}
 		}
+		for _, key := range a.settingKeys() {
+			v.EnvVars[key] = EnvIsSecret
+		}
 		if a.CredentialVersion > 0 {
 			v.DashboardUsername = ptr(DashboardUsername)
 		}
@@ -127,6 +130,9 @@ func (a Agent) showConfig() ConfigView {
 // Reply implements function.Reply: an agent comes with its entity tag.
 func (v View) Reply(h http.Header) any {
 	h.Set("ETag", v.entityTag)
+	if v.DashboardHandoff != nil { // it opens the dashboard for whoever has it
+		h.Set("Cache-Control", "no-store")
+	}
 	return v
 }
 

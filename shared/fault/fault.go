@@ -20,7 +20,7 @@ type Error struct {
 	Meta map[string]any
 	// Violations lists every violation of an Invalid request.
 	Violations []Violation
-	// RetryAfter is sent with RateLimited and Unavailable; zero means the default.
+	// RetryAfter is when the same request may succeed; zero means the default of RateLimited and Unavailable, and never for other kinds.
 	RetryAfter time.Duration
 
 	cause error
@@ -80,12 +80,12 @@ func (e *Error) Unwrap() error { return e.cause }
 // After is how long the client should wait before it tries again, or zero where trying again is pointless.
 func (e *Error) After() time.Duration {
 	switch {
-	case e.Kind != RateLimited && e.Kind != Unavailable:
-		return 0
 	case e.RetryAfter > 0:
 		return e.RetryAfter
-	default:
+	case e.Kind == RateLimited || e.Kind == Unavailable:
 		return defaultRetryAfter
+	default:
+		return 0
 	}
 }
 

@@ -62,6 +62,9 @@ func TestAfter(t *testing.T) {
 		t.Errorf("without a time: %s", later.After())
 	}
 	later.RetryAfter = time.Minute
+	if c := (&fault.Error{Kind: fault.Conflict, RetryAfter: time.Second}); c.After() != time.Second {
+		t.Errorf("a conflict that passes: %s", c.After())
+	}
 	if later.After() != time.Minute || fault.New(fault.Conflict, "c", "d").After() != 0 {
 		t.Error("the time to come back is wrong")
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
@@ -35,6 +36,8 @@ func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (c
 		return ctx, identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
 	case "member":
 		return ctx, identity.Caller{ID: "u2", OrganizationID: "o1", Role: identity.RoleMember}, nil
+	case "other":
+		return ctx, identity.Caller{ID: "u4", OrganizationID: "o2", Role: identity.RoleAdmin}, nil
 	case "nowhere":
 		return ctx, identity.Caller{ID: "u3"}, nil
 	case "outage":
@@ -162,6 +165,9 @@ func TestProtocol(t *testing.T) {
 		"the path without /api":  {request("/agents/member", "Bearer admin", `{"text": "x"}`), nil, 200, ""},
 		"another path without":   {request("/user", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
 		"an unknown path":        {request("/api/v1/none", "", `{}`), nil, 404, "not_found"},
+		"empty segments":         {request("//api/v1//admin", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
+		"dotted segments":        {request("/api/v1/x/../admin", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
+		"a slash at the end":     {request("/api/v1/admin/", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
 		"another method":         {httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), nil, 405, "method_not_allowed"},
 		"no JSON":                {plain, nil, 415, "unsupported_media_type"},
 		"too large":              {request("/api/v1/admin", "Bearer admin", `{"text": "`+strings.Repeat("x", 1000)+`"}`), nil, 413, "body_too_large"},
@@ -218,7 +224,11 @@ func TestOneLogLine(t *testing.T) { //nolint:paralleltest // see above
 	}
 	want := map[string]any{
 		"severity": "WARNING", "message": "POST /api/v1/admin", "function": "admin", "code": "store_unavailable", "organization_id": "o1",
-		"logging.googleapis.com/trace": "projects/proj/traces/0af7651916cd43dd8448eb211c80319c",
+		"logging.googleapis.com/trace": "projects/proj/traces/0af7651916cd43dd8448eb211c80319c", "logging.googleapis.com/spanId": "b7ad6b7169203331",
+		"logging.googleapis.com/trace_sampled": true, "@type": nil,
+	}
+	if _, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["time"])); err != nil {
+		t.Errorf("the line has no time that Cloud Logging takes: %v", err)
 	}
 	for k, v := range want {
 		if line[k] != v {
@@ -226,6 +236,32 @@ func TestOneLogLine(t *testing.T) { //nolint:paralleltest // see above
 		}
 	}
 	if strings.Contains(b.String(), "secret") || !strings.Contains(b.String(), "why") {
+		t.Errorf("the line is %s", b.String())
+	}
+}
+
+// TestErrorsAreReported looks at a line of the kind that Error Reporting takes.
+func TestErrorsAreReported(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	function.NewLogger(&b, slog.LevelInfo, "").ErrorContext(t.Context(), "it broke", "why", "reason")
+	var line struct {
+		Type, Message, Severity string
+		Context                 struct {
+			ReportLocation struct {
+				FilePath, FunctionName string
+				LineNumber             int
+			}
+		}
+	}
+	text := bytes.Replace(b.Bytes(), []byte(`"@type"`), []byte(`"type"`), 1)
+	if err := json.Unmarshal(text, &line); err != nil {
+		t.Fatal(err)
+	}
+	at := line.Context.ReportLocation
+	if line.Type != "type.googleapis.com/google.devtools.clouderrorreporting.v1beta1.ReportedErrorEvent" || line.Message != "it broke" ||
+		line.Severity != "ERROR" || !strings.HasSuffix(at.FilePath, "function_test.go") || at.LineNumber == 0 ||
+		!strings.HasSuffix(at.FunctionName, "TestErrorsAreReported") {
 		t.Errorf("the line is %s", b.String())
 	}
 }

@@ -21,7 +21,8 @@ func (r Route) bucket(c identity.Caller, req *http.Request) (ratelimit.Class, st
 	}
 }
 
-// extraBucket names the bucket of the route's own limit, if it has one.
+// extraBucket names the bucket of the route's own limit, if it has one. An id is taken for what it means and not as it is written, of which
+// there are many ways, and belongs to the caller's organization, so that nobody uses up another's bucket.
 func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
 	switch r.Limit {
 	case ratelimit.Creations:
@@ -29,7 +30,7 @@ func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimi
 	case "":
 		return "", "", false
 	default:
-		return r.Limit, req.PathValue("agent_id"), true
+		return r.Limit, c.OrganizationID + " " + r.target(req.PathValue).ID, true
 	}
 }
 

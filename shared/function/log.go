@@ -5,8 +5,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
+	"runtime"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
@@ -28,9 +30,7 @@ func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 			}
 			return slog.String("severity", severity)
 		case slog.MessageKey:
-			a.Key = "message"
-		case slog.TimeKey:
-			a.Key = "timestamp"
+			a.Key = "message" // the time is called time there, too
 		}
 		return a
 	}
@@ -44,26 +44,28 @@ type traced struct {
 	project string
 }
 
-type traceKey struct{}
-
-// withTrace returns a context that carries the trace id of a call, from the headers Cloud Run sets.
-func withTrace(ctx context.Context, h http.Header) context.Context {
-	id, _, _ := strings.Cut(h.Get("X-Cloud-Trace-Context"), "/")
-	if parts := strings.Split(h.Get("Traceparent"), "-"); len(parts) == 4 {
-		id = parts[1]
-	}
-	if id == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, traceKey{}, id)
-}
-
 // Handle implements slog.Handler.
 func (t traced) Handle(ctx context.Context, r slog.Record) error {
-	if id, ok := ctx.Value(traceKey{}).(string); ok && t.project != "" {
-		r.AddAttrs(slog.String("logging.googleapis.com/trace", "projects/"+t.project+"/traces/"+id))
+	if r.Level >= slog.LevelError {
+		r.AddAttrs(reported(r)...)
+	}
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() && t.project != "" {
+		r.AddAttrs(
+			slog.String("logging.googleapis.com/trace", "projects/"+t.project+"/traces/"+span.TraceID().String()),
+			slog.String("logging.googleapis.com/spanId", span.SpanID().String()),
+			slog.Bool("logging.googleapis.com/trace_sampled", span.IsSampled()))
 	}
 	return t.Handler.Handle(ctx, r)
+}
+
+// reported is what makes Error Reporting take a line: its type, and the place it was written at, by which it groups lines.
+func reported(r slog.Record) []slog.Attr {
+	frame, _ := runtime.CallersFrames([]uintptr{r.PC}).Next()
+	return []slog.Attr{
+		slog.String("@type", "type.googleapis.com/google.devtools.clouderrorreporting.v1beta1.ReportedErrorEvent"),
+		slog.Group("context", slog.Group("reportLocation",
+			slog.String("filePath", frame.File), slog.Int("lineNumber", frame.Line), slog.String("functionName", frame.Function))),
+	}
 }
 
 // WithAttrs implements slog.Handler.
@@ -92,7 +94,7 @@ func (c call) log(ctx context.Context) {
 	switch {
 	case status >= http.StatusInternalServerError && !fault.Is(c.err, fault.Unavailable):
 		level = slog.LevelError
-	case status >= http.StatusInternalServerError:
+	case status >= http.StatusInternalServerError, status < http.StatusBadRequest && c.err != nil: // the latter was broken off
 		level = slog.LevelWarn
 	}
 	r, caller := audit.From(ctx), identity.From(ctx)

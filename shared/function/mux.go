@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -28,27 +29,33 @@ func Mux(functions []Served) http.Handler {
 		mux.Handle(f.Method+" "+f.Path, f.Handler)
 		methods[f.Path] = append(methods[f.Path], f.Method)
 	}
-	for path, allowed := range methods {
+	for p, allowed := range methods {
 		slices.Sort(allowed)
-		mux.Handle(path, observed("MethodNotAllowed", func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+		mux.Handle(p, observed("MethodNotAllowed", func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			return req.Context(), fault.New(fault.MethodNotAllowed, "method_not_allowed", "This path takes %s.", strings.Join(allowed, ", "))
 		}))
 	}
+	missing := observed("NotFound", func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
+		return req.Context(), fault.New(fault.NotFound, "not_found", "There is nothing at this path. The interface is described at /openapi.json.")
+	})
 	if _, taken := methods["/"]; !taken {
-		mux.Handle("/", observed("NotFound", func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
-			return req.Context(), fault.New(fault.NotFound, "not_found", "There is nothing at this path. The interface is described at /openapi.json.")
-		}))
+		mux.Handle("/", missing)
 	}
-	return canonical(mux)
+	return canonical(mux, missing)
 }
 
-// canonical serves /agents... as /api/v1/agents...: an internal rewrite, never a redirect, on which clients drop bodies and headers.
-func canonical(next http.Handler) http.Handler {
+// canonical serves /agents... as /api/v1/agents...: an internal rewrite, never a redirect, on which clients drop bodies and headers. For the
+// same reason a path with empty or dotted segments is missing, instead of being cleaned by a redirect.
+func canonical(next, missing http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if path := req.URL.Path; path == "/agents" || strings.HasPrefix(path, "/agents/") {
+		if p := req.URL.EscapedPath(); p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") {
+			missing.ServeHTTP(w, req)
+			return
+		}
+		if p := req.URL.Path; p == "/agents" || strings.HasPrefix(p, "/agents/") {
 			u := *req.URL
-			u.Path = Prefix + path
+			u.Path = Prefix + p
 			if u.RawPath != "" {
 				u.RawPath = Prefix + u.RawPath
 			}

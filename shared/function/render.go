@@ -42,9 +42,14 @@ func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 		}
 		write(w, r.Status, body.ContentType, body.Bytes)
 		return nil
-	default:
-		return writeJSON(w, r.Status, "application/json", body)
+	case Negotiable:
+		w.Header().Add("Vary", "Accept")
+		if format := negotiate(req, body.Formats()); format != nil {
+			write(w, r.Status, format.ContentType, format.Encode())
+			return nil
+		}
 	}
+	return writeJSON(w, r.Status, "application/json", body)
 }
 
 // notModified reports whether a reader has the version with the entity tag already. Tags are compared weakly, as RFC 9110 has it.

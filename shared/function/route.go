@@ -34,10 +34,13 @@ type Need string
 const (
 	Firestore     Need = "firestore"      // read and write records
 	Publish       Need = "publish"        // publish nudges
-	SecretAdd     Need = "secret_add"     // create secrets and add versions, without reading them
+	SecretAdd     Need = "secret_add"     // create secrets, add and list versions, without reading them
+	SecretRead    Need = "secret_read"    // read secrets
 	SecretManage  Need = "secret_manage"  // read, add and destroy secrets
 	Cluster       Need = "cluster"        // the Kubernetes API of the cells
 	GatewayAccess Need = "gateway_access" // agents on their own hostnames
+	Monitoring    Need = "monitoring"     // read what was measured of the cells
+	HandoffSign   Need = "handoff_sign"   // the key that signs links to dashboards
 )
 
 // Role names the binary a function is linked into, so that one function's libraries do not slow another's cold start.

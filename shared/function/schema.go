@@ -165,6 +165,7 @@ func compile(s *infer.Schema) (*validator.Schema, error) {
 	c := validator.NewCompiler()
 	c.AssertFormat()
 	c.RegisterFormat(&validator.Format{Name: "uuid", Validate: checkUUID})
+	c.RegisterFormat(&validator.Format{Name: "date-time", Validate: checkTime})
 	if err := c.AddResource("request.json", doc); err != nil {
 		return nil, err
 	}

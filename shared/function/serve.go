@@ -52,7 +52,7 @@ func observed(name string, handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := time.Now()
 		facts := audit.Request{Action: name, RequestID: requestID(req.Header), IP: remoteIP(req), UserAgent: req.UserAgent()}
-		req = req.WithContext(audit.With(withTrace(req.Context(), req.Header), facts))
+		req, span := begin(req.WithContext(audit.With(req.Context(), facts)), name)
 		w.Header().Set("X-Request-Id", facts.RequestID)
 		rec := &recorder{ResponseWriter: w}
 		ctx, err := guarded(rec, req, handle)
@@ -60,6 +60,7 @@ func observed(name string, handle handler) http.Handler {
 			WriteError(rec, facts.RequestID, err)
 		}
 		call{function: name, request: req, writer: rec, began: began, err: err}.log(ctx)
+		end(span, facts, rec.status)
 	})
 }
 

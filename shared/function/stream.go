@@ -10,8 +10,8 @@ import (
 // streamChunk is how many bytes of a stream are collected before they are sent.
 const streamChunk = 16 << 10
 
-// stream writes a body piece by piece. An error before the first piece is sent leaves the answer open for the error; after it, the
-// connection is broken off, because a body that ends in good order is taken to be whole.
+// stream writes a body piece by piece. An error, or a panic, before the first piece is sent leaves the answer open for the error; after it,
+// the connection is broken off, because a body that ends in good order is taken to be whole.
 func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error {
 	w.Header().Set("Content-Type", b.ContentType)
 	s := &sender{w: w, control: http.NewResponseController(w), status: status}
@@ -19,18 +19,22 @@ func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error 
 		s.begin()
 		return nil
 	}
+	whole := false
+	defer func() {
+		if s.begun && !whole {
+			_ = s.control.SetWriteDeadline(time.Unix(1, 0)) // nothing more goes out, not even the end
+		}
+	}()
 	buffer := bufio.NewWriterSize(s, streamChunk)
-	err := b.Stream(buffer)
-	if err == nil {
-		err = buffer.Flush()
+	if err := b.Stream(buffer); err != nil {
+		return err
 	}
-	switch {
-	case err == nil:
-		s.begin() // a body without a byte
-	case s.begun:
-		_ = s.control.SetWriteDeadline(time.Unix(1, 0)) // nothing more goes out, not even the end
+	if err := buffer.Flush(); err != nil {
+		return err
 	}
-	return err
+	s.begin() // a body without a byte
+	whole = true
+	return nil
 }
 
 // sender sends what it is given at once.

@@ -35,11 +35,12 @@ const (
 	AgentNudges Topic = "agent-nudges"
 	// AgentNudgesDead carries the nudges that were delivered too often.
 	AgentNudgesDead Topic = "agent-nudges-dead"
-	// SweepTicks, ObserveTicks, OrphanTicks and RecountTicks carry the ticks of Cloud Scheduler.
+	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks and CollectTicks carry the ticks of Cloud Scheduler.
 	SweepTicks   Topic = "sweep-ticks"
 	ObserveTicks Topic = "observe-ticks"
 	OrphanTicks  Topic = "orphan-ticks"
 	RecountTicks Topic = "recount-ticks"
+	CollectTicks Topic = "collect-ticks"
 )
 
 // Path is where the worker takes its pushes.
@@ -84,6 +85,8 @@ func (wk Worker) Handler(verifier PushVerifier) http.Handler {
 		if err != nil {
 			return ctx, err
 		}
+		ctx, work := resume(ctx, wk.Name, m)
+		defer work.End()
 		if err := wk.Handle(ctx, m); err != nil {
 			slog.DebugContext(ctx, "message goes back to the queue", "message_id", m.ID, "attempt", m.Attempt)
 			return ctx, err

@@ -1,8 +1,9 @@
 // Package idempotency knows requests that carry an Idempotency-Key: the form of a key, how a repeat is told from another request, and
 // what became of it. It does not know how requests are read (package function) nor how answers are kept (the stores).
 //
-// There is no state "still running": a store commits the key, the change and its answer together. A repeat that comes before that commit
-// competes with the first request, loses, reads again and finds the answer.
+// A store commits the key, the change and its answer together, so there is no state "still running": a repeat that comes before that commit
+// competes with the first request, loses, reads again and finds the answer. Only a request whose work goes on after its first commit, and
+// whose later changes amend the answer, can be found unfinished.
 package idempotency
 
 import (
@@ -25,6 +26,9 @@ const (
 
 // Retention is how long a key is kept with its answer.
 const Retention = 24 * time.Hour
+
+// retryAfter is when the first of two requests is likely to be done.
+const retryAfter = 2 * time.Second
 
 // maxKey is the length of the longest key in bytes.
 const maxKey = 255
@@ -74,7 +78,7 @@ type Attempt struct {
 	// Fingerprint is the same for the same request, and tells nothing of its body to who doesn't know the key.
 	Fingerprint string
 
-	anew, used, replayed bool
+	anew, used, replayed, amending bool
 }
 
 // New makes the attempt of a request with a key in an organization.
@@ -86,6 +90,23 @@ func New(organizationID, key string, r Request) *Attempt {
 	_, _ = fingerprint.Write([]byte(r.Method + "\x00" + r.Path + "\x00")) // a hash takes everything
 	_, _ = fingerprint.Write(r.Body)
 	return &Attempt{ID: hex.EncodeToString(id[:]), Fingerprint: hex.EncodeToString(fingerprint.Sum(nil))}
+}
+
+// Amend has the further changes of the call replace the answer that its first one kept, until which the request counts as unfinished.
+func Amend(ctx context.Context) {
+	if a := From(ctx); a != nil {
+		a.amending = true
+	}
+}
+
+// Amending reports whether a change that comes now replaces the answer of the call's first.
+func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !a.replayed }
+
+// InProgress is the error of a repeat that comes while the request is still being carried out.
+func InProgress() *fault.Error {
+	e := fault.New(fault.Conflict, "idempotency_in_progress", "A request with this Idempotency-Key is still being carried out. Repeat it in some seconds.")
+	e.RetryAfter = retryAfter
+	return e
 }
 
 // Use says that a change has taken the key.

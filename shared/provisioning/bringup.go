@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 )
 
@@ -23,7 +22,7 @@ func (w run) phases() []phase {
 		{agent.StageNamespace, w.apply(agent.StageNamespace)},
 		{agent.StagePolicy, w.apply(agent.StagePolicy)},
 		{agent.StageIdentity, w.identify},
-		{agent.StageSecrets, w.fillSecrets},
+		{agent.StageSecrets, w.syncSecrets},
 		{agent.StageStorage, w.apply(agent.StageStorage)},
 		{agent.StageRuntime, w.apply(agent.StageRuntime)},
 		{agent.StageRoute, w.apply(agent.StageRoute)},
@@ -32,7 +31,7 @@ func (w run) phases() []phase {
 }
 
 // bringUp works through the phases that are left, and records each: its end and the beginning of the next in one write.
-func (w run) bringUp(ctx context.Context, a agent.Agent) error {
+func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	provisioning := a.Status == agent.Provisioning || a.Status == agent.Pending
 	todo := w.todo(a, provisioning)
 	enter := func(a *agent.Agent, p phase) {
@@ -47,13 +46,13 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) error {
 		enter(a, todo[0])
 	})
 	if err != nil {
-		return err
+		return a, err
 	}
 	m := &Material{}
 	for i, p := range todo {
 		status, learned, err := p.do(ctx, a, m)
 		if err != nil {
-			return w.failed(ctx, a, p.stage, err)
+			return a, w.failed(ctx, a, p.stage, err)
 		}
 		a, err = w.Records.Record(ctx, a, func(a *agent.Agent) {
 			if learned != nil {
@@ -67,10 +66,10 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) error {
 			}
 		})
 		if err != nil {
-			return err
+			return a, err
 		}
 	}
-	return nil
+	return a, nil
 }
 
 // todo lists the phases that are left. Those that a change of a running agent can touch are done again; its other stages are done.
@@ -113,50 +112,36 @@ func (w run) identify(ctx context.Context, a agent.Agent, m *Material) (agent.St
 }
 
 func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *Material) (version int64, err error) {
+	if a.CredentialVersion > 0 {
+		m.Credentials, err = w.Vault.Recall(ctx, a.ID, a.CredentialVersion)
+		return a.CredentialVersion, err
+	}
 	m.Credentials, version, err = w.Vault.Ensure(ctx, a.ID, agent.DashboardUsername)
 	return version, err
 }
 
-// fillSecrets reads the secret variables from the secret store and writes them, beside the credentials, into the namespace.
-func (w run) fillSecrets(ctx context.Context, a agent.Agent, m *Material) (agent.StageStatus, func(*agent.Agent), error) {
-	m.Secrets = map[string][]byte{}
-	for _, e := range a.Env {
-		if !e.Secret() {
-			continue
-		}
-		value, err := w.Vault.Read(ctx, a.ID, e.Key, e.SecretVersion)
-		if err != nil {
-			return "", nil, err
-		}
-		m.Secrets[e.Key] = value
-	}
-	if len(m.Secrets) == 0 && a.Status != agent.Running {
-		return agent.StageSkipped, nil, nil
-	}
-	if m.Credentials == (credential.Credentials{}) {
-		if _, err := w.fetchCredentials(ctx, a, m); err != nil {
-			return "", nil, err
-		}
-	}
-	return agent.StageSucceeded, nil, w.Cluster.Apply(ctx, a, agent.StageSecrets, *m)
-}
-
-// awaitReady waits until the pod is Ready and the gateway answers on the agent's hostname.
+// awaitReady waits until the pod is Ready and the gateway answers on the agent's hostname, with the credentials that it is to have.
 func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *Material) (agent.StageStatus, func(*agent.Agent), error) {
 	watch, cancel := context.WithTimeout(ctx, w.Patience)
 	defer cancel()
 	if err := w.Cluster.AwaitReady(watch, a); err != nil {
 		return "", nil, err
 	}
-	for wait := probeInterval; ; wait = min(2*wait, maxProbeInterval) {
-		err := w.Gateway.Probe(watch, a)
-		if err == nil {
-			return agent.StageSucceeded, nil, nil
-		}
-		select {
-		case <-watch.Done():
+	probe, learned := w.Gateway.Probe, func(*agent.Agent) {}
+	if a.Rotating() {
+		prove, err := w.proof(watch, a)
+		if err != nil {
 			return "", nil, err
-		case <-time.After(wait):
+		}
+		probe, learned = prove, func(a *agent.Agent) { a.Rotated(w.Now()) }
+	}
+	for wait := probeInterval; ; wait = min(2*wait, maxProbeInterval) {
+		err := probe(watch, a)
+		if err == nil {
+			return agent.StageSucceeded, learned, nil
+		}
+		if sleep(watch, wait) != nil {
+			return "", nil, err
 		}
 	}
 }

@@ -147,6 +147,7 @@ func (w records) WithStatus(_ context.Context, status agent.Status, after string
 func clone(a agent.Agent) agent.Agent {
 	a.Stages = slices.Clone(a.Stages)
 	a.Env = slices.Clone(a.Env)
+	a.Operations = slices.Clone(a.Operations)
 	if a.Failure != nil {
 		f := *a.Failure
 		a.Failure = &f
@@ -213,7 +214,11 @@ func (w vault) Ensure(context.Context, string, string) (c credential.Credentials
 	return credential.Credentials{DashboardUsername: "admin", DashboardPassword: "p", APIKey: "k"}, 1, err
 }
 
-func (w vault) Put(context.Context, string, string, []byte) (int64, error) { return 0, nil }
+func (w vault) Recall(context.Context, string, int64) (credential.Credentials, error) {
+	return credential.Credentials{DashboardUsername: "admin", DashboardPassword: "p", APIKey: "k"}, nil
+}
+
+func (w vault) Prune(context.Context, string, string, int64) error { return nil }
 
 func (w vault) Read(context.Context, string, string, int64) ([]byte, error) { return nil, nil }
 
@@ -225,3 +230,7 @@ func (w vault) Destroy(context.Context, string) error {
 type gateway struct{ *world }
 
 func (w gateway) Probe(context.Context, agent.Agent) error { return nil }
+
+func (w gateway) Accepts(context.Context, agent.Agent, credential.Credentials) (provisioning.Verdict, error) {
+	return provisioning.Accepted, nil
+}

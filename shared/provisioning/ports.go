@@ -35,7 +35,22 @@ type Cluster interface {
 type Gateway interface {
 	// Probe asks the agent on its own hostname whether it serves. Errors: Unavailable, with what the gateway said.
 	Probe(ctx context.Context, a agent.Agent) error
+	// Accepts asks the agent, as its users do, what it thinks of credentials. Errors: Unavailable, with what the gateway said.
+	Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (Verdict, error)
 }
+
+// Verdict is what an agent thinks of credentials.
+type Verdict string
+
+// The verdicts.
+const (
+	// Accepted: the dashboard takes the password, and the API the key.
+	Accepted Verdict = "accepted"
+	// Refused: neither does.
+	Refused Verdict = "refused"
+	// Divided: one of the two does.
+	Divided Verdict = "divided"
+)
 
 // Fleet is what a sweep sees of the clusters.
 type Fleet interface {

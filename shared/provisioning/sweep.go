@@ -52,14 +52,14 @@ func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
 		}
 		a.WorkDueAt = s.Now().Add(agent.NudgeGrace)
 	})
-	if err != nil || a.Converged() {
+	if err != nil || !working(a) {
 		return err
 	}
 	return s.Nudger.Nudge(ctx, a.ID)
 }
 
 // DeadLetter ends the work on an agent whose messages were delivered in vain. What is to be taken away is left to the sweep, which
-// tries for ever.
+// tries for ever. Secret operations are left to clients, who may have them tried again.
 func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	a, err := s.Records.Load(ctx, agentID)
 	if fault.Is(err, fault.NotFound) {
@@ -68,10 +68,14 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	if err != nil {
 		return err
 	}
-	if a.Converged() || !a.Runs() {
+	if !working(a) || !a.Runs() && !a.OperationsDue() {
 		return nil
 	}
 	_, err = s.Records.Record(ctx, a, func(a *agent.Agent) {
+		defer a.AbandonOperations(s.Now())
+		if a.Converged() || !a.Runs() {
+			return
+		}
 		f := agent.Failure{Code: "attempts_exhausted", Retryable: true, Message: "The work on the agent was tried too often without success."}
 		if a.Failure != nil {
 			f = *a.Failure

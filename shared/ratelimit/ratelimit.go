@@ -71,7 +71,7 @@ func (d Decision) Err() error {
 		return nil
 	}
 	e := fault.New(fault.RateLimited, "rate_limited", "Too many requests: the limit of %s is %d in %s. Try again in %s.",
-		d.Class, d.Limit.Quota, d.Limit.Window, d.Reset.Round(time.Second))
+		d.Class, d.Limit.Quota, d.Limit.Window, time.Duration(math.Ceil(d.Reset.Seconds()))*time.Second)
 	e.RetryAfter = d.Reset
 	return e.WithMeta(map[string]any{"limit": string(d.Class), "max": d.Limit.Quota, "window_seconds": d.Limit.Window.Seconds()})
 }

@@ -1,4 +1,5 @@
-// Command accounts serves the routes of callers, organizations and payments.
+// Command accounts serves the routes of callers, organizations and payments. Without a target it serves all routes: it links what they all
+// need.
 package main
 
 import (
@@ -18,6 +19,6 @@ func main() {
 		if err != nil {
 			return run.Service{}, err
 		}
-		return open.Routes(ctx, c, function.RoleAccounts)
+		return open.Routes(ctx, c, function.RoleAPI, function.RoleAccounts)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/handoff"
 )
 
 // Common is the configuration of every role.
@@ -34,6 +35,10 @@ type Common struct {
 	RateLimitFactor int `env:"RATE_LIMIT_FACTOR, default=1"`
 	// Debug logs more.
 	Debug bool `env:"LOG_DEBUG"`
+	// TraceRatio is the part of requests that is traced, from 0 to 1, the same in all functions.
+	TraceRatio float64 `env:"TRACE_RATIO, default=0"`
+	// ProxyHops is how many proxies of ours stand before the function, each of which appends an address to X-Forwarded-For.
+	ProxyHops int `env:"PROXY_HOPS, default=0"`
 
 	// Issuer is the identity provider's issuer URL, exactly as in its tokens.
 	Issuer string `env:"IDENTITY_ISSUER, required"`
@@ -48,6 +53,12 @@ type Common struct {
 	AgentScheme string `env:"AGENT_SCHEME, default=https"`
 	// AgentPort stands in agents' URLs when it is not the scheme's own.
 	AgentPort string `env:"AGENT_PORT"`
+	// GatewayAddress is dialled for every agent's hostname instead of what DNS says; for networks without that DNS.
+	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
+	// HandoffKey signs the links that open an agent's dashboard: a private P-256 key as a JSON Web Key. Without one there are no such links.
+	HandoffKey handoff.Key `env:"HANDOFF_SIGNING_KEY"`
+	// HandoffKeys are the public keys of all links that are still good, as a JSON Web Key Set.
+	HandoffKeys handoff.KeySet `env:"HANDOFF_PUBLIC_KEYS"`
 	// Cells lists the clusters that agents are placed on, as a JSON array.
 	Cells Cells `env:"CELLS, required"`
 
@@ -59,6 +70,7 @@ type Local struct {
 	FirestoreEmulator string `env:"FIRESTORE_EMULATOR_HOST"`
 	PubSubEmulator    string `env:"PUBSUB_EMULATOR_HOST"`
 	SecretManager     string `env:"SECRET_MANAGER_ENDPOINT"`
+	Monitoring        string `env:"MONITORING_ENDPOINT"`
 }
 
 // Worker is the configuration of the worker role.
@@ -73,10 +85,10 @@ type Worker struct {
 	GatewaySources []string `env:"GATEWAY_SOURCES"`
 	// Resolvers lists ranges (CIDR) of DNS servers beside those of a GKE Autopilot cluster.
 	Resolvers []string `env:"AGENT_RESOLVERS"`
-	// GatewayAddress is dialled for every agent's hostname instead of what DNS says; for networks without that DNS.
-	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
 	// StorageClass is the class of agents' volumes; empty takes the cluster's default.
 	StorageClass string `env:"AGENT_STORAGE_CLASS"`
+	// MonitoringProject is the project whose metrics are those of the cells; empty is the Google Cloud project.
+	MonitoringProject string `env:"MONITORING_PROJECT"`
 	// PushIssuer is the issuer of the tokens that pushes are signed with.
 	PushIssuer string `env:"PUSH_ISSUER, default=https://accounts.google.com"`
 	// PushServiceAccount is the service account that pushes are signed as.
@@ -91,6 +103,9 @@ type Worker struct {
 type Cell struct {
 	Name   string `json:"name"`
 	Region string `json:"region"`
+	// Cluster and Location are what metrics name the cluster; empty is the cell's name and its region.
+	Cluster  string `json:"cluster,omitempty"`
+	Location string `json:"location,omitempty"`
 	// Endpoint is the DNS endpoint of a GKE cluster, reached with the function's own Google identity.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Kubeconfig is the path of a kubeconfig file, instead of an endpoint.

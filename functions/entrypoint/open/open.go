@@ -15,11 +15,14 @@ import (
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/gateway"
 	infraidentity "agents.example/controlplane/infra/identity"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -29,23 +32,36 @@ type Clusters struct {
 	Cluster provisioning.Cluster
 	Fleet   provisioning.Fleet
 	Lookout provisioning.Lookout
-	Gateway provisioning.Gateway
 	// Close frees the connections.
 	Close func() error
 }
 
+// Points is where functions read what was measured of the cells, and Close frees the connection.
+type Points struct {
+	Source metrics.Source
+	Close  func() error
+}
+
+// Openers open what only some binaries link; a nil one opens nothing.
+type Openers struct {
+	Clusters func(ctx context.Context) (Clusters, error)
+	Points   func(ctx context.Context) (Points, error)
+}
+
 // Clients opens clients when they are first needed.
 type Clients struct {
+	ctx    context.Context // bounds the opening, which happens later
 	config config.Common
 	// Patience is handed to workers.
 	Patience time.Duration
-	// OpenClusters opens the cells. It is nil where no function needs them.
-	OpenClusters func(ctx context.Context) (Clusters, error)
+	// Openers open the cells and what is measured of them. They are nil where no function needs them.
+	Openers
 
 	records  func() (*firestore.Client, error)
 	nudges   func() (*pubsub.Publisher, error)
 	secrets  func() (*secretmanager.Vault, error)
 	clusters func() (Clusters, error)
+	points   func() (Points, error)
 
 	mu     sync.Mutex
 	closed []func() error
@@ -53,7 +69,7 @@ type Clients struct {
 
 // New makes the clients of a configuration. Nothing is opened yet; ctx bounds the opening.
 func New(ctx context.Context, c config.Common) *Clients {
-	o := &Clients{config: c}
+	o := &Clients{ctx: ctx, config: c}
 	o.records = once(o, func() (*firestore.Client, error) {
 		return firestore.Open(ctx, firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator})
 	})
@@ -64,14 +80,24 @@ func New(ctx context.Context, c config.Common) *Clients {
 		return secretmanager.Open(ctx, secretmanager.Options{ProjectID: c.ProjectID, Endpoint: c.Local.SecretManager, Regions: c.SecretRegions})
 	})
 	o.clusters = sync.OnceValues(func() (Clusters, error) {
-		if o.OpenClusters == nil {
+		if o.Clusters == nil {
 			return Clusters{}, errors.New("this binary is not built to speak to clusters")
 		}
-		clusters, err := o.OpenClusters(ctx)
+		clusters, err := o.Clusters(ctx)
 		if err == nil {
 			o.closeLater(clusters.Close)
 		}
 		return clusters, err
+	})
+	o.points = sync.OnceValues(func() (Points, error) {
+		if o.Points == nil {
+			return Points{}, errors.New("this binary is not built to read what is measured")
+		}
+		points, err := o.Points(ctx)
+		if err == nil {
+			o.closeLater(points.Close)
+		}
+		return points, err
 	})
 	return o
 }
@@ -111,6 +137,7 @@ func (o *Clients) Close() error {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper, Patience: o.Patience,
+		HandoffKeys: o.config.HandoffKeys,
 	}}
 	has := func(n function.Need) bool { return slices.Contains(needs, n) }
 	steps := []struct {
@@ -120,8 +147,12 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.Publish, o.fillPublish},
 		{function.Firestore, o.fillRecords},
 		{function.SecretManage, o.fillSecrets},
+		{function.SecretAdd, o.fillDepositary},
+		{function.SecretRead, o.fillCredentials},
 		{function.Cluster, o.fillClusters},
 		{function.GatewayAccess, o.fillGateway},
+		{function.Monitoring, o.fillPoints},
+		{function.HandoffSign, o.fillHandoff},
 	}
 	for _, s := range steps {
 		if !has(s.need) {
@@ -149,7 +180,8 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 		return err
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
-	d.Counts, d.Audit = records.Counts(), records.AuditLog()
+	d.Metrics, d.Snapshots = records.Metrics(), records.Metrics()
+	d.Counts, d.Audit, d.Operations = records.Counts(), records.AuditLog(), records.Operations()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -162,15 +194,41 @@ func (o *Clients) fillSecrets(d *functions.Dependencies) error {
 	return err
 }
 
+func (o *Clients) fillDepositary(d *functions.Dependencies) error {
+	vault, err := o.secrets()
+	if err == nil {
+		d.Depositary = vault
+	}
+	return err
+}
+
+func (o *Clients) fillCredentials(d *functions.Dependencies) error {
+	vault, err := o.secrets()
+	if err == nil {
+		d.Credentials = vault
+	}
+	return err
+}
+
 func (o *Clients) fillClusters(d *functions.Dependencies) error {
 	clusters, err := o.clusters()
 	d.Cluster, d.Fleet, d.Lookout = clusters.Cluster, clusters.Fleet, clusters.Lookout
 	return err
 }
 
+func (o *Clients) fillHandoff(d *functions.Dependencies) error {
+	d.Handoff = handoff.NewSigner(o.config.HandoffKey)
+	return nil
+}
+
 func (o *Clients) fillGateway(d *functions.Dependencies) error {
-	clusters, err := o.clusters()
-	d.Gateway = clusters.Gateway
+	d.Gateway = gateway.New(gateway.Options{Addresses: o.config.Addresses(), DialAddress: o.config.GatewayAddress})
+	return nil
+}
+
+func (o *Clients) fillPoints(d *functions.Dependencies) error {
+	points, err := o.points()
+	d.Points = points.Source
 	return err
 }
 

@@ -8,29 +8,30 @@ import (
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/entrypoint/run"
 	infraidentity "agents.example/controlplane/infra/identity"
+	"agents.example/controlplane/infra/tracing"
 	"agents.example/controlplane/shared/function"
 )
 
-// Routes opens the routes of a role: the target, or all of them.
-func Routes(ctx context.Context, c config.Common, role function.Role) (run.Service, error) {
-	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: []function.Role{role}}, nil)
+// Routes opens the routes of some roles: the target, or all of them.
+func Routes(ctx context.Context, c config.Common, roles ...function.Role) (run.Service, error) {
+	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: roles}, nil)
 }
 
 // Workers opens the workers: the target, or all of them.
-func Workers(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
-	return withWorkers(ctx, c, clusters, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
+func Workers(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
+	return withWorkers(ctx, c, openers, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
 }
 
 // All opens the whole catalogue, each function with what its own needs name.
-func All(ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error)) (run.Service, error) {
-	return withWorkers(ctx, c, clusters, functions.Selection{})
+func All(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
+	return withWorkers(ctx, c, openers, functions.Selection{})
 }
 
 func withWorkers(
-	ctx context.Context, c config.Worker, clusters func(context.Context) (Clusters, error), s functions.Selection,
+	ctx context.Context, c config.Worker, openers Openers, s functions.Selection,
 ) (run.Service, error) {
 	o := New(ctx, c.Common)
-	o.OpenClusters, o.Patience = clusters, c.Patience
+	o.Openers, o.Patience = openers, c.Patience
 	pushes, err := infraidentity.NewPush(infraidentity.PushOptions{
 		Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount,
 	})
@@ -41,6 +42,13 @@ func withWorkers(
 }
 
 func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
+	if ratio := o.config.TraceRatio; ratio > 0 {
+		stop, err := tracing.Start(o.ctx, tracing.Options{ProjectID: o.config.ProjectID, Ratio: ratio})
+		if err != nil {
+			return run.Service{}, err
+		}
+		o.closeLater(stop)
+	}
 	guard, err := o.Guard()
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())
@@ -52,5 +60,8 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())
 	}
-	return run.Service{Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Close: o.Close}, nil
+	h = run.BehindProxies(h, o.config.ProxyHops)
+	return run.Service{
+		Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Debug: o.config.Debug, Close: o.Close,
+	}, nil
 }

@@ -11,11 +11,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+	"golang.org/x/term"
 
 	"agents.example/controlplane/shared/function"
 )
@@ -28,6 +29,8 @@ type Service struct {
 	Port string
 	// Project is the Google Cloud project that the log's traces belong to.
 	Project string
+	// Debug logs more.
+	Debug bool
 	// Close releases what the handler works with, after the last request.
 	Close func() error
 }
@@ -37,7 +40,7 @@ const drainTime = 9 * time.Second
 
 // Main runs a process until it is told to end: open makes the service from the environment. It never returns.
 func Main(open func(ctx context.Context) (Service, error)) {
-	slog.SetDefault(function.NewLogger(os.Stderr, slog.LevelInfo, ""))
+	slog.SetDefault(logger(os.Stderr, Service{}))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, open); err != nil {
@@ -52,16 +55,28 @@ func run(ctx context.Context, open func(ctx context.Context) (Service, error)) e
 	if err != nil {
 		return err
 	}
-	slog.SetDefault(function.NewLogger(os.Stderr, slog.LevelInfo, s.Project))
-	var inFlight drain
+	slog.SetDefault(logger(os.Stderr, s))
+	var server ending
 	failed := make(chan error, 1)
-	go func() { failed <- serve(inFlight.count(s.Handler), s.Host, s.Port) }()
+	go func() { failed <- serve(server.watch(s.Handler), s.Host, s.Port) }()
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		err = inFlight.wait(drainTime)
+		err = server.end(drainTime)
 	}
 	return errors.Join(err, s.Close())
+}
+
+// logger writes for Cloud Logging, or for a person where one watches.
+func logger(out *os.File, s Service) *slog.Logger {
+	level := slog.LevelInfo
+	if s.Debug {
+		level = slog.LevelDebug
+	}
+	if term.IsTerminal(int(out.Fd())) {
+		return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
+	}
+	return function.NewLogger(out, level, s.Project)
 }
 
 // serve hands the handler to the framework. The handler is a mux of its own with full patterns, so it is registered for every path.
@@ -74,40 +89,31 @@ func serve(h http.Handler, host, port string) error {
 	return funcframework.StartHostPort(host, port)
 }
 
-// drain counts requests in flight, which the framework does not.
-type drain struct {
-	mu     sync.RWMutex
-	ending bool
-	active sync.WaitGroup
-}
+// ending finds the framework's server, which the framework keeps to itself, by the requests that it serves, and ends it. A process that
+// has served none has nothing to finish.
+type ending struct{ server atomic.Pointer[http.Server] }
 
-func (d *drain) count(h http.Handler) http.Handler {
+func (e *ending) watch(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		d.mu.RLock()
-		if d.ending {
-			d.mu.RUnlock()
-			w.Header().Set("Connection", "close")
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "the instance is ending", http.StatusServiceUnavailable)
-			return
+		if e.server.Load() == nil {
+			if s, ok := req.Context().Value(http.ServerContextKey).(*http.Server); ok {
+				e.server.Store(s)
+			}
 		}
-		d.active.Add(1)
-		d.mu.RUnlock()
-		defer d.active.Done()
 		h.ServeHTTP(w, req)
 	})
 }
 
-func (d *drain) wait(most time.Duration) error {
-	d.mu.Lock()
-	d.ending = true
-	d.mu.Unlock()
-	done := make(chan struct{})
-	go func() { d.active.Wait(); close(done) }()
-	select {
-	case <-done:
+// end takes no new requests and waits until the answers of those in flight are sent.
+func (e *ending) end(most time.Duration) error {
+	s := e.server.Load()
+	if s == nil {
 		return nil
-	case <-time.After(most):
-		return fmt.Errorf("requests were still in flight %s after the process was told to end", most)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		return fmt.Errorf("requests were still in flight %s after the process was told to end: %w", most, err)
+	}
+	return nil
 }

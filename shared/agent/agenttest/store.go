@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
 )
 
 // TestStore holds an agent.Store to its promises. open makes an empty world.
@@ -42,6 +43,8 @@ func TestStore(t *testing.T, open func(*testing.T) World) {
 		"bad cursors":                   badCursors,
 	}
 	maps.Copy(tests, idempotencyTests())
+	maps.Copy(tests, awaitTests())
+	maps.Copy(tests, trailTests())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +127,7 @@ func everyField(t *testing.T, w World) {
 	at := Now()
 	full := agent.Agent{
 		Name: "n", Slug: "s", Plan: plan.Pro, Cloud: "c", Region: "r", Cell: "l", Config: json.RawMessage(`{"k":"v"}`),
-		Env: []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B", SecretVersion: 2}}, Sandbox: true,
+		Env: []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B", SecretVersion: 2, Bytes: 3, SetAt: at}}, Sandbox: true,
 		Proven: agent.Sandboxed, Status: agent.Paused,
 		StatusReason: agent.Billing, Stages: []agent.Stage{{
 			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at, FinishedAt: at.Add(1), ErrorCode: "e", Message: "m",
@@ -134,6 +137,16 @@ func everyField(t *testing.T, w World) {
 		Warming: true, RotationPending: true, Routed: true, CredentialVersion: 4, RevealedAt: at.Add(6 * time.Second), Rollout: 5, Generation: 6, ObservedGeneration: 7,
 		Attempts: 8, Lease: agent.Lease{Holder: "h", Until: at.Add(time.Second)}, WorkDueAt: at.Add(2 * time.Second),
 		Deadline: at.Add(3 * time.Second), CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
+		FormerCredential: 3, SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second), Live: []agent.LiveVersion{{Key: "B", Version: 1}},
+	}
+	full.Operations = []secret.Operation{{
+		ID: ID(), AgentID: a.ID, OrganizationID: org.ID, Key: "B", Action: secret.Rotate, Stage: secret.Store, Status: secret.Failed, ErrorCode: "e",
+		Attempts: 2, Seen: 3, Version: 4, Bytes: 5, Batch: "x", StoringUntil: at, CreatedAt: at, UpdatedAt: at.Add(time.Second),
+	}}
+	for v, i := reflect.ValueOf(full.Operations[0]), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("this test doesn't set the operation's field %s", v.Type().Field(i).Name)
+		}
 	}
 	full.Stages[0].FinishedAt = at.Add(time.Microsecond)
 	changed := org.change(a.ID, func(a *agent.Agent) error {

@@ -31,6 +31,8 @@ type World struct {
 	SetPlan func(ctx context.Context, organizationID string, p plan.ID) error
 	// Entries reads the audit entries of an organization in the order of their times.
 	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
+	// Log is the audit log.
+	Log audit.Log
 }
 
 // Nudges is an agent.Nudger that remembers. The zero value is ready.

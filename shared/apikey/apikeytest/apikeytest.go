@@ -30,6 +30,8 @@ func Test(t *testing.T, open func(*testing.T) World) {
 		"revoke in a race":       revokeRace,
 		"touch":                  touch,
 		"touch of a revoked key": touchRevoked,
+		"the entries of calls":   entriesOfCalls,
+		"changes of one call":    changesOfOneCall,
 	}
 	maps.Copy(tests, idempotencyTests())
 	for name, test := range tests {

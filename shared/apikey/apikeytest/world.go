@@ -89,13 +89,20 @@ func (n tenant) live() int64 {
 	return o.Usage.APIKeys
 }
 
-// audited are the targets of the organization's audit entries.
-func (n tenant) audited() []string {
+// entries are the organization's audit entries.
+func (n tenant) entries() []audit.Entry {
 	n.t.Helper()
 	entries, err := n.world.Entries(n.ctx, n.id)
 	if err != nil {
 		n.t.Fatalf("read the audit log: %v", err)
 	}
+	return entries
+}
+
+// audited are the targets of the organization's audit entries.
+func (n tenant) audited() []string {
+	n.t.Helper()
+	entries := n.entries()
 	targets := make([]string, len(entries))
 	for i, e := range entries {
 		targets[i] = fmt.Sprint(e.Action, " ", e.Target.Type, " ", e.Target.ID, " ", e.Outcome)

@@ -1,4 +1,4 @@
-// Package credentialtest holds what every credential.Vault must do, as tests. It knows the port and no secret store.
+// Package credentialtest holds what every credential.Vault and credential.Depositary must do, as tests. It knows the port and no secret store.
 package credentialtest
 
 import (
@@ -17,10 +17,16 @@ import (
 // maxValueBytes is the largest value that the interface takes.
 const maxValueBytes = 65_536
 
+// Store is a secret store with all that its users do with it.
+type Store interface {
+	credential.Vault
+	credential.Depositary
+}
+
 // RunVault runs the suite. open returns a vault; several calls may return the same one, since every test uses agents of its own.
-func RunVault(t *testing.T, open func(t *testing.T) credential.Vault) {
+func RunVault(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, credential.Vault){
+	for name, test := range map[string]func(*testing.T, Store){
 		"credentials are generated once":          generatedOnce,
 		"credentials of racing calls are one":     racingEnsures,
 		"credentials of agents differ":            agentsDiffer,
@@ -32,6 +38,10 @@ func RunVault(t *testing.T, open func(t *testing.T) credential.Vault) {
 		"destroying leaves nothing and no others": destroyLeavesNothing,
 		"destroying many":                         destroyMany,
 		"an agent may begin anew after destroy":   beginAnew,
+		"versions are told by number":             toldByNumber,
+		"pruning keeps what is newer":             pruned,
+		"numbers are never given again":           neverAgain,
+		"credentials are renewed":                 renewed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +50,7 @@ func RunVault(t *testing.T, open func(t *testing.T) credential.Vault) {
 	}
 }
 
-func generatedOnce(t *testing.T, v credential.Vault) {
+func generatedOnce(t *testing.T, v Store) {
 	a := uuid.NewString()
 	first, version := ensure(t, v, a)
 	if first.DashboardUsername != username || len(first.DashboardPassword) < 24 || len(first.APIKey) < 24 {
@@ -55,7 +65,7 @@ func generatedOnce(t *testing.T, v credential.Vault) {
 	}
 }
 
-func racingEnsures(t *testing.T, v credential.Vault) {
+func racingEnsures(t *testing.T, v Store) {
 	a := uuid.NewString()
 	var (
 		calls    sync.WaitGroup
@@ -82,7 +92,7 @@ func racingEnsures(t *testing.T, v credential.Vault) {
 	}
 }
 
-func agentsDiffer(t *testing.T, v credential.Vault) {
+func agentsDiffer(t *testing.T, v Store) {
 	one, _ := ensure(t, v, uuid.NewString())
 	other, _ := ensure(t, v, uuid.NewString())
 	if one.DashboardPassword == other.DashboardPassword || one.APIKey == other.APIKey {
@@ -90,7 +100,7 @@ func agentsDiffer(t *testing.T, v credential.Vault) {
 	}
 }
 
-func versionsKeepValues(t *testing.T, v credential.Vault) {
+func versionsKeepValues(t *testing.T, v Store) {
 	a := uuid.NewString()
 	var versions []int64
 	for i := range 3 {
@@ -104,7 +114,7 @@ func versionsKeepValues(t *testing.T, v credential.Vault) {
 	}
 }
 
-func anyBytes(t *testing.T, v credential.Vault) {
+func anyBytes(t *testing.T, v Store) {
 	a := uuid.NewString()
 	every := make([]byte, 256)
 	for i := range every {
@@ -116,7 +126,7 @@ func anyBytes(t *testing.T, v credential.Vault) {
 }
 
 // keysToldApart uses keys that differ little, and that might be names of a store's own.
-func keysToldApart(t *testing.T, v credential.Vault) {
+func keysToldApart(t *testing.T, v Store) {
 	a, other := uuid.NewString(), uuid.NewString()
 	keys := []string{"TOKEN", "token", "TOKEN_", "_TOKEN", "_", "credentials", "env", "current", "latest", strings.Repeat("K", 128)}
 	versions := map[string]int64{}
@@ -133,7 +143,7 @@ func keysToldApart(t *testing.T, v credential.Vault) {
 	}
 }
 
-func missingVersion(t *testing.T, v credential.Vault) {
+func missingVersion(t *testing.T, v Store) {
 	a := uuid.NewString()
 	mustMiss(t, v, a, "TOKEN", 1)
 	version := put(t, v, a, "TOKEN", "value")
@@ -141,7 +151,7 @@ func missingVersion(t *testing.T, v credential.Vault) {
 	mustMiss(t, v, uuid.NewString(), "TOKEN", version)
 }
 
-func racingPuts(t *testing.T, v credential.Vault) {
+func racingPuts(t *testing.T, v Store) {
 	a := uuid.NewString()
 	var calls sync.WaitGroup
 	var values sync.Map
@@ -165,7 +175,7 @@ func racingPuts(t *testing.T, v credential.Vault) {
 	})
 }
 
-func destroyLeavesNothing(t *testing.T, v credential.Vault) {
+func destroyLeavesNothing(t *testing.T, v Store) {
 	a, other := uuid.NewString(), uuid.NewString()
 	version := put(t, v, a, "TOKEN", "value")
 	kept := put(t, v, other, "TOKEN", "kept")
@@ -182,7 +192,7 @@ func destroyLeavesNothing(t *testing.T, v credential.Vault) {
 }
 
 // destroyMany has more secrets than a store lists at once.
-func destroyMany(t *testing.T, v credential.Vault) {
+func destroyMany(t *testing.T, v Store) {
 	a := uuid.NewString()
 	versions := map[string]int64{}
 	for i := range 120 {
@@ -195,7 +205,7 @@ func destroyMany(t *testing.T, v credential.Vault) {
 	}
 }
 
-func beginAnew(t *testing.T, v credential.Vault) {
+func beginAnew(t *testing.T, v Store) {
 	a := uuid.NewString()
 	former, _ := ensure(t, v, a)
 	put(t, v, a, "TOKEN", "former")

@@ -1,4 +1,4 @@
-// Package provisioningtest is the conformance suite of the ports Cluster and Fleet: what package provisioning relies on, whatever stands
+// Package provisioningtest is the conformance suite of the ports Cluster, Fleet and Lookout: what package provisioning relies on, whatever stands
 // behind them. It does not know how a cluster is made to fail; who runs the suite tells it.
 package provisioningtest
 
@@ -31,6 +31,7 @@ const (
 type World struct {
 	Cluster provisioning.Cluster
 	Fleet   provisioning.Fleet
+	Lookout provisioning.Lookout
 	// Agent makes the record of an agent in Provisioning that the cluster has not seen, on a cell that it has.
 	Agent func(t *testing.T) agent.Agent
 	// Suffer has the agent's pods suffer, or heals them. The agent's namespace is there.
@@ -55,6 +56,9 @@ func Run(t *testing.T, w World) {
 		"takes away what was half made":        testDeleteHalf,
 		"takes away what never was":            testDeleteNothing,
 		"lists namespaces":                     testFleet,
+		"looks out":                            testLookout,
+		"looks out for trouble":                testLookoutTrouble,
+		"looks out for what there is":          testPresence,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -77,6 +77,16 @@ func testCrashLoop(t *testing.T, w World) {
 	w.apply(t, a, agent.StageNamespace)
 	w.Suffer(t, a, CrashLoop)
 	w.apply(t, a)
+	w.wantCrashLoop(t, a)
+	w.Suffer(t, a, None)
+	a.Rollout++
+	w.apply(t, a, agent.StageRuntime)
+	w.awaitReady(t, a)
+}
+
+// wantCrashLoop waits until it is certain that the agent's pod crashes again and again.
+func (w World) wantCrashLoop(t *testing.T, a agent.Agent) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
 	defer cancel()
 	err := w.Cluster.AwaitReady(ctx, a)
@@ -84,8 +94,4 @@ func testCrashLoop(t *testing.T, w World) {
 	if !errors.As(err, &failure) || failure.Code != "pod_crash_loop" || !failure.Permanent {
 		t.Fatalf("error %v, want a permanent pod_crash_loop", err)
 	}
-	w.Suffer(t, a, None)
-	a.Rollout++
-	w.apply(t, a, agent.StageRuntime)
-	w.awaitReady(t, a)
 }

@@ -113,6 +113,7 @@ type shape struct {
 
 func shapeOf(q *query.Query) shape {
 	s := shape{collection: q.Collection}
+	ranged := map[string]bool{}
 	for _, f := range q.Filters {
 		field := Field{FieldPath: f.Path.String(), Order: ascending}
 		if f.Contains() {
@@ -121,17 +122,22 @@ func shapeOf(q *query.Query) shape {
 		if !f.Inequality() && field.FieldPath != value.NamePath && !slices.Contains(s.equal, field) {
 			s.equal = append(s.equal, field)
 		}
+		ranged[field.FieldPath] = f.Inequality()
 	}
+	var name []Field
 	for _, o := range q.Orders {
 		field := Field{FieldPath: o.Path.String(), Order: ascending}
 		if o.Descending {
 			field.Order = descending
 		}
-		s.order = append(s.order, field)
-		if o.IsName() {
-			break // nothing comes after what is unique
+		switch {
+		case o.IsName():
+			name = []Field{field}
+		case name == nil || ranged[field.FieldPath]: // of what comes after the unique name, only ranges need an index
+			s.order = append(s.order, field)
 		}
 	}
+	s.order = append(s.order, name...)
 	return s
 }
 

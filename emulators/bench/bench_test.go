@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	// A library of the clients starts this one when it is loaded, and never ends it.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// TestCounts counts everything and wants every figure as it is aimed at.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	r, err := Run(t.Context(), Options{Dir: t.TempDir(), AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, row := range r.Rows {
+		seen[row.ID]++
+		if !row.OK() {
+			t.Errorf("%s, %s: %v of %v %s, aimed at %v times: %s", row.ID, row.What, row.Ours, row.Limit, row.Unit, row.Most, row.Note)
+		}
+		if row.ID == "P10" && row.Unit == "Monitoring calls" && (row.Ours != 8 || row.Note != "8 for 10 agents") {
+			t.Errorf("%v calls of Monitoring for 1,000 agents, %s", row.Ours, row.Note)
+		}
+	}
+	for _, id := range []string{"P1", "P4", "P6", "P10", "P11"} {
+		if seen[id] == 0 {
+			t.Errorf("nothing was counted for %s", id)
+		}
+	}
+	var b bytes.Buffer
+	if err := r.Print(&b); err != nil || strings.Contains(b.String(), "MISSED") || !strings.Contains(b.String(), "| CollectMetrics, cycles | 8,640 |") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestPrices: what is counted has a price, with a source and a date, and is added up.
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	list, err := prices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range list {
+		if p.USD <= 0 || p.Per <= 0 || p.Unit == "" || !strings.HasPrefix(p.Source, "https://") || len(p.AsOf) != len("2006-01-02") {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	// $0.40 a million requests, $0.03 and $0.09 a hundred thousand documents, $0.50 a million series, $0.10 a job.
+	got, err := usd(Tally{Requests: 1_000_000, Reads: 2_000_000, Writes: 100_000, Deletes: 100_000, Series: 3_000_000, MonitoringCalls: 9, Calls: 9}, 2)
+	if want := 0.40 + 0.60 + 0.09 + 0.01 + 1.50 + 0.20; err != nil || math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	if row := million("read", Tally{Requests: 1, Reads: 5}).row(); row.OK() {
+		t.Errorf("reading five documents is as good as reading one: %+v", row)
+	}
+}
+
+func TestRunsOfMonth(t *testing.T) {
+	t.Parallel()
+	for schedule, want := range map[string]int64{"* * * * *": 43_200, "17 * * * *": 720, "41 3 * * *": 30, "*/5 * * * *": 0, "0 0 1 * *": 0, "x": 0} {
+		if got, err := runsOfMonth(schedule); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %d, %v; want %d", schedule, got, err, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 8640: "8,640", 1234567: "1,234,567"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

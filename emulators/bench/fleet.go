@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/api/distribution"
+	"google.golang.org/genproto/googleapis/api/metric"
+
+	"agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// ofOrganization is how many agents an organization has here: as many as the largest plan allows.
+const ofOrganization = 100
+
+// populate makes agents that run, and have been measured for a few minutes.
+func (d *deployment) populate(ctx context.Context, n int) ([]agent.Agent, error) {
+	var mu sync.Mutex
+	var all []agent.Agent
+	var errs []error
+	var making sync.WaitGroup
+	for first := 0; first < n; first += ofOrganization {
+		making.Go(func() {
+			made, err := d.house(ctx, min(ofOrganization, n-first))
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, made...)
+			if err != nil {
+				errs = append(errs, err)
+			}
+		})
+	}
+	making.Wait()
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	fleet := &healthy{agents: all}
+	d.deps.Fleet, d.deps.Lookout = fleet, fleet
+	for _, a := range all {
+		if err := d.monitoring.Feed(d.project, samples(d.project, a, time.Now())...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// house makes the agents of one organization, one after the other: they move the same usage.
+func (d *deployment) house(ctx context.Context, n int) ([]agent.Agent, error) {
+	ctx, key, err := d.organization(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var made []agent.Agent
+	for i := range n {
+		draft := agent.Draft{Name: fmt.Sprintf("agent %d", i), Plan: plan.Starter, Cloud: "gcp", Region: region}
+		a, err := d.deps.Agents.Create(ctx, agent.New(newID(), cell, draft, time.Now().Add(-time.Hour)))
+		if err != nil {
+			return nil, err
+		}
+		a, err = d.deps.Records.Record(ctx, a, func(a *agent.Agent) {
+			for _, stage := range agent.StageNames() {
+				a.EndStage(stage, agent.StageSucceeded, time.Now().Add(-time.Hour))
+			}
+			a.BecameReady(time.Now().Add(-time.Hour))
+		})
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, a)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.key = key
+	return made, nil
+}
+
+// samples are what GKE and Managed Prometheus write of an agent in the last minutes.
+func samples(project string, a agent.Agent, now time.Time) []monitoring.Sample {
+	var all []monitoring.Sample
+	host := a.Hostname(agent.Addresses{Domain: domain})
+	began := now.Truncate(time.Minute).Add(-time.Hour)
+	for minute := range 10 {
+		at := now.Truncate(time.Minute).Add(-time.Duration(9-minute) * time.Minute)
+		of := func(metricType, resource string, value any, total bool, labels map[string]string) {
+			s := monitoring.Sample{
+				Metric: metricType, MetricLabels: labels, Resource: resource, End: at, Value: value,
+				ResourceLabels: map[string]string{
+					"project_id": project, "location": region, "cluster_name": cell, "cluster": cell,
+					"namespace_name": a.Namespace(), "namespace": a.Namespace(), "container_name": "agent",
+				},
+			}
+			if total {
+				s.Kind, s.Start = metric.MetricDescriptor_CUMULATIVE, began
+			}
+			all = append(all, s)
+		}
+		counted := int64(30 * (minute + 1))
+		of("kubernetes.io/container/cpu/core_usage_time", "k8s_container", float64(15*minute), true, nil)
+		of("kubernetes.io/container/memory/used_bytes", "k8s_container", int64(512<<20), false, map[string]string{"memory_type": "non-evictable"})
+		of("kubernetes.io/container/uptime", "k8s_container", 3600.0, false, nil)
+		of("kubernetes.io/container/restart_count", "k8s_container", int64(0), true, nil)
+		of("kubernetes.io/pod/volume/utilization", "k8s_pod", 0.1, false, map[string]string{"volume_name": "data"})
+		of("prometheus.googleapis.com/http_requests_total/counter", "prometheus_target", float64(counted), true, map[string]string{"host": host, "code": "200"})
+		of("prometheus.googleapis.com/http_request_duration_seconds/histogram", "prometheus_target", &distribution.Distribution{
+			Count: counted, BucketCounts: []int64{0, counted},
+			BucketOptions: &distribution.Distribution_BucketOptions{Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
+				ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: []float64{0.1, 0.2}},
+			}},
+		}, true, map[string]string{"host": host})
+	}
+	return all
+}
+
+// healthy is a fleet in which every agent has its pod and every pod is well. What clusters are asked is not paid for by the call.
+type healthy struct{ agents []agent.Agent }
+
+// Cells implements provisioning.Lookout.
+func (h *healthy) Cells() []string { return []string{cell} }
+
+// Pods implements provisioning.Lookout.
+func (h *healthy) Pods(context.Context, string) ([]provisioning.Pod, error) {
+	pods := make([]provisioning.Pod, len(h.agents))
+	for i, a := range h.agents {
+		pods[i] = provisioning.Pod{AgentID: a.ID, Since: a.CreatedAt}
+	}
+	return pods, nil
+}
+
+// Current implements provisioning.Lookout.
+func (h *healthy) Current(agent.Agent, provisioning.Pod) bool { return true }
+
+// Presence implements provisioning.Lookout.
+func (h *healthy) Presence(context.Context, agent.Agent) (provisioning.Presence, error) {
+	return provisioning.Presence{Namespace: true, Pod: true}, nil
+}
+
+// Namespaces implements provisioning.Fleet.
+func (h *healthy) Namespaces(context.Context) ([]provisioning.Placement, error) {
+	all := make([]provisioning.Placement, len(h.agents))
+	for i, a := range h.agents {
+		all[i] = provisioning.Placement{Cell: cell, AgentID: a.ID, CreatedAt: time.Now().Add(-metrics.Day)}
+	}
+	return all, nil
+}
+
+// DeleteNamespace implements provisioning.Fleet.
+func (h *healthy) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
+	return fmt.Errorf("the namespace of agent %s was to be deleted, although the agent is there", p.AgentID)
+}

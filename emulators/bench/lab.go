@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/secretmanager"
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/infra/firestore"
+	source "agents.example/controlplane/infra/monitoring"
+	vault "agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/plan"
+)
+
+// lab is where deployments are made.
+type lab struct {
+	host      string // of the Firestore emulator
+	agents    int
+	dir       string
+	noCluster bool
+	progress  io.Writer
+}
+
+// The one cell, and the domain of agents.
+const (
+	cell   = "cell"
+	region = "us-central1"
+	domain = "agents.example.com"
+)
+
+// deployment is all functions in this process, over an empty database, and everything that they send is counted.
+type deployment struct {
+	*counter
+	records    *firestore.Client
+	monitoring *monitoring.Server
+	secrets    *secretmanager.Server
+	project    string
+	deps       functions.Dependencies
+	handler    http.Handler
+	// key is an API key of the organization that was populated last.
+	key     string
+	closers []func() error
+}
+
+// deploy makes a deployment. Close it.
+func (l *lab) deploy(ctx context.Context) (_ *deployment, err error) {
+	d := &deployment{counter: &counter{}, project: "bench-" + uuid.NewString()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	d.records, err = firestore.Open(ctx, firestore.Options{
+		ProjectID: d.project, EmulatorHost: l.host, DialOptions: d.firestore(), Timeout: time.Minute,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, d.records.Close)
+	if d.monitoring, err = monitoring.Start(ctx, monitoring.Options{}); err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, d.monitoring.Close)
+	if d.secrets, err = secretmanager.Start(ctx, secretmanager.Options{}); err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, d.secrets.Close)
+	if err := d.wire(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// wire hands the functions what they need.
+func (d *deployment) wire(ctx context.Context) error {
+	points, err := source.Open(ctx, source.Options{
+		ProjectID: d.project, Endpoint: d.monitoring.Addr, Domain: domain, Cells: []source.Cell{{Name: cell, Cluster: cell, Location: region}},
+	})
+	if err != nil {
+		return err
+	}
+	d.closers = append(d.closers, points.Close)
+	secrets, err := vault.Open(ctx, vault.Options{ProjectID: d.project, Endpoint: d.secrets.Addr})
+	if err != nil {
+		return err
+	}
+	d.closers = append(d.closers, secrets.Close)
+	nudger := published{d.counter}
+	d.deps = functions.Dependencies{
+		Agents: d.records.Agents(nudger), Records: d.records.Records(), Keys: d.records.Keys(), Directory: d.records.Directory(),
+		Counts: d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(), Snapshots: d.records.Metrics(),
+		Nudger: nudger, Vault: secrets, Points: read{points, d.counter}, Fleet: &healthy{}, Lookout: &healthy{},
+		Settings: functions.Settings{
+			Cells: agent.Cells{{Name: cell, Region: region}}, Addresses: agent.Addresses{Domain: domain, Scheme: "https"},
+			Pepper: []byte(strings.Repeat("p", 32)), Patience: time.Minute,
+		},
+	}
+	guard := function.Guard{
+		Authenticator: &identity.Authenticator{Keys: d.records.Keys(), Directory: d.deps.Directory, Pepper: d.deps.Pepper, Now: time.Now},
+		Audit:         d.records.AuditLog(), Organizations: d.deps.Directory,
+	}
+	d.handler, err = functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
+		func([]function.Need) (functions.Dependencies, error) { return d.deps, nil }, functions.Guards{Guard: guard})
+	return err
+}
+
+// Close ends the deployment.
+func (d *deployment) Close() error {
+	var errs []error
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		errs = append(errs, d.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// published counts nudges: each is one message.
+type published struct{ *counter }
+
+// Nudge implements agent.Nudger.
+func (p published) Nudge(context.Context, string) error {
+	p.add(Tally{Messages: 1})
+	return nil
+}
+
+// read counts what is read of Cloud Monitoring.
+type read struct {
+	metrics.Source
+	counter *counter
+}
+
+// Read implements metrics.Source.
+func (r read) Read(ctx context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage, error) {
+	u, err := r.Source.Read(ctx, q, visit)
+	r.counter.add(Tally{MonitoringCalls: int64(u.Calls), Series: int64(u.Series)})
+	return u, err
+}
+
+// organization makes an organization on the largest plan, and an API key of it.
+func (d *deployment) organization(ctx context.Context) (context.Context, string, error) {
+	id, key := "org_"+uuid.NewString(), apikey.Generate()
+	ctx = identity.With(ctx, identity.Caller{Type: identity.Session, ID: "user", OrganizationID: id, Role: identity.RoleAdmin})
+	_, err := d.records.Keys().Create(ctx, apikey.Key{
+		ID: uuid.NewString(), OrganizationID: id, Name: "bench", Prefix: key[:apikey.PrefixLength], Hash: apikey.Hash(d.deps.Pepper, key),
+		CreatedAt: time.Now(), LastUsedAt: time.Now(),
+	})
+	if err != nil {
+		return ctx, "", err
+	}
+	return ctx, key, d.records.Directory().SetPlan(ctx, id, plan.Enterprise)
+}
+
+// request is a call of a function with an API key.
+type request struct{ key, method, path, body string }
+
+// call calls a function as a client does, wants a status, and answers the body.
+func (d *deployment) call(ctx context.Context, r request, want int) ([]byte, error) {
+	req := httptest.NewRequestWithContext(ctx, r.method, r.path, strings.NewReader(r.body))
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	if r.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	d.add(Tally{Requests: 1})
+	d.handler.ServeHTTP(w, req)
+	if w.Code != want {
+		return nil, fmt.Errorf("%s %s answers %d, not %d: %s", r.method, r.path, w.Code, want, w.Body)
+	}
+	return w.Body.Bytes(), nil
+}

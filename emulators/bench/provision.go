@@ -1,0 +1,186 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/gateway"
+	way "agents.example/controlplane/infra/gateway"
+	"agents.example/controlplane/infra/gke"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/function"
+)
+
+// P6: provisioning an agent for the first time is a write an object; a message that comes twice is none.
+func provision(ctx context.Context, l *lab) (_ Report, err error) {
+	if l.noCluster {
+		return Report{}, nil
+	}
+	d, err := l.deploy(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = closing(err, d) }()
+	wire, err := d.attach(ctx, l)
+	if err != nil {
+		return Report{}, err
+	}
+	_, key, err := d.organization(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	id, err := d.create(ctx, key)
+	if err != nil {
+		return Report{}, err
+	}
+	nudge, err := json.Marshal(function.AgentNudge{AgentID: id})
+	if err != nil {
+		return Report{}, err
+	}
+	var runs [2]map[string]int
+	for i := range runs {
+		wire.take()
+		if _, err := d.deliver(ctx, "ReconcileAgent", nudge); err != nil {
+			return Report{}, err
+		}
+		runs[i] = wire.take()
+	}
+	a, err := d.deps.Records.Load(ctx, id)
+	if err != nil || a.Status != agent.Running {
+		return Report{}, errors.Join(err, fmt.Errorf("the agent is %s, not running", a.Status))
+	}
+	objects := float64(len(runs[0]))
+	return Report{Rows: []Row{
+		{
+			ID: "P6", What: "first provisioning of an agent", Ours: sum(runs[0]), Limit: objects, Unit: "Kubernetes writes", Most: (objects + 1) / objects,
+			Note: "limit: the objects of the agent",
+		},
+		{ID: "P6", What: "the same message once more", Ours: sum(runs[1]), Limit: 0, Unit: "Kubernetes writes", Most: 1},
+	}}, nil
+}
+
+func sum(writes map[string]int) float64 {
+	total := 0
+	for n := range maps.Values(writes) {
+		total += n
+	}
+	return float64(total)
+}
+
+// attach starts a cluster, and the way to agents on it, and has the deployment use them. Everything that it sends to the cluster passes
+// through the wire.
+func (d *deployment) attach(ctx context.Context, l *lab) (*wire, error) {
+	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress})
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, k.Close)
+	g, err := gateway.Start(ctx, gateway.Options{Kubeconfig: k.Kubeconfig})
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, g.Close)
+	w, err := newWire(ctx, k.Kubeconfig, filepath.Join(l.dir, "kubeconfig"))
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, w.server.Close)
+	_, port, err := net.SplitHostPort(g.Addr)
+	if err != nil {
+		return nil, err
+	}
+	addresses := agent.Addresses{Domain: "agents.localhost", Scheme: "http", Port: port}
+	clusters, err := gke.Open(ctx, gke.Settings{
+		Cells: []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}}, Image: "agents.localhost/agent@sha256:" + strings.Repeat("0", 64),
+		Addresses: addresses, Gateway: gke.Gateway{Namespace: "agent-gateway", Name: "agents"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, clusters.Close)
+	d.deps.Addresses, d.deps.Cluster = addresses, clusters
+	d.deps.Gateway = way.New(way.Options{Addresses: addresses, DialAddress: g.Addr})
+	return w, nil
+}
+
+// wire is a proxy before an API server that counts writes.
+type wire struct {
+	kubeconfig string
+	server     *http.Server
+
+	mu     sync.Mutex
+	writes map[string]int // by path
+}
+
+// newWire starts a proxy for the cluster of a kubeconfig, and writes one that leads through it.
+func newWire(ctx context.Context, through, kubeconfig string) (*wire, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", through)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	to, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{kubeconfig: kubeconfig, writes: map[string]int{}}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Transport: transport, FlushInterval: -1, // watches come piece by piece
+	}
+	w.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		w.count(req)
+		proxy.ServeHTTP(rw, req)
+	})}
+	go func() { _ = w.server.Serve(listener) }() // ends with ErrServerClosed
+	named := clientcmdapi.NewConfig()
+	named.Clusters["wire"] = &clientcmdapi.Cluster{Server: "http://" + listener.Addr().String()}
+	named.Contexts["wire"] = &clientcmdapi.Context{Cluster: "wire"}
+	named.CurrentContext = "wire"
+	if err := clientcmd.WriteToFile(*named, kubeconfig); err != nil {
+		return nil, errors.Join(err, w.server.Close())
+	}
+	return w, os.Chmod(kubeconfig, 0o600)
+}
+
+func (w *wire) count(req *http.Request) {
+	if req.Method == http.MethodGet {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes[req.URL.Path]++
+}
+
+// take answers how often each path was written since the last time.
+func (w *wire) take() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.writes
+	w.writes = map[string]int{}
+	return taken
+}

@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"context"
+	"path"
+	"sync"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc"
+)
+
+// Tally is what was spent.
+type Tally struct {
+	// Calls counts calls of Firestore, and Reads, Writes and Deletes the documents that are paid for.
+	Calls, Reads, Writes, Deletes int64
+	// Messages counts what was published.
+	Messages int64
+	// MonitoringCalls and Series count requests to Cloud Monitoring, and time series in the answers.
+	MonitoringCalls, Series int64
+	// Requests counts calls of functions.
+	Requests int64
+}
+
+// times multiplies a tally.
+func (t Tally) times(n int64) Tally {
+	return Tally{
+		t.Calls * n, t.Reads * n, t.Writes * n, t.Deletes * n, t.Messages * n, t.MonitoringCalls * n, t.Series * n, t.Requests * n,
+	}
+}
+
+// plus adds two tallies.
+func (t Tally) plus(u Tally) Tally {
+	return Tally{
+		t.Calls + u.Calls, t.Reads + u.Reads, t.Writes + u.Writes, t.Deletes + u.Deletes, t.Messages + u.Messages,
+		t.MonitoringCalls + u.MonitoringCalls, t.Series + u.Series, t.Requests + u.Requests,
+	}
+}
+
+// counter counts what passes through it. It may be used from any goroutine.
+type counter struct {
+	mu    sync.Mutex
+	tally Tally
+}
+
+func (c *counter) add(t Tally) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tally = c.tally.plus(t)
+}
+
+// take answers what was counted since the last time.
+func (c *counter) take() Tally {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tally
+	c.tally = Tally{}
+	return t
+}
+
+// firestore are the options of a connection whose calls and documents are counted as Firestore's bill counts them: every document of an
+// answer is a read, also one that does not exist; a query without a result is one; every write of a commit is one, or a delete.
+func (c *counter) firestore() []grpc.DialOption {
+	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		t := Tally{Calls: 1}
+		if commit, ok := req.(*firestorepb.CommitRequest); ok {
+			for _, w := range commit.GetWrites() {
+				if w.GetDelete() != "" {
+					t.Deletes++
+				} else {
+					t.Writes++
+				}
+			}
+		}
+		c.add(t)
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	stream := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		t := Tally{Calls: 1}
+		if path.Base(method) == "RunQuery" {
+			t.Reads = 1
+		}
+		c.add(t)
+		s, err := open(ctx, desc, cc, method, opts...)
+		return &answers{ClientStream: s, counter: c}, err
+	}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)}
+}
+
+// answers counts the documents of a stream of answers. The first of a query was counted with the call.
+type answers struct {
+	grpc.ClientStream
+	counter *counter
+	found   int
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (a *answers) RecvMsg(m any) error {
+	err := a.ClientStream.RecvMsg(m)
+	if err != nil {
+		return err
+	}
+	switch answer := m.(type) {
+	case *firestorepb.BatchGetDocumentsResponse:
+		if answer.GetResult() != nil {
+			a.counter.add(Tally{Reads: 1})
+		}
+	case *firestorepb.RunQueryResponse:
+		if answer.GetDocument() != nil {
+			if a.found++; a.found > 1 {
+				a.counter.add(Tally{Reads: 1})
+			}
+		}
+	}
+	return nil
+}

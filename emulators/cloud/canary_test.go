@@ -1,0 +1,175 @@
+package cloud_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/rpc"
+	"agents.example/controlplane/shared/function"
+)
+
+// confidential sends values on every path on which a client, or the control plane itself, may bring one, through faults, too, and finds them
+// nowhere. Then it plants some, and finds those.
+func confidential(t *testing.T, w world) {
+	c := &canaries{}
+	send := func(path string) string { return c.add(path, "cnry+/=%"+rand.Text()) }
+	w.listen(t)
+	var answers bytes.Buffer
+	call := func(want int, method, path, body string, header http.Header) answer {
+		t.Helper()
+		if header == nil {
+			header = http.Header{}
+		}
+		if header.Get("Authorization") == "" {
+			header.Set("Authorization", "Bearer "+w.Ready.APIKey)
+		}
+		a := w.send(t, method, path, body, header)
+		fmt.Fprintf(&answers, "%s %v\n", a.text, a.header)
+		if a.status != want {
+			t.Errorf("%s %s: %d %s, want %d", method, path, a.status, strings.ReplaceAll(a.text, "cnry", ""), want)
+		}
+		return a
+	}
+	created := call(http.StatusCreated, http.MethodPost, "/api/v1/agents", `{"name": "confidential", "resource_plan": "hobby", "env_vars": {"TOKEN": "`+send("create")+`"}}`, nil)
+	id, _ := created.body["id"].(string)
+	w.awaitStatus(t, id, "running")
+	secrets := "/agents/" + id + "/secrets"
+	one := func(key, value string) string { return `{"secrets": {"` + key + `": "` + value + `"}}` }
+
+	call(http.StatusAccepted, http.MethodPut, secrets, one("TOKEN", send("put")), nil)
+	repeated := one("OTHER", send("put with a key"))
+	for range 2 {
+		call(http.StatusAccepted, http.MethodPut, secrets, repeated, http.Header{"Idempotency-Key": {"canary"}})
+	}
+	call(http.StatusUnprocessableEntity, http.MethodPut, secrets, one("OTHER", send("another request with the key")), http.Header{"Idempotency-Key": {"canary"}})
+	faults(t, w, id, func(name string, want int) {
+		call(want, http.MethodPut, secrets, one("FAULTY", send(name)), nil)
+	})
+	unacceptable(w, send, func(want int, method, path, body string, header http.Header) { call(want, method, path, body, header) }, id)
+
+	former := w.reveal(t, id)
+	call(http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/rotate", "", nil)
+	w.await(t, id, "rotated", func(a answer) bool { return a.body["credential_rotation_pending"] == false })
+	latter := w.reveal(t, id)
+	for name, k := range map[string]credentials{"former": former, "latter": latter} {
+		c.add(name+" password", k.password)
+		c.add(name+" key", k.key)
+	}
+	breakPods(t, w, id, cluster.CrashLoop)
+	call(http.StatusAccepted, http.MethodPut, secrets, one("TOKEN", send("put to an agent that crashes")), nil)
+	w.awaitStatus(t, id, "error")
+	breakPods(t, w, id, "")
+	call(http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "", nil)
+	w.awaitStatus(t, id, "running")
+	for _, path := range []string{"/agents/" + id, secrets, "/agents/" + id + "/secret-operations", "/api/v1/agents", "/api/v1/organizations/current/audit-log"} {
+		call(http.StatusOK, http.MethodGet, path, "", nil)
+	}
+	for place, text := range w.places(t, id) {
+		for _, found := range c.find(text) {
+			t.Errorf("%s: %s", place, found)
+		}
+	}
+	for _, found := range c.find(answers.Bytes()) {
+		t.Errorf("an answer: %s", found)
+	}
+	planted(t, w, c, id)
+	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// faults has the secret store fail in every way while a value is sent.
+func faults(t *testing.T, w world, id string, send func(name string, want int)) {
+	t.Helper()
+	for name, fault := range map[string]rpc.Fault{
+		"denied": {Before: status.Error(codes.PermissionDenied, "no")}, "over quota": {Before: status.Error(codes.ResourceExhausted, "no")},
+		"down": {Before: status.Error(codes.Unavailable, "no")}, "lost": {After: status.Error(codes.DeadlineExceeded, "no")},
+		"misunderstood": {Before: status.Error(codes.InvalidArgument, "no")}, "slow": {Delay: 300 * time.Millisecond},
+	} {
+		want := http.StatusServiceUnavailable
+		switch name {
+		case "misunderstood":
+			want = http.StatusInternalServerError
+		case "slow":
+			want = http.StatusAccepted
+		}
+		w.vault.breaks(id, func(method, _ string) rpc.Fault {
+			if method == "AddSecretVersion" {
+				return fault
+			}
+			return rpc.Fault{}
+		})
+		send(name, want)
+		w.vault.breaks(id, nil)
+	}
+}
+
+// unacceptable sends values in requests that are refused.
+func unacceptable(w world, send func(string) string, call func(want int, method, path, body string, header http.Header), id string) {
+	secrets := "/agents/" + id + "/secrets"
+	for name, body := range map[string]func(value string) string{
+		"a reserved key":     func(v string) string { return `{"secrets": {"DASHBOARD_PASSWORD": "` + v + `"}}` },
+		"a bad key":          func(v string) string { return `{"secrets": {"a-b": "` + v + `"}}` },
+		"a list":             func(v string) string { return `{"secrets": {"TOKEN": ["` + v + `"]}}` },
+		"an object":          func(v string) string { return `{"secrets": {"TOKEN": {"value": "` + v + `"}}}` },
+		"no object":          func(v string) string { return `{"secrets": "` + v + `"}` },
+		"in the wrong place": func(v string) string { return `{"secret": {"TOKEN": "` + v + `"}}` },
+		"a long value":       func(v string) string { return `{"secrets": {"TOKEN": "` + strings.Repeat(v, 3000) + `"}}` },
+		"a NUL":              func(v string) string { return `{"secrets": {"TOKEN": "` + v + `\u0000"}}` },
+		"broken JSON":        func(v string) string { return `{"secrets": {"TOKEN": "` + v + `"` },
+		"no JSON":            func(v string) string { return v },
+	} {
+		call(http.StatusUnprocessableEntity, http.MethodPut, secrets, body(send(name)), nil)
+	}
+	one := func(name string) string { return `{"secrets": {"TOKEN": "` + send(name) + `"}}` }
+	call(http.StatusRequestEntityTooLarge, http.MethodPut, secrets, `{"secrets": {"TOKEN": "`+strings.Repeat(send("too much"), 20_000)+`"}}`, nil)
+	call(http.StatusNotFound, http.MethodPut, secrets, one("a stranger"), http.Header{"Authorization": {"Bearer " + w.Ready.OtherOrganizationAPIKey}})
+	call(http.StatusForbidden, http.MethodPut, secrets, one("a member"), http.Header{"Authorization": {"Bearer " + w.Ready.MemberToken}})
+	call(http.StatusUnauthorized, http.MethodPut, secrets, one("nobody"), http.Header{"Authorization": {"Bearer " + send("a token")}})
+	call(http.StatusUnprocessableEntity, http.MethodPatch, "/agents/"+id, `{"env_vars": {"NEW_TOKEN": "`+send("a patch")+`"}}`, nil)
+	call(http.StatusUnprocessableEntity, http.MethodPost, "/api/v1/agents",
+		`{"name": "", "resource_plan": "hobby", "env_vars": {"NEW_TOKEN": "`+send("a creation")+`"}}`, nil)
+	call(http.StatusPaymentRequired, http.MethodPost, "/api/v1/agents",
+		`{"name": "large", "resource_plan": "enterprise", "env_vars": {"NEW_TOKEN": "`+send("a creation that is too large")+`"}}`,
+		http.Header{"Authorization": {"Bearer " + w.Ready.OtherOrganizationAPIKey}})
+}
+
+// planted puts a value where none may be, in a form of its own at each place, and shows that the search finds every one.
+func planted(t *testing.T, w world, c *canaries, id string) {
+	t.Helper()
+	value := c.add("planted", "cnry+/=%"+rand.Text())
+	emulator(t, w.Ready.FirestoreEmulatorHost, http.MethodPost, "projects/"+w.Ready.ProjectID+"/databases/(default)/documents/planted", map[string]any{
+		"fields": map[string]any{"f": map[string]any{"stringValue": base64.StdEncoding.EncodeToString([]byte("before " + value))}},
+	})
+	nudge, err := json.Marshal(map[string]string{"agent_id": id, "leak": hex.EncodeToString([]byte(value))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator(t, w.Ready.PubSubEmulatorHost, http.MethodPost, "projects/"+w.Ready.ProjectID+"/topics/"+string(function.AgentNudges)+":publish",
+		map[string]any{"messages": []map[string]any{{"attributes": map[string]string{"leak": string(nudge)}, "data": base64.StdEncoding.EncodeToString([]byte(`{"agent_id": "` + id + `"}`))}}})
+	slog.Info("planted", "url", "https://example.com/?q="+url.QueryEscape(value))
+	patch := `{"metadata": {"annotations": {"planted": "` + value + `"}}}`
+	if _, err := w.cluster.CoreV1().ConfigMaps("agent-"+id).Patch(t.Context(), "agent-env", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	places := w.places(t, id)
+	for _, place := range []string{"Firestore", "Pub/Sub", "the logs", "the cluster"} {
+		if len(c.find(places[place])) == 0 {
+			t.Errorf("%s: what was planted is not found", place)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package telemetry
+
+import (
+	"hash/fnv"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/api/distribution"
+	"google.golang.org/genproto/googleapis/api/metric"
+	corev1 "k8s.io/api/core/v1"
+
+	"agents.example/controlplane/emulators/gateway"
+	"agents.example/controlplane/emulators/monitoring"
+)
+
+// place is a pod at a time.
+type place struct {
+	options Options
+	pod     *corev1.Pod
+	now     time.Time
+}
+
+// meter remembers what a pod's container has used.
+type meter struct {
+	since    time.Time // start of the container
+	seconds  float64   // of CPU
+	measured time.Time
+	requests int64
+}
+
+// The made-up use of a container, as shares of its limits.
+const (
+	idleCPU, swingCPU       = 0.08, 0.04
+	idleMemory, swingMemory = 0.30, 0.05
+	emptyVolume             = 0.04
+	volumeOfHour            = 0.002
+	volumeOfRequest         = 0.00001
+	cpuOfRequest            = 0.02 // seconds
+	wave                    = 10 * time.Minute
+)
+
+// measured is what a kubelet reports.
+func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoring.Sample {
+	status, since, runs := container(p.pod)
+	var samples []monitoring.Sample
+	if began := p.pod.CreationTimestamp.Time; began.Before(p.now) && status.Name != "" {
+		samples = append(samples, p.total("kubernetes.io/container/restart_count", began, int64(status.RestartCount)))
+	}
+	if !runs || !since.Before(p.now) {
+		return samples
+	}
+	var requests int64
+	for _, t := range traffic {
+		for _, n := range t.Codes {
+			requests += n
+		}
+	}
+	if !m.since.Equal(since) {
+		*m = meter{since: since, measured: since, requests: requests}
+	}
+	limits := p.pod.Spec.Containers[0].Resources.Limits
+	cores, bytes := limits.Cpu().AsApproximateFloat64(), limits.Memory().AsApproximateFloat64()
+	m.seconds += cores*p.swing(idleCPU, swingCPU)*p.now.Sub(m.measured).Seconds() + cpuOfRequest*float64(max(0, requests-m.requests))
+	m.measured, m.requests = p.now, requests
+	memory := p.level("kubernetes.io/container/memory/used_bytes", int64(bytes*p.swing(idleMemory, swingMemory)))
+	memory.MetricLabels = map[string]string{"memory_type": "non-evictable"}
+	cache := p.level("kubernetes.io/container/memory/used_bytes", int64(bytes*idleCPU))
+	cache.MetricLabels = map[string]string{"memory_type": "evictable"}
+	samples = append(samples, memory, cache, p.total("kubernetes.io/container/cpu/core_usage_time", since, m.seconds),
+		p.level("kubernetes.io/container/uptime", p.now.Sub(since).Seconds()))
+	for _, v := range p.pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		share := emptyVolume + volumeOfHour*p.now.Sub(p.pod.CreationTimestamp.Time).Hours() + volumeOfRequest*float64(requests)
+		volume := p.level("kubernetes.io/pod/volume/utilization", min(share, 1))
+		volume.Resource, volume.MetricLabels = "k8s_pod", map[string]string{"volume_name": v.Name}
+		delete(volume.ResourceLabels, "container_name")
+		samples = append(samples, volume)
+	}
+	return samples
+}
+
+// swing is a share that goes up and down around a mean, each pod's in its own time.
+func (p place) swing(mean, by float64) float64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(p.pod.UID)) // never fails
+	turns := float64(p.now.UnixMilli())/float64(wave.Milliseconds()) + float64(h.Sum32()%1000)/1000
+	return mean + by*math.Sin(2*math.Pi*turns)
+}
+
+// scraped is what Managed Prometheus reports.
+func (p place) scraped(traffic []gateway.Traffic) []monitoring.Sample {
+	var samples []monitoring.Sample
+	for _, t := range traffic {
+		if !t.Since.Before(p.now) {
+			continue
+		}
+		for code, n := range t.Codes {
+			samples = append(samples, p.counter("prometheus.googleapis.com/http_requests_total/counter", t.Since, float64(n),
+				map[string]string{"host": t.Host, "code": strconv.Itoa(code)}))
+		}
+		d := &distribution.Distribution{BucketCounts: t.Durations, BucketOptions: &distribution.Distribution_BucketOptions{
+			Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
+				ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: gateway.DurationBounds()},
+			},
+		}}
+		for _, n := range t.Durations {
+			d.Count += n
+		}
+		samples = append(samples, p.counter("prometheus.googleapis.com/http_request_duration_seconds/histogram", t.Since, d,
+			map[string]string{"host": t.Host}))
+	}
+	return samples
+}
+
+// level is a point of a GAUGE of the pod's container.
+func (p place) level(metricType string, value any) monitoring.Sample {
+	return monitoring.Sample{
+		Metric: metricType, Resource: "k8s_container", End: p.now, Value: value,
+		ResourceLabels: map[string]string{
+			"project_id": p.options.Project, "location": p.options.Location, "cluster_name": p.options.Cluster,
+			"namespace_name": p.pod.Namespace, "pod_name": p.pod.Name, "container_name": p.pod.Spec.Containers[0].Name,
+		},
+	}
+}
+
+// total is a point of a running total that began at a time.
+func (p place) total(metricType string, began time.Time, value any) monitoring.Sample {
+	s := p.level(metricType, value)
+	s.Kind, s.Start = metric.MetricDescriptor_CUMULATIVE, began
+	return s
+}
+
+// counter is a point of a counter that is scraped.
+func (p place) counter(metricType string, began time.Time, value any, labels map[string]string) monitoring.Sample {
+	s := p.total(metricType, began, value)
+	s.Resource, s.MetricLabels = "prometheus_target", labels
+	s.ResourceLabels = map[string]string{
+		"project_id": p.options.Project, "location": p.options.Location, "cluster": p.options.Cluster,
+		"namespace": p.pod.Namespace, "job": p.pod.Spec.Containers[0].Name, "instance": p.pod.Name + ":metrics",
+	}
+	return s
+}

@@ -1,0 +1,34 @@
+package run
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestBehindProxies(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		hops int
+		sent []string
+		want string
+	}{
+		"none":                      {0, []string{"198.51.100.1"}, "198.51.100.1"},
+		"a load balancer":           {1, []string{"198.51.100.1, 203.0.113.9"}, "198.51.100.1"},
+		"a client that pretends":    {1, []string{"192.0.2.66,198.51.100.1, 203.0.113.9"}, "192.0.2.66,198.51.100.1"},
+		"several headers":           {1, []string{"198.51.100.1", "203.0.113.9"}, "198.51.100.1"},
+		"fewer addresses than hops": {2, []string{"198.51.100.1"}, "198.51.100.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			h := BehindProxies(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { got = req.Header.Get("X-Forwarded-For") }), row.hops)
+			req := httptest.NewRequest(http.MethodGet, "/", nil)
+			req.Header["X-Forwarded-For"] = row.sent
+			h.ServeHTTP(httptest.NewRecorder(), req)
+			if got != row.want {
+				t.Errorf("saw %q, want %q", got, row.want)
+			}
+		})
+	}
+}

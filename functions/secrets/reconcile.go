@@ -1,0 +1,38 @@
+package secrets
+
+import (
+	"context"
+	"net/http"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/deposit"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/secret"
+)
+
+// Reconcile retries the persisted stage of a pending or failed operation. It never adds a version.
+func Reconcile(d deposit.Depositor, operations secret.Operations) function.Route {
+	return function.Route{
+		Name: "ReconcileSecretOperation", Method: http.MethodPost,
+		Path:   "/api/v1/agents/{agent_id}/secret-operations/{operation_id}/reconcile",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd}, Reads: readsAgent,
+		Status: http.StatusOK, Summary: "Retry the persisted stage of a secret operation",
+		// 402 is the interface's; nothing about a secret costs money.
+		Errors: []fault.Kind{fault.BadRequest, fault.PaymentRequired, fault.Conflict},
+		Handle: function.Handle(func(ctx context.Context, in operationPath) (secret.View, error) {
+			agentID, id := string(in.Path.AgentID), string(in.Path.OperationID)
+			o, err := d.Reconcile(ctx, agentID, id)
+			switch {
+			case err != nil:
+				return secret.View{}, err
+			case o != nil:
+				return o.Show(), nil
+			}
+			if _, err := operations.Get(ctx, agentID, id); err != nil {
+				return secret.View{}, err
+			}
+			return secret.View{}, agent.ErrOperationTerminal()
+		}),
+	}
+}

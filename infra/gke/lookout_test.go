@@ -1,0 +1,237 @@
+//go:build unix
+
+package gke
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+func (w *world) look(t *testing.T) map[string][]provisioning.Pod {
+	t.Helper()
+	pods, err := w.Pods(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string][]provisioning.Pod{}
+	for _, p := range pods {
+		seen[p.AgentID] = append(seen[p.AgentID], p)
+	}
+	return seen
+}
+
+// TestLookoutFaults shows that an observer is told the same of a pod as who waits for it.
+func TestLookoutFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault     cluster.Fault
+		code      string
+		permanent bool
+		message   string
+	}{
+		{cluster.CrashLoop, codeCrashLoop, true, "exit code 1"},
+		{cluster.OutOfMemory, codeOutOfMemory, true, "more than the 2 GiB"},
+		{cluster.ImagePull, codeImagePull, false, "image can't be fetched"},
+		{cluster.Unschedulable, codeUnschedulable, false, "room"},
+		{cluster.NotReady, codeTimeout, false, "did not answer GET /health/ready"},
+	} {
+		t.Run(string(c.fault), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a := w.newAgent(t)
+			w.apply(t, a, testMaterial(), agent.StageNamespace)
+			w.suffer(t, a, c.fault)
+			w.apply(t, a, testMaterial())
+			eventually(t, func(context.Context) error {
+				pods := w.look(t)[a.ID]
+				if len(pods) != 1 || pods[0].Failure == nil {
+					return fmt.Errorf("the pods %+v, want one that fails", pods)
+				}
+				if f := pods[0].Failure; f.Code != c.code || f.Permanent != c.permanent || !strings.Contains(f.Message, c.message) {
+					return fmt.Errorf("the pod fails with %w, permanent %t; want %s, permanent %t, and %q", f, f.Permanent, c.code, c.permanent, c.message)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestLookoutPages lists pods in pages of one, while the list grows too old once, and passes over what is somebody else's.
+func TestLookoutPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	agents := []agent.Agent{w.newAgent(t), w.newAgent(t), w.newAgent(t)}
+	for _, a := range agents {
+		w.apply(t, a, testMaterial())
+	}
+	for _, a := range agents {
+		w.awaitReady(t, a)
+	}
+	w.impostor(t, agents[0])
+	var expired atomic.Bool
+	var pages atomic.Int32
+	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		query := r.URL.Query()
+		if query.Get("continue") != "" && !expired.Swap(true) {
+			return answer(http.StatusGone, metav1.StatusReasonExpired, "the list is too old"), nil
+		}
+		pages.Add(1)
+		query.Set("limit", "1")
+		r.URL.RawQuery = query.Encode()
+		return nil, nil
+	}
+	seen := w.look(t)
+	for _, a := range agents {
+		if pods := seen[a.ID]; len(pods) != 1 || pods[0].Failure != nil || !w.Current(a, pods[0]) {
+			t.Errorf("the pods %+v, want one that is ready and current", pods)
+		}
+	}
+	if !expired.Load() || pages.Load() < 4 {
+		t.Errorf("%d pages", pages.Load())
+	}
+}
+
+// impostor makes a pod with the labels of the agent's in a namespace that isn't the agent's.
+func (w *world) impostor(t *testing.T, a agent.Agent) {
+	t.Helper()
+	home := w.newAgent(t)
+	w.apply(t, home, testMaterial(), agent.StageNamespace, agent.StagePolicy, agent.StageIdentity)
+	model, err := w.admin.CoreV1().Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName, Labels: model.Labels, Annotations: model.Annotations}, Spec: model.Spec}
+	fake.Spec.NodeName = ""
+	if _, err := w.admin.CoreV1().Pods(home.Namespace()).Create(t.Context(), fake, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLookoutIsWholeOrAnError shows that what can't be listed to the end, or not be read, makes the whole list an error.
+func TestLookoutIsWholeOrAnError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(s *Settings) {
+		s.Cells = append(s.Cells, Cell{Name: "unreachable", Kubeconfig: "testdata/kubeconfig.yaml"})
+	})
+	a := w.newAgent(t)
+	w.apply(t, a, testMaterial())
+	w.apply(t, w.newAgent(t), testMaterial())
+	w.awaitReady(t, a)
+	want := func(name, cell string) {
+		t.Helper()
+		if pods, err := w.Pods(t.Context(), cell); !fault.Is(err, fault.Unavailable) || pods != nil {
+			t.Errorf("%s: %d pods and %v, want none and Unavailable", name, len(pods), err)
+		}
+	}
+	want("a cell that can't be reached", "unreachable")
+	a.Cell = "unreachable"
+	if p, err := w.Presence(t.Context(), a); !fault.Is(err, fault.Unavailable) || p != (provisioning.Presence{}) {
+		t.Errorf("a cell that can't be reached has %+v, %v; want Unavailable", p, err)
+	}
+	a.Cell = "local"
+	for name, breaks := range map[string]func(*http.Request, http.RoundTripper) (*http.Response, error){
+		"a page that never comes": func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+			query := r.URL.Query()
+			if query.Get("continue") != "" {
+				return answer(http.StatusGone, metav1.StatusReasonExpired, "the list is too old"), nil
+			}
+			query.Set("limit", "1")
+			r.URL.RawQuery = query.Encode()
+			return nil, nil
+		},
+		"a refusal": func(*http.Request, http.RoundTripper) (*http.Response, error) {
+			return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "no"), nil
+		},
+		"a pod that can't be read": func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			return spoiled(next.RoundTrip(r))
+		},
+	} {
+		w.calls.mu.Lock()
+		w.calls.breaks = breaks
+		w.calls.mu.Unlock()
+		want(name, "local")
+	}
+	w.calls.mu.Lock()
+	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/pods/"+podName) {
+			return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "no"), nil
+		}
+		return nil, nil
+	}
+	w.calls.mu.Unlock()
+	if p, err := w.Presence(t.Context(), a); !fault.Is(err, fault.Unavailable) || p != (provisioning.Presence{}) {
+		t.Errorf("a pod that can't be asked for: %+v, %v; want Unavailable", p, err)
+	}
+}
+
+// TestPresenceWhileTerminating shows that a namespace that is going away counts as gone, while its pod is there still.
+func TestPresenceWhileTerminating(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	w.apply(t, a, testMaterial())
+	w.awaitReady(t, a)
+	pods := w.admin.CoreV1().Pods(a.Namespace())
+	hold := func(patch string) {
+		t.Helper()
+		if _, err := pods.Patch(t.Context(), podName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(`{"metadata":{"finalizers":["example.com/hold"]}}`)
+	if err := w.admin.CoreV1().Namespaces().Delete(t.Context(), a.Namespace(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := w.Presence(t.Context(), a); err != nil || p != (provisioning.Presence{}) {
+		t.Errorf("%+v, %v; want neither", p, err)
+	}
+	eventually(t, func(ctx context.Context) error {
+		if p, err := pods.Get(ctx, podName, metav1.GetOptions{}); err != nil || p.DeletionTimestamp == nil {
+			return fmt.Errorf("the pod is not told to stop (%w)", err)
+		}
+		return nil
+	})
+	if seen := w.look(t)[a.ID]; len(seen) != 1 || seen[0].Failure == nil {
+		t.Errorf("a pod that is told to stop: %+v, want it not to be ready", seen)
+	}
+	hold(`{"metadata":{"finalizers":null}}`)
+}
+
+// spoiled is a list whose objects have no form that a pod can have.
+func spoiled(response *http.Response, err error) (*http.Response, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var list struct {
+		Kind, APIVersion string
+		Metadata         map[string]any
+		Items            []map[string]any
+	}
+	if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
+		return nil, err
+	}
+	for _, item := range list.Items {
+		item["spec"] = "none"
+	}
+	body, err := json.Marshal(map[string]any{"kind": list.Kind, "apiVersion": list.APIVersion, "metadata": list.Metadata, "items": list.Items})
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	response.Header.Del("Content-Length")
+	return response, err
+}

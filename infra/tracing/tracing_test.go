@@ -1,0 +1,150 @@
+package tracing
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/trace/apiv2/tracepb"
+	"go.opentelemetry.io/otel"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+)
+
+// server takes spans as Cloud Trace does.
+type server struct {
+	tracepb.UnimplementedTraceServiceServer
+	mu    sync.Mutex
+	spans []*tracepb.Span
+}
+
+func (s *server) BatchWriteSpans(_ context.Context, r *tracepb.BatchWriteSpansRequest) (*emptypb.Empty, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spans = append(s.spans, r.Spans...)
+	return &emptypb.Empty{}, nil
+}
+
+// start starts the server, and tracing to it.
+func start(t *testing.T, ratio float64) (s *server, stop func() error) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &server{}
+	g := grpc.NewServer()
+	tracepb.RegisterTraceServiceServer(g, s)
+	go g.Serve(l) //nolint:errcheck // it ends with Stop
+	t.Cleanup(g.Stop)
+	stop, err = Start(t.Context(), Options{ProjectID: "p", Ratio: ratio, Client: []option.ClientOption{
+		option.WithEndpoint(l.Addr().String()), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, stop
+}
+
+type anyPush struct{}
+
+func (anyPush) Verify(context.Context, string) error { return nil }
+
+// TestOneTrace follows a call through the message that it publishes to the worker and its outside call. It is not parallel, nor are the
+// others: a process has one tracer.
+func TestOneTrace(t *testing.T) { //nolint:paralleltest // see above
+	s, stop := start(t, 1)
+	var carried map[string]string
+	route := function.Route{
+		Name: "CreateThing", Method: http.MethodPost, Path: "/things", Access: function.Public, Status: http.StatusOK,
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) {
+			carried = function.Carried(ctx)
+			return function.None{}, nil
+		}),
+	}.Handler(function.Guard{})
+	worker := function.Worker{Name: "DoThing", Handle: func(ctx context.Context, _ function.Message) error {
+		_, span := otel.Tracer("test").Start(ctx, "outside call")
+		span.End()
+		return fault.New(fault.Unavailable, "later", "Later.")
+	}}.Handler(anyPush{})
+
+	const caller = "0af7651916cd43dd8448eb211c80319c"
+	req := httptest.NewRequest(http.MethodPost, "/things?token=canary", strings.NewReader(`{"secret": "canary"}`))
+	req.Header.Set("Traceparent", "00-"+caller+"-b7ad6b7169203331-00")
+	req.Header.Set("Content-Type", "application/json")
+	route.ServeHTTP(httptest.NewRecorder(), req)
+	body, err := json.Marshal(map[string]any{"message": map[string]any{"data": []byte("canary"), "attributes": carried, "messageId": "7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	push := httptest.NewRequest(http.MethodPost, "/workers/DoThing", strings.NewReader(string(body)))
+	push.Header.Set("Authorization", "Bearer canary")
+	push.Header.Set("X-Cloud-Trace-Context", "11111111111111111111111111111111/1;o=1") // the push's own
+	worker.ServeHTTP(httptest.NewRecorder(), push)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	var told []string
+	for _, span := range s.spans {
+		id := strings.Split(span.Name, "/")[3]
+		told = append(told, span.DisplayName.Value+" "+id)
+		if strings.Contains(span.String(), "canary") {
+			t.Errorf("the span %s holds what a caller wrote: %s", span.DisplayName.Value, span)
+		}
+	}
+	slices.Sort(told)
+	want := []string{"CreateThing " + caller, "DoThing " + "11111111111111111111111111111111", "DoThing " + caller, "outside call " + caller}
+	slices.Sort(want)
+	if !slices.Equal(told, want) {
+		t.Errorf("spans\n%v, want\n%v", told, want)
+	}
+}
+
+// TestPart keeps the part of traces that is asked for, and the same in every process, whatever callers ask for.
+func TestPart(t *testing.T) { //nolint:paralleltest // see above
+	s, stop := start(t, 0.5)
+	h := function.Route{
+		Name: "Get", Method: http.MethodGet, Path: "/", Access: function.Public, Status: http.StatusOK,
+		Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) { return function.None{}, nil }),
+	}.Handler(function.Guard{})
+	for _, id := range []string{"0000000000000000ffffffffffffffff", "00000000000000000000000000000001"} {
+		for _, flag := range []string{"00", "01"} {
+			req := httptest.NewRequest(http.MethodGet, "/", nil)
+			req.Header.Set("Traceparent", "00-"+id+"-b7ad6b7169203331-"+flag)
+			h.ServeHTTP(httptest.NewRecorder(), req)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.spans) != 2 {
+		t.Fatalf("%d spans are kept, want those of the one trace: %v", len(s.spans), s.spans)
+	}
+	for _, span := range s.spans {
+		if !strings.Contains(span.Name, "00000000000000000000000000000001") {
+			t.Errorf("kept %s", span.Name)
+		}
+	}
+}
+
+func TestBadRatio(t *testing.T) {
+	t.Parallel()
+	for _, ratio := range []float64{-1, 0, 1.5} {
+		if _, err := Start(t.Context(), Options{ProjectID: "p", Ratio: ratio}); err == nil || !strings.Contains(err.Error(), "TRACE_RATIO") {
+			t.Errorf("%v: %v", ratio, err)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+
+	"agents.example/controlplane/shared/secret"
+)
+
+// Secrets lists the agent's secrets as a client sees them: those that it wants, that are on their way, and that the running pod still has.
+func (a Agent) Secrets() []secret.Summary {
+	all := map[string]*secret.Summary{}
+	of := func(key string) *secret.Summary {
+		if all[key] == nil {
+			all[key] = &secret.Summary{Key: key, Source: secret.Source, UpdatedAt: a.CreatedAt.UTC()}
+		}
+		return all[key]
+	}
+	for _, e := range a.Env {
+		if e.Secret() {
+			s := of(e.Key)
+			s.LatestVersion = ptr(e.SecretVersion)
+			if !e.SetAt.IsZero() { // older records don't tell
+				s.UpdatedAt = e.SetAt.UTC()
+			}
+		}
+	}
+	if a.Status == Running {
+		for _, l := range a.Live {
+			of(l.Key).LiveVersion = ptr(l.Version)
+		}
+	}
+	for _, s := range all {
+		s.InSync = s.LatestVersion != nil && s.LiveVersion != nil && *s.LatestVersion == *s.LiveVersion
+	}
+	for _, o := range a.Operations {
+		if !o.Open() || o.Action == secret.Rotate || o.Stage == secret.Complete {
+			continue
+		}
+		s := of(o.Key)
+		s.InSync, s.UpdatedAt = false, o.UpdatedAt.UTC()
+		if o.Version > 0 {
+			s.LatestVersion = ptr(o.Version)
+		} else if o.Action == secret.Delete {
+			s.LatestVersion = nil
+		}
+	}
+	list := make([]secret.Summary, 0, len(all))
+	for _, s := range all {
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(x, y secret.Summary) int { return strings.Compare(x.Key, y.Key) })
+	return list
+}
+
+// codeNotRunning is why an operation is parked.
+const codeNotRunning = "agent_not_running"
+
+// operationCode is the error code of an operation for that of a failure.
+func operationCode(code string) string {
+	switch code {
+	case "secret_store_unavailable", "secret_store_denied", "secret_quota_exceeded", "secret_value_unavailable", "namespace_missing",
+		"sync_conflict", "pod_crash_loop", "gateway_unhealthy":
+		return code
+	case "namespace_terminating":
+		return "namespace_missing"
+	case "cluster_unavailable", "cell_unknown":
+		return "cluster_unreachable"
+	case "object_rejected", "quota_exceeded":
+		return "sync_conflict"
+	case "out_of_memory":
+		return "pod_crash_loop"
+	case CodeUnschedulable, CodeSandboxUnschedulable:
+		return "pod_unschedulable"
+	case "readiness_timeout", "provisioning_timeout", "attempts_exhausted", "timeout", "image_pull_failed", "container_start_failed",
+		"volume_unavailable", "pod_rejected":
+		return "rollout_timeout"
+	default:
+		return "internal_error"
+	}
+}

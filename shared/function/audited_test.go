@@ -1,0 +1,254 @@
+package function_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
+)
+
+// entries is an audit.Log that remembers what was appended, and does what a test has it do on the way.
+type entries struct {
+	appended []audit.Entry
+	on       func(ctx context.Context) error
+}
+
+func (e *entries) Append(ctx context.Context, entry audit.Entry) error {
+	e.appended = append(e.appended, entry)
+	if e.on != nil {
+		return e.on(ctx)
+	}
+	return nil
+}
+
+func (e *entries) List(context.Context, audit.Filter, page.Request) (page.Page[audit.Entry], error) {
+	return page.Page[audit.Entry]{}, errors.New("a guard lists no entries")
+}
+
+func (e *entries) Each(context.Context, audit.Filter, func(audit.Entry) error) error {
+	return errors.New("a guard visits no entries")
+}
+
+// plans are function.Organizations whose ids name their plans.
+type plans struct {
+	fail  error
+	asked int
+}
+
+func (p *plans) Organization(_ context.Context, id string) (organization.Organization, error) {
+	p.asked++
+	on := map[string]plan.ID{"o1": plan.Hobby, "o2": plan.Enterprise}[id]
+	return organization.Organization{ID: id, Plan: on}, p.fail
+}
+
+const agentID = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+
+type actInput struct {
+	Path struct {
+		AgentID function.UUID `json:"agent_id"`
+	} `json:"path"`
+	Body struct {
+		Text string `json:"text"`
+	} `json:"body"`
+}
+
+// audited serves routes whose handler does what a test wants.
+func audited(g function.Guard, do func(ctx context.Context) error) http.Handler {
+	act := function.Handle(func(ctx context.Context, in actInput) (echo, error) { return echo{in.Body.Text}, do(ctx) })
+	plain := function.Handle(func(ctx context.Context, in echoInput) (echo, error) { return echo{in.Body.Text}, do(ctx) })
+	read := function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) { return function.None{}, do(ctx) })
+	g.Authenticator = tokens{}
+	var served []function.Served
+	for _, r := range []function.Route{
+		{Name: "ActOnAgent", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin, Handle: act},
+		{Name: "ReadAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin, Handle: read},
+		{Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Handle: plain},
+		{Name: "CreateKey", Method: http.MethodPost, Path: "/api/v1/api-keys", Access: function.Admin, Handle: plain},
+		{Name: "Feature", Method: http.MethodPost, Path: "/api/v1/organizations/current/x", Access: function.Admin, Feature: plan.AuditLog, Handle: plain},
+		{Name: "Public", Method: http.MethodPost, Path: "/api/v1/billing/x", Access: function.Public, Handle: plain},
+	} {
+		r.Status, r.BodyLimit = http.StatusOK, 100
+		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)})
+	}
+	return function.Mux(served)
+}
+
+const actPath = "/api/v1/agents/" + agentID + "/act"
+
+// TestOneEntryACall: every call that may change something of an organization has one entry, whatever becomes of it. That of a change is
+// written by the change; the guard writes all others.
+func TestOneEntryACall(t *testing.T) {
+	t.Parallel()
+	own := audit.Target{Type: "agent", ID: agentID}
+	named := audit.Target{Type: "agent", ID: agentID, Name: "Bot"}
+	fine := func(context.Context) error { return nil }
+	fails := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	changes := func(ctx context.Context) error { audit.TrailOf(ctx).Write(); return nil }
+	post := func(path, token, body string, keys ...string) *http.Request {
+		return keyed("POST", path, token, body, keys...)
+	}
+	text := post(actPath, "admin", goodBody)
+	text.Header.Set("Content-Type", "text/plain")
+	for name, c := range map[string]struct {
+		req    *http.Request
+		do     func(context.Context) error
+		status int
+		// outcome is that of the entry; empty where the guard writes none.
+		outcome string
+		target  audit.Target
+	}{
+		"a change":                 {post(actPath, "admin", goodBody), changes, 200, "", own},
+		"nothing to change":        {post(actPath, "admin", goodBody), fine, 200, audit.Succeeded, own},
+		"nothing to change, found": {post(actPath, "admin", goodBody), func(ctx context.Context) error { audit.TrailOf(ctx).Find(named); return nil }, 200, audit.Succeeded, named},
+		"a replay": {post(actPath, "admin", goodBody, "k"), func(ctx context.Context) error {
+			idempotency.From(ctx).Replay()
+			return nil
+		}, 200, audit.Succeeded, own},
+		"refused by role":           {post(actPath, "member", goodBody), fine, 403, "role_required", own},
+		"refused by plan":           {post("/api/v1/organizations/current/x", "admin", goodBody), fine, 403, "plan_feature_required", audit.Target{Type: "organization"}},
+		"the shorter path":          {post("/agents/"+agentID+"/act", "member", goodBody), fine, 403, "role_required", own},
+		"an id in capitals":         {post(strings.Replace(actPath, "fa", "FA", 1), "member", goodBody), fine, 403, "role_required", own},
+		"an invalid body":           {post(actPath, "admin", `{}`), fine, 422, "validation_error", own},
+		"an invalid id":             {post("/api/v1/agents/none/act", "admin", goodBody), fine, 422, "validation_error", audit.Target{Type: "agent"}},
+		"an invalid id of a member": {post("/api/v1/agents/none/act", "member", goodBody), fine, 403, "role_required", audit.Target{Type: "agent"}},
+		"a bad idempotency key":     {post(actPath, "admin", goodBody, "a b"), fine, 400, "invalid_idempotency_key", own},
+		"too large a body":          {post(actPath, "admin", strings.Repeat(" ", 101)), fine, 413, "body_too_large", own},
+		"no JSON":                   {text, fine, 415, "unsupported_media_type", own},
+		"not found":                 {post(actPath, "admin", goodBody), fails(fault.New(fault.NotFound, "agent_not_found", "No.")), 404, "agent_not_found", own},
+		"a conflict":                {post(actPath, "admin", goodBody), fails(fault.New(fault.Conflict, "agent_deleting", "No.")), 409, "agent_deleting", own},
+		"a change that fails later": {post(actPath, "admin", goodBody), func(ctx context.Context) error { return errors.Join(changes(ctx), errors.New("x")) }, 500, "", own},
+		"an unknown error":          {post(actPath, "admin", goodBody), fails(errors.New("the secret value")), 500, "internal_error", own},
+		"a deadline":                {post(actPath, "admin", goodBody), fails(context.DeadlineExceeded), 503, "timeout", own},
+		"a panic":                   {post(actPath, "admin", goodBody), func(context.Context) error { panic("the secret value") }, 500, "internal_error", own},
+		"a panic after a change":    {post(actPath, "admin", goodBody), func(ctx context.Context) error { _ = changes(ctx); panic("x") }, 500, "", own},
+		"a creation in vain":        {post("/api/v1/agents", "admin", goodBody), fails(fault.New(fault.PaymentRequired, "plan_capacity_exceeded", "No.")), 402, "plan_capacity_exceeded", audit.Target{Type: "agent"}},
+		"a key in vain":             {post("/api/v1/api-keys", "admin", goodBody), fails(fault.New(fault.Conflict, "api_key_limit_reached", "No.")), 409, "api_key_limit_reached", audit.Target{Type: "api_key"}},
+		"a reader":                  {keyed("GET", actPath, "admin", ""), fine, 200, "", own},
+		"a reader's head":           {keyed("HEAD", actPath, "admin", ""), fine, 200, "", own},
+		"a reader that is refused":  {keyed("GET", actPath, "member", ""), fine, 403, "", own},
+		"nobody":                    {post(actPath, "garbage", goodBody), fine, 401, "", own},
+		"an outage of identity":     {post(actPath, "outage", goodBody), fine, 503, "", own},
+		"no organization":           {post(actPath, "nowhere", goodBody), fine, 403, "", own},
+		"a public route":            {post("/api/v1/billing/x", "admin", goodBody), fine, 200, "", own},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, w := &entries{}, httptest.NewRecorder()
+			log.on = func(context.Context) error {
+				if w.Body.Len() > 0 || w.Result().StatusCode != http.StatusOK {
+					t.Error("the client has the answer before the entry is there")
+				}
+				return nil
+			}
+			c.req.Header.Set("X-Request-Id", "request-1")
+			c.req.Header.Set("User-Agent", "suite")
+			audited(function.Guard{Audit: log, Organizations: &plans{}}, c.do).ServeHTTP(w, c.req)
+			if w.Code != c.status {
+				t.Errorf("%d %s, want %d", w.Code, w.Body, c.status)
+			}
+			if c.outcome == "" {
+				if len(log.appended) != 0 {
+					t.Errorf("entries %+v, want none", log.appended)
+				}
+				return
+			}
+			if len(log.appended) != 1 {
+				t.Fatalf("%d entries, want 1", len(log.appended))
+			}
+			got := log.appended[0]
+			if got.ID == "" || got.OrganizationID != "o1" || got.Outcome != c.outcome || got.Target != c.target || got.Action != got.Request.Action {
+				t.Errorf("the entry %+v, want %s of %+v", got, c.outcome, c.target)
+			}
+			if got.Request.RequestID != "request-1" || got.Request.UserAgent != "suite" || got.Actor.OrganizationID != "o1" || got.Actor.ID == "" || got.Changes != nil {
+				t.Errorf("the entry is of %+v in %+v", got.Actor, got.Request)
+			}
+			if strings.Contains(w.Body.String()+got.Outcome, "secret value") {
+				t.Error("what is not public is shown")
+			}
+		})
+	}
+}
+
+// TestNoFloodOfEntries: what comes too soon has no entry, and what is refused counts, too.
+func TestNoFloodOfEntries(t *testing.T) {
+	t.Parallel()
+	for token, want := range map[string]int{"admin": 200, "member": 403} {
+		log := &entries{}
+		limiter := ratelimit.New(ratelimit.Limits{ratelimit.Mutations: {Quota: 3, Window: time.Hour}}, nil)
+		h := audited(function.Guard{Audit: log, Limiter: limiter}, func(context.Context) error { return nil })
+		for i := range 6 {
+			if i >= 3 {
+				want = http.StatusTooManyRequests
+			}
+			if r := call(t, h, keyed("POST", actPath, token, goodBody)); r.status != want {
+				t.Errorf("call %d of an %s: %d, want %d", i, token, r.status, want)
+			}
+		}
+		if len(log.appended) != 3 {
+			t.Errorf("%d entries of an %s, want 3", len(log.appended), token)
+		}
+	}
+}
+
+// TestEntryThatFails is not parallel: it looks at the process's logger. The log's trouble changes no answer, and a person learns of it.
+func TestEntryThatFails(t *testing.T) { //nolint:paralleltest // see above
+	var b bytes.Buffer
+	old := slog.Default()
+	slog.SetDefault(function.NewLogger(&b, slog.LevelInfo, ""))
+	t.Cleanup(func() { slog.SetDefault(old) })
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			on    func(context.Context) error
+			takes time.Duration
+		}{
+			"fails": {func(context.Context) error { return errors.New("the log is down") }, 0},
+			"hangs": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 2 * time.Second},
+		} {
+			b.Reset()
+			began := time.Now()
+			ctx, leave := context.WithCancel(t.Context())
+			h := audited(function.Guard{Audit: &entries{on: c.on}}, func(context.Context) error { leave(); return nil }) // the client is gone meanwhile
+			if r := call(t, h, keyed("POST", actPath, "admin", goodBody).WithContext(ctx)); r.status != 200 || r.body["text"] != "x" {
+				t.Errorf("%s: %d %v", name, r.status, r.body)
+			}
+			if took := time.Since(began); took != c.takes {
+				t.Errorf("%s: the answer waited for %v, want %v", name, took, c.takes)
+			}
+			for _, part := range []string{`"severity":"ERROR"`, "a call is missing in the audit log", "ActOnAgent", agentID, "u1", "o1"} {
+				if !strings.Contains(b.String(), part) {
+					t.Errorf("%s: %q is not in the log: %s", name, part, b.String())
+				}
+			}
+		}
+	})
+}
+
+// TestWithoutAudit: a guard without a log hands calls on, without a trail.
+func TestWithoutAudit(t *testing.T) {
+	t.Parallel()
+	h := audited(function.Guard{}, func(ctx context.Context) error {
+		if audit.TrailOf(ctx) != nil || identity.From(ctx).ID != "u1" {
+			t.Error("a trail that nobody keeps, or no caller")
+		}
+		return nil
+	})
+	if r := call(t, h, keyed("POST", actPath, "admin", goodBody)); r.status != 200 {
+		t.Errorf("%d", r.status)
+	}
+}

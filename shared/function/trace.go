@@ -1,0 +1,85 @@
+package function
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"agents.example/controlplane/shared/audit"
+)
+
+// A call is a span of its caller's trace, and the work on a message one of its publisher's. Where nobody collects spans (package tracing of
+// infra), they cost next to nothing, and the trace's id still goes through to logs and messages.
+
+const tracerName = "agents.example/controlplane/shared/function"
+
+// begin starts the span of a call. Names, methods and statuses are all that a span holds: nothing that a caller wrote.
+func begin(req *http.Request, name string) (*http.Request, trace.Span) {
+	ctx := propagation.TraceContext{}.Extract(req.Context(), propagation.HeaderCarrier(req.Header))
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, cloudTrace(req.Header.Get("X-Cloud-Trace-Context")))
+	}
+	ctx, span := otel.Tracer(tracerName).Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", req.Method), attribute.String("faas.trigger", "http")))
+	return req.WithContext(ctx), span
+}
+
+// end ends the span of a call with what it was answered.
+func end(span trace.Span, r audit.Request, status int) {
+	span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("request_id", r.RequestID))
+	if status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, http.StatusText(status))
+	}
+	span.End()
+}
+
+// cloudTrace reads the older header of Google's load balancers: TRACE/SPAN;o=OPTIONS, the span in decimal.
+func cloudTrace(header string) trace.SpanContext {
+	id, rest, _ := strings.Cut(header, "/")
+	number, options, _ := strings.Cut(rest, ";")
+	var c trace.SpanContextConfig
+	var err error
+	if c.TraceID, err = trace.TraceIDFromHex(id); err != nil {
+		return trace.SpanContext{}
+	}
+	span, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || span == 0 {
+		return trace.SpanContext{}
+	}
+	for i := range c.SpanID {
+		c.SpanID[i] = byte(span >> (8 * (len(c.SpanID) - 1 - i)))
+	}
+	c.TraceFlags = c.TraceFlags.WithSampled(options == "o=1")
+	c.Remote = true
+	return trace.NewSpanContext(c)
+}
+
+// Carried is what a message carries of the trace in ctx, as its attributes; nil outside of a trace.
+func Carried(ctx context.Context) map[string]string {
+	carried := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carried)
+	if len(carried) == 0 {
+		return nil
+	}
+	return carried
+}
+
+// resume starts the span of the work on a message. It belongs to the trace of who published it, and is linked to that of the push.
+func resume(ctx context.Context, name string, m Message) (context.Context, trace.Span) {
+	published := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(m.Attributes))
+	from := trace.SpanContextFromContext(published)
+	if !from.IsValid() {
+		return ctx, trace.SpanFromContext(published) // which does nothing
+	}
+	pushed := trace.LinkFromContext(ctx)
+	return otel.Tracer(tracerName).Start(trace.ContextWithRemoteSpanContext(ctx, from), name,
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(pushed), trace.WithAttributes(
+			attribute.String("messaging.message.id", m.ID), attribute.Int("messaging.delivery_attempt", m.Attempt)))
+}

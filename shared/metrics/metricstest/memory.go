@@ -1,0 +1,223 @@
+package metricstest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/metrics"
+)
+
+// Memory keeps agents and snapshots in memory. It implements metrics.Store, metrics.Records and metrics.Agents. The zero value is ready.
+type Memory struct {
+	// Now is the clock of looks; nil is time.Now.
+	Now func() time.Time
+
+	mu        sync.Mutex
+	writes    int
+	agents    map[string]agent.Agent
+	snapshots map[string]metrics.Snapshot
+	cells     map[string]metrics.Progress
+	// loads and saves count what was read and written of snapshots, and of agents.
+	loads, saves, agentLoads int
+}
+
+var (
+	_ metrics.Store   = (*Memory)(nil)
+	_ metrics.Records = (*Memory)(nil)
+)
+
+// Put stores an agent, with an empty snapshot if it is new.
+func (m *Memory) Put(a agent.Agent) agent.Agent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.agents == nil {
+		m.agents, m.snapshots, m.cells = map[string]agent.Agent{}, map[string]metrics.Snapshot{}, map[string]metrics.Progress{}
+	}
+	a.ID = cmp.Or(a.ID, uuid.NewString())
+	a.Version = m.version()
+	if _, ok := m.agents[a.ID]; !ok {
+		m.write(metrics.New(a.ID, a.OrganizationID))
+	}
+	m.agents[a.ID] = a
+	return a
+}
+
+// Delete removes an agent with its snapshot.
+func (m *Memory) Delete(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.agents, id)
+	delete(m.snapshots, id)
+}
+
+// Forget removes the snapshot of an agent.
+func (m *Memory) Forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.snapshots, id)
+}
+
+// Counts answers how many snapshots were read and written, and how many agents were read, since the last time.
+func (m *Memory) Counts() (loads, saves, agents int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	loads, saves, agents = m.loads, m.saves, m.agentLoads
+	m.loads, m.saves, m.agentLoads = 0, 0, 0
+	return loads, saves, agents
+}
+
+func (m *Memory) version() string {
+	m.writes++
+	return strconv.Itoa(m.writes)
+}
+
+func (m *Memory) write(s metrics.Snapshot) {
+	s.Version = m.version()
+	m.snapshots[s.AgentID] = clone(s)
+}
+
+// clone makes a copy that shares nothing.
+func clone(s metrics.Snapshot) metrics.Snapshot {
+	for _, ring := range []*metrics.Ring{
+		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour, &s.Errors.Day, &s.Up, &s.Due,
+	} {
+		b, _ := ring.MarshalBinary() // never fails
+		var copied metrics.Ring
+		if copied.UnmarshalBinary(b) == nil {
+			*ring = copied
+		}
+	}
+	return s
+}
+
+// Get implements metrics.Store.
+func (m *Memory) Get(ctx context.Context, id string) (metrics.Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.snapshots[id]
+	if organization := identity.From(ctx).OrganizationID; !ok || organization == "" || s.OrganizationID != organization {
+		return metrics.Snapshot{}, metrics.NotFound()
+	}
+	return clone(s), nil
+}
+
+// Look implements metrics.Store.
+func (m *Memory) Look(_ context.Context, s metrics.Snapshot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now
+	if m.Now != nil {
+		now = m.Now
+	}
+	known, ok := m.snapshots[s.AgentID]
+	if !ok || s.Version == "" || now().Sub(known.LookedAt) < metrics.LookInterval {
+		return
+	}
+	known.LookedAt = now()
+	m.write(known)
+}
+
+// Load implements metrics.Records.
+func (m *Memory) Load(_ context.Context, ids []string) (map[string]metrics.Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[string]metrics.Snapshot{}
+	for _, id := range ids {
+		if s, ok := m.snapshots[id]; ok {
+			found[id] = clone(s)
+			m.loads++
+		}
+	}
+	return found, nil
+}
+
+// LookedAt implements metrics.Records.
+func (m *Memory) LookedAt(_ context.Context, since time.Time, limit int) ([]metrics.Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []metrics.Snapshot
+	for _, s := range m.snapshots {
+		if !s.LookedAt.IsZero() && !s.LookedAt.Before(since) {
+			found = append(found, clone(s))
+		}
+	}
+	slices.SortFunc(found, func(a, b metrics.Snapshot) int { return a.LookedAt.Compare(b.LookedAt) })
+	m.loads += min(limit, len(found))
+	return found[:min(limit, len(found))], nil
+}
+
+// Save implements metrics.Records.
+func (m *Memory) Save(_ context.Context, s metrics.Snapshot, agentVersion string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, exists := m.agents[s.AgentID]
+	known, ok := m.snapshots[s.AgentID]
+	switch {
+	case !exists:
+		return metrics.NotFound()
+	case ok && known.Version != s.Version, !ok && (s.Version != "" || a.Version != agentVersion):
+		return metrics.ErrChanged
+	}
+	s.LookedAt = known.LookedAt
+	m.saves++
+	m.write(s)
+	return nil
+}
+
+// Progress implements metrics.Records.
+func (m *Memory) Progress(context.Context) (map[string]metrics.Progress, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.cells), nil
+}
+
+// SetProgress implements metrics.Records.
+func (m *Memory) SetProgress(_ context.Context, cells map[string]metrics.Progress) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cells == nil {
+		m.cells = map[string]metrics.Progress{}
+	}
+	maps.Copy(m.cells, cells)
+	return nil
+}
+
+// Agents is the port through which the collector finds the agents.
+func (m *Memory) Agents() metrics.Agents { return memoryAgents{m} }
+
+type memoryAgents struct{ *Memory }
+
+// Load implements metrics.Agents.
+func (m memoryAgents) Load(_ context.Context, id string) (agent.Agent, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, ok := m.agents[id]
+	if !ok {
+		return agent.Agent{}, agent.NotFound()
+	}
+	m.agentLoads++
+	return a, nil
+}
+
+// WithStatus implements metrics.Agents.
+func (m memoryAgents) WithStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []agent.Agent
+	for _, id := range slices.Sorted(maps.Keys(m.agents)) {
+		if a := m.agents[id]; a.Status == status && id > after && len(found) < limit {
+			found = append(found, a)
+		}
+	}
+	m.agentLoads += len(found)
+	return found, nil
+}

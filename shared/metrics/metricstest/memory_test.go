@@ -1,0 +1,29 @@
+package metricstest_test
+
+import (
+	"context"
+	"testing"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/metrics/metricstest"
+)
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	metricstest.Test(t, func(*testing.T) metricstest.World {
+		m := &metricstest.Memory{}
+		return metricstest.World{
+			Store: m, Records: m, Settled: func() {},
+			Create: func(ctx context.Context) (agent.Agent, error) {
+				return m.Put(agent.Agent{OrganizationID: identity.From(ctx).OrganizationID}), nil
+			},
+			Change: func(ctx context.Context, id string) error {
+				m.Put(agent.Agent{ID: id, OrganizationID: identity.From(ctx).OrganizationID})
+				return nil
+			},
+			Remove: func(_ context.Context, id string) error { m.Delete(id); return nil },
+			Forget: func(_ context.Context, id string) error { m.Forget(id); return nil },
+		}
+	})
+}

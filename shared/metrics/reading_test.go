@@ -1,0 +1,249 @@
+package metrics
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agents.example/controlplane/shared/plan"
+)
+
+func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+
+func ago(minutes int) time.Time { return noon().Add(-time.Duration(minutes) * time.Minute) }
+
+// at makes minutes of values by how many minutes before noon they ended.
+func at(values map[int]float64) Minutes {
+	m := Minutes{}
+	for minutes, v := range values {
+		m[ago(minutes).Unix()] = v
+	}
+	return m
+}
+
+// always has a value in every minute from one to another before noon.
+func always(from, to int, v float64) Minutes {
+	m := Minutes{}
+	for i := to; i <= from; i++ {
+		m[ago(i).Unix()] = v
+	}
+	return m
+}
+
+func starter(t *testing.T) *plan.Plan {
+	t.Helper()
+	p, err := plan.Get(plan.Starter) // 1 core, 2 GiB, 10 GiB
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &p
+}
+
+func value(v float64) *float64 { return &v }
+
+// TestFigures computes figures by hand from what was read in the quarter of an hour before noon.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		reading   Reading
+		unlimited bool
+		want      Figures
+	}{
+		"nothing": {want: Figures{}},
+		"all": {
+			reading: Reading{
+				CPU: at(map[int]float64{2: 0.5, 1: 0.25}), Memory: at(map[int]float64{1: 512 << 20}), Volume: at(map[int]float64{1: 0.125}),
+				Uptime: always(10, 1, 3600), Restarts: 2, Latency: 84, LatencyAt: ago(0),
+			},
+			want: Figures{
+				CPUCores: value(0.25), CPUPct: value(25), MemoryBytes: value(512 << 20), MemPct: value(25), PVCPct: value(12.5),
+				UptimePct: value(100), Restarts: 2, LatencyMillis: value(84),
+			},
+		},
+		"without limits": {
+			reading:   Reading{CPU: at(map[int]float64{1: 0.25}), Memory: at(map[int]float64{1: 100})},
+			unlimited: true,
+			want:      Figures{CPUCores: value(0.25), MemoryBytes: value(100)},
+		},
+		"zero is measured": {
+			reading: Reading{CPU: at(map[int]float64{1: 0})},
+			want:    Figures{CPUCores: value(0), CPUPct: value(0)},
+		},
+		"the last fresh sample counts": {
+			reading: Reading{CPU: at(map[int]float64{5: 0.25})},
+			want:    Figures{CPUCores: value(0.25), CPUPct: value(25)},
+		},
+		"an old one does not": {reading: Reading{CPU: at(map[int]float64{6: 0.25}), Uptime: at(map[int]float64{6: 60})}, want: Figures{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := Subject{Limits: starter(t)}
+			if row.unlimited {
+				of.Limits = nil
+			}
+			s := New("a", "o")
+			s.Take(of, row.reading, Span{From: ago(15), To: noon()}, noon())
+			if diff := cmp.Diff(row.want, s.Figures); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestUptime: what should have been up, of the quarter of an hour before noon, in minutes.
+func TestUptime(t *testing.T) {
+	t.Parallel()
+	long := time.Hour
+	for name, row := range map[string]struct {
+		ready   time.Time // zero: not known
+		uptime  Minutes
+		up, due float64
+	}{
+		"all the time":                     {noon().Add(-long), always(14, 0, 3600), 15, 15},
+		"the last minutes may come late":   {noon().Add(-long), always(14, 3, 3600), 12, 12},
+		"what is later than late is down":  {noon().Add(-long), always(14, 6, 3600), 9, 11},
+		"a sample speaks for those before": {noon().Add(-long), at(map[int]float64{0: 3600}), 15, 15},
+		"a hole in what is measured":       {noon().Add(-long), merged(always(14, 10, 3600), always(7, 0, 3600)), 15, 15},
+		"down for a while":                 {noon().Add(-long), merged(always(14, 10, 3600), since(7, 7, 0, 15)), 12.25, 15},
+		"a crash takes part of a minute":   {noon().Add(-long), merged(always(14, 9, 3600), since(8, 8, 0, 15)), 14.25, 15},
+		"down all the time":                {noon().Add(-long), nil, 0, 11},
+		"ready lately":                     {ago(7), since(6, 6, 0, 60), 7, 7},
+		"starting does not count":          {ago(7), since(8, 8, 0, 12), 8.2, 8.2},
+		"not known since when it is ready": {time.Time{}, merged(always(14, 9, 3600), since(5, 5, 0, 60)), 12, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New("a", "o")
+			for range 2 { // taking the same again changes nothing
+				s.Take(Subject{ReadySince: row.ready}, Reading{Uptime: row.uptime}, Span{From: ago(15), To: noon()}, noon())
+				up, due := s.Up.sum(time.Time{})/60, s.Due.sum(time.Time{})/60
+				if math.Abs(up-row.up) > 1e-9 || math.Abs(due-row.due) > 1e-9 {
+					t.Errorf("%v of %v minutes, want %v of %v", up, due, row.up, row.due)
+				}
+			}
+		})
+	}
+}
+
+// since has a value in every minute from one to another before noon, of a container that in the minute that ended first was up for some
+// seconds.
+func since(first, from, to int, seconds float64) Minutes {
+	m := Minutes{}
+	for i := to; i <= from; i++ {
+		m[ago(i).Unix()] = seconds + 60*float64(first-i)
+	}
+	return m
+}
+
+func merged(all ...Minutes) Minutes {
+	m := Minutes{}
+	for _, of := range all {
+		for end, v := range of {
+			m[end] = v
+		}
+	}
+	return m
+}
+
+// TestUptimeOverPauses: time in which nothing is collected does not count, and what was due stays so when the agent is ready anew.
+func TestUptimeOverPauses(t *testing.T) {
+	t.Parallel()
+	s := New("a", "o")
+	// Up for an hour until four hours ago, then paused for three hours, then up with half an hour of a crash.
+	s.Take(Subject{ReadySince: ago(300)}, Reading{Uptime: since(299, 299, 240, 60)}, Span{From: ago(300), To: ago(240)}, ago(240))
+	s.Take(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 59, 31, 60)}, Span{From: ago(65), To: ago(25)}, ago(25))
+	s.Take(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 34, 31, 60)}, Span{From: ago(35), To: ago(5)}, ago(5))
+	s.Take(Subject{ReadySince: ago(2)}, Reading{Uptime: since(1, 1, 0, 60)}, Span{From: ago(15), To: noon()}, noon())
+	// 60 + 29 + 2 minutes up; down from 31 to 9 minutes ago, as was certain 5 minutes ago.
+	if want := 100 * 91.0 / (91 + 22); s.Figures.UptimePct == nil || math.Abs(*s.Figures.UptimePct-want) > 1e-9 {
+		t.Errorf("uptime %v, want %v", deref(s.Figures.UptimePct), want)
+	}
+}
+
+func deref(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// TestLateSamples fill their place; what is still missing is a gap.
+func TestLateSamples(t *testing.T) {
+	t.Parallel()
+	s := New("a", "o")
+	first := Reading{CPU: at(map[int]float64{12: 0.1, 11: 0.3, 10: 0.1})}
+	s.Take(Subject{}, first, Span{From: ago(15), To: ago(5)}, ago(5))
+	late := Reading{CPU: at(map[int]float64{12: 0.1, 11: 0.3, 10: 0.1, 7: 0.5, 1: 0.2})}
+	s.Take(Subject{}, late, Span{From: ago(15), To: noon()}, noon())
+	want := []Point{{ago(13).Unix(), 0.1}, {ago(12).Unix(), 0.3}, {ago(11).Unix(), 0.1}, {ago(8).Unix(), 0.5}, {ago(2).Unix(), 0.2}}
+	v := s.Show(Window1h, noon())
+	if diff := cmp.Diff(want, v.Series.CPU); diff != "" {
+		t.Error(diff)
+	}
+	want = []Point{{ago(15).Unix(), 0.5 / 3}, {ago(10).Unix(), 0.5}, {ago(5).Unix(), 0.2}}
+	for _, w := range []Window{Window6h, Window24h} {
+		if diff := cmp.Diff(want, s.Show(w, noon()).Series.CPU, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-12 })); diff != "" {
+			t.Errorf("%s: %s", w, diff)
+		}
+	}
+}
+
+// TestErrors: where requests were counted and errors were not, there were none.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	s := New("a", "o")
+	s.Take(Subject{}, Reading{Requests: at(map[int]float64{3: 1, 2: 1}), Errors: at(map[int]float64{2: 0.5})}, Span{From: ago(15), To: noon()}, noon())
+	if diff := cmp.Diff([]Point{{ago(4).Unix(), 0}, {ago(3).Unix(), 0.5}}, s.Show(Window1h, noon()).Series.Errors); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAdd sorts samples: what is no number, no time or of another host is dropped.
+func TestAdd(t *testing.T) {
+	t.Parallel()
+	const host = "bot.agents.example.com"
+	var r Reading
+	for _, add := range []struct {
+		metric Metric
+		sample Sample
+	}{
+		{Requests, Sample{Host: host, At: ago(1), Value: 1}},
+		{Requests, Sample{Host: "other." + host, At: ago(1), Value: 7}},
+		{Requests, Sample{At: ago(2), Value: 7}},
+		{Errors, Sample{Host: "x", At: ago(1), Value: 7}},
+		{CPU, Sample{At: ago(1), Value: math.NaN()}},
+		{CPU, Sample{At: ago(2), Value: math.Inf(1)}},
+		{CPU, Sample{At: ago(3), Value: 2}},
+		{Latency, Sample{Host: host, At: ago(5), Value: 80}},
+		{Latency, Sample{Host: host, At: ago(10), Value: 90}}, // older, later
+		{Latency, Sample{Host: host, At: ago(0), Value: 0}},   // of no requests
+		{Latency, Sample{Host: "x", At: ago(0), Value: 1}},
+		{Restarts, Sample{At: ago(0), Value: 3}},
+		{"unknown", Sample{At: ago(0), Value: 3}},
+	} {
+		r.add(add.metric, add.sample, host)
+	}
+	want := Reading{
+		CPU: at(map[int]float64{3: 2}), Requests: at(map[int]float64{1: 1}), Latency: 80, LatencyAt: ago(5), Restarts: 3,
+	}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ last, now, from, to time.Time }{
+		"never before":          {time.Time{}, noon(), noon().Add(-Day), noon()},
+		"a cycle ago":           {ago(5), noon(), ago(15), noon()},
+		"in the midst":          {ago(2), ago(1).Add(17 * time.Second), ago(15), ago(1)},
+		"hours of being absent": {ago(300), noon(), ago(310), noon()},
+		"days of being absent":  {ago(10_000), noon(), noon().Add(-Day), noon()},
+	} {
+		if got := spanSince(row.last, row.now); !got.From.Equal(row.from) || !got.To.Equal(row.to) {
+			t.Errorf("%s: %v to %v", name, got.From, got.To)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package metrics
+
+import "time"
+
+// Window is how far back the series of an answer go.
+type Window string
+
+// The windows.
+const (
+	Window1h  Window = "1h"
+	Window6h  Window = "6h"
+	Window24h Window = "24h"
+)
+
+// Values lists the windows.
+func (Window) Values() []string {
+	return []string{string(Window1h), string(Window6h), string(Window24h)}
+}
+
+// Duration is the window's length; no window is the longest.
+func (w Window) Duration() time.Duration {
+	switch w {
+	case Window1h:
+		return time.Hour
+	case Window6h:
+		return 6 * time.Hour
+	default:
+		return Day
+	}
+}
+
+// Point is a value of a series.
+type Point struct {
+	T int64   `json:"t" jsonschema:"The beginning of the interval that the value is the mean of, in Unix seconds."`
+	V float64 `json:"v"`
+}
+
+// Curves are the series of a window: by the minute for an hour, by five minutes for longer. What was not measured is left out.
+type Curves struct {
+	CPU      []Point `json:"cpu" jsonschema:"Cores in use."`
+	Memory   []Point `json:"memory" jsonschema:"Bytes in use."`
+	Requests []Point `json:"requests" jsonschema:"Requests a second on the agent's own hostname."`
+	Errors   []Point `json:"errors" jsonschema:"Those that were answered with 5xx."`
+}
+
+// View is the metrics of an agent as a client sees them.
+type View struct {
+	CPUPct       *float64   `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and what else may be null is null without a sample in the five minutes before the collection."`
+	MemPct       *float64   `json:"mem_pct" jsonschema:"Memory in use, in percent of the plan's limit."`
+	Restarts24h  float64    `json:"restarts_24h" jsonschema:"Restarts of the container in the last 24 hours."`
+	PVCPct       *float64   `json:"pvc_pct" jsonschema:"Share of the volume in use, in percent."`
+	UptimePct24h *float64   `json:"uptime_pct_24h" jsonschema:"For how much of the last 24 hours the agent ran, in percent of the time that it should have. Time in which it was paused or stopped does not count."`
+	LatencyP95MS *float64   `json:"latency_p95_ms" jsonschema:"The last known 95th percentile of what requests take, in milliseconds. Null until one on the agent's own hostname was measured."`
+	CPUCores     *float64   `json:"cpu_cores" jsonschema:"CPU in use, in cores."`
+	MemoryBytes  *float64   `json:"memory_bytes" jsonschema:"Memory in use, in bytes."`
+	Series       Curves     `json:"series"`
+	CollectedAt  *time.Time `json:"collected_at" jsonschema:"When the figures were read; null before they first were."`
+	Stale        bool       `json:"stale" jsonschema:"True when the figures should have been read again since."`
+
+	agentID string
+}
+
+// Show renders the snapshot as of now. Figures of a snapshot that is too old to be about the present are null; what is about the past
+// stays.
+func (s Snapshot) Show(w Window, now time.Time) View {
+	f, age := s.Figures, now.Sub(s.CollectedAt)
+	v := View{
+		Restarts24h: f.Restarts, LatencyP95MS: f.LatencyMillis, Stale: age >= StaleAfter,
+		Series: Curves{
+			CPU: s.CPU.since(now, w.Duration()), Memory: s.Memory.since(now, w.Duration()),
+			Requests: s.Requests.since(now, w.Duration()), Errors: s.Errors.since(now, w.Duration()),
+		},
+		agentID: s.AgentID,
+	}
+	if !s.CollectedAt.IsZero() {
+		at := s.CollectedAt.UTC()
+		v.CollectedAt = &at
+	}
+	if age < Forgotten {
+		v.CPUPct, v.MemPct, v.PVCPct, v.UptimePct24h = f.CPUPct, f.MemPct, f.PVCPct, f.UptimePct
+		v.CPUCores, v.MemoryBytes = f.CPUCores, f.MemoryBytes
+	}
+	if age >= Day {
+		v.Restarts24h = 0
+	}
+	return v
+}
+
+// Example implements function.Exampler.
+func (View) Example() any {
+	now := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
+	f := func(v float64) *float64 { return &v }
+	s := New("6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a", "org_1")
+	s.CollectedAt = now
+	s.Figures = Figures{
+		CPUPct: f(12.5), MemPct: f(37.5), PVCPct: f(8), UptimePct: f(100), CPUCores: f(0.125), MemoryBytes: f(768 << 20), LatencyMillis: f(84),
+	}
+	for _, of := range []struct {
+		series *Series
+		value  float64
+	}{{&s.CPU, 0.125}, {&s.Memory, 768 << 20}, {&s.Requests, 0.5}, {&s.Errors, 0}} {
+		of.series.merge(Minutes{now.Unix(): of.value})
+	}
+	return s.Show(Window24h, now)
+}

@@ -1,0 +1,146 @@
+package provisioning
+
+import (
+	"context"
+	"math"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
+)
+
+// bind has the agent want what the secret store was given, however many operations that are. It is one write, without an effect outside.
+func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	if len(a.OperationsAt(secret.Bind)) == 0 {
+		return a, nil
+	}
+	return w.Records.Record(ctx, a, func(a *agent.Agent) { a.Bind(w.Now()) })
+}
+
+// syncSecrets is the stage of the secrets. An agent without any has nothing to do, unless it lost the last one.
+func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *Material) (agent.StageStatus, func(*agent.Agent), error) {
+	if key := a.Awaiting(); key != "" {
+		return "", nil, fault.New(fault.Unavailable, "secret_value_unavailable",
+			"The value of %s, which was sent with the agent, is not known to be in the secret store. Reconcile its operation, or send it again with PUT secrets.", key)
+	}
+	learned := func(a *agent.Agent) { a.Synced(w.Now()) }
+	fresh := a.Status == agent.Provisioning || a.Status == agent.Pending
+	if fresh && !wantsSecrets(a) && len(a.OperationsAt(secret.Sync)) == 0 {
+		return agent.StageSkipped, learned, nil
+	}
+	return agent.StageSucceeded, learned, w.writeSecrets(ctx, a, m)
+}
+
+func wantsSecrets(a agent.Agent) bool {
+	for _, e := range a.Env {
+		if e.Secret() {
+			return true
+		}
+	}
+	return false
+}
+
+// writeSecrets reads the secret variables from the secret store and writes them, beside the credentials, into the namespace.
+func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *Material) error {
+	m.Secrets = map[string][]byte{}
+	for _, e := range a.Env {
+		if !e.Secret() {
+			continue
+		}
+		value, err := w.Vault.Read(ctx, a.ID, e.Key, e.SecretVersion)
+		if err != nil {
+			return err
+		}
+		m.Secrets[e.Key] = value
+	}
+	if m.Credentials == (credential.Credentials{}) {
+		if _, err := w.fetchCredentials(ctx, a, m); err != nil {
+			return err
+		}
+	}
+	return w.Cluster.Apply(ctx, a, agent.StageSecrets, *m)
+}
+
+// store writes the secrets of an agent that does not run, where operations wait for it. A namespace that is not there yet gets them when
+// the agent is started.
+func (w run) store(ctx context.Context, a agent.Agent) error {
+	if len(a.OperationsAt(secret.Sync)) == 0 || a.CredentialVersion == 0 {
+		return nil
+	}
+	err := w.writeSecrets(ctx, a, &Material{})
+	if fault.Code(err) == CodeNamespaceMissing {
+		return nil
+	}
+	return err
+}
+
+// proof makes the probe of a rotation: the live gateway accepts the new credentials and refuses those that were accepted before.
+func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, agent.Agent) error, error) {
+	latter, err := w.Vault.Recall(ctx, a.ID, a.CredentialVersion)
+	if err != nil {
+		return nil, err
+	}
+	former := credential.Credentials{}
+	if a.FormerCredential > 0 {
+		if former, err = w.Vault.Recall(ctx, a.ID, a.FormerCredential); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context, a agent.Agent) error {
+		if err := w.wants(ctx, a, latter, Accepted); err != nil {
+			return err
+		}
+		if former == (credential.Credentials{}) {
+			return nil
+		}
+		return w.wants(ctx, a, former, Refused)
+	}, nil
+}
+
+func (w run) wants(ctx context.Context, a agent.Agent, c credential.Credentials, want Verdict) error {
+	got, err := w.Gateway.Accepts(ctx, a, c)
+	if err == nil && got != want {
+		err = fault.New(fault.Unavailable, "gateway_unhealthy", "The agent does not go by its new credentials yet.")
+	}
+	return err
+}
+
+// finish destroys the versions that nothing wants any more. A version that is newer than the operation's is never touched: it may be one
+// that another request is adding at this moment.
+func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	done := a.OperationsAt(secret.Destroy, secret.Complete)
+	if len(done) == 0 {
+		return a, nil
+	}
+	ids := make([]string, len(done))
+	for i, o := range done {
+		ids[i] = o.ID
+		if err := w.Vault.Prune(ctx, a.ID, o.Key, obsolete(o)); err != nil {
+			return a, w.hindered(ctx, a, err)
+		}
+	}
+	return w.Records.Record(ctx, a, func(a *agent.Agent) { a.Finish(ids, w.Now()) })
+}
+
+// obsolete is the version before which an operation leaves nothing.
+func obsolete(o secret.Operation) int64 {
+	if o.Action == secret.Delete {
+		return min(o.Seen, math.MaxInt64-1) + 1
+	}
+	return o.Version
+}
+
+// hindered records what keeps versions from being destroyed. The agent itself has all that it needs.
+func (w run) hindered(ctx context.Context, a agent.Agent, cause error) error {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	_, err := w.Records.Record(last, a, func(a *agent.Agent) {
+		a.Hinder(secret.Faltered, fault.From(cause).Code, w.Now(), secret.Destroy, secret.Complete)
+		a.WorkDueAt = w.Now().Add(agent.NudgeGrace)
+	})
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Unavailable, fault.From(cause).Code, "Secret versions that are not needed any more could not be destroyed yet.").Because(cause)
+}

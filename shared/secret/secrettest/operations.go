@@ -1,0 +1,215 @@
+// Package secrettest is the conformance suite of the history of secret operations. It knows what a store promises: that the history and
+// the agents' own records never disagree, whoever moved an operation. It knows nothing about how the promise is kept.
+package secrettest
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
+)
+
+// World is an empty store of agents, and the history that belongs to it.
+type World struct {
+	agenttest.World
+	Operations secret.Operations
+}
+
+// TestOperations holds a secret.Operations to its promises. open makes an empty world.
+func TestOperations(t *testing.T, open func(*testing.T) World) {
+	for name, test := range map[string]func(*testing.T, World){
+		"the history follows every move":       follows,
+		"an agent is created with operations":  created,
+		"a deleted agent's are canceled":       canceled,
+		"an older operation is overtaken":      overtaken,
+		"other organizations and agents":       tenancy,
+		"pages":                                pages,
+		"a worker is nudged when it can begin": nudged,
+		"the audit log names keys":             audited,
+		"a repeat is given the last answer":    repeated,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+func follows(t *testing.T, w World) {
+	s := w.scene(t)
+	id := s.begin("TOKEN")
+	s.must(id, secret.Store, secret.Pending)
+	s.stored(id, 7)
+	if o := s.must(id, secret.Bind, secret.Pending); o.Version != 7 || o.Key != "TOKEN" || o.OrganizationID != s.org.ID {
+		t.Errorf("the operation is %+v", o)
+	}
+	s.work(func(a *agent.Agent) { a.Bind(agenttest.Now()) })
+	s.must(id, secret.Sync, secret.Running)
+	s.work(func(a *agent.Agent) {
+		a.Retry(agent.Failure{Code: "cluster_unavailable", Stage: agent.StageSecrets}, agenttest.Now())
+	})
+	if o := s.must(id, secret.Sync, secret.Pending); o.ErrorCode != "cluster_unreachable" {
+		t.Errorf("error code %q", o.ErrorCode)
+	}
+	s.work(func(a *agent.Agent) { a.Synced(agenttest.Now()); a.BecameReady(agenttest.Now()) })
+	s.must(id, secret.Complete, secret.Running)
+	s.work(func(a *agent.Agent) { a.Finish([]string{id}, agenttest.Now()) })
+	if o := s.must(id, secret.Complete, secret.Succeeded); o.ErrorCode != "" {
+		t.Errorf("error code %q", o.ErrorCode)
+	}
+}
+
+func created(t *testing.T, w World) {
+	org := w.Tenant(t, plan.Enterprise)
+	a := agenttest.Draft(plan.Hobby)
+	begun, err := a.Begin(0, []secret.Operation{{ID: agenttest.ID(), AgentID: a.ID, Key: "NEW", Action: secret.Set}}, a.CreatedAt)
+	if err != nil || len(begun) != 1 {
+		t.Fatalf("%v, %v", begun, err)
+	}
+	made, err := w.Store.Create(org.Ctx, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scene{w, t, org, a.ID}
+	s.must(begun[0].ID, secret.Store, secret.Pending)
+	if made.Awaiting() != "NEW" || w.Nudges.Count(a.ID) != 0 {
+		t.Errorf("awaiting %q, %d nudges: the worker can't begin yet", made.Awaiting(), w.Nudges.Count(a.ID))
+	}
+	s.stored(begun[0].ID, 1)
+	if a := s.work(func(a *agent.Agent) { a.Bind(agenttest.Now()) }); a.Awaiting() != "" || w.Nudges.Count(a.ID) != 1 {
+		t.Errorf("awaiting %q, %d nudges", a.Awaiting(), w.Nudges.Count(a.ID))
+	}
+}
+
+func canceled(t *testing.T, w World) {
+	s := w.scene(t)
+	one, two := s.begin("ONE"), s.begin("TWO")
+	s.stored(one, 1)
+	a := s.change(func(a *agent.Agent) error { return a.Act(agent.Delete, agent.Manual, agenttest.Now()) })
+	s.must(one, secret.Bind, secret.Canceled)
+	s.must(two, secret.Store, secret.Canceled)
+	if a.StoringUntil.Before(agenttest.Now()) {
+		t.Error("it was forgotten that a value may be added still")
+	}
+}
+
+func overtaken(t *testing.T, w World) {
+	s := w.scene(t)
+	one := s.begin("TOKEN")
+	s.stored(one, 1)
+	two := s.begin("TOKEN")
+	s.must(one, secret.Bind, secret.Pending)
+	s.stored(two, 2)
+	s.must(one, secret.Bind, secret.Superseded)
+	s.must(two, secret.Bind, secret.Pending)
+}
+
+func tenancy(t *testing.T, w World) {
+	s, other := w.scene(t), w.scene(t)
+	id := s.begin("TOKEN")
+	sibling := s.org.Create(plan.Hobby).ID
+	for name, get := range map[string]func() (secret.Operation, error){
+		"another organization": func() (secret.Operation, error) { return w.Operations.Get(other.org.Ctx, s.id, id) },
+		"another agent":        func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, sibling, id) },
+		"nobody":               func() (secret.Operation, error) { return w.Operations.Get(t.Context(), s.id, id) },
+		"an unknown one":       func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, s.id, agenttest.ID()) },
+		"no id":                func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, s.id, "a/b") },
+	} {
+		if o, err := get(); !reflect.DeepEqual(fault.From(err), secret.NotFound()) || o.ID != "" {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+	}
+	for name, ctx := range map[string]agenttest.Tenant{"another organization": other.org} {
+		if p, err := w.Operations.List(ctx.Ctx, s.id, page.Request{}); err != nil || len(p.Items) != 0 {
+			t.Errorf("%s lists %d, %v", name, len(p.Items), err)
+		}
+	}
+}
+
+func pages(t *testing.T, w World) {
+	s := w.scene(t)
+	var want []string
+	for _, key := range []string{"A", "B", "C", "D", "E"} {
+		want = append([]string{s.begin(key)}, want...)
+	}
+	var got []string
+	for p := (page.Request{Limit: 2}); ; {
+		found, err := w.Operations.List(s.org.Ctx, s.id, p)
+		if err != nil || len(found.Items) > 2 {
+			t.Fatalf("%d operations, %v", len(found.Items), err)
+		}
+		for _, o := range found.Items {
+			got = append(got, o.ID)
+		}
+		if p.Cursor = found.Next; p.Cursor == "" {
+			break
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("listed %v, want %v", got, want)
+	}
+	if _, err := w.Operations.List(s.org.Ctx, s.id, page.Request{Cursor: "nonsense"}); fault.Code(err) != "invalid_cursor" {
+		t.Errorf("a bad cursor: %v", err)
+	}
+}
+
+func nudged(t *testing.T, w World) {
+	s := w.scene(t)
+	s.work(func(a *agent.Agent) { a.BecameReady(agenttest.Now()) })
+	before := w.Nudges.Count(s.id)
+	id := s.begin("TOKEN")
+	if got := w.Nudges.Count(s.id) - before; got != 0 {
+		t.Errorf("%d nudges before there is a version", got)
+	}
+	a := s.stored(id, 1)
+	if got := w.Nudges.Count(s.id) - before; got != 1 || a.WorkDueAt.IsZero() || !a.Warming {
+		t.Errorf("%d nudges, due at %v, warming %t", got, a.WorkDueAt, a.Warming)
+	}
+	due, err := w.Records.Due(t.Context(), agenttest.Now().Add(time.Hour), 10)
+	if err != nil || len(due) != 1 {
+		t.Errorf("the sweep finds %d agents, %v", len(due), err)
+	}
+}
+
+func audited(t *testing.T, w World) {
+	s := w.scene(t)
+	s.stored(s.begin("TOKEN"), 1)
+	told := ""
+	for _, e := range s.org.Entries() {
+		for _, c := range e.Changes {
+			told += c.Field + "=" + c.New + " "
+		}
+	}
+	if !strings.Contains(told, "secrets.TOKEN=set") {
+		t.Errorf("the audit log tells %q", told)
+	}
+}
+
+// repeated: the answer to a request that has two changes is that of the second.
+func repeated(t *testing.T, w World) {
+	s := w.scene(t)
+	ctx, first := s.org.Attempt("k", "put")
+	idempotency.Amend(ctx)
+	inner := s
+	inner.org.Ctx = ctx
+	id := inner.begin("TOKEN")
+	early, attempt := s.org.Attempt("k", "put")
+	a, err := s.Store.Change(early, s.id, func(*agent.Agent) error { return nil })
+	if err != nil || !attempt.Replayed() || a.Operation(id) == nil || !a.Operation(id).Storing(agenttest.Now()) {
+		t.Errorf("a repeat in between: replayed %t, %v", attempt.Replayed(), err)
+	}
+	inner.stored(id, 4)
+	late, attempt := s.org.Attempt("k", "put")
+	a, err = s.Store.Change(late, s.id, func(*agent.Agent) error { return nil })
+	if err != nil || !attempt.Replayed() || first.Replayed() || a.Operation(id) == nil || a.Operation(id).Version != 4 {
+		t.Errorf("a repeat afterwards: replayed %t, %+v, %v", attempt.Replayed(), a.Operation(id), err)
+	}
+}

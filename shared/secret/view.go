@@ -1,0 +1,73 @@
+package secret
+
+import (
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// View is an operation as a client sees it: the interface's SecretOperationOut.
+type View struct {
+	ID           string    `json:"id"`
+	AgentID      string    `json:"agent_id"`
+	Key          string    `json:"key" jsonschema:"Name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials."`
+	SecretRef    *string   `json:"secret_ref" jsonschema:"Id of the secret in the secret store; never a value."`
+	Action       Action    `json:"action"`
+	Stage        Stage     `json:"stage"`
+	Status       Status    `json:"status" jsonschema:"Pending and failed operations can be reconciled."`
+	ErrorCode    *string   `json:"error_code" jsonschema:"Why the operation failed or waits."`
+	AttemptCount int       `json:"attempt_count" jsonschema:"How often the present stage was begun."`
+	CreatedAt    time.Time `json:"created_at"`
+	UpdatedAt    time.Time `json:"updated_at"`
+}
+
+// AmendSchema adds to the view's description what its fields' types don't tell.
+func (View) AmendSchema(s *jsonschema.Schema) {
+	s.Properties["id"].Format, s.Properties["agent_id"].Format = "uuid", "uuid"
+}
+
+// Show renders the operation.
+func (o Operation) Show() View {
+	ref := Ref(o.AgentID, o.Key)
+	v := View{
+		ID: o.ID, AgentID: o.AgentID, Key: o.Key, SecretRef: &ref, Action: o.Action, Stage: o.Stage, Status: o.Status,
+		AttemptCount: o.Attempts, CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(),
+	}
+	if o.ErrorCode != "" {
+		v.ErrorCode = &o.ErrorCode
+	}
+	return v
+}
+
+// Example implements the contract of package function for outputs with an example.
+func (View) Example() any {
+	created := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
+	o := New(Operation{
+		ID: "6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11", AgentID: "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", Key: "OPENAI_API_KEY", Action: Set,
+	}, created)
+	o.Apply(Stored, "", created.Add(time.Second))
+	return o.Show()
+}
+
+// Summary is one secret variable of an agent.
+type Summary struct {
+	Key    string `json:"key"`
+	Source string `json:"source" jsonschema:"Where the value is kept: gsm is Secret Manager."`
+	// LatestVersion and LiveVersion are versions of the secret store.
+	LatestVersion *int64    `json:"latest_version" jsonschema:"The newest version; null while the first is on its way."`
+	LiveVersion   *int64    `json:"live_version" jsonschema:"The version that the running pod was started with, which has been proved; null when nothing runs."`
+	InSync        bool      `json:"in_sync" jsonschema:"Whether the running pod has what was set last."`
+	UpdatedAt     time.Time `json:"updated_at"`
+}
+
+// Source is where all secrets are kept.
+const Source = "gsm"
+
+// Example implements the contract of package function for outputs with an example.
+func (Summary) Example() any {
+	version := int64(3)
+	return Summary{
+		Key: "OPENAI_API_KEY", Source: Source, LatestVersion: &version, LiveVersion: &version, InSync: true,
+		UpdatedAt: time.Date(2026, time.March, 2, 9, 31, 0, 0, time.UTC),
+	}
+}

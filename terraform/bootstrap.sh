@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Makes what must exist before the first deployment: APIs, the state's bucket, the registry, who deploys, and the settings to fill in.
+# Running it again changes nothing that is there.
+#
+#   terraform/bootstrap.sh PROJECT_ID [REGION] [ENVIRONMENT]
+set -euo pipefail
+cd "$(dirname "$0")"
+
+[ $# -ge 1 ] || { echo "usage: $0 PROJECT_ID [REGION] [ENVIRONMENT]" >&2; exit 2; }
+project=$1 region=${2:-us-central1} environment=${3:-prod}
+bucket=$project-$environment-terraform
+deployer=$environment-deployer@$project.iam.gserviceaccount.com
+smoke=$environment-smoke-api-key
+
+say() { printf '  %s\n' "$*"; }
+# gc answers for the project; has asks whether something is there.
+gc() { gcloud --project="$project" --quiet "$@"; }
+has() { gc "$@" >/dev/null 2>&1; }
+
+number=$(gc projects describe "$project" --format='value(projectNumber)') ||
+	{ echo "the project $project does not exist, or $(gcloud config get-value account) may not see it" >&2; exit 1; }
+
+say "APIs"
+gc services enable \
+	artifactregistry.googleapis.com billingbudgets.googleapis.com certificatemanager.googleapis.com cloudbuild.googleapis.com \
+	cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com cloudtrace.googleapis.com compute.googleapis.com \
+	container.googleapis.com dns.googleapis.com firestore.googleapis.com iam.googleapis.com iamcredentials.googleapis.com \
+	logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com secretmanager.googleapis.com
+
+say "Google's own account of Pub/Sub, which pushes and moves dead letters"
+gc beta services identity create --service=pubsub.googleapis.com >/dev/null
+
+say "bucket of the state: $bucket"
+has storage buckets describe "gs://$bucket" ||
+	gc storage buckets create "gs://$bucket" --location="$region" --uniform-bucket-level-access --public-access-prevention
+gc storage buckets update "gs://$bucket" --versioning >/dev/null
+
+say "registry: $environment"
+has artifacts repositories describe "$environment" --location="$region" ||
+	gc artifacts repositories create "$environment" --location="$region" --repository-format=docker --description="Images of the control plane"
+
+say "who deploys: $deployer"
+has iam service-accounts describe "$deployer" ||
+	gc iam service-accounts create "$environment-deployer" --display-name="Deploys the control plane"
+for role in artifactregistry.writer certificatemanager.owner cloudscheduler.admin compute.admin container.admin datastore.owner dns.admin \
+	iam.roleAdmin iam.serviceAccountAdmin iam.serviceAccountUser logging.configWriter logging.logWriter monitoring.editor pubsub.admin \
+	resourcemanager.projectIamAdmin run.admin secretmanager.admin serviceusage.serviceUsageConsumer; do
+	gc projects add-iam-policy-binding "$project" --member="serviceAccount:$deployer" --role="roles/$role" --condition=None >/dev/null
+done
+gc storage buckets add-iam-policy-binding "gs://$bucket" --member="serviceAccount:$deployer" --role=roles/storage.admin >/dev/null
+
+say "the key that the smoke test calls the API with: $smoke"
+if ! has secrets describe "$smoke"; then
+	gc secrets create "$smoke" --replication-policy=automatic
+	printf none | gc secrets versions add "$smoke" --data-file=-
+fi
+
+say "settings: terraform/backend.tf, terraform/terraform.tfvars"
+[ -e backend.tf ] || cat >backend.tf <<BACKEND
+terraform {
+  backend "gcs" {
+    bucket = "$bucket"
+    prefix = "$environment"
+  }
+}
+BACKEND
+[ -e terraform.tfvars ] || cat >terraform.tfvars <<SETTINGS
+project_id     = "$project"
+project_number = "$number"
+region         = "$region"
+environment    = "$environment"
+
+# Who signs session tokens, exactly as in their claim iss.
+identity_issuer = ""
+
+# Below which domain agents are reached, and what they run, by digest.
+agent_domain = ""
+agent_image  = ""
+
+# The API's own domain; without one it is at the address of a service.
+# domain       = ""
+# alert_emails = []
+SETTINGS
+
+cat <<NEXT
+
+Fill in terraform/terraform.tfvars. Then:
+
+  gcloud builds submit --project=$project --region=$region \\
+    --service-account=projects/$project/serviceAccounts/$deployer \\
+    --substitutions=_REGION=$region,_ENVIRONMENT=$environment
+NEXT

@@ -1,0 +1,48 @@
+# What is deployed, from the generated list of functions, and which function is in which service. No name of a function stands in these files.
+
+locals {
+  catalogue = jsondecode(file("${path.module}/functions.json"))
+  routes    = { for f in local.catalogue.routes : f.name => f }
+  workers   = { for f in local.catalogue.workers : f.name => f }
+  functions = merge(local.routes, local.workers)
+
+  # The service of all routes exists in every topology: it is the API without a domain, and behind one it answers what no route is for. It
+  # is the binary that links what all routes need.
+  all_routes = "routes"
+
+  # ReconcileAgent is served by reconcile-agent, or by what its topology puts it in.
+  own_service = { for name, f in local.functions : name => lower(replace(name, "/([a-z0-9])([A-Z])/", "$1-$2")) }
+  service_of = {
+    for name, f in local.functions : name => {
+      route  = local.own_service[name]
+      group  = f.role
+      single = f.role == "worker" ? "worker" : local.all_routes
+    }[var.topology]
+  }
+
+  services = merge(
+    {
+      for service, names in { for name, service in local.service_of : service => name... } : service => {
+        role    = local.functions[names[0]].role
+        binary  = local.functions[names[0]].role
+        target  = var.topology == "route" ? names[0] : ""
+        public  = local.functions[names[0]].role != "worker"
+        members = names
+      } if service != local.all_routes
+    },
+    {
+      (local.all_routes) = {
+        role = "accounts", binary = "accounts", target = "", public = true, members = keys(local.routes)
+      }
+    },
+  )
+
+  # What a service may do is what its functions need.
+  needs_of = { for service, s in local.services : service => distinct(flatten([for name in s.members : local.functions[name].needs])) }
+
+  prefix = var.environment
+  names  = { for service, _ in local.services : service => "${local.prefix}-${service}" }
+
+  # Cloud Run's addresses follow from the name, so that a service can be told its own.
+  urls = { for service, name in local.names : service => "https://${name}-${var.project_number}.${var.region}.run.app" }
+}

@@ -1,0 +1,106 @@
+# Cells: the clusters that agents are placed on. They share a network's name, and nothing else.
+
+resource "google_compute_network" "cells" {
+  name                    = "${local.prefix}-cells"
+  auto_create_subnetworks = false
+}
+
+resource "google_compute_subnetwork" "cell" {
+  for_each = var.cells
+
+  name                     = "${local.prefix}-${each.key}"
+  region                   = each.value.region
+  network                  = google_compute_network.cells.id
+  ip_cidr_range            = cidrsubnet("10.0.0.0/10", 10, each.value.number) # 4,000 nodes
+  private_ip_google_access = true
+
+  secondary_ip_range {
+    range_name    = "pods"
+    ip_cidr_range = cidrsubnet("10.64.0.0/10", 6, each.value.number) # 65,000 pods
+  }
+}
+
+# Nodes have no addresses of their own outside; agents reach the internet through these.
+resource "google_compute_router" "cells" {
+  for_each = toset([for c in var.cells : c.region])
+
+  name    = "${local.prefix}-cells-${each.key}"
+  region  = each.key
+  network = google_compute_network.cells.id
+}
+
+resource "google_compute_router_nat" "cells" {
+  for_each = google_compute_router.cells
+
+  name                                = each.value.name
+  router                              = each.value.name
+  region                              = each.key
+  nat_ip_allocate_option              = "AUTO_ONLY"
+  source_subnetwork_ip_ranges_to_nat  = "ALL_SUBNETWORKS_ALL_IP_RANGES"
+  enable_dynamic_port_allocation      = true
+  enable_endpoint_independent_mapping = false
+  min_ports_per_vm                    = 32
+  max_ports_per_vm                    = 4096
+}
+
+# Nodes may log, measure and pull, and nothing else.
+resource "google_service_account" "nodes" {
+  account_id   = "${local.prefix}-nodes"
+  display_name = "Control plane: nodes of cells"
+}
+
+resource "google_project_iam_member" "nodes" {
+  for_each = toset(["roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader"])
+
+  project = var.project_id
+  role    = each.value
+  member  = google_service_account.nodes.member
+}
+
+resource "google_container_cluster" "cell" {
+  for_each = var.cells
+
+  name                = "${local.prefix}-${each.key}"
+  location            = each.value.region
+  enable_autopilot    = true
+  deletion_protection = var.deletion_protection
+  network             = google_compute_network.cells.id
+  subnetwork          = google_compute_subnetwork.cell[each.key].id
+  resource_labels     = { environment = local.prefix, cell = each.key }
+
+  # The range of Services is Google's own: policies that agents' pods live under name it.
+  ip_allocation_policy {
+    cluster_secondary_range_name = "pods"
+  }
+
+  private_cluster_config {
+    enable_private_nodes = true
+  }
+
+  # The API server is reached by its name, with a Google identity, and by no address.
+  control_plane_endpoints_config {
+    dns_endpoint_config {
+      allow_external_traffic = true
+    }
+    ip_endpoints_config {
+      enabled = false
+    }
+  }
+
+  cluster_autoscaling {
+    auto_provisioning_defaults {
+      service_account = google_service_account.nodes.email
+      oauth_scopes    = ["https://www.googleapis.com/auth/cloud-platform"]
+    }
+  }
+
+  gateway_api_config {
+    channel = "CHANNEL_STANDARD"
+  }
+
+  release_channel {
+    channel = "REGULAR"
+  }
+
+  depends_on = [google_project_iam_member.nodes]
+}

@@ -1,0 +1,59 @@
+# Which request goes to which service, by method and path, from the list of functions.
+
+locals {
+  # What clients may call: the canonical path, and the same without its prefix for agents, which the service itself rewrites.
+  rules_by_path = merge([
+    for name, f in local.routes : {
+      for path in concat([f.path], startswith(f.path, "/api/v1/agents") ? [trimprefix(f.path, "/api/v1")] : []) :
+      "${replace(path, "/\\{[^}]*\\}/", "~")} ${f.method}" => {
+        service  = local.service_of[name]
+        method   = f.method
+        template = strcontains(path, "{") ? replace(path, "/\\{([^}]*)\\}/", "{$1=*}") : ""
+        literal  = strcontains(path, "{") ? "" : path
+      }
+    }
+  ]...)
+
+  # In order: a parameter sorts as "~", which is behind every letter and digit, so that a literal segment is always tried before it.
+  rules = [for i, key in sort(keys(local.rules_by_path)) : merge(local.rules_by_path[key], { priority = i + 1 })]
+
+  # A service that takes what no rule is for needs no rules.
+  rules_of_others = [for r in local.rules : r if r.service != local.all_routes]
+}
+
+resource "google_compute_url_map" "api" {
+  for_each = toset(local.door)
+
+  name            = "${local.prefix}-api"
+  default_service = google_compute_backend_service.service[local.all_routes].id
+
+  host_rule {
+    hosts        = [var.domain]
+    path_matcher = "api"
+  }
+
+  path_matcher {
+    name = "api"
+    # It knows every path, and so answers 404 and 405 as documented, HEAD, and OPTIONS.
+    default_service = google_compute_backend_service.service[local.all_routes].id
+
+    dynamic "route_rules" {
+      for_each = local.rules_of_others
+      iterator = rule
+      content {
+        priority = rule.value.priority
+        service  = google_compute_backend_service.service[rule.value.service].id
+
+        match_rules {
+          full_path_match     = rule.value.literal == "" ? null : rule.value.literal
+          path_template_match = rule.value.template == "" ? null : rule.value.template
+
+          header_matches {
+            header_name = ":method"
+            exact_match = rule.value.method
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,65 @@
+# What each service finds in its environment: exactly what functions/entrypoint/config reads for its binary. A test holds the two together.
+
+locals {
+  cells = [
+    for name, c in var.cells : merge(
+      {
+        name     = name
+        region   = c.region
+        cluster  = google_container_cluster.cell[name].name
+        endpoint = "https://${google_container_cluster.cell[name].control_plane_endpoints_config[0].dns_endpoint_config[0].endpoint}"
+      },
+      c.closed ? { closed = true } : {},
+      c.image == null ? {} : { image = c.image },
+    )
+  ]
+
+  common_environment = {
+    GOOGLE_CLOUD_PROJECT        = var.project_id
+    FIRESTORE_DATABASE          = local.database
+    NUDGE_TOPIC                 = local.topics[local.nudge_topic]
+    SECRET_REGIONS              = join(",", var.secret_regions)
+    RATE_LIMIT_FACTOR           = tostring(var.rate_limit_factor)
+    LOG_DEBUG                   = tostring(var.debug)
+    TRACE_RATIO                 = tostring(var.trace_ratio)
+    IDENTITY_ISSUER             = var.identity_issuer
+    IDENTITY_AUTHORIZED_PARTIES = join(",", var.identity_authorized_parties)
+    AGENT_DOMAIN                = var.agent_domain
+    HANDOFF_PUBLIC_KEYS         = var.handoff_public_keys
+    CELLS                       = jsonencode(local.cells)
+  }
+
+  worker_environment = {
+    AGENT_IMAGE          = var.agent_image
+    AGENT_STORAGE_CLASS  = var.agent_storage_class
+    MONITORING_PROJECT   = var.project_id
+    GATEWAY_NAMESPACE    = local.gateway.namespace
+    GATEWAY_NAME         = local.gateway.name
+    PUSH_SERVICE_ACCOUNT = local.push_account
+  }
+
+  # Behind a load balancer the last address that a request has come from is the load balancer's.
+  routes_environment = { PROXY_HOPS = var.domain == "" ? "0" : "1" }
+
+  # An empty value says what an absent one says, and Cloud Run keeps no empty ones.
+  environments = {
+    for service, s in local.services : service => {
+      for name, value in merge(
+        local.common_environment,
+        s.target == "" ? {} : { FUNCTION_TARGET = s.target },
+        s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : local.routes_environment,
+      ) : name => value if value != ""
+    }
+  }
+
+  # Secrets by the variable they arrive in.
+  secret_environments = {
+    for service, s in local.services : service => merge(
+      { API_KEY_PEPPER = local.secrets.pepper },
+      {
+        for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
+        if contains(var.provided_secrets, name) && contains(local.needs_of[service], need)
+      },
+    )
+  }
+}

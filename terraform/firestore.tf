@@ -1,0 +1,76 @@
+# The records. Their indexes are those that the package that queries them declares and tests.
+
+locals {
+  database = "agents-${local.prefix}"
+  declared = jsondecode(file("${path.module}/../infra/firestore/indexes.json"))
+
+  indexes   = { for i in local.declared.indexes : "${i.collectionGroup} ${join(" ", [for f in i.fields : f.fieldPath])}" => i }
+  overrides = { for o in local.declared.fieldOverrides : "${o.collectionGroup} ${o.fieldPath}" => o }
+}
+
+resource "google_firestore_database" "records" {
+  name                              = local.database
+  location_id                       = var.firestore_location == "" ? var.region : var.firestore_location
+  type                              = "FIRESTORE_NATIVE"
+  concurrency_mode                  = "OPTIMISTIC"
+  point_in_time_recovery_enablement = "POINT_IN_TIME_RECOVERY_ENABLED"
+  delete_protection_state           = var.deletion_protection ? "DELETE_PROTECTION_ENABLED" : "DELETE_PROTECTION_DISABLED"
+  deletion_policy                   = "DELETE"
+}
+
+resource "google_firestore_index" "this" {
+  for_each = local.indexes
+
+  database    = google_firestore_database.records.name
+  collection  = each.value.collectionGroup
+  query_scope = each.value.queryScope
+
+  dynamic "fields" {
+    for_each = each.value.fields
+    content {
+      field_path = fields.value.fieldPath
+      order      = fields.value.order
+    }
+  }
+}
+
+resource "google_firestore_field" "this" {
+  for_each = local.overrides
+
+  database   = google_firestore_database.records.name
+  collection = each.value.collectionGroup
+  field      = each.value.fieldPath
+
+  # No index where none is declared: times that only grow, and what nobody looks for.
+  index_config {
+    dynamic "indexes" {
+      for_each = each.value.indexes
+      content {
+        order       = indexes.value.order
+        query_scope = indexes.value.queryScope
+      }
+    }
+  }
+
+  dynamic "ttl_config" {
+    for_each = try(each.value.ttl, false) ? [1] : []
+    content {}
+  }
+}
+
+# Any moment of the last seven days can be restored (point-in-time recovery), a day of the last four weeks, and a week of the last fourteen.
+resource "google_firestore_backup_schedule" "daily" {
+  database  = google_firestore_database.records.name
+  retention = "2419200s"
+
+  daily_recurrence {}
+}
+
+resource "google_firestore_backup_schedule" "weekly" {
+  database  = google_firestore_database.records.name
+  retention = "8467200s"
+
+  weekly_recurrence {
+    day = "SUNDAY"
+  }
+}

@@ -1,0 +1,44 @@
+# Who the services are, and who pushes to the workers.
+
+locals {
+  # An account's id has at most 30 characters; a longer name keeps its beginning and becomes unique by a hash.
+  account_ids = {
+    for service, name in local.names :
+    service => length(name) <= 30 ? name : "${substr(name, 0, 23)}-${substr(sha1(name), 0, 6)}"
+  }
+
+  push_account_id = "${local.prefix}-push"
+  push_account    = "${local.push_account_id}@${var.project_id}.iam.gserviceaccount.com"
+}
+
+resource "google_service_account" "service" {
+  for_each = local.services
+
+  account_id   = local.account_ids[each.key]
+  display_name = "Control plane: ${local.names[each.key]}"
+  description  = "Runs ${join(", ", slice(each.value.members, 0, min(3, length(each.value.members))))}${length(each.value.members) > 3 ? " and more" : ""}."
+}
+
+resource "google_service_account" "push" {
+  account_id   = local.push_account_id
+  display_name = "Control plane: pushes to workers"
+  description  = "Pub/Sub signs its pushes as this account; workers take no others."
+}
+
+# Only who pushes may call a worker. Cloud Run checks it before a request reaches the process, and the process checks it again.
+resource "google_cloud_run_v2_service_iam_member" "push" {
+  for_each = { for service, s in local.services : service => s if !s.public }
+
+  project  = var.project_id
+  location = var.region
+  name     = google_cloud_run_v2_service.this[each.key].name
+  role     = "roles/run.invoker"
+  member   = google_service_account.push.member
+}
+
+# Pub/Sub's own account, which Google makes when the API is enabled, signs as the account above.
+resource "google_service_account_iam_member" "push_signer" {
+  service_account_id = google_service_account.push.name
+  role               = "roles/iam.serviceAccountTokenCreator"
+  member             = "serviceAccount:${local.pubsub_agent}"
+}

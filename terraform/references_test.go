@@ -1,0 +1,141 @@
+package terraform_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+func attribute(t hcl.Traverser) string {
+	if a, ok := t.(hcl.TraverseAttr); ok {
+		return a.Name
+	}
+	return ""
+}
+
+// TestReferences holds that everything that is referred to is declared, and everything declared is referred to.
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	m := load(t, nil)
+	declared, used := map[string]bool{}, map[string]bool{}
+	for name := range m.locals {
+		declared["local."+name] = false
+	}
+	for address := range m.blocks {
+		declared[address] = false
+	}
+	for name, body := range m.files {
+		for _, b := range body.Blocks {
+			_ = hclsyntax.VisitAll(b.Body, func(n hclsyntax.Node) (none hcl.Diagnostics) {
+				e, ok := n.(*hclsyntax.ScopeTraversalExpr)
+				if !ok || len(e.Traversal) < 2 {
+					return none
+				}
+				address := e.Traversal.RootName() + "." + attribute(e.Traversal[1])
+				root := e.Traversal.RootName()
+				if root != "var" && root != "local" && !strings.HasPrefix(root, "google_") {
+					return none
+				}
+				if _, ok := declared[address]; !ok && b.Type != "terraform" {
+					t.Errorf("%s: %s is not declared", name, address)
+				}
+				used[address] = true
+				return none
+			})
+		}
+	}
+	for address := range declared {
+		if (strings.HasPrefix(address, "var.") || strings.HasPrefix(address, "local.")) && !used[address] {
+			t.Errorf("%s is not used: take it out", address)
+		}
+	}
+}
+
+// TestVariablesAreDocumented holds that an operator is told what each variable and output is.
+func TestVariablesAreDocumented(t *testing.T) {
+	t.Parallel()
+	for address, b := range load(t, nil).blocks {
+		if (strings.HasPrefix(address, "var.") || strings.HasPrefix(address, "output.")) && b.Body.Attributes["description"] == nil {
+			t.Errorf("%s has no description", address)
+		}
+	}
+}
+
+// TestFilesAreShort keeps a file to one concern.
+func TestFilesAreShort(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"*.tf", "*/*.hcl", "cell/*.yaml"} {
+		names, _ := filepath.Glob(pattern)
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := bytes.Count(b, []byte("\n")); n > 250 {
+				t.Errorf("%s has %d lines: split it by concern", name, n)
+			}
+		}
+	}
+}
+
+// TestNoFunctionIsNamed holds that the list of functions has no second copy here.
+func TestNoFunctionIsNamed(t *testing.T) {
+	t.Parallel()
+	m := load(t, nil)
+	for name := range m.files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAll(b, nil)
+		for function := range m.local(t, "functions").AsValueMap() {
+			if bytes.Contains(code, []byte(`"`+function+`"`)) {
+				t.Errorf("%s names %s: derive it from functions.json", name, function)
+			}
+		}
+	}
+}
+
+// TestFormatted holds the files to Terraform's own format where Terraform is installed.
+func TestFormatted(t *testing.T) {
+	t.Parallel()
+	terraform, err := exec.LookPath("terraform")
+	if err != nil {
+		t.Skip("terraform is not installed")
+	}
+	if out, err := exec.CommandContext(t.Context(), terraform, "fmt", "-check", "-recursive", ".").CombinedOutput(); err != nil {
+		t.Errorf("run terraform fmt -recursive terraform: %v\n%s", err, out)
+	}
+}
+
+// TestCountedLinesAreWritten holds that every line of the log that is counted is one that the code writes.
+func TestCountedLinesAreWritten(t *testing.T) {
+	t.Parallel()
+	var code []byte
+	for _, dir := range []string{"../shared", "../infra", "../functions"} {
+		err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			code = append(code, b...)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, e := range load(t, nil).local(t, "events").AsValueMap() {
+		line := regexp.MustCompile(`slog\.\w+Context\(ctx, "` + regexp.QuoteMeta(e.GetAttr("message").AsString()))
+		if !line.Match(code) {
+			t.Errorf("terraform/signals.tf counts lines %q as %s, which no code writes: change both together", e.GetAttr("message").AsString(), name)
+		}
+	}
+}

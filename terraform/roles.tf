@@ -1,0 +1,28 @@
+# Roles where Google's own would grant more than is needed.
+
+locals {
+  role_permissions = {
+    secret_maker = ["secretmanager.secrets.create", "secretmanager.secrets.list"]
+    secret_depositor = [
+      "secretmanager.secrets.get", "secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list",
+    ]
+    secret_keeper = [
+      "secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update",
+      "secretmanager.versions.access", "secretmanager.versions.add", "secretmanager.versions.destroy",
+      "secretmanager.versions.get", "secretmanager.versions.list",
+    ]
+    cluster_caller = ["container.clusters.connect"]
+  }
+
+  # Their names are known before they are made, so that a plan shows them.
+  custom_roles = { for id, _ in local.role_permissions : id => "projects/${var.project_id}/roles/${local.prefix}_${id}" }
+}
+
+resource "google_project_iam_custom_role" "this" {
+  for_each = local.role_permissions
+
+  role_id     = "${local.prefix}_${each.key}"
+  title       = "${local.prefix} ${replace(each.key, "_", " ")}"
+  description = "What functions of the control plane need of this, and no more."
+  permissions = each.value
+}

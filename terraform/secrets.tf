@@ -1,0 +1,69 @@
+# The control plane's own secrets. Agents' secrets are made by the functions, at run time.
+
+locals {
+  secrets = { pepper = "${local.prefix}-api-key-pepper" }
+
+  # Secrets that an operator may provide, by the variable they arrive in, each with the need of the functions that find it there. It is
+  # made here without a value; provided_secrets names those that have been given one.
+  optional_secrets    = { HANDOFF_SIGNING_KEY = "handoff_sign" }
+  optional_secret_ids = { for name, need in local.optional_secrets : name => "${local.prefix}-${lower(replace(name, "_", "-"))}" }
+
+  # A value that was made here has a version; one that was added by hand is taken as it is when an instance starts.
+  secret_versions = merge(
+    { for id, v in google_secret_manager_secret_version.generated : id => v.version },
+    { for id in values(local.optional_secret_ids) : id => "latest" },
+  )
+
+  # Which service reads which secret.
+  secret_readers = merge([
+    for service, variables in local.secret_environments : {
+      for id in distinct(values(variables)) : "${service} ${id}" => { service = service, secret = id }
+    }
+  ]...)
+}
+
+resource "google_secret_manager_secret" "this" {
+  for_each = toset(concat(values(local.secrets), values(local.optional_secret_ids)))
+
+  secret_id           = each.value
+  labels              = { environment = local.prefix }
+  deletion_protection = var.deletion_protection
+
+  replication {
+    dynamic "auto" {
+      for_each = length(var.secret_regions) == 0 ? [1] : []
+      content {}
+    }
+    dynamic "user_managed" {
+      for_each = length(var.secret_regions) == 0 ? [] : [1]
+      content {
+        dynamic "replicas" {
+          for_each = var.secret_regions
+          content {
+            location = replicas.value
+          }
+        }
+      }
+    }
+  }
+}
+
+# The pepper is made here and known to nobody: a write-only argument is in no plan and no state, and it is written only when its version
+# changes. A new pepper makes every API key unknown.
+resource "google_secret_manager_secret_version" "generated" {
+  for_each = toset([local.secrets.pepper])
+
+  secret                 = google_secret_manager_secret.this[each.value].id
+  secret_data_wo         = base64sha256("${uuid()}${uuid()}") # 244 random bits, as 32 bytes in base64
+  secret_data_wo_version = "1"
+  deletion_policy        = var.deletion_protection ? "ABANDON" : "DELETE"
+}
+
+resource "google_secret_manager_secret_iam_member" "service" {
+  for_each = local.secret_readers
+
+  project   = var.project_id
+  secret_id = google_secret_manager_secret.this[each.value.secret].secret_id
+  role      = "roles/secretmanager.secretAccessor"
+  member    = google_service_account.service[each.value.service].member
+}

@@ -1,0 +1,181 @@
+// Command smoke finds out, through the public URL and nothing else, whether a deployment does its main job: it is healthy, and an agent can
+// be created, becomes running, and can be deleted. It knows no more of the deployment than a client does.
+//
+//	go run ./terraform/smoke -url https://api.example.com -key-file FILE
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// noKey is what stands in the file before the operator has made a key.
+const noKey = "none"
+
+// Time limits. A first pod has to wait for a node.
+const (
+	callTimeout = 70 * time.Second // of a call, which may wait for 55 s
+	stepTimeout = 20 * time.Minute
+	pause       = 2 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	url := flag.String("url", "", "the API's base URL")
+	keyFile := flag.String("key-file", "", `a file with an API key of an organization for tests; "none" in it tests health only`)
+	flag.Parse()
+	key, err := os.ReadFile(*keyFile)
+	if err == nil {
+		err = smoke{url: strings.TrimSuffix(*url, "/"), key: strings.TrimSpace(string(key)), out: os.Stdout, pause: pause}.run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "smoke:", err)
+		os.Exit(1)
+	}
+}
+
+// smoke is one test of one deployment.
+type smoke struct {
+	url, key string
+	out      io.Writer
+	// pause is the time between two looks at the same thing.
+	pause time.Duration
+}
+
+func (s smoke) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	// What was deployed a moment ago may not be reached yet from everywhere.
+	if err := s.until(ctx, "it is healthy", func() (bool, error) {
+		status, _, err := s.call(ctx, http.MethodGet, "/health/ready", nil)
+		return err == nil && status == http.StatusOK, nil
+	}); err != nil {
+		return err
+	}
+	if s.key == noKey {
+		fmt.Fprintln(s.out, "There is no API key to test more with: create one, and add it to the secret; see the README.")
+		return nil
+	}
+	if status, body, err := s.call(ctx, http.MethodGet, "/api/v1/me", nil); err != nil || status != http.StatusOK {
+		return unexpected("ask who the API key is", status, body, err)
+	}
+	id, err := s.create(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.running(ctx, id), s.remove(ctx, id))
+}
+
+func (s smoke) create(ctx context.Context) (id string, err error) {
+	status, body, err := s.call(ctx, http.MethodPost, "/api/v1/agents", map[string]any{"name": "Smoke test", "resource_plan": "hobby"})
+	if err != nil || status != http.StatusCreated {
+		return "", unexpected("create an agent", status, body, err)
+	}
+	var a struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(body, &a); err != nil || a.ID == "" {
+		return "", unexpected("create an agent", status, body, err)
+	}
+	fmt.Fprintln(s.out, "created agent", a.ID)
+	return a.ID, nil
+}
+
+func (s smoke) running(ctx context.Context, id string) error {
+	return s.until(ctx, "the agent is running", func() (bool, error) {
+		status, body, err := s.call(ctx, http.MethodGet, "/api/v1/agents/"+id+"?wait=30", nil)
+		var a struct {
+			Status       string  `json:"status"`
+			ErrorMessage *string `json:"error_message"`
+		}
+		if err != nil || status != http.StatusOK || json.Unmarshal(body, &a) != nil {
+			return false, nil //nolint:nilerr // asked again
+		}
+		if a.Status == "error" && a.ErrorMessage != nil {
+			return false, fmt.Errorf("the agent is in error: %s", *a.ErrorMessage)
+		}
+		return a.Status == "running", nil
+	})
+}
+
+// remove also cleans up after a failure.
+func (s smoke) remove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
+	defer cancel()
+	if status, body, err := s.call(ctx, http.MethodDelete, "/api/v1/agents/"+id, nil); err != nil || status != http.StatusAccepted {
+		return unexpected("delete the agent", status, body, err)
+	}
+	return s.until(ctx, "the agent is gone", func() (bool, error) {
+		status, _, err := s.call(ctx, http.MethodGet, "/api/v1/agents/"+id, nil)
+		return err == nil && status == http.StatusNotFound, nil
+	})
+}
+
+// unexpected is the error of a call that was not answered as it should be.
+func unexpected(what string, status int, body []byte, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: the answer is %d %s", what, status, body)
+}
+
+// until asks again and again whether something is so.
+func (s smoke) until(ctx context.Context, what string, is func() (bool, error)) error {
+	for {
+		done, err := is()
+		if err != nil {
+			return err
+		}
+		if done {
+			fmt.Fprintln(s.out, what)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it is still not so that %s: %w", what, ctx.Err())
+		case <-time.After(s.pause):
+		}
+	}
+}
+
+func (s smoke) call(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var sent io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return 0, nil, err
+		}
+		sent = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, sent)
+	if err != nil {
+		return 0, nil, err
+	}
+	if s.key != noKey {
+		req.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close() //nolint:errcheck // reading is over
+	answer, err = io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	return res.StatusCode, answer, err
+}

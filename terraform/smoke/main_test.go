@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// deployment answers as the API does, or as it must not.
+type deployment struct {
+	mu     sync.Mutex
+	broken string // what is wrong
+	looks  int    // at the agent
+	gone   bool
+	calls  []string
+}
+
+func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	call := req.Method + " " + req.URL.Path
+	d.calls = append(d.calls, call)
+	answers := map[string]int{
+		"GET /health/ready": 200, "GET /api/v1/me": 200, "POST /api/v1/agents": 201, "GET /api/v1/agents/a": 200, "DELETE /api/v1/agents/a": 202,
+	}
+	status, agent := answers[call], "provisioning"
+	if d.looks++; d.looks > 5 {
+		agent = "running"
+	}
+	switch {
+	case d.broken == call, call != "GET /health/ready" && req.Header.Get("Authorization") != "Bearer key":
+		status = 500
+	case call == "DELETE /api/v1/agents/a":
+		d.gone = true
+	case call == "GET /api/v1/agents/a" && d.gone:
+		status = 404
+	case d.broken == "provisioning":
+		agent = "error"
+	}
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"id": "a", "status": %q, "error_message": "no room"}`, agent)
+}
+
+// TestSmoke fails for everything that may be wrong with a deployment, and leaves no agent behind.
+func TestSmoke(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ broken, key, want, last string }{
+		"all is well":       {"", "key", "", "GET /api/v1/agents/a"},
+		"health only":       {"", "none", "", "GET /health/ready"},
+		"unhealthy":         {"GET /health/ready", "key", "healthy", "GET /health/ready"},
+		"another key":       {"", "other", "API key", "GET /api/v1/me"},
+		"nothing is made":   {"POST /api/v1/agents", "key", "create", "POST /api/v1/agents"},
+		"it does not run":   {"provisioning", "key", "no room", "GET /api/v1/agents/a"},
+		"it is not deleted": {"DELETE /api/v1/agents/a", "key", "delete", "DELETE /api/v1/agents/a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &deployment{broken: row.broken}
+			server := httptest.NewServer(d)
+			defer server.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			err := smoke{url: server.URL, key: row.key, out: &bytes.Buffer{}, pause: time.Millisecond}.run(ctx)
+			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+				t.Errorf("error %v, want one with %q", err, row.want)
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if last := d.calls[len(d.calls)-1]; last != row.last {
+				t.Errorf("the last call is %s, want %s", last, row.last)
+			}
+			if slices.Contains(d.calls, "POST /api/v1/agents") && row.broken != "POST /api/v1/agents" && !slices.Contains(d.calls, "DELETE /api/v1/agents/a") {
+				t.Error("an agent is left behind")
+			}
+		})
+	}
+}

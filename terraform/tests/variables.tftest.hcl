@@ -1,0 +1,84 @@
+# Values that are refused, before anything is made.
+
+mock_provider "google" {}
+
+variables {
+  project_id      = "my-project"
+  project_number  = "123456789012"
+  image           = "us-central1-docker.pkg.dev/my-project/prod/controlplane@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  identity_issuer = "https://issuer.example.com"
+  agent_domain    = "agents.example.com"
+  agent_image     = "us-central1-docker.pkg.dev/my-project/prod/agent@sha256:1111111111111111111111111111111111111111111111111111111111111111"
+}
+
+run "an_image_by_tag" {
+  command = plan
+
+  variables {
+    image = "us-central1-docker.pkg.dev/my-project/prod/controlplane:latest"
+  }
+
+  expect_failures = [var.image]
+}
+
+run "an_unknown_topology" {
+  command = plan
+
+  variables {
+    topology = "mesh"
+  }
+
+  expect_failures = [var.topology]
+}
+
+run "a_url_as_a_domain" {
+  command = plan
+
+  variables {
+    domain = "https://api.example.com"
+  }
+
+  expect_failures = [var.domain]
+}
+
+run "agents_on_the_domain_of_the_api" {
+  command = plan
+
+  variables {
+    domain = "agents.example.com"
+  }
+
+  expect_failures = [var.agent_domain]
+}
+
+run "two_cells_at_one_place" {
+  command = plan
+
+  variables {
+    cells = { a1 = { number = 1, region = "us-central1" }, b1 = { number = 1, region = "europe-west4" } }
+    # Set, so that only the numbers are wrong.
+    dns_controller_image = "registry.example.com/dns@sha256:2222222222222222222222222222222222222222222222222222222222222222"
+  }
+
+  expect_failures = [var.cells]
+}
+
+run "two_cells_without_dns" {
+  command = plan
+
+  variables {
+    cells = { a1 = { number = 1, region = "us-central1" }, b1 = { number = 2, region = "europe-west4" } }
+  }
+
+  expect_failures = [var.dns_controller_image]
+}
+
+run "an_environment_like_an_agents_secret" {
+  command = plan
+
+  variables {
+    environment = "agent"
+  }
+
+  expect_failures = [var.environment]
+}

@@ -1,0 +1,81 @@
+# Topics of nudges and ticks, and what pushes their messages to the workers.
+
+locals {
+  # A topic for every one that a worker takes; what is delivered too often goes to the topic of the same name with -dead, where a worker
+  # takes one.
+  topics       = { for topic in distinct([for w in local.workers : w.topic]) : topic => "${local.prefix}-${topic}" }
+  nudge_topic  = local.catalogue.nudge_topic
+  dead_letters = { for name, w in local.workers : name => "${w.topic}-dead" if contains(keys(local.topics), "${w.topic}-dead") }
+
+  pubsub_agent = "service-${var.project_number}@gcp-sa-pubsub.iam.gserviceaccount.com"
+
+  # A tick that is an hour old has long been followed by others. Nudges are kept as long as Pub/Sub keeps anything by default.
+  retention = { for name, w in local.workers : name => try(w.schedule, "") == "" ? "604800s" : "3600s" }
+}
+
+resource "google_pubsub_topic" "this" {
+  for_each = local.topics
+
+  name   = each.value
+  labels = { environment = local.prefix }
+}
+
+resource "google_pubsub_subscription" "worker" {
+  for_each = local.workers
+
+  name                       = "${local.prefix}-${local.own_service[each.key]}"
+  topic                      = google_pubsub_topic.this[each.value.topic].id
+  ack_deadline_seconds       = 600 # the most there is: a push may watch a cluster for eight minutes
+  message_retention_duration = local.retention[each.key]
+  labels                     = { environment = local.prefix }
+
+  expiration_policy {
+    ttl = "" # never, however quiet it is
+  }
+
+  push_config {
+    push_endpoint = "${local.urls[local.service_of[each.key]]}${each.value.path}"
+
+    oidc_token {
+      service_account_email = google_service_account.push.email
+      audience              = local.urls[local.service_of[each.key]]
+    }
+  }
+
+  retry_policy {
+    minimum_backoff = "10s"
+    maximum_backoff = "600s"
+  }
+
+  dynamic "dead_letter_policy" {
+    for_each = contains(keys(local.dead_letters), each.key) ? [local.dead_letters[each.key]] : []
+    content {
+      dead_letter_topic     = google_pubsub_topic.this[dead_letter_policy.value].id
+      max_delivery_attempts = 20
+    }
+  }
+
+  depends_on = [
+    google_cloud_run_v2_service_iam_member.push,
+    google_service_account_iam_member.push_signer,
+  ]
+}
+
+# Pub/Sub itself moves what is delivered too often: it publishes there, and acknowledges here.
+resource "google_pubsub_topic_iam_member" "dead_letter" {
+  for_each = toset(values(local.dead_letters))
+
+  project = var.project_id
+  topic   = google_pubsub_topic.this[each.value].name
+  role    = "roles/pubsub.publisher"
+  member  = "serviceAccount:${local.pubsub_agent}"
+}
+
+resource "google_pubsub_subscription_iam_member" "dead_letter" {
+  for_each = local.dead_letters
+
+  project      = var.project_id
+  subscription = google_pubsub_subscription.worker[each.key].name
+  role         = "roles/pubsub.subscriber"
+  member       = "serviceAccount:${local.pubsub_agent}"
+}
