@@ -25,6 +25,7 @@ type settings struct {
 	emulators  sdk.Choice
 	once       bool
 	limits     bool
+	payments   bool
 }
 
 func parse(args []string) (settings, error) {
@@ -36,6 +37,7 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&s.ready, "ready", "", "write what a client has to know to this file, as JSON, when ready")
 	flags.BoolVar(&s.once, "once", false, "run the main job, delete the agent, and end")
 	flags.BoolVar(&s.limits, "production-limits", false, "enforce the documented rate limits instead of a hundred times them")
+	flags.BoolVar(&s.payments, "payments", false, "take payments through a local Stripe, whose pages pay at a visit")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -64,6 +66,7 @@ func up(ctx context.Context, args []string) (err error) {
 	out.Line("Starting the cloud (logs in %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
 		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits, Emulators: s.emulators,
+		Payments: s.payments,
 		AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
 	if err != nil {

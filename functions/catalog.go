@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/functions/billing"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
+	"agents.example/controlplane/functions/members"
 	"agents.example/controlplane/functions/metrics"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/functions/secrets"
@@ -20,10 +21,12 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	sharedbilling "agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
+	"agents.example/controlplane/shared/member"
 	measured "agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
@@ -39,6 +42,8 @@ type Dependencies struct {
 	Directory organization.Directory
 	Counts    organization.Counts
 	Audit     audit.Log
+	Accounts  sharedbilling.Store
+	Seen      member.Records
 	Metrics   measured.Store
 	Snapshots measured.Records
 	// Operations is the history of secret operations.
@@ -58,6 +63,10 @@ type Dependencies struct {
 	Lookout provisioning.Lookout
 	// With function.GatewayAccess.
 	Gateway provisioning.Gateway
+	// With function.Payments.
+	Payments sharedbilling.Payments
+	// With function.Members.
+	Members member.Provider
 	// With function.Monitoring.
 	Points measured.Source
 	// With function.HandoffSign; nil where the operator configured no key.
@@ -76,6 +85,15 @@ type Settings struct {
 	HandoffKeys handoff.KeySet
 	// Patience is how long one push may watch a cluster.
 	Patience time.Duration
+	// BillingClock is the clock of accounts, by which the grace of a failed payment passes; nil is time.Now.
+	BillingClock func() time.Time
+}
+
+func (s Settings) billingClock() func() time.Time {
+	if s.BillingClock == nil {
+		return time.Now
+	}
+	return s.BillingClock
 }
 
 //go:generate go run ./generate
@@ -88,6 +106,7 @@ var description []byte
 // Routes lists every route. A new route is one file beside its siblings and one line here.
 func Routes(d Dependencies) []function.Route {
 	deposits := deposit.Depositor{Agents: d.Agents, Vault: d.Depositary, Now: time.Now}
+	roster := &member.Roster{Provider: d.Members, Records: d.Seen, Audit: d.Audit}
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),
 		agents.Create(deposits, d.Cells, d.Addresses),
@@ -115,9 +134,16 @@ func Routes(d Dependencies) []function.Route {
 		credentials.Rotate(deposits, d.Addresses),
 		me.Get(d.Directory),
 		organizations.Current(d.Directory),
+		members.List(roster),
+		members.Set(roster),
+		members.Remove(roster),
 		auditlog.List(d.Audit),
 		auditlog.ExportAll(d.Audit),
 		billing.Plans(),
+		billing.Subscription(d.Accounts, d.Payments),
+		billing.Checkout(d.Accounts, d.Agents, d.Payments),
+		billing.Portal(d.Accounts, d.Payments),
+		billing.Webhook(&sharedbilling.Desk{Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock()}, d.Payments),
 	}
 	routes = append(routes, system.Live()...)
 	routes = append(routes, system.Ready(d.Checks)...)
@@ -144,6 +170,7 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.Records, Lookout: d.Lookout, Gateway: d.Gateway, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
+		workers.Bill(&sharedbilling.Keeper{Store: d.Accounts, Agents: d.Agents, Now: d.billingClock()}),
 		workers.Collect(&measured.Collector{
 			Agents: d.Records, Source: d.Points, Records: d.Snapshots, Addresses: d.Addresses, Now: time.Now,
 		}),

@@ -11,10 +11,12 @@ import (
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/page"
 )
 
@@ -69,6 +71,21 @@ func (noKeys) Create(context.Context, apikey.Key) (apikey.Key, error) {
 	return apikey.Key{}, errReached
 }
 
+// noAccounts, noPayments and noMembers are where the requests of accounts end.
+type (
+	noAccounts struct{ billing.Store }
+	noPayments struct{ billing.Payments }
+	noMembers  struct{ member.Provider }
+)
+
+func (noAccounts) Account(context.Context, string) (billing.Account, error) {
+	return billing.Account{}, errReached
+}
+
+func (noPayments) Event([]byte, string) (billing.Event, error) { return billing.Event{}, errReached }
+
+func (noMembers) People(context.Context, []string) ([]member.Person, error) { return nil, errReached }
+
 // one is the path of an agent.
 const one = "/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 
@@ -81,6 +98,10 @@ func bodies() map[string]string {
 		"MigrateAgentSandbox": `{"enabled": "yes"}`,
 		"PutSecrets":          `{"secrets": {"A_TOKEN": "value", "OLD": null}}`,
 		"CreateAPIKey":        `{"name": "a", "purpose": "ci", "expires_in_days": 30}`,
+
+		"CreateCheckoutSession": `{"plan": "pro", "interval": "year"}`,
+		"ReceiveStripeEvent":    `{"id": "evt_1", "type": "invoice.paid", "data": {"object": {"subscription": "sub_1"}}}`,
+		"SetMember":             `{"role": "admin"}`,
 	}
 }
 
@@ -91,6 +112,16 @@ func FuzzMigrateAgentSandbox(f *testing.F) {
 }
 func FuzzPutSecrets(f *testing.F)   { fuzz(f, "PutSecrets", http.MethodPut, one+"/secrets") }
 func FuzzCreateAPIKey(f *testing.F) { fuzz(f, "CreateAPIKey", http.MethodPost, "/api/v1/api-keys") }
+
+func FuzzCreateCheckoutSession(f *testing.F) {
+	fuzz(f, "CreateCheckoutSession", http.MethodPost, "/api/v1/billing/checkout-session")
+}
+func FuzzReceiveStripeEvent(f *testing.F) {
+	fuzz(f, "ReceiveStripeEvent", http.MethodPost, "/api/v1/billing/webhooks/stripe")
+}
+func FuzzSetMember(f *testing.F) {
+	fuzz(f, "SetMember", http.MethodPut, "/api/v1/organizations/current/members/ada")
+}
 
 // TestEveryBodyIsFuzzed fails when a route takes a body that nothing above sends.
 func TestEveryBodyIsFuzzed(t *testing.T) {
@@ -109,9 +140,10 @@ func TestEveryBodyIsFuzzed(t *testing.T) {
 // fuzz sends any body to a route. The answer is a clear 4xx, whatever the body is.
 func fuzz(f *testing.F, name, method, path string) {
 	open := func([]function.Need) (functions.Dependencies, error) {
-		return functions.Dependencies{Agents: nothing{}, Keys: noKeys{}, Depositary: noDepositary{}, Settings: functions.Settings{
-			Cells: agent.Cells{{Name: "a", Region: "us-central1"}},
-		}}, nil
+		return functions.Dependencies{
+			Agents: nothing{}, Keys: noKeys{}, Depositary: noDepositary{}, Accounts: noAccounts{}, Payments: noPayments{}, Members: noMembers{},
+			Settings: functions.Settings{Cells: agent.Cells{{Name: "a", Region: "us-central1"}}},
+		}, nil
 	}
 	h, err := functions.Handler(functions.Selection{Target: name}, open, functions.Guards{Guard: function.Guard{Authenticator: letIn{}}})
 	if err != nil {

@@ -209,18 +209,21 @@ func variables(of reflect.Type) (all, required map[string]bool) {
 func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
 	t.Parallel()
 	// What Cloud Run sets itself, and what only other networks than Google's need.
-	notSet := []string{"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES", "AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WORKER_PATIENCE"}
+	notSet := []string{"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES", "AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WORKER_PATIENCE", "STRIPE_URL"}
 	everyTopology(t, func(t *testing.T, m *module) {
 		secret := m.local(t, "secret_environments").AsValueMap()
 		settable := m.local(t, "common_environment").AsValueMap()
 		maps.Copy(settable, m.local(t, "worker_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "optional_secrets").AsValueMap())
 		maps.Copy(settable, m.local(t, "routes_environment").AsValueMap())
+		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			of := reflect.TypeFor[config.Common]()
-			worker := m.local(t, "services").GetAttr(service).GetAttr("binary").AsString() == "worker"
-			if worker {
+			switch m.local(t, "services").GetAttr(service).GetAttr("binary").AsString() {
+			case "worker":
 				of = reflect.TypeFor[config.Worker]()
+			case "accounts":
+				of = reflect.TypeFor[config.Accounts]()
 			}
 			all, required := variables(of)
 			set := env.AsValueMap()

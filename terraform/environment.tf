@@ -41,6 +41,9 @@ locals {
   # Behind a load balancer the last address that a request has come from is the load balancer's.
   routes_environment = { PROXY_HOPS = var.domain == "" ? "0" : "1" }
 
+  # Only services that take payments know of them.
+  payments_environment = { APP_URL = var.app_url }
+
   # An empty value says what an absent one says, and Cloud Run keeps no empty ones.
   environments = {
     for service, s in local.services : service => {
@@ -48,6 +51,7 @@ locals {
         local.common_environment,
         s.target == "" ? {} : { FUNCTION_TARGET = s.target },
         s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : local.routes_environment,
+        contains(local.needs_of[service], "payments") ? local.payments_environment : {},
       ) : name => value if value != ""
     }
   }

@@ -6,6 +6,7 @@
 
 locals {
   this_database = "resource.name == \"projects/${var.project_id}/databases/${local.database}\""
+  firebase      = startswith(var.identity_issuer, "https://securetoken.google.com/")
   agent_secrets = "resource.name.startsWith(\"projects/${var.project_number}/secrets/agent-\")"
 
   grants = {
@@ -31,6 +32,12 @@ locals {
 
     # The key is a secret of the control plane's own, granted to those who find it in their environment (secrets.tf).
     handoff_sign = []
+
+    # Stripe knows nobody of Google's: its key is a secret (secrets.tf).
+    payments = []
+
+    # Users are Firebase's only where Firebase Authentication issues the sessions.
+    members = local.firebase ? [{ role = local.custom_roles.member_keeper, on = "project", where = "" }] : []
 
     # Agents are reached on their public hostnames, as anybody reaches them.
     gateway_access = []

@@ -12,6 +12,7 @@ locals {
       "secretmanager.versions.get", "secretmanager.versions.list",
     ]
     cluster_caller = ["container.clusters.connect"]
+    member_keeper  = ["firebaseauth.users.get", "firebaseauth.users.update"]
   }
 
   # Their names are known before they are made, so that a plan shows them.

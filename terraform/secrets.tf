@@ -5,7 +5,11 @@ locals {
 
   # Secrets that an operator may provide, by the variable they arrive in, each with the need of the functions that find it there. It is
   # made here without a value; provided_secrets names those that have been given one.
-  optional_secrets    = { HANDOFF_SIGNING_KEY = "handoff_sign" }
+  optional_secrets = {
+    HANDOFF_SIGNING_KEY   = "handoff_sign"
+    STRIPE_API_KEY        = "payments"
+    STRIPE_WEBHOOK_SECRET = "payments"
+  }
   optional_secret_ids = { for name, need in local.optional_secrets : name => "${local.prefix}-${lower(replace(name, "_", "-"))}" }
 
   # A value that was made here has a version; one that was added by hand is taken as it is when an instance starts.

@@ -90,6 +90,12 @@ variable "identity_authorized_parties" {
   description = "The origins whose session tokens are taken, by their claim azp. Empty takes all."
 }
 
+variable "app_url" {
+  type        = string
+  default     = ""
+  description = "The page of the web app that users come back to from a payment. Payments go through Stripe once the optional secrets STRIPE_API_KEY and STRIPE_WEBHOOK_SECRET are provided; without them the operator sets plans."
+}
+
 variable "firestore_location" {
   type        = string
   default     = ""

@@ -25,6 +25,8 @@ const patience = 90 * time.Second
 type world struct {
 	*cloud.Cloud
 	cluster kubernetes.Interface
+	// clock is that of accounts; nil where it is another process's.
+	clock *clock
 	// client checks every answer against the description that the cloud itself serves.
 	client *http.Client
 	vault  *vault
@@ -51,7 +53,13 @@ func start(t *testing.T, separate bool) world {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
 	defer cancel()
 	dir := t.TempDir()
-	c, err := cloud.Start(ctx, cloud.Options{Dir: dir, Separate: separate, Emulators: choose(t, separate), Progress: progress{t}})
+	o := cloud.Options{Dir: dir, Separate: separate, Emulators: choose(t, separate), Payments: true, Progress: progress{t}}
+	var accounts *clock
+	if !separate {
+		accounts = &clock{}
+		o.BillingClock = accounts.now
+	}
+	c, err := cloud.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +80,9 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{Cloud: c, cluster: cluster, client: &http.Client{Transport: transport}, vault: openVault(t, c), dir: dir}
+	w := world{
+		Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport}, vault: openVault(t, c), dir: dir,
+	}
 	w.client.Transport = openapitest.Transport{
 		Base: transport, Document: w.description(t), Report: func(err error) { t.Error(err) },
 	}

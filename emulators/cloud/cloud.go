@@ -23,6 +23,7 @@ import (
 	"agents.example/controlplane/emulators/pubsub"
 	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/emulators/secretmanager"
+	"agents.example/controlplane/emulators/stripe"
 )
 
 // Options says what to start. The zero value of all but Dir is usable.
@@ -40,6 +41,10 @@ type Options struct {
 	AttachPubSub    string
 	// Separate runs every function in a process of its own behind a router, as it is deployed, instead of all in this process.
 	Separate bool
+	// Payments takes payments through a Stripe of this machine's; otherwise the operator sets plans.
+	Payments bool
+	// BillingClock is the clock of accounts in a cloud that runs in this process, so that days pass at once; nil is time.Now.
+	BillingClock func() time.Time
 	// ProductionLimits enforces the documented rate limits instead of a hundred times them.
 	ProductionLimits bool
 	// Progress is told what is being waited for; nil is nobody.
@@ -56,6 +61,8 @@ type Cloud struct {
 	Issuer     *issuer.Issuer
 	Secrets    *secretmanager.Server
 	Monitoring *monitoring.Server
+	// Stripe plays customers and the passing of time; nil without payments.
+	Stripe *stripe.Server
 	// Gateway serves the agents' hostnames.
 	Gateway *gateway.Gateway
 	// Client is an HTTP client that reaches agents' hostnames, as a browser does on this machine.

@@ -47,7 +47,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{
+	env := map[string]string{
 		"HANDOFF_SIGNING_KEY":     signing,
 		"HANDOFF_PUBLIC_KEYS":     published,
 		"GOOGLE_CLOUD_PROJECT":    c.Ready.ProjectID,
@@ -68,5 +68,10 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"PUSH_SERVICE_ACCOUNT":    pushAccount,
 		"LISTEN_HOST":             "127.0.0.1",
 		"RATE_LIMIT_FACTOR":       strconv.Itoa(c.limitFactor()),
-	}, nil
+	}
+	if c.Stripe != nil {
+		env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"], env["STRIPE_URL"] = c.Stripe.Key, c.Stripe.WebhookSecret, c.Stripe.URL
+		env["APP_URL"] = c.Ready.BaseURL + "/docs"
+	}
+	return env, nil
 }

@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/functions/entrypoint/cells"
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/entrypoint/open"
+	"agents.example/controlplane/functions/entrypoint/providers"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -32,7 +33,13 @@ func (c *Cloud) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := open.All(context.WithoutCancel(ctx), worker, cells.Opener(worker))
+	accounts, err := config.Read[config.Providers](ctx, envconfig.MapLookuper(env))
+	if err != nil {
+		return err
+	}
+	openers, known := cells.Opener(worker), providers.Of(worker.Common, accounts)
+	openers.Payments, openers.Members, openers.BillingClock = known.Payments, known.Members, c.options.BillingClock
+	service, err := open.All(context.WithoutCancel(ctx), worker, openers)
 	if err != nil {
 		return err
 	}

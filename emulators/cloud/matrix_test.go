@@ -18,6 +18,8 @@ func samples() map[string]string {
 		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`, "GetAgentMetrics": "",
 		"CreateAgent":       `{"name": "matrix", "resource_plan": "hobby"}`,
 		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "", "GetMe": "",
+		"ListMembers": "", "SetMember": `{"role": "member"}`, "RemoveMember": "",
+		"GetSubscription": "", "CreateCheckoutSession": `{"plan": "startup"}`, "CreatePortalSession": "", "ReceiveStripeEvent": `{"id": "evt_1"}`,
 		"GetCurrentOrganization": "", "ListPlans": "", "ListAuditLog": "", "ExportAuditLog": "",
 		"ListSecrets": "", "PutSecrets": `{"secrets": {"MATRIX_TOKEN": "value"}}`, "DeleteSecret": "", "ListSecretOperations": "",
 		"GetSecretOperation": "", "ReconcileSecretOperation": "", "RotateCredentials": "", "GetDashboardReachability": "", "GetHandoffKeys": "",
@@ -88,6 +90,11 @@ func matrix(t *testing.T, w world) {
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+agent, "")
 }
 
+// otherwise lists the routes that don't succeed in this cloud, whoever calls: its issuer is not Firebase's, and nobody has paid yet.
+func otherwise() map[string]int {
+	return map[string]int{"ListMembers": http.StatusNotFound, "CreatePortalSession": http.StatusConflict}
+}
+
 // letIn calls a route as those who may call it. What would change the agent or the key under the other calls is told in the other stories.
 func letIn(t *testing.T, w world, r function.Route, call func(token string) answer) {
 	t.Helper()
@@ -99,9 +106,13 @@ func letIn(t *testing.T, w world, r function.Route, call func(token string) answ
 		callers["a member"] = w.Ready.MemberToken
 	}
 	for who, token := range callers {
+		status := r.Status
+		if here, ok := otherwise()[r.Name]; ok {
+			status = here
+		}
 		a := call(token)
-		if a.status != r.Status {
-			t.Errorf("%s by %s: %d %s, want %d", r.Name, who, a.status, a.text, r.Status)
+		if a.status != status {
+			t.Errorf("%s by %s: %d %s, want %d", r.Name, who, a.status, a.text, status)
 		}
 		if id, _ := a.body["id"].(string); r.Name == "CreateAgent" && id != "" {
 			w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")

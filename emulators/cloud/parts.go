@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/emulators/monitoring"
 	"agents.example/controlplane/emulators/pubsub"
 	"agents.example/controlplane/emulators/secretmanager"
+	"agents.example/controlplane/emulators/stripe"
 	"agents.example/controlplane/emulators/telemetry"
 	records "agents.example/controlplane/infra/firestore"
 )
@@ -25,13 +26,16 @@ func (c *Cloud) startParts(ctx context.Context) error {
 	started := make(chan part, 8)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, start := range []func(context.Context) (part, error){
-		c.startFirestore, c.startPubSub, c.startCluster, c.startIssuer, c.startSecretManager, c.startMonitoring,
+		c.startFirestore, c.startPubSub, c.startCluster, c.startIssuer, c.startSecretManager, c.startMonitoring, c.startStripe,
 	} {
 		group.Go(func() error {
 			begun := time.Now()
 			p, err := start(ctx)
 			if err != nil {
 				return err
+			}
+			if p.name == "" {
+				return nil // it is not wanted
 			}
 			started <- p
 			c.progress("  %-18s %-28s %s", p.name, p.where, time.Since(begun).Round(100*time.Millisecond))
@@ -119,6 +123,19 @@ func (c *Cloud) startMonitoring(ctx context.Context) (part, error) {
 	}
 	c.Monitoring = m
 	return part{name: "Cloud Monitoring", where: m.Addr, close: m.Close}, nil
+}
+
+func (c *Cloud) startStripe(ctx context.Context) (part, error) {
+	if !c.options.Payments {
+		return part{}, nil
+	}
+	s, err := stripe.Start(ctx, stripe.Options{Dir: filepath.Join(c.options.Dir, "stripe")})
+	if err != nil {
+		return part{}, err
+	}
+	s.Notify(c.Ready.BaseURL + "/api/v1/billing/webhooks/stripe")
+	c.Stripe, c.Ready.StripeWebhookSecret = s, s.WebhookSecret
+	return part{"Stripe", s.URL, s.Close, s.Done()}, nil
 }
 
 // startGateway comes after the cluster that it follows.

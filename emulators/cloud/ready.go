@@ -28,6 +28,8 @@ type Ready struct {
 	PubSubEmulatorHost      string `json:"pubsub_emulator_host"`
 	Kubeconfig              string `json:"kubeconfig"`
 	ProjectID               string `json:"project_id"`
+	// StripeWebhookSecret signs events, in a cloud that takes payments.
+	StripeWebhookSecret string `json:"stripe_webhook_secret,omitempty"`
 }
 
 // WriteFile writes the facts in one step, so that who waits for the file never reads half of it. They hold credentials: only the owner

@@ -40,6 +40,8 @@ func tell(t *testing.T, w world) {
 	t.Run("organizations see nothing of each other", func(t *testing.T) { t.Parallel(); strangers(t, w) })
 	t.Run("refusals", func(t *testing.T) { t.Parallel(); refusals(t, w) })
 	t.Run("keys", func(t *testing.T) { t.Parallel(); keys(t, w) })
+	t.Run("a customer pays, fails to pay, and leaves", func(t *testing.T) { t.Parallel(); pays(t, w) })
+	t.Run("payments race creations", func(t *testing.T) { t.Parallel(); counts(t, w) })
 	t.Run("bad input", func(t *testing.T) { t.Parallel(); badInput(t, w) })
 	t.Run("who may call what", func(t *testing.T) { t.Parallel(); matrix(t, w) })
 	t.Run("an agent is measured", func(t *testing.T) { t.Parallel(); measures(t, w) })

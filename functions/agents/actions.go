@@ -49,7 +49,7 @@ func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, 
 
 // refusals lists the kinds of errors of a move: the table has none from the present state, or the organization can't pay for it.
 func refusals(t agent.Trigger) []fault.Kind {
-	if t == agent.Start || t == agent.Resume {
+	if t == agent.Start || t == agent.Resume || t == agent.Restart {
 		return []fault.Kind{fault.Conflict, fault.PaymentRequired}
 	}
 	return []fault.Kind{fault.Conflict}

@@ -115,6 +115,9 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id exists already.")
 		}
 		org := seen.org
+		if err := ch.mayStart(org); err != nil {
+			return err
+		}
 		if err := org.Fit(size); err != nil {
 			return err
 		}
@@ -195,6 +198,11 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 // write commits a changed agent, if neither it nor a needed organization was written since they were read.
 func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after agent.Agent) (agent.Agent, error) {
 	org := seen.org
+	if after.Started(before) {
+		if err := ch.mayStart(org); err != nil {
+			return agent.Agent{}, err
+		}
+	}
 	if after.Plan != before.Plan {
 		size, err := plan.Get(after.Plan)
 		if err != nil {
@@ -226,6 +234,14 @@ func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after
 	written := doc.agent(after.ID)
 	written.Version, err = ch.commit(ctx, b)
 	return written, err
+}
+
+// mayStart checks that the organization may have something started. What the control plane brings back by itself, it has checked before.
+func (ch change) mayStart(org tenant) error {
+	if ch.caller.Type == identity.System {
+		return nil
+	}
+	return org.MayStart()
 }
 
 // holding is what an agent takes of its organization. An agent on a plan that no longer exists counts as holding nothing, so that it can

@@ -31,6 +31,9 @@ const (
 	userCollection         = "users"
 	auditCollection        = "audit_log"
 	idempotencyCollection  = "idempotency"
+	eventCollection        = "billing_events"
+	membershipCollection   = "memberships"
+	leaseCollection        = "leases"
 	metricsCollection      = "metrics"
 	progressCollection     = "metrics_progress"
 	operationCollection    = "secret_operations"
@@ -63,8 +66,9 @@ type Client struct {
 	db      *gcp.Client
 	timeout time.Duration
 	clock   func() time.Time
-	// ensured remembers the organizations and users whose records are known to exist, so that looking costs once a process.
-	ensured *memory
+	// ensured remembers the organizations and users whose records are known to say what their tokens say, so that looking costs once a
+	// process.
+	ensured *facts
 	touched *memory
 	touches *background
 }
@@ -85,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := &Client{
 		db: db, timeout: o.Timeout, clock: o.Now,
-		ensured: newMemory(), touched: newMemory(), touches: newBackground(),
+		ensured: newFacts(), touched: newMemory(), touches: newBackground(),
 	}
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout

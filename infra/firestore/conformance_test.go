@@ -14,6 +14,8 @@ import (
 	"agents.example/controlplane/shared/apikey/apikeytest"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/audit/audittest"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/billing/billingtest"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics/metricstest"
@@ -69,6 +71,25 @@ func TestDirectory(t *testing.T) {
 		other := open(t, one.project(), Options{})
 		return organizationtest.World{Processes: []organization.Directory{one.Directory(), other.Directory()}, User: one.user}
 	})
+}
+
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	billingtest.Test(t, billingWorld)
+}
+
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	billingtest.TestDesk(t, billingWorld)
+}
+
+func billingWorld(t *testing.T) billingtest.World {
+	one := open(t, "", Options{})
+	other := open(t, one.project(), Options{})
+	return billingtest.World{
+		Processes: []billing.Store{one.Accounts(), other.Accounts()}, Agents: one.Agents(&agenttest.Nudges{}),
+		Directory: one.Directory(), Counts: one.Counts(), Entries: one.entries,
+	}
 }
 
 func TestCounts(t *testing.T) {

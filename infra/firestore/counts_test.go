@@ -33,7 +33,9 @@ func TestCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ensure := func() { fine(c.Directory().Ensure(org.Ctx, "new", organization.User{ID: "new"})) }
+	ensure := func(name string) func() {
+		return func() { fine(c.Directory().Ensure(org.Ctx, "new", organization.User{ID: "new", Name: name})) }
+	}
 	touch := func() { c.Keys().Touch(org.Ctx, key); c.touches.wait.Wait() }
 	update := func() { _, err := w.Store.Change(org.Ctx, spare.ID, stop); fine(err) }
 	for _, step := range []struct {
@@ -60,14 +62,16 @@ func TestCalls(t *testing.T) {
 		{"due", func() { _, err := c.Records().Due(org.Ctx, agenttest.Now(), 5); fine(err) }, "query"},
 		{"remove", func() { fine(c.Records().Remove(org.Ctx, a)) }, "commit"},
 		{"revoke", func() { fine(c.Keys().Revoke(org.Ctx, key.ID)) }, "read query commit"},
+		{"ensure what is new", ensure("Ada"), "read commit"},
+		{"ensure again", ensure("Ada"), ""},
+		{"ensure another name", ensure("Grace"), "read commit"},
+		{"ensure that again", ensure("Grace"), ""},
+		{"ensure in another process", func() { c.ensured = newFacts(); ensure("Grace")() }, "read"},
 		{"append to the audit log", func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) }, "read commit"},
 		{"list the audit log", func() {
 			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
 			fine(err)
 		}, "query"},
-		{"ensure what is new", ensure, "read commit"},
-		{"ensure again", ensure, ""},
-		{"ensure in another process", func() { c.ensured = newMemory(); ensure() }, "read"},
 	} {
 		if got := plain(counter.of(step.do)); got != step.want {
 			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)

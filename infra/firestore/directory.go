@@ -3,6 +3,8 @@ package firestore
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	gcp "cloud.google.com/go/firestore"
 
@@ -17,7 +19,7 @@ type Directory struct {
 
 var _ organization.Directory = (*Directory)(nil)
 
-// Ensure implements organization.Directory. What this process has ensured before costs no call, what another has costs one.
+// Ensure implements organization.Directory. What this process knows to be so costs no call, what another has ensured costs one.
 func (d *Directory) Ensure(ctx context.Context, organizationID string, u organization.User) error {
 	wanted, err := d.unknown(organizationID, u)
 	if err != nil || len(wanted) == 0 {
@@ -37,6 +39,11 @@ func (d *Directory) Ensure(ctx context.Context, organizationID string, u organiz
 			if !snap.Exists() {
 				b.Create(wanted[i].ref, wanted[i].document)
 				missing = true
+				continue
+			}
+			if updates := wanted[i].outdated(snap); len(updates) > 0 {
+				b.Update(wanted[i].ref, updates, gcp.LastUpdateTime(snap.UpdateTime))
+				missing = true
 			}
 		}
 		if !missing {
@@ -50,29 +57,54 @@ func (d *Directory) Ensure(ctx context.Context, organizationID string, u organiz
 		return err
 	}
 	for _, w := range wanted {
-		d.client.ensured.claim(w.ref.Path, d.client.now(), 0)
+		d.client.ensured.learn(w.ref.Path, w.fact)
 	}
 	return nil
 }
 
+// wantedRecord is a record that should exist, and say what a token says.
 type wantedRecord struct {
 	ref      *gcp.DocumentRef
 	document any
+	// current are the fields that follow the token; one that the token leaves out stays as it is.
+	current map[string]string
+	// fact stands for the current fields.
+	fact string
 }
 
-// unknown lists the records of which this process doesn't know that they exist, as they would be created.
+// outdated lists the fields of an existing record that the token has newer.
+func (w wantedRecord) outdated(snap *gcp.DocumentSnapshot) []gcp.Update {
+	var updates []gcp.Update
+	for _, field := range slices.Sorted(maps.Keys(w.current)) {
+		if was, _ := snap.Data()[field].(string); w.current[field] != "" && was != w.current[field] {
+			updates = append(updates, gcp.Update{Path: field, Value: w.current[field]})
+		}
+	}
+	return updates
+}
+
+// unknown lists the records of which this process doesn't know that they exist and are current, as they would be created.
 func (d *Directory) unknown(organizationID string, u organization.User) ([]wantedRecord, error) {
 	now := d.client.now()
 	if u.CreatedAt.IsZero() {
 		u.CreatedAt = now
 	}
+	membership := ""
+	if organizationID != "" && u.Subject != "" {
+		membership = membershipID(organizationID, u.Subject)
+	}
 	var wanted []wantedRecord
 	for _, r := range []struct {
 		collection, id string
 		document       any
+		current        map[string]string
 	}{
-		{organizationCollection, organizationID, organizationDocumentOf(organization.New(organizationID, now))},
-		{userCollection, u.ID, userDocument{Subject: u.Subject, Email: u.Email, Name: u.Name, CreatedAt: precise(u.CreatedAt)}},
+		{organizationCollection, organizationID, organizationDocumentOf(organization.New(organizationID, now)), nil},
+		{
+			userCollection, u.ID, userDocument{Subject: u.Subject, Email: u.Email, Name: u.Name, CreatedAt: precise(u.CreatedAt)},
+			map[string]string{"email": u.Email, "name": u.Name},
+		},
+		{membershipCollection, membership, membershipDocument{organizationID, u.Subject, now}, nil},
 	} {
 		if r.id == "" {
 			continue
@@ -81,8 +113,9 @@ func (d *Directory) unknown(organizationID string, u organization.User) ([]wante
 		if !ok {
 			return nil, fmt.Errorf("create a record of %s: %w", r.collection, errBadID)
 		}
-		if !d.client.ensured.has(ref.Path) {
-			wanted = append(wanted, wantedRecord{ref, r.document})
+		fact := r.current["email"] + "\x00" + r.current["name"]
+		if !d.client.ensured.holds(ref.Path, fact) {
+			wanted = append(wanted, wantedRecord{ref, r.document, r.current, fact})
 		}
 	}
 	return wanted, nil

@@ -39,6 +39,32 @@ func (m *memory) claim(id string, now time.Time, interval time.Duration) bool {
 	return true
 }
 
+// facts remembers what was last known of an id.
+type facts struct {
+	mu    sync.Mutex
+	known map[string]string
+}
+
+func newFacts() *facts { return &facts{known: map[string]string{}} }
+
+// holds reports whether the fact is what was last known of the id.
+func (f *facts) holds(id, fact string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, ok := f.known[id]
+	return ok && last == fact
+}
+
+// learn remembers the fact.
+func (f *facts) learn(id, fact string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.known) >= maxRemembered {
+		clear(f.known)
+	}
+	f.known[id] = fact
+}
+
 // maxBackground is how many calls run in the background at most. More are left out: what runs there may be lost.
 const maxBackground = 64
 

@@ -24,3 +24,8 @@ func (a Agent) Holding() (organization.Usage, error) {
 	}
 	return u, nil
 }
+
+// Started reports whether a change of an agent brings one up that was down. A restart of one in error does, too.
+func (a Agent) Started(before Agent) bool {
+	return a.Status == Provisioning && !before.Status.Up() && before.Status != Deleting
+}

@@ -26,6 +26,9 @@ func (s Status) Settled() bool {
 	return s == Running || s == Paused || s == Stopped || s == Error
 }
 
+// Up reports whether an agent in the status runs, or is on the way there.
+func (s Status) Up() bool { return s == Running || s == Provisioning || s == Pending }
+
 // StatusReason says who or what paused or stopped an agent.
 type StatusReason string
 

@@ -24,11 +24,19 @@ type View struct {
 
 // ActorView is who made a call, as a client sees it.
 type ActorView struct {
-	Type      identity.AuthType `json:"type"`
-	ID        string            `json:"id" jsonschema:"Id of the user or of the API key."`
-	Email     *string           `json:"email" jsonschema:"Null for an API key, and where the session's token has none."`
-	Role      identity.Role     `json:"role" jsonschema:"The role at the time of the call."`
-	KeyPrefix *string           `json:"key_prefix" jsonschema:"Leading part of the API key; null for a session."`
+	Type      ActorType     `json:"type"`
+	ID        string        `json:"id" jsonschema:"Id of the user or of the API key."`
+	Email     *string       `json:"email" jsonschema:"Null for an API key, and where the session's token has none."`
+	Role      identity.Role `json:"role" jsonschema:"The role at the time of the call."`
+	KeyPrefix *string       `json:"key_prefix" jsonschema:"Leading part of the API key; null for a session."`
+}
+
+// ActorType says what kind of actor made a call.
+type ActorType identity.AuthType
+
+// Values lists the kinds of actors: those who call with a token, and those who act without one.
+func (ActorType) Values() []string {
+	return append(identity.AuthType("").Values(), string(identity.Operator), string(identity.System))
 }
 
 // TargetView is what a call was about, as a client sees it.
@@ -66,7 +74,7 @@ func (e Entry) Show() View {
 	v := View{
 		ID: e.ID, CreatedAt: e.CreatedAt.UTC(), Action: e.Action, Outcome: e.Outcome,
 		Actor: ActorView{
-			Type: e.Actor.Type, ID: e.Actor.ID, Email: nullable(e.Actor.Email), Role: e.Actor.Role, KeyPrefix: nullable(e.Actor.KeyPrefix),
+			Type: ActorType(e.Actor.Type), ID: e.Actor.ID, Email: nullable(e.Actor.Email), Role: e.Actor.Role, KeyPrefix: nullable(e.Actor.KeyPrefix),
 		},
 		Target:    TargetView{Type: e.Target.Type, ID: nullable(e.Target.ID), Name: nullable(e.Target.Name)},
 		RequestID: e.Request.RequestID, IP: e.Request.IP, UserAgent: e.Request.UserAgent, Changes: make([]ChangeView, len(e.Changes)),

@@ -25,7 +25,11 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 	document := map[string]any{}
 	var found []Violation
 	if parts := schema.description.Properties; parts["body"] != nil {
-		if err := r.decodeBody(w, req, document); err != nil {
+		decode := r.decodeBody
+		if r.verbatim() {
+			decode = r.decodeVerbatim
+		}
+		if err := decode(w, req, document); err != nil {
 			return nil, err
 		}
 	}

@@ -39,6 +39,8 @@ const (
 	SecretManage  Need = "secret_manage"  // read, add and destroy secrets
 	Cluster       Need = "cluster"        // the Kubernetes API of the cells
 	GatewayAccess Need = "gateway_access" // agents on their own hostnames
+	Payments      Need = "payments"       // the payment provider
+	Members       Need = "members"        // the identity provider's administration of users
 	Monitoring    Need = "monitoring"     // read what was measured of the cells
 	HandoffSign   Need = "handoff_sign"   // the key that signs links to dashboards
 )

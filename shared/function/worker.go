@@ -35,11 +35,12 @@ const (
 	AgentNudges Topic = "agent-nudges"
 	// AgentNudgesDead carries the nudges that were delivered too often.
 	AgentNudgesDead Topic = "agent-nudges-dead"
-	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks and CollectTicks carry the ticks of Cloud Scheduler.
+	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks, CollectTicks and BillingTicks carry the ticks of Cloud Scheduler.
 	SweepTicks   Topic = "sweep-ticks"
 	ObserveTicks Topic = "observe-ticks"
 	OrphanTicks  Topic = "orphan-ticks"
 	RecountTicks Topic = "recount-ticks"
+	BillingTicks Topic = "billing-ticks"
 	CollectTicks Topic = "collect-ticks"
 )
 

@@ -13,6 +13,14 @@ const (
 	APIKey  AuthType = "api_key"
 )
 
+// Who acts without a token. No caller of the interface is one of them.
+const (
+	// Operator is a person with access to the deployment, through the operator's command.
+	Operator AuthType = "operator"
+	// System is the control plane itself, such as when payment has stopped.
+	System AuthType = "system"
+)
+
 // Values lists the kinds of token.
 func (AuthType) Values() []string { return []string{string(Session), string(APIKey)} }
 

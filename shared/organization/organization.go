@@ -45,6 +45,37 @@ func (u Usage) Minus(v Usage) Usage {
 	return u.Plus(Usage{-v.Agents, -v.CPUMillis, -v.MemoryBytes, -v.StorageBytes, -v.APIKeys})
 }
 
+// Excess is one limit that a usage is over.
+type Excess struct {
+	Limit        string
+	Current, Max any
+}
+
+// Over lists the limits that the usage is over.
+func (u Usage) Over(limits Usage) []Excess {
+	var over []Excess
+	for _, e := range []struct {
+		limit         string
+		current, most int64
+		show          func(int64) any
+	}{
+		{"agents", u.Agents, limits.Agents, count},
+		{"cpu_cores", u.CPUMillis, limits.CPUMillis, cores},
+		{"memory_bytes", u.MemoryBytes, limits.MemoryBytes, count},
+		{"storage_bytes", u.StorageBytes, limits.StorageBytes, count},
+		{"api_keys", u.APIKeys, limits.APIKeys, count},
+	} {
+		if e.current > e.most {
+			over = append(over, Excess{e.limit, e.show(e.current), e.show(e.most)})
+		}
+	}
+	return over
+}
+
+func count(n int64) any { return n }
+
+func cores(millis int64) any { return float64(millis) / 1000 }
+
 // Organization is the record of a tenant.
 type Organization struct {
 	ID        string
@@ -85,6 +116,29 @@ func (o Organization) Fit(size plan.Plan) error {
 		WithMeta(map[string]any{"limit": "resource_plan", "current": size.ID, "max": o.Plan, "plan": o.Plan, "upgrade_to": size.ID})
 }
 
+// MayStart checks that an agent of the organization may be created, or brought up that is down: nothing is due, nothing withheld, and what
+// it holds is within its plan, as it may not be since the plan became smaller. The error is PaymentRequired.
+func (o Organization) MayStart() error {
+	switch o.Status {
+	case PastDue:
+		return fault.New(fault.PaymentRequired, "subscription_past_due",
+			"A payment of the organization's subscription failed. Pay it in the billing portal; nothing is created or started until then.")
+	case Suspended:
+		return fault.New(fault.PaymentRequired, "billing_required",
+			"The organization is suspended. Nothing is created or started; ask the operator of the service.")
+	default:
+	}
+	limits, err := o.Limits()
+	if err != nil {
+		return err
+	}
+	limits.APIKeys = o.Usage.APIKeys // they take nothing that an agent needs
+	for _, e := range o.Usage.Over(limits) {
+		return o.exceeded(e.Limit, e.Current, e.Max)
+	}
+	return nil
+}
+
 // Take adds a change to the usage. Where the change needs more than the plan has room for, the usage stays as it is and the error is
 // PaymentRequired with the limit that is reached. Giving back always succeeds.
 func (o *Organization) Take(change Usage) error {
@@ -96,21 +150,22 @@ func (o *Organization) Take(change Usage) error {
 	for _, d := range []struct {
 		name                string
 		change, after, most int64
+		show                func(int64) any
 	}{
-		{"agents", change.Agents, after.Agents, limits.Agents},
-		{"cpu_cores", change.CPUMillis, after.CPUMillis, limits.CPUMillis},
-		{"memory_bytes", change.MemoryBytes, after.MemoryBytes, limits.MemoryBytes},
-		{"storage_bytes", change.StorageBytes, after.StorageBytes, limits.StorageBytes},
+		{"agents", change.Agents, after.Agents, limits.Agents, count},
+		{"cpu_cores", change.CPUMillis, after.CPUMillis, limits.CPUMillis, cores},
+		{"memory_bytes", change.MemoryBytes, after.MemoryBytes, limits.MemoryBytes, count},
+		{"storage_bytes", change.StorageBytes, after.StorageBytes, limits.StorageBytes, count},
 	} {
 		if d.change > 0 && d.after > d.most {
-			return o.exceeded(d.name, d.after-d.change, d.most)
+			return o.exceeded(d.name, d.show(d.after-d.change), d.show(d.most))
 		}
 	}
 	o.Usage = after
 	return nil
 }
 
-func (o Organization) exceeded(limit string, current, most int64) error {
+func (o Organization) exceeded(limit string, current, most any) error {
 	meta := map[string]any{"limit": limit, "current": current, "max": most, "plan": o.Plan}
 	if p, err := plan.Get(o.Plan); err == nil {
 		meta["upgrade_to"] = p.Next()
@@ -121,8 +176,9 @@ func (o Organization) exceeded(limit string, current, most int64) error {
 
 // Directory knows the organizations and users that sign in through the identity provider.
 type Directory interface {
-	// Ensure creates the records of an organization and a user that are seen for the first time, once, however many requests race.
-	// An empty organizationID leaves the organization out. Errors: Unavailable.
+	// Ensure creates the records of an organization and a user that are seen for the first time, once, however many requests race, and
+	// keeps the user's email and name as u has them, where it has any. An empty organizationID leaves the organization out.
+	// Errors: Unavailable.
 	Ensure(ctx context.Context, organizationID string, u User) error
 	// Organization reads an organization. Errors: NotFound, Unavailable.
 	Organization(ctx context.Context, id string) (Organization, error)

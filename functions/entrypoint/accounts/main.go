@@ -9,16 +9,16 @@ import (
 
 	"agents.example/controlplane/functions/entrypoint/config"
 	"agents.example/controlplane/functions/entrypoint/open"
+	"agents.example/controlplane/functions/entrypoint/providers"
 	"agents.example/controlplane/functions/entrypoint/run"
-	"agents.example/controlplane/shared/function"
 )
 
 func main() {
 	run.Main(func(ctx context.Context) (run.Service, error) {
-		c, err := config.Read[config.Common](ctx, envconfig.OsLookuper())
+		c, err := config.Read[config.Accounts](ctx, envconfig.OsLookuper())
 		if err != nil {
 			return run.Service{}, err
 		}
-		return open.Routes(ctx, c, function.RoleAPI, function.RoleAccounts)
+		return open.Accounts(ctx, c.Common, providers.Of(c.Common, c.Providers))
 	})
 }

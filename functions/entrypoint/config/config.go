@@ -73,6 +73,36 @@ type Local struct {
 	Monitoring        string `env:"MONITORING_ENDPOINT"`
 }
 
+// Accounts is the configuration of the accounts role.
+type Accounts struct {
+	Common
+	Providers
+}
+
+// Providers says how the payment provider is reached. Without a key nothing can be paid, and the operator sets plans.
+type Providers struct {
+	// StripeKey is the secret or restricted key of Stripe's API.
+	StripeKey Secret `env:"STRIPE_API_KEY"`
+	// StripeWebhookSecret is the signing secret of the endpoint that Stripe sends events to.
+	StripeWebhookSecret Secret `env:"STRIPE_WEBHOOK_SECRET"`
+	// StripeURL is the address of Stripe's API; empty is Stripe's own.
+	StripeURL string `env:"STRIPE_URL"`
+	// AppURL is the page of the web app that users come back to from the provider's pages.
+	AppURL string `env:"APP_URL"`
+}
+
+// Secret is a text that never prints.
+type Secret string
+
+// Reveal is the secret.
+func (s Secret) Reveal() string { return string(s) }
+
+// String keeps the secret out of formatted text.
+func (Secret) String() string { return "[redacted]" }
+
+// GoString keeps the secret out of formatted text.
+func (Secret) GoString() string { return "[redacted]" }
+
 // Worker is the configuration of the worker role.
 type Worker struct {
 	Common

@@ -61,3 +61,16 @@ func TestBadValuesAreNamed(t *testing.T) {
 		})
 	}
 }
+
+func TestSecretsDoNotPrint(t *testing.T) {
+	t.Parallel()
+	env := environment()
+	env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"] = "sk_secret", "whsec_secret"
+	c, err := config.Read[config.Accounts](t.Context(), envconfig.MapLookuper(env))
+	if err != nil || c.StripeKey.Reveal() != "sk_secret" {
+		t.Fatalf("%v", err)
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c.StripeKey, c.StripeWebhookSecret), "_secret") {
+		t.Error("a secret prints")
+	}
+}

@@ -19,9 +19,11 @@ import (
 	infraidentity "agents.example/controlplane/infra/identity"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
@@ -42,10 +44,14 @@ type Points struct {
 	Close  func() error
 }
 
-// Openers open what only some binaries link; a nil one opens nothing.
+// Openers open what only some binaries link; a nil one opens nothing. What they open is closed in the end, if it can be.
 type Openers struct {
 	Clusters func(ctx context.Context) (Clusters, error)
 	Points   func(ctx context.Context) (Points, error)
+	Payments func(ctx context.Context) (billing.Payments, error)
+	Members  func(ctx context.Context) (member.Provider, error)
+	// BillingClock is the clock of accounts; nil is time.Now.
+	BillingClock func() time.Time
 }
 
 // Clients opens clients when they are first needed.
@@ -54,13 +60,15 @@ type Clients struct {
 	config config.Common
 	// Patience is handed to workers.
 	Patience time.Duration
-	// Openers open the cells and what is measured of them. They are nil where no function needs them.
+	// Openers open the cells, what is measured of them, and who knows the customers. They are nil where no function needs them.
 	Openers
 
 	records  func() (*firestore.Client, error)
 	nudges   func() (*pubsub.Publisher, error)
 	secrets  func() (*secretmanager.Vault, error)
 	clusters func() (Clusters, error)
+	payments func() (billing.Payments, error)
+	members  func() (member.Provider, error)
 	points   func() (Points, error)
 
 	mu     sync.Mutex
@@ -89,6 +97,8 @@ func New(ctx context.Context, c config.Common) *Clients {
 		}
 		return clusters, err
 	})
+	o.payments = outside(ctx, o, func() func(context.Context) (billing.Payments, error) { return o.Payments })
+	o.members = outside(ctx, o, func() func(context.Context) (member.Provider, error) { return o.Members })
 	o.points = sync.OnceValues(func() (Points, error) {
 		if o.Points == nil {
 			return Points{}, errors.New("this binary is not built to read what is measured")
@@ -103,6 +113,22 @@ func New(ctx context.Context, c config.Common) *Clients {
 }
 
 type closer interface{ Close() error }
+
+// outside opens on first use what only some binaries can open; opener is asked for how then, and not before.
+func outside[T any](ctx context.Context, o *Clients, opener func() func(context.Context) (T, error)) func() (T, error) {
+	return sync.OnceValues(func() (T, error) {
+		open := opener()
+		if open == nil {
+			var none T
+			return none, fmt.Errorf("this binary is not built to open a %T", &none)
+		}
+		opened, err := open(ctx)
+		if c, ok := any(opened).(closer); ok && err == nil {
+			o.closeLater(c.Close)
+		}
+		return opened, err
+	})
+}
 
 // once opens a client on first use and has it closed with the others.
 func once[T closer](o *Clients, open func() (T, error)) func() (T, error) {
@@ -137,7 +163,8 @@ func (o *Clients) Close() error {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper, Patience: o.Patience,
-		HandoffKeys: o.config.HandoffKeys,
+		HandoffKeys:  o.config.HandoffKeys,
+		BillingClock: o.BillingClock,
 	}}
 	has := func(n function.Need) bool { return slices.Contains(needs, n) }
 	steps := []struct {
@@ -151,6 +178,8 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		{function.SecretRead, o.fillCredentials},
 		{function.Cluster, o.fillClusters},
 		{function.GatewayAccess, o.fillGateway},
+		{function.Payments, o.fillPayments},
+		{function.Members, o.fillMembers},
 		{function.Monitoring, o.fillPoints},
 		{function.HandoffSign, o.fillHandoff},
 	}
@@ -180,8 +209,9 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 		return err
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
-	d.Metrics, d.Snapshots = records.Metrics(), records.Metrics()
 	d.Counts, d.Audit, d.Operations = records.Counts(), records.AuditLog(), records.Operations()
+	d.Accounts, d.Seen = records.Accounts(), records.Members()
+	d.Metrics, d.Snapshots = records.Metrics(), records.Metrics()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }
@@ -224,6 +254,18 @@ func (o *Clients) fillHandoff(d *functions.Dependencies) error {
 func (o *Clients) fillGateway(d *functions.Dependencies) error {
 	d.Gateway = gateway.New(gateway.Options{Addresses: o.config.Addresses(), DialAddress: o.config.GatewayAddress})
 	return nil
+}
+
+func (o *Clients) fillPayments(d *functions.Dependencies) error {
+	payments, err := o.payments()
+	d.Payments = payments
+	return err
+}
+
+func (o *Clients) fillMembers(d *functions.Dependencies) error {
+	members, err := o.members()
+	d.Members = members
+	return err
 }
 
 func (o *Clients) fillPoints(d *functions.Dependencies) error {

@@ -17,6 +17,13 @@ func Routes(ctx context.Context, c config.Common, roles ...function.Role) (run.S
 	return New(ctx, c).service(functions.Selection{Target: c.Target, Roles: roles}, nil)
 }
 
+// Accounts opens the routes of roles api and accounts: the target, or all of them.
+func Accounts(ctx context.Context, c config.Common, openers Openers) (run.Service, error) {
+	o := New(ctx, c)
+	o.Openers = openers
+	return o.service(functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAPI, function.RoleAccounts}}, nil)
+}
+
 // Workers opens the workers: the target, or all of them.
 func Workers(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
 	return withWorkers(ctx, c, openers, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})

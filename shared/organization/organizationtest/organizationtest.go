@@ -94,7 +94,7 @@ func ensureRace(t *testing.T, w World) {
 	}
 }
 
-// ensureKnown: what another process created is left as it is.
+// ensureKnown: a name and an email are those of the last token that had them, whichever process saw it; all else stays.
 func ensureKnown(t *testing.T, w World) {
 	org, u := "org_"+random(), newUser()
 	if err := w.Processes[0].Ensure(t.Context(), org, u); err != nil {
@@ -104,13 +104,27 @@ func ensureKnown(t *testing.T, w World) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := u
-	again.Name, again.CreatedAt = "Someone else", time.Now().Add(time.Hour)
-	if err := w.Processes[1].Ensure(t.Context(), org, again); err != nil {
-		t.Error(err)
-	}
-	if after, err := w.User(t.Context(), u.ID); err != nil || after != before {
-		t.Errorf("the user became %+v, %v; want %+v", after, err, before)
+	for _, step := range []struct {
+		process         int
+		email, name     string
+		wantMail, wants string
+	}{
+		{1, "ada@example.com", "Ada Lovelace", "ada@example.com", "Ada Lovelace"},
+		{0, "countess@example.com", "Ada", "countess@example.com", "Ada"},
+		{1, "countess@example.com", "", "countess@example.com", "Ada"}, // a token that says nothing takes nothing away
+		{1, "ada@example.com", "Ada", "ada@example.com", "Ada"},
+		{1, "ada@example.com", "Ada", "ada@example.com", "Ada"},
+	} {
+		again := u
+		again.Email, again.Name, again.CreatedAt, again.Subject = step.email, step.name, time.Now().Add(time.Hour), "another"
+		if err := w.Processes[step.process].Ensure(t.Context(), org, again); err != nil {
+			t.Error(err)
+		}
+		want := before
+		want.Email, want.Name = step.wantMail, step.wants
+		if after, err := w.User(t.Context(), u.ID); err != nil || after != want {
+			t.Errorf("after a token of %q, %q the user is %+v, %v; want %+v", step.email, step.name, after, err, want)
+		}
 	}
 }
 

@@ -1,0 +1,115 @@
+// Package members holds the routes of an organization's members.
+package members
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/member"
+)
+
+const path = "/api/v1/organizations/current/members"
+
+// View is a member as other members see them.
+type View struct {
+	UserID string        `json:"user_id" jsonschema:"The identity provider's id of the user, the sub claim of their tokens."`
+	Email  *string       `json:"email"`
+	Name   *string       `json:"name"`
+	Role   identity.Role `json:"role"`
+}
+
+// Example implements function.Exampler.
+func (View) Example() any {
+	return view(member.Person{ID: "kG7x2mQ0dVfU", Email: "ada@example.com", Name: "Ada", Role: identity.RoleAdmin})
+}
+
+func view(p member.Person) View {
+	return View{UserID: p.ID, Email: nullable(p.Email), Name: nullable(p.Name), Role: p.Role}
+}
+
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// userID is the identity provider's id of a user.
+type userID string
+
+// JSONSchema implements function.Schemer.
+func (userID) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Pattern: "^[A-Za-z0-9][A-Za-z0-9_.:|@-]{0,127}$"}
+}
+
+func needs() []function.Need { return []function.Need{function.Firestore, function.Members} }
+
+// List lists the members of the caller's organization.
+func List(roster *member.Roster) function.Route {
+	return function.Route{
+		Name: "ListMembers", Method: http.MethodGet, Path: path, Role: function.RoleAccounts,
+		Access: function.Member, Needs: needs(),
+		Status: http.StatusOK, Summary: "List the members of the organization", Errors: []fault.Kind{fault.NotFound}, // managed elsewhere
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) ([]View, error) {
+			people, err := roster.List(ctx)
+			views := make([]View, len(people))
+			for i, p := range people {
+				views[i] = view(p)
+			}
+			return views, err
+		}),
+	}
+}
+
+type setInput struct {
+	Path struct {
+		UserID userID `json:"user_id"`
+	} `json:"path"`
+	Body struct {
+		Role identity.Role `json:"role"`
+	} `json:"body"`
+}
+
+// Example implements function.Exampler.
+func (setInput) Example() any {
+	var in setInput
+	in.Path.UserID, in.Body.Role = "kG7x2mQ0dVfU", identity.RoleMember
+	return in
+}
+
+// Set gives a member a role, or makes a user of no organization a member. A lower role ends the member's sessions; a token that was issued
+// before is good until it expires.
+func Set(roster *member.Roster) function.Route {
+	return function.Route{
+		Name: "SetMember", Method: http.MethodPut, Path: path + "/{user_id}", Role: function.RoleAccounts,
+		Access: function.Admin, Needs: needs(),
+		Status: http.StatusOK, Summary: "Set a member's role", Errors: []fault.Kind{fault.Conflict}, // the last admin
+		Handle: function.Handle(func(ctx context.Context, in setInput) (View, error) {
+			p, err := roster.Set(ctx, string(in.Path.UserID), in.Body.Role)
+			return view(p), err
+		}),
+	}
+}
+
+type removeInput struct {
+	Path struct {
+		UserID userID `json:"user_id"`
+	} `json:"path"`
+}
+
+// Remove ends a membership, and the member's sessions.
+func Remove(roster *member.Roster) function.Route {
+	return function.Route{
+		Name: "RemoveMember", Method: http.MethodDelete, Path: path + "/{user_id}", Role: function.RoleAccounts,
+		Access: function.Admin, Needs: needs(),
+		Status: http.StatusNoContent, Summary: "Remove a member", Errors: []fault.Kind{fault.Conflict}, // the last admin
+		Handle: function.Handle(func(ctx context.Context, in removeInput) (function.None, error) {
+			return function.None{}, roster.Remove(ctx, string(in.Path.UserID))
+		}),
+	}
+}

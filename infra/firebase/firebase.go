@@ -1,0 +1,140 @@
+// Package firebase keeps the members of organizations in Firebase Authentication, as custom claims of its users. It is the only package
+// that speaks to Firebase.
+//
+// It knows how a membership is written as claims, which session tokens then carry: o.id and o.rol. It never verifies a session: package
+// infra/identity does, without any help of Firebase's libraries.
+package firebase
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	firebase "firebase.google.com/go/v4"
+	"firebase.google.com/go/v4/auth"
+	"firebase.google.com/go/v4/errorutils"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/member"
+)
+
+// issuerPrefix begins the issuer of every project's tokens; the project's id follows.
+const issuerPrefix = "https://securetoken.google.com/"
+
+// Project is the project whose users an issuer's tokens are of. It is false for an issuer that is not Firebase Authentication.
+func Project(issuer string) (id string, ok bool) {
+	id, ok = strings.CutPrefix(issuer, issuerPrefix)
+	return id, ok && id != "" && !strings.Contains(id, "/")
+}
+
+// timeout bounds every operation.
+const timeout = 10 * time.Second
+
+// Members implements member.Provider.
+type Members struct {
+	users *auth.Client
+}
+
+var _ member.Provider = (*Members)(nil)
+
+// Open makes the client of a project's users. It makes no call. The library itself looks for FIREBASE_AUTH_EMULATOR_HOST.
+func Open(ctx context.Context, projectID string) (*Members, error) {
+	app, err := firebase.NewApp(ctx, &firebase.Config{ProjectID: projectID})
+	if err != nil {
+		return nil, fmt.Errorf("open firebase: %w", err)
+	}
+	users, err := app.Auth(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open firebase authentication: %w", err)
+	}
+	return &Members{users: users}, nil
+}
+
+// lookupPage is how many users Firebase looks up at once at most.
+const lookupPage = 100
+
+// People implements member.Provider.
+func (m *Members) People(ctx context.Context, ids []string) ([]member.Person, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var people []member.Person
+	for len(ids) > 0 {
+		asked := ids[:min(len(ids), lookupPage)]
+		ids = ids[len(asked):]
+		identifiers := make([]auth.UserIdentifier, len(asked))
+		for i, id := range asked {
+			identifiers[i] = auth.UIDIdentifier{UID: id}
+		}
+		found, err := m.users.GetUsers(ctx, identifiers)
+		if err != nil {
+			return nil, failure("look up users", err)
+		}
+		for _, u := range found.Users {
+			people = append(people, personOf(u))
+		}
+	}
+	return people, nil
+}
+
+// personOf makes the person of a user. Claims that are not of our form are of no organization.
+func personOf(u *auth.UserRecord) member.Person {
+	p := member.Person{ID: u.UID, Email: u.Email, Name: u.DisplayName}
+	o, _ := u.CustomClaims["o"].(map[string]any)
+	if p.OrganizationID, _ = o["id"].(string); p.OrganizationID == "" {
+		return p
+	}
+	p.Role = identity.RoleMember
+	if role, _ := o["rol"].(string); role == "admin" || role == "org:admin" {
+		p.Role = identity.RoleAdmin
+	}
+	return p
+}
+
+// Assign implements member.Provider. Claims of others' stay.
+func (m *Members) Assign(ctx context.Context, id, organizationID string, role identity.Role) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	u, err := m.users.GetUser(ctx, id)
+	if err != nil {
+		return failure("look up a user", err)
+	}
+	claims := maps.Clone(u.CustomClaims)
+	if claims == nil {
+		claims = map[string]any{}
+	}
+	delete(claims, "o")
+	if organizationID != "" {
+		claims["o"] = map[string]any{"id": organizationID, "rol": string(role)}
+	}
+	if err := m.users.SetCustomUserClaims(ctx, id, claims); err != nil {
+		return failure("set the claims of a user", err)
+	}
+	return nil
+}
+
+// Revoke implements member.Provider.
+func (m *Members) Revoke(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := m.users.RevokeRefreshTokens(ctx, id); err != nil {
+		return failure("revoke the sessions of a user", err)
+	}
+	return nil
+}
+
+// failure is the one mapping of Firebase's errors to the vocabulary of faults.
+func failure(doing string, err error) error {
+	cause := fmt.Errorf("firebase: %s: %w", doing, err)
+	switch {
+	case auth.IsUserNotFound(err):
+		return member.NotFound().Because(cause)
+	case errorutils.IsInvalidArgument(err), errorutils.IsPermissionDenied(err), errorutils.IsUnauthenticated(err):
+		return cause
+	default:
+		return fault.New(fault.Unavailable, "identity_provider_unavailable", "The identity provider can't be reached at the moment. Try again in a few seconds.").
+			Because(cause)
+	}
+}

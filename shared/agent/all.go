@@ -1,0 +1,22 @@
+package agent
+
+import (
+	"context"
+
+	"agents.example/controlplane/shared/page"
+)
+
+// All reads all agents of the organization of the caller in ctx, page by page. A plan bounds how many they are. Errors: Unavailable.
+func All(ctx context.Context, s Store) ([]Agent, error) {
+	var all []Agent
+	for p := (page.Request{Limit: page.MaxLimit}); ; {
+		found, err := s.List(ctx, Filter{}, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found.Items...)
+		if p.Cursor = found.Next; p.Cursor == "" {
+			return all, nil
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package billing
+
+import (
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Order makes the order of a plan, if the organization may have it. agents reads what it has, where that matters. Errors: Forbidden for a
+// plan that is not for sale, PaymentRequired while a payment is open, Conflict when it is what the organization has, or too small for it.
+func (a Account) Order(to plan.ID, interval Interval, agents func() ([]agent.Agent, error)) (Order, error) {
+	wanted, err := plan.Get(to)
+	if err != nil {
+		return Order{}, err
+	}
+	present, err := plan.Get(a.Plan)
+	if err != nil {
+		return Order{}, err
+	}
+	s := a.Subscription
+	switch {
+	case wanted.PriceUSDMonth == nil:
+		return Order{}, fault.New(fault.Forbidden, "plan_feature_required", "The %s plan is sold by contract. Ask the operator of the service.", to)
+	case s.Status == PastDue:
+		return Order{}, fault.New(fault.PaymentRequired, "subscription_past_due",
+			"A payment of the present subscription failed. Pay it in the billing portal first.")
+	case to == a.Plan && (to == plan.Hobby || s.Live() && s.Interval == interval) && s.PendingPlan == "":
+		return Order{}, fault.New(fault.Conflict, "plan_unchanged", "The organization is on the %s plan already.", to)
+	}
+	if present.ID != to && wanted.Fits(present) {
+		held, err := agents()
+		if err != nil {
+			return Order{}, err
+		}
+		if err := a.Room(wanted, held); err != nil {
+			return Order{}, err
+		}
+	}
+	return Order{OrganizationID: a.ID, Present: s, Plan: to, Interval: interval}, nil
+}
