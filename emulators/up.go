@@ -66,7 +66,7 @@ func up(ctx context.Context, args []string) (err error) {
 	out.Line("Starting the cloud (logs in %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
 		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits, Emulators: s.emulators,
-		Payments: s.payments,
+		Payments:        s.payments,
 		AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
 	if err != nil {

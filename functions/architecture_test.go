@@ -124,8 +124,8 @@ func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
 		"api": {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
 		// Firebase's library brings Cloud Storage's along, and that Cloud Monitoring's; infra's own use of it stays out.
 		"accounts": {module + "infra/monitoring", "k8s.io", "sigs.k8s.io", module + "emulators"},
-		"operator": {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go", module + "emulators"},
 		"worker":   {"firebase.google.com/go", "github.com/stripe", "k8s.io/client-go/kubernetes", module + "emulators"},
+		"operator": {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
 	}
 	everybody := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp", "github.com/stripe/stripe-mock"}
 	mains := 0

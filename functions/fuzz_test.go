@@ -116,9 +116,11 @@ func FuzzCreateAPIKey(f *testing.F) { fuzz(f, "CreateAPIKey", http.MethodPost, "
 func FuzzCreateCheckoutSession(f *testing.F) {
 	fuzz(f, "CreateCheckoutSession", http.MethodPost, "/api/v1/billing/checkout-session")
 }
+
 func FuzzReceiveStripeEvent(f *testing.F) {
 	fuzz(f, "ReceiveStripeEvent", http.MethodPost, "/api/v1/billing/webhooks/stripe")
 }
+
 func FuzzSetMember(f *testing.F) {
 	fuzz(f, "SetMember", http.MethodPut, "/api/v1/organizations/current/members/ada")
 }

@@ -93,7 +93,12 @@ variable "identity_authorized_parties" {
 variable "app_url" {
   type        = string
   default     = ""
-  description = "The page of the web app that users come back to from a payment. Payments go through Stripe once the optional secrets STRIPE_API_KEY and STRIPE_WEBHOOK_SECRET are provided; without them the operator sets plans."
+  description = "The page of the web app that users come back to from Stripe's pages; required with STRIPE_API_KEY among provided_secrets. Without that the operator sets plans."
+
+  validation {
+    condition     = var.app_url != "" || !contains(var.provided_secrets, "STRIPE_API_KEY")
+    error_message = "app_url must be set where payments are taken through Stripe."
+  }
 }
 
 variable "database" {

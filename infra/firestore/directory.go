@@ -101,7 +101,8 @@ func (d *Directory) unknown(organizationID string, u organization.User) ([]wante
 	}{
 		{organizationCollection, organizationID, organizationDocumentOf(organization.New(organizationID, now)), nil},
 		{
-			userCollection, u.ID, userDocument{Subject: u.Subject, Email: u.Email, Name: u.Name, CreatedAt: precise(u.CreatedAt)},
+			userCollection, u.ID,
+			userDocument{Subject: u.Subject, Email: u.Email, Name: u.Name, CreatedAt: precise(u.CreatedAt)},
 			map[string]string{"email": u.Email, "name": u.Name},
 		},
 		{membershipCollection, membership, membershipDocument{organizationID, u.Subject, now}, nil},

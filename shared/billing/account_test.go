@@ -147,14 +147,16 @@ func TestOver(t *testing.T) {
 	a := account(billing.Active, plan.Startup)
 	a.Usage = organization.Usage{Agents: 4, CPUMillis: 4500, MemoryBytes: 7 << 30, StorageBytes: 35 << 30, APIKeys: 3}
 	agents := []agent.Agent{
-		{ID: "1", Name: "large", Plan: plan.Startup, Status: agent.Stopped}, {ID: "2", Plan: plan.Starter, Status: agent.Running},
+		{ID: "1", Name: "large", Plan: plan.Startup, Status: agent.Stopped},
+		{ID: "2", Plan: plan.Starter, Status: agent.Running},
 		{ID: "3", Plan: plan.Startup, Status: agent.Deleting},
 	}
 	starter, _ := plan.Get(plan.Starter)
 	e := fault.From(a.Room(starter, agents))
 	over, _ := e.Meta["over"].([]billing.Excess)
 	want := []billing.Excess{
-		{Limit: "agents", Current: int64(4), Max: int64(3)}, {Limit: "cpu_cores", Current: 4.5, Max: 3.0},
+		{Limit: "agents", Current: int64(4), Max: int64(3)},
+		{Limit: "cpu_cores", Current: 4.5, Max: 3.0},
 		{Limit: "memory_bytes", Current: int64(7 << 30), Max: int64(6 << 30)},
 		{Limit: "storage_bytes", Current: int64(35 << 30), Max: int64(30 << 30)},
 		{Limit: "resource_plan", Current: plan.Startup, Max: plan.Starter, AgentID: "1", Name: "large"},
