@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"agents.example/controlplane/emulators/bench"
+	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/emulators/terminal"
 )
 
@@ -15,6 +16,8 @@ import (
 func count(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("emulators bench", flag.ContinueOnError)
 	agents := flags.Int("agents", 1000, "how many agents the month is of")
+	var emulators sdk.Choice
+	flags.TextVar(&emulators, "emulators", sdk.Auto, "`which` emulator of Firestore: official, embedded or auto")
 	without := flags.Bool("without-cluster", false, "leave out what needs the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -29,7 +32,9 @@ func count(ctx context.Context, args []string) error {
 	}
 	out := terminal.New(os.Stdout)
 	out.Line("Counting (logs in %s)", dir)
-	report, err := bench.Run(ctx, bench.Options{Dir: dir, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents, NoCluster: *without, Progress: out})
+	report, err := bench.Run(ctx, bench.Options{
+		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents, NoCluster: *without, Progress: out,
+	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err
 	}

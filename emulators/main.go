@@ -1,9 +1,10 @@
 // Command emulators is the cloud on a laptop: it starts the whole deployment, creates one agent through the public API, and stays up.
 //
-//	go run ./emulators              start, run the main job, stay until Ctrl-C
-//	go run ./emulators -once        start, run the main job, delete the agent, end
-//	go run ./emulators token ...    print a session token of the running cloud
-//	go run ./emulators bench        count what the system spends, and what that costs
+//	go run ./emulators                        start, run the main job, stay until Ctrl-C
+//	go run ./emulators -once                  start, run the main job, delete the agent, end
+//	go run ./emulators -emulators embedded    do without the emulators of the Google Cloud SDK
+//	go run ./emulators token ...              print a session token of the running cloud
+//	go run ./emulators bench                  count what the system spends, and what that costs
 package main
 
 import (

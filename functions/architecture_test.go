@@ -103,8 +103,8 @@ func TestEverySDKHasOnePackage(t *testing.T) {
 		"cloud.google.com/go/firestore": "infra/firestore", "cloud.google.com/go/pubsub/v2": "infra/pubsub",
 		"cloud.google.com/go/secretmanager": "infra/secretmanager", "cloud.google.com/go/monitoring": "infra/monitoring",
 		"k8s.io/client-go": "infra/gke", "github.com/coreos/go-oidc/v3": "infra/identity",
-		"github.com/stripe/stripe-go/v84": "infra/stripe", "firebase.google.com/go/v4": "infra/firebase",
 		"github.com/GoogleCloudPlatform/opentelemetry-operations-go": "infra/tracing",
+		"github.com/stripe/stripe-go/v84":                            "infra/stripe", "firebase.google.com/go/v4": "infra/firebase",
 	}
 	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
 		for _, i := range imported {

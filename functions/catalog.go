@@ -105,8 +105,8 @@ var description []byte
 
 // Routes lists every route. A new route is one file beside its siblings and one line here.
 func Routes(d Dependencies) []function.Route {
-	roster := &member.Roster{Provider: d.Members, Records: d.Seen, Audit: d.Audit}
 	deposits := deposit.Depositor{Agents: d.Agents, Vault: d.Depositary, Now: time.Now}
+	roster := &member.Roster{Provider: d.Members, Records: d.Seen, Audit: d.Audit}
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),
 		agents.Create(deposits, d.Cells, d.Addresses),

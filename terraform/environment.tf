@@ -41,7 +41,7 @@ locals {
   # Behind a load balancer the last address that a request has come from is the load balancer's.
   routes_environment = { PROXY_HOPS = var.domain == "" ? "0" : "1" }
 
-  # Only services that take payments lead users back from the provider's pages.
+  # Only services that take payments know of them.
   payments_environment = { APP_URL = var.app_url }
 
   # An empty value says what an absent one says, and Cloud Run keeps no empty ones.
@@ -62,7 +62,7 @@ locals {
       { API_KEY_PEPPER = local.secrets.pepper },
       {
         for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
-        if contains(var.provided_secrets, name) && contains(local.needs_of[service], need)
+        if contains(local.provided_secrets, name) && contains(local.needs_of[service], need)
       },
     )
   }

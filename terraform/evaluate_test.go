@@ -178,7 +178,7 @@ func functionsOfTerraform() map[string]function.Function {
 		"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc, "flatten": stdlib.FlattenFunc,
 		"floor": stdlib.FloorFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
 		"keys": stdlib.KeysFunc, "length": lengthOfAnything(), "lower": stdlib.LowerFunc, "merge": stdlib.MergeFunc, "min": stdlib.MinFunc,
-		"regex": stdlib.RegexFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "substr": stdlib.SubstrFunc, "values": stdlib.ValuesFunc,
+		"regex": stdlib.RegexFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "substr": stdlib.SubstrFunc, "values": stdlib.ValuesFunc,
 		"trimprefix": stdlib.TrimPrefixFunc, "tostring": stdlib.MakeToFunc(cty.String), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 		"startswith":  text(2, func(s []string) cty.Value { return cty.BoolVal(strings.HasPrefix(s[0], s[1])) }, cty.Bool),
 		"strcontains": text(2, func(s []string) cty.Value { return cty.BoolVal(strings.Contains(s[0], s[1])) }, cty.Bool),

@@ -1,7 +1,7 @@
 # The records. Their indexes are those that the package that queries them declares and tests.
 
 locals {
-  database = "agents-${local.prefix}"
+  database = var.database == "" ? "agents-${local.prefix}" : var.database
   declared = jsondecode(file("${path.module}/../infra/firestore/indexes.json"))
 
   indexes   = { for i in local.declared.indexes : "${i.collectionGroup} ${join(" ", [for f in i.fields : f.fieldPath])}" => i }

@@ -30,13 +30,14 @@ locals {
     # Reading metrics can't be narrowed to those of the cells.
     monitoring = [{ role = "roles/monitoring.viewer", on = "project", where = "" }]
 
+    # The key is a secret of the control plane's own, granted to those who find it in their environment (secrets.tf).
+    handoff_sign = []
+
     # Stripe knows nobody of Google's: its key is a secret (secrets.tf).
     payments = []
 
     # Users are Firebase's only where Firebase Authentication issues the sessions.
     members = local.firebase ? [{ role = local.custom_roles.member_keeper, on = "project", where = "" }] : []
-    # The key is a secret of the control plane's own, granted to those who find it in their environment (secrets.tf).
-    handoff_sign = []
 
     # Agents are reached on their public hostnames, as anybody reaches them.
     gateway_access = []

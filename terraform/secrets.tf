@@ -12,6 +12,9 @@ locals {
   }
   optional_secret_ids = { for name, need in local.optional_secrets : name => "${local.prefix}-${lower(replace(name, "_", "-"))}" }
 
+  # Links to dashboards are signed from the moment on that their public key is published.
+  provided_secrets = setunion(var.provided_secrets, var.handoff_public_keys == "" ? [] : ["HANDOFF_SIGNING_KEY"])
+
   # A value that was made here has a version; one that was added by hand is taken as it is when an instance starts.
   secret_versions = merge(
     { for id, v in google_secret_manager_secret_version.generated : id => v.version },

@@ -101,6 +101,12 @@ variable "app_url" {
   }
 }
 
+variable "database" {
+  type        = string
+  default     = ""
+  description = "The Firestore database with the records, after one was restored under another name. Empty: agents- and the environment."
+}
+
 variable "firestore_location" {
   type        = string
   default     = ""

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/firestore"
+	"agents.example/controlplane/emulators/sdk"
+	records "agents.example/controlplane/infra/firestore"
 )
 
 // Row is one figure with what it is held against.
@@ -58,6 +60,8 @@ type Report struct {
 type Options struct {
 	// Dir takes logs.
 	Dir string
+	// Emulators says whether Firestore is the official emulator or the embedded part. Both count alike.
+	Emulators sdk.Choice
 	// AttachFirestore is the address of a running emulator to use.
 	AttachFirestore string
 	// Agents is how many agents the month is of; 0 is 1,000.
@@ -92,7 +96,9 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	emulator, err := firestore.Start(ctx, firestore.Options{Attach: o.AttachFirestore, Dir: o.Dir})
+	emulator, err := firestore.Start(ctx, firestore.Options{
+		Choice: o.Emulators, Attach: o.AttachFirestore, Dir: o.Dir, Indexes: records.Indexes(),
+	})
 	if err != nil {
 		return Report{}, err
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"agents.example/controlplane/emulators/sdk"
 )
 
 func TestMain(m *testing.M) {
@@ -20,7 +22,13 @@ func TestMain(m *testing.M) {
 // TestCounts counts everything and wants every figure as it is aimed at.
 func TestCounts(t *testing.T) {
 	t.Parallel()
-	r, err := Run(t.Context(), Options{Dir: t.TempDir(), AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: 1000})
+	choice, err := sdk.Tested()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), Options{
+		Dir: t.TempDir(), Emulators: choice, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: 1000,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	vault "agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
@@ -103,7 +104,8 @@ func (d *deployment) wire(ctx context.Context) error {
 	d.deps = functions.Dependencies{
 		Agents: d.records.Agents(nudger), Records: d.records.Records(), Keys: d.records.Keys(), Directory: d.records.Directory(),
 		Counts: d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(), Snapshots: d.records.Metrics(),
-		Nudger: nudger, Vault: secrets, Points: read{points, d.counter}, Fleet: &healthy{}, Lookout: &healthy{},
+		Accounts: d.records.Accounts(), Seen: d.records.Members(), Operations: d.records.Operations(), Payments: billing.Nobody{},
+		Nudger: nudger, Vault: secrets, Depositary: secrets, Credentials: secrets, Points: read{points, d.counter}, Fleet: &healthy{}, Lookout: &healthy{},
 		Settings: functions.Settings{
 			Cells: agent.Cells{{Name: cell, Region: region}}, Addresses: agent.Addresses{Domain: domain, Scheme: "https"},
 			Pepper: []byte(strings.Repeat("p", 32)), Patience: time.Minute,

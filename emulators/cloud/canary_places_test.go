@@ -2,18 +2,26 @@ package cloud_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,89 +54,117 @@ func (s *sink) text() []byte {
 	return slices.Clone(s.buffer.Bytes())
 }
 
-// emulator calls the REST interface of an emulator.
-func emulator(t *testing.T, host, method, path string, body any) []byte {
+// dial connects to an emulator. The official ones skip their rules for an owner, and the embedded ones have none.
+func dial(t *testing.T, host string) *grpc.ClientConn {
 	t.Helper()
-	sent, err := json.Marshal(body)
+	owner := func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	) error {
+		return invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner"), method, req, reply, cc, opts...)
+	}
+	stream := func(
+		ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		return open(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner"), d, cc, method, opts...)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+host, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(owner), grpc.WithStreamInterceptor(stream))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+"/v1/"+path, bytes.NewReader(sent))
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil && status.Code(err) != codes.Canceled { // a client that was closed closed it
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+// database opens Firestore past package infra/firestore.
+func (w world) database(t *testing.T) *firestore.Client {
+	t.Helper()
+	client, err := firestore.NewClient(t.Context(), w.Ready.ProjectID, option.WithGRPCConn(dial(t, w.Ready.FirestoreEmulatorHost)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer owner")
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close() //nolint:errcheck // reading is over
-	text, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: %d %s, %v", method, path, res.StatusCode, text, err)
-	}
-	return text
+	return client
 }
 
 // documents is everything in Firestore.
 func (w world) documents(t *testing.T) (all []byte) {
 	t.Helper()
-	root := "projects/" + w.Ready.ProjectID + "/databases/(default)/documents"
-	var collections struct{ CollectionIDs []string }
-	if err := json.Unmarshal(emulator(t, w.Ready.FirestoreEmulatorHost, http.MethodPost, root+":listCollectionIds", struct{}{}), &collections); err != nil {
+	collections, err := w.database(t).Collections(t.Context()).GetAll()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(collections.CollectionIDs, "secret_operations") || !slices.Contains(collections.CollectionIDs, "idempotency") {
-		t.Fatalf("the collections are %v", collections.CollectionIDs)
-	}
-	for _, collection := range collections.CollectionIDs {
-		for token := ""; ; {
-			text := emulator(t, w.Ready.FirestoreEmulatorHost, http.MethodGet, root+"/"+collection+"?pageSize=300&pageToken="+token, nil)
-			all = append(all, text...)
-			var page struct{ NextPageToken string }
-			if err := json.Unmarshal(text, &page); err != nil {
+	var names []string
+	for _, c := range collections {
+		names = append(names, c.ID)
+		found, err := c.Documents(t.Context()).GetAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range found {
+			text, err := json.Marshal(d.Data())
+			if err != nil {
 				t.Fatal(err)
 			}
-			if token = page.NextPageToken; token == "" {
-				break
-			}
+			all = append(append(all, d.Ref.Path...), text...)
 		}
+	}
+	if !slices.Contains(names, "secret_operations") || !slices.Contains(names, "idempotency") {
+		t.Fatalf("the collections are %v", names)
 	}
 	return all
 }
 
-const listener = "canary-listener"
-
-func (w world) subscriptions() string { return "projects/" + w.Ready.ProjectID + "/subscriptions/" }
+// nudges names the topic of nudges, and the subscription by which the search listens to it.
+func (w world) nudges() (topic, listener string) {
+	project := "projects/" + w.Ready.ProjectID
+	return project + "/topics/" + string(function.AgentNudges), project + "/subscriptions/canary-listener"
+}
 
 // listen keeps a copy of every nudge from now on.
 func (w world) listen(t *testing.T) {
 	t.Helper()
-	emulator(t, w.Ready.PubSubEmulatorHost, http.MethodPut, w.subscriptions()+listener, map[string]any{
-		"topic": "projects/" + w.Ready.ProjectID + "/topics/" + string(function.AgentNudges),
-	})
+	topic, listener := w.nudges()
+	_, err := pubsubpb.NewSubscriberClient(dial(t, w.Ready.PubSubEmulatorHost)).
+		CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: listener, Topic: topic, AckDeadlineSeconds: 600})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
-// messages is every nudge since listen.
+// quiet is how long a pull waits for another message before there is none.
+const quiet = 2 * time.Second
+
+// messages is every nudge since it was asked for last.
 func (w world) messages(t *testing.T) (all []byte) {
 	t.Helper()
-	for {
-		text := emulator(t, w.Ready.PubSubEmulatorHost, http.MethodPost, w.subscriptions()+listener+":pull",
-			map[string]any{"maxMessages": 1000, "returnImmediately": true})
-		var pulled struct{ ReceivedMessages []struct{ AckID string } }
-		if err := json.Unmarshal(text, &pulled); err != nil {
+	_, listener := w.nudges()
+	service := pubsubpb.NewSubscriberClient(dial(t, w.Ready.PubSubEmulatorHost))
+	pull := func() []*pubsubpb.ReceivedMessage {
+		ctx, cancel := context.WithTimeout(t.Context(), quiet)
+		defer cancel()
+		pulled, err := service.Pull(ctx, &pubsubpb.PullRequest{Subscription: listener, MaxMessages: 1000})
+		if err != nil && status.Code(err) != codes.DeadlineExceeded {
 			t.Fatal(err)
 		}
-		if len(pulled.ReceivedMessages) == 0 {
+		return pulled.GetReceivedMessages()
+	}
+	for {
+		received := pull()
+		if len(received) == 0 {
 			return all
 		}
-		all = append(all, text...)
-		var ids []string
-		for _, m := range pulled.ReceivedMessages {
-			ids = append(ids, m.AckID)
+		ids := make([]string, len(received))
+		for i, m := range received {
+			ids[i] = m.GetAckId()
+			all = fmt.Appendf(all, "%s %v\n", m.GetMessage().GetData(), m.GetMessage().GetAttributes())
 		}
-		emulator(t, w.Ready.PubSubEmulatorHost, http.MethodPost, w.subscriptions()+listener+":acknowledge", map[string]any{"ackIds": ids})
+		if _, err := service.Acknowledge(t.Context(), &pubsubpb.AcknowledgeRequest{Subscription: listener, AckIds: ids}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

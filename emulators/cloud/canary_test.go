@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +21,6 @@ import (
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/rpc"
-	"agents.example/controlplane/shared/function"
 )
 
 // confidential sends values on every path on which a client, or the control plane itself, may bring one, through faults, too, and finds them
@@ -152,15 +151,18 @@ func unacceptable(w world, send func(string) string, call func(want int, method,
 func planted(t *testing.T, w world, c *canaries, id string) {
 	t.Helper()
 	value := c.add("planted", "cnry+/=%"+rand.Text())
-	emulator(t, w.Ready.FirestoreEmulatorHost, http.MethodPost, "projects/"+w.Ready.ProjectID+"/databases/(default)/documents/planted", map[string]any{
-		"fields": map[string]any{"f": map[string]any{"stringValue": base64.StdEncoding.EncodeToString([]byte("before " + value))}},
-	})
-	nudge, err := json.Marshal(map[string]string{"agent_id": id, "leak": hex.EncodeToString([]byte(value))})
-	if err != nil {
+	leak := map[string]any{"f": base64.StdEncoding.EncodeToString([]byte("before " + value))}
+	if _, err := w.database(t).Collection("planted").Doc("leak").Set(t.Context(), leak); err != nil {
 		t.Fatal(err)
 	}
-	emulator(t, w.Ready.PubSubEmulatorHost, http.MethodPost, "projects/"+w.Ready.ProjectID+"/topics/"+string(function.AgentNudges)+":publish",
-		map[string]any{"messages": []map[string]any{{"attributes": map[string]string{"leak": string(nudge)}, "data": base64.StdEncoding.EncodeToString([]byte(`{"agent_id": "` + id + `"}`))}}})
+	topic, _ := w.nudges()
+	nudge := &pubsubpb.PubsubMessage{
+		Data: []byte(`{"agent_id": "` + id + `"}`), Attributes: map[string]string{"leak": hex.EncodeToString([]byte(value))},
+	}
+	if _, err := pubsubpb.NewPublisherClient(dial(t, w.Ready.PubSubEmulatorHost)).
+		Publish(t.Context(), &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{nudge}}); err != nil {
+		t.Fatal(err)
+	}
 	slog.Info("planted", "url", "https://example.com/?q="+url.QueryEscape(value))
 	patch := `{"metadata": {"annotations": {"planted": "` + value + `"}}}`
 	if _, err := w.cluster.CoreV1().ConfigMaps("agent-"+id).Patch(t.Context(), "agent-env", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {

@@ -80,7 +80,9 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport}, vault: openVault(t, c), dir: dir}
+	w := world{
+		Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport}, vault: openVault(t, c), dir: dir,
+	}
 	w.client.Transport = openapitest.Transport{
 		Base: transport, Document: w.description(t), Report: func(err error) { t.Error(err) },
 	}

@@ -32,7 +32,7 @@ type Processes struct {
 	running map[string]*process.Process
 }
 
-// allRoutes names the process that serves all routes of the API, to which paths without a function of their own go.
+// allRoutes names the process that serves all routes, to which paths without a function of their own go. Its binary links what they all need.
 const allRoutes = "all-routes"
 
 // placed is a function with what the router sends to it.
@@ -44,7 +44,7 @@ type placed struct {
 
 // placements lists every function of the catalogue, and the one that takes what no other does.
 func placements() []placed {
-	all := []placed{{allRoutes, function.RoleAPI, []string{"/"}}}
+	all := []placed{{allRoutes, function.RoleAccounts, []string{"/"}}}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		p := placed{r.Name, r.Role, []string{r.Method + " " + r.Path}}
 		if short, ok := strings.CutPrefix(r.Path, function.Prefix); ok && strings.HasPrefix(short, "/agents") {

@@ -35,7 +35,7 @@ func TestSameResults(t *testing.T) {
 	reference, other := dial(t, official), dial(t, inProcess)
 	rapid.Check(t, func(t *rapid.T) {
 		project := "p-" + uuid.NewString()
-		steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 12).Draw(t, "program")
+		steps := append([]step{drawFill(t)}, rapid.SliceOfN(rapid.Custom(drawStep), 1, 12).Draw(t, "program")...)
 		want, got := newSide(t, reference, project), newSide(t, other, project)
 		for i, step := range steps {
 			expected, actual := step.run(want), step.run(got)
@@ -55,8 +55,7 @@ type side struct {
 	// times are the times that were seen, in the order in which they were: times differ between emulators, and their order does not.
 	times []string
 	// updated are the times that documents had, newest last.
-	updated     map[string][]*timestamppb.Timestamp
-	transaction []byte
+	updated map[string][]*timestamppb.Timestamp
 	// said is the last error.
 	said error
 }

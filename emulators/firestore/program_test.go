@@ -37,6 +37,46 @@ func drawStep(t *rapid.T) step {
 	}
 }
 
+// fill is the first step of every program: documents for queries to find.
+type fill []write
+
+func drawFill(t *rapid.T) fill {
+	var f fill
+	for _, id := range documentIDs() {
+		w := write{Document: id, Fields: map[string]constant{}}
+		for _, path := range queriedFields() {
+			if rapid.IntRange(0, 4).Draw(t, "has "+path) > 0 {
+				w.Fields[path] = drawValue(t)
+			}
+		}
+		f = append(f, w)
+	}
+	return f
+}
+
+func (f fill) String() string { return fmt.Sprintf("fill %v", []write(f)) }
+
+func (f fill) run(s *side) string {
+	var writes []*firestorepb.Write
+	for _, w := range f {
+		fields := map[string]*firestorepb.Value{}
+		for path, v := range w.Fields {
+			if inner, ok := strings.CutPrefix(path, "m."); ok {
+				fields["m"] = object(map[string]*firestorepb.Value{inner: v.on(s)})
+			} else {
+				fields[path] = v.on(s)
+			}
+		}
+		writes = append(writes, &firestorepb.Write{
+			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: s.name(w.Document), Fields: fields}},
+		})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := s.service.Commit(ctx, &firestorepb.CommitRequest{Database: s.database, Writes: writes})
+	return s.outcome(err) + "\n" + s.state(nil)
+}
+
 func documentIDs() []string { return []string{"one", "two", "three", "Zwölf"} }
 
 // commit commits writes, and reads what is there then.
@@ -166,9 +206,19 @@ func (c count) run(s *side) string {
 // constant is a value that programs use: one of plainValues, or a reference to a document of the side's own database.
 type constant int
 
+// drawValue draws every value, and often one of the numbers, which meet each other in filters, cursors and increments.
 func drawValue(t *rapid.T) constant {
+	if rapid.IntRange(0, 2).Draw(t, "number") > 0 {
+		return constant(rapid.IntRange(firstNumber, lastNumber).Draw(t, "value"))
+	}
 	return constant(rapid.IntRange(0, len(plainValues())+1).Draw(t, "value"))
 }
+
+// Where the numbers are among plainValues.
+const (
+	firstNumber = 3
+	lastNumber  = 12
+)
 
 func (c constant) on(s *side) *firestorepb.Value {
 	switch plain := plainValues(); {
@@ -199,7 +249,7 @@ func plainValues() []*firestorepb.Value {
 		{ValueType: &firestorepb.Value_BooleanValue{BooleanValue: false}},
 		{ValueType: &firestorepb.Value_BooleanValue{BooleanValue: true}},
 		integer(0), integer(1), integer(-7), integer(1<<53 + 1), integer(math.MaxInt64),
-		double(0), double(1), double(1.5), double(1 << 53), double(math.NaN()), double(math.Inf(-1)), double(1e300),
+		double(1), double(1.5), double(1 << 53), double(math.NaN()), double(math.Inf(-1)), double(1e300), double(0),
 		{ValueType: &firestorepb.Value_TimestampValue{TimestampValue: timestamppb.New(moment)}},
 		{ValueType: &firestorepb.Value_TimestampValue{TimestampValue: timestamppb.New(moment.Add(-time.Hour))}},
 		text(""), text("a"), text("b"), text("é"),

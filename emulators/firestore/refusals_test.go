@@ -180,10 +180,6 @@ func TestUnimplemented(t *testing.T) {
 			_, err := service.ListDocuments(ctx, &firestorepb.ListDocumentsRequest{Parent: parent, CollectionId: "c"})
 			return err
 		},
-		"ListCollectionIds": func(ctx context.Context) error {
-			_, err := service.ListCollectionIds(ctx, &firestorepb.ListCollectionIdsRequest{Parent: parent})
-			return err
-		},
 		"BatchWrite": func(ctx context.Context) error {
 			_, err := service.BatchWrite(ctx, &firestorepb.BatchWriteRequest{Database: database})
 			return err

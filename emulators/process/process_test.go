@@ -22,8 +22,13 @@ import (
 // parentRole makes the test binary a parent that starts a child and waits to be killed.
 const parentRole = "PROCESS_TEST_PARENT"
 
-// TestMain plays the parent when asked to, and otherwise runs the tests.
+// TestMain plays the parent when asked to, and otherwise runs the tests. Their children are programs that every system has, also where PATH
+// leads to Go only.
 func TestMain(m *testing.M) {
+	if err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/bin:/bin"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if role := os.Getenv(parentRole); role != "" {
 		os.Exit(beParent(role, os.Args[len(os.Args)-1]))
 	}

@@ -5,8 +5,10 @@ package process
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -15,15 +17,26 @@ const (
 	tailBytes = 8 << 10
 )
 
-// FreePort answers a TCP port of 127.0.0.1 that was free a moment ago. Somebody else may take it before its user
-// does: a caller checks that it was its own child that got the port (its log says so), and tries another otherwise.
-func FreePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it answers at once
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+// The ports that FreePort chooses from: no system takes them for outgoing connections, of which there may be many before a port's user
+// listens on it.
+const (
+	firstPort = 10_000
+	lastPort  = 32_000
+	portTries = 100
+)
+
+// FreePort answers a TCP port of 127.0.0.1 that was free a moment ago. It is chosen at random, so that it is unlikely, not impossible,
+// that somebody else takes it before its user does.
+func FreePort() (port int, err error) {
+	for range portTries {
+		port = firstPort + rand.IntN(lastPort-firstPort)
+		var listener net.Listener
+		listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) //nolint:noctx // it answers at once
+		if err == nil {
+			return port, listener.Close()
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
 // Listening answers a readiness check: something accepts TCP connections at address (host:port).

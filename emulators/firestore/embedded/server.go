@@ -1,7 +1,7 @@
 // Package embedded is a Firestore in this process, for machines without the official emulator. Google's client library talks to it.
 //
 // It has what package infra/firestore uses, and the comparison in its tests holds it against the official emulator: reads by id, atomic
-// commits under preconditions, field paths and transforms, transactions, queries of one collection, counts, and listeners to documents.
+// commits under preconditions, field paths and transforms, transactions, queries of one collection, counts, lists of collections, and listeners to documents.
 // Where the emulator is lenient it is as strict as the service: a query needs its index (package index), and a commit has at most 500
 // writes. What it does not have answers UNIMPLEMENTED with its name. It has no security rules, TTL, backups or history.
 //

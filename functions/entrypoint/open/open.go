@@ -147,7 +147,8 @@ func (o *Clients) Close() error {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper, Patience: o.Patience,
-		BillingClock: o.BillingClock, HandoffKeys: o.config.HandoffKeys,
+		HandoffKeys:  o.config.HandoffKeys,
+		BillingClock: o.BillingClock,
 	}}
 	has := func(n function.Need) bool { return slices.Contains(needs, n) }
 	steps := []struct {
@@ -192,9 +193,9 @@ func (o *Clients) fillRecords(d *functions.Dependencies) error {
 		return err
 	}
 	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
+	d.Counts, d.Audit, d.Operations = records.Counts(), records.AuditLog(), records.Operations()
 	d.Accounts, d.Seen = records.Accounts(), records.Members()
 	d.Metrics, d.Snapshots = records.Metrics(), records.Metrics()
-	d.Counts, d.Audit, d.Operations = records.Counts(), records.AuditLog(), records.Operations()
 	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
 	return nil
 }

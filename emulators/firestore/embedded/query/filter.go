@@ -59,7 +59,13 @@ func (f Filter) holds(v *firestorepb.Value) bool {
 		return slices.ContainsFunc(v.GetArrayValue().GetValues(), func(e *firestorepb.Value) bool { return value.Equal(e, f.v) })
 	case in:
 		return slices.ContainsFunc(f.v.GetArrayValue().GetValues(), func(e *firestorepb.Value) bool { return value.Equal(e, v) })
+	default:
+		return f.bounds(v)
 	}
+}
+
+// bounds reports whether a value is in the range. Only values of one type are in a range, and NaN in none.
+func (f Filter) bounds(v *firestorepb.Value) bool {
 	if !value.Comparable(v, f.v) || isNaN(v) || isNaN(f.v) {
 		return false
 	}

@@ -10,7 +10,6 @@ import (
 // maxID is the most bytes that a collection's or a document's id has.
 const maxID = 1500
 
-//nolint:gochecknoglobals // an immutable, compiled constant
 var reservedID = regexp.MustCompile(`^__.*__$`)
 
 // documents ends the part of a name that is the database's.
@@ -50,7 +49,7 @@ func CheckParent(database, name string) error {
 func DatabaseOf(name string) (string, error) {
 	database, _, found := strings.Cut(name, documents)
 	if !found {
-		return "", fmt.Errorf("%q is no name of a document: want projects/PROJECT/databases/DATABASE%s/...", name, documents)
+		return "", fmt.Errorf("%q is no name of a document: want projects/PROJECT/databases/DATABASE%s and ids", name, documents)
 	}
 	return database, CheckDatabase(database)
 }
