@@ -218,6 +218,9 @@ func drawValue(t *rapid.T) constant {
 const (
 	firstNumber = 3
 	lastNumber  = 12
+
+	nullConstant constant = 0
+	nanConstant  constant = 11
 )
 
 func (c constant) on(s *side) *firestorepb.Value {

@@ -33,6 +33,17 @@ func (q *question) String() string {
 
 func (c condition) String() string { return fmt.Sprintf("%s %s %v", c.Path, c.Op, c.v) }
 
+// sent is the condition as client libraries send it: for null and for NaN by an operator of their own.
+func sent(c condition) condition {
+	switch {
+	case c.v == nullConstant:
+		c.Op = "IS_NULL"
+	case c.v == nanConstant:
+		c.Op = "IS_NAN"
+	}
+	return c
+}
+
 func drawQuery(t *rapid.T) *question {
 	q := &question{
 		Limit: rapid.SampledFrom([]int{-1, -1, 1, 2, 0}).Draw(t, "limit"), Offset: rapid.SampledFrom([]int32{0, 0, 1}).Draw(t, "offset"),
@@ -42,13 +53,13 @@ func drawQuery(t *rapid.T) *question {
 	fields := rapid.Permutation(queriedFields()).Draw(t, "fields")
 	if rapid.Bool().Draw(t, "equal") {
 		op := rapid.SampledFrom([]string{"EQUAL", "EQUAL", "IN", "IS_NULL", "IS_NAN"}).Draw(t, "op")
-		q.Filters = append(q.Filters, condition{fields[0], op, drawValue(t)})
+		q.Filters = append(q.Filters, sent(condition{fields[0], op, drawValue(t)}))
 	}
 	ranged := rapid.IntRange(0, 2).Draw(t, "range") == 0
 	if ranged {
 		for range rapid.IntRange(1, 2).Draw(t, "bounds") {
 			op := rapid.SampledFrom([]string{"LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN", "GREATER_THAN_OR_EQUAL"}).Draw(t, "op")
-			q.Filters = append(q.Filters, condition{fields[1], op, drawValue(t)})
+			q.Filters = append(q.Filters, sent(condition{fields[1], op, drawValue(t)}))
 		}
 	}
 	for _, f := range fields[1 : 1+rapid.IntRange(0, 2).Draw(t, "orders")] {

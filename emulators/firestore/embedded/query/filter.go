@@ -132,6 +132,12 @@ func parseUnary(f *firestorepb.StructuredQuery_UnaryFilter) (Filter, error) {
 	}
 }
 
+// special reports whether a condition is for what other operators are for: client libraries send IS_NULL and IS_NAN.
+func special(op operator, v *firestorepb.Value) bool {
+	none := func(v *firestorepb.Value) bool { return isNull(v) || isNaN(v) }
+	return op != arrayContains && none(v) || op == in && slices.ContainsFunc(v.GetArrayValue().GetValues(), none)
+}
+
 func parseField(f *firestorepb.StructuredQuery_FieldFilter) (Filter, error) {
 	p, err := value.ParsePath(f.GetField().GetFieldPath())
 	if err != nil {
@@ -146,6 +152,9 @@ func parseField(f *firestorepb.StructuredQuery_FieldFilter) (Filter, error) {
 		}
 	default:
 		return Filter{}, fmt.Errorf("the filter %s: %w", f.GetOp(), ErrUnimplemented)
+	}
+	if special(f.GetOp(), f.GetValue()) {
+		return Filter{}, fmt.Errorf("the filter %s for null or NaN, which have operators of their own: %w", f.GetOp(), ErrUnimplemented)
 	}
 	if !isName(p) {
 		return parsed, nil
