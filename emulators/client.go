@@ -54,39 +54,44 @@ type request struct {
 // is made again when the answer says.
 func (c client) call(ctx context.Context, r request, want int, out any) error {
 	for {
-		res, answer, err := c.send(ctx, r)
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", r.method, r.path, err)
-		}
-		wait, err := strconv.Atoi(res.Header.Get("Retry-After"))
+		got, err := c.send(ctx, r)
 		switch {
-		case res.StatusCode == want && out == nil:
+		case err != nil:
+			return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+		case got.status == want && out == nil:
 			return nil
-		case res.StatusCode == want:
-			return json.Unmarshal(answer, out)
-		case res.StatusCode != http.StatusTooManyRequests || err != nil:
-			return fmt.Errorf("%s %s: status %d, want %d: %s", r.method, r.path, res.StatusCode, want, answer)
+		case got.status == want:
+			return json.Unmarshal(got.body, out)
+		case got.status != http.StatusTooManyRequests:
+			return fmt.Errorf("%s %s: status %d, want %d: %s", r.method, r.path, got.status, want, got.body)
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s %s: %w", r.method, r.path, ctx.Err())
-		case <-time.After(time.Duration(wait) * time.Second):
+		case <-time.After(got.wait):
 		}
 	}
 }
 
-func (c client) send(ctx context.Context, r request) (*http.Response, []byte, error) {
+// answer is what came back. wait is how long to, where the call came too soon.
+type answer struct {
+	status int
+	body   []byte
+	wait   time.Duration
+}
+
+func (c client) send(ctx context.Context, r request) (answer, error) {
 	var sent io.Reader
 	if r.body != nil {
 		b, err := json.Marshal(r.body)
 		if err != nil {
-			return nil, nil, err
+			return answer{}, err
 		}
 		sent = bytes.NewReader(b)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, sent)
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	if r.body != nil {
@@ -94,8 +99,12 @@ func (c client) send(ctx context.Context, r request) (*http.Response, []byte, er
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
-	answer, err := io.ReadAll(res.Body)
-	return res, answer, errors.Join(err, res.Body.Close())
+	body, err := io.ReadAll(res.Body)
+	wait, unknown := strconv.Atoi(res.Header.Get("Retry-After"))
+	if unknown != nil {
+		wait = 1
+	}
+	return answer{res.StatusCode, body, time.Duration(wait) * time.Second}, errors.Join(err, res.Body.Close())
 }

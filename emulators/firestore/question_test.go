@@ -35,10 +35,10 @@ func (c condition) String() string { return fmt.Sprintf("%s %s %v", c.Path, c.Op
 
 // sent is the condition as client libraries send it: for null and for NaN by an operator of their own.
 func sent(c condition) condition {
-	switch {
-	case c.v == nullConstant:
+	switch c.v {
+	case nullConstant:
 		c.Op = "IS_NULL"
-	case c.v == nanConstant:
+	case nanConstant:
 		c.Op = "IS_NAN"
 	}
 	return c
