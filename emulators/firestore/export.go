@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"time"
-
-	"agents.example/controlplane/emulators/firestore/embedded"
 )
 
 const (
@@ -24,9 +22,9 @@ const (
 // path to give to Options.Import. There the documents are in the database of that id of every project. The emulator's
 // process writes the files: dir is absolute and, when attached, a directory of the emulator's machine. An emulator of another kind can't read them.
 func (e *Emulator) Export(ctx context.Context, project, database, dir string) (string, error) {
-	if s, ok := e.server.(*embedded.Server); ok {
+	if e.embedded != nil {
 		path := filepath.Join(dir, exportName)
-		if err := s.Export(project, database, path); err != nil {
+		if err := e.embedded.Export(project, database, path); err != nil {
 			return "", fmt.Errorf("export database %s of project %s into %s: %w", database, project, dir, err)
 		}
 		return path, nil

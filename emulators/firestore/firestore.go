@@ -30,68 +30,38 @@ type Options struct {
 	Indexes []byte
 }
 
-// Emulator is a running Firestore.
+// Emulator is a running Firestore. Its Host is as FIRESTORE_EMULATOR_HOST takes it; Close ends its data unless exported.
 type Emulator struct {
-	// Host is its address, host:port, as FIRESTORE_EMULATOR_HOST takes it.
-	Host string
-	// Kind tells people what it is: "official", "embedded" or "attached".
-	Kind   string
-	server server
-}
-
-// server is what the kinds have in common.
-type server interface {
-	Close() error
-	Done() <-chan struct{}
+	*sdk.Running
+	// embedded is nil for an emulator of another kind.
+	embedded *embedded.Server
 }
 
 // Start starts an emulator, which takes the official one 2 to 6 s, or attaches to a running one. Where the official one is asked for and
 // missing, the error says what to install.
 func Start(ctx context.Context, options Options) (*Emulator, error) {
-	if options.Attach != "" {
-		return official(ctx, options)
-	}
-	return sdk.OrEmbedded(options.Choice,
-		func() (*Emulator, error) { return official(ctx, options) },
-		func() (*Emulator, error) { return inProcess(ctx, options) })
-}
-
-// Done is closed when the emulator's process has ended; nil when it is no process of ours.
-func (e *Emulator) Done() <-chan struct{} { return e.server.Done() }
-
-// Close ends the emulator, and its data unless exported. The error tells of an emulator that had ended by itself.
-func (e *Emulator) Close() error { return e.server.Close() }
-
-// String says what it is, and where.
-func (e *Emulator) String() string { return fmt.Sprintf("the %s Firestore at %s", e.Kind, e.Host) }
-
-// inProcess starts the embedded one.
-func inProcess(ctx context.Context, options Options) (*Emulator, error) {
-	s, err := embedded.Start(ctx, embedded.Options{Indexes: options.Indexes, Import: options.Import})
+	e := &Emulator{}
+	var err error
+	e.Running, err = sdk.Run(ctx, sdk.Kinds{
+		Of: "Firestore", Choice: options.Choice, Attach: options.Attach, Official: official(options), Dir: options.Dir,
+		Embedded: func(ctx context.Context) (sdk.Serving, string, error) {
+			s, err := embedded.Start(ctx, embedded.Options{Indexes: options.Indexes, Import: options.Import})
+			if err != nil {
+				return nil, "", err
+			}
+			e.embedded = s
+			return s, s.Addr, nil
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &Emulator{Host: s.Addr, Kind: "embedded", server: s}, nil
+	return e, nil
 }
 
-// official starts the official one, or attaches.
-func official(ctx context.Context, options Options) (*Emulator, error) {
-	s, err := open(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	kind := "official"
-	if options.Attach != "" {
-		kind = "attached"
-	}
-	return &Emulator{Host: s.Address, Kind: kind, server: s}, nil
-}
-
-func open(ctx context.Context, options Options) (*sdk.Server, error) {
-	if options.Attach != "" {
-		return sdk.Attach(ctx, "firestore", options.Attach)
-	}
-	return sdk.Start(ctx, sdk.Emulator{
+// official is how the official emulator is found and started.
+func official(options Options) sdk.Emulator {
+	return sdk.Emulator{
 		Name: "firestore", Component: "cloud-firestore-emulator", Package: "google-cloud-cli-firestore-emulator",
 		Jar: "platform/cloud-firestore-emulator/cloud-firestore-emulator*.jar",
 		Args: func(jar string) []string {
@@ -106,5 +76,5 @@ func open(ctx context.Context, options Options) (*sdk.Server, error) {
 			return args
 		},
 		Banner: func(port int) string { return fmt.Sprintf("API endpoint: http://127.0.0.1:%d", port) },
-	}, options.Dir)
+	}
 }

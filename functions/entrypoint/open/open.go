@@ -13,15 +13,12 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/entrypoint/config"
-	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/firestore"
-	"agents.example/controlplane/infra/gateway"
 	infraidentity "agents.example/controlplane/infra/identity"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/metrics"
@@ -176,74 +173,6 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		}
 	}
 	return d, nil
-}
-
-func (o *Clients) fillPublish(d *functions.Dependencies) error {
-	nudger, err := o.nudges()
-	if err == nil {
-		d.Nudger = nudger
-	}
-	return err
-}
-
-// fillRecords comes after fillPublish: stores nudge on their own where the function may publish.
-func (o *Clients) fillRecords(d *functions.Dependencies) error {
-	records, err := o.records()
-	if err != nil {
-		return err
-	}
-	d.Agents, d.Records, d.Keys, d.Directory = records.Agents(d.Nudger), records.Records(), records.Keys(), records.Directory()
-	d.Counts, d.Audit, d.Operations = records.Counts(), records.AuditLog(), records.Operations()
-	d.Accounts, d.Seen = records.Accounts(), records.Members()
-	d.Metrics, d.Snapshots = records.Metrics(), records.Metrics()
-	d.Checks = []system.Check{{Name: "firestore", Run: records.Ping}}
-	return nil
-}
-
-func (o *Clients) fillSecrets(d *functions.Dependencies) error {
-	vault, err := o.secrets()
-	if err == nil {
-		d.Vault = vault
-	}
-	return err
-}
-
-func (o *Clients) fillDepositary(d *functions.Dependencies) error {
-	vault, err := o.secrets()
-	if err == nil {
-		d.Depositary = vault
-	}
-	return err
-}
-
-func (o *Clients) fillCredentials(d *functions.Dependencies) error {
-	vault, err := o.secrets()
-	if err == nil {
-		d.Credentials = vault
-	}
-	return err
-}
-
-func (o *Clients) fillClusters(d *functions.Dependencies) error {
-	clusters, err := o.clusters()
-	d.Cluster, d.Fleet, d.Lookout = clusters.Cluster, clusters.Fleet, clusters.Lookout
-	return err
-}
-
-func (o *Clients) fillHandoff(d *functions.Dependencies) error {
-	d.Handoff = handoff.NewSigner(o.config.HandoffKey)
-	return nil
-}
-
-func (o *Clients) fillGateway(d *functions.Dependencies) error {
-	d.Gateway = gateway.New(gateway.Options{Addresses: o.config.Addresses(), DialAddress: o.config.GatewayAddress})
-	return nil
-}
-
-func (o *Clients) fillPoints(d *functions.Dependencies) error {
-	points, err := o.points()
-	d.Points = points.Source
-	return err
 }
 
 // Guard makes what decides who is let in, and what has an entry of every call that may change something.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-
-	"agents.example/controlplane/functions"
 )
 
 // outside opens on first use what only some binaries can open; opener is asked for how then, and not before.
@@ -22,16 +20,4 @@ func outside[T any](ctx context.Context, o *Clients, opener func() func(context.
 		}
 		return opened, err
 	})
-}
-
-func (o *Clients) fillPayments(d *functions.Dependencies) error {
-	payments, err := o.payments()
-	d.Payments = payments
-	return err
-}
-
-func (o *Clients) fillMembers(d *functions.Dependencies) error {
-	members, err := o.members()
-	d.Members = members
-	return err
 }
