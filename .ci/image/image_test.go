@@ -134,6 +134,13 @@ func TestImage(t *testing.T) {
 			}
 		})
 	}
+	t.Run("story", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=40m", "-run=TestStoryAsDeployed", "./emulators/cloud", "-binaries="+filepath.Join(dir, "ko-app"))
+		cmd.Dir = filepath.Join("..", "..")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("with the image's binaries: %v\n%s", err, out)
+		}
+	})
 	for _, n := range names {
 		if !strings.HasPrefix(n, "/ko-app/") {
 			t.Errorf("the image holds %s, which is no binary", n)

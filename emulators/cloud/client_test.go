@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"net/http"
 	"strings"
@@ -17,6 +18,9 @@ import (
 	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/functions/openapi/openapitest"
 )
+
+// binaries are those of the image, when the story is told of them.
+var binaries = flag.String("binaries", "", "the directory of the binaries that run as deployed; empty builds them")
 
 // patience is how long a test waits for a condition before it says that it does not come about.
 const patience = 90 * time.Second
@@ -53,7 +57,7 @@ func start(t *testing.T, separate bool) world {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
 	defer cancel()
 	dir := t.TempDir()
-	o := cloud.Options{Dir: dir, Separate: separate, Emulators: choose(t, separate), Payments: true, Progress: progress{t}}
+	o := cloud.Options{Dir: dir, Separate: separate, Binaries: *binaries, Emulators: choose(t, separate), Payments: true, Progress: progress{t}}
 	var accounts *clock
 	if !separate {
 		accounts = &clock{}

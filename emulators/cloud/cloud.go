@@ -41,6 +41,8 @@ type Options struct {
 	AttachPubSub    string
 	// Separate runs every function in a process of its own behind a router, as it is deployed, instead of all in this process.
 	Separate bool
+	// Binaries is the directory of the binaries to run separately, such as those of the image; empty builds them.
+	Binaries string
 	// Payments takes payments through a Stripe of this machine's; otherwise the operator sets plans.
 	Payments bool
 	// BillingClock is the clock of accounts in a cloud that runs in this process, so that days pass at once; nil is time.Now.

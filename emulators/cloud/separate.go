@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -64,7 +65,7 @@ const startsAtOnce = 4
 // serveSeparately builds the binaries, starts a process a function and routes to them as the load balancer does.
 func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) error {
 	p := &Processes{
-		binaries: filepath.Join(c.options.Dir, "bin"), logs: filepath.Join(c.options.Dir, "functions"),
+		binaries: cmp.Or(c.options.Binaries, filepath.Join(c.options.Dir, "bin")), logs: filepath.Join(c.options.Dir, "functions"),
 		running: map[string]*process.Process{}, ports: map[string]int{},
 	}
 	for k, v := range env {
@@ -72,8 +73,10 @@ func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) erro
 	}
 	c.Functions = p
 	c.closeLater(p.close)
-	if err := p.build(ctx); err != nil {
-		return err
+	if c.options.Binaries == "" {
+		if err := p.build(ctx); err != nil {
+			return err
+		}
 	}
 	router, all := http.NewServeMux(), placements()
 	for _, f := range all {
