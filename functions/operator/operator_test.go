@@ -30,7 +30,7 @@ var host string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	e, err := emulator.Start(context.Background(), emulator.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST")})
+	e, err := emulator.Start(context.Background(), emulator.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -18,7 +18,7 @@ import (
 // TestReadyFile: the command works on the local cloud whose file it is given.
 func TestReadyFile(t *testing.T) {
 	t.Parallel()
-	e, err := emulator.Start(t.Context(), emulator.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST")})
+	e, err := emulator.Start(t.Context(), emulator.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
 	if err != nil {
 		t.Fatal(err)
 	}
