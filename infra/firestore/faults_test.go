@@ -92,28 +92,38 @@ func TestFaults(t *testing.T) {
 	for name, op := range operations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, code := range []codes.Code{
-				codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted, codes.Internal,
-			} {
-				for _, late := range []bool{false, true} {
-					for at := 1; hit(t, c, op, &sabotage{code: code, late: late, at: at}); at++ {
-					}
-				}
-			}
-			for at := 1; hit(t, c, op, &sabotage{code: codes.Unavailable, late: true, forever: true, at: at}); at++ {
-			}
+			everyFailure(func(s *sabotage) bool { return hit(t, c, op, s) },
+				codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted, codes.Internal)
 		})
 	}
+}
+
+// everyFailure runs an operation with each of its calls failing with each of the codes, before and after it was carried out, and with each
+// answer lost for ever. run is false when the operation makes fewer calls.
+func everyFailure(run func(*sabotage) bool, failures ...codes.Code) {
+	for _, code := range failures {
+		for _, late := range []bool{false, true} {
+			for at := 1; run(&sabotage{code: code, late: late, at: at}); at++ {
+			}
+		}
+	}
+	for at := 1; run(&sabotage{code: codes.Unavailable, late: true, forever: true, at: at}); at++ {
+	}
+}
+
+// options are a client's whose calls the sabotage sees, and label says in a failing test what went wrong.
+func (s *sabotage) options() (o Options, label string) {
+	o.DialOptions = s.interceptors()
+	if s.forever {
+		o.Timeout = 400 * time.Millisecond // it will not get better
+	}
+	return o, fmt.Sprintf("call %d fails with %s (late %t, forever %t)", s.at, s.code, s.late, s.forever)
 }
 
 // hit runs an operation under sabotage and checks what it left. It is false when the operation makes fewer calls.
 func hit(t *testing.T, c *Client, op operation, s *sabotage) bool {
 	t.Helper()
-	label := fmt.Sprintf("call %d fails with %s (late %t, forever %t)", s.at, s.code, s.late, s.forever)
-	o := Options{DialOptions: s.interceptors()}
-	if s.forever {
-		o.Timeout = 400 * time.Millisecond // it will not get better
-	}
+	o, label := s.options()
 	scene := newScene(t, c)
 	before := len(scene.org.Entries())
 	err := op.do(open(t, c.project(), o), scene)

@@ -111,14 +111,7 @@ func TestKeyAfterFaults(t *testing.T) {
 	for name, op := range repeatable() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted} {
-				for _, late := range []bool{false, true} {
-					for at := 1; repeated(t, c, op, &sabotage{code: code, late: late, at: at}); at++ {
-					}
-				}
-			}
-			for at := 1; repeated(t, c, op, &sabotage{code: codes.Unavailable, late: true, forever: true, at: at}); at++ {
-			}
+			everyFailure(func(s *sabotage) bool { return repeated(t, c, op, s) }, codes.Unavailable, codes.DeadlineExceeded, codes.Aborted)
 		})
 	}
 }
@@ -168,11 +161,7 @@ func repeatable() map[string]request {
 // repeated makes a request under sabotage, and then twice more without. It is false when the request makes fewer calls.
 func repeated(t *testing.T, c *Client, r request, s *sabotage) bool {
 	t.Helper()
-	label := fmt.Sprintf("call %d fails with %s (late %t, forever %t)", s.at, s.code, s.late, s.forever)
-	o := Options{DialOptions: s.interceptors()}
-	if s.forever {
-		o.Timeout = 400 * time.Millisecond // it will not get better
-	}
+	o, label := s.options()
 	scene := newScene(t, c)
 	before := len(scene.org.Entries())
 	ctx, attempt := scene.org.Attempt("k", "")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,25 +20,16 @@ func TestRecountAfterFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	for _, off := range []int64{0, 1} {
-		for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.Internal} {
-			for _, late := range []bool{false, true} {
-				for at := 1; recounted(t, c, off, &sabotage{code: code, late: late, at: at}); at++ {
-				}
-			}
-		}
-		for at := 1; recounted(t, c, off, &sabotage{code: codes.Unavailable, late: true, forever: true, at: at}); at++ {
-		}
+		everyFailure(func(s *sabotage) bool { return recounted(t, c, off, s) },
+			codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.Internal)
 	}
 }
 
 // recounted recounts an organization that is off by so many agents under sabotage. It is false when the recount makes fewer calls.
 func recounted(t *testing.T, c *Client, off int64, s *sabotage) bool {
 	t.Helper()
-	label := fmt.Sprintf("off by %d, call %d fails with %s (late %t, forever %t)", off, s.at, s.code, s.late, s.forever)
-	o := Options{DialOptions: s.interceptors()}
-	if s.forever {
-		o.Timeout = 400 * time.Millisecond // it will not get better
-	}
+	o, label := s.options()
+	label = fmt.Sprintf("off by %d, %s", off, label)
 	org := agentWorld(c).Tenant(t, plan.Pro)
 	org.Create(plan.Pro)
 	held := org.Usage()

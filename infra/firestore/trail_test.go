@@ -23,14 +23,7 @@ func TestOneEntryAfterFaults(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, code := range []codes.Code{codes.Unavailable, codes.Aborted} {
-				for _, late := range []bool{false, true} {
-					for at := 1; entered(t, c, op, &sabotage{code: code, late: late, at: at}); at++ {
-					}
-				}
-			}
-			for at := 1; entered(t, c, op, &sabotage{code: codes.Unavailable, late: true, forever: true, at: at}); at++ {
-			}
+			everyFailure(func(s *sabotage) bool { return entered(t, c, op, s) }, codes.Unavailable, codes.Aborted)
 		})
 	}
 }
@@ -38,11 +31,7 @@ func TestOneEntryAfterFaults(t *testing.T) {
 // entered makes a call under sabotage and checks its entry. It is false when the operation makes fewer calls.
 func entered(t *testing.T, c *Client, op operation, s *sabotage) bool {
 	t.Helper()
-	label := fmt.Sprintf("call %d fails with %s (late %t, forever %t)", s.at, s.code, s.late, s.forever)
-	o := Options{DialOptions: s.interceptors()}
-	if s.forever {
-		o.Timeout = 400 * time.Millisecond // it will not get better
-	}
+	o, label := s.options()
 	scene := newScene(t, c)
 	before := len(scene.org.Entries())
 	var trail *audit.Trail
