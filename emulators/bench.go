@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"agents.example/controlplane/emulators/bench"
-	"agents.example/controlplane/emulators/sdk"
+	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/terminal"
 )
 
@@ -16,8 +16,8 @@ import (
 func count(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("emulators bench", flag.ContinueOnError)
 	agents := flags.Int("agents", 1000, "how many agents the month is of")
-	var emulators sdk.Choice
-	flags.TextVar(&emulators, "emulators", sdk.Auto, "`which` emulator of Firestore: official, embedded or auto")
+	var emulators gcloud.Choice
+	flags.TextVar(&emulators, "emulators", gcloud.Auto, "`which` emulator of Firestore: official, embedded or auto")
 	without := flags.Bool("without-cluster", false, "leave out what needs the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err

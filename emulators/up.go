@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/cloud"
-	"agents.example/controlplane/emulators/sdk"
+	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/terminal"
 	"agents.example/controlplane/shared/function"
 )
@@ -22,7 +22,7 @@ type settings struct {
 	addr       string
 	kubeconfig string
 	ready      string
-	emulators  sdk.Choice
+	emulators  gcloud.Choice
 	once       bool
 	limits     bool
 	payments   bool
@@ -33,7 +33,7 @@ func parse(args []string) (settings, error) {
 	flags := flag.NewFlagSet("emulators", flag.ContinueOnError)
 	flags.StringVar(&s.addr, "addr", "", "address of the API; a free port on 127.0.0.1 otherwise")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig instead of a local one")
-	flags.TextVar(&s.emulators, "emulators", sdk.Auto, "`which` emulators of Firestore and Pub/Sub: official, embedded (in this program), or auto, the official ones where they are installed")
+	flags.TextVar(&s.emulators, "emulators", gcloud.Auto, "`which` emulators of Firestore and Pub/Sub: official, embedded (in this program), or auto, the official ones where they are installed")
 	flags.StringVar(&s.ready, "ready", "", "write what a client has to know to this file, as JSON, when ready")
 	flags.BoolVar(&s.once, "once", false, "run the main job, delete the agent, and end")
 	flags.BoolVar(&s.limits, "production-limits", false, "enforce the documented rate limits instead of a hundred times them")

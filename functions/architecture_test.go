@@ -71,12 +71,12 @@ func TestArrowsPointAtShared(t *testing.T) {
 	t.Parallel()
 	rules := []rule{
 		{of: []string{"shared"}, own: []string{"shared"}, instead: "define a small port in shared and implement it in infra"},
-		{of: []string{"infra"}, own: []string{"shared"}, sdks: true, instead: "let the two technologies meet in functions/entrypoint, through ports of shared"},
+		{of: []string{"infra"}, own: []string{"shared"}, sdks: true, instead: "let the two technologies meet in functions/cmd, through ports of shared"},
 		{
-			of: []string{"functions"}, except: []string{"functions", "functions/entrypoint", "functions/generate"}, own: []string{"shared"},
+			of: []string{"functions"}, except: []string{"functions", "functions/cmd", "functions/generate"}, own: []string{"shared"},
 			instead: "take a port of shared as a parameter, and move what siblings share into shared",
 		},
-		{of: []string{"functions/entrypoint"}, own: []string{"functions", "infra", "shared"}, sdks: true, instead: "keep what only the local cloud needs in emulators"},
+		{of: []string{"functions/cmd"}, own: []string{"functions", "infra", "shared"}, sdks: true, instead: "keep what only the local cloud needs in emulators"},
 	}
 	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
 		for _, r := range rules {
@@ -102,7 +102,7 @@ func TestEverySDKHasOnePackage(t *testing.T) {
 	homes := map[string]string{
 		"cloud.google.com/go/firestore": "infra/firestore", "cloud.google.com/go/pubsub/v2": "infra/pubsub",
 		"cloud.google.com/go/secretmanager": "infra/secretmanager", "cloud.google.com/go/monitoring": "infra/monitoring",
-		"k8s.io/client-go": "infra/gke", "github.com/coreos/go-oidc/v3": "infra/identity",
+		"k8s.io/client-go": "infra/gke", "github.com/coreos/go-oidc/v3": "infra/oidc",
 		"github.com/GoogleCloudPlatform/opentelemetry-operations-go": "infra/tracing",
 		"github.com/stripe/stripe-go/v84":                            "infra/stripe", "firebase.google.com/go/v4": "infra/firebase",
 	}
@@ -129,9 +129,9 @@ func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
 	}
 	everybody := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp", "github.com/stripe/stripe-mock"}
 	mains := 0
-	for pkg := range imports(t, false, "./functions/entrypoint/...") {
-		role := strings.TrimPrefix(pkg, "functions/entrypoint/")
-		if _, err := os.Stat("entrypoint/" + role + "/main.go"); err != nil {
+	for pkg := range imports(t, false, "./functions/cmd/...") {
+		role := strings.TrimPrefix(pkg, "functions/cmd/")
+		if _, err := os.Stat("cmd/" + role + "/main.go"); err != nil {
 			continue
 		}
 		if mains++; denied[role] == nil {
@@ -143,7 +143,7 @@ func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
 	}
 	for role, list := range denied {
 		list = append(list, everybody...)
-		for _, deps := range imports(t, true, "./functions/entrypoint/"+role) {
+		for _, deps := range imports(t, true, "./functions/cmd/"+role) {
 			for _, d := range deps {
 				if under(d, list...) {
 					t.Errorf("the %s binary links %s, which slows its cold start: open it in a package that only the roles that need it import", role, d)

@@ -6,69 +6,69 @@ import (
 	_ "embed"
 	"time"
 
+	"agents.example/controlplane/functions/agentmetrics"
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/apikeys"
 	"agents.example/controlplane/functions/auditlog"
-	"agents.example/controlplane/functions/billing"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
 	"agents.example/controlplane/functions/members"
-	"agents.example/controlplane/functions/metrics"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/functions/secrets"
+	"agents.example/controlplane/functions/subscriptions"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
-	sharedbilling "agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
-	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/member"
-	measured "agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // Dependencies is what functions are handed. A function finds in it what its needs name, and nil for the rest.
 type Dependencies struct {
 	// With function.Firestore.
-	Agents    agent.Store
-	Records   agent.Records
-	Keys      apikey.Store
-	Directory organization.Directory
-	Counts    organization.Counts
-	Audit     audit.Log
-	Accounts  sharedbilling.Store
-	Seen      member.Records
-	Metrics   measured.Store
-	Snapshots measured.Records
+	Agents             agent.Store
+	WorkerStore        agent.WorkerStore
+	Keys               apikey.Store
+	Directory          organization.Directory
+	Counts             organization.Counts
+	Audit              audit.Log
+	Accounts           billing.Store
+	MemberRecords      member.Records
+	Metrics            metrics.Store
+	MetricsWorkerStore metrics.WorkerStore
 	// Operations is the history of secret operations.
 	Operations secret.Operations
 	Checks     []system.Check
 	// With function.Publish. Stores publish on their own.
 	Nudger agent.Nudger
 	// With function.SecretManage.
-	Vault credential.Vault
+	SecretStore credential.SecretStore
 	// With function.SecretAdd.
-	Depositary credential.Depositary
+	SecretWriter credential.SecretWriter
 	// With function.SecretRead.
 	Credentials credential.Reader
 	// With function.Cluster.
-	Cluster provisioning.Cluster
-	Fleet   provisioning.Fleet
-	Lookout provisioning.Lookout
+	Cluster    provisioning.Cluster
+	Namespaces provisioning.NamespaceLister
+	Pods       provisioning.PodLister
 	// With function.GatewayAccess.
-	Gateway provisioning.Gateway
+	Prober provisioning.AgentProber
 	// With function.Payments.
-	Payments sharedbilling.Payments
+	Payments billing.Payments
 	// With function.Members.
 	Members member.Provider
 	// With function.Monitoring.
-	Points measured.Source
+	MetricsSource metrics.Source
 	// With function.HandoffSign; nil where the operator configured no key.
 	Handoff *handoff.Signer
 
@@ -83,8 +83,8 @@ type Settings struct {
 	Pepper []byte
 	// HandoffKeys are the public keys of links to dashboards.
 	HandoffKeys handoff.KeySet
-	// Patience is how long one push may watch a cluster.
-	Patience time.Duration
+	// WatchTimeout is how long one push may watch a cluster.
+	WatchTimeout time.Duration
 	// BillingClock is the clock of accounts, by which the grace of a failed payment passes; nil is time.Now.
 	BillingClock func() time.Time
 }
@@ -105,13 +105,13 @@ var description []byte
 
 // Routes lists every route. A new route is one file beside its siblings and one line here.
 func Routes(d Dependencies) []function.Route {
-	deposits := deposit.Depositor{Agents: d.Agents, Vault: d.Depositary, Now: time.Now}
-	roster := &member.Roster{Provider: d.Members, Records: d.Seen, Audit: d.Audit}
+	deposits := secretwrite.Service{Agents: d.Agents, Secrets: d.SecretWriter, Now: time.Now}
+	roster := &member.Service{Provider: d.Members, Records: d.MemberRecords, Audit: d.Audit}
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),
 		agents.Create(deposits, d.Cells, d.Addresses),
 		agents.Get(d.Agents, d.Handoff, d.Addresses),
-		agents.Reachability(d.Agents, d.Gateway, d.Addresses),
+		agents.Reachability(d.Agents, d.Prober, d.Addresses),
 		agents.Update(d.Agents, d.Addresses),
 		agents.Delete(d.Agents, d.Addresses),
 		agents.Restart(d.Agents, d.Addresses),
@@ -120,7 +120,7 @@ func Routes(d Dependencies) []function.Route {
 		agents.Stop(d.Agents, d.Addresses),
 		agents.Start(d.Agents, d.Addresses),
 		agents.MigrateSandbox(d.Agents, d.Addresses),
-		metrics.Get(d.Agents, d.Metrics),
+		agentmetrics.Get(d.Agents, d.Metrics),
 		apikeys.List(d.Keys),
 		apikeys.Create(d.Keys, d.Pepper),
 		apikeys.Revoke(d.Keys),
@@ -139,11 +139,11 @@ func Routes(d Dependencies) []function.Route {
 		members.Remove(roster),
 		auditlog.List(d.Audit),
 		auditlog.ExportAll(d.Audit),
-		billing.Plans(),
-		billing.Subscription(d.Accounts, d.Payments),
-		billing.Checkout(d.Accounts, d.Agents, d.Payments),
-		billing.Portal(d.Accounts, d.Payments),
-		billing.Webhook(&sharedbilling.Desk{Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock()}, d.Payments),
+		subscriptions.Plans(),
+		subscriptions.Subscription(d.Accounts, d.Payments),
+		subscriptions.Checkout(d.Accounts, d.Agents, d.Payments),
+		subscriptions.Portal(d.Accounts, d.Payments),
+		subscriptions.Webhook(&billing.Service{Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock()}, d.Payments),
 	}
 	routes = append(routes, system.Live()...)
 	routes = append(routes, system.Ready(d.Checks)...)
@@ -159,21 +159,21 @@ func Routes(d Dependencies) []function.Route {
 
 // Workers lists every worker.
 func Workers(d Dependencies) []function.Worker {
-	sweeper := &provisioning.Sweeper{Records: d.Records, Nudger: d.Nudger, Now: time.Now}
+	sweeper := &provisioning.Sweeper{Records: d.WorkerStore, Nudger: d.Nudger, Now: time.Now}
 	return []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
-			Records: d.Records, Cluster: d.Cluster, Vault: d.Vault, Gateway: d.Gateway, Now: time.Now, Patience: d.Patience,
+			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober, Now: time.Now, WatchTimeout: d.WatchTimeout,
 		}),
 		workers.Sweep(sweeper),
 		workers.DeadLetter(sweeper),
-		workers.Observe(&provisioning.Observer{
-			Records: d.Records, Lookout: d.Lookout, Gateway: d.Gateway, Nudger: d.Nudger, Now: time.Now,
+		workers.Observe(&provisioning.HealthController{
+			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
-		workers.Bill(&sharedbilling.Keeper{Store: d.Accounts, Agents: d.Agents, Now: d.billingClock()}),
-		workers.Collect(&measured.Collector{
-			Agents: d.Records, Source: d.Points, Records: d.Snapshots, Addresses: d.Addresses, Now: time.Now,
+		workers.Bill(&billing.Enforcer{Store: d.Accounts, Agents: d.Agents, Now: d.billingClock()}),
+		workers.Collect(&metrics.Collector{
+			Agents: d.WorkerStore, Source: d.MetricsSource, Records: d.MetricsWorkerStore, Addresses: d.Addresses, Now: time.Now,
 		}),
-		workers.CollectOrphans(&provisioning.Collector{Records: d.Records, Fleet: d.Fleet, Now: time.Now}),
+		workers.CollectOrphans(&provisioning.OrphanCollector{Records: d.WorkerStore, Namespaces: d.Namespaces, Now: time.Now}),
 	}
 }

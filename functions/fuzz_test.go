@@ -62,7 +62,7 @@ func (nothing) Change(_ context.Context, _ string, change func(*agent.Agent) err
 }
 
 // noDepositary is a secret store in which nothing is, and to which nothing gets.
-type noDepositary struct{ credential.Depositary }
+type noDepositary struct{ credential.SecretWriter }
 
 // noKeys is a store of API keys in which nothing is possible.
 type noKeys struct{ apikey.Store }
@@ -143,7 +143,7 @@ func TestEveryBodyIsFuzzed(t *testing.T) {
 func fuzz(f *testing.F, name, method, path string) {
 	open := func([]function.Need) (functions.Dependencies, error) {
 		return functions.Dependencies{
-			Agents: nothing{}, Keys: noKeys{}, Depositary: noDepositary{}, Accounts: noAccounts{}, Payments: noPayments{}, Members: noMembers{},
+			Agents: nothing{}, Keys: noKeys{}, SecretWriter: noDepositary{}, Accounts: noAccounts{}, Payments: noPayments{}, Members: noMembers{},
 			Settings: functions.Settings{Cells: agent.Cells{{Name: "a", Region: "us-central1"}}},
 		}, nil
 	}

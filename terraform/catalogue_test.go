@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"agents.example/controlplane/functions"
-	"agents.example/controlplane/functions/entrypoint/config"
+	"agents.example/controlplane/functions/cmd/inprocess"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -186,30 +185,11 @@ func TestEveryFunctionHasOneService(t *testing.T) {
 	})
 }
 
-// variables lists the environment variables of a configuration, and which of them must be set.
-func variables(of reflect.Type) (all, required map[string]bool) {
-	all, required = map[string]bool{}, map[string]bool{}
-	for f := range of.Fields() {
-		name, rest, _ := strings.Cut(f.Tag.Get("env"), ",")
-		switch {
-		case f.Type == reflect.TypeFor[config.Local](): // for stand-ins only
-		case name == "" && f.Type.Kind() == reflect.Struct:
-			more, needed := variables(f.Type)
-			maps.Copy(all, more)
-			maps.Copy(required, needed)
-		case name != "":
-			all[name], required[name] = true, strings.Contains(rest, "required")
-		}
-	}
-	maps.DeleteFunc(required, func(_ string, is bool) bool { return !is })
-	return all, required
-}
-
 // TestEnvironmentIsWhatConfigurationReads holds the environment of each service against the configuration of its binary.
 func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
 	t.Parallel()
 	// What Cloud Run sets itself, and what only other networks than Google's need.
-	notSet := []string{"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES", "AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WORKER_PATIENCE", "STRIPE_URL"}
+	notSet := []string{"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES", "AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL"}
 	everyTopology(t, func(t *testing.T, m *module) {
 		secret := m.local(t, "secret_environments").AsValueMap()
 		settable := m.local(t, "common_environment").AsValueMap()
@@ -218,34 +198,28 @@ func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
 		maps.Copy(settable, m.local(t, "routes_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
 		for service, env := range m.local(t, "environments").AsValueMap() {
-			of := reflect.TypeFor[config.Common]()
-			switch m.local(t, "services").GetAttr(service).GetAttr("binary").AsString() {
-			case "worker":
-				of = reflect.TypeFor[config.Worker]()
-			case "accounts":
-				of = reflect.TypeFor[config.Accounts]()
-			}
-			all, required := variables(of)
+			binary := m.local(t, "services").GetAttr(service).GetAttr("binary").AsString()
+			read := inprocess.Variables(function.Role(binary))
 			set := env.AsValueMap()
 			maps.Copy(set, secret[service].AsValueMap())
 			for name := range set {
-				if !all[name] {
+				if _, is := read[name]; !is {
 					t.Errorf("%s sets %s, which its binary does not read: take it out of terraform/environment.tf", service, name)
 				}
 				if slices.Contains(notSet, name) {
 					t.Errorf("%s sets %s, which is not Terraform's to set", service, name)
 				}
 			}
-			for name := range required {
-				if _, ok := set[name]; !ok {
+			for name, required := range read {
+				if _, ok := set[name]; required && !ok {
 					t.Errorf("%s does not set %s, without which its binary does not start: add it to terraform/environment.tf", service, name)
 				}
 			}
-			for name := range all {
+			for name := range read {
 				_, can := settable[name]
 				_, is := set[name]
 				if !can && !is && !slices.Contains(notSet, name) && name != "FUNCTION_TARGET" {
-					t.Errorf("functions/entrypoint/config reads %s, which Terraform never sets: add it to terraform/environment.tf", name)
+					t.Errorf("functions/cmd/internal/config reads %s, which Terraform never sets: add it to terraform/environment.tf", name)
 				}
 			}
 		}

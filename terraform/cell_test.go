@@ -159,7 +159,7 @@ func TestWorkerMayWhatItMust(t *testing.T) {
 		ID: uuid.NewString(), OrganizationID: "org", Name: "one", Plan: plan.Hobby, Cell: "cell", Region: "us-central1",
 		Status: agent.Provisioning, Stages: agent.NewStages(), Env: []agent.EnvVar{{Key: "A", Value: "1"}}, Slug: "one",
 	}
-	material := provisioning.Material{Credentials: credential.Generate("admin")}
+	material := provisioning.RuntimeInput{Credentials: credential.Generate("admin")}
 	for _, stage := range agent.StageNames() {
 		for range 2 { // a redelivery applies again
 			if err := clusters.Apply(ctx, a, stage, material); err != nil {

@@ -1,4 +1,4 @@
-# What each service finds in its environment: exactly what functions/entrypoint/config reads for its binary. A test holds the two together.
+# What each service finds in its environment: exactly what functions/cmd/internal/config reads for its binary. A test holds the two together.
 
 locals {
   cells = [

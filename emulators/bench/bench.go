@@ -17,9 +17,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"agents.example/controlplane/emulators/firestore"
-	"agents.example/controlplane/emulators/sdk"
-	records "agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/infra/firestore"
 )
 
 // Row is one figure with what it is held against.
@@ -61,7 +61,7 @@ type Options struct {
 	// Dir takes logs.
 	Dir string
 	// Emulators says whether Firestore is the official emulator or the embedded part. Both count alike.
-	Emulators sdk.Choice
+	Emulators gcloud.Choice
 	// AttachFirestore is the address of a running emulator to use.
 	AttachFirestore string
 	// Agents is how many agents the month is of; 0 is 1,000.
@@ -96,8 +96,8 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	emulator, err := firestore.Start(ctx, firestore.Options{
-		Choice: o.Emulators, Attach: o.AttachFirestore, Dir: o.Dir, Indexes: records.Indexes(),
+	emulator, err := firestoreemu.Start(ctx, firestoreemu.Options{
+		Choice: o.Emulators, Attach: o.AttachFirestore, Dir: o.Dir, Indexes: firestore.Indexes(),
 	})
 	if err != nil {
 		return Report{}, err

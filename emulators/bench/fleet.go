@@ -9,7 +9,7 @@ import (
 	"google.golang.org/genproto/googleapis/api/distribution"
 	"google.golang.org/genproto/googleapis/api/metric"
 
-	"agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/plan"
@@ -41,7 +41,7 @@ func (d *deployment) populate(ctx context.Context, n int) ([]agent.Agent, error)
 		return nil, errs[0]
 	}
 	fleet := &healthy{agents: all}
-	d.deps.Fleet, d.deps.Lookout = fleet, fleet
+	d.deps.Namespaces, d.deps.Pods = fleet, fleet
 	for _, a := range all {
 		if err := d.monitoring.Feed(d.project, samples(d.project, a, time.Now())...); err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func (d *deployment) house(ctx context.Context, n int) ([]agent.Agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err = d.deps.Records.Record(ctx, a, func(a *agent.Agent) {
+		a, err = d.deps.WorkerStore.Update(ctx, a, func(a *agent.Agent) {
 			for _, stage := range agent.StageNames() {
 				a.EndStage(stage, agent.StageSucceeded, time.Now().Add(-time.Hour))
 			}
@@ -81,14 +81,14 @@ func (d *deployment) house(ctx context.Context, n int) ([]agent.Agent, error) {
 }
 
 // samples are what GKE and Managed Prometheus write of an agent in the last minutes.
-func samples(project string, a agent.Agent, now time.Time) []monitoring.Sample {
-	var all []monitoring.Sample
+func samples(project string, a agent.Agent, now time.Time) []monitoringemu.Sample {
+	var all []monitoringemu.Sample
 	host := a.Hostname(agent.Addresses{Domain: domain})
 	began := now.Truncate(time.Minute).Add(-time.Hour)
 	for minute := range 10 {
 		at := now.Truncate(time.Minute).Add(-time.Duration(9-minute) * time.Minute)
 		of := func(metricType, resource string, value any, total bool, labels map[string]string) {
-			s := monitoring.Sample{
+			s := monitoringemu.Sample{
 				Metric: metricType, MetricLabels: labels, Resource: resource, End: at, Value: value,
 				ResourceLabels: map[string]string{
 					"project_id": project, "location": region, "cluster_name": cell, "cluster": cell,
@@ -135,9 +135,9 @@ func (h *healthy) Pods(context.Context, string) ([]provisioning.Pod, error) {
 // Current implements provisioning.Lookout.
 func (h *healthy) Current(agent.Agent, provisioning.Pod) bool { return true }
 
-// Presence implements provisioning.Lookout.
-func (h *healthy) Presence(context.Context, agent.Agent) (provisioning.Presence, error) {
-	return provisioning.Presence{Namespace: true, Pod: true}, nil
+// Existence implements provisioning.Lookout.
+func (h *healthy) Existence(context.Context, agent.Agent) (provisioning.Existence, error) {
+	return provisioning.Existence{Namespace: true, Pod: true}, nil
 }
 
 // Namespaces implements provisioning.Fleet.

@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"agents.example/controlplane/emulators/monitoring"
-	"agents.example/controlplane/emulators/secretmanager"
+	"agents.example/controlplane/emulators/monitoringemu"
+	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/infra/firestore"
-	source "agents.example/controlplane/infra/monitoring"
-	vault "agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/infra/monitoring"
+	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
@@ -47,8 +47,8 @@ const (
 type deployment struct {
 	*counter
 	records    *firestore.Client
-	monitoring *monitoring.Server
-	secrets    *secretmanager.Server
+	monitoring *monitoringemu.Server
+	secrets    *secretmanageremu.Server
 	project    string
 	deps       functions.Dependencies
 	handler    http.Handler
@@ -72,11 +72,11 @@ func (l *lab) deploy(ctx context.Context) (_ *deployment, err error) {
 		return nil, err
 	}
 	d.closers = append(d.closers, d.records.Close)
-	if d.monitoring, err = monitoring.Start(ctx, monitoring.Options{}); err != nil {
+	if d.monitoring, err = monitoringemu.Start(ctx, monitoringemu.Options{}); err != nil {
 		return nil, err
 	}
 	d.closers = append(d.closers, d.monitoring.Close)
-	if d.secrets, err = secretmanager.Start(ctx, secretmanager.Options{}); err != nil {
+	if d.secrets, err = secretmanageremu.Start(ctx, secretmanageremu.Options{}); err != nil {
 		return nil, err
 	}
 	d.closers = append(d.closers, d.secrets.Close)
@@ -88,27 +88,27 @@ func (l *lab) deploy(ctx context.Context) (_ *deployment, err error) {
 
 // wire hands the functions what they need.
 func (d *deployment) wire(ctx context.Context) error {
-	points, err := source.Open(ctx, source.Options{
-		ProjectID: d.project, Endpoint: d.monitoring.Addr, Domain: domain, Cells: []source.Cell{{Name: cell, Cluster: cell, Location: region}},
+	points, err := monitoring.Open(ctx, monitoring.Options{
+		ProjectID: d.project, Endpoint: d.monitoring.Addr, Domain: domain, Cells: []monitoring.Cell{{Name: cell, Cluster: cell, Location: region}},
 	})
 	if err != nil {
 		return err
 	}
 	d.closers = append(d.closers, points.Close)
-	secrets, err := vault.Open(ctx, vault.Options{ProjectID: d.project, Endpoint: d.secrets.Addr})
+	secrets, err := secretmanager.Open(ctx, secretmanager.Options{ProjectID: d.project, Endpoint: d.secrets.Addr})
 	if err != nil {
 		return err
 	}
 	d.closers = append(d.closers, secrets.Close)
 	nudger := published{d.counter}
 	d.deps = functions.Dependencies{
-		Agents: d.records.Agents(nudger), Records: d.records.Records(), Keys: d.records.Keys(), Directory: d.records.Directory(),
-		Counts: d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(), Snapshots: d.records.Metrics(),
-		Accounts: d.records.Accounts(), Seen: d.records.Members(), Operations: d.records.Operations(), Payments: billing.Nobody{},
-		Nudger: nudger, Vault: secrets, Depositary: secrets, Credentials: secrets, Points: read{points, d.counter}, Fleet: &healthy{}, Lookout: &healthy{},
+		Agents: d.records.Agents(nudger), WorkerStore: d.records.WorkerStore(), Keys: d.records.Keys(), Directory: d.records.Directory(),
+		Counts: d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(), MetricsWorkerStore: d.records.Metrics(),
+		Accounts: d.records.Accounts(), MemberRecords: d.records.Members(), Operations: d.records.Operations(), Payments: billing.NoProvider{},
+		Nudger: nudger, SecretStore: secrets, SecretWriter: secrets, Credentials: secrets, MetricsSource: read{points, d.counter}, Namespaces: &healthy{}, Pods: &healthy{},
 		Settings: functions.Settings{
 			Cells: agent.Cells{{Name: cell, Region: region}}, Addresses: agent.Addresses{Domain: domain, Scheme: "https"},
-			Pepper: []byte(strings.Repeat("p", 32)), Patience: time.Minute,
+			Pepper: []byte(strings.Repeat("p", 32)), WatchTimeout: time.Minute,
 		},
 	}
 	guard := function.Guard{

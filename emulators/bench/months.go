@@ -48,7 +48,7 @@ func (l *lab) cycle(ctx context.Context, agents int) (_ Tally, err error) {
 
 func (d *deployment) cycle(ctx context.Context) (Tally, error) {
 	ago := time.Now().Add(-metrics.Cycle)
-	if err := d.deps.Snapshots.SetProgress(ctx, map[string]metrics.Progress{cell: {Until: ago, Next: ago}}); err != nil {
+	if err := d.deps.MetricsWorkerStore.SetProgress(ctx, map[string]metrics.Progress{cell: {Until: ago, Next: ago}}); err != nil {
 		return Tally{}, err
 	}
 	return d.tick(ctx, "CollectMetrics")
@@ -131,7 +131,7 @@ func month(ctx context.Context, l *lab) (_ Report, err error) {
 	cost.Limit = Tally{Series: series, Reads: 1, Writes: 1}.times(ticks * int64(l.agents))
 	cost.Of = fmt.Sprintf("%d series, one document read and one written an agent and cycle", series)
 	watched := Cost{Title: "A month of one agent that somebody looks at all the time, beside that"}
-	snapshot, err := d.deps.Snapshots.Load(ctx, []string{agents[0].ID})
+	snapshot, err := d.deps.MetricsWorkerStore.Load(ctx, []string{agents[0].ID})
 	if err != nil {
 		return Report{}, err
 	}
@@ -139,8 +139,8 @@ func month(ctx context.Context, l *lab) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	d.deps.Metrics.Look(ctx, snapshot[agents[0].ID])
-	d.records.Settle()
+	d.deps.Metrics.MarkViewed(ctx, snapshot[agents[0].ID])
+	d.records.Flush()
 	seen, err := d.tick(ctx, "CollectMetrics")
 	if err != nil {
 		return Report{}, err

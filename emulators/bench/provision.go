@@ -22,7 +22,7 @@ import (
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/gateway"
-	way "agents.example/controlplane/infra/gateway"
+	"agents.example/controlplane/infra/agentprobe"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
@@ -62,7 +62,7 @@ func provision(ctx context.Context, l *lab) (_ Report, err error) {
 		}
 		runs[i] = wire.take()
 	}
-	a, err := d.deps.Records.Load(ctx, id)
+	a, err := d.deps.WorkerStore.Load(ctx, id)
 	if err != nil || a.Status != agent.Running {
 		return Report{}, errors.Join(err, fmt.Errorf("the agent is %s, not running", a.Status))
 	}
@@ -116,7 +116,7 @@ func (d *deployment) attach(ctx context.Context, l *lab) (*wire, error) {
 	}
 	d.closers = append(d.closers, clusters.Close)
 	d.deps.Addresses, d.deps.Cluster = addresses, clusters
-	d.deps.Gateway = way.New(way.Options{Addresses: addresses, DialAddress: g.Addr})
+	d.deps.Prober = agentprobe.New(agentprobe.Options{Addresses: addresses, DialAddress: g.Addr})
 	return w, nil
 }
 

@@ -46,7 +46,7 @@ func reads(ctx context.Context, l *lab) (_ Report, err error) {
 // read counts a GET that was made before, so that nothing of it is done for the first time.
 func (d *deployment) read(ctx context.Context, key, path string) (Tally, error) {
 	for range 2 {
-		d.records.Settle()
+		d.records.Flush()
 		d.take()
 		if _, err := d.call(ctx, request{key: key, method: http.MethodGet, path: path}, http.StatusOK); err != nil {
 			return Tally{}, err

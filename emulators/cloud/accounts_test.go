@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/emulators/issuer"
-	"agents.example/controlplane/emulators/stripe"
+	"agents.example/controlplane/emulators/stripeemu"
 	"agents.example/controlplane/infra/firestore"
 )
 
@@ -76,7 +76,7 @@ func (c customer) await(id, status, reason string) {
 }
 
 // webhook sends an event and wants a status.
-func (c customer) webhook(e stripe.Event, status int) answer {
+func (c customer) webhook(e stripeemu.Event, status int) answer {
 	c.t.Helper()
 	a := c.w.send(c.t, http.MethodPost, "/api/v1/billing/webhooks/stripe", string(e.Body), http.Header{"Stripe-Signature": {e.Signature}})
 	if a.status != status {
@@ -86,7 +86,7 @@ func (c customer) webhook(e stripe.Event, status int) answer {
 }
 
 // learns changes a subscription and has the control plane be told.
-func (c customer) learns(subscription string, changes ...stripe.Change) {
+func (c customer) learns(subscription string, changes ...stripeemu.Change) {
 	c.t.Helper()
 	if err := c.w.Stripe.Change(subscription, changes...); err != nil {
 		c.t.Fatal(err)
@@ -134,7 +134,7 @@ func pays(t *testing.T, w world) {
 }
 
 // again: an event that comes twice, an old one that comes late and a forged one change nothing.
-func (c customer) again(bought stripe.Event, subscription string) {
+func (c customer) again(bought stripeemu.Event, subscription string) {
 	c.t.Helper()
 	fetched := c.w.Stripe.Fetches()
 	c.webhook(bought, http.StatusOK)
@@ -145,7 +145,7 @@ func (c customer) again(bought stripe.Event, subscription string) {
 	c.webhook(late, http.StatusOK)
 	c.subscribed("startup", "active")
 	forged := bought
-	forged.Signature = stripe.Signature("whsec_other", forged.Body, time.Now())
+	forged.Signature = stripeemu.Signature("whsec_other", forged.Body, time.Now())
 	if a := c.webhook(forged, http.StatusBadRequest); a.body["code"] != "invalid_signature" || strings.Contains(a.text, subscription) {
 		c.t.Errorf("a forged event: %s", a.text)
 	}
@@ -155,11 +155,11 @@ func (c customer) again(bought stripe.Event, subscription string) {
 // failsToPay: agents run through the grace, then rest, and come back when the payment is made.
 func (c customer) failsToPay(subscription, first, second string) {
 	c.t.Helper()
-	c.learns(subscription, stripe.Status("past_due"))
+	c.learns(subscription, stripeemu.Status("past_due"))
 	c.subscribed("startup", "past_due")
 	c.create("hobby", http.StatusPaymentRequired, "subscription_past_due")
 	if c.w.clock == nil {
-		c.learns(subscription, stripe.Status("active"))
+		c.learns(subscription, stripeemu.Status("active"))
 		return // no clock is moved in another process
 	}
 	c.w.clock.pass(7 * 24 * time.Hour)
@@ -167,7 +167,7 @@ func (c customer) failsToPay(subscription, first, second string) {
 	c.await(second, "paused", "billing")
 	c.call(http.MethodPost, "/api/v1/agents/"+first+"/resume", "", http.StatusPaymentRequired, "subscription_past_due")
 	c.call(http.MethodPost, "/api/v1/billing/portal-session", "", http.StatusOK, "")
-	c.learns(subscription, stripe.Status("active"))
+	c.learns(subscription, stripeemu.Status("active"))
 	c.await(first, "running", "")
 	c.await(second, "running", "")
 }
@@ -186,11 +186,11 @@ func (c customer) leaves(subscription, first, second string) {
 	if _, ok := over["agents"]; !ok || over["resource_plan"] != second {
 		c.t.Errorf("what is over: %v", meta["over"])
 	}
-	c.learns(subscription, stripe.EndWithPeriod())
+	c.learns(subscription, stripeemu.EndWithPeriod())
 	if s := c.subscribed("startup", "active"); s.body["pending_plan"] != "hobby" || s.body["cancel_at_period_end"] != true {
 		c.t.Errorf("the subscription that ends is %s", s.text)
 	}
-	c.learns(subscription, stripe.Status("canceled"))
+	c.learns(subscription, stripeemu.Status("canceled"))
 	c.subscribed("hobby", "active")
 	c.await(second, "paused", "billing")
 	c.await(first, "running", "")
@@ -209,7 +209,7 @@ func counts(t *testing.T, w world) {
 		t.Fatal(err)
 	}
 	c.learns(subscription)
-	if err := w.Stripe.Change(subscription, stripe.Price("pro_month")); err != nil {
+	if err := w.Stripe.Change(subscription, stripeemu.Price("pro_month")); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup

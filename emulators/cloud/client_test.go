@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cloud"
-	"agents.example/controlplane/emulators/sdk"
+	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/functions/openapi/openapitest"
 )
 
@@ -40,14 +40,14 @@ type world struct {
 
 // choose spreads the clouds of these tests over the emulators, so that every run tells the story on both kinds: with all functions in this
 // process on the embedded ones, and as deployed on the official ones where they are installed.
-func choose(t *testing.T, separate bool) sdk.Choice {
+func choose(t *testing.T, separate bool) gcloud.Choice {
 	t.Helper()
-	choice, err := sdk.Tested()
+	choice, err := gcloud.Tested()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if choice == sdk.Auto && !separate {
-		return sdk.Embedded
+	if choice == gcloud.Auto && !separate {
+		return gcloud.Embedded
 	}
 	return choice
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/emulators/gateway"
+	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/issuer"
-	"agents.example/controlplane/emulators/monitoring"
-	"agents.example/controlplane/emulators/pubsub"
-	"agents.example/controlplane/emulators/sdk"
-	"agents.example/controlplane/emulators/secretmanager"
-	"agents.example/controlplane/emulators/stripe"
+	"agents.example/controlplane/emulators/monitoringemu"
+	"agents.example/controlplane/emulators/pubsubemu"
+	"agents.example/controlplane/emulators/secretmanageremu"
+	"agents.example/controlplane/emulators/stripeemu"
 )
 
 // Options says what to start. The zero value of all but Dir is usable.
@@ -35,7 +35,7 @@ type Options struct {
 	// Kubeconfig is a cluster to use instead of a local one.
 	Kubeconfig string
 	// Emulators says whether Firestore and Pub/Sub are the official emulators or embedded.
-	Emulators sdk.Choice
+	Emulators gcloud.Choice
 	// AttachFirestore and AttachPubSub are addresses of running emulators to use.
 	AttachFirestore string
 	AttachPubSub    string
@@ -52,7 +52,7 @@ type Options struct {
 	// Progress is told what is being waited for; nil is nobody.
 	Progress io.Writer
 	// Deliveries observes every push; it may be nil.
-	Deliveries func(pubsub.Delivery)
+	Deliveries func(pubsubemu.Delivery)
 }
 
 // Cloud is a running deployment.
@@ -61,10 +61,10 @@ type Cloud struct {
 	Ready Ready
 	// Issuer mints tokens. Secrets and Monitoring take faults and count calls.
 	Issuer     *issuer.Issuer
-	Secrets    *secretmanager.Server
-	Monitoring *monitoring.Server
+	Secrets    *secretmanageremu.Server
+	Monitoring *monitoringemu.Server
 	// Stripe plays customers and the passing of time; nil without payments.
-	Stripe *stripe.Server
+	Stripe *stripeemu.Server
 	// Gateway serves the agents' hostnames.
 	Gateway *gateway.Gateway
 	// Client is an HTTP client that reaches agents' hostnames, as a browser does on this machine.
@@ -75,7 +75,7 @@ type Cloud struct {
 	options    Options
 	pepper     []byte
 	listener   net.Listener
-	dispatcher *pubsub.Dispatcher
+	dispatcher *pubsubemu.Dispatcher
 	died       chan error
 	closers    []func() error
 }

@@ -9,14 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sethvargo/go-envconfig"
-
-	"agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/functions"
-	"agents.example/controlplane/functions/entrypoint/cells"
-	"agents.example/controlplane/functions/entrypoint/config"
-	"agents.example/controlplane/functions/entrypoint/open"
-	"agents.example/controlplane/functions/entrypoint/providers"
+	"agents.example/controlplane/functions/cmd/inprocess"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -29,17 +24,7 @@ func (c *Cloud) serve(ctx context.Context) error {
 	if c.options.Separate {
 		return c.serveSeparately(ctx, env)
 	}
-	worker, err := config.Read[config.Worker](ctx, envconfig.MapLookuper(env))
-	if err != nil {
-		return err
-	}
-	accounts, err := config.Read[config.Providers](ctx, envconfig.MapLookuper(env))
-	if err != nil {
-		return err
-	}
-	openers, known := cells.Opener(worker), providers.Of(worker.Common, accounts)
-	openers.Payments, openers.Members, openers.BillingClock = known.Payments, known.Members, c.options.BillingClock
-	service, err := open.All(context.WithoutCancel(ctx), worker, openers)
+	service, err := inprocess.Open(context.WithoutCancel(ctx), env, inprocess.Options{BillingClock: c.options.BillingClock})
 	if err != nil {
 		return err
 	}
@@ -79,9 +64,9 @@ const (
 
 // startDispatcher has every worker's messages pushed to it.
 func (c *Cloud) startDispatcher(ctx context.Context) error {
-	var subscriptions []pubsub.Subscription
+	var subscriptions []pubsubemu.Subscription
 	for _, w := range functions.Workers(functions.Dependencies{}) {
-		s := pubsub.Subscription{
+		s := pubsubemu.Subscription{
 			Topic: string(w.Topic), Name: w.Name, Endpoint: c.Ready.BaseURL + w.Path(), Audience: c.Ready.BaseURL,
 			MinBackoff: minBackoff, MaxBackoff: maxBackoff, AckDeadline: ackDeadline,
 		}
@@ -90,7 +75,7 @@ func (c *Cloud) startDispatcher(ctx context.Context) error {
 		}
 		subscriptions = append(subscriptions, s)
 	}
-	d, err := pubsub.StartDispatcher(ctx, pubsub.DispatcherOptions{
+	d, err := pubsubemu.StartDispatcher(ctx, pubsubemu.DispatcherOptions{
 		Host: c.Ready.PubSubEmulatorHost, Project: c.Ready.ProjectID, Subscriptions: subscriptions, Observe: c.options.Deliveries,
 		Token: func(audience string) (string, error) { return c.Issuer.Push(audience, pushAccount) },
 		Grace: 2 * time.Second,

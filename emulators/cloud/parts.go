@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agents.example/controlplane/emulators/cluster"
-	"agents.example/controlplane/emulators/firestore"
+	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/gateway"
 	"agents.example/controlplane/emulators/issuer"
-	"agents.example/controlplane/emulators/monitoring"
-	"agents.example/controlplane/emulators/pubsub"
-	"agents.example/controlplane/emulators/secretmanager"
-	"agents.example/controlplane/emulators/stripe"
+	"agents.example/controlplane/emulators/monitoringemu"
+	"agents.example/controlplane/emulators/pubsubemu"
+	"agents.example/controlplane/emulators/secretmanageremu"
+	"agents.example/controlplane/emulators/stripeemu"
 	"agents.example/controlplane/emulators/telemetry"
-	records "agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/firestore"
 )
 
 // startParts starts what does not depend on each other at once. What was started is closed by Close, also when another part fails.
@@ -64,8 +64,8 @@ type part struct {
 }
 
 func (c *Cloud) startFirestore(ctx context.Context) (part, error) {
-	e, err := firestore.Start(ctx, firestore.Options{
-		Choice: c.options.Emulators, Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore"), Indexes: records.Indexes(),
+	e, err := firestoreemu.Start(ctx, firestoreemu.Options{
+		Choice: c.options.Emulators, Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore"), Indexes: firestore.Indexes(),
 	})
 	if err != nil {
 		return part{}, err
@@ -75,7 +75,7 @@ func (c *Cloud) startFirestore(ctx context.Context) (part, error) {
 }
 
 func (c *Cloud) startPubSub(ctx context.Context) (part, error) {
-	e, err := pubsub.Start(ctx, pubsub.Options{
+	e, err := pubsubemu.Start(ctx, pubsubemu.Options{
 		Choice: c.options.Emulators, Attach: c.options.AttachPubSub, Dir: filepath.Join(c.options.Dir, "pubsub"),
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Cloud) startIssuer(ctx context.Context) (part, error) {
 }
 
 func (c *Cloud) startSecretManager(ctx context.Context) (part, error) {
-	s, err := secretmanager.Start(ctx, secretmanager.Options{})
+	s, err := secretmanageremu.Start(ctx, secretmanageremu.Options{})
 	if err != nil {
 		return part{}, err
 	}
@@ -117,7 +117,7 @@ func (c *Cloud) startSecretManager(ctx context.Context) (part, error) {
 }
 
 func (c *Cloud) startMonitoring(ctx context.Context) (part, error) {
-	m, err := monitoring.Start(ctx, monitoring.Options{})
+	m, err := monitoringemu.Start(ctx, monitoringemu.Options{})
 	if err != nil {
 		return part{}, err
 	}
@@ -129,7 +129,7 @@ func (c *Cloud) startStripe(ctx context.Context) (part, error) {
 	if !c.options.Payments {
 		return part{}, nil
 	}
-	s, err := stripe.Start(ctx, stripe.Options{Dir: filepath.Join(c.options.Dir, "stripe")})
+	s, err := stripeemu.Start(ctx, stripeemu.Options{Dir: filepath.Join(c.options.Dir, "stripe")})
 	if err != nil {
 		return part{}, err
 	}

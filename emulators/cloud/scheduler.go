@@ -7,7 +7,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
-	"agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/functions"
 )
 
@@ -16,7 +16,7 @@ const tick = 10 * time.Second
 
 // startScheduler publishes to the topics of scheduled workers, as Cloud Scheduler does.
 func (c *Cloud) startScheduler(ctx context.Context) error {
-	client, err := pubsub.Client(ctx, c.Ready.PubSubEmulatorHost, c.Ready.ProjectID)
+	client, err := pubsubemu.Client(ctx, c.Ready.PubSubEmulatorHost, c.Ready.ProjectID)
 	if err != nil {
 		return err
 	}

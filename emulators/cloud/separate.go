@@ -106,7 +106,7 @@ func (p *Processes) build(ctx context.Context) error {
 	if err := os.MkdirAll(p.binaries, 0o700); err != nil {
 		return err
 	}
-	module := "agents.example/controlplane/functions/entrypoint/"
+	module := "agents.example/controlplane/functions/cmd/"
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.binaries+string(os.PathSeparator),
 		module+string(function.RoleAPI), module+string(function.RoleAccounts), module+string(function.RoleWorker))
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"agents.example/controlplane/emulators/gateway"
-	"agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/monitoringemu"
 )
 
 // place is a pod at a time.
@@ -41,9 +41,9 @@ const (
 )
 
 // measured is what a kubelet reports.
-func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoring.Sample {
+func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoringemu.Sample {
 	status, since, runs := container(p.pod)
-	var samples []monitoring.Sample
+	var samples []monitoringemu.Sample
 	if began := p.pod.CreationTimestamp.Time; began.Before(p.now) && status.Name != "" {
 		samples = append(samples, p.total("kubernetes.io/container/restart_count", began, int64(status.RestartCount)))
 	}
@@ -91,8 +91,8 @@ func (p place) swing(mean, by float64) float64 {
 }
 
 // scraped is what Managed Prometheus reports.
-func (p place) scraped(traffic []gateway.Traffic) []monitoring.Sample {
-	var samples []monitoring.Sample
+func (p place) scraped(traffic []gateway.Traffic) []monitoringemu.Sample {
+	var samples []monitoringemu.Sample
 	for _, t := range traffic {
 		if !t.Since.Before(p.now) {
 			continue
@@ -116,8 +116,8 @@ func (p place) scraped(traffic []gateway.Traffic) []monitoring.Sample {
 }
 
 // level is a point of a GAUGE of the pod's container.
-func (p place) level(metricType string, value any) monitoring.Sample {
-	return monitoring.Sample{
+func (p place) level(metricType string, value any) monitoringemu.Sample {
+	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: p.now, Value: value,
 		ResourceLabels: map[string]string{
 			"project_id": p.options.Project, "location": p.options.Location, "cluster_name": p.options.Cluster,
@@ -127,14 +127,14 @@ func (p place) level(metricType string, value any) monitoring.Sample {
 }
 
 // total is a point of a running total that began at a time.
-func (p place) total(metricType string, began time.Time, value any) monitoring.Sample {
+func (p place) total(metricType string, began time.Time, value any) monitoringemu.Sample {
 	s := p.level(metricType, value)
 	s.Kind, s.Start = metric.MetricDescriptor_CUMULATIVE, began
 	return s
 }
 
 // counter is a point of a counter that is scraped.
-func (p place) counter(metricType string, began time.Time, value any, labels map[string]string) monitoring.Sample {
+func (p place) counter(metricType string, began time.Time, value any, labels map[string]string) monitoringemu.Sample {
 	s := p.total(metricType, began, value)
 	s.Resource, s.MetricLabels = "prometheus_target", labels
 	s.ResourceLabels = map[string]string{

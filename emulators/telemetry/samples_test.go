@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/emulators/gateway"
-	"agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/monitoringemu"
 )
 
 func began() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
@@ -36,7 +36,7 @@ func pod(started time.Time, restarts int32) *corev1.Pod {
 }
 
 // values are the samples of one metric by their values, which are all numbers.
-func values(t *testing.T, samples []monitoring.Sample) map[string]float64 {
+func values(t *testing.T, samples []monitoringemu.Sample) map[string]float64 {
 	t.Helper()
 	found := map[string]float64{}
 	for _, s := range samples {
@@ -66,7 +66,7 @@ func TestMeasured(t *testing.T) {
 		uptime   = "kubernetes.io/container/uptime"
 		volume   = "kubernetes.io/pod/volume/utilizationdata"
 	)
-	server, err := monitoring.Start(t.Context(), monitoring.Options{})
+	server, err := monitoringemu.Start(t.Context(), monitoringemu.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

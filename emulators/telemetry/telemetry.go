@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/gateway"
-	"agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/monitoringemu"
 )
 
 // Options says what to measure and where to write it.
@@ -31,7 +31,7 @@ type Options struct {
 	// Traffic lists what agents counted.
 	Traffic func() []gateway.Traffic
 	// Feed takes the points.
-	Feed func(project string, samples ...monitoring.Sample) error
+	Feed func(project string, samples ...monitoringemu.Sample) error
 	// Project, Location and Cluster are what the points are labelled with.
 	Project, Location, Cluster string
 	// Every is how often points are written; in a real cluster it is a minute.
@@ -100,7 +100,7 @@ func (t *Telemetry) report(ctx context.Context, now time.Time) error {
 	}
 	known := t.meters
 	t.meters = map[types.UID]*meter{}
-	var samples []monitoring.Sample
+	var samples []monitoringemu.Sample
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		m := known[pod.UID]

@@ -8,12 +8,12 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 type createInput struct {
@@ -52,7 +52,7 @@ func (in createInput) draft() (agent.Draft, error) {
 }
 
 // Create accepts a new agent and has it provisioned. The values of its secrets go to the secret store as PUT secrets would bring them.
-func Create(deposits deposit.Depositor, cells agent.Cells, d agent.Addresses) function.Route {
+func Create(deposits secretwrite.Service, cells agent.Cells, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},

@@ -67,10 +67,10 @@ func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses) function.
 
 func get(ctx context.Context, agents agent.Store, in getInput) (agent.Agent, error) {
 	a, err := agents.Get(ctx, in.id())
-	if err != nil || in.Query.Wait == 0 || a.Status.Settled() {
+	if err != nil || in.Query.Wait == 0 || a.Status.IsSteady() {
 		return a, err
 	}
 	wait, cancel := context.WithTimeout(ctx, time.Duration(in.Query.Wait)*time.Second)
 	defer cancel()
-	return agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.Settled() })
+	return agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.IsSteady() })
 }

@@ -69,7 +69,7 @@ func (r Reachable) Reply(h http.Header) any {
 
 // Reachability asks an agent on its own hostname whether it answers. It changes nothing: flags clear when a worker has proved what they
 // wait for.
-func Reachability(agents agent.Store, gateway provisioning.Gateway, d agent.Addresses) function.Route {
+func Reachability(agents agent.Store, gateway provisioning.AgentProber, d agent.Addresses) function.Route {
 	probes := &prober{gateway: gateway, recent: map[string]*probe{}}
 	return function.Route{
 		Name: "GetDashboardReachability", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/dashboard-reachability",
@@ -122,7 +122,7 @@ const (
 
 // prober probes agents, each at most once in probeValid however many ask.
 type prober struct {
-	gateway provisioning.Gateway
+	gateway provisioning.AgentProber
 
 	mu     sync.Mutex
 	recent map[string]*probe
@@ -166,7 +166,7 @@ func (p *prober) remember(id string, fresh *probe) {
 	p.recent[id] = fresh
 }
 
-func (p *probe) run(ctx context.Context, gateway provisioning.Gateway, a agent.Agent) {
+func (p *probe) run(ctx context.Context, gateway provisioning.AgentProber, a agent.Agent) {
 	p.reason = reasonConnect
 	defer func() {
 		if v := recover(); v != nil { // nobody else would catch it here

@@ -33,7 +33,7 @@ func (s one) Get(context.Context, string) (agent.Agent, error) { return s.agent,
 
 // gateway answers probes and counts them.
 type gateway struct {
-	provisioning.Gateway
+	provisioning.AgentProber
 	err    error
 	delay  time.Duration
 	probes atomic.Int32

@@ -63,7 +63,7 @@ func Reveal(agents agent.Store, vault credential.Reader) function.Route {
 			if err != nil {
 				return View{}, err
 			}
-			c, err := vault.Recall(ctx, a.ID, a.CredentialVersion)
+			c, err := vault.GetCredentials(ctx, a.ID, a.CredentialVersion)
 			return View{
 				AgentID: a.ID, DashboardUsername: c.DashboardUsername, DashboardPassword: c.DashboardPassword, TenantAPIKey: c.APIKey,
 				CredentialVersion: a.CredentialVersion, RotationPending: a.RotationPending,

@@ -5,15 +5,15 @@ import (
 	"net/http"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // Rotate replaces an agent's credentials. The rotation is pending until the live gateway accepted the new ones and refused the former.
-func Rotate(d deposit.Depositor, addresses agent.Addresses) function.Route {
+func Rotate(d secretwrite.Service, addresses agent.Addresses) function.Route {
 	return function.Route{
 		Name: "RotateCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/rotate",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},

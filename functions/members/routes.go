@@ -50,7 +50,7 @@ func (userID) JSONSchema() *jsonschema.Schema {
 func needs() []function.Need { return []function.Need{function.Firestore, function.Members} }
 
 // List lists the members of the caller's organization.
-func List(roster *member.Roster) function.Route {
+func List(roster *member.Service) function.Route {
 	return function.Route{
 		Name: "ListMembers", Method: http.MethodGet, Path: path, Role: function.RoleAccounts,
 		Access: function.Member, Needs: needs(),
@@ -84,7 +84,7 @@ func (setInput) Example() any {
 
 // Set gives a member a role, or makes a user of no organization a member. A lower role ends the member's sessions; a token that was issued
 // before is good until it expires.
-func Set(roster *member.Roster) function.Route {
+func Set(roster *member.Service) function.Route {
 	return function.Route{
 		Name: "SetMember", Method: http.MethodPut, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),
@@ -103,7 +103,7 @@ type removeInput struct {
 }
 
 // Remove ends a membership, and the member's sessions.
-func Remove(roster *member.Roster) function.Route {
+func Remove(roster *member.Service) function.Route {
 	return function.Route{
 		Name: "RemoveMember", Method: http.MethodDelete, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),

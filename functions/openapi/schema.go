@@ -164,6 +164,8 @@ func nameOf(t reflect.Type) string {
 		noun = "APIKey"
 	case "organizations":
 		noun = "Organization"
+	case "subscriptions":
+		noun = "Billing"
 	}
 	if own == "Created" {
 		return own + noun

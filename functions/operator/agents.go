@@ -13,7 +13,7 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-func nudge(ctx context.Context, d Desk, o options) error {
+func nudge(ctx context.Context, d Commands, o options) error {
 	a, err := d.Records.Load(ctx, o.agent)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func nudge(ctx context.Context, d Desk, o options) error {
 const storyEntries = page.MaxLimit
 
 // story prints what happened to an agent in the order of time, what it waits for, and what may help.
-func story(ctx context.Context, d Desk, o options) error {
+func story(ctx context.Context, d Commands, o options) error {
 	a, err := d.Records.Load(ctx, o.agent)
 	if err != nil {
 		return err

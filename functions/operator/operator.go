@@ -23,12 +23,12 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// Desk is what the commands work with.
-type Desk struct {
+// Commands is what the commands work with.
+type Commands struct {
 	Accounts billing.Store
 	Counts   organization.Counts
 	Agents   agent.Store
-	Records  agent.Records
+	Records  agent.WorkerStore
 	Nudger   agent.Nudger
 	Audit    audit.Log
 	// Name says in the audit log who the operator is.
@@ -44,7 +44,7 @@ type command struct {
 	name    string
 	usage   string
 	summary string
-	run     func(ctx context.Context, d Desk, o options) error
+	run     func(ctx context.Context, d Commands, o options) error
 }
 
 // options are the flags of all commands; each takes those that its usage names.
@@ -75,7 +75,7 @@ func Usage(w io.Writer) {
 }
 
 // Run carries out one command with its flags.
-func (d Desk) Run(ctx context.Context, args []string) error {
+func (d Commands) Run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errors.New("say what to do: list, show, set-plan, suspend, resume, nudge or story")
 	}
@@ -124,7 +124,7 @@ func (c command) parse(args []string) (options, error) {
 }
 
 // on returns a context in which the operator acts on an organization.
-func (d Desk) on(ctx context.Context, organizationID, action string) context.Context {
+func (d Commands) on(ctx context.Context, organizationID, action string) context.Context {
 	ctx = identity.With(ctx, identity.Caller{
 		Type: identity.Operator, ID: d.Name, OrganizationID: organizationID, Role: identity.RoleAdmin,
 	})
@@ -132,7 +132,7 @@ func (d Desk) on(ctx context.Context, organizationID, action string) context.Con
 }
 
 // record writes the entry of an act that changes no record.
-func (d Desk) record(ctx context.Context, target audit.Target) error {
+func (d Commands) record(ctx context.Context, target audit.Target) error {
 	caller, request := identity.From(ctx), audit.From(ctx)
 	return d.Audit.Append(ctx, audit.Entry{
 		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action, Target: target,
@@ -140,4 +140,4 @@ func (d Desk) record(ctx context.Context, target audit.Target) error {
 	})
 }
 
-func (d Desk) printf(format string, args ...any) { fmt.Fprintf(d.Out, format, args...) }
+func (d Commands) printf(format string, args ...any) { fmt.Fprintf(d.Out, format, args...) }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	emulator "agents.example/controlplane/emulators/firestore"
+	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/functions/operator"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
@@ -30,7 +30,7 @@ var host string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	e, err := emulator.Start(context.Background(), emulator.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
+	e, err := firestoreemu.Start(context.Background(), firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 type world struct {
 	t      *testing.T
 	client *firestore.Client
-	desk   operator.Desk
+	desk   operator.Commands
 	out    *bytes.Buffer
 	nudges *agenttest.Nudges
 	admin  context.Context
@@ -71,8 +71,8 @@ func newWorld(t *testing.T) world {
 		t.Fatal(err)
 	}
 	w := world{t: t, client: c, out: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
-	w.desk = operator.Desk{
-		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(w.nudges), Records: c.Records(), Nudger: w.nudges, Audit: c.AuditLog(),
+	w.desk = operator.Commands{
+		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(w.nudges), Records: c.WorkerStore(), Nudger: w.nudges, Audit: c.AuditLog(),
 		Name: "grace", Now: time.Now, Out: w.out,
 	}
 	w.admin = identity.With(t.Context(), identity.Caller{Type: identity.Session, ID: "ada", OrganizationID: org, Role: identity.RoleAdmin})
@@ -150,7 +150,7 @@ func TestStory(t *testing.T) {
 	w := newWorld(t)
 	a := w.create(plan.Hobby)
 	at := time.Now()
-	stuck, err := w.client.Records().Record(t.Context(), a, func(a *agent.Agent) {
+	stuck, err := w.client.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) {
 		a.Attempts = 3
 		a.BeginStage(agent.StageNamespace, at)
 		a.EndStage(agent.StageNamespace, agent.StageSucceeded, at)
@@ -175,7 +175,7 @@ func TestStory(t *testing.T) {
 	}
 	w.desk.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	w.do("story -agent "+a.ID, false, "the sweep should have nudged it", "should have been given up")
-	if _, err := w.client.Records().Record(t.Context(), stuck, func(a *agent.Agent) { a.Settle(time.Now()) }); err != nil {
+	if _, err := w.client.WorkerStore().Update(t.Context(), stuck, func(a *agent.Agent) { a.MarkObserved(time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	w.do("story -agent "+a.ID, false, "Nothing is left to do")

@@ -16,7 +16,7 @@ import (
 const listPage = 200
 
 // list prints a line an organization.
-func list(ctx context.Context, d Desk, _ options) error {
+func list(ctx context.Context, d Commands, _ options) error {
 	table := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ORGANIZATION\tPLAN\tSTATUS\tSUBSCRIPTION\tAGENTS\tSINCE")
 	for after := ""; ; {
@@ -50,7 +50,7 @@ func paidThrough(a billing.Account) string {
 }
 
 // show prints an organization with what it holds and may hold.
-func show(ctx context.Context, d Desk, o options) error {
+func show(ctx context.Context, d Commands, o options) error {
 	a, err := d.Accounts.Account(ctx, o.organization)
 	if err != nil {
 		return err
@@ -94,11 +94,11 @@ func show(ctx context.Context, d Desk, o options) error {
 func target(a billing.Account) audit.Target { return audit.Target{Type: "organization", ID: a.ID} }
 
 // books is where accounts are changed.
-func (d Desk) books() *billing.Desk {
-	return &billing.Desk{Store: d.Accounts, Payments: billing.Nobody{}, Agents: d.Agents, Now: d.Now}
+func (d Commands) books() *billing.Service {
+	return &billing.Service{Store: d.Accounts, Payments: billing.NoProvider{}, Agents: d.Agents, Now: d.Now}
 }
 
-func setPlan(ctx context.Context, d Desk, o options) error {
+func setPlan(ctx context.Context, d Commands, o options) error {
 	to, err := plan.Get(plan.ID(o.plan))
 	if err != nil {
 		return fmt.Errorf("%w; there are %v", err, plan.ID("").Values())
@@ -127,7 +127,7 @@ func explain(err error) error {
 	return fmt.Errorf("%w%s\nwith -force the plan is set all the same, and what is over is paused", err, text)
 }
 
-func suspend(ctx context.Context, d Desk, o options) error {
+func suspend(ctx context.Context, d Commands, o options) error {
 	if err := d.books().Suspend(d.on(ctx, o.organization, "SuspendOrganization"), o.organization, true); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func suspend(ctx context.Context, d Desk, o options) error {
 	return nil
 }
 
-func resume(ctx context.Context, d Desk, o options) error {
+func resume(ctx context.Context, d Commands, o options) error {
 	if err := d.books().Suspend(d.on(ctx, o.organization, "ResumeOrganization"), o.organization, false); err != nil {
 		return err
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // key is the name of a secret in a path.
@@ -29,7 +29,7 @@ type deleteInput struct {
 }
 
 // Delete takes a secret away: first from the agent's pod, then all of its versions from the secret store.
-func Delete(d deposit.Depositor) function.Route {
+func Delete(d secretwrite.Service) function.Route {
 	return function.Route{
 		Name: "DeleteSecret", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}/secrets/{key}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd}, Reads: readsAgent,

@@ -11,9 +11,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 const (
@@ -55,7 +55,7 @@ func (putInput) Example() any {
 
 // Put sets and deletes secrets. When it answers, every value is in the secret store, or its operation tells why it is not; workers bring
 // them into the agent's pod, all with one rollout.
-func Put(d deposit.Depositor) function.Route {
+func Put(d secretwrite.Service) function.Route {
 	return function.Route{
 		Name: "PutSecrets", Method: http.MethodPut, Path: "/api/v1/agents/{agent_id}/secrets",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd}, Reads: readsAgent,

@@ -12,11 +12,11 @@ import (
 
 	"agents.example/controlplane/functions/secrets"
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // reached is a store that says that a request was valid.
@@ -35,7 +35,7 @@ func (admin) Authenticate(ctx context.Context, _ string, _ document.Ref) (contex
 // TestPutTellsAllThatIsWrong compares the violations of bodies, which never hold a value.
 func TestPutTellsAllThatIsWrong(t *testing.T) {
 	t.Parallel()
-	r := secrets.Put(deposit.Depositor{Agents: reached{}})
+	r := secrets.Put(secretwrite.Service{Agents: reached{}})
 	h := function.Mux([]function.Served{{Method: r.Method, Path: r.Path, Handler: r.Handler(function.Guard{Authenticator: admin{}})}})
 	keys := func(n int) string {
 		parts := make([]string, n)

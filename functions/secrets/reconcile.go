@@ -5,14 +5,14 @@ import (
 	"net/http"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/deposit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // Reconcile retries the persisted stage of a pending or failed operation. It never adds a version.
-func Reconcile(d deposit.Depositor, operations secret.Operations) function.Route {
+func Reconcile(d secretwrite.Service, operations secret.Operations) function.Route {
 	return function.Route{
 		Name: "ReconcileSecretOperation", Method: http.MethodPost,
 		Path:   "/api/v1/agents/{agent_id}/secret-operations/{operation_id}/reconcile",

@@ -59,7 +59,7 @@ func ready(ctx context.Context, checks []Check) (Health, error) {
 		if err := c.Run(ctx); err != nil {
 			slog.WarnContext(ctx, "a readiness check failed", "check", c.Name, "error", err.Error())
 			return Health{}, fault.New(fault.Unavailable, "not_ready", "The check %q fails.", c.Name).
-				WithMeta(map[string]any{"check": c.Name}).Because(err)
+				WithMeta(map[string]any{"check": c.Name}).WithCause(err)
 		}
 	}
 	return Health{"ok"}, nil

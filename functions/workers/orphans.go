@@ -8,7 +8,7 @@ import (
 )
 
 // CollectOrphans deletes namespaces that no record knows of.
-func CollectOrphans(collector *provisioning.Collector) function.Worker {
+func CollectOrphans(collector *provisioning.OrphanCollector) function.Worker {
 	return function.Worker{
 		Name: "CollectOrphans", Topic: function.OrphanTicks, Schedule: "17 * * * *", Summary: "Delete namespaces without an agent",
 		Needs:  []function.Need{function.Firestore, function.Cluster},

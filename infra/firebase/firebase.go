@@ -2,7 +2,7 @@
 // that speaks to Firebase.
 //
 // It knows how a membership is written as claims, which session tokens then carry: o.id and o.rol. It never verifies a session: package
-// infra/identity does, without any help of Firebase's libraries.
+// infra/oidc does, without any help of Firebase's libraries.
 package firebase
 
 import (
@@ -130,11 +130,11 @@ func failure(doing string, err error) error {
 	cause := fmt.Errorf("firebase: %s: %w", doing, err)
 	switch {
 	case auth.IsUserNotFound(err):
-		return member.NotFound().Because(cause)
+		return member.NotFound().WithCause(cause)
 	case errorutils.IsInvalidArgument(err), errorutils.IsPermissionDenied(err), errorutils.IsUnauthenticated(err):
 		return cause
 	default:
 		return fault.New(fault.Unavailable, "identity_provider_unavailable", "The identity provider can't be reached at the moment. Try again in a few seconds.").
-			Because(cause)
+			WithCause(cause)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"os"
 	"testing"
 
-	emulator "agents.example/controlplane/emulators/firebase"
-	store "agents.example/controlplane/emulators/firestore"
+	"agents.example/controlplane/emulators/firebaseemu"
+	"agents.example/controlplane/emulators/firestoreemu"
 )
 
 // records is the host of the Firestore emulator; missing says why there is no Firebase Authentication emulator, where there is none.
@@ -20,22 +20,22 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	f, err := store.Start(context.Background(), store.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST")})
+	f, err := firestoreemu.Start(context.Background(), firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST")})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	records = f.Host
-	e, err := emulator.Start(context.Background(), os.Getenv(emulator.HostVariable))
+	e, err := firebaseemu.Start(context.Background(), os.Getenv(firebaseemu.HostVariable))
 	switch {
-	case errors.Is(err, emulator.ErrNotInstalled):
+	case errors.Is(err, firebaseemu.ErrNotInstalled):
 		missing = err.Error()
 	case err != nil:
 		fmt.Fprintln(os.Stderr, errors.Join(err, f.Close()))
 		return 1
 	default:
 		// The library takes the address from nowhere else.
-		_ = os.Setenv(emulator.HostVariable, e.Host)
+		_ = os.Setenv(firebaseemu.HostVariable, e.Host)
 	}
 	code := m.Run()
 	if e != nil {

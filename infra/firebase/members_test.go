@@ -17,7 +17,7 @@ import (
 	"firebase.google.com/go/v4/auth"
 	"github.com/google/uuid"
 
-	emulator "agents.example/controlplane/emulators/firebase"
+	"agents.example/controlplane/emulators/firebaseemu"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
@@ -33,7 +33,7 @@ type world struct {
 	project string
 	members *Members
 	store   *firestore.Client
-	roster  *member.Roster
+	roster  *member.Service
 	admin   context.Context
 }
 
@@ -58,7 +58,7 @@ func newWorld(t *testing.T) world {
 			t.Error(err)
 		}
 	})
-	w := world{t: t, project: project, members: m, store: c, roster: &member.Roster{Provider: m, Records: c.Members(), Audit: c.AuditLog()}}
+	w := world{t: t, project: project, members: m, store: c, roster: &member.Service{Provider: m, Records: c.Members(), Audit: c.AuditLog()}}
 	w.admin = identity.With(t.Context(), identity.Caller{Type: identity.Session, ID: "caller", OrganizationID: org, Role: identity.RoleAdmin})
 	w.admin = audit.With(w.admin, audit.Request{Action: "SetMember", RequestID: "request_1"})
 	return w
@@ -272,7 +272,7 @@ func (w world) signIn(id string) (claims map[string]any) {
 
 func (w world) post(path string, body []byte) (status int, answer map[string]any) {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+os.Getenv(emulator.HostVariable)+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+os.Getenv(firebaseemu.HostVariable)+path, bytes.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestMany(t *testing.T) {
 		id := "user-" + uuid.NewString()
 		users[i] = (&auth.UserToImport{}).UID(id).Email(id + "@example.com").DisplayName("The " + id).
 			CustomClaims(map[string]any{"o": map[string]any{"id": org, "rol": "member"}})
-		if err := w.store.Members().See(t.Context(), org, id); err != nil {
+		if err := w.store.Members().RecordMember(t.Context(), org, id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -322,7 +322,7 @@ func TestProject(t *testing.T) {
 			t.Errorf("%s: %q, %t", issuer, id, ok)
 		}
 	}
-	_, err := (&member.Roster{Provider: member.Elsewhere{Issuer: "https://clerk.example.com"}, Records: noRecords{}}).Set(t.Context(), "ada", identity.RoleAdmin)
+	_, err := (&member.Service{Provider: member.ManagedExternally{Issuer: "https://clerk.example.com"}, Records: noRecords{}}).Set(t.Context(), "ada", identity.RoleAdmin)
 	if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "https://clerk.example.com") {
 		t.Errorf("with another issuer: %v, want not found and where", err)
 	}

@@ -120,8 +120,8 @@ func (s *Accounts) Save(ctx context.Context, a billing.Account, eventID string) 
 	if err != nil || ch.organization.ID != a.ID {
 		return fmt.Errorf("save the account of %s: not an account as it was read", a.ID)
 	}
-	return ch.settle(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.look(ctx, again, nil)
+	return ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		seen, err := ch.readState(ctx, again, nil)
 		if err != nil || seen.committed {
 			return err
 		}
@@ -143,7 +143,7 @@ func (s *Accounts) Save(ctx context.Context, a billing.Account, eventID string) 
 			}
 			b.Create(ref, eventDocument{OrganizationID: a.ID, AppliedAt: ch.at, ExpiresAt: ch.at.Add(eventRetention)})
 		}
-		ch.log(b, tenant{a.Organization, seen.org.snap}, audit.Target{Type: "organization", ID: a.ID}, accountChanges(before, a))
+		ch.writeEntry(b, tenant{a.Organization, seen.org.snap}, audit.Target{Type: "organization", ID: a.ID}, accountChanges(before, a))
 		_, err = ch.commit(ctx, b)
 		return s.once(ctx, eventID, err)
 	})
@@ -238,5 +238,5 @@ func (ch change) mayStart(org tenant) error {
 	if ch.caller.Type == identity.System {
 		return nil
 	}
-	return org.MayStart()
+	return org.CheckMayStart()
 }

@@ -96,8 +96,8 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	doc := documentOf(a)
 	doc.WriteID = ch.id
 	created := doc.agent(a.ID)
-	err = ch.settle(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.look(ctx, again, ref)
+	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		seen, err := ch.readState(ctx, again, ref)
 		if err != nil {
 			return err
 		}
@@ -118,17 +118,17 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		if err := ch.mayStart(org); err != nil {
 			return err
 		}
-		if err := org.Fit(size); err != nil {
+		if err := org.CheckFits(size); err != nil {
 			return err
 		}
-		if err := org.take(holding(a)); err != nil {
+		if err := org.addUsage(holding(a)); err != nil {
 			return err
 		}
 		b := s.client.batch().Create(ref, doc)
 		org.save(b)
 		s.client.beginMetrics(b, a)
 		s.client.saveOperations(b, agent.Agent{}, a)
-		ch.log(b, org, targetOf(a), nil)
+		ch.writeEntry(b, org, targetOf(a), nil)
 		ch.keepAgent(b, seen.kept, a.ID, "", doc)
 		created.Version, err = ch.commit(ctx, b)
 		return err
@@ -154,8 +154,8 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 	}
 	var result agent.Agent
 	nudge := false
-	err = ch.settle(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.look(ctx, again, ref)
+	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		seen, err := ch.readState(ctx, again, ref)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 		if err != nil {
 			return err
 		}
-		ch.trail.Find(targetOf(before))
+		ch.trail.SetTarget(targetOf(before))
 		if seen.committed {
 			result, nudge = before, true
 			return nil
@@ -196,7 +196,7 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 }
 
 // write commits a changed agent, if neither it nor a needed organization was written since they were read.
-func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after agent.Agent) (agent.Agent, error) {
+func (s *Agents) write(ctx context.Context, ch change, seen changeRead, before, after agent.Agent) (agent.Agent, error) {
 	org := seen.org
 	if after.Started(before) {
 		if err := ch.mayStart(org); err != nil {
@@ -208,12 +208,12 @@ func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after
 		if err != nil {
 			return agent.Agent{}, fmt.Errorf("change an agent's plan: %w", err)
 		}
-		if err := org.Fit(size); err != nil {
+		if err := org.CheckFits(size); err != nil {
 			return agent.Agent{}, err
 		}
 	}
 	moved := holding(after).Minus(holding(before))
-	if err := org.take(moved); err != nil {
+	if err := org.addUsage(moved); err != nil {
 		return agent.Agent{}, err
 	}
 	read, err := writtenAt(before.Version)
@@ -229,7 +229,7 @@ func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after
 		org.save(b)
 	}
 	s.client.saveOperations(b, before, after)
-	ch.log(b, org, targetOf(after), changesOf(before, after))
+	ch.writeEntry(b, org, targetOf(after), changesOf(before, after))
 	ch.keepAgent(b, seen.kept, after.ID, "", doc)
 	written := doc.agent(after.ID)
 	written.Version, err = ch.commit(ctx, b)
@@ -239,7 +239,7 @@ func (s *Agents) write(ctx context.Context, ch change, seen sight, before, after
 // holding is what an agent takes of its organization. An agent on a plan that no longer exists counts as holding nothing, so that it can
 // still be stopped and deleted; the recount of the usage mends the rest.
 func holding(a agent.Agent) organization.Usage {
-	u, err := a.Holding()
+	u, err := a.HeldUsage()
 	if err != nil {
 		return organization.Usage{}
 	}

@@ -34,7 +34,7 @@ func (l *AuditLog) Append(ctx context.Context, e audit.Entry) error {
 	if e.CreatedAt.IsZero() {
 		e.CreatedAt = l.client.now()
 	}
-	return l.client.settle(ctx, func(ctx context.Context, again bool) error {
+	return l.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		refs := []*gcp.DocumentRef{org}
 		if again {
 			refs = append(refs, ref)
@@ -130,9 +130,9 @@ func keptUntil(on plan.ID, written time.Time) time.Time {
 	return written.AddDate(0, 0, days)
 }
 
-// log has a commit of the change write the call's audit entry. A call that changes more than once has one entry: its later changes are
+// writeEntry has a commit of the change write the call's audit entry. A call that changes more than once has one entry: its later changes are
 // added to what the first one wrote, if that wrote anything.
-func (ch change) log(b *batch, t tenant, target audit.Target, changes []audit.Change) {
+func (ch change) writeEntry(b *batch, t tenant, target audit.Target, changes []audit.Change) {
 	d := entryDocumentOf(audit.Entry{
 		OrganizationID: ch.caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: keptUntil(t.Plan, ch.at),
 		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: audit.Succeeded, Request: ch.request, Changes: changes,
@@ -163,7 +163,7 @@ func (ch change) committedIn(entry *gcp.DocumentSnapshot) bool {
 	if err != nil || !slices.Contains(d.Commits, ch.id) {
 		return false
 	}
-	ch.trail.Write()
+	ch.trail.MarkWritten()
 	return true
 }
 
@@ -171,7 +171,7 @@ func (ch change) committedIn(entry *gcp.DocumentSnapshot) bool {
 func (ch change) commit(ctx context.Context, b *batch) (version string, err error) {
 	version, err = ch.client.commit(ctx, b)
 	if err == nil {
-		ch.trail.Write()
+		ch.trail.MarkWritten()
 	}
 	return version, err
 }

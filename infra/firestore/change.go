@@ -26,7 +26,7 @@ type change struct {
 	request      audit.Request
 	organization *gcp.DocumentRef
 	entry        *gcp.DocumentRef
-	trail        *audit.Trail
+	trail        *audit.CallEntry
 	// first is true for the call's first change, which creates the entry.
 	first bool
 	// attempt is nil when the change has no idempotency key, and kept is where its answer is kept.
@@ -44,7 +44,7 @@ func (c *Client) begin(ctx context.Context) (change, error) {
 		return change{}, fault.New(fault.Forbidden, "organization_required", "Choose an organization first.")
 	}
 	id := uuid.NewString()
-	ch := change{client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org, trail: audit.TrailOf(ctx)}
+	ch := change{client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org, trail: audit.CallEntryFrom(ctx)}
 	ch.first = ch.trail.Claim()
 	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), id))
 	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
@@ -63,8 +63,8 @@ type tenant struct {
 	snap *gcp.DocumentSnapshot
 }
 
-// sight is what a change saw.
-type sight struct {
+// changeRead is what a change saw.
+type changeRead struct {
 	org tenant
 	// target is nil when none was asked for.
 	target *gcp.DocumentSnapshot
@@ -73,9 +73,9 @@ type sight struct {
 	committed bool
 }
 
-// look reads the organization, the target, which may be nil, and what is kept under the idempotency key, in one call. again asks whether
+// read reads the organization, the target, which may be nil, and what is kept under the idempotency key, in one call. again asks whether
 // the change has been committed already. Errors: Invalid when the key is another request's.
-func (ch change) look(ctx context.Context, again bool, target *gcp.DocumentRef) (sight, error) {
+func (ch change) readState(ctx context.Context, again bool, target *gcp.DocumentRef) (changeRead, error) {
 	refs := []*gcp.DocumentRef{ch.organization}
 	if target != nil {
 		refs = append(refs, target)
@@ -88,16 +88,16 @@ func (ch change) look(ctx context.Context, again bool, target *gcp.DocumentRef) 
 	}
 	snaps, err := ch.client.read(ctx, refs...)
 	if err != nil {
-		return sight{}, err
+		return changeRead{}, err
 	}
-	s := sight{committed: again && ch.committedIn(snaps[len(snaps)-1])}
+	s := changeRead{committed: again && ch.committedIn(snaps[len(snaps)-1])}
 	rest := snaps[1:]
 	if target != nil {
 		s.target, rest = rest[0], rest[1:]
 	}
 	if ch.kept != nil {
 		if s.kept, err = ch.keptIn(rest[0]); err != nil {
-			return sight{}, err
+			return changeRead{}, err
 		}
 	}
 	s.org, err = ch.tenant(snaps[0])
@@ -122,11 +122,11 @@ func (t tenant) save(b *batch) {
 	b.Create(t.snap.Ref, organizationDocumentOf(t.Organization))
 }
 
-// take moves the usage. What only gives back succeeds even on a plan that no longer exists.
-func (t *tenant) take(moved organization.Usage) error {
+// addUsage moves the usage. What only gives back succeeds even on a plan that no longer exists.
+func (t *tenant) addUsage(moved organization.Usage) error {
 	if moved.Agents <= 0 && moved.CPUMillis <= 0 && moved.MemoryBytes <= 0 && moved.StorageBytes <= 0 {
 		t.Usage = t.Usage.Plus(moved)
 		return nil
 	}
-	return t.Take(moved)
+	return t.AddUsage(moved)
 }

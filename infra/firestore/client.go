@@ -68,8 +68,8 @@ type Client struct {
 	clock   func() time.Time
 	// ensured remembers the organizations and users whose records are known to say what their tokens say, so that looking costs once a
 	// process.
-	ensured *facts
-	touched *memory
+	ensured *knownRecords
+	touched *recentlySeen
 	touches *background
 }
 
@@ -89,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := &Client{
 		db: db, timeout: o.Timeout, clock: o.Now,
-		ensured: newFacts(), touched: newMemory(), touches: newBackground(),
+		ensured: newKnownRecords(), touched: newRecentlySeen(), touches: newBackground(),
 	}
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
@@ -151,8 +151,8 @@ func (c *Client) Ping(ctx context.Context) error {
 // Agents is the store of agents for routes. Workers are nudged through n.
 func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudger: n} }
 
-// Records is the store of agents for workers.
-func (c *Client) Records() *Records { return &Records{client: c} }
+// WorkerStore is the store of agents for workers.
+func (c *Client) WorkerStore() *WorkerStore { return &WorkerStore{client: c} }
 
 // Operations is the history of secret operations.
 func (c *Client) Operations() *Operations { return &Operations{client: c} }
@@ -200,5 +200,5 @@ func validID(id string) bool {
 	return true
 }
 
-// Settle waits until what is written in the background, such as that a key was used, has been written.
-func (c *Client) Settle() { c.touches.wait.Wait() }
+// Flush waits until what is written in the background, such as that a key was used, has been written.
+func (c *Client) Flush() { c.touches.wait.Wait() }

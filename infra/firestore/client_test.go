@@ -75,7 +75,7 @@ func TestDown(t *testing.T) {
 		"create": func() error { _, err := c.Agents(nil).Create(ctx, agenttest.Draft(plan.Hobby)); return err },
 		"find":   func() error { _, _, err := c.Keys().Find(ctx, "h", document.Ref{}); return err },
 		"record": func() error {
-			_, err := c.Records().Record(ctx, agent.Agent{ID: agenttest.ID(), Version: "abc"}, func(a *agent.Agent) { a.Attempts++ })
+			_, err := c.WorkerStore().Update(ctx, agent.Agent{ID: agenttest.ID(), Version: "abc"}, func(a *agent.Agent) { a.Attempts++ })
 			return err
 		},
 	} {
@@ -151,7 +151,7 @@ func TestCursor(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	m, now := newMemory(), time.Unix(1000, 0)
+	m, now := newRecentlySeen(), time.Unix(1000, 0)
 	if !m.claim("a", now, time.Minute) || m.claim("a", now.Add(time.Second), time.Minute) || !m.claim("a", now.Add(time.Minute), time.Minute) {
 		t.Error("a claim is granted once in the interval")
 	}

@@ -100,7 +100,7 @@ func TestCounts(t *testing.T) {
 			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsWorld {
 				c := open(t, "", Options{})
 				return organizationtest.CountsWorld{
-					Counts: &Counts{client: c, page: size}, Directory: c.Directory(), Agents: c.Agents(&agenttest.Nudges{}), Records: c.Records(),
+					Counts: &Counts{client: c, page: size}, Directory: c.Directory(), Agents: c.Agents(&agenttest.Nudges{}), Records: c.WorkerStore(),
 					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.spoil,
 				}
 			})
@@ -151,7 +151,7 @@ func TestMetrics(t *testing.T) {
 func agentWorld(c *Client) agenttest.World {
 	nudges := &agenttest.Nudges{}
 	return agenttest.World{
-		Store: c.Agents(nudges), Records: c.Records(), Nudges: nudges, Organization: c.Directory().Organization, SetPlan: c.setPlan,
+		Store: c.Agents(nudges), Records: c.WorkerStore(), Nudges: nudges, Organization: c.Directory().Organization, SetPlan: c.setPlan,
 		Entries: c.entries, Log: c.AuditLog(),
 	}
 }

@@ -54,19 +54,19 @@ func TestCalls(t *testing.T) {
 		{"change", update, "read commit"},
 		{"change nothing", update, "read"},
 		{"a worker's run", func() { a = runStages(t, c, a.ID) }, "read" + strings.Repeat(" commit", len(agent.StageNames()))},
-		{"record nothing", func() { _, err := c.Records().Record(t.Context(), a, func(*agent.Agent) {}); fine(err) }, "read"},
+		{"record nothing", func() { _, err := c.WorkerStore().Update(t.Context(), a, func(*agent.Agent) {}); fine(err) }, "read"},
 		{"list", func() {
 			_, err := w.Store.List(org.Ctx, agent.Filter{Status: agent.Running}, page.Request{})
 			fine(err)
 		}, "query"},
-		{"due", func() { _, err := c.Records().Due(org.Ctx, agenttest.Now(), 5); fine(err) }, "query"},
-		{"remove", func() { fine(c.Records().Remove(org.Ctx, a)) }, "commit"},
+		{"due", func() { _, err := c.WorkerStore().ListDue(org.Ctx, agenttest.Now(), 5); fine(err) }, "query"},
+		{"remove", func() { fine(c.WorkerStore().Remove(org.Ctx, a)) }, "commit"},
 		{"revoke", func() { fine(c.Keys().Revoke(org.Ctx, key.ID)) }, "read query commit"},
 		{"ensure what is new", ensure("Ada"), "read commit"},
 		{"ensure again", ensure("Ada"), ""},
 		{"ensure another name", ensure("Grace"), "read commit"},
 		{"ensure that again", ensure("Grace"), ""},
-		{"ensure in another process", func() { c.ensured = newFacts(); ensure("Grace")() }, "read"},
+		{"ensure in another process", func() { c.ensured = newKnownRecords(); ensure("Grace")() }, "read"},
 		{"append to the audit log", func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) }, "read commit"},
 		{"list the audit log", func() {
 			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
@@ -95,12 +95,12 @@ func getWithKey(t *testing.T, c *Client, key apikey.Key, id string) {
 // runStages records progress as a worker does.
 func runStages(t *testing.T, c *Client, id string) agent.Agent {
 	t.Helper()
-	a, err := c.Records().Load(t.Context(), id)
+	a, err := c.WorkerStore().Load(t.Context(), id)
 	for _, stage := range agent.StageNames() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err = c.Records().Record(t.Context(), a, func(a *agent.Agent) { a.BeginStage(stage, agenttest.Now()) })
+		a, err = c.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) { a.BeginStage(stage, agenttest.Now()) })
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func (d *Directory) Ensure(ctx context.Context, organizationID string, u organiz
 	for i, w := range wanted {
 		refs[i] = w.ref
 	}
-	err = d.client.settle(ctx, func(ctx context.Context, _ bool) error {
+	err = d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snaps, err := d.client.read(ctx, refs...)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func (d *Directory) Ensure(ctx context.Context, organizationID string, u organiz
 		return err
 	}
 	for _, w := range wanted {
-		d.client.ensured.learn(w.ref.Path, w.fact)
+		d.client.ensured.remember(w.ref.Path, w.fact)
 	}
 	return nil
 }

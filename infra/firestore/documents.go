@@ -99,7 +99,7 @@ type failureDocument struct {
 func documentOf(a agent.Agent) agentDocument {
 	d := agentDocument{
 		OrganizationID: a.OrganizationID, Name: a.Name, Slug: a.Slug, Plan: a.Plan, Cloud: a.Cloud, Region: a.Region, Cell: a.Cell,
-		Config: string(a.Config), Sandbox: a.Sandbox, Proven: a.Proven, Status: a.Status, StatusReason: a.StatusReason,
+		Config: string(a.Config), Sandbox: a.Sandbox, Proven: a.LastReadyIsolation, Status: a.Status, StatusReason: a.StatusReason,
 		Warming: a.Warming, RotationPending: a.RotationPending, Routed: a.Routed, CredentialVersion: a.CredentialVersion,
 		FormerCredential: a.FormerCredential, SecretsRevision: a.SecretsRevision, StoringUntil: nullable(a.StoringUntil),
 		RevealedAt: nullable(a.RevealedAt), Rollout: a.Rollout, Generation: a.Generation,
@@ -121,7 +121,7 @@ func documentOf(a agent.Agent) agentDocument {
 			FinishedAt: nullable(s.FinishedAt), ErrorCode: s.ErrorCode, Message: s.Message,
 		})
 	}
-	d.Failure, d.Undone = failureOf(a.Failure), failureOf(a.Undone)
+	d.Failure, d.Undone = failureOf(a.Failure), failureOf(a.RevertReason)
 	return d
 }
 
@@ -129,7 +129,7 @@ func documentOf(a agent.Agent) agentDocument {
 func (d agentDocument) agent(id string) agent.Agent {
 	a := agent.Agent{
 		ID: id, OrganizationID: d.OrganizationID, Name: d.Name, Slug: d.Slug, Plan: d.Plan, Cloud: d.Cloud, Region: d.Region,
-		Cell: d.Cell, Sandbox: d.Sandbox, Proven: d.Proven, Status: d.Status, StatusReason: d.StatusReason,
+		Cell: d.Cell, Sandbox: d.Sandbox, LastReadyIsolation: d.Proven, Status: d.Status, StatusReason: d.StatusReason,
 		Warming: d.Warming, RotationPending: d.RotationPending, Routed: d.Routed, CredentialVersion: d.CredentialVersion,
 		FormerCredential: d.FormerCredential, SecretsRevision: d.SecretsRevision, StoringUntil: timeOf(d.StoringUntil),
 		RevealedAt: timeOf(d.RevealedAt), Rollout: d.Rollout, Generation: d.Generation,
@@ -155,7 +155,7 @@ func (d agentDocument) agent(id string) agent.Agent {
 			FinishedAt: timeOf(s.FinishedAt), ErrorCode: s.ErrorCode, Message: s.Message,
 		})
 	}
-	a.Failure, a.Undone = d.Failure.failure(), d.Undone.failure()
+	a.Failure, a.RevertReason = d.Failure.failure(), d.Undone.failure()
 	return a
 }
 

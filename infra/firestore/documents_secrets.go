@@ -41,7 +41,7 @@ const historyRetention = 90 * 24 * time.Hour
 func operationDocumentOf(o secret.Operation) operationDocument {
 	return operationDocument{
 		ID: o.ID, Key: o.Key, Action: o.Action, Stage: o.Stage, Status: o.Status, ErrorCode: o.ErrorCode, Attempts: int64(o.Attempts),
-		Seen: o.Seen, Version: o.Version, Bytes: o.Bytes, Batch: o.Batch, StoringUntil: nullable(o.StoringUntil),
+		Seen: o.LatestBefore, Version: o.Version, Bytes: o.Bytes, Batch: o.Batch, StoringUntil: nullable(o.StoringUntil),
 		CreatedAt: precise(o.CreatedAt), UpdatedAt: precise(o.UpdatedAt),
 	}
 }
@@ -49,7 +49,7 @@ func operationDocumentOf(o secret.Operation) operationDocument {
 func (d operationDocument) operation(agentID, organizationID string) secret.Operation {
 	return secret.Operation{
 		ID: d.ID, AgentID: agentID, OrganizationID: organizationID, Key: d.Key, Action: d.Action, Stage: d.Stage, Status: d.Status,
-		ErrorCode: d.ErrorCode, Attempts: int(d.Attempts), Seen: d.Seen, Version: d.Version, Bytes: d.Bytes, Batch: d.Batch,
+		ErrorCode: d.ErrorCode, Attempts: int(d.Attempts), LatestBefore: d.Seen, Version: d.Version, Bytes: d.Bytes, Batch: d.Batch,
 		StoringUntil: timeOf(d.StoringUntil), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 }

@@ -43,5 +43,5 @@ func failure(doing string, err error) error {
 // unavailable is the error of what may succeed when it is tried again.
 func unavailable(doing string, err error) error {
 	return fault.New(fault.Unavailable, "store_unavailable", "The database can't be reached at the moment. Try again in a few seconds.").
-		Because(fmt.Errorf("firestore: %s: %w", doing, err))
+		WithCause(fmt.Errorf("firestore: %s: %w", doing, err))
 }

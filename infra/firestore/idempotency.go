@@ -100,8 +100,8 @@ func answerIn[D any](snap *gcp.DocumentSnapshot) (D, error) {
 	return d.Answer, err
 }
 
-// keep has a commit keep the change's answer. It does nothing, and is false, for a change without a key and where an answer is kept.
-func (ch change) keep(b *batch, k keptAnswer, answer any) bool {
+// keepAnswer has a commit keep the change's answer. It does nothing, and is false, for a change without a key and where an answer is kept.
+func (ch change) keepAnswer(b *batch, k keptAnswer, answer any) bool {
 	if ch.attempt == nil || k.live && !ch.amends {
 		return false
 	}
@@ -127,7 +127,7 @@ func (ch change) keepAgent(b *batch, k keptAnswer, id, version string, d agentDo
 		env[i] = envDocument{Key: e.Key, SecretVersion: e.SecretVersion, Bytes: e.Bytes, SetAt: e.SetAt}
 	}
 	d.Env = env
-	return ch.keep(b, k, keptAgent{ID: id, Version: version, Agent: d})
+	return ch.keepAnswer(b, k, keptAgent{ID: id, Version: version, Agent: d})
 }
 
 // keepUnchanged commits that a request was answered with an agent that is as it was asked to be already.
@@ -140,9 +140,9 @@ func (ch change) keepUnchanged(ctx context.Context, k keptAnswer, a agent.Agent)
 	return err
 }
 
-// settle repeats a change until it is decided. When it was carried out, or had been before, its key is used up.
-func (ch change) settle(ctx context.Context, try func(ctx context.Context, again bool) error) error {
-	err := ch.client.settle(ctx, try)
+// retryUntilDecided repeats a change until it is decided. When it was carried out, or had been before, its key is used up.
+func (ch change) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
+	err := ch.client.retryUntilDecided(ctx, try)
 	if err == nil {
 		ch.attempt.Use()
 	}

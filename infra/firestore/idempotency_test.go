@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"agents.example/controlplane/emulators/firestore/embedded/index"
+	"agents.example/controlplane/emulators/firestoreemu/embedded/index"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"

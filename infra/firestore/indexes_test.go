@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"agents.example/controlplane/emulators/firestore/embedded/index"
-	asked "agents.example/controlplane/emulators/firestore/embedded/query"
+	"agents.example/controlplane/emulators/firestoreemu/embedded/index"
+	"agents.example/controlplane/emulators/firestoreemu/embedded/structuredquery"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 )
@@ -32,7 +32,7 @@ func readIndexes(t *testing.T) index.Declared {
 
 // unserved explains why no declared index serves a query, or returns nil.
 func unserved(d index.Declared, q *firestorepb.StructuredQuery) error {
-	parsed, err := asked.Parse(q)
+	parsed, err := structuredquery.Parse(q)
 	if err != nil {
 		return err
 	}

@@ -45,8 +45,8 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 	doc := keyDocumentOf(k)
 	created := doc.key(k.Hash)
 	full := false // and nothing in it has expired
-	err = ch.settle(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.look(ctx, again, ref)
+	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		seen, err := ch.readState(ctx, again, ref)
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 		org.Usage.APIKeys++
 		b := s.client.batch().Create(ref, doc)
 		org.save(b)
-		ch.log(b, org, keyTarget(k), nil)
-		ch.keep(b, seen.kept, doc)
+		ch.writeEntry(b, org, keyTarget(k), nil)
+		ch.keepAnswer(b, seen.kept, doc)
 		_, err = ch.commit(ctx, b)
 		return err
 	})
@@ -134,8 +134,8 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return ch.settle(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.look(ctx, again, nil)
+	return ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		seen, err := ch.readState(ctx, again, nil)
 		if err != nil || seen.committed || ch.answered(seen.kept) {
 			return err
 		}
@@ -158,8 +158,8 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 		if seen.org.snap.Exists() {
 			b.Update(ch.organization, moveUsage(organization.Usage{APIKeys: -1}))
 		}
-		ch.log(b, seen.org, keyTarget(k), nil)
-		ch.keep(b, seen.kept, nil)
+		ch.writeEntry(b, seen.org, keyTarget(k), nil)
+		ch.keepAnswer(b, seen.kept, nil)
 		_, err = ch.commit(ctx, b)
 		return err
 	})

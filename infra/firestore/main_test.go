@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
-	emulator "agents.example/controlplane/emulators/firestore"
-	"agents.example/controlplane/emulators/sdk"
+	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud"
 )
 
 // emulatorHost is the emulator that all tests share; each has a project of its own.
@@ -23,11 +23,11 @@ func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
-	os.Exit(sdk.RunTests(attach,
-		func(c sdk.Choice) (*emulator.Emulator, error) {
-			return emulator.Start(context.Background(), emulator.Options{Choice: c, Attach: attach, Indexes: indexesJSON})
+	os.Exit(gcloud.RunTests(attach,
+		func(c gcloud.Choice) (*firestoreemu.Emulator, error) {
+			return firestoreemu.Start(context.Background(), firestoreemu.Options{Choice: c, Attach: attach, Indexes: indexesJSON})
 		},
-		func(e *emulator.Emulator) int {
+		func(e *firestoreemu.Emulator) int {
 			emulatorHost = e.Host
 			return m.Run()
 		}) + leaks())

@@ -39,8 +39,8 @@ func membershipID(organizationID, subject string) string {
 // membershipPage is how many memberships are read at once.
 const membershipPage = 300
 
-// Seen implements member.Records.
-func (s *Members) Seen(ctx context.Context, organizationID string) ([]string, error) {
+// ListMemberIDs implements member.Records.
+func (s *Members) ListMemberIDs(ctx context.Context, organizationID string) ([]string, error) {
 	q := query{
 		collection: membershipCollection, equal: []equality{{"organization_id", organizationID}}, only: []string{"subject"},
 		order: []order{{gcp.DocumentID, gcp.Asc}}, limit: membershipPage,
@@ -65,13 +65,13 @@ func (s *Members) Seen(ctx context.Context, organizationID string) ([]string, er
 	}
 }
 
-// See implements member.Records.
-func (s *Members) See(ctx context.Context, organizationID, subject string) error {
+// RecordMember implements member.Records.
+func (s *Members) RecordMember(ctx context.Context, organizationID, subject string) error {
 	ref, ok := s.client.ref(membershipCollection, membershipID(organizationID, subject))
 	if !ok {
 		return fmt.Errorf("remember a member: %w", errBadID)
 	}
-	return s.client.settle(ctx, func(ctx context.Context, _ bool) error {
+	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snaps, err := s.client.read(ctx, ref)
 		if err != nil || snaps[0].Exists() {
 			return err
@@ -93,8 +93,8 @@ const (
 	leaseMargin   = 10 * time.Second
 )
 
-// Exclusively implements member.Records.
-func (s *Members) Exclusively(ctx context.Context, organizationID string, do func(context.Context) error) error {
+// WithLock implements member.Records.
+func (s *Members) WithLock(ctx context.Context, organizationID string, do func(context.Context) error) error {
 	ref, ok := s.client.ref(leaseCollection, "members~"+organizationID)
 	if !ok {
 		return errNoOrganization()
@@ -111,7 +111,7 @@ func (s *Members) Exclusively(ctx context.Context, organizationID string, do fun
 
 // acquire takes the lease, if it is free or over.
 func (s *Members) acquire(ctx context.Context, ref *gcp.DocumentRef, holder string) error {
-	return s.client.settle(ctx, func(ctx context.Context, _ bool) error {
+	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snaps, err := s.client.read(ctx, ref)
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (s *Members) acquire(ctx context.Context, ref *gcp.DocumentRef, holder stri
 
 // release gives the lease back. Where that fails it ends by itself.
 func (s *Members) release(ctx context.Context, ref *gcp.DocumentRef, holder string) {
-	err := s.client.settle(ctx, func(ctx context.Context, _ bool) error {
+	err := s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snaps, err := s.client.read(ctx, ref)
 		if err != nil || !snaps[0].Exists() {
 			return err

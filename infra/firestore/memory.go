@@ -9,16 +9,16 @@ import (
 // maxRemembered bounds a memory. A full one forgets everything: each id then costs one more look, which is cheaper than keeping order.
 const maxRemembered = 10_000
 
-// memory remembers when something was last done for an id.
-type memory struct {
+// recentlySeen remembers when something was last done for an id.
+type recentlySeen struct {
 	mu   sync.Mutex
 	seen map[string]time.Time
 }
 
-func newMemory() *memory { return &memory{seen: map[string]time.Time{}} }
+func newRecentlySeen() *recentlySeen { return &recentlySeen{seen: map[string]time.Time{}} }
 
 // claim remembers the id and reports true, unless it was remembered less than interval before. Of several claims at once one is granted.
-func (m *memory) claim(id string, now time.Time, interval time.Duration) bool {
+func (m *recentlySeen) claim(id string, now time.Time, interval time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if last, ok := m.seen[id]; ok && now.Sub(last) < interval {
@@ -31,24 +31,24 @@ func (m *memory) claim(id string, now time.Time, interval time.Duration) bool {
 	return true
 }
 
-// facts remembers what was last known of an id.
-type facts struct {
+// knownRecords remembers what was last known of an id.
+type knownRecords struct {
 	mu    sync.Mutex
 	known map[string]string
 }
 
-func newFacts() *facts { return &facts{known: map[string]string{}} }
+func newKnownRecords() *knownRecords { return &knownRecords{known: map[string]string{}} }
 
 // holds reports whether the fact is what was last known of the id.
-func (f *facts) holds(id, fact string) bool {
+func (f *knownRecords) holds(id, fact string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, ok := f.known[id]
 	return ok && last == fact
 }
 
-// learn remembers the fact.
-func (f *facts) learn(id, fact string) {
+// remember remembers the fact.
+func (f *knownRecords) remember(id, fact string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.known) >= maxRemembered {

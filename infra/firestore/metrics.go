@@ -26,8 +26,8 @@ type Metrics struct {
 }
 
 var (
-	_ metrics.Store   = (*Metrics)(nil)
-	_ metrics.Records = (*Metrics)(nil)
+	_ metrics.Store       = (*Metrics)(nil)
+	_ metrics.WorkerStore = (*Metrics)(nil)
 )
 
 // Metrics is the store of what is measured of agents.
@@ -72,8 +72,8 @@ func (m *Metrics) Get(ctx context.Context, agentID string) (metrics.Snapshot, er
 	return s, nil
 }
 
-// Look implements metrics.Store. Close waits for what it began.
-func (m *Metrics) Look(ctx context.Context, s metrics.Snapshot) {
+// MarkViewed implements metrics.Store. Close waits for what it began.
+func (m *Metrics) MarkViewed(ctx context.Context, s metrics.Snapshot) {
 	now := m.client.now()
 	ref, ok := m.client.ref(metricsCollection, s.AgentID)
 	if !ok || s.Version == "" || now.Sub(s.LookedAt) < metrics.LookInterval ||
@@ -115,8 +115,8 @@ func (m *Metrics) Load(ctx context.Context, agentIDs []string) (map[string]metri
 	return found, nil
 }
 
-// LookedAt implements metrics.Records.
-func (m *Metrics) LookedAt(ctx context.Context, since time.Time, limit int) ([]metrics.Snapshot, error) {
+// ListViewedSince implements metrics.Records.
+func (m *Metrics) ListViewedSince(ctx context.Context, since time.Time, limit int) ([]metrics.Snapshot, error) {
 	snaps, err := m.client.find(ctx, query{
 		collection: metricsCollection, since: "looked_at", now: since, order: []order{{"looked_at", gcp.Asc}}, limit: limit,
 	})

@@ -34,7 +34,7 @@ func TestMetricsCalls(t *testing.T) {
 		}
 	}
 	var s metrics.Snapshot
-	look := func() { c.Metrics().Look(org.Ctx, s); c.touches.wait.Wait() }
+	look := func() { c.Metrics().MarkViewed(org.Ctx, s); c.touches.wait.Wait() }
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -50,7 +50,7 @@ func TestMetricsCalls(t *testing.T) {
 		{"save", func() { fine(c.Metrics().Save(t.Context(), s, a.Version)) }, "commit"},
 		{"look", look, "commit"},
 		{"look again", look, ""},
-		{"who was looked at", func() { _, err := c.Metrics().LookedAt(t.Context(), time.Now().Add(-time.Hour), 10); fine(err) }, "query"},
+		{"who was looked at", func() { _, err := c.Metrics().ListViewedSince(t.Context(), time.Now().Add(-time.Hour), 10); fine(err) }, "query"},
 		{"progress", func() { _, err := c.Metrics().Progress(t.Context()); fine(err) }, "query"},
 		{"progress made", func() {
 			fine(c.Metrics().SetProgress(t.Context(), map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))

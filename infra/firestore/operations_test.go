@@ -63,7 +63,7 @@ func operations() map[string]operation {
 				_, err := c.Agents(&agenttest.Nudges{}).Change(s.org.Ctx, s.agent.ID, func(a *agent.Agent) error {
 					a.Rollout++
 					asked := []secret.Operation{{ID: agenttest.ID(), AgentID: a.ID, Key: "TOKEN", Action: secret.Set}}
-					_, err := a.Begin(a.SecretsRevision, asked, agenttest.Now())
+					_, err := a.BeginOperations(a.SecretsRevision, asked, agenttest.Now())
 					return err
 				})
 				return err
@@ -78,13 +78,13 @@ func operations() map[string]operation {
 		},
 		"record progress": {
 			do: func(c *Client, s scene) error {
-				_, err := c.Records().Record(s.org.Ctx, s.agent, func(a *agent.Agent) { a.Rollout++; a.Status = agent.Stopped })
+				_, err := c.WorkerStore().Update(s.org.Ctx, s.agent, func(a *agent.Agent) { a.Rollout++; a.Status = agent.Stopped })
 				return err
 			},
 			done: rollouts, silent: true,
 		},
 		"remove an agent": {
-			do:   func(c *Client, s scene) error { return c.Records().Remove(s.org.Ctx, s.agent) },
+			do:   func(c *Client, s scene) error { return c.WorkerStore().Remove(s.org.Ctx, s.agent) },
 			done: func(t *testing.T, s scene) int { return 1 - len(agentsOf(t, s)) }, silent: true,
 		},
 		"create a key": {
@@ -111,7 +111,7 @@ func operations() map[string]operation {
 
 func mustLoad(t *testing.T, s scene) agent.Agent {
 	t.Helper()
-	a, err := s.c.Records().Load(s.org.Ctx, s.agent.ID)
+	a, err := s.c.WorkerStore().Load(s.org.Ctx, s.agent.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

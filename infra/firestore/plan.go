@@ -18,7 +18,7 @@ func (d *Directory) SetPlan(ctx context.Context, organizationID string, id plan.
 	if !ok {
 		return errNoOrganization()
 	}
-	return d.client.settle(ctx, func(ctx context.Context, _ bool) error {
+	return d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snaps, err := d.client.read(ctx, ref)
 		if err != nil {
 			return err

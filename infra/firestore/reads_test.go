@@ -93,7 +93,7 @@ func TestOtherAges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Records.Record(t.Context(), got, func(a *agent.Agent) { a.Attempts++ }); err != nil {
+	if _, err := w.Records.Update(t.Context(), got, func(a *agent.Agent) { a.Attempts++ }); err != nil {
 		t.Fatal(err)
 	}
 	snap, err := ref.Get(t.Context())
@@ -116,12 +116,12 @@ func TestSpoiled(t *testing.T) {
 		if _, err := ref.Update(t.Context(), []gcp.Update{{Path: strings.TrimSuffix(path, "."), Value: value}}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := c.Records().Load(t.Context(), a.ID); err == nil {
+		if got, err := c.WorkerStore().Load(t.Context(), a.ID); err == nil {
 			t.Errorf("%s = %v was read as %+v", path, value, got)
 		}
 	}
 	healthy := org.Create(plan.Hobby)
-	if due, err := c.Records().Due(t.Context(), healthy.WorkDueAt, 100); err != nil || len(due) != 1 || due[0].ID != healthy.ID {
+	if due, err := c.WorkerStore().ListDue(t.Context(), healthy.WorkDueAt, 100); err != nil || len(due) != 1 || due[0].ID != healthy.ID {
 		t.Errorf("%d agents are due, %v; want the healthy one", len(due), err)
 	}
 	key := testKey()

@@ -15,18 +15,18 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// Records implements agent.Records.
+// WorkerStore implements agent.Records.
 //
 // Record and Remove trust the record that they are given to be one that this package returned, unchanged: while nobody wrote in between,
 // its version proves it current, and the write takes one call without reading again.
-type Records struct {
+type WorkerStore struct {
 	client *Client
 }
 
-var _ agent.Records = (*Records)(nil)
+var _ agent.WorkerStore = (*WorkerStore)(nil)
 
 // Load implements agent.Records.
-func (r *Records) Load(ctx context.Context, id string) (agent.Agent, error) {
+func (r *WorkerStore) Load(ctx context.Context, id string) (agent.Agent, error) {
 	ref, ok := r.client.agent(id)
 	if !ok {
 		return agent.Agent{}, agent.NotFound()
@@ -41,16 +41,16 @@ func (r *Records) Load(ctx context.Context, id string) (agent.Agent, error) {
 	return agentOf(snaps[0])
 }
 
-// Record implements agent.Records. Further errors: NotFound once the agent is gone. When the answer to a write is lost and another
+// Update implements agent.Records. Further errors: NotFound once the agent is gone. When the answer to a write is lost and another
 // worker of the same generation writes before it is looked into, the closure runs on that write's result, too.
-func (r *Records) Record(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+func (r *WorkerStore) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
 	w, ok := r.client.working(a)
 	if !ok {
 		return agent.Agent{}, agent.NotFound()
 	}
-	err := r.client.settle(ctx, func(ctx context.Context, again bool) error {
+	err := r.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		if again || !w.known {
-			if committed, err := w.look(ctx); committed || err != nil {
+			if committed, err := w.readState(ctx); committed || err != nil {
 				return err
 			}
 		}
@@ -59,7 +59,7 @@ func (r *Records) Record(ctx context.Context, a agent.Agent, change func(*agent.
 			return err
 		}
 		// Nothing was written, so nothing has proved that the record is still the present one.
-		if _, err := w.look(ctx); err != nil {
+		if _, err := w.readState(ctx); err != nil {
 			return err
 		}
 		_, err = w.record(ctx, change)
@@ -73,14 +73,14 @@ func (r *Records) Record(ctx context.Context, a agent.Agent, change func(*agent.
 
 // Remove implements agent.Records. Further errors: ErrSuperseded when the desired state changed since a was read: whatever was observed
 // gone, it may be wanted again.
-func (r *Records) Remove(ctx context.Context, a agent.Agent) error {
+func (r *WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 	w, ok := r.client.working(a)
 	if !ok {
 		return nil
 	}
-	return r.client.settle(ctx, func(ctx context.Context, again bool) error {
+	return r.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		if again || !w.known {
-			_, err := w.look(ctx)
+			_, err := w.readState(ctx)
 			if fault.Is(err, fault.NotFound) {
 				return nil
 			}
@@ -90,22 +90,22 @@ func (r *Records) Remove(ctx context.Context, a agent.Agent) error {
 		}
 		b := r.client.batch().Delete(w.ref, gcp.LastUpdateTime(w.read))
 		r.client.endMetrics(b, a.ID)
-		w.move(b, organization.Usage{}.Minus(holding(w.present)))
+		w.addUsage(b, organization.Usage{}.Minus(holding(w.present)))
 		_, err := r.client.commit(ctx, b)
 		return err
 	})
 }
 
-// Due implements agent.Records. A record that can't be read is logged and left out, so that it doesn't hold up the others.
-func (r *Records) Due(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
+// ListDue implements agent.Records. A record that can't be read is logged and left out, so that it doesn't hold up the others.
+func (r *WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
 	snaps, err := r.client.find(ctx, query{
 		collection: agentCollection, until: "work_due_at", now: now, order: []order{{"work_due_at", gcp.Asc}}, limit: limit,
 	})
 	return legible(ctx, snaps), err
 }
 
-// WithStatus implements agent.Records. A record that can't be read is left out, as with Due. Its index is one that Firestore keeps by itself.
-func (r *Records) WithStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
+// ListByStatus implements agent.Records. A record that can't be read is left out, as with Due. Its index is one that Firestore keeps by itself.
+func (r *WorkerStore) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
 	q := query{
 		collection: agentCollection, equal: []equality{{"status", string(status)}}, order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,
 	}
@@ -167,8 +167,8 @@ func (c *Client) working(a agent.Agent) (*work, bool) {
 	}, ok
 }
 
-// look reads the present record and its organization. It tells whether this write was committed before. Errors: NotFound, ErrSuperseded.
-func (w *work) look(ctx context.Context) (committed bool, err error) {
+// read reads the present record and its organization. It tells whether this write was committed before. Errors: NotFound, ErrSuperseded.
+func (w *work) readState(ctx context.Context) (committed bool, err error) {
 	refs := []*gcp.DocumentRef{w.ref}
 	org, ok := w.client.ref(organizationCollection, w.present.OrganizationID)
 	if ok {
@@ -206,7 +206,7 @@ func (w *work) record(ctx context.Context, change func(*agent.Agent)) (changed b
 	doc := documentOf(after)
 	doc.WriteID = w.id
 	b := w.client.batch().Update(w.ref, fields(doc), gcp.LastUpdateTime(w.read))
-	w.move(b, holding(after).Minus(holding(w.present)))
+	w.addUsage(b, holding(after).Minus(holding(w.present)))
 	w.client.saveOperations(b, w.present, after)
 	version, err := w.client.commit(ctx, b)
 	if err != nil {
@@ -217,8 +217,8 @@ func (w *work) record(ctx context.Context, change func(*agent.Agent)) (changed b
 	return true, nil
 }
 
-// move moves the organization's usage. It adds to whatever the usage is, so that workers don't compete for the organization's document.
-func (w *work) move(b *batch, moved organization.Usage) {
+// addUsage moves the organization's usage. It adds to whatever the usage is, so that workers don't compete for the organization's document.
+func (w *work) addUsage(b *batch, moved organization.Usage) {
 	org, ok := w.client.ref(organizationCollection, w.present.OrganizationID)
 	if ok && !w.orphan && moved != (organization.Usage{}) {
 		b.Update(org, moveUsage(moved))

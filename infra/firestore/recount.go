@@ -57,7 +57,7 @@ func (s *Counts) Recount(ctx context.Context, id string) (drift organization.Dri
 		return organization.Drift{}, false, nil
 	}
 	repair := uuid.NewString()
-	err = s.client.settle(ctx, func(ctx context.Context, again bool) error {
+	err = s.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		snaps, err := s.client.read(ctx, ref)
 		if err != nil || !snaps[0].Exists() {
 			return err

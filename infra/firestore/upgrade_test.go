@@ -125,10 +125,10 @@ func readAll(ctx context.Context, t *testing.T, c *Client) {
 	if list, err := agents.List(ctx, agent.Filter{}, all); err != nil || len(list.Items) == 0 {
 		t.Errorf("list: %d agents, %v", len(list.Items), err)
 	}
-	if _, err := c.Records().Load(ctx, fixtureAgent); err != nil {
+	if _, err := c.WorkerStore().Load(ctx, fixtureAgent); err != nil {
 		t.Errorf("load: %v", err)
 	}
-	if _, err := c.Records().Due(ctx, time.Now(), 10); err != nil {
+	if _, err := c.WorkerStore().ListDue(ctx, time.Now(), 10); err != nil {
 		t.Errorf("due: %v", err)
 	}
 	if _, key, err := c.Keys().Find(ctx, "old-hash", document.Ref{}); err != nil || key.OrganizationID != fixtureOrganization {

@@ -22,7 +22,7 @@ func TestMaterialIsComplete(t *testing.T) {
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
 	noCredentials := testMaterial("MODEL_API_KEY")
 	noCredentials.Credentials = credential.Credentials{}
-	for name, m := range map[string]provisioning.Material{"no credentials": noCredentials, "no value": testMaterial()} {
+	for name, m := range map[string]provisioning.RuntimeInput{"no credentials": noCredentials, "no value": testMaterial()} {
 		b, err := testClusters(t, testSettings()).blueprint(a, m)
 		if err != nil {
 			t.Fatal(err)
@@ -83,11 +83,11 @@ func TestBlueprintOfTheUnknown(t *testing.T) {
 		a := testAgent()
 		change(&a)
 		if code == "plan_unknown" {
-			_, err := c.blueprint(a, provisioning.Material{})
+			_, err := c.blueprint(a, provisioning.RuntimeInput{})
 			wantPermanent(t, err, code)
 			continue
 		}
-		wantPermanent(t, c.Apply(t.Context(), a, agent.StageNamespace, provisioning.Material{}), code)
+		wantPermanent(t, c.Apply(t.Context(), a, agent.StageNamespace, provisioning.RuntimeInput{}), code)
 		wantPermanent(t, c.AwaitReady(t.Context(), a), code)
 		wantPermanent(t, c.Delete(t.Context(), a), code)
 		wantPermanent(t, c.AwaitGone(t.Context(), a), code)

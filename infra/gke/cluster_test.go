@@ -158,7 +158,7 @@ func (w *world) newAgent(t *testing.T) agent.Agent {
 }
 
 // apply applies stages, all when none is named.
-func (w *world) apply(t *testing.T, a agent.Agent, m provisioning.Material, stages ...agent.StageName) {
+func (w *world) apply(t *testing.T, a agent.Agent, m provisioning.RuntimeInput, stages ...agent.StageName) {
 	t.Helper()
 	if len(stages) == 0 {
 		stages = agent.StageNames()

@@ -47,7 +47,7 @@ func TestNoCluster(t *testing.T) {
 				return err
 			},
 			"presence": func() error {
-				_, err := c.Presence(t.Context(), a)
+				_, err := c.Existence(t.Context(), a)
 				return err
 			},
 			"delete namespace": func() error {

@@ -131,7 +131,7 @@ func (c *client) awaitGone(ctx context.Context, t target) error {
 		left = t.String() + remains(s.object)
 	}
 	return fault.New(fault.Unavailable, "deletion_pending", "The agent's objects are still being deleted.").
-		Because(fmt.Errorf("still there: %s: %w", left, ctx.Err()))
+		WithCause(fmt.Errorf("still there: %s: %w", left, ctx.Err()))
 }
 
 // remains is what a namespace's conditions say is left in it.

@@ -53,11 +53,11 @@ func explain(err error, t target) error {
 				t.gvk.Kind, t.name, reason(s, t)),
 		}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return terminating().Because(cause)
+		return terminating().WithCause(cause)
 	case s.Code == http.StatusForbidden && strings.Contains(s.Message, "exceeded quota"):
-		return fault.New(fault.Unavailable, codeQuotaExceeded, "The agent's namespace has no room left for its %s.", t.gvk.Kind).Because(cause)
+		return fault.New(fault.Unavailable, codeQuotaExceeded, "The agent's namespace has no room left for its %s.", t.gvk.Kind).WithCause(cause)
 	case s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":
-		return missing("namespace").Because(cause)
+		return missing("namespace").WithCause(cause)
 	default:
 		u := unavailable(cause)
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
@@ -69,7 +69,7 @@ func explain(err error, t target) error {
 
 // unavailable is an error of the way to the API server, or of the server itself.
 func unavailable(cause error) *fault.Error {
-	return fault.New(fault.Unavailable, codeClusterUnavailable, "The agent's cluster can't be worked with at the moment.").Because(cause)
+	return fault.New(fault.Unavailable, codeClusterUnavailable, "The agent's cluster can't be worked with at the moment.").WithCause(cause)
 }
 
 func terminating() *fault.Error {

@@ -22,7 +22,7 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 	t := target{gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, namespace: namespace, name: agentName}
 	set, err := c.get(ctx, t)
 	if apierrors.IsNotFound(err) {
-		return nil, missing("workload").Because(err)
+		return nil, missing("workload").WithCause(err)
 	}
 	if err != nil {
 		return nil, explain(err, t)

@@ -67,8 +67,8 @@ type Clusters struct {
 }
 
 var (
-	_ provisioning.Cluster = (*Clusters)(nil)
-	_ provisioning.Fleet   = (*Clusters)(nil)
+	_ provisioning.Cluster         = (*Clusters)(nil)
+	_ provisioning.NamespaceLister = (*Clusters)(nil)
 )
 
 // Open checks the settings. It asks no cluster: each is connected to when it is first needed. ctx has no say once Open has returned. The

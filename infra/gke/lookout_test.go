@@ -141,7 +141,7 @@ func TestLookoutIsWholeOrAnError(t *testing.T) {
 	}
 	want("a cell that can't be reached", "unreachable")
 	a.Cell = "unreachable"
-	if p, err := w.Presence(t.Context(), a); !fault.Is(err, fault.Unavailable) || p != (provisioning.Presence{}) {
+	if p, err := w.Existence(t.Context(), a); !fault.Is(err, fault.Unavailable) || p != (provisioning.Existence{}) {
 		t.Errorf("a cell that can't be reached has %+v, %v; want Unavailable", p, err)
 	}
 	a.Cell = "local"
@@ -175,7 +175,7 @@ func TestLookoutIsWholeOrAnError(t *testing.T) {
 		return nil, nil
 	}
 	w.calls.mu.Unlock()
-	if p, err := w.Presence(t.Context(), a); !fault.Is(err, fault.Unavailable) || p != (provisioning.Presence{}) {
+	if p, err := w.Existence(t.Context(), a); !fault.Is(err, fault.Unavailable) || p != (provisioning.Existence{}) {
 		t.Errorf("a pod that can't be asked for: %+v, %v; want Unavailable", p, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestPresenceWhileTerminating(t *testing.T) {
 	if err := w.admin.CoreV1().Namespaces().Delete(t.Context(), a.Namespace(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := w.Presence(t.Context(), a); err != nil || p != (provisioning.Presence{}) {
+	if p, err := w.Existence(t.Context(), a); err != nil || p != (provisioning.Existence{}) {
 		t.Errorf("%+v, %v; want neither", p, err)
 	}
 	eventually(t, func(ctx context.Context) error {

@@ -40,11 +40,11 @@ type blueprint struct {
 	plan     plan.Plan
 	cell     Cell
 	settings Settings
-	material provisioning.Material
+	material provisioning.RuntimeInput
 }
 
 // blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not exist.
-func (c *Clusters) blueprint(a agent.Agent, m provisioning.Material) (blueprint, error) {
+func (c *Clusters) blueprint(a agent.Agent, m provisioning.RuntimeInput) (blueprint, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {
 		return blueprint{}, &provisioning.Permanent{

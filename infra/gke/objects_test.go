@@ -38,8 +38,8 @@ func testAgent() agent.Agent {
 	}
 }
 
-func testMaterial(secrets ...string) provisioning.Material {
-	m := provisioning.Material{
+func testMaterial(secrets ...string) provisioning.RuntimeInput {
+	m := provisioning.RuntimeInput{
 		Credentials: credential.Credentials{DashboardUsername: "admin", DashboardPassword: "golden-password", APIKey: "golden-key"},
 		Secrets:     map[string][]byte{},
 	}

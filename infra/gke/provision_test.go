@@ -51,7 +51,7 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-func (w *world) objects(t *testing.T, a agent.Agent, m provisioning.Material, stages []agent.StageName) []object {
+func (w *world) objects(t *testing.T, a agent.Agent, m provisioning.RuntimeInput, stages []agent.StageName) []object {
 	t.Helper()
 	b, err := w.blueprint(a, m)
 	if err != nil {

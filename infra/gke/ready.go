@@ -31,7 +31,7 @@ func (c *Clusters) AwaitReady(ctx context.Context, a agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	b, err := c.blueprint(a, provisioning.Material{})
+	b, err := c.blueprint(a, provisioning.RuntimeInput{})
 	if err != nil {
 		return err
 	}

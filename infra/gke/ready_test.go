@@ -145,7 +145,7 @@ func TestStopAndStart(t *testing.T) {
 	had := volume()
 
 	a.Status = agent.Stopped
-	w.apply(t, a, provisioning.Material{}, agent.StageRuntime)
+	w.apply(t, a, provisioning.RuntimeInput{}, agent.StageRuntime)
 	eventually(t, func(ctx context.Context) error {
 		left, err := pods.List(ctx, metav1.ListOptions{})
 		if err == nil && len(left.Items) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	emulator "agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
@@ -33,7 +33,7 @@ func TestCollected(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		plan plan.ID
-		raw  func(w world, host string) []emulator.Sample
+		raw  func(w world, host string) []monitoringemu.Sample
 		want metrics.View
 	}{
 		"an agent that is used": {plan.Starter, used, metrics.View{
@@ -44,8 +44,8 @@ func TestCollected(t *testing.T) {
 			CPUCores: f(0.1), MemoryBytes: f(512 << 20), PVCPct: f(12.5), Restarts24h: 2,
 			UptimePct24h: f(95), LatencyP95MS: f(195), Series: curves, CollectedAt: &noon,
 		}},
-		"an agent that nobody uses": {plan.Starter, func(w world, _ string) []emulator.Sample {
-			return []emulator.Sample{w.memory("non-evictable", ago(1), 1<<30), w.raw(uptime, ago(1), 7200.0)}
+		"an agent that nobody uses": {plan.Starter, func(w world, _ string) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 1<<30), w.raw(uptime, ago(1), 7200.0)}
 		}, metrics.View{
 			MemPct: f(50), MemoryBytes: f(1 << 30), UptimePct24h: f(100),
 			Series: metrics.Curves{
@@ -70,9 +70,9 @@ func TestCollected(t *testing.T) {
 
 // used are the raw points of an agent that is used. Its container was started 15 minutes before noon, crashed four minutes before, and was
 // down for 45 seconds of the 15 minutes. Its counters began anew, and some minutes are missing.
-func used(w world, host string) []emulator.Sample {
+func used(w world, host string) []monitoringemu.Sample {
 	again := noon().Add(-195 * time.Second)
-	raw := []emulator.Sample{
+	raw := []monitoringemu.Sample{
 		w.total(cpuTime, ago(15), ago(7), 100.0), w.total(cpuTime, ago(15), ago(6), 115.0), w.total(cpuTime, ago(15), ago(5), 145.0),
 		w.total(cpuTime, again, ago(1), 6.0), w.total(cpuTime, again, ago(0), 12.0),
 		w.memory("non-evictable", ago(1), 256<<20), w.memory("non-evictable", ago(0), 512<<20), w.memory("evictable", ago(0), 700<<20),
@@ -101,7 +101,7 @@ func used(w world, host string) []emulator.Sample {
 }
 
 // collected collects the agent at noon, among others, and answers what a client sees.
-func (w world) collected(p plan.ID, raw func(world, string) []emulator.Sample) metrics.View {
+func (w world) collected(p plan.ID, raw func(world, string) []monitoringemu.Sample) metrics.View {
 	w.Helper()
 	store := &metricstest.Memory{}
 	a := agent.Agent{ID: w.agent, OrganizationID: "o", Cell: "cell", Plan: p, Slug: "bot", Status: agent.Running, Stages: agent.NewStages()}

@@ -163,6 +163,6 @@ func translate(err error) error {
 	case codes.InvalidArgument, codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated:
 		return cause
 	default:
-		return fault.New(fault.Unavailable, "monitoring_unavailable", "What was measured can't be read at the moment. Try again.").Because(cause)
+		return fault.New(fault.Unavailable, "monitoring_unavailable", "What was measured can't be read at the moment. Try again.").WithCause(cause)
 	}
 }

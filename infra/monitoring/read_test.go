@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	emulator "agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/metrics"
@@ -28,14 +28,14 @@ const (
 )
 
 // memory is a point of a kind of memory.
-func (w world) memory(kind string, at time.Time, bytes int64) emulator.Sample {
+func (w world) memory(kind string, at time.Time, bytes int64) monitoringemu.Sample {
 	s := w.raw(memoryUsed, at, bytes)
 	s.MetricLabels = map[string]string{"memory_type": kind}
 	return s
 }
 
 // volume is a point of a volume of the agent's pod.
-func (w world) volume(name string, at time.Time, share float64) emulator.Sample {
+func (w world) volume(name string, at time.Time, share float64) monitoringemu.Sample {
 	s := w.raw(utilization, at, share)
 	s.Resource, s.MetricLabels = "k8s_pod", map[string]string{"volume_name": name}
 	delete(s.ResourceLabels, "container_name")
@@ -43,7 +43,7 @@ func (w world) volume(name string, at time.Time, share float64) emulator.Sample 
 }
 
 // in moves a point to another place.
-func in(s emulator.Sample, label, value string) emulator.Sample {
+func in(s monitoringemu.Sample, label, value string) monitoringemu.Sample {
 	s.ResourceLabels[label] = value
 	return s
 }
@@ -53,42 +53,42 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		metric metrics.Metric
-		raw    func(world) []emulator.Sample
+		raw    func(world) []monitoringemu.Sample
 		want   map[int]float64
 	}{
-		"cores are seconds of CPU a second": {metrics.CPU, func(w world) []emulator.Sample {
-			return []emulator.Sample{w.total(cpuTime, ago(20), ago(3), 100.0), w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(20), ago(1), 145.0)}
+		"cores are seconds of CPU a second": {metrics.CPU, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0), w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(20), ago(1), 145.0)}
 		}, map[int]float64{2: 0.25, 1: 0.5}},
-		"a counter that begins anew counts what it has": {metrics.CPU, func(w world) []emulator.Sample {
-			return []emulator.Sample{w.total(cpuTime, ago(20), ago(3), 100.0), w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(2), ago(1), 6.0)}
+		"a counter that begins anew counts what it has": {metrics.CPU, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0), w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(2), ago(1), 6.0)}
 		}, map[int]float64{2: 0.25, 1: 0.1}},
-		"minutes without a point are left out": {metrics.CPU, func(w world) []emulator.Sample {
-			return []emulator.Sample{w.total(cpuTime, ago(20), ago(6), 100.0), w.total(cpuTime, ago(20), ago(5), 115.0), w.total(cpuTime, ago(20), ago(1), 235.0)}
+		"minutes without a point are left out": {metrics.CPU, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(6), 100.0), w.total(cpuTime, ago(20), ago(5), 115.0), w.total(cpuTime, ago(20), ago(1), 235.0)}
 		}, map[int]float64{5: 0.25, 1: 0.5}}, // 120 s of CPU in four minutes
-		"a pod and its successor add up": {metrics.CPU, func(w world) []emulator.Sample {
-			other := func(s emulator.Sample) emulator.Sample { return in(s, "pod_name", "agent-1") }
-			return []emulator.Sample{
+		"a pod and its successor add up": {metrics.CPU, func(w world) []monitoringemu.Sample {
+			other := func(s monitoringemu.Sample) monitoringemu.Sample { return in(s, "pod_name", "agent-1") }
+			return []monitoringemu.Sample{
 				w.total(cpuTime, ago(20), ago(2), 100.0), w.total(cpuTime, ago(20), ago(1), 115.0),
 				other(w.total(cpuTime, ago(20), ago(2), 10.0)), other(w.total(cpuTime, ago(20), ago(1), 40.0)),
 			}
 		}, map[int]float64{1: 0.75}},
-		"memory that can be given back does not count": {metrics.Memory, func(w world) []emulator.Sample {
-			return []emulator.Sample{w.memory("non-evictable", ago(1), 700), w.memory("evictable", ago(1), 5000)}
+		"memory that can be given back does not count": {metrics.Memory, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), w.memory("evictable", ago(1), 5000)}
 		}, map[int]float64{1: 700}},
-		"a pod and its successor don't hold their memory at once": {metrics.Memory, func(w world) []emulator.Sample {
-			return []emulator.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 300), "pod_name", "agent-1")}
+		"a pod and its successor don't hold their memory at once": {metrics.Memory, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 300), "pod_name", "agent-1")}
 		}, map[int]float64{1: 700}},
-		"another container does not count": {metrics.Memory, func(w world) []emulator.Sample {
-			return []emulator.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 90), "container_name", "sidecar")}
+		"another container does not count": {metrics.Memory, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 90), "container_name", "sidecar")}
 		}, map[int]float64{1: 700}},
-		"the agent's own volume": {metrics.Volume, func(w world) []emulator.Sample {
-			return []emulator.Sample{w.volume("data", ago(1), 0.25), w.volume("tmp", ago(1), 0.9)}
+		"the agent's own volume": {metrics.Volume, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.volume("data", ago(1), 0.25), w.volume("tmp", ago(1), 0.9)}
 		}, map[int]float64{1: 0.25}},
-		"seconds since the container's start": {metrics.Uptime, func(w world) []emulator.Sample {
-			return []emulator.Sample{w.raw(uptime, ago(2), 3600.0), w.raw(uptime, ago(1), 23.0)}
+		"seconds since the container's start": {metrics.Uptime, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{w.raw(uptime, ago(2), 3600.0), w.raw(uptime, ago(1), 23.0)}
 		}, map[int]float64{2: 3600, 1: 23}},
-		"restarts of a day, over a reset": {metrics.Restarts, func(w world) []emulator.Sample {
-			return []emulator.Sample{
+		"restarts of a day, over a reset": {metrics.Restarts, func(w world) []monitoringemu.Sample {
+			return []monitoringemu.Sample{
 				w.total(restarted, ago(2000), ago(1500), int64(7)), // the day before
 				w.total(restarted, ago(2000), ago(600), int64(9)), w.total(restarted, ago(2000), ago(500), int64(10)),
 				w.total(restarted, ago(400), ago(300), int64(1)), w.total(restarted, ago(400), ago(1), int64(4)),
@@ -116,10 +116,10 @@ func TestRead(t *testing.T) {
 func TestReadByHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	count := func(at int, n float64, host, code string) emulator.Sample {
+	count := func(at int, n float64, host, code string) monitoringemu.Sample {
 		return w.scraped(requested, ago(20), ago(at), n, map[string]string{"host": host, "code": code})
 	}
-	took := func(at int, host string, counts ...int64) emulator.Sample {
+	took := func(at int, host string, counts ...int64) monitoringemu.Sample {
 		return w.scraped(durations, ago(20), ago(at), histogram(counts...), map[string]string{"host": host})
 	}
 	w.feed(

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/genproto/googleapis/api/distribution"
 	"google.golang.org/genproto/googleapis/api/metric"
 
-	emulator "agents.example/controlplane/emulators/monitoring"
+	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/infra/monitoring"
 	"agents.example/controlplane/shared/metrics"
 )
@@ -35,14 +35,14 @@ func ago(minutes int) time.Time { return noon().Add(-time.Duration(minutes) * ti
 // world is an empty Cloud Monitoring, read in small pages, and an agent.
 type world struct {
 	*testing.T
-	server *emulator.Server
+	server *monitoringemu.Server
 	source *monitoring.Source
 	agent  string
 }
 
 func newWorld(t *testing.T, pageSize int) world {
 	t.Helper()
-	server, err := emulator.Start(t.Context(), emulator.Options{})
+	server, err := monitoringemu.Start(t.Context(), monitoringemu.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func newWorld(t *testing.T, pageSize int) world {
 }
 
 // raw is a point as GKE writes it, of the agent's container.
-func (w world) raw(metricType string, at time.Time, value any) emulator.Sample {
-	return emulator.Sample{
+func (w world) raw(metricType string, at time.Time, value any) monitoringemu.Sample {
+	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: at, Value: value,
 		ResourceLabels: map[string]string{
 			"project_id": project, "location": "us-central1", "cluster_name": "cluster-1", "namespace_name": "agent-" + w.agent,
@@ -76,14 +76,14 @@ func (w world) raw(metricType string, at time.Time, value any) emulator.Sample {
 }
 
 // total is a point of a counter that began to count at a time.
-func (w world) total(metricType string, began, at time.Time, value any) emulator.Sample {
+func (w world) total(metricType string, began, at time.Time, value any) monitoringemu.Sample {
 	s := w.raw(metricType, at, value)
 	s.Kind, s.Start = metric.MetricDescriptor_CUMULATIVE, began
 	return s
 }
 
 // scraped is a point of a counter as Managed Prometheus writes it.
-func (w world) scraped(metricType string, began, at time.Time, value any, labels map[string]string) emulator.Sample {
+func (w world) scraped(metricType string, began, at time.Time, value any, labels map[string]string) monitoringemu.Sample {
 	s := w.total(metricType, began, at, value)
 	s.Resource, s.MetricLabels = "prometheus_target", labels
 	s.ResourceLabels = map[string]string{
@@ -95,7 +95,7 @@ func (w world) scraped(metricType string, began, at time.Time, value any, labels
 
 func (w world) host() string { return "bot-" + w.agent[:8] + "." + domain }
 
-func (w world) feed(samples ...emulator.Sample) {
+func (w world) feed(samples ...monitoringemu.Sample) {
 	w.Helper()
 	if err := w.server.Feed(project, samples...); err != nil {
 		w.Fatal(err)

@@ -18,9 +18,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	emulator "agents.example/controlplane/emulators/pubsub"
+	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/emulators/rpc"
-	"agents.example/controlplane/emulators/sdk"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
@@ -31,11 +31,11 @@ var host string
 
 func TestMain(m *testing.M) {
 	attach := os.Getenv("PUBSUB_EMULATOR_HOST")
-	os.Exit(sdk.RunTests(attach,
-		func(c sdk.Choice) (*emulator.Emulator, error) {
-			return emulator.Start(context.Background(), emulator.Options{Choice: c, Attach: attach})
+	os.Exit(gcloud.RunTests(attach,
+		func(c gcloud.Choice) (*pubsubemu.Emulator, error) {
+			return pubsubemu.Start(context.Background(), pubsubemu.Options{Choice: c, Attach: attach})
 		},
-		func(e *emulator.Emulator) int {
+		func(e *pubsubemu.Emulator) int {
 			host = e.Host
 			return m.Run()
 		}) + leaks())
@@ -71,7 +71,7 @@ func open(t *testing.T, project, host string) *pubsub.Publisher {
 func TestNudgesArrive(t *testing.T) {
 	t.Parallel()
 	project := "p-" + uuid.NewString()
-	client, err := emulator.Client(t.Context(), host, project)
+	client, err := pubsubemu.Client(t.Context(), host, project)
 	if err != nil {
 		t.Fatal(err)
 	}

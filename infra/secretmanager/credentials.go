@@ -23,9 +23,9 @@ const (
 	appointments = 5
 )
 
-// Ensure implements credential.Vault. It takes 2 calls of the service once the credentials are there. Errors: Unavailable with one of the
+// EnsureCredentials implements credential.Vault. It takes 2 calls of the service once the credentials are there. Errors: Unavailable with one of the
 // codes of this package.
-func (v *Vault) Ensure(ctx context.Context, agentID, username string) (credential.Credentials, int64, error) {
+func (v *Store) EnsureCredentials(ctx context.Context, agentID, username string) (credential.Credentials, int64, error) {
 	n, err := credentialsOf(agentID)
 	if err != nil {
 		return credential.Credentials{}, 0, err
@@ -49,8 +49,8 @@ func parse(n name, version int64, value []byte) (c credential.Credentials, err e
 	return c, err
 }
 
-// Recall implements credential.Reader. Errors: as those of Read.
-func (v *Vault) Recall(ctx context.Context, agentID string, version int64) (credential.Credentials, error) {
+// GetCredentials implements credential.Reader. Errors: as those of Read.
+func (v *Store) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials, error) {
 	n, err := credentialsOf(agentID)
 	if err != nil {
 		return credential.Credentials{}, err
@@ -62,8 +62,8 @@ func (v *Vault) Recall(ctx context.Context, agentID string, version int64) (cred
 	return parse(n, version, value)
 }
 
-// Renew implements credential.Depositary. Errors: as those of Put.
-func (v *Vault) Renew(ctx context.Context, agentID, username string) (int64, error) {
+// AddCredentials implements credential.Depositary. Errors: as those of Put.
+func (v *Store) AddCredentials(ctx context.Context, agentID, username string) (int64, error) {
 	n, err := credentialsOf(agentID)
 	if err != nil {
 		return 0, err
@@ -73,7 +73,7 @@ func (v *Vault) Renew(ctx context.Context, agentID, username string) (int64, err
 }
 
 // appoint returns the version in force, and puts one in force where there is none.
-func (v *Vault) appoint(ctx context.Context, n name, username string) (int64, error) {
+func (v *Store) appoint(ctx context.Context, n name, username string) (int64, error) {
 	var added int64 // what this call added; never more than one
 	for range appointments {
 		secret, err := v.getOrCreate(ctx, n)
@@ -106,7 +106,7 @@ func (v *Vault) appoint(ctx context.Context, n name, username string) (int64, er
 }
 
 // getOrCreate reads the secret, for its aliases and its etag.
-func (v *Vault) getOrCreate(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+func (v *Store) getOrCreate(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
 	secret, err := v.get(ctx, n)
 	if code(err) != codes.NotFound {
 		return secret, err
@@ -118,7 +118,7 @@ func (v *Vault) getOrCreate(ctx context.Context, n name) (*secretmanagerpb.Secre
 	return made, err
 }
 
-func (v *Vault) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+func (v *Store) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return v.client.GetSecret(ctx, &secretmanagerpb.GetSecretRequest{Name: v.path(n)})
@@ -126,7 +126,7 @@ func (v *Vault) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error
 
 // oldest returns the enabled version with the lowest number, or 0: one that a call added whose answer was lost, or that ended before it
 // could point to it.
-func (v *Vault) oldest(ctx context.Context, n name) (int64, error) {
+func (v *Store) oldest(ctx context.Context, n name) (int64, error) {
 	versions, err := v.versions(ctx, n, "state:ENABLED")
 	if err != nil || len(versions) == 0 {
 		return 0, err
@@ -135,7 +135,7 @@ func (v *Vault) oldest(ctx context.Context, n name) (int64, error) {
 }
 
 // generate adds a version with new credentials.
-func (v *Vault) generate(ctx context.Context, n name, username string) (int64, error) {
+func (v *Store) generate(ctx context.Context, n name, username string) (int64, error) {
 	value, err := json.Marshal(credential.Generate(username))
 	if err != nil {
 		return 0, fmt.Errorf("encode credentials: %w", err)
@@ -144,7 +144,7 @@ func (v *Vault) generate(ctx context.Context, n name, username string) (int64, e
 }
 
 // point puts a version in force, unless the secret has changed since it was read.
-func (v *Vault) point(ctx context.Context, read *secretmanagerpb.Secret, version int64) error {
+func (v *Store) point(ctx context.Context, read *secretmanagerpb.Secret, version int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	aliases := map[string]int64{}
@@ -158,7 +158,7 @@ func (v *Vault) point(ctx context.Context, read *secretmanagerpb.Secret, version
 }
 
 // discard destroys the version that this call added in vain. Nobody can have used it: only the version in force is ever read.
-func (v *Vault) discard(ctx context.Context, n name, added, inForce int64) error {
+func (v *Store) discard(ctx context.Context, n name, added, inForce int64) error {
 	if added == 0 || added == inForce {
 		return nil
 	}

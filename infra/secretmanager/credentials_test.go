@@ -44,7 +44,7 @@ func TestVersionsLeftBehindAreTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		got, version, err := w.Ensure(t.Context(), w.agent, "admin")
+		got, version, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 		if err != nil || version != 2 || got.DashboardUsername != "user 2" {
 			t.Errorf("version %d of %q, %v, want 2 of user 2", version, got.DashboardUsername, err)
 		}
@@ -72,7 +72,7 @@ func TestCredentialsOfCallsThatAllSawNoneAreOne(t *testing.T) {
 	var calls sync.WaitGroup
 	for range callers {
 		calls.Go(func() {
-			c, _, err := w.Ensure(t.Context(), w.agent, "admin")
+			c, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 			if err != nil {
 				t.Errorf("Ensure: %v", err)
 			}
@@ -81,7 +81,7 @@ func TestCredentialsOfCallsThatAllSawNoneAreOne(t *testing.T) {
 	}
 	calls.Wait()
 	w.server.Inject(nil)
-	want, _, err := w.Ensure(t.Context(), w.agent, "admin")
+	want, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,11 +119,11 @@ func TestLostAnswersLeaveOneVersionOfCredentials(t *testing.T) {
 						return rpc.Fault{}
 					}
 				})
-				first, _, err := w.Ensure(t.Context(), w.agent, "admin")
+				first, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 				if err != nil && fault.Code(err) != "secret_store_unavailable" {
 					t.Errorf("Ensure: %v, want secret_store_unavailable or none", err)
 				}
-				second, version, repeatedErr := w.Ensure(t.Context(), w.agent, "admin")
+				second, version, repeatedErr := w.EnsureCredentials(t.Context(), w.agent, "admin")
 				if repeatedErr != nil || version != 1 || err == nil && first != second {
 					t.Errorf("repeated: version %d, %v, want the first", version, repeatedErr)
 				}

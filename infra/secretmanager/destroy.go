@@ -20,7 +20,7 @@ const (
 
 // Destroy implements credential.Vault. It ends only when it has seen that the agent has no secret left; the error is Unavailable when
 // somebody keeps writing some.
-func (v *Vault) Destroy(ctx context.Context, agentID string) error {
+func (v *Store) Destroy(ctx context.Context, agentID string) error {
 	if err := checkAgent(agentID); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (v *Vault) Destroy(ctx context.Context, agentID string) error {
 }
 
 // list finds the agent's secrets by their labels, so that those are found, too, whose keys no record names any more.
-func (v *Vault) list(ctx context.Context, agentID string) ([]string, error) {
+func (v *Store) list(ctx context.Context, agentID string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	secrets := v.client.ListSecrets(ctx, &secretmanagerpb.ListSecretsRequest{
@@ -59,7 +59,7 @@ func (v *Vault) list(ctx context.Context, agentID string) ([]string, error) {
 	}
 }
 
-func (v *Vault) deleteAll(ctx context.Context, names []string) error {
+func (v *Store) deleteAll(ctx context.Context, names []string) error {
 	deletions, ctx := errgroup.WithContext(ctx)
 	deletions.SetLimit(destroyAtOnce)
 	for _, name := range names {

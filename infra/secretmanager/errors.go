@@ -64,17 +64,17 @@ func translate(doing string, err error) error {
 	switch code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated:
 		return fault.New(fault.Unavailable, "secret_store_denied",
-			"The secret store does not let this service in. Its operator must grant access; try again then.").Because(cause)
+			"The secret store does not let this service in. Its operator must grant access; try again then.").WithCause(cause)
 	case codes.ResourceExhausted:
 		exceeded := fault.New(fault.Unavailable, "secret_quota_exceeded", "The secret store's quota is used up. Try again in a minute.")
 		exceeded.RetryAfter = quotaWindow
-		return exceeded.Because(cause)
+		return exceeded.WithCause(cause)
 	case codes.FailedPrecondition:
 		return fault.New(fault.Unavailable, "secret_value_unavailable",
-			"A value in the secret store was disabled or destroyed. Its operator must enable it; try again then.").Because(cause)
+			"A value in the secret store was disabled or destroyed. Its operator must enable it; try again then.").WithCause(cause)
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown, codes.DataLoss,
 		codes.NotFound: // what was there a moment ago was deleted meanwhile
-		return fault.New(fault.Unavailable, "secret_store_unavailable", "The secret store can't be reached. Try again.").Because(cause)
+		return fault.New(fault.Unavailable, "secret_store_unavailable", "The secret store can't be reached. Try again.").WithCause(cause)
 	default:
 		return cause
 	}
@@ -85,7 +85,7 @@ func translateValue(doing string, err error) error {
 	switch code(err) {
 	case codes.NotFound, codes.FailedPrecondition:
 		return fault.New(fault.BadRequest, "secret_value_unavailable",
-			"The value is not in the secret store any more. Set it again.").Because(fmt.Errorf("secret manager: %s: %w", doing, err))
+			"The value is not in the secret store any more. Set it again.").WithCause(fmt.Errorf("secret manager: %s: %w", doing, err))
 	default:
 		return translate(doing, err)
 	}

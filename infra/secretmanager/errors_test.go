@@ -59,7 +59,7 @@ func TestErrorsOfTheService(t *testing.T) {
 			}
 			// A service that is rude enough to repeat what it was sent.
 			w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Before: status.Error(code, "refused: "+canary)} })
-			_, _, ensureErr := w.Ensure(t.Context(), w.agent, "admin")
+			_, _, ensureErr := w.EnsureCredentials(t.Context(), w.agent, "admin")
 			_, putErr := w.Put(t.Context(), w.agent, "TOKEN", []byte(canary))
 			_, createErr := w.Put(t.Context(), w.agent, "OTHER", []byte(canary))
 			value, readErr := w.Read(t.Context(), w.agent, "TOKEN", version)
@@ -81,14 +81,14 @@ func TestErrorsOfTheService(t *testing.T) {
 func TestDisabledCredentialsAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, _, err := w.Ensure(t.Context(), w.agent, "admin"); err != nil {
+	if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
 		t.Fatal(err)
 	}
 	name := w.secret(t, w.credentialsID()).GetName() + "/versions/1"
 	if _, err := w.raw.DisableSecretVersion(t.Context(), &secretmanagerpb.DisableSecretVersionRequest{Name: name}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := w.Ensure(t.Context(), w.agent, "admin")
+	_, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 	if fault.Code(err) != "secret_value_unavailable" || !fault.Is(err, fault.Unavailable) {
 		t.Errorf("got %v, want secret_value_unavailable as Unavailable", err)
 	}
@@ -100,7 +100,7 @@ func TestDisabledCredentialsAreNotReplaced(t *testing.T) {
 func TestValuesThatAreNoCredentialsAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, _, err := w.Ensure(t.Context(), w.agent, "admin"); err != nil {
+	if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
 		t.Fatal(err)
 	}
 	made := w.secret(t, w.credentialsID())
@@ -115,7 +115,7 @@ func TestValuesThatAreNoCredentialsAreNotQuoted(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := w.Ensure(t.Context(), w.agent, "admin")
+	_, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 	if err == nil {
 		t.Fatal("a value that is no credentials was taken")
 	}

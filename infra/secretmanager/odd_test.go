@@ -95,7 +95,7 @@ func TestEveryCallHasADeadline(t *testing.T) {
 	agent := uuid.NewString()
 	calls := 0
 	for _, call := range []func() error{
-		func() error { _, _, err := v.Ensure(ctx, agent, "admin"); return err },
+		func() error { _, _, err := v.EnsureCredentials(ctx, agent, "admin"); return err },
 		func() error { _, err := v.Put(ctx, agent, "TOKEN", []byte("value")); return err },
 		func() error { _, err := v.Read(ctx, agent, "TOKEN", 1); return err },
 		func() error { return v.Destroy(ctx, agent) },

@@ -27,7 +27,7 @@ func TestSecretsAreLabelledAndReplicated(t *testing.T) {
 			if _, err := w.Put(t.Context(), w.agent, "API_TOKEN", []byte("value")); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := w.Ensure(t.Context(), w.agent, "admin"); err != nil {
+			if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
 				t.Fatal(err)
 			}
 			for id, kind := range map[string]string{"agent-" + w.agent + "-env-API_TOKEN": "env", w.credentialsID(): "credentials"} {
@@ -76,7 +76,7 @@ func TestCallsOfTheService(t *testing.T) {
 		}
 	}
 	put := func() error { _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); return err }
-	ensure := func() error { _, _, err := w.Ensure(t.Context(), w.agent, "admin"); return err }
+	ensure := func() error { _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); return err }
 	read := func() error { _, err := w.Read(t.Context(), w.agent, "TOKEN", 1); return err }
 	step("first put", put(), map[string]int{"AddSecretVersion": 2, "CreateSecret": 1}) // the first add finds no secret
 	step("next put", put(), map[string]int{"AddSecretVersion": 1})
@@ -116,7 +116,7 @@ func TestNamesThatCannotBeAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, agent := range []string{"", "a", "x" + w.agent, strings.ToUpper(w.agent), w.agent + "-env-A", w.agent + " OR labels.kind=env", "../" + w.agent[3:]} {
-		_, _, ensureErr := w.Ensure(t.Context(), agent, "admin")
+		_, _, ensureErr := w.EnsureCredentials(t.Context(), agent, "admin")
 		_, putErr := w.Put(t.Context(), agent, "TOKEN", []byte("value"))
 		_, readErr := w.Read(t.Context(), agent, "TOKEN", 1)
 		for what, err := range map[string]error{"Ensure": ensureErr, "Put": putErr, "Read": readErr, "Destroy": w.Destroy(t.Context(), agent)} {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Newest implements credential.Depositary. Errors: Unavailable with one of the codes of this package.
-func (v *Vault) Newest(ctx context.Context, agentID, key string) (int64, error) {
+// LatestVersion implements credential.Depositary. Errors: Unavailable with one of the codes of this package.
+func (v *Store) LatestVersion(ctx context.Context, agentID, key string) (int64, error) {
 	n, err := secretOf(agentID, key)
 	if err != nil {
 		return 0, err
@@ -30,8 +30,8 @@ func (v *Vault) Newest(ctx context.Context, agentID, key string) (int64, error) 
 	return versionNumber(first.GetName())
 }
 
-// Since implements credential.Depositary. Errors: Unavailable with one of the codes of this package.
-func (v *Vault) Since(ctx context.Context, agentID, key string, after int64) ([]int64, error) {
+// VersionsAfter implements credential.Depositary. Errors: Unavailable with one of the codes of this package.
+func (v *Store) VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error) {
 	n, err := secretOf(agentID, key)
 	if err != nil {
 		return nil, err
@@ -45,9 +45,9 @@ func (v *Vault) Since(ctx context.Context, agentID, key string, after int64) ([]
 	return versions, nil
 }
 
-// Prune implements credential.Vault. The secret itself stays, so that no number stands for two values. Errors: Unavailable with one of the
+// DestroyVersionsBefore implements credential.Vault. The secret itself stays, so that no number stands for two values. Errors: Unavailable with one of the
 // codes of this package.
-func (v *Vault) Prune(ctx context.Context, agentID, key string, before int64) error {
+func (v *Store) DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error {
 	n, err := secretOf(agentID, key)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (v *Vault) Prune(ctx context.Context, agentID, key string, before int64) er
 }
 
 // putInForce has the alias point to a version. One that is newer stays: it was put in force by a later call.
-func (v *Vault) putInForce(ctx context.Context, n name, version int64) error {
+func (v *Store) putInForce(ctx context.Context, n name, version int64) error {
 	read, err := v.get(ctx, n)
 	if err != nil || read.GetVersionAliases()[current] >= version {
 		return err
@@ -84,7 +84,7 @@ func (v *Vault) putInForce(ctx context.Context, n name, version int64) error {
 }
 
 // versions lists the numbers of a secret's versions, the highest first.
-func (v *Vault) versions(ctx context.Context, n name, filter string) ([]int64, error) {
+func (v *Store) versions(ctx context.Context, n name, filter string) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	listed := v.client.ListSecretVersions(ctx, &secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), Filter: filter})
@@ -107,7 +107,7 @@ func (v *Vault) versions(ctx context.Context, n name, filter string) ([]int64, e
 	}
 }
 
-func (v *Vault) destroyVersion(ctx context.Context, n name, version int64) error {
+func (v *Store) destroyVersion(ctx context.Context, n name, version int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := v.client.DestroySecretVersion(ctx, &secretmanagerpb.DestroySecretVersionRequest{

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	emulator "agents.example/controlplane/emulators/secretmanager"
+	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/credential/credentialtest"
@@ -23,29 +23,29 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	_ credential.Vault      = (*secretmanager.Vault)(nil)
-	_ credential.Depositary = (*secretmanager.Vault)(nil)
+	_ credential.SecretStore  = (*secretmanager.Store)(nil)
+	_ credential.SecretWriter = (*secretmanager.Store)(nil)
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	credentialtest.RunVault(t, func(t *testing.T) credentialtest.Store {
 		t.Helper()
-		return newWorld(t).Vault
+		return newWorld(t).Store
 	})
 }
 
 // world is an empty Secret Manager, a vault in it, the plain client to look at it from outside, and an agent.
 type world struct {
-	*secretmanager.Vault
-	server *emulator.Server
+	*secretmanager.Store
+	server *secretmanageremu.Server
 	raw    *client.Client
 	agent  string
 }
 
 func newWorld(t *testing.T, regions ...string) world {
 	t.Helper()
-	server, err := emulator.Start(t.Context(), emulator.Options{})
+	server, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func newWorld(t *testing.T, regions ...string) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{Vault: open(t, server.Addr, regions...), server: server, raw: raw, agent: uuid.NewString()}
+	w := world{Store: open(t, server.Addr, regions...), server: server, raw: raw, agent: uuid.NewString()}
 	t.Cleanup(func() {
 		if err := raw.Close(); err != nil {
 			t.Error(err)
@@ -66,7 +66,7 @@ func newWorld(t *testing.T, regions ...string) world {
 }
 
 // open opens a vault that is closed before what is cleaned up earlier.
-func open(t *testing.T, endpoint string, regions ...string) *secretmanager.Vault {
+func open(t *testing.T, endpoint string, regions ...string) *secretmanager.Store {
 	t.Helper()
 	v, err := secretmanager.Open(t.Context(), secretmanager.Options{ProjectID: project, Endpoint: endpoint, Regions: regions})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	emulator "agents.example/controlplane/emulators/stripe"
+	"agents.example/controlplane/emulators/stripeemu"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
 )
@@ -26,7 +26,7 @@ func TestEvents(t *testing.T) {
 		"something else":       {object("charge.succeeded", `{"id": "ch_1", "object": "charge", "subscription": "sub_6"}`), ""},
 		"of the future":        {object("hologram.created", `{"subscription": {"nested": [1]}}`), ""},
 	} {
-		e, err := p.Event([]byte(c.body), emulator.Signature(provider.WebhookSecret, []byte(c.body), time.Now()))
+		e, err := p.Event([]byte(c.body), stripeemu.Signature(provider.WebhookSecret, []byte(c.body), time.Now()))
 		if want := (billing.Event{ID: "evt_1", SubscriptionID: c.about}); err != nil || e != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, e, err, want)
 		}
@@ -40,23 +40,23 @@ func TestForgeries(t *testing.T) {
 	const canary = "canary-4711"
 	body := `{"id": "evt_1", "object": "event", "type": "customer.subscription.updated", "data": {"object": {"id": "sub_1", "object": "subscription"}}, "note": "` + canary + `"}`
 	now, secret := time.Now(), provider.WebhookSecret
-	good := emulator.Signature(secret, []byte(body), now)
+	good := stripeemu.Signature(secret, []byte(body), now)
 	if _, err := p.Event([]byte(body), good); err != nil {
 		t.Fatalf("the control is refused: %v", err)
 	}
 	for name, c := range map[string]struct{ body, signature string }{
 		"no signature":            {body, ""},
 		"no header":               {body, "garbage"},
-		"another secret":          {body, emulator.Signature("whsec_other", []byte(body), now)},
-		"an empty secret":         {body, emulator.Signature("", []byte(body), now)},
+		"another secret":          {body, stripeemu.Signature("whsec_other", []byte(body), now)},
+		"an empty secret":         {body, stripeemu.Signature("", []byte(body), now)},
 		"another body":            {body + " ", good},
 		"another time":            {body, strings.Replace(good, "t=", "t=1", 1)},
 		"only an old scheme":      {body, strings.Replace(good, "v1=", "v0=", 1)},
-		"too old":                 {body, emulator.Signature(secret, []byte(body), now.Add(-tolerance-2*time.Second))},
-		"signed, but no JSON":     {canary, emulator.Signature(secret, []byte(canary), now)},
-		"signed, but no event":    {`{"note": "` + canary + `"}`, emulator.Signature(secret, []byte(`{"note": "`+canary+`"}`), now)},
-		"signed, but a bad id":    {`{"id": "a/b", "object": "event"}`, emulator.Signature(secret, []byte(`{"id": "a/b", "object": "event"}`), now)},
-		"signed, but of v2":       {`{"id": "evt_1", "object": "v2.core.event"}`, emulator.Signature(secret, []byte(`{"id": "evt_1", "object": "v2.core.event"}`), now)},
+		"too old":                 {body, stripeemu.Signature(secret, []byte(body), now.Add(-tolerance-2*time.Second))},
+		"signed, but no JSON":     {canary, stripeemu.Signature(secret, []byte(canary), now)},
+		"signed, but no event":    {`{"note": "` + canary + `"}`, stripeemu.Signature(secret, []byte(`{"note": "`+canary+`"}`), now)},
+		"signed, but a bad id":    {`{"id": "a/b", "object": "event"}`, stripeemu.Signature(secret, []byte(`{"id": "a/b", "object": "event"}`), now)},
+		"signed, but of v2":       {`{"id": "evt_1", "object": "v2.core.event"}`, stripeemu.Signature(secret, []byte(`{"id": "evt_1", "object": "v2.core.event"}`), now)},
 		"a header without an end": {body, strings.Repeat("v1=a,", 100_000)},
 	} {
 		_, err := p.Event([]byte(c.body), c.signature)

@@ -8,18 +8,18 @@ import (
 
 	"go.uber.org/goleak"
 
-	emulator "agents.example/controlplane/emulators/stripe"
+	"agents.example/controlplane/emulators/stripeemu"
 )
 
 // provider is the stand-in that all tests share: stripe-mock checks every request against Stripe's description. Each test has
 // subscriptions of its own.
-var provider *emulator.Server
+var provider *stripeemu.Server
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	var err error
-	if provider, err = emulator.Start(context.Background(), emulator.Options{}); err != nil {
+	if provider, err = stripeemu.Start(context.Background(), stripeemu.Options{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	emulator "agents.example/controlplane/emulators/stripe"
+	"agents.example/controlplane/emulators/stripeemu"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
@@ -98,22 +98,22 @@ func TestStates(t *testing.T) {
 	t.Parallel()
 	p := open(t, nil)
 	for name, c := range map[string]struct {
-		change  []emulator.Change
+		change  []stripeemu.Change
 		status  billing.Status
 		pending plan.ID
 	}{
-		"trialing":           {[]emulator.Change{emulator.Status("trialing")}, billing.Trialing, ""},
-		"past due":           {[]emulator.Change{emulator.Status("past_due")}, billing.PastDue, ""},
-		"unpaid":             {[]emulator.Change{emulator.Status("unpaid")}, billing.PastDue, ""},
-		"paused":             {[]emulator.Change{emulator.Status("paused")}, billing.PastDue, ""},
-		"canceled":           {[]emulator.Change{emulator.EndWithPeriod(), emulator.Status("canceled")}, billing.Canceled, ""},
-		"incomplete":         {[]emulator.Change{emulator.Status("incomplete")}, billing.None, ""},
-		"never completed":    {[]emulator.Change{emulator.Status("incomplete_expired")}, billing.None, ""},
-		"a later downgrade":  {[]emulator.Change{emulator.Schedule("starter_month")}, billing.Active, plan.Starter},
-		"a later interval":   {[]emulator.Change{emulator.Schedule("pro_year")}, billing.Active, ""},
-		"ending":             {[]emulator.Change{emulator.EndWithPeriod()}, billing.Active, plan.Hobby},
-		"of no plan, ended":  {[]emulator.Change{emulator.Price("mug_month"), emulator.Status("canceled")}, billing.Canceled, ""},
-		"upgraded elsewhere": {[]emulator.Change{emulator.Price("business_month")}, billing.Active, ""},
+		"trialing":           {[]stripeemu.Change{stripeemu.Status("trialing")}, billing.Trialing, ""},
+		"past due":           {[]stripeemu.Change{stripeemu.Status("past_due")}, billing.PastDue, ""},
+		"unpaid":             {[]stripeemu.Change{stripeemu.Status("unpaid")}, billing.PastDue, ""},
+		"paused":             {[]stripeemu.Change{stripeemu.Status("paused")}, billing.PastDue, ""},
+		"canceled":           {[]stripeemu.Change{stripeemu.EndWithPeriod(), stripeemu.Status("canceled")}, billing.Canceled, ""},
+		"incomplete":         {[]stripeemu.Change{stripeemu.Status("incomplete")}, billing.None, ""},
+		"never completed":    {[]stripeemu.Change{stripeemu.Status("incomplete_expired")}, billing.None, ""},
+		"a later downgrade":  {[]stripeemu.Change{stripeemu.Schedule("starter_month")}, billing.Active, plan.Starter},
+		"a later interval":   {[]stripeemu.Change{stripeemu.Schedule("pro_year")}, billing.Active, ""},
+		"ending":             {[]stripeemu.Change{stripeemu.EndWithPeriod()}, billing.Active, plan.Hobby},
+		"of no plan, ended":  {[]stripeemu.Change{stripeemu.Price("mug_month"), stripeemu.Status("canceled")}, billing.Canceled, ""},
+		"upgraded elsewhere": {[]stripeemu.Change{stripeemu.Price("business_month")}, billing.Active, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,13 +135,13 @@ func TestNotOurs(t *testing.T) {
 	if _, err := p.Fetch(t.Context(), "sub_unknown"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown subscription: %v, want not found", err)
 	}
-	if err := provider.Change(s.ID, emulator.Price("mug_month")); err != nil {
+	if err := provider.Change(s.ID, stripeemu.Price("mug_month")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Fetch(t.Context(), s.ID); err == nil || !strings.Contains(err.Error(), "metadata plan") {
 		t.Errorf("a price of no plan: %v, want what to do", err)
 	}
-	if err := provider.Change(s.ID, emulator.Foreign()); err != nil {
+	if err := provider.Change(s.ID, stripeemu.Foreign()); err != nil {
 		t.Fatal(err)
 	}
 	if state, err := p.Fetch(t.Context(), s.ID); err != nil || state != (billing.State{}) {

@@ -90,7 +90,7 @@ func failure(doing string, err error) error {
 	cause := fmt.Errorf("stripe: %s: status %d, type %s, code %s, parameter %s, request %s", doing, e.HTTPStatusCode, e.Type, e.Code, e.Param, e.RequestID)
 	switch {
 	case e.HTTPStatusCode == http.StatusNotFound:
-		return fault.New(fault.NotFound, "not_found", "The payment provider does not know the subscription.").Because(cause)
+		return fault.New(fault.NotFound, "not_found", "The payment provider does not know the subscription.").WithCause(cause)
 	case e.HTTPStatusCode == http.StatusTooManyRequests, e.HTTPStatusCode == http.StatusConflict, e.HTTPStatusCode >= http.StatusInternalServerError:
 		return unavailable(cause)
 	default:
@@ -100,5 +100,5 @@ func failure(doing string, err error) error {
 
 func unavailable(cause error) error {
 	return fault.New(fault.Unavailable, "payment_provider_unavailable", "The payment provider can't be reached at the moment. Try again in a few seconds.").
-		Because(cause)
+		WithCause(cause)
 }

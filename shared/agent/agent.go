@@ -29,8 +29,8 @@ type Agent struct {
 	Env []EnvVar
 	// Sandbox asks for the sandboxed runtime class.
 	Sandbox bool
-	// Proven is how the agent was isolated when it last became ready, or "" before it first did.
-	Proven Isolation
+	// LastReadyIsolation is how the agent was isolated when it last became ready, or "" before it first did.
+	LastReadyIsolation Isolation
 
 	Status Status
 	// StatusReason says why an agent is paused or stopped.
@@ -38,8 +38,8 @@ type Agent struct {
 	Stages       []Stage
 	// Failure is why the agent is in error or pending, or why it runs without what was asked for; otherwise nil.
 	Failure *Failure
-	// Undone is why what was asked for is being taken back; it is the Failure of the agent once it runs as before. Otherwise nil.
-	Undone *Failure
+	// RevertReason is why what was asked for is being taken back; it is the Failure of the agent once it runs as before. Otherwise nil.
+	RevertReason *Failure
 	// Warming is true while the dashboard may be briefly unavailable after a pod restart.
 	Warming bool
 	// RotationPending is true until the live gateway has accepted the new credential and refused the old one.
@@ -160,7 +160,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
 		Config: d.Config, Env: d.Env, CreatedAt: now, UpdatedAt: now,
 	}
-	a.provision(now)
+	a.startProvisioning(now)
 	return a
 }
 
@@ -176,16 +176,16 @@ const (
 	NudgeGrace = time.Minute
 )
 
-// provision starts provisioning from the beginning.
-func (a *Agent) provision(now time.Time) {
-	a.Status, a.StatusReason, a.Failure, a.Undone = Provisioning, "", nil, nil
+// startProvisioning starts provisioning from the beginning.
+func (a *Agent) startProvisioning(now time.Time) {
+	a.Status, a.StatusReason, a.Failure, a.RevertReason = Provisioning, "", nil, nil
 	a.Stages = NewStages()
 	a.Deadline = now.Add(ProvisioningTimeout)
-	a.desire(now)
+	a.bumpGeneration(now)
 }
 
-// desire records that the desired state changed: a worker has to look at the agent.
-func (a *Agent) desire(now time.Time) {
+// bumpGeneration records that the desired state changed: a worker has to look at the agent.
+func (a *Agent) bumpGeneration(now time.Time) {
 	a.Generation++
 	a.Attempts = 0
 	a.UpdatedAt = now

@@ -68,7 +68,7 @@ func (a *Agent) Migrate(enabled bool, now time.Time) error {
 		return a.conflict("migrate-sandbox")
 	}
 	if a.Sandbox != enabled {
-		a.Sandbox, a.Undone = enabled, nil
+		a.Sandbox, a.RevertReason = enabled, nil
 		a.replacePod(now)
 	}
 	return nil
@@ -86,7 +86,7 @@ func (a *Agent) replacePod(now time.Time) {
 			}
 		}
 	}
-	a.desire(now)
+	a.bumpGeneration(now)
 }
 
 func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool, err error) {
@@ -100,7 +100,7 @@ func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool
 		switch {
 		case exists && value != nil && (*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()):
 			continue // what a client read and sends back
-		case old.Secret(), a.setting(key):
+		case old.Secret(), a.isSetting(key):
 			return nil, false, fault.Validation(secretViolation(key))
 		case value == nil && exists:
 			delete(vars, key)

@@ -39,19 +39,19 @@ type Filter struct {
 	Name string
 }
 
-// Records is what workers do with agents, across organizations.
-type Records interface {
+// WorkerStore is what workers do with agents, across organizations.
+type WorkerStore interface {
 	// Load reads the present record. Errors: NotFound once the agent is gone, Unavailable.
 	Load(ctx context.Context, id string) (Agent, error)
-	// Record runs a pure closure on the present record and writes it if its generation is still that of a; otherwise it returns
+	// Update runs a pure closure on the present record and writes it if its generation is still that of a; otherwise it returns
 	// ErrSuperseded and the present record. Usage that the change frees is freed in the same transaction.
-	Record(ctx context.Context, a Agent, change func(*Agent)) (Agent, error)
+	Update(ctx context.Context, a Agent, change func(*Agent)) (Agent, error)
 	// Remove deletes the record of an agent that is observed gone and frees what it still holds. Removing twice is a success.
 	Remove(ctx context.Context, a Agent) error
-	// Due lists agents whose work is overdue, the oldest first, at most limit.
-	Due(ctx context.Context, now time.Time, limit int) ([]Agent, error)
-	// WithStatus lists agents in a status by their ids in ascending order, from the first id after one, at most limit.
-	WithStatus(ctx context.Context, status Status, after string, limit int) ([]Agent, error)
+	// ListDue lists agents whose work is overdue, the oldest first, at most limit.
+	ListDue(ctx context.Context, now time.Time, limit int) ([]Agent, error)
+	// ListByStatus lists agents in a status by their ids in ascending order, from the first id after one, at most limit.
+	ListByStatus(ctx context.Context, status Status, after string, limit int) ([]Agent, error)
 }
 
 // Nudger asks for a worker to look at an agent. A lost nudge costs time, never work: the sweep repeats it.

@@ -18,18 +18,18 @@ func TestRotationIsPendingUntilItIsProved(t *testing.T) {
 	}
 	begin(t, &a, 3, rotate("s"))
 	stored(t, &a, 3, "s", 3)
-	a.Bind(at(3))
+	a.BindSecrets(at(3))
 	if !a.RotationPending || a.CredentialVersion != 3 || a.FormerCredential != 1 {
 		t.Errorf("pending %t, version %d in place of %d", a.RotationPending, a.CredentialVersion, a.FormerCredential)
 	}
-	a.Synced(at(4))
+	a.MarkSecretsSynced(at(4))
 	// The pod broke, and became ready again by itself: nobody has asked it yet what it accepts.
 	a.GiveUp(agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady, Message: "m"}, at(5))
 	a.Recover(at(6))
 	if a.Status != agent.Running || !a.RotationPending || !a.OperationsDue() || a.WorkDueAt.IsZero() || !a.Rotating() {
 		t.Fatalf("%s, pending %t, due %t at %v", a.Status, a.RotationPending, a.OperationsDue(), a.WorkDueAt)
 	}
-	a.Rotated(at(7))
+	a.MarkRotated(at(7))
 	if a.RotationPending || a.FormerCredential != 0 || a.Operation("s").Stage != secret.Complete {
 		t.Errorf("pending %t after the proof, %s", a.RotationPending, standing(a))
 	}
@@ -56,7 +56,7 @@ func TestStoringIsRememberedWhenAnAgentIsDeleted(t *testing.T) {
 	if err := a.Act(agent.Delete, "", at(2).Add(time.Second)); err != nil || !a.StoringUntil.Equal(at(2).Add(secret.StoringTime)) {
 		t.Errorf("storing until %v, %v", a.StoringUntil, err)
 	}
-	if err := a.Stored([]agent.Outcome{{OperationID: "a", Version: 1}}, at(3)); fault.Code(err) != "agent_deleting" {
+	if err := a.RecordStored([]agent.Outcome{{OperationID: "a", Version: 1}}, at(3)); fault.Code(err) != "agent_deleting" {
 		t.Errorf("stored for a deleted agent: %v", err)
 	}
 }

@@ -31,19 +31,19 @@ const (
 // sandboxRefused reports whether a failure is the end of an attempt to move into the sandbox. It is that only for an agent that is known
 // to run outside: one that never ran, or ran in the sandbox, is not let out of it without being asked for.
 func (a Agent) sandboxRefused(f Failure) bool {
-	return a.Sandbox && a.Proven == Plain && (f.Code == CodeSandboxUnschedulable || f.Code == CodeUnschedulable)
+	return a.Sandbox && a.LastReadyIsolation == Plain && (f.Code == CodeSandboxUnschedulable || f.Code == CodeUnschedulable)
 }
 
-// undoSandbox takes the agent back to the pod that it had before it was to move into the sandbox. The status stays, and the client is told
+// revertSandbox takes the agent back to the pod that it had before it was to move into the sandbox. The status stays, and the client is told
 // why for as long as nothing else is changed.
-func (a *Agent) undoSandbox(now time.Time) {
+func (a *Agent) revertSandbox(now time.Time) {
 	f := Failure{
 		Code: CodeSandboxUnschedulable,
 		Message: "The agent's cluster has no sandbox for it. The sandbox was turned off again, and the agent runs as before, with its volume. " +
 			"Have the operator provide the sandbox before you turn it on again.",
 	}
 	a.Sandbox = false
-	a.Failure, a.Undone = &f, &f
+	a.Failure, a.RevertReason = &f, &f
 	a.Lease = Lease{}
 	a.replacePod(now)
 	a.Deadline = now.Add(ReadinessTimeout) // what was left of the former one may be nothing

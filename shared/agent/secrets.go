@@ -22,9 +22,9 @@ var (
 	ErrSecretsMoved = errors.New("the agent's secrets changed since they were looked at")
 )
 
-// Begin records operations that a client asks for, and returns those that were: what is the case already takes none. revision is the
+// BeginOperations records operations that a client asks for, and returns those that were: what is the case already takes none. revision is the
 // SecretsRevision with which the secret store was looked at. Errors: ErrStoring, ErrSecretsMoved, Conflict, Invalid.
-func (a *Agent) Begin(revision int64, asked []secret.Operation, now time.Time) ([]secret.Operation, error) {
+func (a *Agent) BeginOperations(revision int64, asked []secret.Operation, now time.Time) ([]secret.Operation, error) {
 	if a.Status == Deleting {
 		return nil, a.conflict("secrets")
 	}
@@ -41,14 +41,14 @@ func (a *Agent) Begin(revision int64, asked []secret.Operation, now time.Time) (
 		if o.Action == secret.Rotate && a.CredentialVersion == 0 {
 			return nil, a.credentialsNotReady()
 		}
-		if a.reached(o) {
+		if a.isSatisfied(o) {
 			continue
 		}
 		o = secret.New(o, now)
 		for i := range a.Operations {
 			// A value that is not known to have been added is not waited for. One that has been goes on until the newer one is there, too.
 			if older := &a.Operations[i]; older.Key == o.Key && (o.Action == secret.Delete || older.Stage == secret.Store) {
-				older.Apply(secret.Overtaken, "", now)
+				older.Apply(secret.EventSuperseded, "", now)
 			}
 		}
 		begun = append(begun, o)
@@ -59,13 +59,13 @@ func (a *Agent) Begin(revision int64, asked []secret.Operation, now time.Time) (
 	a.Operations = append(slices.Clip(a.Operations), begun...)
 	a.SecretsRevision++
 	a.UpdatedAt = now
-	a.await(now)
+	a.scheduleWork(now)
 	return begun, a.secretViolations(begun)
 }
 
-// reached reports whether an operation would change nothing: what it deletes is not there, or being deleted, or what it rotates is being
+// isSatisfied reports whether an operation would change nothing: what it deletes is not there, or being deleted, or what it rotates is being
 // rotated.
-func (a Agent) reached(asked secret.Operation) bool {
+func (a Agent) isSatisfied(asked secret.Operation) bool {
 	var last *secret.Operation
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Key == asked.Key && o.Open() && o.Status != secret.Failed {
@@ -84,7 +84,7 @@ func (a Agent) reached(asked secret.Operation) bool {
 
 // HasSecret reports whether the agent has, or is being given, a secret under a key.
 func (a Agent) HasSecret(key string) bool {
-	return a.setting(key) || slices.ContainsFunc(a.Env, func(e EnvVar) bool { return e.Key == key && e.Secret() })
+	return a.isSetting(key) || slices.ContainsFunc(a.Env, func(e EnvVar) bool { return e.Key == key && e.Secret() })
 }
 
 // secretViolations checks what the agent would have when all that is open has been done.
@@ -124,9 +124,9 @@ func (a Agent) secretViolations(begun []secret.Operation) error {
 	}
 }
 
-// Stored records what became of operations at the secret store: the version that each added, or why it is not known to have added any.
+// RecordStored records what became of operations at the secret store: the version that each added, or why it is not known to have added any.
 // One that was overtaken meanwhile is left as it is. Errors: Conflict while the agent is deleted.
-func (a *Agent) Stored(outcomes []Outcome, now time.Time) error {
+func (a *Agent) RecordStored(outcomes []Outcome, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("secrets")
 	}
@@ -137,23 +137,23 @@ func (a *Agent) Stored(outcomes []Outcome, now time.Time) error {
 		}
 		o := &a.Operations[i]
 		if result.Version == 0 {
-			if o.Stage == secret.Store && o.Apply(secret.GaveUp, result.Code, now) {
+			if o.Stage == secret.Store && o.Apply(secret.EventGaveUp, result.Code, now) {
 				a.SecretsRevision++
 			}
 			continue
 		}
-		if !o.Apply(secret.Stored, "", now) {
+		if !o.Apply(secret.EventStored, "", now) {
 			continue
 		}
 		o.Version = result.Version
 		a.SecretsRevision++
 		for j := range a.Operations[:i] {
 			if a.Operations[j].Key == o.Key {
-				a.Operations[j].Apply(secret.Overtaken, "", now)
+				a.Operations[j].Apply(secret.EventSuperseded, "", now)
 			}
 		}
 	}
-	a.await(now)
+	a.scheduleWork(now)
 	return nil
 }
 
@@ -166,8 +166,8 @@ type Outcome struct {
 	Code string
 }
 
-// await has a worker look at operations that are due, and tells clients that the pod is going to be replaced.
-func (a *Agent) await(now time.Time) {
+// scheduleWork has a worker look at operations that are due, and tells clients that the pod is going to be replaced.
+func (a *Agent) scheduleWork(now time.Time) {
 	a.refreshRotation()
 	if !a.OperationsDue() {
 		return
@@ -201,7 +201,7 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 		return ErrOperationInProgress()
 	case o.Stage == secret.Rollout && !a.Runs():
 		return a.conflict("reconcile")
-	case !o.Apply(secret.Retried, "", now):
+	case !o.Apply(secret.EventRetried, "", now):
 		return fault.New(fault.BadRequest, "stage_not_retryable", "The operation's stage %q can't be tried again by itself.", o.Stage)
 	}
 	if (o.Stage == secret.Sync || o.Stage == secret.Rollout) && a.Converged() {
@@ -211,7 +211,7 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 		a.replacePod(now)
 	}
 	a.UpdatedAt = now
-	a.await(now)
+	a.scheduleWork(now)
 	return nil
 }
 
@@ -228,8 +228,8 @@ func ErrOperationInProgress() error {
 	return e
 }
 
-// setting reports whether a value is on its way under a key.
-func (a Agent) setting(key string) bool { return slices.Contains(a.settingKeys(), key) }
+// isSetting reports whether a value is on its way under a key.
+func (a Agent) isSetting(key string) bool { return slices.Contains(a.settingKeys(), key) }
 
 // settingKeys lists the keys under which values are on their way.
 func (a Agent) settingKeys() []string {

@@ -37,7 +37,7 @@ func rotate(id string) secret.Operation {
 
 func begin(t *testing.T, a *agent.Agent, minute int, asked ...secret.Operation) []secret.Operation {
 	t.Helper()
-	begun, err := a.Begin(a.SecretsRevision, asked, at(minute))
+	begun, err := a.BeginOperations(a.SecretsRevision, asked, at(minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func begin(t *testing.T, a *agent.Agent, minute int, asked ...secret.Operation) 
 
 func stored(t *testing.T, a *agent.Agent, minute int, id string, version int64) {
 	t.Helper()
-	if err := a.Stored([]agent.Outcome{{OperationID: id, Version: version, Code: "secret_store_denied"}}, at(minute)); err != nil {
+	if err := a.RecordStored([]agent.Outcome{{OperationID: id, Version: version, Code: "secret_store_denied"}}, at(minute)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,7 +116,7 @@ func TestBegin(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(t, &a)
 			}
-			_, err := a.Begin(a.SecretsRevision, c.asked, at(3))
+			_, err := a.BeginOperations(a.SecretsRevision, c.asked, at(3))
 			switch {
 			case c.err != nil && !errors.Is(err, c.err), c.code != "" && fault.Code(err) != c.code, c.err == nil && c.code == "" && err != nil:
 				t.Fatalf("error %v, want %v %s", err, c.err, c.code)
@@ -126,7 +126,7 @@ func TestBegin(t *testing.T) {
 		})
 	}
 	a := withSecret()
-	if _, err := a.Begin(a.SecretsRevision+1, []secret.Operation{set("a", "A")}, at(3)); !errors.Is(err, agent.ErrSecretsMoved) {
+	if _, err := a.BeginOperations(a.SecretsRevision+1, []secret.Operation{set("a", "A")}, at(3)); !errors.Is(err, agent.ErrSecretsMoved) {
 		t.Errorf("begun with what was seen at another time: %v", err)
 	}
 }
@@ -157,14 +157,14 @@ func TestAValueOnItsWay(t *testing.T) {
 		{func() {}, "warming false due false: TOKEN 1/1 true"},
 		{func() { begin(t, &a, 2, set("a", "A"), set("b", "TOKEN")) }, "warming false due false: A 0/0 false TOKEN 1/1 false"},
 		{func() { stored(t, &a, 2, "a", 1); stored(t, &a, 2, "b", 2) }, "warming true due true: A 1/0 false TOKEN 2/1 false"},
-		{func() { a.Bind(at(3)) }, "warming true due true: A 1/0 false TOKEN 2/1 false"},
-		{func() { a.Synced(at(3)) }, "warming true due true: A 1/0 false TOKEN 2/1 false"},
+		{func() { a.BindSecrets(at(3)) }, "warming true due true: A 1/0 false TOKEN 2/1 false"},
+		{func() { a.MarkSecretsSynced(at(3)) }, "warming true due true: A 1/0 false TOKEN 2/1 false"},
 		{func() { a.BecameReady(at(4)) }, "warming false due true: A 1/1 true TOKEN 2/2 true"},
-		{func() { a.Finish([]string{"a", "b"}, at(4)) }, "warming false due false: A 1/1 true TOKEN 2/2 true"},
+		{func() { a.FinishOperations([]string{"a", "b"}, at(4)) }, "warming false due false: A 1/1 true TOKEN 2/2 true"},
 		{func() { begin(t, &a, 5, del("d", "A")) }, "warming true due true: A 0/1 false TOKEN 2/2 true"},
-		{func() { a.Bind(at(5)) }, "warming true due true: A 0/1 false TOKEN 2/2 true"},
-		{func() { a.Synced(at(5)); a.BecameReady(at(6)) }, "warming false due true: A 0/0 false TOKEN 2/2 true"},
-		{func() { a.Finish([]string{"d"}, at(6)) }, "warming false due false: TOKEN 2/2 true"},
+		{func() { a.BindSecrets(at(5)) }, "warming true due true: A 0/1 false TOKEN 2/2 true"},
+		{func() { a.MarkSecretsSynced(at(5)); a.BecameReady(at(6)) }, "warming false due true: A 0/0 false TOKEN 2/2 true"},
+		{func() { a.FinishOperations([]string{"d"}, at(6)) }, "warming false due false: TOKEN 2/2 true"},
 	} {
 		if step.do(); show() != step.want {
 			t.Fatalf("step %d: %s\nwant %s", i, show(), step.want)
@@ -190,7 +190,7 @@ func TestWhatHindersAnOperation(t *testing.T) {
 			a := withSecret()
 			begin(t, &a, 2, set("a", "A"))
 			stored(t, &a, 2, "a", 1)
-			a.Bind(at(3))
+			a.BindSecrets(at(3))
 			status := secret.Pending
 			f := agent.Failure{Code: failure, Stage: agent.StageSecrets, Message: "m"}
 			if a.Retry(f, at(4)); final {

@@ -23,21 +23,21 @@ func (a Agent) OperationsAt(stages ...secret.Stage) []secret.Operation {
 	return found
 }
 
-// Bind has the agent want what the secret store was given, all of it with one new pod.
-func (a *Agent) Bind(now time.Time) {
+// BindSecrets has the agent want what the secret store was given, all of it with one new pod.
+func (a *Agent) BindSecrets(now time.Time) {
 	bound := false
 	for i := range a.Operations {
 		o := &a.Operations[i]
-		if o.Stage != secret.Bind || !o.Due(a.Runs()) || !o.Apply(secret.Bound, "", now) {
+		if o.Stage != secret.Bind || !o.Due(a.Runs()) || !o.Apply(secret.EventBound, "", now) {
 			continue
 		}
 		bound = true
 		switch o.Action {
 		case secret.Set:
-			a.unset(o.Key)
+			a.removeEnv(o.Key)
 			a.Env = append(a.Env, EnvVar{Key: o.Key, SecretVersion: o.Version, Bytes: o.Bytes, SetAt: now})
 		case secret.Delete:
-			a.unset(o.Key)
+			a.removeEnv(o.Key)
 		case secret.Rotate:
 			if a.FormerCredential == 0 {
 				a.FormerCredential = a.CredentialVersion
@@ -52,34 +52,34 @@ func (a *Agent) Bind(now time.Time) {
 	}
 }
 
-// unset takes a variable away, in a copy: the list is shared with the record as it was.
-func (a *Agent) unset(key string) {
+// removeEnv takes a variable away, in a copy: the list is shared with the record as it was.
+func (a *Agent) removeEnv(key string) {
 	a.Env = slices.DeleteFunc(slices.Clone(a.Env), func(e EnvVar) bool { return e.Key == key })
 }
 
-// Synced records that the agent's namespace has what the present generation wants.
-func (a *Agent) Synced(now time.Time) {
+// MarkSecretsSynced records that the agent's namespace has what the present generation wants.
+func (a *Agent) MarkSecretsSynced(now time.Time) {
 	for i := range a.Operations {
-		if a.Operations[i].Apply(secret.Synced, "", now) && !a.Runs() {
-			a.Operations[i].Apply(secret.Parked, codeNotRunning, now)
+		if a.Operations[i].Apply(secret.EventSynced, "", now) && !a.Runs() {
+			a.Operations[i].Apply(secret.EventWaitingForStart, codeNotRunning, now)
 		}
 	}
 }
 
-// Park records that operations wait for the agent's next start.
-func (a *Agent) Park(now time.Time) {
+// ParkSecrets records that operations wait for the agent's next start.
+func (a *Agent) ParkSecrets(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Stage == secret.Rollout && (o.Status != secret.Pending || o.ErrorCode != codeNotRunning) {
-			o.Apply(secret.Parked, codeNotRunning, now)
+			o.Apply(secret.EventWaitingForStart, codeNotRunning, now)
 		}
 	}
 }
 
-// rolledOut records that the pod of the present generation runs. A rotation has to be proved beside: see Rotated.
-func (a *Agent) rolledOut(now time.Time) {
+// markSecretsRolledOut records that the pod of the present generation runs. A rotation has to be proved beside: see Rotated.
+func (a *Agent) markSecretsRolledOut(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Action != secret.Rotate {
-			o.Apply(secret.RolledOut, "", now)
+			o.Apply(secret.EventRolledOut, "", now)
 		}
 	}
 	a.Live = nil
@@ -90,11 +90,11 @@ func (a *Agent) rolledOut(now time.Time) {
 	}
 }
 
-// Rotated records that the live gateway accepted the new credentials and refused the former ones.
-func (a *Agent) Rotated(now time.Time) {
+// MarkRotated records that the live gateway accepted the new credentials and refused the former ones.
+func (a *Agent) MarkRotated(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Action == secret.Rotate {
-			o.Apply(secret.RolledOut, "", now)
+			o.Apply(secret.EventRolledOut, "", now)
 		}
 	}
 	a.FormerCredential = 0
@@ -111,7 +111,7 @@ func (a Agent) Rotating() bool {
 // proveRotation leaves it to a worker to prove a rotation whose pod became ready by itself.
 func (a *Agent) proveRotation(now time.Time) {
 	for i := range a.Operations {
-		if o := &a.Operations[i]; o.Action == secret.Rotate && o.Stage == secret.Rollout && o.Apply(secret.Faltered, o.ErrorCode, now) {
+		if o := &a.Operations[i]; o.Action == secret.Rotate && o.Stage == secret.Rollout && o.Apply(secret.EventRetryScheduled, o.ErrorCode, now) {
 			a.WorkDueAt = now
 		}
 	}
@@ -124,12 +124,12 @@ func (a *Agent) refreshRotation() {
 	})
 }
 
-// Finish records that the versions which an operation leaves behind are destroyed.
-func (a *Agent) Finish(ids []string, now time.Time) {
+// FinishOperations records that the versions which an operation leaves behind are destroyed.
+func (a *Agent) FinishOperations(ids []string, now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; slices.Contains(ids, o.ID) {
-			o.Apply(secret.Destroyed, "", now)
-			o.Apply(secret.Completed, "", now)
+			o.Apply(secret.EventDestroyed, "", now)
+			o.Apply(secret.EventCompleted, "", now)
 		}
 	}
 	if !a.OperationsDue() && a.Converged() {
@@ -137,8 +137,8 @@ func (a *Agent) Finish(ids []string, now time.Time) {
 	}
 }
 
-// Hinder records what keeps operations at the given stages from going on.
-func (a *Agent) Hinder(e secret.Event, code string, now time.Time, stages ...secret.Stage) {
+// RecordOperationFailure records what keeps operations at the given stages from going on.
+func (a *Agent) RecordOperationFailure(e secret.Event, code string, now time.Time, stages ...secret.Stage) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; slices.Contains(stages, o.Stage) && o.Due(a.Runs()) {
 			o.Apply(e, operationCode(code), now)
@@ -146,9 +146,9 @@ func (a *Agent) Hinder(e secret.Event, code string, now time.Time, stages ...sec
 	}
 }
 
-// hinder records what keeps the agent, and with it its operations, from becoming ready.
-func (a *Agent) hinder(e secret.Event, code string, now time.Time) {
-	a.Hinder(e, code, now, secret.Sync, secret.Rollout)
+// recordReadinessFailure records what keeps the agent, and with it its operations, from becoming ready.
+func (a *Agent) recordReadinessFailure(e secret.Event, code string, now time.Time) {
+	a.RecordOperationFailure(e, code, now, secret.Sync, secret.Rollout)
 }
 
 // AbandonOperations ends the attempts at operations whose work was delivered too often.
@@ -159,7 +159,7 @@ func (a *Agent) AbandonOperations(now time.Time) {
 			if code == "" {
 				code = "internal_error"
 			}
-			o.Apply(secret.GaveUp, code, now)
+			o.Apply(secret.EventGaveUp, code, now)
 		}
 	}
 	if a.Converged() {
@@ -167,21 +167,21 @@ func (a *Agent) AbandonOperations(now time.Time) {
 	}
 }
 
-// withdraw ends all operations of an agent that is deleted, and remembers until when requests may still be adding values.
-func (a *Agent) withdraw(now time.Time) {
+// cancelOperations ends all operations of an agent that is deleted, and remembers until when requests may still be adding values.
+func (a *Agent) cancelOperations(now time.Time) {
 	for i := range a.Operations {
 		o := &a.Operations[i]
 		if o.Storing(now) && o.StoringUntil.After(a.StoringUntil) {
 			a.StoringUntil = o.StoringUntil
 		}
-		o.Apply(secret.Withdrawn, "", now)
+		o.Apply(secret.EventCanceled, "", now)
 	}
 	a.refreshRotation()
 }
 
-// Awaiting is a key whose value was to come with the agent's creation and is not known to be in the secret store; "" when there is none.
+// AwaitedSecret is a key whose value was to come with the agent's creation and is not known to be in the secret store; "" when there is none.
 // An agent does not start without what its creator gave it.
-func (a Agent) Awaiting() string {
+func (a Agent) AwaitedSecret() string {
 	for _, o := range a.Operations {
 		if o.Open() && o.Stage == secret.Store && o.CreatedAt.Equal(a.CreatedAt) {
 			return o.Key

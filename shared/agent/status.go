@@ -21,8 +21,8 @@ func (Status) Values() []string {
 	}
 }
 
-// Settled reports whether the status stays as it is until somebody acts.
-func (s Status) Settled() bool {
+// IsSteady reports whether the status stays as it is until somebody acts.
+func (s Status) IsSteady() bool {
 	return s == Running || s == Paused || s == Stopped || s == Error
 }
 

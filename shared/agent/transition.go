@@ -69,9 +69,9 @@ func Transitions() []Transition {
 	}
 }
 
-// reached lists, for the triggers of a client, the statuses in which there is nothing left to do: the answer is a success, so that a
+// satisfiedStatuses lists, for the triggers of a client, the statuses in which there is nothing left to do: the answer is a success, so that a
 // retry is safe.
-func reached(t Trigger) []Status {
+func satisfiedStatuses(t Trigger) []Status {
 	switch t {
 	case Start, Resume:
 		return []Status{Running, Provisioning, Pending}
@@ -100,7 +100,7 @@ func next(from Status, t Trigger) (Status, bool) {
 func (a Agent) AllowedActions() []Trigger {
 	actions := []Trigger{}
 	for _, t := range []Trigger{Restart, Pause, Resume, Start, Stop, Delete} {
-		if _, ok := next(a.Status, t); ok && !slices.Contains(reached(t), a.Status) {
+		if _, ok := next(a.Status, t); ok && !slices.Contains(satisfiedStatuses(t), a.Status) {
 			actions = append(actions, t)
 		}
 	}
@@ -110,7 +110,7 @@ func (a Agent) AllowedActions() []Trigger {
 // Act carries out a client's request for a move. It changes nothing when the target is reached already. The error is a Conflict that
 // names the status and the allowed actions.
 func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
-	if slices.Contains(reached(t), a.Status) {
+	if slices.Contains(satisfiedStatuses(t), a.Status) {
 		return nil
 	}
 	to, ok := next(a.Status, t)
@@ -122,20 +122,20 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 		if a.Status == Error {
 			a.Rollout++ // the pod that failed is replaced, not waited for
 		}
-		a.provision(now)
+		a.startProvisioning(now)
 		return nil
 	case t == Restart:
 		a.Rollout++
 		a.Warming, a.Deadline = true, now.Add(ReadinessTimeout)
 	default:
-		a.Status, a.StatusReason, a.Failure, a.Undone = to, reason, nil, nil
+		a.Status, a.StatusReason, a.Failure, a.RevertReason = to, reason, nil, nil
 		a.Warming, a.Deadline = false, time.Time{}
 		if to == Deleting {
 			a.StatusReason = ""
-			a.withdraw(now)
+			a.cancelOperations(now)
 		}
 	}
-	a.desire(now)
+	a.bumpGeneration(now)
 	return nil
 }
 
@@ -147,8 +147,8 @@ func (a Agent) conflict(t Trigger) error {
 	return fault.New(fault.Conflict, "agent_state_conflict", "The agent is %s; %s is not possible in this state.", a.Status, t).WithMeta(meta)
 }
 
-// observe carries out a worker's move and reports whether the table has it.
-func (a *Agent) observe(t Trigger) bool {
+// applyTrigger carries out a worker's move and reports whether the table has it.
+func (a *Agent) applyTrigger(t Trigger) bool {
 	to, ok := next(a.Status, t)
 	if ok {
 		a.Status = to
@@ -159,18 +159,18 @@ func (a *Agent) observe(t Trigger) bool {
 // BecameReady records that the desired state of the present generation has been brought about and the agent answers. A failure is over with
 // that, unless it is why the state is a former one.
 func (a *Agent) BecameReady(now time.Time) {
-	a.observe(redelivered)
-	a.observe(becameReady)
-	a.observe(recovered)
-	a.Failure, a.Undone = a.Undone, nil
+	a.applyTrigger(redelivered)
+	a.applyTrigger(becameReady)
+	a.applyTrigger(recovered)
+	a.Failure, a.RevertReason = a.RevertReason, nil
 	a.Warming, a.Deadline = false, time.Time{}
-	a.Proven = a.isolation()
-	a.rolledOut(now)
-	a.Settle(now)
+	a.LastReadyIsolation = a.isolation()
+	a.markSecretsRolledOut(now)
+	a.MarkObserved(now)
 }
 
-// Settle records that the worker has nothing left to do for the present generation. Secret operations may still have work for it.
-func (a *Agent) Settle(now time.Time) {
+// MarkObserved records that the worker has nothing left to do for the present generation. Secret operations may still have work for it.
+func (a *Agent) MarkObserved(now time.Time) {
 	a.ObservedGeneration, a.Attempts = a.Generation, 0
 	a.WorkDueAt, a.Lease, a.UpdatedAt = time.Time{}, Lease{}, now
 	if a.OperationsDue() {
@@ -180,29 +180,29 @@ func (a *Agent) Settle(now time.Time) {
 
 // Retry records a transient failure. The queue delivers the work again; the sweep does if the queue does not.
 func (a *Agent) Retry(f Failure, now time.Time) {
-	a.observe(mustRetry)
+	a.applyTrigger(mustRetry)
 	a.fail(f, now)
-	a.hinder(secret.Faltered, f.Code, now)
+	a.recordReadinessFailure(secret.EventRetryScheduled, f.Code, now)
 	a.WorkDueAt = now.Add(NudgeGrace)
 }
 
 // Redelivered records that a worker took up the work again.
-func (a *Agent) Redelivered() { a.observe(redelivered) }
+func (a *Agent) Redelivered() { a.applyTrigger(redelivered) }
 
 // GiveUp ends provisioning, or a running agent's life, in error. Only a client's action or the pod's own recovery leads out of it. What
 // failed only for the sandbox is not given up: it is begun anew without, as before, and the agent has not converged then.
 func (a *Agent) GiveUp(f Failure, now time.Time) {
 	if a.sandboxRefused(f) {
-		a.undoSandbox(now)
+		a.revertSandbox(now)
 		return
 	}
-	if !a.observe(gaveUp) {
-		a.observe(broke)
+	if !a.applyTrigger(gaveUp) {
+		a.applyTrigger(broke)
 	}
 	a.fail(f, now)
-	a.hinder(secret.GaveUp, f.Code, now)
+	a.recordReadinessFailure(secret.EventGaveUp, f.Code, now)
 	a.Warming, a.Deadline = false, time.Time{}
-	a.Settle(now)
+	a.MarkObserved(now)
 }
 
 // Expired reports whether the work on the agent has taken longer than it may.

@@ -13,7 +13,7 @@ func at(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, t
 
 func in(status agent.Status) agent.Agent {
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, at(0))
-	a.Settle(at(0))
+	a.MarkObserved(at(0))
 	a.Status = status
 	return a
 }
@@ -131,7 +131,7 @@ func TestExpiryKeepsTheLastProblem(t *testing.T) {
 func TestHoldingFollowsTheStatus(t *testing.T) {
 	t.Parallel()
 	for _, s := range agent.Status("").Values() {
-		u, err := in(agent.Status(s)).Holding()
+		u, err := in(agent.Status(s)).HeldUsage()
 		if err != nil {
 			t.Fatal(err)
 		}

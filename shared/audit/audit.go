@@ -55,14 +55,14 @@ type requestKey struct{}
 // With returns a context that carries the call's facts. What a client wrote is made legible, because a store may refuse bytes that are no
 // UTF-8, and an entry without end.
 func With(ctx context.Context, r Request) context.Context {
-	r.IP, r.UserAgent = legible(r.IP), legible(r.UserAgent)
+	r.IP, r.UserAgent = printable(r.IP), printable(r.UserAgent)
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
 // maxText is how many bytes of a header are kept: more than any browser sends.
 const maxText = 512
 
-func legible(s string) string {
+func printable(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]
 	}

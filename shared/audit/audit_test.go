@@ -35,9 +35,9 @@ func TestFacts(t *testing.T) {
 
 func TestTrail(t *testing.T) {
 	t.Parallel()
-	ctx, trail := audit.WithTrail(t.Context())
-	_, other := audit.WithTrail(t.Context())
-	if audit.TrailOf(ctx) != trail || audit.TrailOf(t.Context()) != nil || trail.ID() == "" || trail.ID() == other.ID() {
+	ctx, trail := audit.WithCallEntry(t.Context())
+	_, other := audit.WithCallEntry(t.Context())
+	if audit.CallEntryFrom(ctx) != trail || audit.CallEntryFrom(t.Context()) != nil || trail.ID() == "" || trail.ID() == other.ID() {
 		t.Errorf("the trail %+v is not that of its call, or has no id of its own", trail)
 	}
 	if trail.Written() || trail.Target() != (audit.Target{}) {
@@ -60,8 +60,8 @@ func TestTrail(t *testing.T) {
 		t.Errorf("%d changes are the first", first)
 	}
 	found := audit.Target{Type: "agent", ID: "a", Name: "Bot"}
-	trail.Find(found)
-	trail.Write()
+	trail.SetTarget(found)
+	trail.MarkWritten()
 	if !trail.Written() || trail.Target() != found {
 		t.Errorf("written %t, found %+v", trail.Written(), trail.Target())
 	}
@@ -70,9 +70,9 @@ func TestTrail(t *testing.T) {
 // TestNoTrail: a call that nobody keeps the entry of has each of its changes write one.
 func TestNoTrail(t *testing.T) {
 	t.Parallel()
-	var none *audit.Trail
-	none.Write()
-	none.Find(audit.Target{ID: "a"})
+	var none *audit.CallEntry
+	none.MarkWritten()
+	none.SetTarget(audit.Target{ID: "a"})
 	for range 2 {
 		if !none.Claim() {
 			t.Error("a change without a trail is not a first one")

@@ -19,8 +19,8 @@ type Account struct {
 	Version string
 }
 
-// Take takes over the state in which the provider has a subscription. It changes nothing when that is not the organization's, or is known.
-func (a *Account) Take(present Subscription, now time.Time) {
+// ApplySubscription takes over the state in which the provider has a subscription. It changes nothing when that is not the organization's, or is known.
+func (a *Account) ApplySubscription(present Subscription, now time.Time) {
 	if !present.replaces(a.Subscription) {
 		return
 	}
@@ -39,19 +39,19 @@ func (a *Account) Take(present Subscription, now time.Time) {
 	if present.Live() {
 		a.Plan = present.Plan
 	}
-	a.restate(now)
+	a.deriveStatus(now)
 }
 
 // Suspend has the operator withhold the service, or end that.
 func (a *Account) Suspend(suspended bool, now time.Time) {
 	if a.Suspended != suspended {
 		a.Suspended = suspended
-		a.restate(now)
+		a.deriveStatus(now)
 	}
 }
 
-// restate derives the organization's status, and has the consequences looked at.
-func (a *Account) restate(now time.Time) {
+// deriveStatus derives the organization's status, and has the consequences looked at.
+func (a *Account) deriveStatus(now time.Time) {
 	switch {
 	case a.Suspended:
 		a.Status = organization.Suspended

@@ -18,7 +18,7 @@ const day = 24 * time.Hour
 // account is an organization on a plan that it pays for.
 func account(status billing.Status, on plan.ID) billing.Account {
 	a := billing.Account{Organization: organization.New("org_1", start)}
-	a.Take(subscription("sub_1", status, on), start)
+	a.ApplySubscription(subscription("sub_1", status, on), start)
 	return a
 }
 
@@ -54,9 +54,9 @@ func TestTake(t *testing.T) {
 	} {
 		a := billing.Account{Organization: organization.New("org_1", start)}
 		if c.before.Status != "" {
-			a.Take(c.before, start)
+			a.ApplySubscription(c.before, start)
 		}
-		a.Take(c.present, start.Add(day))
+		a.ApplySubscription(c.present, start.Add(day))
 		if a.Plan != c.plan || a.Status != c.status || a.Subscription.ID != c.id {
 			t.Errorf("%s: plan %s, status %s, subscription %s; want %s, %s, %s", name, a.Plan, a.Status, a.Subscription.ID, c.plan, c.status, c.id)
 		}
@@ -74,18 +74,18 @@ func TestTakeAgain(t *testing.T) {
 	a := account(billing.PastDue, plan.Pro)
 	a.DueAt = start.Add(billing.Grace)
 	before := a
-	a.Take(subscription("sub_1", billing.PastDue, plan.Pro), start.Add(3*day))
+	a.ApplySubscription(subscription("sub_1", billing.PastDue, plan.Pro), start.Add(3*day))
 	if a != before {
 		t.Errorf("the same state changed the account:\n got %+v\nwant %+v", a, before)
 	}
 	next := subscription("sub_1", billing.PastDue, plan.Pro)
 	next.PeriodEnd = next.PeriodEnd.Add(30 * day)
-	a.Take(next, start.Add(3*day))
+	a.ApplySubscription(next, start.Add(3*day))
 	if !a.Subscription.PastDueSince.Equal(start) || !a.Withheld(start.Add(7*day)) || a.Withheld(start.Add(7*day-1)) {
 		t.Errorf("past due since %s, want %s", a.Subscription.PastDueSince, start)
 	}
-	a.Take(subscription("sub_1", billing.Active, plan.Pro), start.Add(4*day))
-	a.Take(subscription("sub_1", billing.PastDue, plan.Pro), start.Add(5*day))
+	a.ApplySubscription(subscription("sub_1", billing.Active, plan.Pro), start.Add(4*day))
+	a.ApplySubscription(subscription("sub_1", billing.PastDue, plan.Pro), start.Add(5*day))
 	if a.Withheld(start.Add(7*day)) || !a.Withheld(start.Add(12*day)) {
 		t.Error("after a payment that was made, the next failure has a grace of its own")
 	}
@@ -95,7 +95,7 @@ func TestSuspend(t *testing.T) {
 	t.Parallel()
 	a := account(billing.Active, plan.Pro)
 	a.Suspend(true, start)
-	a.Take(subscription("sub_1", billing.Active, plan.Starter), start)
+	a.ApplySubscription(subscription("sub_1", billing.Active, plan.Starter), start)
 	if a.Status != organization.Suspended || !a.Withheld(start) || a.Plan != plan.Starter {
 		t.Errorf("a payment ended the operator's suspension: %+v", a)
 	}
@@ -131,7 +131,7 @@ func TestOrder(t *testing.T) {
 		"enterprise":               {full, plan.Enterprise, billing.Month, fault.Forbidden, "plan_feature_required"},
 		"while a payment is open":  {account(billing.PastDue, plan.Starter), plan.Pro, billing.Month, fault.PaymentRequired, "subscription_past_due"},
 	} {
-		o, err := c.account.Order(c.to, c.interval, func() ([]agent.Agent, error) { return nil, nil })
+		o, err := c.account.NewOrder(c.to, c.interval, func() ([]agent.Agent, error) { return nil, nil })
 		if e := fault.From(err); c.code != "" && (e == nil || e.Kind != c.kind || e.Code != c.code) || c.code == "" && err != nil {
 			t.Errorf("%s: %v, want %q", name, err, c.code)
 		}
@@ -152,7 +152,7 @@ func TestOver(t *testing.T) {
 		{ID: "3", Plan: plan.Startup, Status: agent.Deleting},
 	}
 	starter, _ := plan.Get(plan.Starter)
-	e := fault.From(a.Room(starter, agents))
+	e := fault.From(a.CheckPlanFits(starter, agents))
 	over, _ := e.Meta["over"].([]billing.Excess)
 	want := []billing.Excess{
 		{Limit: "agents", Current: int64(4), Max: int64(3)},
@@ -170,7 +170,7 @@ func TestOver(t *testing.T) {
 		}
 	}
 	pro, _ := plan.Get(plan.Pro)
-	if err := a.Room(pro, agents); err != nil {
+	if err := a.CheckPlanFits(pro, agents); err != nil {
 		t.Errorf("a larger plan: %v", err)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Order makes the order of a plan, if the organization may have it. agents reads what it has, where that matters. Errors: Forbidden for a
+// NewOrder makes the order of a plan, if the organization may have it. agents reads what it has, where that matters. Errors: Forbidden for a
 // plan that is not for sale, PaymentRequired while a payment is open, Conflict when it is what the organization has, or too small for it.
-func (a Account) Order(to plan.ID, interval Interval, agents func() ([]agent.Agent, error)) (Order, error) {
+func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.Agent, error)) (Order, error) {
 	wanted, err := plan.Get(to)
 	if err != nil {
 		return Order{}, err
@@ -32,7 +32,7 @@ func (a Account) Order(to plan.ID, interval Interval, agents func() ([]agent.Age
 		if err != nil {
 			return Order{}, err
 		}
-		if err := a.Room(wanted, held); err != nil {
+		if err := a.CheckPlanFits(wanted, held); err != nil {
 			return Order{}, err
 		}
 	}

@@ -78,35 +78,35 @@ type State struct {
 	Subscription   Subscription
 }
 
-// as returns a context in which the control plane acts by itself on an organization.
-func as(ctx context.Context, actor, organizationID string) context.Context {
+// asSystem returns a context in which the control plane acts by itself on an organization.
+func asSystem(ctx context.Context, actor, organizationID string) context.Context {
 	return identity.With(ctx, identity.Caller{Type: identity.System, ID: actor, OrganizationID: organizationID, Role: identity.RoleAdmin})
 }
 
-// Nobody is the payment provider of a deployment without one: the operator sets plans.
-type Nobody struct{}
+// NoProvider is the payment provider of a deployment without one: the operator sets plans.
+type NoProvider struct{}
 
-var _ Payments = Nobody{}
+var _ Payments = NoProvider{}
 
 // Provider implements Payments.
-func (Nobody) Provider() Provider { return Manual }
+func (NoProvider) Provider() Provider { return Manual }
 
 func errManual() error {
 	return fault.New(fault.Forbidden, "plan_feature_required", "Plans can't be bought here. Ask the operator of the service to set the plan.")
 }
 
 // Checkout implements Payments.
-func (Nobody) Checkout(context.Context, Order) (Session, error) { return Session{}, errManual() }
+func (NoProvider) Checkout(context.Context, Order) (Session, error) { return Session{}, errManual() }
 
 // Portal implements Payments.
-func (Nobody) Portal(context.Context, string) (Session, error) { return Session{}, errManual() }
+func (NoProvider) Portal(context.Context, string) (Session, error) { return Session{}, errManual() }
 
 // Event implements Payments.
-func (Nobody) Event([]byte, string) (Event, error) {
+func (NoProvider) Event([]byte, string) (Event, error) {
 	return Event{}, fault.New(fault.NotFound, "not_found", "This service takes no payments, and so no events about them.")
 }
 
 // Fetch implements Payments.
-func (Nobody) Fetch(context.Context, string) (State, error) {
+func (NoProvider) Fetch(context.Context, string) (State, error) {
 	return State{}, fault.New(fault.NotFound, "not_found", "This service takes no payments.")
 }

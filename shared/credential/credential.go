@@ -37,36 +37,36 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Vault is what workers do with an agent's secrets in the secret store.
-type Vault interface {
-	// Ensure returns the credentials in force and their version, generating the first when there are none. Two calls at once agree on the
+// SecretStore is what workers do with an agent's secrets in the secret store.
+type SecretStore interface {
+	// EnsureCredentials returns the credentials in force and their version, generating the first when there are none. Two calls at once agree on the
 	// same. It is for an agent whose record names no version yet.
-	Ensure(ctx context.Context, agentID, username string) (Credentials, int64, error)
+	EnsureCredentials(ctx context.Context, agentID, username string) (Credentials, int64, error)
 	Reader
 	// Read returns the value of a version of a secret variable.
 	Read(ctx context.Context, agentID, key string, version int64) ([]byte, error)
-	// Prune destroys the versions of a secret that are older than one; the credentials' older versions are in force no more. The numbers of
+	// DestroyVersionsBefore destroys the versions of a secret that are older than one; the credentials' older versions are in force no more. The numbers of
 	// versions are never given again. Pruning twice is a success.
-	Prune(ctx context.Context, agentID, key string, before int64) error
+	DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error
 	// Destroy removes every secret of an agent. Destroying twice is a success.
 	Destroy(ctx context.Context, agentID string) error
 }
 
 // Reader reads an agent's credentials.
 type Reader interface {
-	// Recall returns a version of the credentials. Errors: BadRequest when it is there no more, Unavailable.
-	Recall(ctx context.Context, agentID string, version int64) (Credentials, error)
+	// GetCredentials returns a version of the credentials. Errors: BadRequest when it is there no more, Unavailable.
+	GetCredentials(ctx context.Context, agentID string, version int64) (Credentials, error)
 }
 
-// Depositary takes values that requests bring, and tells which versions there are. It reads no value. Keys are those of secret variables,
+// SecretWriter takes values that requests bring, and tells which versions there are. It reads no value. Keys are those of secret variables,
 // or secret.CredentialsKey.
-type Depositary interface {
+type SecretWriter interface {
 	// Put stores the value of a secret variable as a new version. It is never repeated by itself: a lost answer is the caller's to settle.
 	Put(ctx context.Context, agentID, key string, value []byte) (version int64, err error)
-	// Renew stores new credentials as a new version that is not in force yet. It is never repeated by itself, either.
-	Renew(ctx context.Context, agentID, username string) (version int64, err error)
-	// Newest is the number of the version that was added last, whatever became of it; 0 when there never was any.
-	Newest(ctx context.Context, agentID, key string) (int64, error)
-	// Since lists the versions after one that can be read, in ascending order.
-	Since(ctx context.Context, agentID, key string, after int64) ([]int64, error)
+	// AddCredentials stores new credentials as a new version that is not in force yet. It is never repeated by itself, either.
+	AddCredentials(ctx context.Context, agentID, username string) (version int64, err error)
+	// LatestVersion is the number of the version that was added last, whatever became of it; 0 when there never was any.
+	LatestVersion(ctx context.Context, agentID, key string) (int64, error)
+	// VersionsAfter lists the versions after one that can be read, in ascending order.
+	VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error)
 }

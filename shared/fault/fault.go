@@ -48,8 +48,8 @@ func Validation(violations ...Violation) *Error {
 	return &Error{Kind: Invalid, Code: "validation_error", Detail: "The request is not valid.", Violations: violations}
 }
 
-// Because returns a copy of the error with a cause, which is logged and never shown.
-func (e *Error) Because(cause error) *Error {
+// WithCause returns a copy of the error with a cause, which is logged and never shown.
+func (e *Error) WithCause(cause error) *Error {
 	c := *e
 	c.cause = cause
 	return &c
@@ -99,9 +99,9 @@ func From(err error) *Error {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return New(Unavailable, "timeout", "The request took too long. Try again.").Because(err)
+		return New(Unavailable, "timeout", "The request took too long. Try again.").WithCause(err)
 	default:
-		return New(Internal, "internal_error", "Something went wrong on our side. It has been recorded under the request id.").Because(err)
+		return New(Internal, "internal_error", "Something went wrong on our side. It has been recorded under the request id.").WithCause(err)
 	}
 }
 

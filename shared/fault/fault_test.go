@@ -39,7 +39,7 @@ func TestFrom(t *testing.T) {
 		code string
 	}{
 		"a fault":         {conflict, fault.Conflict, "agent_deleting"},
-		"a wrapped fault": {fmt.Errorf("while: %w", conflict.Because(cause)), fault.Conflict, "agent_deleting"},
+		"a wrapped fault": {fmt.Errorf("while: %w", conflict.WithCause(cause)), fault.Conflict, "agent_deleting"},
 		"a deadline":      {fmt.Errorf("call: %w", context.DeadlineExceeded), fault.Unavailable, "timeout"},
 		"anything else":   {cause, fault.Internal, "internal_error"},
 	} {
@@ -50,7 +50,7 @@ func TestFrom(t *testing.T) {
 	if fault.From(nil) != nil {
 		t.Error("no error became one")
 	}
-	if !errors.Is(conflict.Because(cause), cause) || errors.Is(conflict, cause) {
+	if !errors.Is(conflict.WithCause(cause), cause) || errors.Is(conflict, cause) {
 		t.Error("a cause belongs to the copy that was made with it")
 	}
 }

@@ -31,7 +31,7 @@ func (g Guard) audited(
 	if g.Audit == nil || !r.Mutates() || caller.OrganizationID == "" {
 		return handle(ctx)
 	}
-	ctx, trail := audit.WithTrail(ctx)
+	ctx, trail := audit.WithCallEntry(ctx)
 	err = errPanicked // unless handle returns
 	defer func() {
 		g.record(ctx, trail, audit.Entry{
@@ -45,7 +45,7 @@ func (g Guard) audited(
 
 // record writes the entry of a call with its outcome, unless it was written already. A call that came too soon has none: the limit keeps
 // the log, too, from a flood. The call is over, so neither a failure nor a client that went away changes its answer.
-func (g Guard) record(ctx context.Context, trail *audit.Trail, e audit.Entry, outcome error) {
+func (g Guard) record(ctx context.Context, trail *audit.CallEntry, e audit.Entry, outcome error) {
 	if trail.Written() || fault.Is(outcome, fault.RateLimited) {
 		return
 	}

@@ -99,7 +99,7 @@ func TestOneEntryACall(t *testing.T) {
 	named := audit.Target{Type: "agent", ID: agentID, Name: "Bot"}
 	fine := func(context.Context) error { return nil }
 	fails := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
-	changes := func(ctx context.Context) error { audit.TrailOf(ctx).Write(); return nil }
+	changes := func(ctx context.Context) error { audit.CallEntryFrom(ctx).MarkWritten(); return nil }
 	post := func(path, token, body string, keys ...string) *http.Request {
 		return keyed("POST", path, token, body, keys...)
 	}
@@ -115,7 +115,7 @@ func TestOneEntryACall(t *testing.T) {
 	}{
 		"a change":                 {post(actPath, "admin", goodBody), changes, 200, "", own},
 		"nothing to change":        {post(actPath, "admin", goodBody), fine, 200, audit.Succeeded, own},
-		"nothing to change, found": {post(actPath, "admin", goodBody), func(ctx context.Context) error { audit.TrailOf(ctx).Find(named); return nil }, 200, audit.Succeeded, named},
+		"nothing to change, found": {post(actPath, "admin", goodBody), func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(named); return nil }, 200, audit.Succeeded, named},
 		"a replay": {post(actPath, "admin", goodBody, "k"), func(ctx context.Context) error {
 			idempotency.From(ctx).Replay()
 			return nil
@@ -243,7 +243,7 @@ func TestEntryThatFails(t *testing.T) { //nolint:paralleltest // see above
 func TestWithoutAudit(t *testing.T) {
 	t.Parallel()
 	h := audited(function.Guard{}, func(ctx context.Context) error {
-		if audit.TrailOf(ctx) != nil || identity.From(ctx).ID != "u1" {
+		if audit.CallEntryFrom(ctx) != nil || identity.From(ctx).ID != "u1" {
 			t.Error("a trail that nobody keeps, or no caller")
 		}
 		return nil

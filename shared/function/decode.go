@@ -137,7 +137,7 @@ func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, er
 	case errors.As(err, &tooLarge):
 		return nil, fault.New(fault.TooLarge, "body_too_large", "The request body is larger than %d bytes.", limit)
 	case err != nil:
-		return nil, fault.New(fault.BadRequest, "body_unreadable", "The request body could not be read to its end.").Because(err)
+		return nil, fault.New(fault.BadRequest, "body_unreadable", "The request body could not be read to its end.").WithCause(err)
 	}
 	return body, nil
 }

@@ -175,7 +175,7 @@ func TestProtocol(t *testing.T) {
 		"an unknown error":       {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), errors.New("the secret value"), 500, "internal_error"},
 		"a wrapped fault":        {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fmt.Errorf("while: %w", fault.New(fault.Conflict, "agent_deleting", "No.")), 409, "agent_deleting"},
 		"a context that ended":   {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), context.DeadlineExceeded, 503, "timeout"},
-		"a fault with its cause": {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fault.New(fault.Unavailable, "store_unavailable", "Later.").Because(errors.New("the secret value")), 503, "store_unavailable"},
+		"a fault with its cause": {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("the secret value")), 503, "store_unavailable"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestOneLogLine(t *testing.T) { //nolint:paralleltest // see above
 	t.Cleanup(func() { slog.SetDefault(old) })
 	req := request("/api/v1/admin?token=secret-in-query", "Bearer admin", `{"text": "secret in the body"}`)
 	req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	call(t, routes(fault.New(fault.Unavailable, "store_unavailable", "Later.").Because(errors.New("why"))), req)
+	call(t, routes(fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("why"))), req)
 	var line map[string]any
 	if err := json.Unmarshal(b.Bytes(), &line); err != nil || strings.Count(b.String(), "\n") != 1 {
 		t.Fatalf("want one JSON line, got %q", b.String())

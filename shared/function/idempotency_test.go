@@ -149,7 +149,7 @@ func TestReplays(t *testing.T) {
 	if r := call(t, a.handler(nil), keyed("POST", "/agents", "admin", goodBody, "k")); r.status != 201 || r.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("a replay: %d %v", r.status, r.header)
 	}
-	a.fail = fault.New(fault.Unavailable, "secret_store_unavailable", "Later.").Because(errors.New("why"))
+	a.fail = fault.New(fault.Unavailable, "secret_store_unavailable", "Later.").WithCause(errors.New("why"))
 	if r := call(t, a.handler(nil), keyed("POST", "/agents", "admin", goodBody, "k")); r.status != 503 || r.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("an error: %d %v", r.status, r.header)
 	}

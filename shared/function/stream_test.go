@@ -135,7 +135,7 @@ func TestBrokenStreamIsLogged(t *testing.T) { //nolint:paralleltest // see above
 	t.Cleanup(func() { slog.SetDefault(old) })
 	h := streaming(func(w io.Writer) error {
 		_, _ = w.Write(make([]byte, 64<<10))
-		return fault.New(fault.Unavailable, "store_unavailable", "Later.").Because(errors.New("why"))
+		return fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("why"))
 	})
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/test", nil))
 	for _, part := range []string{`"severity":"WARNING"`, `"status":200`, `"code":"store_unavailable"`, "why"} {

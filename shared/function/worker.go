@@ -116,7 +116,7 @@ func decodePush(w http.ResponseWriter, req *http.Request) (Message, error) {
 	var p push
 	if err := json.Unmarshal(body, &p); err != nil || p.Message == nil {
 		return Message{}, fault.New(fault.BadRequest, "push_malformed", "The body is not a Pub/Sub push.").
-			Because(errors.Join(err, errors.New("subscriptions must push wrapped messages")))
+			WithCause(errors.Join(err, errors.New("subscriptions must push wrapped messages")))
 	}
 	return Message{
 		ID: p.Message.MessageID, Data: p.Message.Data, Attributes: p.Message.Attributes, PublishedAt: p.Message.PublishTime,

@@ -39,12 +39,12 @@ type Provider interface {
 
 // Records remembers who was seen in which organization.
 type Records interface {
-	// Seen lists the ids of the persons who were seen in an organization. Some may have left since. Errors: Unavailable.
-	Seen(ctx context.Context, organizationID string) ([]string, error)
-	// See remembers a person in an organization. Errors: Unavailable.
-	See(ctx context.Context, organizationID, id string) error
-	// Exclusively runs do while nobody else does for the organization. Errors: do's, Conflict while somebody else does, Unavailable.
-	Exclusively(ctx context.Context, organizationID string, do func(context.Context) error) error
+	// ListMemberIDs lists the ids of the persons who were seen in an organization. Some may have left since. Errors: Unavailable.
+	ListMemberIDs(ctx context.Context, organizationID string) ([]string, error)
+	// RecordMember remembers a person in an organization. Errors: Unavailable.
+	RecordMember(ctx context.Context, organizationID, id string) error
+	// WithLock runs do while nobody else does for the organization. Errors: do's, Conflict while somebody else does, Unavailable.
+	WithLock(ctx context.Context, organizationID string, do func(context.Context) error) error
 }
 
 // NotFound is the error of a user who does not exist, or is another organization's.
@@ -52,27 +52,29 @@ func NotFound() *fault.Error {
 	return fault.New(fault.NotFound, "member_not_found", "Member not found.")
 }
 
-// Elsewhere is the provider of a deployment whose identity provider manages members by itself.
-type Elsewhere struct {
+// ManagedExternally is the provider of a deployment whose identity provider manages members by itself.
+type ManagedExternally struct {
 	// Issuer is the identity provider.
 	Issuer string
 }
 
-var _ Provider = Elsewhere{}
+var _ Provider = ManagedExternally{}
 
-func (e Elsewhere) err() error {
+func (e ManagedExternally) err() error {
 	return fault.New(fault.NotFound, "members_managed_elsewhere",
 		"Members are managed at the identity provider, %s, not here. Invite them and change their roles there.", e.Issuer)
 }
 
 // People implements Provider.
-func (e Elsewhere) People(context.Context, []string) ([]Person, error) { return nil, e.err() }
+func (e ManagedExternally) People(context.Context, []string) ([]Person, error) { return nil, e.err() }
 
 // Assign implements Provider.
-func (e Elsewhere) Assign(context.Context, string, string, identity.Role) error { return e.err() }
+func (e ManagedExternally) Assign(context.Context, string, string, identity.Role) error {
+	return e.err()
+}
 
 // Revoke implements Provider.
-func (e Elsewhere) Revoke(context.Context, string) error { return e.err() }
+func (e ManagedExternally) Revoke(context.Context, string) error { return e.err() }
 
 // ordered sorts members: admins first, then by email and id.
 func ordered(people []Person) {

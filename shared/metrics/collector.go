@@ -18,7 +18,7 @@ import (
 type Collector struct {
 	Agents    Agents
 	Source    Source
-	Records   Records
+	Records   WorkerStore
 	Addresses agent.Addresses
 	// Minutes bounds how many minutes of agents are read at once, and with it the memory that this takes: a longer time of many agents is
 	// read in pieces. 0 is a million.
@@ -109,7 +109,7 @@ func (c *Collector) all(ctx context.Context, now time.Time) (map[string]map[stri
 	found := map[string]map[string]Subject{}
 	for _, status := range []agent.Status{agent.Running, agent.Error} {
 		for after := ""; ; {
-			page, err := c.Agents.WithStatus(ctx, status, after, agentPage)
+			page, err := c.Agents.ListByStatus(ctx, status, after, agentPage)
 			if err != nil {
 				return nil, err
 			}
@@ -136,7 +136,7 @@ func put(cells map[string]map[string]Subject, s Subject) {
 
 // watched collects the agents that somebody looks at, but those of cells that were collected just now.
 func (c *Collector) watched(ctx context.Context, collected map[string]Progress, now time.Time) error {
-	looked, err := c.Records.LookedAt(ctx, now.Add(-Watched), maxWatched)
+	looked, err := c.Records.ListViewedSince(ctx, now.Add(-Watched), maxWatched)
 	if err != nil || len(looked) == 0 {
 		return err
 	}

@@ -71,16 +71,16 @@ type Source interface {
 type Store interface {
 	// Get reads the snapshot of an agent. Errors: NotFound when there is none, or it is another organization's; Unavailable.
 	Get(ctx context.Context, agentID string) (Snapshot, error)
-	// Look records that somebody looked at a snapshot, at most once in LookInterval, and neither delays nor fails: nobody waits for it.
-	Look(ctx context.Context, s Snapshot)
+	// MarkViewed records that somebody looked at a snapshot, at most once in LookInterval, and neither delays nor fails: nobody waits for it.
+	MarkViewed(ctx context.Context, s Snapshot)
 }
 
-// Records is what the collector does with snapshots, across organizations.
-type Records interface {
+// WorkerStore is what the collector does with snapshots, across organizations.
+type WorkerStore interface {
 	// Load reads the snapshots of agents, by id. Those that do not exist are left out. Errors: Unavailable.
 	Load(ctx context.Context, agentIDs []string) (map[string]Snapshot, error)
-	// LookedAt lists the snapshots that were looked at since a time, at most limit. Errors: Unavailable.
-	LookedAt(ctx context.Context, since time.Time, limit int) ([]Snapshot, error)
+	// ListViewedSince lists the snapshots that were looked at since a time, at most limit. Errors: Unavailable.
+	ListViewedSince(ctx context.Context, since time.Time, limit int) ([]Snapshot, error)
 	// Save writes a snapshot that was read, or one of New, which is written only while the agent's record is of the given version: a
 	// snapshot never outlives its agent. Errors: ErrChanged, NotFound once the agent is gone, Unavailable.
 	Save(ctx context.Context, s Snapshot, agentVersion string) error
@@ -101,7 +101,7 @@ type Progress struct {
 // Agents is where the collector finds the agents; it is part of agent.Records.
 type Agents interface {
 	Load(ctx context.Context, id string) (agent.Agent, error)
-	WithStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error)
+	ListByStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error)
 }
 
 // ErrChanged says that a snapshot, or the record of its agent, was written since it was read: read it again.

@@ -115,5 +115,5 @@ func (w *world) show(id string) metrics.View {
 
 func (w *world) look(id string) {
 	found, _ := w.Load(w.Context(), []string{id})
-	w.Look(w.Context(), found[id])
+	w.MarkViewed(w.Context(), found[id])
 }

@@ -51,8 +51,8 @@ type Excess struct {
 	Current, Max any
 }
 
-// Over lists the limits that the usage is over.
-func (u Usage) Over(limits Usage) []Excess {
+// Excesses lists the limits that the usage is over.
+func (u Usage) Excesses(limits Usage) []Excess {
 	var over []Excess
 	for _, e := range []struct {
 		limit         string
@@ -102,8 +102,8 @@ func (o Organization) Limits() (Usage, error) {
 	}, nil
 }
 
-// Fit checks that the organization's plan takes an agent of this size. The error is PaymentRequired.
-func (o Organization) Fit(size plan.Plan) error {
+// CheckFits checks that the organization's plan takes an agent of this size. The error is PaymentRequired.
+func (o Organization) CheckFits(size plan.Plan) error {
 	p, err := plan.Get(o.Plan)
 	if err != nil {
 		return err
@@ -116,9 +116,9 @@ func (o Organization) Fit(size plan.Plan) error {
 		WithMeta(map[string]any{"limit": "resource_plan", "current": size.ID, "max": o.Plan, "plan": o.Plan, "upgrade_to": size.ID})
 }
 
-// MayStart checks that an agent of the organization may be created, or brought up that is down: nothing is due, nothing withheld, and what
+// CheckMayStart checks that an agent of the organization may be created, or brought up that is down: nothing is due, nothing withheld, and what
 // it holds is within its plan, as it may not be since the plan became smaller. The error is PaymentRequired.
-func (o Organization) MayStart() error {
+func (o Organization) CheckMayStart() error {
 	switch o.Status {
 	case PastDue:
 		return fault.New(fault.PaymentRequired, "subscription_past_due",
@@ -133,15 +133,15 @@ func (o Organization) MayStart() error {
 		return err
 	}
 	limits.APIKeys = o.Usage.APIKeys // they take nothing that an agent needs
-	for _, e := range o.Usage.Over(limits) {
+	for _, e := range o.Usage.Excesses(limits) {
 		return o.exceeded(e.Limit, e.Current, e.Max)
 	}
 	return nil
 }
 
-// Take adds a change to the usage. Where the change needs more than the plan has room for, the usage stays as it is and the error is
+// AddUsage adds a change to the usage. Where the change needs more than the plan has room for, the usage stays as it is and the error is
 // PaymentRequired with the limit that is reached. Giving back always succeeds.
-func (o *Organization) Take(change Usage) error {
+func (o *Organization) AddUsage(change Usage) error {
 	limits, err := o.Limits()
 	if err != nil {
 		return err

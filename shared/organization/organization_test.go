@@ -25,7 +25,7 @@ func TestTake(t *testing.T) {
 	} {
 		o := organization.New("o", time.Now())
 		o.Usage = c.used
-		err := o.Take(c.change)
+		err := o.AddUsage(c.change)
 		if c.limit == "" {
 			if err != nil || o.Usage != c.used.Plus(c.change) {
 				t.Errorf("%s: %v, %+v", name, err, o.Usage)
@@ -44,7 +44,7 @@ func TestFit(t *testing.T) {
 	o := organization.New("o", time.Now())
 	o.Plan = plan.Startup
 	for _, size := range plan.All() {
-		err := o.Fit(size)
+		err := o.CheckFits(size)
 		fits := size.ID == plan.Hobby || size.ID == plan.Starter || size.ID == plan.Startup
 		if fits != (err == nil) || (!fits && fault.From(err).Meta["upgrade_to"] != size.ID) {
 			t.Errorf("%s: %v", size.ID, err)

@@ -13,7 +13,7 @@ import (
 // phase is one step of bringing an agent up. It may enrich the agent and the material that later phases build from.
 type phase struct {
 	stage agent.StageName
-	do    func(ctx context.Context, a agent.Agent, m *Material) (agent.StageStatus, func(*agent.Agent), error)
+	do    func(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error)
 }
 
 // phases lists the steps in order. Every one is safe to repeat.
@@ -40,7 +40,7 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 		}
 		w.hold(a, p.stage)
 	}
-	a, err := w.Records.Record(ctx, a, func(a *agent.Agent) {
+	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) {
 		a.Redelivered()
 		a.Attempts++
 		enter(a, todo[0])
@@ -48,13 +48,13 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if err != nil {
 		return a, err
 	}
-	m := &Material{}
+	m := &RuntimeInput{}
 	for i, p := range todo {
 		status, learned, err := p.do(ctx, a, m)
 		if err != nil {
 			return a, w.failed(ctx, a, p.stage, err)
 		}
-		a, err = w.Records.Record(ctx, a, func(a *agent.Agent) {
+		a, err = w.Records.Update(ctx, a, func(a *agent.Agent) {
 			if learned != nil {
 				learned(a)
 			}
@@ -89,20 +89,20 @@ func (w run) todo(a agent.Agent, provisioning bool) []phase {
 // so that a crash of this process costs no waiting, and two watches harm nobody.
 func (w run) hold(a *agent.Agent, stage agent.StageName) {
 	if stage == agent.StageReady {
-		a.Release(w.Now(), w.Patience+agent.NudgeGrace)
+		a.ReleaseLease(w.Now(), w.WatchTimeout+agent.NudgeGrace)
 		return
 	}
-	a.Hold(w.holder, w.Now())
+	a.AcquireLease(w.holder, w.Now())
 }
 
-func (w run) apply(stage agent.StageName) func(context.Context, agent.Agent, *Material) (agent.StageStatus, func(*agent.Agent), error) {
-	return func(ctx context.Context, a agent.Agent, m *Material) (agent.StageStatus, func(*agent.Agent), error) {
+func (w run) apply(stage agent.StageName) func(context.Context, agent.Agent, *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
+	return func(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
 		return agent.StageSucceeded, nil, w.Cluster.Apply(ctx, a, stage, *m)
 	}
 }
 
 // identify makes the service account, and the first credentials.
-func (w run) identify(ctx context.Context, a agent.Agent, m *Material) (agent.StageStatus, func(*agent.Agent), error) {
+func (w run) identify(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
 	version, err := w.fetchCredentials(ctx, a, m)
 	if err != nil {
 		return "", nil, err
@@ -111,29 +111,29 @@ func (w run) identify(ctx context.Context, a agent.Agent, m *Material) (agent.St
 	return agent.StageSucceeded, learned, w.Cluster.Apply(ctx, a, agent.StageIdentity, *m)
 }
 
-func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *Material) (version int64, err error) {
+func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (version int64, err error) {
 	if a.CredentialVersion > 0 {
-		m.Credentials, err = w.Vault.Recall(ctx, a.ID, a.CredentialVersion)
+		m.Credentials, err = w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 		return a.CredentialVersion, err
 	}
-	m.Credentials, version, err = w.Vault.Ensure(ctx, a.ID, agent.DashboardUsername)
+	m.Credentials, version, err = w.Secrets.EnsureCredentials(ctx, a.ID, agent.DashboardUsername)
 	return version, err
 }
 
 // awaitReady waits until the pod is Ready and the gateway answers on the agent's hostname, with the credentials that it is to have.
-func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *Material) (agent.StageStatus, func(*agent.Agent), error) {
-	watch, cancel := context.WithTimeout(ctx, w.Patience)
+func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
+	watch, cancel := context.WithTimeout(ctx, w.WatchTimeout)
 	defer cancel()
 	if err := w.Cluster.AwaitReady(watch, a); err != nil {
 		return "", nil, err
 	}
-	probe, learned := w.Gateway.Probe, func(*agent.Agent) {}
+	probe, learned := w.Prober.Probe, func(*agent.Agent) {}
 	if a.Rotating() {
 		prove, err := w.proof(watch, a)
 		if err != nil {
 			return "", nil, err
 		}
-		probe, learned = prove, func(a *agent.Agent) { a.Rotated(w.Now()) }
+		probe, learned = prove, func(a *agent.Agent) { a.MarkRotated(w.Now()) }
 	}
 	for wait := probeInterval; ; wait = min(2*wait, maxProbeInterval) {
 		err := probe(watch, a)
@@ -166,7 +166,7 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	defer cancel()
 	// What was asked to be taken away is tried for ever: giving up would leave it behind.
 	permanent = permanent && a.Runs()
-	a, err := w.Records.Record(last, a, func(a *agent.Agent) {
+	a, err := w.Records.Update(last, a, func(a *agent.Agent) {
 		if permanent {
 			a.GiveUp(f, w.Now())
 			return
@@ -184,7 +184,7 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	case permanent:
 		return nil
 	default:
-		return fault.New(fault.Unavailable, "provisioning_failed", "%s", f.Message).Because(cause)
+		return fault.New(fault.Unavailable, "provisioning_failed", "%s", f.Message).WithCause(cause)
 	}
 }
 

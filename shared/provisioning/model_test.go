@@ -93,7 +93,7 @@ func (w records) Load(context.Context, string) (agent.Agent, error) {
 	return clone(*w.record), nil
 }
 
-func (w records) Record(_ context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+func (w records) Update(_ context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
 	var err error
 	failure := w.effect(func() error {
 		switch {
@@ -130,14 +130,14 @@ func (w records) Remove(context.Context, agent.Agent) error {
 	})
 }
 
-func (w records) Due(_ context.Context, now time.Time, _ int) ([]agent.Agent, error) {
+func (w records) ListDue(_ context.Context, now time.Time, _ int) ([]agent.Agent, error) {
 	if w.record == nil || w.record.WorkDueAt.IsZero() || w.record.WorkDueAt.After(now) {
 		return nil, nil
 	}
 	return []agent.Agent{clone(*w.record)}, nil
 }
 
-func (w records) WithStatus(_ context.Context, status agent.Status, after string, _ int) ([]agent.Agent, error) {
+func (w records) ListByStatus(_ context.Context, status agent.Status, after string, _ int) ([]agent.Agent, error) {
 	if w.record == nil || w.record.Status != status || w.record.ID <= after {
 		return nil, nil
 	}
@@ -158,7 +158,7 @@ func clone(a agent.Agent) agent.Agent {
 // cluster is the world as provisioning.Cluster.
 type cluster struct{ *world }
 
-func (w cluster) Apply(_ context.Context, a agent.Agent, stage agent.StageName, m provisioning.Material) error {
+func (w cluster) Apply(_ context.Context, a agent.Agent, stage agent.StageName, m provisioning.RuntimeInput) error {
 	return w.effect(func() error {
 		if _, there := w.objects[agent.StageNamespace]; !there && stage != agent.StageNamespace {
 			return fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing, "There is no namespace.")
@@ -204,7 +204,7 @@ func (w cluster) AwaitGone(context.Context, agent.Agent) error {
 // vault is the world as credential.Vault.
 type vault struct{ *world }
 
-func (w vault) Ensure(context.Context, string, string) (c credential.Credentials, version int64, err error) {
+func (w vault) EnsureCredentials(context.Context, string, string) (c credential.Credentials, version int64, err error) {
 	err = w.effect(func() error {
 		if w.versions == 0 || w.mutant == "version a call" {
 			w.versions++
@@ -214,11 +214,11 @@ func (w vault) Ensure(context.Context, string, string) (c credential.Credentials
 	return credential.Credentials{DashboardUsername: "admin", DashboardPassword: "p", APIKey: "k"}, 1, err
 }
 
-func (w vault) Recall(context.Context, string, int64) (credential.Credentials, error) {
+func (w vault) GetCredentials(context.Context, string, int64) (credential.Credentials, error) {
 	return credential.Credentials{DashboardUsername: "admin", DashboardPassword: "p", APIKey: "k"}, nil
 }
 
-func (w vault) Prune(context.Context, string, string, int64) error { return nil }
+func (w vault) DestroyVersionsBefore(context.Context, string, string, int64) error { return nil }
 
 func (w vault) Read(context.Context, string, string, int64) ([]byte, error) { return nil, nil }
 

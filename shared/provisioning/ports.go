@@ -10,8 +10,8 @@ import (
 	"agents.example/controlplane/shared/credential"
 )
 
-// Material is what the objects of an agent are built from besides its record. It holds secrets and is never recorded or logged.
-type Material struct {
+// RuntimeInput is what the objects of an agent are built from besides its record. It holds secrets and is never recorded or logged.
+type RuntimeInput struct {
 	Credentials credential.Credentials
 	// Secrets maps the keys of the agent's secret variables to their values.
 	Secrets map[string][]byte
@@ -21,7 +21,7 @@ type Material struct {
 type Cluster interface {
 	// Apply brings the objects of one stage to the agent's desired state, by server-side apply. It is safe to repeat.
 	// Errors: a Permanent fault that no retry mends, otherwise Unavailable.
-	Apply(ctx context.Context, a agent.Agent, stage agent.StageName, m Material) error
+	Apply(ctx context.Context, a agent.Agent, stage agent.StageName, m RuntimeInput) error
 	// AwaitReady watches the agent's pod until the desired one is Ready, a failure is certain, or ctx ends.
 	// Errors: a *PodFailure, ctx's, Unavailable.
 	AwaitReady(ctx context.Context, a agent.Agent) error
@@ -31,8 +31,8 @@ type Cluster interface {
 	AwaitGone(ctx context.Context, a agent.Agent) error
 }
 
-// Gateway is the way into a running agent.
-type Gateway interface {
+// AgentProber is the way into a running agent.
+type AgentProber interface {
 	// Probe asks the agent on its own hostname whether it serves. Errors: Unavailable, with what the gateway said.
 	Probe(ctx context.Context, a agent.Agent) error
 	// Accepts asks the agent, as its users do, what it thinks of credentials. Errors: Unavailable, with what the gateway said.
@@ -52,8 +52,8 @@ const (
 	Divided Verdict = "divided"
 )
 
-// Fleet is what a sweep sees of the clusters.
-type Fleet interface {
+// NamespaceLister is what a sweep sees of the clusters.
+type NamespaceLister interface {
 	// Namespaces lists every namespace of agents that the clusters hold, with the time of its creation. A list that may be incomplete is
 	// an error, so that nothing is deleted for not having been seen.
 	Namespaces(ctx context.Context) ([]Placement, error)
@@ -69,8 +69,8 @@ type Placement struct {
 	CreatedAt time.Time
 }
 
-// Lookout is what an observer sees of the clusters.
-type Lookout interface {
+// PodLister is what an observer sees of the clusters.
+type PodLister interface {
 	// Cells names the clusters.
 	Cells() []string
 	// Pods looks at the pods of all agents of a cell at once, at the cost of one list. A list that may be incomplete is an error, so that
@@ -78,8 +78,8 @@ type Lookout interface {
 	Pods(ctx context.Context, cell string) ([]Pod, error)
 	// Current reports whether a pod was started with the agent's present configuration.
 	Current(a agent.Agent, p Pod) bool
-	// Presence asks for what there is of one agent. Errors: Unavailable.
-	Presence(ctx context.Context, a agent.Agent) (Presence, error)
+	// Existence asks for what there is of one agent. Errors: Unavailable.
+	Existence(ctx context.Context, a agent.Agent) (Existence, error)
 }
 
 // Pod is what one look at an agent's pod says.
@@ -95,8 +95,8 @@ type Pod struct {
 	LastRun time.Duration
 }
 
-// Presence is what a cluster has of an agent.
-type Presence struct {
+// Existence is what a cluster has of an agent.
+type Existence struct {
 	// Namespace is false when there is none, or only one that is being deleted.
 	Namespace bool
 	Pod       bool

@@ -15,14 +15,14 @@ import (
 
 // Reconciler brings agents to their desired state. It may run any number of times, in any number of processes at once.
 type Reconciler struct {
-	Records agent.Records
+	Records agent.WorkerStore
 	Cluster Cluster
-	Vault   credential.Vault
-	Gateway Gateway
+	Secrets credential.SecretStore
+	Prober  AgentProber
 	// Now is the clock.
 	Now func() time.Time
-	// Patience is how long one run watches for readiness, or for a deletion to be observed. It must fit the queue's deadline.
-	Patience time.Duration
+	// WatchTimeout is how long one run watches for readiness, or for a deletion to be observed. It must fit the queue's deadline.
+	WatchTimeout time.Duration
 }
 
 // Reconcile looks at the present record of an agent and moves the world toward it. Nil says that there is nothing left to do;
@@ -118,38 +118,38 @@ func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agen
 
 // scaleDown takes the pod away and leaves everything else. Secrets are written nevertheless, for the next start.
 func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) {
-	a, err := w.Records.Record(ctx, a, func(a *agent.Agent) { a.Attempts++; a.Hold(w.holder, w.Now()) })
+	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.Attempts++; a.AcquireLease(w.holder, w.Now()) })
 	if err != nil {
 		return a, err
 	}
-	err = w.Cluster.Apply(ctx, a, agent.StageRuntime, Material{})
+	err = w.Cluster.Apply(ctx, a, agent.StageRuntime, RuntimeInput{})
 	if err != nil && fault.Code(err) != CodeNamespaceMissing {
 		return a, w.failed(ctx, a, agent.StageRuntime, err)
 	}
 	if err = w.store(ctx, a); err != nil {
 		return a, w.failed(ctx, a, agent.StageSecrets, err)
 	}
-	return w.Records.Record(ctx, a, func(a *agent.Agent) {
-		a.Synced(w.Now())
-		a.Park(w.Now())
-		a.Settle(w.Now())
+	return w.Records.Update(ctx, a, func(a *agent.Agent) {
+		a.MarkSecretsSynced(w.Now())
+		a.ParkSecrets(w.Now())
+		a.MarkObserved(w.Now())
 	})
 }
 
 // tearDown removes everything of an agent and ends only when all of it is observed gone.
 func (w run) tearDown(ctx context.Context, a agent.Agent) error {
-	a, err := w.Records.Record(ctx, a, func(a *agent.Agent) { a.Attempts++; a.Release(w.Now(), w.Patience) })
+	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.Attempts++; a.ReleaseLease(w.Now(), w.WatchTimeout) })
 	if err != nil {
 		return err
 	}
-	watch, cancel := context.WithTimeout(ctx, w.Patience)
+	watch, cancel := context.WithTimeout(ctx, w.WatchTimeout)
 	defer cancel()
 	for _, step := range []func() error{
 		func() error { return w.Cluster.Delete(watch, a) },
 		func() error { return w.Cluster.AwaitGone(watch, a) },
 		// What a request adds after the secrets are destroyed would stay for ever.
 		func() error { return sleep(watch, a.StoringUntil.Sub(w.Now())) },
-		func() error { return w.Vault.Destroy(watch, a.ID) },
+		func() error { return w.Secrets.Destroy(watch, a.ID) },
 	} {
 		if err := step(); err != nil {
 			return w.failed(ctx, a, "", err)

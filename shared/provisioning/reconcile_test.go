@@ -14,7 +14,7 @@ import (
 // reconciler is one worker process in the world.
 func reconciler(w *world) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
-		Records: records{w}, Cluster: cluster{w}, Vault: vault{w}, Gateway: gateway{w}, Now: time.Now, Patience: time.Minute,
+		Records: records{w}, Cluster: cluster{w}, Secrets: vault{w}, Prober: gateway{w}, Now: time.Now, WatchTimeout: time.Minute,
 	}
 }
 

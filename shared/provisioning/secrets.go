@@ -15,16 +15,16 @@ func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if len(a.OperationsAt(secret.Bind)) == 0 {
 		return a, nil
 	}
-	return w.Records.Record(ctx, a, func(a *agent.Agent) { a.Bind(w.Now()) })
+	return w.Records.Update(ctx, a, func(a *agent.Agent) { a.BindSecrets(w.Now()) })
 }
 
 // syncSecrets is the stage of the secrets. An agent without any has nothing to do, unless it lost the last one.
-func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *Material) (agent.StageStatus, func(*agent.Agent), error) {
-	if key := a.Awaiting(); key != "" {
+func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
+	if key := a.AwaitedSecret(); key != "" {
 		return "", nil, fault.New(fault.Unavailable, "secret_value_unavailable",
 			"The value of %s, which was sent with the agent, is not known to be in the secret store. Reconcile its operation, or send it again with PUT secrets.", key)
 	}
-	learned := func(a *agent.Agent) { a.Synced(w.Now()) }
+	learned := func(a *agent.Agent) { a.MarkSecretsSynced(w.Now()) }
 	fresh := a.Status == agent.Provisioning || a.Status == agent.Pending
 	if fresh && !wantsSecrets(a) && len(a.OperationsAt(secret.Sync)) == 0 {
 		return agent.StageSkipped, learned, nil
@@ -42,13 +42,13 @@ func wantsSecrets(a agent.Agent) bool {
 }
 
 // writeSecrets reads the secret variables from the secret store and writes them, beside the credentials, into the namespace.
-func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *Material) error {
+func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) error {
 	m.Secrets = map[string][]byte{}
 	for _, e := range a.Env {
 		if !e.Secret() {
 			continue
 		}
-		value, err := w.Vault.Read(ctx, a.ID, e.Key, e.SecretVersion)
+		value, err := w.Secrets.Read(ctx, a.ID, e.Key, e.SecretVersion)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (w run) store(ctx context.Context, a agent.Agent) error {
 	if len(a.OperationsAt(secret.Sync)) == 0 || a.CredentialVersion == 0 {
 		return nil
 	}
-	err := w.writeSecrets(ctx, a, &Material{})
+	err := w.writeSecrets(ctx, a, &RuntimeInput{})
 	if fault.Code(err) == CodeNamespaceMissing {
 		return nil
 	}
@@ -77,13 +77,13 @@ func (w run) store(ctx context.Context, a agent.Agent) error {
 
 // proof makes the probe of a rotation: the live gateway accepts the new credentials and refuses those that were accepted before.
 func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, agent.Agent) error, error) {
-	latter, err := w.Vault.Recall(ctx, a.ID, a.CredentialVersion)
+	latter, err := w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 	if err != nil {
 		return nil, err
 	}
 	former := credential.Credentials{}
 	if a.FormerCredential > 0 {
-		if former, err = w.Vault.Recall(ctx, a.ID, a.FormerCredential); err != nil {
+		if former, err = w.Secrets.GetCredentials(ctx, a.ID, a.FormerCredential); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +99,7 @@ func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, ag
 }
 
 func (w run) wants(ctx context.Context, a agent.Agent, c credential.Credentials, want Verdict) error {
-	got, err := w.Gateway.Accepts(ctx, a, c)
+	got, err := w.Prober.Accepts(ctx, a, c)
 	if err == nil && got != want {
 		err = fault.New(fault.Unavailable, "gateway_unhealthy", "The agent does not go by its new credentials yet.")
 	}
@@ -116,17 +116,17 @@ func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	ids := make([]string, len(done))
 	for i, o := range done {
 		ids[i] = o.ID
-		if err := w.Vault.Prune(ctx, a.ID, o.Key, obsolete(o)); err != nil {
+		if err := w.Secrets.DestroyVersionsBefore(ctx, a.ID, o.Key, obsolete(o)); err != nil {
 			return a, w.hindered(ctx, a, err)
 		}
 	}
-	return w.Records.Record(ctx, a, func(a *agent.Agent) { a.Finish(ids, w.Now()) })
+	return w.Records.Update(ctx, a, func(a *agent.Agent) { a.FinishOperations(ids, w.Now()) })
 }
 
 // obsolete is the version before which an operation leaves nothing.
 func obsolete(o secret.Operation) int64 {
 	if o.Action == secret.Delete {
-		return min(o.Seen, math.MaxInt64-1) + 1
+		return min(o.LatestBefore, math.MaxInt64-1) + 1
 	}
 	return o.Version
 }
@@ -135,12 +135,12 @@ func obsolete(o secret.Operation) int64 {
 func (w run) hindered(ctx context.Context, a agent.Agent, cause error) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	_, err := w.Records.Record(last, a, func(a *agent.Agent) {
-		a.Hinder(secret.Faltered, fault.From(cause).Code, w.Now(), secret.Destroy, secret.Complete)
+	_, err := w.Records.Update(last, a, func(a *agent.Agent) {
+		a.RecordOperationFailure(secret.EventRetryScheduled, fault.From(cause).Code, w.Now(), secret.Destroy, secret.Complete)
 		a.WorkDueAt = w.Now().Add(agent.NudgeGrace)
 	})
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Unavailable, fault.From(cause).Code, "Secret versions that are not needed any more could not be destroyed yet.").Because(cause)
+	return fault.New(fault.Unavailable, fault.From(cause).Code, "Secret versions that are not needed any more could not be destroyed yet.").WithCause(cause)
 }

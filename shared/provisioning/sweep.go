@@ -13,7 +13,7 @@ import (
 
 // Sweeper leaves nothing waiting for ever: it ends work that has taken too long and repeats nudges that were lost.
 type Sweeper struct {
-	Records agent.Records
+	Records agent.WorkerStore
 	Nudger  agent.Nudger
 	// Now is the clock.
 	Now func() time.Time
@@ -24,7 +24,7 @@ const sweepBatch = 500
 
 // Sweep looks at every agent whose work is overdue. The trouble of one agent does not keep it from the others.
 func (s *Sweeper) Sweep(ctx context.Context) error {
-	due, err := s.Records.Due(ctx, s.Now(), sweepBatch)
+	due, err := s.Records.ListDue(ctx, s.Now(), sweepBatch)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 }
 
 func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
-	a, err := s.Records.Record(ctx, a, func(a *agent.Agent) {
+	a, err := s.Records.Update(ctx, a, func(a *agent.Agent) {
 		if a.Expired(s.Now()) {
 			a.Expire(s.Now())
 			return
@@ -71,7 +71,7 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	if !working(a) || !a.Runs() && !a.OperationsDue() {
 		return nil
 	}
-	_, err = s.Records.Record(ctx, a, func(a *agent.Agent) {
+	_, err = s.Records.Update(ctx, a, func(a *agent.Agent) {
 		defer a.AbandonOperations(s.Now())
 		if a.Converged() || !a.Runs() {
 			return
@@ -89,10 +89,10 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	return err
 }
 
-// Collector finds namespaces that no record knows of, such as one that a worker made after its agent was gone.
-type Collector struct {
-	Records agent.Records
-	Fleet   Fleet
+// OrphanCollector finds namespaces that no record knows of, such as one that a worker made after its agent was gone.
+type OrphanCollector struct {
+	Records    agent.WorkerStore
+	Namespaces NamespaceLister
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -106,8 +106,8 @@ const (
 )
 
 // Collect deletes orphaned namespaces: only those old enough, only as many as the bound allows, and none when a list fails.
-func (c *Collector) Collect(ctx context.Context) error {
-	all, err := c.Fleet.Namespaces(ctx)
+func (c *OrphanCollector) Collect(ctx context.Context) error {
+	all, err := c.Namespaces.Namespaces(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	var errs []error
 	for _, p := range orphans {
 		slog.WarnContext(ctx, "deleting an orphaned namespace", "agent_id", p.AgentID, "cell", p.Cell)
-		errs = append(errs, c.Fleet.DeleteNamespace(ctx, p))
+		errs = append(errs, c.Namespaces.DeleteNamespace(ctx, p))
 	}
 	return errors.Join(errs...)
 }

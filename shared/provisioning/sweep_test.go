@@ -155,7 +155,7 @@ func TestCollect(t *testing.T) {
 			if !c.known {
 				w.record = nil
 			}
-			err := (&provisioning.Collector{Records: records{w}, Fleet: &c.fleet, Now: time.Now}).Collect(t.Context())
+			err := (&provisioning.OrphanCollector{Records: records{w}, Namespaces: &c.fleet, Now: time.Now}).Collect(t.Context())
 			if (err != nil) != c.failed || len(c.fleet.deleted) != c.deleted {
 				t.Errorf("deleted %d, error %v", len(c.fleet.deleted), err)
 			}

@@ -83,8 +83,8 @@ type Operation struct {
 	ErrorCode string
 	// Attempts counts how often the present stage was begun, from 1.
 	Attempts int
-	// Seen is the newest version that the store had when the operation was recorded; 0 for none. What the operation adds is newer.
-	Seen int64
+	// LatestBefore is the newest version that the store had when the operation was recorded; 0 for none. What the operation adds is newer.
+	LatestBefore int64
 	// Version is the one that the operation added; 0 before it is known.
 	Version int64
 	// Bytes is the size of the value.

@@ -10,30 +10,30 @@ type Event string
 
 // The events.
 const (
-	// Stored: the secret store has the value, and its version is known.
-	Stored Event = "stored"
-	// Bound: the agent wants the version.
-	Bound Event = "bound"
-	// Synced: the agent's namespace has it.
-	Synced Event = "synced"
-	// Parked: the agent does not run, so there is no pod to bring it to.
-	Parked Event = "parked"
-	// RolledOut: the pod that runs has it, which has been proved.
-	RolledOut Event = "rolled_out"
-	// Destroyed: the versions of a deleted secret are gone.
-	Destroyed Event = "destroyed"
-	// Completed: there is nothing left to do.
-	Completed Event = "completed"
-	// Faltered: what failed is tried again by itself.
-	Faltered Event = "faltered"
-	// GaveUp: what failed is tried again when a client asks for it.
-	GaveUp Event = "gave_up"
-	// Retried: a client asked for another attempt.
-	Retried Event = "retried"
-	// Overtaken: a newer operation of the key has a value.
-	Overtaken Event = "overtaken"
-	// Withdrawn: the agent is deleted.
-	Withdrawn Event = "withdrawn"
+	// EventStored: the secret store has the value, and its version is known.
+	EventStored Event = "stored"
+	// EventBound: the agent wants the version.
+	EventBound Event = "bound"
+	// EventSynced: the agent's namespace has it.
+	EventSynced Event = "synced"
+	// EventWaitingForStart: the agent does not run, so there is no pod to bring it to.
+	EventWaitingForStart Event = "parked"
+	// EventRolledOut: the pod that runs has it, which has been proved.
+	EventRolledOut Event = "rolled_out"
+	// EventDestroyed: the versions of a deleted secret are gone.
+	EventDestroyed Event = "destroyed"
+	// EventCompleted: there is nothing left to do.
+	EventCompleted Event = "completed"
+	// EventRetryScheduled: what failed is tried again by itself.
+	EventRetryScheduled Event = "faltered"
+	// EventGaveUp: what failed is tried again when a client asks for it.
+	EventGaveUp Event = "gave_up"
+	// EventRetried: a client asked for another attempt.
+	EventRetried Event = "retried"
+	// EventSuperseded: a newer operation of the key has a value.
+	EventSuperseded Event = "overtaken"
+	// EventCanceled: the agent is deleted.
+	EventCanceled Event = "withdrawn"
 )
 
 // Transition is one row of the table: Event takes an operation of one of Actions from one of From to To with Status. An empty To is the
@@ -51,19 +51,19 @@ func Transitions() []Transition {
 	all, adds, deletes := []Action{Set, Delete, Rotate}, []Action{Set, Rotate}, []Action{Delete}
 	stages, later := []Stage{Store, Bind, Sync, Rollout, Destroy, Complete}, []Stage{Bind, Sync, Rollout, Destroy, Complete}
 	return []Transition{
-		{Stored, adds, []Stage{Store}, Bind, Pending},
-		{Bound, all, []Stage{Bind}, Sync, Running},
-		{Synced, all, []Stage{Sync}, Rollout, Running},
-		{Parked, all, []Stage{Rollout}, Rollout, Pending},
-		{RolledOut, adds, []Stage{Rollout}, Complete, Running},
-		{RolledOut, deletes, []Stage{Rollout}, Destroy, Running},
-		{Destroyed, deletes, []Stage{Destroy}, Complete, Running},
-		{Completed, all, []Stage{Complete}, Complete, Succeeded},
-		{Faltered, all, later, "", Pending},
-		{GaveUp, all, stages, "", Failed},
-		{Retried, all, later, "", Pending},
-		{Overtaken, all, stages, "", Superseded},
-		{Withdrawn, all, stages, "", Canceled},
+		{EventStored, adds, []Stage{Store}, Bind, Pending},
+		{EventBound, all, []Stage{Bind}, Sync, Running},
+		{EventSynced, all, []Stage{Sync}, Rollout, Running},
+		{EventWaitingForStart, all, []Stage{Rollout}, Rollout, Pending},
+		{EventRolledOut, adds, []Stage{Rollout}, Complete, Running},
+		{EventRolledOut, deletes, []Stage{Rollout}, Destroy, Running},
+		{EventDestroyed, deletes, []Stage{Destroy}, Complete, Running},
+		{EventCompleted, all, []Stage{Complete}, Complete, Succeeded},
+		{EventRetryScheduled, all, later, "", Pending},
+		{EventGaveUp, all, stages, "", Failed},
+		{EventRetried, all, later, "", Pending},
+		{EventSuperseded, all, stages, "", Superseded},
+		{EventCanceled, all, stages, "", Canceled},
 	}
 }
 
@@ -80,7 +80,7 @@ func (o *Operation) Apply(e Event, code string, now time.Time) bool {
 		if row.To != "" && row.To != o.Stage {
 			o.Stage, o.Attempts = row.To, 1
 		}
-		if e == Retried {
+		if e == EventRetried {
 			o.Attempts++
 		}
 		o.Status, o.ErrorCode, o.UpdatedAt = row.Status, code, now

@@ -32,15 +32,15 @@ func everywhere() map[secret.Event]struct {
 		status  secret.Status
 		atStore bool
 	}{
-		secret.Faltered: {secret.Pending, false}, secret.Retried: {secret.Pending, false}, secret.GaveUp: {secret.Failed, true},
-		secret.Overtaken: {secret.Superseded, true}, secret.Withdrawn: {secret.Canceled, true},
+		secret.EventRetryScheduled: {secret.Pending, false}, secret.EventRetried: {secret.Pending, false}, secret.EventGaveUp: {secret.Failed, true},
+		secret.EventSuperseded: {secret.Superseded, true}, secret.EventCanceled: {secret.Canceled, true},
 	}
 }
 
 func events() []secret.Event {
 	return []secret.Event{
-		secret.Stored, secret.Bound, secret.Synced, secret.Parked, secret.RolledOut, secret.Destroyed, secret.Completed, secret.Faltered,
-		secret.GaveUp, secret.Retried, secret.Overtaken, secret.Withdrawn,
+		secret.EventStored, secret.EventBound, secret.EventSynced, secret.EventWaitingForStart, secret.EventRolledOut, secret.EventDestroyed, secret.EventCompleted, secret.EventRetryScheduled,
+		secret.EventGaveUp, secret.EventRetried, secret.EventSuperseded, secret.EventCanceled,
 	}
 }
 
@@ -68,7 +68,7 @@ func TestEveryMove(t *testing.T) {
 						t.Errorf("%s of %s at %s %s: %t to %s, want %q", e, action, stage, status, moved, got, want)
 					case !moved && o != before:
 						t.Errorf("%s of %s at %s %s changed something", e, action, stage, status)
-					case moved && o.Stage != before.Stage && o.Attempts != 1, moved && e == secret.Retried && o.Attempts != 4:
+					case moved && o.Stage != before.Stage && o.Attempts != 1, moved && e == secret.EventRetried && o.Attempts != 4:
 						t.Errorf("%s of %s at %s: attempt %d", e, action, stage, o.Attempts)
 					}
 				}
@@ -102,7 +102,7 @@ func TestStoringEndsByItself(t *testing.T) {
 	if !o.Storing(now) || o.Storing(now.Add(secret.StoringTime)) {
 		t.Error("a request stores for as long as it may take, and no longer")
 	}
-	if o.Apply(secret.GaveUp, "secret_store_denied", now); o.Storing(now) {
+	if o.Apply(secret.EventGaveUp, "secret_store_denied", now); o.Storing(now) {
 		t.Error("an operation that failed is still being stored")
 	}
 	if d := secret.New(secret.Operation{Action: secret.Delete}, now); d.Stage != secret.Bind || d.Storing(now) {

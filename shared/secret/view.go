@@ -45,7 +45,7 @@ func (View) Example() any {
 	o := New(Operation{
 		ID: "6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11", AgentID: "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", Key: "OPENAI_API_KEY", Action: Set,
 	}, created)
-	o.Apply(Stored, "", created.Add(time.Second))
+	o.Apply(EventStored, "", created.Add(time.Second))
 	return o.Show()
 }
 

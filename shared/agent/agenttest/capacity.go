@@ -178,7 +178,7 @@ func operate(w World, org Tenant, random *rand.Rand) error {
 	case a.Status == agent.Deleting:
 		err = w.Records.Remove(org.Ctx, a)
 	default:
-		_, err = w.Records.Record(org.Ctx, a, func(a *agent.Agent) {
+		_, err = w.Records.Update(org.Ctx, a, func(a *agent.Agent) {
 			if a.Status == agent.Provisioning {
 				a.BecameReady(Now())
 			}

@@ -55,11 +55,11 @@ func record(t *testing.T, w World) {
 	entries, nudges := len(org.Entries()), w.Nudges.Count(a.ID)
 	var err error
 	for _, stage := range agent.StageNames() {
-		a, err = w.Records.Record(t.Context(), a, func(a *agent.Agent) { a.BeginStage(stage, Now()) })
+		a, err = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.BeginStage(stage, Now()) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err = w.Records.Record(t.Context(), a, func(a *agent.Agent) { a.EndStage(stage, agent.StageSucceeded, Now()) })
+		a, err = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.EndStage(stage, agent.StageSucceeded, Now()) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,11 +67,11 @@ func record(t *testing.T, w World) {
 			t.Fatalf("Load differs from what Record returned:\n got %+v\nwant %+v", got, a)
 		}
 	}
-	a, err = w.Records.Record(t.Context(), a, func(a *agent.Agent) { a.BecameReady(Now()) })
+	a, err = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.BecameReady(Now()) })
 	if err != nil || !a.Converged() || a.Status != agent.Running {
 		t.Errorf("the agent is %s, converged %t, %v", a.Status, a.Converged(), err)
 	}
-	same, err := w.Records.Record(t.Context(), a, func(*agent.Agent) {})
+	same, err := w.Records.Update(t.Context(), a, func(*agent.Agent) {})
 	if err != nil || !reflect.DeepEqual(same, a) {
 		t.Errorf("recording nothing: %+v, %v; want the former record", same, err)
 	}
@@ -88,7 +88,7 @@ func recordStale(t *testing.T, w World) {
 		return nil
 	})
 	for _, known := range []agent.Agent{a, {ID: a.ID, Generation: a.Generation}} {
-		got, err := w.Records.Record(t.Context(), known, func(a *agent.Agent) { a.Attempts++ })
+		got, err := w.Records.Update(t.Context(), known, func(a *agent.Agent) { a.Attempts++ })
 		if err != nil || got.Name != "renamed meanwhile" {
 			t.Errorf("recorded on %q, %v; want the present record", got.Name, err)
 		}
@@ -106,7 +106,7 @@ func recordSuperseded(t *testing.T, w World) {
 		"progress": func(a *agent.Agent) { a.BecameReady(Now()) },
 		"nothing":  func(*agent.Agent) {},
 	} {
-		got, err := w.Records.Record(t.Context(), a, apply)
+		got, err := w.Records.Update(t.Context(), a, apply)
 		if !errors.Is(err, agent.ErrSuperseded) || !reflect.DeepEqual(got, stopped) {
 			t.Errorf("recording %s for a former generation: %+v, %v; want the present record and ErrSuperseded", name, got, err)
 		}
@@ -121,7 +121,7 @@ func recordUsage(t *testing.T, w World) {
 	a := org.Create(plan.Pro)
 	for _, status := range []agent.Status{agent.Stopped, agent.Running, agent.Deleting} {
 		var err error
-		if a, err = w.Records.Record(t.Context(), a, func(a *agent.Agent) { a.Status = status }); err != nil {
+		if a, err = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Status = status }); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := org.Usage(), sum(t, a); got != want {
@@ -137,7 +137,7 @@ func manyRecords(t *testing.T, w World) {
 	errs := make([]error, writers)
 	var all sync.WaitGroup
 	for i := range writers {
-		all.Go(func() { _, errs[i] = w.Records.Record(t.Context(), a, func(a *agent.Agent) { a.Attempts++ }) })
+		all.Go(func() { _, errs[i] = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Attempts++ }) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -154,7 +154,7 @@ func recordGone(t *testing.T, w World) {
 	if err := w.Records.Remove(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Records.Record(t.Context(), a, func(a *agent.Agent) { a.Attempts++ }); !fault.Is(err, fault.NotFound) {
+	if _, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Attempts++ }); !fault.Is(err, fault.NotFound) {
 		t.Errorf("recording on a removed agent: %v, want not found", err)
 	}
 	if _, err := w.Records.Load(t.Context(), a.ID); !fault.Is(err, fault.NotFound) {
@@ -191,7 +191,7 @@ func removeChanged(t *testing.T, w World) {
 	}
 	// What changed without a new desired state is removed as it is now.
 	b := org.Create(plan.Pro)
-	if _, err := w.Records.Record(t.Context(), b, func(b *agent.Agent) { b.Status = agent.Stopped }); err != nil {
+	if _, err := w.Records.Update(t.Context(), b, func(b *agent.Agent) { b.Status = agent.Stopped }); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Records.Remove(t.Context(), b); err != nil {
@@ -224,7 +224,7 @@ func due(t *testing.T, w World) {
 	now := Now()
 	at := func(org Tenant, when time.Time) agent.Agent {
 		a := org.Create(plan.Hobby)
-		a, err := w.Records.Record(t.Context(), a, func(a *agent.Agent) { a.WorkDueAt = when })
+		a, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.WorkDueAt = when })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func due(t *testing.T, w World) {
 	at(org, now.Add(time.Microsecond))
 	at(org, time.Time{})
 	for limit, want := range map[int][]agent.Agent{10: {first, second, third}, 2: {first, second}} {
-		got, err := w.Records.Due(t.Context(), now, limit)
+		got, err := w.Records.ListDue(t.Context(), now, limit)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("at most %d due: %v, %v; want %v", limit, ids(got), err, ids(want))
 		}

@@ -14,7 +14,7 @@ import (
 func withStatus(t *testing.T, w World) {
 	org, other := w.Tenant(t, plan.Enterprise), w.Tenant(t, plan.Enterprise)
 	with := func(org Tenant, status agent.Status) agent.Agent {
-		a, err := w.Records.Record(t.Context(), org.Create(plan.Hobby), func(a *agent.Agent) { a.Status = status })
+		a, err := w.Records.Update(t.Context(), org.Create(plan.Hobby), func(a *agent.Agent) { a.Status = status })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func withStatus(t *testing.T, w World) {
 		{agent.Error, broken[3].ID, 10, []agent.Agent{}},
 		{agent.Paused, "", 10, []agent.Agent{}},
 	} {
-		got, err := w.Records.WithStatus(t.Context(), row.status, row.after, row.limit)
+		got, err := w.Records.ListByStatus(t.Context(), row.status, row.after, row.limit)
 		if err != nil || !reflect.DeepEqual(got, row.want) {
 			t.Errorf("at most %d that are %s after %q: %v, %v; want %v", row.limit, row.status, row.after, ids(got), err, ids(row.want))
 		}

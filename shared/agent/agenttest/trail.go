@@ -25,7 +25,7 @@ func trailTests() map[string]func(*testing.T, World) {
 }
 
 // Call makes the context of one call, and the trail of its entry.
-func (n Tenant) Call() (context.Context, *audit.Trail) { return audit.WithTrail(n.Ctx) }
+func (n Tenant) Call() (context.Context, *audit.CallEntry) { return audit.WithCallEntry(n.Ctx) }
 
 // added lists the entries that f adds.
 func (n Tenant) added(f func()) []audit.Entry {
@@ -86,7 +86,7 @@ func callsWithoutEntry(t *testing.T, w World) {
 			return err
 		}, "", own},
 		"a closure that refuses": {org, func(ctx context.Context) error {
-			_, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return fault.New(fault.Conflict, "refused", "No.").Because(refusal) })
+			_, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return fault.New(fault.Conflict, "refused", "No.").WithCause(refusal) })
 			return err
 		}, "refused", own},
 		"an agent of others": {other, func(ctx context.Context) error {

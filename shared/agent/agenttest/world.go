@@ -22,7 +22,7 @@ import (
 // World is an empty store and what a test needs to look behind it.
 type World struct {
 	Store   agent.Store
-	Records agent.Records
+	Records agent.WorkerStore
 	// Nudges is the nudger that the store was made with.
 	Nudges *Nudges
 	// Organization reads an organization's record.
@@ -171,7 +171,7 @@ func sum(t *testing.T, agents ...agent.Agent) organization.Usage {
 	t.Helper()
 	var total organization.Usage
 	for _, a := range agents {
-		u, err := a.Holding()
+		u, err := a.HeldUsage()
 		if err != nil {
 			t.Fatalf("what the agent holds: %v", err)
 		}

@@ -38,7 +38,7 @@ func entriesOfCalls(t *testing.T, w World) {
 		{"revoke another one", org, revoke(last.ID), "", last.ID},
 	} {
 		before := len(step.org.entries())
-		ctx, trail := audit.WithTrail(step.org.ctx)
+		ctx, trail := audit.WithCallEntry(step.org.ctx)
 		err := step.do(ctx)
 		added := step.org.entries()[before:]
 		if fault.Code(err) != step.code || trail.Written() != (step.target != "") {
@@ -58,7 +58,7 @@ func entriesOfCalls(t *testing.T, w World) {
 // changesOfOneCall: a call that makes two changes has one entry.
 func changesOfOneCall(t *testing.T, w World) {
 	org := w.tenant(t)
-	ctx, trail := audit.WithTrail(org.ctx)
+	ctx, trail := audit.WithCallEntry(org.ctx)
 	k := newKey()
 	if _, err := w.Store.Create(ctx, k); err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func fresh(t *testing.T, w World) {
 func save(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	a := w.account(t, id)
-	a.Take(paid(plan.Pro), now())
+	a.ApplySubscription(paid(plan.Pro), now())
 	a.Suspend(true, now())
 	if err := w.Processes[0].Save(ctx, a, "evt_1"); err != nil {
 		t.Fatal(err)
@@ -120,11 +120,11 @@ func saveChanged(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	old := w.account(t, id)
 	a := old
-	a.Take(paid(plan.Pro), now())
+	a.ApplySubscription(paid(plan.Pro), now())
 	if err := w.Processes[0].Save(ctx, a, ""); err != nil {
 		t.Fatal(err)
 	}
-	old.Take(paid(plan.Starter), now())
+	old.ApplySubscription(paid(plan.Starter), now())
 	if err := w.Processes[1].Save(ctx, old, "evt_late"); !errors.Is(err, billing.ErrChanged) {
 		t.Errorf("saving what was changed meanwhile: %v, want ErrChanged", err)
 	}
@@ -142,8 +142,8 @@ func eventOnce(t *testing.T, w World) {
 	if done, err := w.Processes[0].Applied(ctx, "evt_1"); done || err != nil {
 		t.Fatalf("an event that never was is applied: %t, %v", done, err)
 	}
-	first.Take(paid(plan.Pro), now())
-	second.Take(paid(plan.Pro), now())
+	first.ApplySubscription(paid(plan.Pro), now())
+	second.ApplySubscription(paid(plan.Pro), now())
 	var both sync.WaitGroup
 	errs := make([]error, 2)
 	for i, a := range []billing.Account{first, second} {
@@ -160,7 +160,7 @@ func eventOnce(t *testing.T, w World) {
 	}
 	// The record is new, the event is not: it is a success that writes nothing.
 	again := w.account(t, id)
-	again.Take(billing.Subscription{ID: "sub_1", Status: billing.Canceled}, now())
+	again.ApplySubscription(billing.Subscription{ID: "sub_1", Status: billing.Canceled}, now())
 	if err := w.Processes[1].Save(ctx, again, "evt_1"); err != nil {
 		t.Errorf("saving an event again: %v", err)
 	}

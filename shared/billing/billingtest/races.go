@@ -18,7 +18,7 @@ import (
 func race(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	prepared := w.account(t, id)
-	prepared.Take(paid(plan.Starter), now())
+	prepared.ApplySubscription(paid(plan.Starter), now())
 	if err := w.Processes[0].Save(ctx, prepared, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func race(t *testing.T, w World) {
 			for {
 				a, err := w.Processes[i].Account(ctx, id)
 				if err == nil {
-					a.Take(paid(plan.Pro), now())
+					a.ApplySubscription(paid(plan.Pro), now())
 					err = w.Processes[i].Save(ctx, a, []string{"evt_1", "evt_2"}[i])
 				}
 				if errs[2+i] = err; !errors.Is(err, billing.ErrChanged) {
@@ -61,7 +61,7 @@ func started(t *testing.T, w World) {
 		a := w.account(t, id)
 		s := paid(on)
 		s.Status = status
-		a.Take(s, now())
+		a.ApplySubscription(s, now())
 		a.Suspend(suspended, now())
 		if err := w.Processes[0].Save(system, a, ""); err != nil {
 			t.Fatal(err)

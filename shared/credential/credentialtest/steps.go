@@ -11,7 +11,7 @@ const username = "admin"
 
 func ensure(t *testing.T, v Store, agentID string) (credential.Credentials, int64) {
 	t.Helper()
-	c, version, err := v.Ensure(t.Context(), agentID, username)
+	c, version, err := v.EnsureCredentials(t.Context(), agentID, username)
 	if err != nil {
 		t.Fatalf("Ensure: %v", err)
 	}

@@ -19,8 +19,8 @@ const maxValueBytes = 65_536
 
 // Store is a secret store with all that its users do with it.
 type Store interface {
-	credential.Vault
-	credential.Depositary
+	credential.SecretStore
+	credential.SecretWriter
 }
 
 // RunVault runs the suite. open returns a vault; several calls may return the same one, since every test uses agents of its own.
@@ -59,7 +59,7 @@ func generatedOnce(t *testing.T, v Store) {
 	if version < 1 {
 		t.Errorf("version %d, want 1 or more: 0 says that there are none", version)
 	}
-	again, same, err := v.Ensure(t.Context(), a, "another")
+	again, same, err := v.EnsureCredentials(t.Context(), a, "another")
 	if err != nil || again != first || same != version {
 		t.Errorf("the second call answers others: version %d instead of %d, %v", same, version, err)
 	}
@@ -75,7 +75,7 @@ func racingEnsures(t *testing.T, v Store) {
 	)
 	for range 12 {
 		calls.Go(func() {
-			c, version, err := v.Ensure(t.Context(), a, username)
+			c, version, err := v.EnsureCredentials(t.Context(), a, username)
 			if err != nil {
 				t.Errorf("Ensure: %v", err)
 				return

@@ -11,7 +11,7 @@ import (
 
 func newest(t *testing.T, v Store, agentID, key string) int64 {
 	t.Helper()
-	n, err := v.Newest(t.Context(), agentID, key)
+	n, err := v.LatestVersion(t.Context(), agentID, key)
 	if err != nil {
 		t.Fatalf("Newest %s: %v", key, err)
 	}
@@ -21,7 +21,7 @@ func newest(t *testing.T, v Store, agentID, key string) int64 {
 func prune(t *testing.T, v Store, agentID, key string, before int64) {
 	t.Helper()
 	for range 2 {
-		if err := v.Prune(t.Context(), agentID, key, before); err != nil {
+		if err := v.DestroyVersionsBefore(t.Context(), agentID, key, before); err != nil {
 			t.Fatalf("Prune %s before %d: %v", key, before, err)
 		}
 	}
@@ -29,7 +29,7 @@ func prune(t *testing.T, v Store, agentID, key string, before int64) {
 
 func mustHave(t *testing.T, v Store, agentID, key string, after int64, want ...int64) {
 	t.Helper()
-	if got, err := v.Since(t.Context(), agentID, key, after); err != nil || !slices.Equal(got, want) {
+	if got, err := v.VersionsAfter(t.Context(), agentID, key, after); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%s has the versions %v after %d, %v; want %v", key, got, after, err, want)
 	}
 }
@@ -81,12 +81,12 @@ func neverAgain(t *testing.T, v Store) {
 func renewed(t *testing.T, v Store) {
 	a := uuid.NewString()
 	former, one := ensure(t, v, a)
-	two, err := v.Renew(t.Context(), a, username)
+	two, err := v.AddCredentials(t.Context(), a, username)
 	if err != nil || two <= one || newest(t, v, a, secret.CredentialsKey) != two {
 		t.Fatalf("Renew: version %d after %d, %v", two, one, err)
 	}
 	mustHave(t, v, a, secret.CredentialsKey, one, two)
-	latter, err := v.Recall(t.Context(), a, two)
+	latter, err := v.GetCredentials(t.Context(), a, two)
 	if err != nil || latter == former || latter.DashboardUsername != username || latter.DashboardPassword == former.DashboardPassword ||
 		latter.APIKey == former.APIKey {
 		t.Fatalf("the new credentials are the former ones, or none: %v", err)
@@ -94,14 +94,14 @@ func renewed(t *testing.T, v Store) {
 	if c, version := ensure(t, v, a); c != former || version != one {
 		t.Error("new credentials were in force at once")
 	}
-	if c, err := v.Recall(t.Context(), a, one); err != nil || c != former {
+	if c, err := v.GetCredentials(t.Context(), a, one); err != nil || c != former {
 		t.Errorf("the former credentials can't be read: %v", err)
 	}
 	prune(t, v, a, secret.CredentialsKey, two)
 	if c, version := ensure(t, v, a); c != latter || version != two {
 		t.Error("the new credentials are not in force")
 	}
-	if _, err := v.Recall(t.Context(), a, one); err == nil {
+	if _, err := v.GetCredentials(t.Context(), a, one); err == nil {
 		t.Error("the former credentials can be read")
 	}
 }

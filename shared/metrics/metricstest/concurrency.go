@@ -70,14 +70,14 @@ func looks(t *testing.T, w tenant) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Store.Look(w.ctx, s)
+		w.Store.MarkViewed(w.ctx, s)
 		w.Settled()
 	}
 	looked := w.load(t, a.ID)
 	if looked.LookedAt.IsZero() {
 		t.Fatal("nobody looked")
 	}
-	w.Store.Look(w.ctx, looked)
+	w.Store.MarkViewed(w.ctx, looked)
 	w.Settled()
 	if again := w.load(t, a.ID); again.Version != looked.Version {
 		t.Error("a second look is written")
@@ -91,7 +91,7 @@ func looks(t *testing.T, w tenant) {
 	// A look between reading and saving is kept: the save is refused.
 	b := w.create(t)
 	read := w.load(t, b.ID)
-	w.Store.Look(w.ctx, read)
+	w.Store.MarkViewed(w.ctx, read)
 	w.Settled()
 	if err := w.Records.Save(w.ctx, full(read), b.Version); !errors.Is(err, metrics.ErrChanged) {
 		t.Errorf("a save over a look: %v", err)
@@ -105,8 +105,8 @@ func lookOfNothing(t *testing.T, w tenant) {
 	if err := w.Remove(w.ctx, a.ID); err != nil {
 		t.Fatal(err)
 	}
-	w.Store.Look(w.ctx, s)
-	w.Store.Look(w.ctx, metrics.New(a.ID, a.OrganizationID))
+	w.Store.MarkViewed(w.ctx, s)
+	w.Store.MarkViewed(w.ctx, metrics.New(a.ID, a.OrganizationID))
 	w.Settled()
 	if found, err := w.Records.Load(w.ctx, []string{a.ID}); err != nil || len(found) != 0 {
 		t.Errorf("%v, %v", found, err)
@@ -118,7 +118,7 @@ func lookedAt(t *testing.T, w tenant) {
 	var ids []string
 	for range 3 {
 		a := w.create(t)
-		w.Store.Look(w.ctx, w.load(t, a.ID))
+		w.Store.MarkViewed(w.ctx, w.load(t, a.ID))
 		w.Settled()
 		ids = append(ids, a.ID)
 	}
@@ -128,7 +128,7 @@ func lookedAt(t *testing.T, w tenant) {
 		limit int
 		want  int
 	}{{began.Add(-time.Hour), 10, 3}, {began.Add(-time.Hour), 2, 2}, {time.Now().Add(time.Hour), 10, 0}} {
-		found, err := w.Records.LookedAt(w.ctx, row.since, row.limit)
+		found, err := w.Records.ListViewedSince(w.ctx, row.since, row.limit)
 		if err != nil || len(found) != row.want {
 			t.Errorf("since %v, at most %d: %d, %v; want %d", row.since, row.limit, len(found), err, row.want)
 		}

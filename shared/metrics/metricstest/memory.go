@@ -31,8 +31,8 @@ type Memory struct {
 }
 
 var (
-	_ metrics.Store   = (*Memory)(nil)
-	_ metrics.Records = (*Memory)(nil)
+	_ metrics.Store       = (*Memory)(nil)
+	_ metrics.WorkerStore = (*Memory)(nil)
 )
 
 // Put stores an agent, with an empty snapshot if it is new.
@@ -110,8 +110,8 @@ func (m *Memory) Get(ctx context.Context, id string) (metrics.Snapshot, error) {
 	return clone(s), nil
 }
 
-// Look implements metrics.Store.
-func (m *Memory) Look(_ context.Context, s metrics.Snapshot) {
+// MarkViewed implements metrics.Store.
+func (m *Memory) MarkViewed(_ context.Context, s metrics.Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now
@@ -140,8 +140,8 @@ func (m *Memory) Load(_ context.Context, ids []string) (map[string]metrics.Snaps
 	return found, nil
 }
 
-// LookedAt implements metrics.Records.
-func (m *Memory) LookedAt(_ context.Context, since time.Time, limit int) ([]metrics.Snapshot, error) {
+// ListViewedSince implements metrics.Records.
+func (m *Memory) ListViewedSince(_ context.Context, since time.Time, limit int) ([]metrics.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []metrics.Snapshot
@@ -208,8 +208,8 @@ func (m memoryAgents) Load(_ context.Context, id string) (agent.Agent, error) {
 	return a, nil
 }
 
-// WithStatus implements metrics.Agents.
-func (m memoryAgents) WithStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
+// ListByStatus implements metrics.Agents.
+func (m memoryAgents) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []agent.Agent

@@ -20,7 +20,7 @@ import (
 // World is an empty store and what a test needs to look behind it.
 type World struct {
 	Store   metrics.Store
-	Records metrics.Records
+	Records metrics.WorkerStore
 	// Create creates an agent in the organization of the caller in ctx. Change changes its record, and Remove removes it.
 	Create func(ctx context.Context) (agent.Agent, error)
 	Change func(ctx context.Context, id string) error

@@ -22,7 +22,7 @@ type CountsWorld struct {
 	Counts    organization.Counts
 	Directory organization.Directory
 	Agents    agent.Store
-	Records   agent.Records
+	Records   agent.WorkerStore
 	Keys      apikey.Store
 	// SetPlan puts an organization on a plan, and creates its record if it has none.
 	SetPlan func(ctx context.Context, organizationID string, p plan.ID) error
@@ -94,11 +94,11 @@ func (h holder) fill() organization.Usage {
 	h.t.Helper()
 	var sum organization.Usage
 	for i, status := range []agent.Status{agent.Provisioning, agent.Running, agent.Paused, agent.Stopped, agent.Error, agent.Deleting} {
-		a, err := h.world.Records.Record(h.ctx, h.add(plan.All()[i].ID), func(a *agent.Agent) { a.Status = status })
+		a, err := h.world.Records.Update(h.ctx, h.add(plan.All()[i].ID), func(a *agent.Agent) { a.Status = status })
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		held, err := a.Holding()
+		held, err := a.HeldUsage()
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func recountOneOfSeveral(t *testing.T, w CountsWorld) {
 func recountGonePlan(t *testing.T, w CountsWorld) {
 	h := w.holder(t)
 	held := h.fill()
-	a, err := w.Records.Record(h.ctx, h.add(plan.Hobby), func(a *agent.Agent) { a.Plan = "golden" })
+	a, err := w.Records.Update(h.ctx, h.add(plan.Hobby), func(a *agent.Agent) { a.Plan = "golden" })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (h holder) changing(do func()) organization.Usage {
 	}
 	var held organization.Usage
 	h.eachAgent(func(a agent.Agent) {
-		u, err := a.Holding()
+		u, err := a.HeldUsage()
 		if err != nil {
 			h.t.Error(err)
 		}

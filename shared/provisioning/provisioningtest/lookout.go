@@ -96,27 +96,27 @@ func testLookoutTrouble(t *testing.T, w World) {
 
 func testPresence(t *testing.T, w World) {
 	a := w.Agent(t)
-	want := func(when string, want provisioning.Presence) {
+	want := func(when string, want provisioning.Existence) {
 		t.Helper()
-		if got, err := w.Lookout.Presence(t.Context(), a); err != nil || got != want {
+		if got, err := w.Lookout.Existence(t.Context(), a); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", when, got, err, want)
 		}
 	}
-	want("before anything", provisioning.Presence{})
+	want("before anything", provisioning.Existence{})
 	w.apply(t, a, agent.StageNamespace)
-	want("with a namespace", provisioning.Presence{Namespace: true})
+	want("with a namespace", provisioning.Existence{Namespace: true})
 	w.apply(t, a)
 	w.awaitReady(t, a)
-	want("when it runs", provisioning.Presence{Namespace: true, Pod: true})
+	want("when it runs", provisioning.Existence{Namespace: true, Pod: true})
 	if err := w.Cluster.Delete(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	want("while it is being deleted", provisioning.Presence{})
+	want("while it is being deleted", provisioning.Existence{})
 	w.awaitGone(t, a)
-	want("in the end", provisioning.Presence{})
+	want("in the end", provisioning.Existence{})
 	a.Cell = "no-such-cell"
 	var permanent *provisioning.Permanent
-	if got, err := w.Lookout.Presence(t.Context(), a); !errors.As(err, &permanent) || got != (provisioning.Presence{}) {
+	if got, err := w.Lookout.Existence(t.Context(), a); !errors.As(err, &permanent) || got != (provisioning.Existence{}) {
 		t.Errorf("in an unknown cell: %+v, %v; want an error", got, err)
 	}
 }

@@ -30,8 +30,8 @@ const (
 // World is what the suite is run against.
 type World struct {
 	Cluster provisioning.Cluster
-	Fleet   provisioning.Fleet
-	Lookout provisioning.Lookout
+	Fleet   provisioning.NamespaceLister
+	Lookout provisioning.PodLister
 	// Agent makes the record of an agent in Provisioning that the cluster has not seen, on a cell that it has.
 	Agent func(t *testing.T) agent.Agent
 	// Suffer has the agent's pods suffer, or heals them. The agent's namespace is there.
@@ -68,8 +68,8 @@ func Run(t *testing.T, w World) {
 }
 
 // Material is what the suite's agents are made from.
-func Material() provisioning.Material {
-	return provisioning.Material{Credentials: credential.Credentials{DashboardUsername: "admin", DashboardPassword: "password", APIKey: "key"}}
+func Material() provisioning.RuntimeInput {
+	return provisioning.RuntimeInput{Credentials: credential.Credentials{DashboardUsername: "admin", DashboardPassword: "password", APIKey: "key"}}
 }
 
 func (w World) apply(t *testing.T, a agent.Agent, stages ...agent.StageName) {

@@ -46,7 +46,7 @@ func testStopAndStart(t *testing.T, w World) {
 	for _, status := range []agent.Status{agent.Stopped, agent.Paused} {
 		a.Status = status
 		// What takes a pod away has no secrets at hand.
-		if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime, provisioning.Material{}); err != nil {
+		if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime, provisioning.RuntimeInput{}); err != nil {
 			t.Fatal(err)
 		}
 		a.Status = agent.Provisioning

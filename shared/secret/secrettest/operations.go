@@ -51,7 +51,7 @@ func follows(t *testing.T, w World) {
 	if o := s.must(id, secret.Bind, secret.Pending); o.Version != 7 || o.Key != "TOKEN" || o.OrganizationID != s.org.ID {
 		t.Errorf("the operation is %+v", o)
 	}
-	s.work(func(a *agent.Agent) { a.Bind(agenttest.Now()) })
+	s.work(func(a *agent.Agent) { a.BindSecrets(agenttest.Now()) })
 	s.must(id, secret.Sync, secret.Running)
 	s.work(func(a *agent.Agent) {
 		a.Retry(agent.Failure{Code: "cluster_unavailable", Stage: agent.StageSecrets}, agenttest.Now())
@@ -59,9 +59,9 @@ func follows(t *testing.T, w World) {
 	if o := s.must(id, secret.Sync, secret.Pending); o.ErrorCode != "cluster_unreachable" {
 		t.Errorf("error code %q", o.ErrorCode)
 	}
-	s.work(func(a *agent.Agent) { a.Synced(agenttest.Now()); a.BecameReady(agenttest.Now()) })
+	s.work(func(a *agent.Agent) { a.MarkSecretsSynced(agenttest.Now()); a.BecameReady(agenttest.Now()) })
 	s.must(id, secret.Complete, secret.Running)
-	s.work(func(a *agent.Agent) { a.Finish([]string{id}, agenttest.Now()) })
+	s.work(func(a *agent.Agent) { a.FinishOperations([]string{id}, agenttest.Now()) })
 	if o := s.must(id, secret.Complete, secret.Succeeded); o.ErrorCode != "" {
 		t.Errorf("error code %q", o.ErrorCode)
 	}
@@ -70,7 +70,7 @@ func follows(t *testing.T, w World) {
 func created(t *testing.T, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := agenttest.Draft(plan.Hobby)
-	begun, err := a.Begin(0, []secret.Operation{{ID: agenttest.ID(), AgentID: a.ID, Key: "NEW", Action: secret.Set}}, a.CreatedAt)
+	begun, err := a.BeginOperations(0, []secret.Operation{{ID: agenttest.ID(), AgentID: a.ID, Key: "NEW", Action: secret.Set}}, a.CreatedAt)
 	if err != nil || len(begun) != 1 {
 		t.Fatalf("%v, %v", begun, err)
 	}
@@ -80,12 +80,12 @@ func created(t *testing.T, w World) {
 	}
 	s := scene{w, t, org, a.ID}
 	s.must(begun[0].ID, secret.Store, secret.Pending)
-	if made.Awaiting() != "NEW" || w.Nudges.Count(a.ID) != 0 {
-		t.Errorf("awaiting %q, %d nudges: the worker can't begin yet", made.Awaiting(), w.Nudges.Count(a.ID))
+	if made.AwaitedSecret() != "NEW" || w.Nudges.Count(a.ID) != 0 {
+		t.Errorf("awaiting %q, %d nudges: the worker can't begin yet", made.AwaitedSecret(), w.Nudges.Count(a.ID))
 	}
 	s.stored(begun[0].ID, 1)
-	if a := s.work(func(a *agent.Agent) { a.Bind(agenttest.Now()) }); a.Awaiting() != "" || w.Nudges.Count(a.ID) != 1 {
-		t.Errorf("awaiting %q, %d nudges", a.Awaiting(), w.Nudges.Count(a.ID))
+	if a := s.work(func(a *agent.Agent) { a.BindSecrets(agenttest.Now()) }); a.AwaitedSecret() != "" || w.Nudges.Count(a.ID) != 1 {
+		t.Errorf("awaiting %q, %d nudges", a.AwaitedSecret(), w.Nudges.Count(a.ID))
 	}
 }
 
@@ -173,7 +173,7 @@ func nudged(t *testing.T, w World) {
 	if got := w.Nudges.Count(s.id) - before; got != 1 || a.WorkDueAt.IsZero() || !a.Warming {
 		t.Errorf("%d nudges, due at %v, warming %t", got, a.WorkDueAt, a.Warming)
 	}
-	due, err := w.Records.Due(t.Context(), agenttest.Now().Add(time.Hour), 10)
+	due, err := w.Records.ListDue(t.Context(), agenttest.Now().Add(time.Hour), 10)
 	if err != nil || len(due) != 1 {
 		t.Errorf("the sweep finds %d agents, %v", len(due), err)
 	}

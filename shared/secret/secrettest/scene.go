@@ -29,7 +29,7 @@ func (s scene) begin(key string) string {
 	s.t.Helper()
 	o := secret.Operation{ID: agenttest.ID(), AgentID: s.id, Key: key, Action: secret.Set, Bytes: 5, Batch: "batch"}
 	s.change(func(a *agent.Agent) error {
-		_, err := a.Begin(a.SecretsRevision, []secret.Operation{o}, agenttest.Now())
+		_, err := a.BeginOperations(a.SecretsRevision, []secret.Operation{o}, agenttest.Now())
 		return err
 	})
 	return o.ID
@@ -38,7 +38,7 @@ func (s scene) begin(key string) string {
 func (s scene) stored(id string, version int64) agent.Agent {
 	s.t.Helper()
 	return s.change(func(a *agent.Agent) error {
-		return a.Stored([]agent.Outcome{{OperationID: id, Version: version}}, agenttest.Now())
+		return a.RecordStored([]agent.Outcome{{OperationID: id, Version: version}}, agenttest.Now())
 	})
 }
 
@@ -56,7 +56,7 @@ func (s scene) work(apply func(*agent.Agent)) agent.Agent {
 	s.t.Helper()
 	a, err := s.Records.Load(s.t.Context(), s.id)
 	if err == nil {
-		a, err = s.Records.Record(s.t.Context(), a, apply)
+		a, err = s.Records.Update(s.t.Context(), a, apply)
 	}
 	if err != nil {
 		s.t.Fatalf("record: %v", err)

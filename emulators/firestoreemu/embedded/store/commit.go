@@ -1,0 +1,128 @@
+package store
+
+import (
+	"fmt"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"agents.example/controlplane/emulators/firestoreemu/embedded/value"
+)
+
+// MaxWrites is the most writes of one commit.
+const MaxWrites = 500
+
+// Commit carries all writes out, in their order, or none. tx is the transaction that ends with it, successful or not; nil is none. Errors:
+// Aborted when something that the transaction read was changed since; NotFound, AlreadyExists or FailedPrecondition when a precondition
+// fails; InvalidArgument.
+func (d *Database) Commit(tx *Transaction, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
+	changes, err := d.understand(writes)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if tx != nil {
+		if tx.ended {
+			return nil, errEnded()
+		}
+		defer d.end(tx)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case tx != nil && tx.readOnly && len(writes) > 0:
+		return nil, status.Error(codes.InvalidArgument, "Cannot modify entities in a read-only transaction.")
+	case tx != nil && !tx.readOnly && !tx.holds():
+		return nil, status.Error(codes.Aborted, "Transaction was aborted because a document that it read was changed. Please retry.")
+	}
+	s := stage{database: d, at: max(d.clock().UnixMicro(), d.last+1), documents: map[string]*firestorepb.Document{}}
+	response := &firestorepb.CommitResponse{CommitTime: stamp(s.at)}
+	for _, c := range changes {
+		result, err := s.carryOut(c)
+		if err != nil {
+			return nil, err
+		}
+		response.WriteResults = append(response.WriteResults, result)
+	}
+	for i, c := range changes {
+		// The time is the document's in the end, which several writes may share.
+		response.WriteResults[i].UpdateTime = s.documents[c.name].GetUpdateTime()
+	}
+	d.last = s.at
+	for name, document := range s.documents {
+		if document != d.newest(name) {
+			d.install(name, document, s.at)
+		}
+	}
+	return response, nil
+}
+
+// stage is what the writes of a commit have made so far.
+type stage struct {
+	database  *Database
+	at        int64
+	documents map[string]*firestorepb.Document
+}
+
+func (s *stage) current(name string) *firestorepb.Document {
+	if document, ok := s.documents[name]; ok {
+		return document
+	}
+	return s.database.newest(name)
+}
+
+func (s *stage) carryOut(c change) (*firestorepb.WriteResult, error) {
+	old := s.current(c.name)
+	if err := c.check(old); err != nil {
+		return nil, err
+	}
+	if c.deletes {
+		s.documents[c.name] = nil
+		return &firestorepb.WriteResult{}, nil
+	}
+	fields := c.fields
+	if c.masked {
+		fields = old.GetFields()
+		for _, p := range c.mask {
+			fields = value.With(fields, p, value.Get(c.fields, p))
+		}
+	}
+	result := &firestorepb.WriteResult{}
+	for _, t := range c.transforms {
+		changed, told, err := value.Transform(value.Get(fields, t.path), t.how, stamp(s.at).AsTime())
+		if err != nil {
+			return nil, invalid(fmt.Errorf("document %s: %s: %w", c.name, t.path, err))
+		}
+		fields = value.With(fields, t.path, changed)
+		result.TransformResults = append(result.TransformResults, told)
+	}
+	if size := s.size(c.name) + value.Size(fields); size > value.MaxDocument {
+		return nil, invalid(fmt.Errorf("document %s cannot be written because its size (%d bytes) exceeds the maximum allowed size of %d bytes",
+			c.name, size, value.MaxDocument))
+	}
+	s.put(c.name, old, fields)
+	return result, nil
+}
+
+// put stages a document. One that stays as it is keeps its update time.
+func (s *stage) put(name string, old *firestorepb.Document, fields map[string]*firestorepb.Value) {
+	now := stamp(s.at)
+	document := &firestorepb.Document{Name: name, Fields: fields, CreateTime: now, UpdateTime: now}
+	if old != nil {
+		document.CreateTime, document.UpdateTime = old.GetCreateTime(), old.GetUpdateTime()
+		if proto.Equal(old, document) {
+			s.documents[name] = old
+			return
+		}
+		document.UpdateTime = now
+	}
+	s.documents[name] = document
+}
+
+// overhead is what Firestore adds to a document's size.
+const overhead = 32
+
+func (s *stage) size(name string) int {
+	ids, _ := ids(s.database.name, name) // the name was checked
+	return value.NameSize(ids) + overhead
+}

@@ -1,0 +1,171 @@
+//go:build unix
+
+package firestoreemu_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	firestoreclient "cloud.google.com/go/firestore"
+	"github.com/google/uuid"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud"
+)
+
+func start(t *testing.T, options firestoreemu.Options) *firestoreemu.Emulator {
+	t.Helper()
+	emulator, err := firestoreemu.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := emulator.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return emulator
+}
+
+func client(t testing.TB, host, project, database string) *firestoreclient.Client {
+	t.Helper()
+	c, err := firestoreclient.NewClientWithDatabase(t.Context(), project, database,
+		option.WithEndpoint(host), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestEmulator(t *testing.T) {
+	t.Parallel()
+	for _, emulator := range emulators() {
+		t.Run(emulator.Kind, func(t *testing.T) {
+			t.Parallel()
+			testEmulator(t, emulator)
+		})
+	}
+}
+
+func testEmulator(t *testing.T, emulator *firestoreemu.Emulator) {
+	project := "p-" + uuid.NewString()
+	document := client(t, emulator.Host, project, "dev").Doc("agents/one")
+	if _, err := document.Set(t.Context(), map[string]any{"name": "first"}); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("projects are apart", func(t *testing.T) {
+		_, err := client(t, emulator.Host, "p-"+uuid.NewString(), "dev").Doc("agents/one").Get(t.Context())
+		if status.Code(err) != codes.NotFound {
+			t.Errorf("another project answers %v, want NotFound", err)
+		}
+	})
+
+	t.Run("attach leaves it running", func(t *testing.T) {
+		attached, err := firestoreemu.Start(t.Context(), firestoreemu.Options{Attach: emulator.Host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if attached.Host != emulator.Host || attached.Done() != nil || attached.Kind != "attached" {
+			t.Errorf("attached to %v", attached)
+		}
+		if err := attached.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := document.Get(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("export and import", func(t *testing.T) {
+		path, err := emulator.Export(t.Context(), project, "dev", t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := start(t, firestoreemu.Options{Choice: gcloud.Choice(emulator.Kind), Dir: t.TempDir(), Import: path})
+		for _, project := range []string{project, "p-" + uuid.NewString()} {
+			got, err := client(t, again.Host, project, "dev").Doc("agents/one").Get(t.Context())
+			if err != nil || got.Data()["name"] != "first" {
+				t.Errorf("after the import: %v, %v", got.Data(), err)
+			}
+		}
+		_, err = client(t, again.Host, project, "other").Doc("agents/one").Get(t.Context())
+		if status.Code(err) != codes.NotFound {
+			t.Errorf("another database answers %v, want NotFound", err)
+		}
+	})
+
+	t.Run("export to nowhere", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := emulator.Export(t.Context(), project, "dev", file); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// TestListen follows documents through their lives, on every emulator. Who listens may miss what is over already, but not what is.
+func TestListen(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, host string) {
+		c := client(t, host, "p-"+uuid.NewString(), "dev")
+		document := c.Doc("c/listened")
+		changes := document.Snapshots(t.Context())
+		defer changes.Stop()
+		other := c.Doc("c/other").Snapshots(t.Context())
+		defer other.Stop()
+		next := func(step string, listener *firestoreclient.DocumentSnapshotIterator, want any) {
+			t.Helper()
+			got, err := listener.Next()
+			if err != nil {
+				t.Fatalf("%s: %v", step, err)
+			}
+			if n := got.Data()["n"]; n != want {
+				t.Errorf("%s: %v, want %v", step, n, want)
+			}
+		}
+		next("at first", changes, nil)
+		next("the other at first", other, nil)
+		for n := range int64(3) {
+			if _, err := document.Set(t.Context(), map[string]any{"n": n}); err != nil {
+				t.Fatal(err)
+			}
+			next("after a write", changes, n)
+			if _, err := document.Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			next("after its end", changes, nil)
+		}
+		if _, err := c.Doc("c/other").Set(t.Context(), map[string]any{"n": 7}); err != nil {
+			t.Fatal(err)
+		}
+		next("the other", other, int64(7))
+	})
+}
+
+func TestStartFailures(t *testing.T) {
+	t.Parallel()
+	if _, err := firestoreemu.Start(t.Context(), firestoreemu.Options{Attach: "127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("attach to nothing: %v", err)
+	}
+	for name, options := range map[string]firestoreemu.Options{
+		"indexes that are no JSON": {Choice: gcloud.Embedded, Indexes: []byte("{")},
+		"an index of nothing":      {Choice: gcloud.Embedded, Indexes: []byte(`{"indexes": [{}]}`)},
+		"an import of nothing":     {Choice: gcloud.Embedded, Import: filepath.Join(t.TempDir(), "none")},
+	} {
+		if _, err := firestoreemu.Start(t.Context(), options); err == nil || !strings.Contains(err.Error(), "read the") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

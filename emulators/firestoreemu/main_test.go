@@ -1,0 +1,144 @@
+//go:build unix
+
+package firestoreemu_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/firestoreemu/embedded/index"
+	"agents.example/controlplane/emulators/gcloud"
+)
+
+// The emulators that tests share: every test has projects of its own in them. TestMain sets them; one that is not there is nil.
+var official, inProcess *firestoreemu.Emulator
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	fail := func(err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	flag.Parse()
+	fail(flag.Set("rapid.nofailfile", "true")) // the seed is enough to run a failure again
+	choice, err := gcloud.Tested()
+	if err != nil {
+		fail(err)
+		return code
+	}
+	ctx := context.Background()
+	if choice != gcloud.Embedded {
+		official, err = firestoreemu.Start(ctx, firestoreemu.Options{Choice: gcloud.Official})
+		if choice == gcloud.Auto && errors.Is(err, gcloud.ErrMissing) {
+			official, err = nil, nil
+		}
+		if err != nil {
+			fail(err)
+			return code
+		}
+	}
+	if choice != gcloud.Official {
+		inProcess, err = firestoreemu.Start(ctx, firestoreemu.Options{Choice: gcloud.Embedded, Indexes: everyIndex()})
+		if err != nil {
+			fail(err)
+			return code
+		}
+	}
+	fmt.Fprintf(os.Stderr, "the Firestores of these tests: %v\n", kinds())
+	code = m.Run()
+	for _, e := range emulators() {
+		fail(e.Close())
+	}
+	// A library of the Firestore client starts this one when it is loaded, and never ends it.
+	fail(goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")))
+	return code
+}
+
+// emulators are those that there are.
+func emulators() []*firestoreemu.Emulator {
+	var there []*firestoreemu.Emulator
+	for _, e := range []*firestoreemu.Emulator{official, inProcess} {
+		if e != nil {
+			there = append(there, e)
+		}
+	}
+	return there
+}
+
+func kinds() []string {
+	var kinds []string
+	for _, e := range emulators() {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// onEach runs a test on every emulator that there is.
+func onEach(t *testing.T, test func(t *testing.T, host string)) {
+	t.Helper()
+	for _, e := range emulators() {
+		t.Run(e.Kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, e.Host)
+		})
+	}
+}
+
+// Queried is the collection that random queries are about, and queriedFields are the fields that they filter and order by.
+const queried = "things"
+
+func queriedFields() []string { return []string{"a", "b", "m.x"} }
+
+// everyIndex declares an index for every order by at most two of the queried fields, alone and after an equality of the third.
+func everyIndex() []byte {
+	var d index.Declared
+	directions := []string{"ASCENDING", "DESCENDING"}
+	var orders [][]index.Field
+	for _, one := range queriedFields() {
+		for _, way := range directions {
+			first := index.Field{FieldPath: one, Order: way}
+			orders = append(orders, []index.Field{first})
+			for _, two := range queriedFields() {
+				for _, way := range directions {
+					if two != one {
+						orders = append(orders, []index.Field{first, {FieldPath: two, Order: way}})
+					}
+				}
+			}
+		}
+	}
+	for _, order := range orders {
+		for _, equal := range append(queriedFields(), "") {
+			for _, name := range directions {
+				fields := append([]index.Field{}, order...)
+				if equal != "" {
+					fields = append([]index.Field{{FieldPath: equal, Order: "ASCENDING"}}, fields...)
+				}
+				fields = append(fields, index.Field{FieldPath: "__name__", Order: name})
+				d.Indexes = append(d.Indexes, index.Composite{CollectionGroup: queried, QueryScope: index.Collection, Fields: fields})
+			}
+		}
+	}
+	// The name alone, descending, beside equalities.
+	for _, equal := range queriedFields() {
+		d.Indexes = append(d.Indexes, index.Composite{CollectionGroup: queried, QueryScope: index.Collection, Fields: []index.Field{
+			{FieldPath: equal, Order: "ASCENDING"}, {FieldPath: "__name__", Order: "DESCENDING"},
+		}})
+	}
+	file, err := json.Marshal(d)
+	if err != nil {
+		panic(err)
+	}
+	return file
+}

@@ -1,0 +1,246 @@
+package monitoringemu_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/genproto/googleapis/api/distribution"
+	"google.golang.org/genproto/googleapis/api/metric"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"agents.example/controlplane/emulators/monitoringemu"
+)
+
+const (
+	alignRate       = monitoringpb.Aggregation_ALIGN_RATE
+	alignDelta      = monitoringpb.Aggregation_ALIGN_DELTA
+	alignMean       = monitoringpb.Aggregation_ALIGN_MEAN
+	alignMax        = monitoringpb.Aggregation_ALIGN_MAX
+	alignSum        = monitoringpb.Aggregation_ALIGN_SUM
+	alignNextOlder  = monitoringpb.Aggregation_ALIGN_NEXT_OLDER
+	alignPercentile = monitoringpb.Aggregation_ALIGN_PERCENTILE_95
+	reduceNone      = monitoringpb.Aggregation_REDUCE_NONE
+	reduceSum       = monitoringpb.Aggregation_REDUCE_SUM
+	reduceMean      = monitoringpb.Aggregation_REDUCE_MEAN
+	reduceMax       = monitoringpb.Aggregation_REDUCE_MAX
+	reduceP95       = monitoringpb.Aggregation_REDUCE_PERCENTILE_95
+)
+
+func TestAligners(t *testing.T) {
+	t.Parallel()
+	long := at(86_400)
+	// Two points of a minute each: (120, 60] and (60, 0] seconds before noon.
+	levels := []monitoringemu.Sample{
+		level("m", "a", at(110), 1.0), level("m", "a", at(60), 3.0),
+		level("m", "a", at(30), 10.0), level("m", "a", noon(), 4.0),
+	}
+	deltas := []monitoringemu.Sample{
+		growth("m", "a", at(120), at(90), int64(6)), growth("m", "a", at(90), at(60), int64(9)),
+		growth("m", "a", at(60), noon(), int64(60)),
+	}
+	totals := []monitoringemu.Sample{
+		total("m", "a", long, at(120), 1000.0), total("m", "a", long, at(60), 1030.0),
+		total("m", "a", long, noon(), 1120.0),
+	}
+	restarted := []monitoringemu.Sample{
+		total("m", "a", long, at(120), int64(50)), total("m", "a", at(100), at(60), int64(4)),
+		total("m", "a", at(100), noon(), int64(1)), // fell without a new start
+	}
+	young := []monitoringemu.Sample{total("m", "a", at(60), noon(), 12.0)}
+	tests := map[string]struct {
+		samples []monitoringemu.Sample
+		aligner monitoringpb.Aggregation_Aligner
+		want    map[int]float64
+		kind    metric.MetricDescriptor_MetricKind
+	}{
+		"mean":                     {levels, alignMean, map[int]float64{60: 2, 0: 7}, gauge},
+		"max":                      {levels, alignMax, map[int]float64{60: 3, 0: 10}, gauge},
+		"sum":                      {levels, alignSum, map[int]float64{60: 4, 0: 14}, delta},
+		"next older":               {levels, alignNextOlder, map[int]float64{60: 3, 0: 4}, gauge},
+		"mean of deltas":           {deltas, alignMean, map[int]float64{60: 7.5, 0: 60}, gauge},
+		"delta of deltas":          {deltas, alignDelta, map[int]float64{60: 15, 0: 60}, delta},
+		"rate of deltas":           {deltas, alignRate, map[int]float64{60: 0.25, 0: 1}, gauge},
+		"rate of totals":           {totals, alignRate, map[int]float64{60: 0.5, 0: 1.5}, gauge},
+		"delta of totals":          {totals, alignDelta, map[int]float64{60: 30, 0: 90}, delta},
+		"delta across a restart":   {restarted, alignDelta, map[int]float64{60: 4, 0: 1}, delta},
+		"the first of a new total": {young, alignRate, map[int]float64{0: 0.2}, gauge},
+	}
+	for name, test := range tests {
+		w := newWorld(t)
+		w.feed(test.samples...)
+		r := aligned("m", test.aligner, reduceNone)
+		if diff := cmp.Diff(map[string]map[int]float64{"a": test.want}, w.values(r), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		all, err := w.list(r)
+		if err != nil || all[0].MetricKind != test.kind {
+			t.Errorf("%s: the kind is %v, want %v", name, all[0].MetricKind, test.kind)
+		}
+		if got := all[0].Points[0].Interval; got.EndTime.AsTime().Sub(got.StartTime.AsTime()) != map[bool]time.Duration{true: time.Minute}[test.kind == delta] {
+			t.Errorf("%s: a point of a %v is about %v", name, test.kind, got)
+		}
+	}
+}
+
+func TestAlignersRefuseOtherKinds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.feed(
+		level("level", "a", noon(), 1.0), growth("flow", "a", at(60), noon(), int64(1)),
+		total("total", "a", at(60), noon(), 1.0),
+		level("levels", "a", noon(), histogram(1)), growth("flows", "a", at(60), noon(), histogram(1)),
+		total("totals", "a", at(60), noon(), histogram(1)),
+	)
+	takes := map[monitoringpb.Aggregation_Aligner]string{
+		alignRate: "flow total", alignDelta: "flow total flows totals", alignMean: "level flow", alignMax: "level flow",
+		alignSum: "level flow levels flows", alignNextOlder: "level levels", alignPercentile: "levels flows",
+	}
+	for aligner, metrics := range takes {
+		for _, m := range []string{"level", "flow", "total", "levels", "flows", "totals"} {
+			want := codes.InvalidArgument
+			if contains(metrics, m) {
+				want = codes.OK
+			}
+			_, err := w.list(aligned(m, aligner, reduceNone))
+			w.want(aligner.String()+" of "+m, err, want)
+		}
+	}
+}
+
+func TestReducers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for namespace, values := range map[string][]int64{"a": {1, 5}, "b": {7}} {
+		for i, value := range values {
+			sample := level(memory, namespace, at(10), value)
+			sample.ResourceLabels["container_name"] = string(rune('x' + i))
+			sample.MetricLabels = map[string]string{"memory_type": "non-evictable"}
+			w.feed(sample)
+		}
+	}
+	w.feed(level(memory, "a", at(70), int64(100)))
+	byNamespace := "resource.labels.namespace_name"
+	tests := map[string]struct {
+		reducer monitoringpb.Aggregation_Reducer
+		groupBy []string
+		want    map[string]map[int]float64
+	}{
+		"sum by namespace":  {reduceSum, []string{byNamespace}, map[string]map[int]float64{"a": {0: 6, 60: 100}, "b": {0: 7}}},
+		"mean by namespace": {reduceMean, []string{byNamespace}, map[string]map[int]float64{"a": {0: 3, 60: 100}, "b": {0: 7}}},
+		"max by namespace":  {reduceMax, []string{byNamespace}, map[string]map[int]float64{"a": {0: 5, 60: 100}, "b": {0: 7}}},
+		"sum of all":        {reduceSum, nil, map[string]map[int]float64{"": {0: 13, 60: 100}}},
+		"by project":        {reduceMax, []string{"project", "metric.type", "resource.type"}, map[string]map[int]float64{"": {0: 7, 60: 100}}},
+	}
+	for name, test := range tests {
+		if diff := cmp.Diff(test.want, w.values(aligned(memory, alignNextOlder, test.reducer, test.groupBy...))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	all, err := w.list(aligned(memory, alignNextOlder, reduceSum, byNamespace, "metric.labels.memory_type"))
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d series, %v", len(all), err)
+	}
+	last := all[len(all)-1]
+	if diff := cmp.Diff(map[string]string{"project_id": project, "namespace_name": "b"}, last.Resource.Labels); diff != "" {
+		t.Errorf("resource labels (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"memory_type": "non-evictable"}, last.Metric.Labels); diff != "" || last.Metric.Type != memory || last.Resource.Type != "k8s_container" {
+		t.Errorf("metric %v", last.Metric)
+	}
+	if last.ValueType != metric.MetricDescriptor_INT64 {
+		t.Errorf("the sum of integers is %v", last.ValueType)
+	}
+}
+
+func TestPercentiles(t *testing.T) {
+	t.Parallel()
+	long := at(86_400)
+	linear := &distribution.Distribution{Count: 100, BucketCounts: []int64{0, 50, 50}, BucketOptions: &distribution.Distribution_BucketOptions{
+		Options: &distribution.Distribution_BucketOptions_LinearBuckets{
+			LinearBuckets: &distribution.Distribution_BucketOptions_Linear{NumFiniteBuckets: 2, Width: 10, Offset: 5},
+		},
+	}}
+	exponential := &distribution.Distribution{Count: 10, BucketCounts: []int64{0, 0, 10}, BucketOptions: &distribution.Distribution_BucketOptions{
+		Options: &distribution.Distribution_BucketOptions_ExponentialBuckets{
+			ExponentialBuckets: &distribution.Distribution_BucketOptions_Exponential{NumFiniteBuckets: 3, GrowthFactor: 2, Scale: 1},
+		},
+	}}
+	tests := map[string]struct {
+		samples []monitoringemu.Sample
+		aligner monitoringpb.Aggregation_Aligner
+		reducer monitoringpb.Aggregation_Reducer
+		want    float64
+	}{
+		"within a bucket":       {[]monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(0, 90, 10))}, alignPercentile, reduceNone, 0.3},
+		"in the first bucket":   {[]monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(100))}, alignPercentile, reduceNone, 0.095},
+		"beyond the last bound": {[]monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(0, 0, 0, 5))}, alignPercentile, reduceNone, 0.4},
+		"nothing happened":      {[]monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())}, alignPercentile, reduceNone, 0},
+		"linear buckets":        {[]monitoringemu.Sample{level(latency, "a", noon(), linear)}, alignPercentile, reduceNone, 24},
+		"exponential buckets":   {[]monitoringemu.Sample{level(latency, "a", noon(), exponential)}, alignPercentile, reduceNone, 3.9},
+		"two points of a period": {[]monitoringemu.Sample{
+			growth(latency, "a", at(60), at(30), histogram(0, 90)), growth(latency, "a", at(30), noon(), histogram(0, 0, 10)),
+		}, alignPercentile, reduceNone, 0.3},
+		"of what a total grew by, over two pods": {[]monitoringemu.Sample{
+			total(latency, "a", long, at(60), histogram(1000)), total(latency, "a", long, noon(), histogram(1000, 90)),
+			pod("other", latency, long, at(60), histogram(0, 0, 0, 7)), pod("other", latency, long, noon(), histogram(0, 0, 10, 7)),
+		}, alignDelta, reduceP95, 0.3},
+	}
+	for name, test := range tests {
+		w := newWorld(t)
+		w.feed(test.samples...)
+		got := w.values(aligned(latency, test.aligner, test.reducer, "resource.labels.namespace_name"))["a"]
+		if value, ok := got[0]; !ok || math.Abs(value-test.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// pod is a point of a total in namespace a, of another container.
+func pod(name, metricType string, start, end time.Time, value any) monitoringemu.Sample {
+	sample := total(metricType, "a", start, end, value)
+	sample.ResourceLabels["container_name"] = name
+	return sample
+}
+
+func TestWhatCannotBeCombined(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := histogram(1)
+	other.BucketOptions.GetExplicitBuckets().Bounds = []float64{1, 2, 3}
+	w.feed(
+		growth("buckets", "a", at(60), at(30), histogram(1)), growth("buckets", "a", at(30), noon(), other),
+		level("types", "a", noon(), int64(1)), level("types", "b", noon(), 1.5),
+		level("level", "a", noon(), 1.5), level("levels", "a", noon(), histogram(1)),
+	)
+	for name, r := range map[string]*monitoringpb.ListTimeSeriesRequest{
+		"different buckets":           aligned("buckets", alignDelta, reduceNone),
+		"different value types":       aligned("types", alignNextOlder, reduceSum),
+		"the percentile of numbers":   aligned("level", alignNextOlder, reduceP95),
+		"the highest of distribution": aligned("levels", alignNextOlder, reduceMax),
+	} {
+		_, err := w.list(r)
+		w.want(name, err, codes.InvalidArgument)
+	}
+	if got := w.values(aligned("levels", alignNextOlder, reduceMean, "resource.labels.namespace_name")); got["a"][0] != 0 {
+		t.Errorf("the mean of distributions is %v", got)
+	}
+}
+
+func TestPeriodsEndWithTheInterval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 20 {
+		w.feed(level(cpu, "a", at(60*i), float64(i)))
+	}
+	r := aligned(cpu, alignMax, reduceNone)
+	r.Aggregation.AlignmentPeriod = durationpb.New(4 * time.Minute)
+	// Ten minutes hold two periods and a half; the third begins before the interval.
+	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 3, 240: 7, 480: 11}}, w.values(r)); diff != "" {
+		t.Error(diff)
+	}
+}

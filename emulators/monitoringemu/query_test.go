@@ -1,0 +1,217 @@
+package monitoringemu_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"agents.example/controlplane/emulators/monitoringemu"
+)
+
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, namespace := range []string{"agent-a", "agent-b", "system"} {
+		for _, kind := range []string{"evictable", "non-evictable"} {
+			sample := level(memory, namespace, noon(), int64(1))
+			sample.MetricLabels = map[string]string{"memory_type": kind}
+			w.feed(sample)
+		}
+	}
+	w.feed(level(restarts, "agent-a", noon(), int64(1)))
+	base := `metric.type = "` + memory + `"`
+	tests := map[string]struct {
+		filter string
+		want   string // namespaces, with the first letter of the memory type
+	}{
+		"a metric type":            {base, "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
+		"single quotes, no spaces": {`metric.type='` + memory + `'`, "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
+		"a metric label":           {base + ` AND metric.labels.memory_type = "non-evictable"`, "agent-a/n agent-b/n system/n"},
+		"a resource label":         {base + ` AND resource.labels.namespace_name = "agent-b"`, "agent-b/e agent-b/n"},
+		"the old spelling":         {base + ` AND resource.label.namespace_name="agent-b" AND metric.label.memory_type="evictable"`, "agent-b/e"},
+		"without AND":              {base + ` resource.labels.namespace_name = "agent-b"`, "agent-b/e agent-b/n"},
+		"a resource type":          {`resource.type = k8s_container AND ` + base + ` AND metric.labels.memory_type=evictable`, "agent-a/e agent-b/e system/e"},
+		"another resource type":    {base + ` AND resource.type = "k8s_pod"`, ""},
+		"starts_with":              {base + ` AND resource.labels.namespace_name = starts_with("agent-")`, "agent-a/e agent-a/n agent-b/e agent-b/n"},
+		"ends_with":                {base + ` AND resource.labels.namespace_name = ends_with("-a")`, "agent-a/e agent-a/n"},
+		"has_substring":            {base + ` AND resource.labels.namespace_name = has_substring("yst")`, "system/e system/n"},
+		"one_of":                   {base + ` AND resource.labels.namespace_name = one_of("agent-a", "system") AND metric.labels.memory_type != "evictable"`, "agent-a/n system/n"},
+		"not one of":               {base + ` AND resource.labels.namespace_name != one_of("agent-a","system")`, "agent-b/e agent-b/n"},
+		"an escaped quote":         {base + ` AND resource.labels.namespace_name = "agent\"b"`, ""},
+		"the project":              {base + ` AND project = "` + project + `" AND resource.labels.cluster_name = "cell-2"`, ""},
+	}
+	for name, test := range tests {
+		all, err := w.list(request(test.filter))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, s := range all {
+			got = append(got, s.Resource.Labels["namespace_name"]+"/"+s.Metric.Labels["memory_type"][:1])
+		}
+		slices.Sort(got)
+		if got := strings.Join(got, " "); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+	bad := map[string]codes.Code{
+		"":                                    codes.Unimplemented,
+		`resource.type = "k8s_container"`:     codes.InvalidArgument,
+		base + ` AND ` + base:                 codes.InvalidArgument,
+		`metric.type = starts_with("kube")`:   codes.InvalidArgument,
+		`metric.type != "a"`:                  codes.InvalidArgument,
+		base + ` OR resource.type = "a"`:      codes.Unimplemented,
+		`NOT ` + base:                         codes.Unimplemented,
+		`(` + base + `)`:                      codes.Unimplemented,
+		base + ` AND metric.labels.x > 5`:     codes.Unimplemented,
+		base + ` AND metadata.x = "y"`:        codes.Unimplemented,
+		base + ` AND metric.labels.x = f("")`: codes.Unimplemented,
+		base + ` AND metric.labels.x = starts_with("a", "b")`: codes.InvalidArgument,
+		base + ` AND metric.labels.x = one_of()`:              codes.InvalidArgument,
+	}
+	for filter, code := range bad {
+		_, err := w.list(request(filter))
+		w.want("filter "+filter, err, code)
+	}
+}
+
+func TestIntervalAndOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, seconds := range []int{0, 300, 60, 601, 600, 599} { // not in order
+		w.feed(level(memory, "a", at(seconds), int64(seconds)))
+	}
+	w.feed(level(memory, "a", at(300), int64(1300))) // replaces
+	r := request(`metric.type = "` + memory + `"`)
+	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 0, 60: 60, 300: 1300, 599: 599}}, w.values(r)); diff != "" {
+		t.Error(diff)
+	}
+	all, err := w.list(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(all[0].Points, func(a, b *monitoringpb.Point) int {
+		return b.Interval.EndTime.AsTime().Compare(a.Interval.EndTime.AsTime())
+	}) {
+		t.Error("the newest is not first")
+	}
+	r.Interval.StartTime = nil
+	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 0}}, w.values(r)); diff != "" {
+		t.Errorf("without a start: %s", diff)
+	}
+	r.Name = "projects/another"
+	if diff := cmp.Diff(map[string]map[int]float64{}, w.values(r)); diff != "" {
+		t.Errorf("another project: %s", diff)
+	}
+}
+
+func TestPaging(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	namespaces := []string{"a", "b", "c"}
+	for n, namespace := range namespaces {
+		for i := range 2 + n { // 2, 3 and 4 points
+			w.feed(level(memory, namespace, at(60*i), int64(i)))
+		}
+	}
+	for _, size := range []int32{0, 1, 2, 4, 9, 200_000} {
+		r := request(`metric.type = "` + memory + `"`)
+		var got []string
+		pages := 0
+		for {
+			r.PageSize = size
+			it := w.client.ListTimeSeries(t.Context(), r)
+			if _, err := it.Next(); err != nil {
+				t.Fatal(err)
+			}
+			pages++
+			points := 0
+			response := it.Response.(*monitoringpb.ListTimeSeriesResponse)
+			for _, s := range response.TimeSeries {
+				points += len(s.Points)
+				for _, p := range s.Points {
+					got = append(got, s.Resource.Labels["namespace_name"]+string(rune('0'+p.Value.GetInt64Value())))
+				}
+			}
+			if size > 0 && points > int(size) {
+				t.Errorf("a page of %d has %d points", size, points)
+			}
+			if r.PageToken = response.NextPageToken; r.PageToken == "" {
+				break
+			}
+		}
+		if want := "a0 a1 b0 b1 b2 c0 c1 c2 c3"; strings.Join(got, " ") != want {
+			t.Errorf("pages of %d: %v, want %s", size, got, want)
+		}
+		if want := 1 + 8/max(int(size), 1); size > 0 && pages != want {
+			t.Errorf("%d pages of %d, want %d", pages, size, want)
+		}
+	}
+	r := request(`metric.type = "` + memory + `"`)
+	r.View, r.PageSize = monitoringpb.ListTimeSeriesRequest_HEADERS, 2
+	all, err := w.list(r)
+	if err != nil || len(all) != 3 || len(all[0].Points) != 0 {
+		t.Errorf("headers: %v, %v", all, err)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tests := map[string]struct {
+		change func(*monitoringpb.ListTimeSeriesRequest)
+		want   codes.Code
+	}{
+		"no project":  {func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" }, codes.InvalidArgument},
+		"no end":      {func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil }, codes.InvalidArgument},
+		"ends first":  {func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = timestamppb.New(at(900)) }, codes.InvalidArgument},
+		"a bad token": {func(r *monitoringpb.ListTimeSeriesRequest) { r.PageToken = "?" }, codes.InvalidArgument},
+		"a short period": {func(r *monitoringpb.ListTimeSeriesRequest) {
+			r.Aggregation.AlignmentPeriod = durationpb.New(59 * time.Second)
+		}, codes.InvalidArgument},
+		"too many points": {func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.StartTime = timestamppb.New(at(60 * 100_001)) }, codes.InvalidArgument},
+		"a reducer alone": {func(r *monitoringpb.ListTimeSeriesRequest) {
+			r.Aggregation = &monitoringpb.Aggregation{CrossSeriesReducer: monitoringpb.Aggregation_REDUCE_SUM}
+		}, codes.InvalidArgument},
+		"a bad group": {func(r *monitoringpb.ListTimeSeriesRequest) { r.Aggregation.GroupByFields = []string{"namespace_name"} }, codes.InvalidArgument},
+		"an aligner it has not": {func(r *monitoringpb.ListTimeSeriesRequest) {
+			r.Aggregation.PerSeriesAligner = monitoringpb.Aggregation_ALIGN_STDDEV
+		}, codes.Unimplemented},
+		"a reducer it has not": {func(r *monitoringpb.ListTimeSeriesRequest) {
+			r.Aggregation.CrossSeriesReducer = monitoringpb.Aggregation_REDUCE_STDDEV
+		}, codes.Unimplemented},
+		"a second aggregation": {func(r *monitoringpb.ListTimeSeriesRequest) { r.SecondaryAggregation = &monitoringpb.Aggregation{} }, codes.Unimplemented},
+		"an order":             {func(r *monitoringpb.ListTimeSeriesRequest) { r.OrderBy = "x" }, codes.Unimplemented},
+		"nothing wrong":        {func(*monitoringpb.ListTimeSeriesRequest) {}, codes.OK},
+	}
+	for name, test := range tests {
+		r := aligned(cpu, monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM)
+		test.change(r)
+		_, err := w.list(r)
+		w.want(name, err, test.want)
+	}
+	_, err := w.client.ListMetricDescriptors(t.Context(), &monitoringpb.ListMetricDescriptorsRequest{Name: "projects/" + project}).Next()
+	w.want("another method", err, codes.Unimplemented)
+	if err == nil || !strings.Contains(err.Error(), "ListMetricDescriptors") {
+		t.Errorf("the error does not name the method: %v", err)
+	}
+	if got := w.server.Calls()["ListTimeSeries"]; got != len(tests) {
+		t.Errorf("%d calls counted, want %d", got, len(tests))
+	}
+}
+
+func TestStartOnATakenAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := monitoringemu.Start(t.Context(), monitoringemu.Options{Address: w.server.Addr}); err == nil {
+		t.Error("two servers on one address")
+	}
+}

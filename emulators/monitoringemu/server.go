@@ -1,0 +1,110 @@
+// Package monitoring is a small Cloud Monitoring for this machine, for the real metric client.
+//
+// It knows points of time series, the filters that pick them, and how they are aligned and reduced, with the rules about
+// metric kinds that Cloud Monitoring enforces. It knows no descriptors, alerts, dashboards or query language, and keeps
+// two days of points in memory. What it does not know it answers with UNIMPLEMENTED and a name.
+package monitoringemu
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"agents.example/controlplane/emulators/rpc"
+)
+
+// maxSeriesInCall is how many series one CreateTimeSeries may write.
+const maxSeriesInCall = 200
+
+// Options of Start; the zero value listens on a free port.
+type Options struct {
+	// Address to listen on, host:port; empty is a free port of 127.0.0.1.
+	Address string
+}
+
+// Server is a running Cloud Monitoring: Addr is where, Calls counts by method, Inject makes calls fail, ClientOptions
+// are for monitoring.NewMetricClient, Close ends it.
+type Server struct {
+	*rpc.Server
+
+	store *store
+}
+
+// Start serves a Cloud Monitoring without points. Every project exists. ctx bounds opening the listener only.
+func Start(ctx context.Context, options Options) (*Server, error) {
+	s := &service{store: newStore()}
+	server, err := rpc.Start(ctx, options.Address, func(r grpc.ServiceRegistrar) {
+		monitoringpb.RegisterMetricServiceServer(r, s)
+	}, resource)
+	if err != nil {
+		return nil, fmt.Errorf("start the monitoring server: %w", err)
+	}
+	return &Server{Server: server, store: s.store}, nil
+}
+
+// Feed adds points to a project (its id), in any order; a point of the same series and end is replaced. The error says
+// which sample can't be stored; those before it are.
+func (s *Server) Feed(project string, samples ...Sample) error {
+	for i, sample := range samples {
+		series, err := sample.series()
+		if err == nil {
+			err = s.store.add("projects/"+project, series)
+		}
+		if err != nil {
+			return fmt.Errorf("sample %d of metric %s: %w", i, sample.Metric, err)
+		}
+	}
+	return nil
+}
+
+// service answers the calls.
+type service struct {
+	monitoringpb.UnimplementedMetricServiceServer
+
+	store *store
+}
+
+// CreateTimeSeries takes any metric, also those that only Google writes in Cloud Monitoring.
+func (s *service) CreateTimeSeries(_ context.Context, r *monitoringpb.CreateTimeSeriesRequest) (*emptypb.Empty, error) {
+	if n := len(r.GetTimeSeries()); n == 0 || n > maxSeriesInCall {
+		return nil, status.Errorf(codes.InvalidArgument, "There are %d time series; 1 to %d are allowed.", n, maxSeriesInCall)
+	}
+	for i, given := range r.GetTimeSeries() {
+		if n := len(given.GetPoints()); n != 1 {
+			return nil, status.Errorf(codes.InvalidArgument, "timeSeries[%d] has %d points; exactly one is allowed.", i, n)
+		}
+		series, err := fromProto(given)
+		if err == nil {
+			err = s.store.append(r.GetName(), series)
+		}
+		if err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "timeSeries[%d]: %v", i, err)
+		}
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// ListTimeSeries selects, aligns, reduces, and answers a page.
+func (s *service) ListTimeSeries(_ context.Context, r *monitoringpb.ListTimeSeriesRequest) (*monitoringpb.ListTimeSeriesResponse, error) {
+	q, err := newQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	result, err := q.run(s.store.find(r.GetName(), q.matches))
+	if err != nil {
+		return nil, err
+	}
+	return page(result, r)
+}
+
+func resource(request any) string {
+	if named, ok := request.(interface{ GetName() string }); ok {
+		return named.GetName()
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+package monitoringemu
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// retention is how long before its newest point a series is kept.
+const retention = 48 * time.Hour
+
+var errOrder = errors.New("points must be written in order: one with this end time or a later one is there already")
+
+// store keeps series by project name and identity.
+type store struct {
+	mu       sync.RWMutex
+	projects map[string]map[string]*series
+}
+
+func newStore() *store { return &store{projects: map[string]map[string]*series{}} }
+
+// append adds a point that is newer than all of its series.
+func (s *store) append(project string, added series) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, err := s.series(project, added)
+	if err != nil {
+		return err
+	}
+	if n := len(known.points); n > 0 && !known.points[n-1].end.Before(added.points[0].end) {
+		return errOrder
+	}
+	known.insert(added.points[0])
+	return nil
+}
+
+// add adds a point anywhere, in place of one with the same end.
+func (s *store) add(project string, added series) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, err := s.series(project, added)
+	if err != nil {
+		return err
+	}
+	known.insert(added.points[0])
+	return nil
+}
+
+// find answers copies of the matching series, in a stable order.
+func (s *store) find(project string, matches func(series) bool) []series {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var found []series
+	for _, key := range slices.Sorted(maps.Keys(s.projects[project])) {
+		if known := *s.projects[project][key]; matches(known) {
+			known.points = slices.Clone(known.points)
+			found = append(found, known)
+		}
+	}
+	return found
+}
+
+// series answers the series of the same identity, made when it is new. Call it with the lock.
+func (s *store) series(project string, like series) (*series, error) {
+	if !strings.HasPrefix(project, "projects/") {
+		return nil, fmt.Errorf("the name [%s] is not of the form projects/*", project)
+	}
+	if s.projects[project] == nil {
+		s.projects[project] = map[string]*series{}
+	}
+	key := like.key()
+	known, ok := s.projects[project][key]
+	if !ok {
+		known = &series{metric: like.metric, resource: like.resource, kind: like.kind, valueType: like.valueType}
+		s.projects[project][key] = known
+	}
+	if known.kind != like.kind || known.valueType != like.valueType {
+		return nil, fmt.Errorf("the series is %v of %v, the point %v of %v", known.kind, known.valueType, like.kind, like.valueType)
+	}
+	return known, nil
+}
+
+func (s *series) insert(p point) {
+	at, same := slices.BinarySearchFunc(s.points, p.end, func(p point, end time.Time) int { return p.end.Compare(end) })
+	if same {
+		s.points[at] = p
+		return
+	}
+	s.points = slices.Insert(s.points, at, p)
+	oldest := s.points[len(s.points)-1].end.Add(-retention)
+	s.points = slices.DeleteFunc(s.points, func(p point) bool { return p.end.Before(oldest) })
+}
+
+// key is the identity of a series: its types and labels.
+func (s series) key() string {
+	return strings.Join([]string{s.metric.Type, labelKey(s.metric.Labels), s.resource.Type, labelKey(s.resource.Labels)}, "\x00")
+}
+
+func labelKey(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for name, value := range labels {
+		pairs = append(pairs, name+"\x01"+value)
+	}
+	slices.SortFunc(pairs, cmp.Compare)
+	return strings.Join(pairs, "\x02")
+}

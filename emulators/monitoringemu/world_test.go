@@ -1,0 +1,174 @@
+package monitoringemu_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	client "cloud.google.com/go/monitoring/apiv3/v2"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"go.uber.org/goleak"
+	"google.golang.org/api/iterator"
+	"google.golang.org/genproto/googleapis/api/distribution"
+	"google.golang.org/genproto/googleapis/api/metric"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"agents.example/controlplane/emulators/monitoringemu"
+)
+
+const (
+	project    = "control-plane-dev"
+	cpu        = "kubernetes.io/container/cpu/core_usage_time"
+	memory     = "kubernetes.io/container/memory/used_bytes"
+	restarts   = "kubernetes.io/container/restart_count"
+	latency    = "prometheus.googleapis.com/http_request_duration_seconds/histogram"
+	gauge      = metric.MetricDescriptor_GAUGE
+	delta      = metric.MetricDescriptor_DELTA
+	cumulative = metric.MetricDescriptor_CUMULATIVE
+)
+
+// noon is the end of all intervals here.
+func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+
+// at is a number of seconds before noon.
+func at(seconds int) time.Time { return noon().Add(-time.Duration(seconds) * time.Second) }
+
+func TestMain(m *testing.M) {
+	// A library of the client starts this one when it is loaded, and never ends it.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// world is an empty Cloud Monitoring and the real client of it.
+type world struct {
+	*testing.T
+	client *client.MetricClient
+	server *monitoringemu.Server
+}
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	server, err := monitoringemu.Start(t.Context(), monitoringemu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewMetricClient(t.Context(), server.ClientOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(c.Close(), server.Close()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return world{T: t, client: c, server: server}
+}
+
+// level is a point of a GAUGE of a container in a namespace.
+func level(metricType, namespace string, end time.Time, value any) monitoringemu.Sample {
+	return monitoringemu.Sample{
+		Metric: metricType, Resource: "k8s_container", End: end, Value: value,
+		ResourceLabels: map[string]string{"project_id": project, "cluster_name": "cell-1", "namespace_name": namespace, "container_name": "agent"},
+	}
+}
+
+// growth is a point of a DELTA.
+func growth(metricType, namespace string, start, end time.Time, value any) monitoringemu.Sample {
+	sample := level(metricType, namespace, end, value)
+	sample.Kind, sample.Start = delta, start
+	return sample
+}
+
+// total is a point of a CUMULATIVE metric.
+func total(metricType, namespace string, start, end time.Time, value any) monitoringemu.Sample {
+	sample := growth(metricType, namespace, start, end, value)
+	sample.Kind = cumulative
+	return sample
+}
+
+func (w world) feed(samples ...monitoringemu.Sample) {
+	w.Helper()
+	if err := w.server.Feed(project, samples...); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// request asks for the ten minutes before noon.
+func request(filter string) *monitoringpb.ListTimeSeriesRequest {
+	return &monitoringpb.ListTimeSeriesRequest{
+		Name: "projects/" + project, Filter: filter,
+		Interval: &monitoringpb.TimeInterval{StartTime: timestamppb.New(at(600)), EndTime: timestamppb.New(noon())},
+	}
+}
+
+// aligned asks for values of a metric in periods of a minute.
+func aligned(metricType string, aligner monitoringpb.Aggregation_Aligner, reducer monitoringpb.Aggregation_Reducer, groupBy ...string) *monitoringpb.ListTimeSeriesRequest {
+	r := request(`metric.type = "` + metricType + `"`)
+	r.Aggregation = &monitoringpb.Aggregation{
+		AlignmentPeriod: durationpb.New(time.Minute), PerSeriesAligner: aligner, CrossSeriesReducer: reducer, GroupByFields: groupBy,
+	}
+	return r
+}
+
+// list answers all pages.
+func (w world) list(r *monitoringpb.ListTimeSeriesRequest) ([]*monitoringpb.TimeSeries, error) {
+	var all []*monitoringpb.TimeSeries
+	it := w.client.ListTimeSeries(w.Context(), r)
+	for {
+		s, err := it.Next()
+		if errors.Is(err, iterator.Done) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+}
+
+// values answers the points of a request by namespace, as seconds before noon to number.
+func (w world) values(r *monitoringpb.ListTimeSeriesRequest) map[string]map[int]float64 {
+	w.Helper()
+	all, err := w.list(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	result := map[string]map[int]float64{}
+	for _, s := range all {
+		namespace := s.Resource.Labels["namespace_name"]
+		if result[namespace] == nil {
+			result[namespace] = map[int]float64{}
+		}
+		for _, p := range s.Points {
+			number := p.Value.GetDoubleValue()
+			if s.ValueType == metric.MetricDescriptor_INT64 {
+				number = float64(p.Value.GetInt64Value())
+			}
+			result[namespace][int(noon().Sub(p.Interval.EndTime.AsTime()).Seconds())] = number
+		}
+	}
+	return result
+}
+
+// want checks the code of an error.
+func (w world) want(what string, err error, code codes.Code) {
+	w.Helper()
+	if status.Code(err) != code {
+		w.Errorf("%s: %v, want %v", what, err, code)
+	}
+}
+
+// histogram has bounds at 0.1, 0.2 and 0.4 seconds.
+func histogram(counts ...int64) *distribution.Distribution {
+	d := &distribution.Distribution{BucketCounts: counts, BucketOptions: &distribution.Distribution_BucketOptions{
+		Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
+			ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: []float64{0.1, 0.2, 0.4}},
+		},
+	}}
+	for _, count := range counts {
+		d.Count += count
+	}
+	return d
+}

@@ -1,0 +1,36 @@
+//go:build unix
+
+package pubsubemu_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/emulators/pubsubemu"
+)
+
+// BenchmarkDispatch measures messages from publishing to the acknowledged answer of an endpoint that takes 20 ms,
+// with a token signed for each.
+func BenchmarkDispatch(b *testing.B) {
+	w := newWorld(b, func(_ http.ResponseWriter, r *http.Request, _ push) {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+	})
+	identity, err := issuer.Start(b.Context(), issuer.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = identity.Close() })
+	token := func(audience string) (string, error) { return identity.Push(audience, "push@project.iam.example") }
+	w.dispatch(pubsubemu.DispatcherOptions{Token: token, Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}}})
+	b.ResetTimer()
+	w.publish("work", numbered(b.N)...)
+	for range b.N {
+		next(b, w.deliveries)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+}

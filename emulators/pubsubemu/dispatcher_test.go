@@ -1,0 +1,223 @@
+//go:build unix
+
+package pubsubemu_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pubsubclient "cloud.google.com/go/pubsub/v2"
+
+	"agents.example/controlplane/emulators/pubsubemu"
+)
+
+func TestPushIsWhatCloudPubSubSends(t *testing.T) {
+	t.Parallel()
+	pushes := make(chan push, 1)
+	w := newWorld(t, func(_ http.ResponseWriter, _ *http.Request, got push) { pushes <- got })
+	tests := []struct {
+		name         string
+		subscription pubsubemu.Subscription
+		message      *pubsubclient.Message
+		audience     string
+		body         string
+	}{
+		{
+			name:         "everything set",
+			subscription: pubsubemu.Subscription{Topic: "full", Name: "full-push", Audience: "https://worker.example", DeadLetterTopic: "dead"},
+			message:      &pubsubclient.Message{Data: []byte(`{"agent_id":"a"}`), Attributes: map[string]string{"k": "v"}, OrderingKey: "a"},
+			audience:     "https://worker.example",
+			body: `{"deliveryAttempt":1,"message":{"attributes":{"k":"v"},"data":"eyJhZ2VudF9pZCI6ImEifQ==","messageId":"ID","message_id":"ID",` +
+				`"orderingKey":"a","publishTime":"TIME","publish_time":"TIME"},"subscription":"projects/PROJECT/subscriptions/full-push"}`,
+		},
+		{
+			name:         "no dead letter, no audience, attributes only",
+			subscription: pubsubemu.Subscription{Topic: "bare", Name: "bare-push"},
+			message:      &pubsubclient.Message{Attributes: map[string]string{"k": "v"}},
+			audience:     w.url + "/bare-push",
+			body: `{"message":{"attributes":{"k":"v"},"messageId":"ID","message_id":"ID","publishTime":"TIME","publish_time":"TIME"},` +
+				`"subscription":"projects/PROJECT/subscriptions/bare-push"}`,
+		},
+	}
+	var subscriptions []pubsubemu.Subscription
+	for _, test := range tests {
+		test.subscription.Endpoint = w.url + "/" + test.subscription.Name
+		subscriptions = append(subscriptions, test.subscription)
+	}
+	w.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: subscriptions,
+		Token:         func(audience string) (string, error) { return "token for " + audience, nil },
+	})
+	for _, test := range tests { // one after another: they share the endpoint
+		id := w.publish(test.subscription.Topic, test.message)[0]
+		got := next(t, pushes)
+		want := strings.NewReplacer("ID", id, "PROJECT", w.project, "TIME", got.Message.PublishTime.Format(time.RFC3339Nano)).Replace(test.body)
+		if got.Raw != want {
+			t.Errorf("%s: pushed\n%s, want\n%s", test.name, got.Raw, want)
+		}
+		if age := time.Since(got.Message.PublishTime); age < -time.Minute || age > time.Minute {
+			t.Errorf("%s: published %v ago", test.name, age)
+		}
+		if got, want := got.Header.Get("Authorization"), "Bearer token for "+test.audience; got != want {
+			t.Errorf("%s: Authorization %q, want %q", test.name, got, want)
+		}
+		if got := got.Header.Get("Content-Type"); got != "application/json" {
+			t.Errorf("%s: Content-Type %q", test.name, got)
+		}
+		if delivery := next(t, w.deliveries); !delivery.Acked || delivery.MessageID != id || delivery.Status != http.StatusOK {
+			t.Errorf("%s: delivery %+v", test.name, delivery)
+		}
+	}
+}
+
+func TestStatusDecides(t *testing.T) {
+	t.Parallel()
+	acked := map[int]bool{200: true, 201: true, 202: true, 204: true, 203: false, 302: false, 400: false, 404: false, 409: false, 429: false, 500: false, 503: false}
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request, got push) {
+		if got.DeliveryAttempt > 1 {
+			return
+		}
+		w.Header().Set("Location", "/elsewhere")
+		code, err := strconv.Atoi(string(got.Message.Data))
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(code)
+	})
+	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead"},
+	}})
+	codes := map[string]int{}
+	want := len(acked)
+	for code, ack := range acked {
+		codes[w.publish("work", &pubsubclient.Message{Data: fmt.Append(nil, code)})[0]] = code
+		if !ack {
+			want++
+		}
+	}
+	for range want {
+		delivery := next(t, w.deliveries)
+		code := codes[delivery.MessageID]
+		switch {
+		case delivery.Attempt == 1 && (delivery.Status != code || delivery.Acked != acked[code]):
+			t.Errorf("status %d: first delivery %+v", code, delivery)
+		case delivery.Attempt > 1 && (acked[code] || !delivery.Acked):
+			t.Errorf("status %d: later delivery %+v", code, delivery)
+		}
+	}
+}
+
+func TestDeadLetterAfterTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request, _ push) {
+		if r.URL.Path != "/dead" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "work", Name: "push", Endpoint: w.url + "/work", DeadLetterTopic: "dead", MaxDeliveryAttempts: 6},
+		{Topic: "dead", Name: "dead", Endpoint: w.url + "/dead"},
+	}})
+	w.publish("work", &pubsubclient.Message{Data: []byte("poison")})
+	for attempt := 1; attempt <= 6; attempt++ {
+		if got := next(t, w.deliveries); got.Subscription != "push" || got.Attempt != attempt || got.Acked {
+			t.Errorf("attempt %d: %+v", attempt, got)
+		}
+	}
+	if got := next(t, w.deliveries); got.Subscription != "dead" || got.Attempt != 0 || !got.Acked {
+		t.Errorf("dead letter: %+v", got)
+	}
+}
+
+func TestBackOffIsTheEmulators(t *testing.T) {
+	t.Parallel()
+	pushes := make(chan push, 10)
+	w := newWorld(t, func(w http.ResponseWriter, _ *http.Request, got push) {
+		pushes <- got
+		if got.DeliveryAttempt < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", MinBackoff: time.Second, MaxBackoff: 2 * time.Second},
+	}})
+	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	next(t, pushes)
+	second, third := next(t, pushes), next(t, pushes) // the emulator's first redelivery does not wait
+	if waited := third.At.Sub(second.At); waited < time.Second {
+		t.Errorf("redelivered after %v, want at least 1s", waited)
+	}
+}
+
+func TestATooSlowEndpointIsGivenUpAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(_ http.ResponseWriter, r *http.Request, got push) {
+		if got.DeliveryAttempt == 1 {
+			<-r.Context().Done()
+		}
+	})
+	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", AckDeadline: 200 * time.Millisecond},
+	}})
+	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	if got := next(t, w.deliveries); got.Acked || !errors.Is(got.Err, context.DeadlineExceeded) || got.Took < 200*time.Millisecond {
+		t.Errorf("first delivery: %+v", got)
+	}
+	if got := next(t, w.deliveries); !got.Acked || got.Attempt != 2 {
+		t.Errorf("second delivery: %+v", got)
+	}
+}
+
+func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, nil)
+	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: "http://" + address}}})
+	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	if got := next(t, w.deliveries); got.Acked || got.Err == nil || got.Status != 0 {
+		t.Errorf("delivery to nobody: %+v", got)
+	}
+	if listener, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}
+	server.Start()
+	defer server.Close()
+	for !next(t, w.deliveries).Acked {
+		continue
+	}
+}
+
+func TestATokenThatCannotBeMintedIsAFailedDelivery(t *testing.T) {
+	t.Parallel()
+	var called atomic.Int32
+	w := newWorld(t, func(http.ResponseWriter, *http.Request, push) { called.Add(1) })
+	down := errors.New("issuer is down")
+	w.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}},
+		Token:         func(string) (string, error) { return "", down },
+	})
+	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	if got := next(t, w.deliveries); got.Acked || !errors.Is(got.Err, down) {
+		t.Errorf("delivery: %+v", got)
+	}
+	if called.Load() != 0 {
+		t.Error("pushed without a token")
+	}
+}

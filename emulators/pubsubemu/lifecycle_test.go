@@ -1,0 +1,183 @@
+//go:build unix
+
+package pubsubemu_test
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pubsubclient "cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/emulators/pubsubemu"
+)
+
+func TestCloseWaitsForRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	var answered atomic.Bool
+	w := newWorld(t, func(http.ResponseWriter, *http.Request, push) {
+		arrived <- struct{}{}
+		<-release
+		answered.Store(true)
+	})
+	dispatcher := w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}}})
+	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	next(t, arrived)
+	closed := make(chan error)
+	go func() { closed <- dispatcher.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("Close returned (%v) while a request was in flight", err)
+		close(release)
+		return
+	case <-time.After(200 * time.Millisecond): // a Close that does not wait takes 10 ms
+	}
+	close(release)
+	if err := next(t, closed); err != nil {
+		t.Error(err)
+	}
+	if !answered.Load() || !next(t, w.deliveries).Acked {
+		t.Error("the request in flight was cut off")
+	}
+}
+
+func TestCloseCutsOffAfterTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{}, 1)
+	w := newWorld(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})
+	dispatcher := w.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url, AckDeadline: 10 * time.Minute}}, Grace: 50 * time.Millisecond,
+	})
+	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	next(t, arrived)
+	if err := dispatcher.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := next(t, w.deliveries); got.Acked || got.Err == nil {
+		t.Errorf("delivery %+v", got)
+	}
+}
+
+func TestASecondDispatcherTakesOverAndChangesTheSubscription(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	broken.Store(true)
+	w := newWorld(t, func(w http.ResponseWriter, _ *http.Request, _ push) {
+		if broken.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	subscription := pubsubemu.Subscription{Topic: "work", Name: "push", Endpoint: w.url}
+	first := w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{subscription}})
+	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	if got := next(t, w.deliveries); got.Acked || got.Attempt != 0 {
+		t.Errorf("delivery %+v", got)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	broken.Store(false)
+	for len(w.deliveries) > 0 {
+		<-w.deliveries
+	}
+	subscription.DeadLetterTopic, subscription.MaxDeliveryAttempts = "dead", 50
+	subscription.MinBackoff, subscription.AckDeadline = time.Second, 20*time.Second
+	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{subscription}})
+	if got := next(t, w.deliveries); !got.Acked || got.Attempt == 0 {
+		t.Errorf("delivery %+v, want it counted and done", got)
+	}
+	got, err := w.client().SubscriptionAdminClient.GetSubscription(t.Context(), &pubsubpb.GetSubscriptionRequest{Subscription: w.name("push")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.DeadLetterPolicy.GetMaxDeliveryAttempts() != 50 || got.RetryPolicy.GetMinimumBackoff().GetSeconds() != 1 || got.AckDeadlineSeconds != 25 {
+		t.Errorf("the subscription is %v", got)
+	}
+}
+
+func TestWaitingMessagesKeepTheirFirstAttempt(t *testing.T) {
+	t.Parallel()
+	// One request at a time, and more work than a lease is long: nothing may be delivered twice.
+	const messages = 40
+	w := newWorld(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+	})
+	w.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", AckDeadline: time.Second}}, Concurrency: 1,
+	})
+	w.publish("work", numbered(messages)...)
+	for range messages {
+		if got := next(t, w.deliveries); !got.Acked || got.Attempt != 1 {
+			t.Errorf("delivery %+v", got)
+		}
+	}
+}
+
+func TestADeletedSubscriptionIsAnErrorOfClose(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	w := newWorld(t, func(http.ResponseWriter, *http.Request, push) {
+		arrived <- struct{}{}
+		<-release
+	})
+	dispatcher, err := pubsubemu.StartDispatcher(t.Context(), pubsubemu.DispatcherOptions{
+		Host: host, Project: w.project, Concurrency: 1, Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	next(t, arrived) // so it does not pull just now, which would take the emulator a minute to refuse
+	admin := w.client().SubscriptionAdminClient
+	if err := admin.DeleteSubscription(t.Context(), &pubsubpb.DeleteSubscriptionRequest{Subscription: w.name("push")}); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	next(t, dispatcher.Done())
+	if err := dispatcher.Close(); status.Code(err) != codes.NotFound {
+		t.Errorf("Close: %v, want NotFound", err)
+	}
+}
+
+func TestConcurrencyIsReachedAndKept(t *testing.T) {
+	t.Parallel()
+	const concurrency, messages = 8, 64
+	var inFlight, most atomic.Int32
+	var full sync.WaitGroup
+	full.Add(concurrency)
+	var arrived atomic.Int32
+	w := newWorld(t, func(http.ResponseWriter, *http.Request, push) {
+		now := inFlight.Add(1)
+		defer inFlight.Add(-1)
+		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+		}
+		if arrived.Add(1) <= concurrency {
+			full.Done()
+			full.Wait() // passes only when as many requests are in flight as are allowed
+		}
+	})
+	w.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url, AckDeadline: 30 * time.Second}}, Concurrency: concurrency,
+	})
+	w.publish("work", numbered(messages)...)
+	for range messages {
+		if got := next(t, w.deliveries); !got.Acked {
+			t.Errorf("delivery: %+v", got)
+		}
+	}
+	if got := most.Load(); got != concurrency {
+		t.Errorf("%d requests in flight, want %d", got, concurrency)
+	}
+}

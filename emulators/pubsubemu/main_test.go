@@ -1,0 +1,39 @@
+//go:build unix
+
+package pubsubemu_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/pubsubemu"
+)
+
+// host is the emulator that all tests share: every test has a project of its own in it. TestMain sets it.
+var host string
+
+func TestMain(m *testing.M) {
+	attach := os.Getenv("PUBSUB_EMULATOR_HOST")
+	os.Exit(gcloud.RunTests(attach,
+		func(c gcloud.Choice) (*pubsubemu.Emulator, error) {
+			return pubsubemu.Start(context.Background(), pubsubemu.Options{Choice: c, Attach: attach})
+		},
+		func(e *pubsubemu.Emulator) int {
+			host = e.Host
+			return m.Run()
+		}) + leaks())
+}
+
+func leaks() int {
+	// A library of the Pub/Sub client starts this one when it is loaded, and never ends it.
+	if err := goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

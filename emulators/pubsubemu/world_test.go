@@ -1,0 +1,139 @@
+//go:build unix
+
+package pubsubemu_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	pubsubclient "cloud.google.com/go/pubsub/v2"
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/emulators/pubsubemu"
+)
+
+// patience is how long a test waits for what must happen; it is never waited for in vain when all is well.
+const patience = 60 * time.Second
+
+// push is a request as the endpoint got it.
+type push struct {
+	Header http.Header `json:"-"`
+	Raw    string      `json:"-"`
+	At     time.Time   `json:"-"`
+
+	DeliveryAttempt int    `json:"deliveryAttempt"`
+	Subscription    string `json:"subscription"`
+	Message         struct {
+		Attributes  map[string]string `json:"attributes"`
+		Data        []byte            `json:"data"`
+		MessageID   string            `json:"messageId"`
+		PublishTime time.Time         `json:"publishTime"`
+	} `json:"message"`
+}
+
+// world is a project of its own in the shared emulator, with an endpoint that answers what the test says.
+type world struct {
+	t          testing.TB
+	project    string
+	url        string
+	deliveries chan pubsubemu.Delivery
+}
+
+func newWorld(tb testing.TB, endpoint func(http.ResponseWriter, *http.Request, push)) *world {
+	tb.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			tb.Errorf("read the push: %v", err)
+		}
+		got := push{Header: r.Header, Raw: string(body), At: time.Now()}
+		if err := json.Unmarshal(body, &got); err != nil {
+			tb.Errorf("the push is no JSON: %v: %s", err, body)
+		}
+		endpoint(w, r, got)
+	}))
+	tb.Cleanup(server.Close)
+	return &world{t: tb, project: "p-" + uuid.NewString(), url: server.URL, deliveries: make(chan pubsubemu.Delivery, 10_000)}
+}
+
+// dispatch starts a dispatcher that is closed with the test.
+func (w *world) dispatch(options pubsubemu.DispatcherOptions) *pubsubemu.Dispatcher {
+	w.t.Helper()
+	options.Host, options.Project = host, w.project
+	options.Observe = func(d pubsubemu.Delivery) { w.deliveries <- d }
+	dispatcher, err := pubsubemu.StartDispatcher(w.t.Context(), options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := dispatcher.Close(); err != nil {
+			w.t.Errorf("Close: %v", err)
+		}
+	})
+	return dispatcher
+}
+
+// client answers a client of the emulator that is closed with the test.
+func (w *world) client() *pubsubclient.Client {
+	w.t.Helper()
+	client, err := pubsubemu.Client(w.t.Context(), host, w.project)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// name is the full name of a subscription.
+func (w *world) name(subscription string) string {
+	return "projects/" + w.project + "/subscriptions/" + subscription
+}
+
+// publish publishes messages to a topic and answers their ids.
+func (w *world) publish(topic string, messages ...*pubsubclient.Message) []string {
+	w.t.Helper()
+	publisher := w.client().Publisher(topic)
+	publisher.EnableMessageOrdering = true
+	defer publisher.Stop()
+	results := make([]*pubsubclient.PublishResult, len(messages))
+	for i, message := range messages {
+		results[i] = publisher.Publish(w.t.Context(), message)
+	}
+	ids := make([]string, len(messages))
+	for i, result := range results {
+		id, err := result.Get(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ids[i] = id
+	}
+	return ids
+}
+
+func numbered(n int) []*pubsubclient.Message {
+	messages := make([]*pubsubclient.Message, n)
+	for i := range messages {
+		messages[i] = &pubsubclient.Message{Data: fmt.Append(nil, i)}
+	}
+	return messages
+}
+
+// next answers the next value of a channel, or fails the test.
+func next[T any](tb testing.TB, values <-chan T) T {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	defer cancel()
+	select {
+	case value := <-values:
+		return value
+	case <-ctx.Done():
+		tb.Fatal("waited in vain")
+		panic("unreachable")
+	}
+}

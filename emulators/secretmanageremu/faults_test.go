@@ -1,0 +1,104 @@
+package secretmanageremu_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/emulators/rpc"
+)
+
+func TestAnswerLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("s", nil)
+	var mu sync.Mutex
+	var seen []string
+	w.server.Inject(func(method, resource string) rpc.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, method+" "+resource)
+		if method == "AddSecretVersion" {
+			return rpc.Fault{After: status.Error(codes.Unavailable, "the answer is lost")}
+		}
+		return rpc.Fault{}
+	})
+	_, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
+		Parent: made.Name, Payload: &secretmanagerpb.SecretPayload{Data: []byte("one")},
+	})
+	w.want("add", err, codes.Unavailable)
+	if _, data, err := w.access(made.Name + "/versions/latest"); err != nil || data != "one" {
+		t.Errorf("the effect is lost, too: %q, %v", data, err)
+	}
+	if diff := cmp.Diff(map[string]int{"CreateSecret": 1, "AddSecretVersion": 1, "AccessSecretVersion": 1}, w.server.Calls()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff([]string{"AddSecretVersion " + made.Name, "AccessSecretVersion " + made.Name + "/versions/latest"}, seen); diff != "" {
+		t.Errorf("the hook saw (-want +got):\n%s", diff)
+	}
+}
+
+func TestResourcesOfCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seen := make(chan string, 1)
+	w.server.Inject(func(method, resource string) rpc.Fault {
+		seen <- method + " " + resource
+		return rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")}
+	})
+	name := project + "/secrets/s"
+	calls := map[string]func() error{
+		"CreateSecret " + name: func() error {
+			_, err := w.CreateSecret(w.Context(), &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s"})
+			return err
+		},
+		"UpdateSecret " + name: func() error {
+			_, err := w.UpdateSecret(w.Context(), &secretmanagerpb.UpdateSecretRequest{Secret: &secretmanagerpb.Secret{Name: name}})
+			return err
+		},
+		"ListSecrets " + project: func() error {
+			_, err := w.ListSecrets(w.Context(), &secretmanagerpb.ListSecretsRequest{Parent: project}).Next()
+			return err
+		},
+		"DeleteSecret " + name: func() error { return w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: name}) },
+	}
+	for want, call := range calls {
+		w.want(want, call(), codes.PermissionDenied)
+		if got := <-seen; got != want {
+			t.Errorf("the hook saw %q, want %q", got, want)
+		}
+	}
+}
+
+func TestConcurrentAddsAreNumberedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("s", nil)
+	var names sync.Map
+	var adders sync.WaitGroup
+	for i := range 20 {
+		adders.Go(func() {
+			added, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
+				Parent: made.Name, Payload: &secretmanagerpb.SecretPayload{Data: fmt.Append(nil, i)},
+			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, twice := names.LoadOrStore(added.Name, true); twice {
+				t.Errorf("%s was added twice", added.Name)
+			}
+		})
+	}
+	adders.Wait()
+	if name, _, err := w.access(made.Name + "/versions/latest"); err != nil || name != made.Name+"/versions/20" {
+		t.Errorf("the latest is %s, %v", name, err)
+	}
+}

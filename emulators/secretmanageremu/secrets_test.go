@@ -1,0 +1,214 @@
+package secretmanageremu_test
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/api/iterator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"agents.example/controlplane/emulators/secretmanageremu"
+)
+
+func TestCreateAndGet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("agent-1", map[string]string{"agent": "a1"})
+	if !regexp.MustCompile(`^projects/[0-9]{12}/secrets/agent-1$`).MatchString(made.Name) {
+		t.Errorf("name %q has no project number", made.Name)
+	}
+	if made.Etag == "" || time.Since(made.CreateTime.AsTime()) > time.Minute {
+		t.Errorf("made %v", made)
+	}
+	for _, name := range []string{made.Name, project + "/secrets/agent-1"} {
+		got, err := w.GetSecret(w.Context(), &secretmanagerpb.GetSecretRequest{Name: name})
+		if err != nil || got.Name != made.Name || got.Etag != made.Etag || got.Labels["agent"] != "a1" {
+			t.Errorf("get %s: %v, %v", name, got, err)
+		}
+	}
+	_, err := w.CreateSecret(w.Context(), &secretmanagerpb.CreateSecretRequest{
+		Parent: strings.TrimSuffix(made.Name, "/secrets/agent-1"), SecretId: "agent-1", Secret: &secretmanagerpb.Secret{Replication: automatic()},
+	})
+	w.want("create again, by project number", err, codes.AlreadyExists)
+	_, err = w.GetSecret(w.Context(), &secretmanagerpb.GetSecretRequest{Name: "projects/another/secrets/agent-1"})
+	w.want("get from another project", err, codes.NotFound)
+}
+
+func TestCreateValidation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := func(change func(*secretmanagerpb.CreateSecretRequest)) *secretmanagerpb.CreateSecretRequest {
+		r := &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s", Secret: &secretmanagerpb.Secret{Replication: automatic()}}
+		change(r)
+		return r
+	}
+	labels := func(count int, key, value string) func(*secretmanagerpb.CreateSecretRequest) {
+		return func(r *secretmanagerpb.CreateSecretRequest) {
+			r.Secret.Labels = map[string]string{}
+			for i := range count {
+				r.Secret.Labels[key+strings.Repeat("x", i)] = value
+			}
+		}
+	}
+	annotation := func(key, value string) func(*secretmanagerpb.CreateSecretRequest) {
+		return func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.Annotations = map[string]string{key: value} }
+	}
+	tests := map[string]struct {
+		change func(*secretmanagerpb.CreateSecretRequest)
+		want   codes.Code
+	}{
+		"no replication": {func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.Replication = nil }, codes.InvalidArgument},
+		"no secret":      {func(r *secretmanagerpb.CreateSecretRequest) { r.Secret = nil }, codes.InvalidArgument},
+		"no replicas": {func(r *secretmanagerpb.CreateSecretRequest) {
+			r.Secret.Replication.Replication = &secretmanagerpb.Replication_UserManaged_{UserManaged: &secretmanagerpb.Replication_UserManaged{}}
+		}, codes.InvalidArgument},
+		"a slash in the id": {func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = "a/b" }, codes.InvalidArgument},
+		"an id too long":    {func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = strings.Repeat("x", 256) }, codes.InvalidArgument},
+		"an id that fits":   {func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = strings.Repeat("x", 255) }, codes.OK},
+		"no project":        {func(r *secretmanagerpb.CreateSecretRequest) { r.Parent = "folders/1" }, codes.InvalidArgument},
+		"regional":          {func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" }, codes.Unimplemented},
+		"expiration": {func(r *secretmanagerpb.CreateSecretRequest) {
+			r.Secret.Expiration = &secretmanagerpb.Secret_Ttl{Ttl: durationpb.New(time.Hour)}
+		}, codes.Unimplemented},
+		"an alias of nothing":        {func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.VersionAliases = map[string]int64{"live": 1} }, codes.InvalidArgument},
+		"an upper-case label":        {labels(1, "Key", "v"), codes.InvalidArgument},
+		"a label that starts with 1": {labels(1, "1key", "v"), codes.InvalidArgument},
+		"an upper-case label value":  {labels(1, "key", "V"), codes.InvalidArgument},
+		"a dot in a label value":     {labels(1, "key", "v.1"), codes.InvalidArgument},
+		"a label value too long":     {labels(1, "key", strings.Repeat("v", 64)), codes.InvalidArgument},
+		"an empty label value":       {labels(1, "key", ""), codes.OK},
+		"a label key of 64":          {labels(62, "key", "v"), codes.InvalidArgument},
+		"a label key of 63":          {labels(61, "key", "v"), codes.OK},
+		"an annotation that ends in a dot": {
+			annotation("key.", "v"), codes.InvalidArgument,
+		},
+		"annotations too large": {annotation("key", strings.Repeat("v", 16<<10)), codes.InvalidArgument},
+		"an annotation":         {annotation("control-plane.example_x", "Any Value: é"), codes.OK},
+	}
+	n := 0
+	for name, test := range tests {
+		n++
+		request := good(func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = fmt.Sprintf("s%d", n) })
+		test.change(request)
+		_, err := w.CreateSecret(w.Context(), request)
+		w.want(name, err, test.want)
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("s", map[string]string{"old": "1"})
+	w.add(made.Name, "one")
+	update := func(s *secretmanagerpb.Secret, paths ...string) (*secretmanagerpb.Secret, error) {
+		return w.UpdateSecret(w.Context(), &secretmanagerpb.UpdateSecretRequest{Secret: s, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}})
+	}
+	got, err := update(&secretmanagerpb.Secret{
+		Name: project + "/secrets/s", Etag: made.Etag, Labels: map[string]string{"new": "2"}, Annotations: map[string]string{"a": "b"},
+	}, "labels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"new": "2"}, got.Labels); diff != "" || got.Annotations != nil || got.Etag == made.Etag {
+		t.Errorf("updated %v", got)
+	}
+	_, err = update(&secretmanagerpb.Secret{Name: made.Name, Etag: made.Etag}, "labels")
+	w.want("an old etag", err, codes.FailedPrecondition)
+	_, err = update(&secretmanagerpb.Secret{Name: made.Name})
+	w.want("no mask", err, codes.InvalidArgument)
+	_, err = update(&secretmanagerpb.Secret{Name: made.Name}, "ttl")
+	w.want("a field it has not", err, codes.Unimplemented)
+	_, err = update(&secretmanagerpb.Secret{Name: project + "/secrets/none"}, "labels")
+	w.want("no such secret", err, codes.NotFound)
+	for alias, code := range map[string]codes.Code{"live": codes.OK, "latest": codes.InvalidArgument, "1st": codes.InvalidArgument} {
+		_, err = update(&secretmanagerpb.Secret{Name: made.Name, VersionAliases: map[string]int64{alias: 1}}, "version_aliases")
+		w.want("alias "+alias, err, code)
+	}
+	if _, data, err := w.access(made.Name + "/versions/live"); err != nil || data != "one" {
+		t.Errorf("by alias: %q, %v", data, err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("s", nil)
+	w.add(made.Name, "one")
+	w.want("an old etag", w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name, Etag: `"other"`}), codes.FailedPrecondition)
+	w.want("delete", w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name, Etag: made.Etag}), codes.OK)
+	w.want("delete again", w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name}), codes.NotFound)
+	_, _, err := w.access(made.Name + "/versions/1")
+	w.want("access", err, codes.NotFound)
+	w.create("s", nil)
+	if again := w.add(made.Name, "two"); again.Name != made.Name+"/versions/1" {
+		t.Errorf("a new secret of an old name starts at %s", again.Name)
+	}
+}
+
+func TestListSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 7 {
+		w.create(fmt.Sprintf("s%d", i), map[string]string{"parity": []string{"even", "odd"}[i%2], "third": fmt.Sprint(i % 3)})
+	}
+	w.create("bare", nil)
+	tests := map[string]struct {
+		filter string
+		want   string
+	}{
+		"all, the newest first":   {"", "bare s6 s5 s4 s3 s2 s1 s0"},
+		"a label":                 {"labels.parity=odd", "s5 s3 s1"},
+		"a quoted value":          {`labels.parity="odd"`, "s5 s3 s1"},
+		"two labels":              {"labels.parity=even AND labels.third=0", "s6 s0"},
+		"a label that is there":   {"labels.third:*", "s6 s5 s4 s3 s2 s1 s0"},
+		"part of a label":         {"labels.parity:VE", "s6 s4 s2 s0"},
+		"part of the name":        {"name:s3", "s3"},
+		"name and label together": {"name:s AND labels.third=1", "s4 s1"},
+		"nothing":                 {"labels.parity=none", ""},
+	}
+	for name, test := range tests {
+		for _, size := range []int32{0, 1, 2, 100} {
+			it := w.ListSecrets(w.Context(), &secretmanagerpb.ListSecretsRequest{Parent: project, Filter: test.filter, PageSize: size})
+			var ids []string
+			for {
+				s, err := it.Next()
+				if errors.Is(err, iterator.Done) {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				ids = append(ids, s.Name[strings.LastIndex(s.Name, "/")+1:])
+			}
+			if got := strings.Join(ids, " "); got != test.want {
+				t.Errorf("%s, pages of %d: %q, want %q", name, size, got, test.want)
+			}
+		}
+	}
+	for _, filter := range []string{"labels.a=b OR labels.c=d", "NOT labels.a=b", "(labels.a=b)", "created>2020", "size=1", "="} {
+		_, err := w.ListSecrets(w.Context(), &secretmanagerpb.ListSecretsRequest{Parent: project, Filter: filter}).Next()
+		w.want("filter "+filter, err, codes.InvalidArgument)
+	}
+	for name, request := range map[string]*secretmanagerpb.ListSecretsRequest{
+		"a bad token": {Parent: project, PageToken: "!"}, "a bad size": {Parent: project, PageSize: -1}, "a bad parent": {Parent: "x"},
+	} {
+		_, err := w.ListSecrets(w.Context(), request).Next()
+		w.want(name, err, codes.InvalidArgument)
+	}
+}
+
+func TestStartOnATakenAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{Address: w.server.Addr}); err == nil {
+		t.Error("two servers on one address")
+	}
+}

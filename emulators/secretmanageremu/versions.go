@@ -1,0 +1,170 @@
+package secretmanageremu
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const maxPayload = 64 << 10
+
+// version is a version and its data, which is nil once destroyed.
+type version struct {
+	record *secretmanagerpb.SecretVersion
+	number int64
+	data   []byte
+}
+
+// findVersion answers a version by the name of a request. Call it with the lock.
+func (s *service) findVersion(name string, aliases bool) (*version, error) {
+	parent, id, err := versionName(name)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := s.find(parent)
+	if err != nil {
+		return nil, err
+	}
+	n := number(id)
+	switch {
+	case n > 0:
+	case !aliases:
+		return nil, status.Errorf(codes.InvalidArgument, "The version [%s] is not a number.", name)
+	case id == "latest":
+		n = int64(len(owner.versions)) // the newest whatever its state: a disabled one hides those before it
+	default:
+		n = owner.record.VersionAliases[id]
+	}
+	if n < 1 || n > int64(len(owner.versions)) {
+		return nil, status.Errorf(codes.NotFound, "Secret Version [%s/versions/%s] not found.", owner.record.Name, id)
+	}
+	return owner.versions[n-1], nil
+}
+
+func (s *service) AddSecretVersion(_ context.Context, r *secretmanagerpb.AddSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	data := r.GetPayload().GetData()
+	switch {
+	case len(data) == 0:
+		return nil, status.Error(codes.InvalidArgument, "Field [payload] is required.")
+	case len(data) > maxPayload:
+		return nil, status.Errorf(codes.InvalidArgument, "The payload has %d bytes; at most %d are allowed.", len(data), maxPayload)
+	case r.GetPayload().DataCrc32C != nil && r.GetPayload().GetDataCrc32C() != checksum(data):
+		return nil, status.Error(codes.InvalidArgument, "The payload's checksum does not match its data.")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owner, err := s.find(r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	n := int64(len(owner.versions)) + 1
+	added := &version{
+		number: n, data: bytes.Clone(data),
+		record: &secretmanagerpb.SecretVersion{
+			Name: fmt.Sprintf("%s/versions/%d", owner.record.Name, n), CreateTime: timestamppb.Now(), Etag: s.etag(),
+			State: secretmanagerpb.SecretVersion_ENABLED, ClientSpecifiedPayloadChecksum: r.GetPayload().DataCrc32C != nil,
+		},
+	}
+	owner.versions = append(owner.versions, added)
+	return proto.CloneOf(added.record), nil
+}
+
+func (s *service) AccessSecretVersion(_ context.Context, r *secretmanagerpb.AccessSecretVersionRequest) (*secretmanagerpb.AccessSecretVersionResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.findVersion(r.GetName(), true)
+	if err != nil {
+		return nil, err
+	}
+	if found.record.State != secretmanagerpb.SecretVersion_ENABLED {
+		return nil, status.Errorf(codes.FailedPrecondition, "Secret Version [%s] is in %v state.", found.record.Name, found.record.State)
+	}
+	return &secretmanagerpb.AccessSecretVersionResponse{
+		Name:    found.record.Name,
+		Payload: &secretmanagerpb.SecretPayload{Data: bytes.Clone(found.data), DataCrc32C: proto.Int64(checksum(found.data))},
+	}, nil
+}
+
+func (s *service) GetSecretVersion(_ context.Context, r *secretmanagerpb.GetSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.findVersion(r.GetName(), true)
+	if err != nil {
+		return nil, err
+	}
+	return proto.CloneOf(found.record), nil
+}
+
+// ListSecretVersions answers the newest first.
+func (s *service) ListSecretVersions(_ context.Context, r *secretmanagerpb.ListSecretVersionsRequest) (*secretmanagerpb.ListSecretVersionsResponse, error) {
+	match, err := parseFilter(r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owner, err := s.find(r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	var matching []*version
+	for _, candidate := range slices.Backward(owner.versions) {
+		if match(fields{name: candidate.record.Name, state: candidate.record.State.String()}) {
+			matching = append(matching, candidate)
+		}
+	}
+	page, next, err := paginate(matching, func(v *version) int64 { return v.number }, r.GetPageSize(), r.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	response := &secretmanagerpb.ListSecretVersionsResponse{TotalSize: int32(len(matching)), NextPageToken: next}
+	for _, listed := range page {
+		response.Versions = append(response.Versions, proto.CloneOf(listed.record))
+	}
+	return response, nil
+}
+
+func (s *service) EnableSecretVersion(_ context.Context, r *secretmanagerpb.EnableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_ENABLED)
+}
+
+func (s *service) DisableSecretVersion(_ context.Context, r *secretmanagerpb.DisableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DISABLED)
+}
+
+func (s *service) DestroySecretVersion(_ context.Context, r *secretmanagerpb.DestroySecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DESTROYED)
+}
+
+// move changes a version's state. A destroyed version stays destroyed; every move, even to the same state, is a new etag.
+func (s *service) move(name, etag string, to secretmanagerpb.SecretVersion_State) (*secretmanagerpb.SecretVersion, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.findVersion(name, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEtag(etag, found.record.Etag, found.record.Name); err != nil {
+		return nil, err
+	}
+	if found.record.State == secretmanagerpb.SecretVersion_DESTROYED {
+		return nil, status.Errorf(codes.FailedPrecondition, "Secret Version [%s] is already in DESTROYED state.", found.record.Name)
+	}
+	found.record.State, found.record.Etag = to, s.etag()
+	if to == secretmanagerpb.SecretVersion_DESTROYED {
+		found.record.DestroyTime, found.data = timestamppb.Now(), nil
+	}
+	return proto.CloneOf(found.record), nil
+}
+
+func checksum(data []byte) int64 {
+	return int64(crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
+}

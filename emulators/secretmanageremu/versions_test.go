@@ -1,0 +1,187 @@
+package secretmanageremu_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"google.golang.org/api/iterator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+)
+
+func TestAddAndAccess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("s", nil)
+	first := w.add(made.Name, "one")
+	second := w.add(project+"/secrets/s", "two")
+	if first.Name != made.Name+"/versions/1" || second.Name != made.Name+"/versions/2" || !second.ClientSpecifiedPayloadChecksum ||
+		second.State != secretmanagerpb.SecretVersion_ENABLED {
+		t.Errorf("added %v and %v", first, second)
+	}
+	for id, want := range map[string]string{"1": "one", "2": "two", "latest": "two"} {
+		name, data, err := w.access(project + "/secrets/s/versions/" + id)
+		if err != nil || data != want || strings.HasSuffix(name, "latest") {
+			t.Errorf("access %s: %s %q, %v", id, name, data, err)
+		}
+	}
+	for _, id := range []string{"3", "0", "-1", "nick"} {
+		_, _, err := w.access(made.Name + "/versions/" + id)
+		w.want("access "+id, err, codes.NotFound)
+	}
+	for _, name := range []string{made.Name, made.Name + "/versions/", made.Name + "/versions/1/x", "s/versions/1"} {
+		_, _, err := w.access(name)
+		w.want("access "+name, err, codes.InvalidArgument)
+	}
+}
+
+func TestPayloadRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("s", nil)
+	full := strings.Repeat("x", 64<<10)
+	tests := map[string]struct {
+		payload *secretmanagerpb.SecretPayload
+		want    codes.Code
+	}{
+		"the largest":      {&secretmanagerpb.SecretPayload{Data: []byte(full)}, codes.OK},
+		"one byte more":    {&secretmanagerpb.SecretPayload{Data: []byte(full + "x")}, codes.InvalidArgument},
+		"empty":            {&secretmanagerpb.SecretPayload{}, codes.InvalidArgument},
+		"none":             {nil, codes.InvalidArgument},
+		"a wrong checksum": {&secretmanagerpb.SecretPayload{Data: []byte("a"), DataCrc32C: proto.Int64(checksum("b"))}, codes.InvalidArgument},
+		"no checksum":      {&secretmanagerpb.SecretPayload{Data: []byte("a")}, codes.OK},
+	}
+	for name, test := range tests {
+		_, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{Parent: made.Name, Payload: test.payload})
+		w.want(name, err, test.want)
+	}
+	_, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
+		Parent: project + "/secrets/none", Payload: &secretmanagerpb.SecretPayload{Data: []byte("hidden")},
+	})
+	w.want("no such secret", err, codes.NotFound)
+	if strings.Contains(err.Error(), "hidden") {
+		t.Errorf("the payload is in the error: %v", err)
+	}
+}
+
+// moves are the three calls that change a version's state.
+func (w world) moves() map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
+	return map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error){
+		"enable": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
+			return w.EnableSecretVersion(w.Context(), &secretmanagerpb.EnableSecretVersionRequest{Name: name, Etag: etag})
+		},
+		"disable": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
+			return w.DisableSecretVersion(w.Context(), &secretmanagerpb.DisableSecretVersionRequest{Name: name, Etag: etag})
+		},
+		"destroy": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
+			return w.DestroySecretVersion(w.Context(), &secretmanagerpb.DestroySecretVersionRequest{Name: name, Etag: etag})
+		},
+	}
+}
+
+func TestVersionStates(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		moves  string
+		want   codes.Code // of the last move
+		access codes.Code
+	}{
+		{"enable", codes.OK, codes.OK},
+		{"disable", codes.OK, codes.FailedPrecondition},
+		{"disable disable", codes.OK, codes.FailedPrecondition},
+		{"disable enable", codes.OK, codes.OK},
+		{"destroy", codes.OK, codes.FailedPrecondition},
+		{"disable destroy", codes.OK, codes.FailedPrecondition},
+		{"destroy enable", codes.FailedPrecondition, codes.FailedPrecondition},
+		{"destroy disable", codes.FailedPrecondition, codes.FailedPrecondition},
+		{"destroy destroy", codes.FailedPrecondition, codes.FailedPrecondition},
+	}
+	w := newWorld(t)
+	for i, test := range tests {
+		made := w.create(fmt.Sprintf("s%d", i), nil)
+		w.add(made.Name, "one")
+		newest := w.add(made.Name, "two")
+		var err error
+		etag := newest.Etag
+		for move := range strings.FieldsSeq(test.moves) {
+			var moved *secretmanagerpb.SecretVersion
+			moved, err = w.moves()[move](newest.Name, etag)
+			if err == nil && moved.Etag == etag {
+				t.Errorf("%s: the etag stays", test.moves)
+			}
+			if err == nil && (moved.DestroyTime != nil) != (moved.State == secretmanagerpb.SecretVersion_DESTROYED) {
+				t.Errorf("%s: destroyed at %v in state %v", test.moves, moved.DestroyTime, moved.State)
+			}
+			etag = moved.GetEtag()
+		}
+		w.want(test.moves, err, test.want)
+		_, _, err = w.access(newest.Name)
+		w.want(test.moves+", then access", err, test.access)
+		_, _, err = w.access(made.Name + "/versions/latest")
+		w.want(test.moves+", then access the latest", err, test.access)
+		if _, data, err := w.access(made.Name + "/versions/1"); err != nil || data != "one" {
+			t.Errorf("%s: the other version is %q, %v", test.moves, data, err)
+		}
+	}
+}
+
+func TestVersionEtagsAndNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("s", nil)
+	added := w.add(made.Name, "one")
+	for move, call := range w.moves() {
+		_, err := call(added.Name, `"other"`)
+		w.want(move+" with an old etag", err, codes.FailedPrecondition)
+		_, err = call(made.Name+"/versions/latest", "")
+		w.want(move+" the latest", err, codes.InvalidArgument)
+		_, err = call(made.Name+"/versions/2", "")
+		w.want(move+" what is not there", err, codes.NotFound)
+	}
+	got, err := w.GetSecretVersion(w.Context(), &secretmanagerpb.GetSecretVersionRequest{Name: made.Name + "/versions/latest"})
+	if err != nil || got.Name != added.Name || got.Etag != added.Etag {
+		t.Errorf("the latest is %v, %v", got, err)
+	}
+	after, err := w.GetSecret(w.Context(), &secretmanagerpb.GetSecretRequest{Name: made.Name})
+	if err != nil || after.Etag != made.Etag {
+		t.Errorf("a new version changed the secret's etag: %v, %v", after, err)
+	}
+}
+
+func TestListVersions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("s", nil)
+	for i := range 5 {
+		w.add(made.Name, fmt.Sprint(i))
+	}
+	for _, n := range []string{"2", "4"} {
+		if _, err := w.moves()["disable"](made.Name+"/versions/"+n, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for filter, want := range map[string]string{"": "5 4 3 2 1", "state:ENABLED": "5 3 1", "state=disabled": "4 2", "state:DESTROYED": ""} {
+		for _, size := range []int32{0, 1, 2, 3} {
+			it := w.ListSecretVersions(w.Context(), &secretmanagerpb.ListSecretVersionsRequest{Parent: made.Name, Filter: filter, PageSize: size})
+			var numbers []string
+			for {
+				v, err := it.Next()
+				if errors.Is(err, iterator.Done) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				numbers = append(numbers, v.Name[strings.LastIndex(v.Name, "/")+1:])
+			}
+			if got := strings.Join(numbers, " "); got != want {
+				t.Errorf("filter %q, pages of %d: %q, want %q", filter, size, got, want)
+			}
+		}
+	}
+	_, err := w.ListSecretVersions(w.Context(), &secretmanagerpb.ListSecretVersionsRequest{Parent: project + "/secrets/none"}).Next()
+	w.want("no such secret", err, codes.NotFound)
+}

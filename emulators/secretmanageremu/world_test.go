@@ -1,0 +1,104 @@
+package secretmanageremu_test
+
+import (
+	"hash/crc32"
+	"testing"
+
+	client "cloud.google.com/go/secretmanager/apiv1"
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"agents.example/controlplane/emulators/secretmanageremu"
+)
+
+const project = "projects/control-plane-dev"
+
+func TestMain(m *testing.M) {
+	// A library of the client starts this one when it is loaded, and never ends it.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// world is an empty Secret Manager and the real client of it.
+type world struct {
+	*testing.T
+	*client.Client
+	server *secretmanageremu.Server
+}
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	server, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewClient(t.Context(), server.ClientOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close the client: %v", err)
+		}
+		if err := server.Close(); err != nil {
+			t.Errorf("close the server: %v", err)
+		}
+	})
+	return world{T: t, Client: c, server: server}
+}
+
+func automatic() *secretmanagerpb.Replication {
+	return &secretmanagerpb.Replication{Replication: &secretmanagerpb.Replication_Automatic_{Automatic: &secretmanagerpb.Replication_Automatic{}}}
+}
+
+// create makes a secret and answers it.
+func (w world) create(id string, labels map[string]string) *secretmanagerpb.Secret {
+	w.Helper()
+	made, err := w.CreateSecret(w.Context(), &secretmanagerpb.CreateSecretRequest{
+		Parent: project, SecretId: id, Secret: &secretmanagerpb.Secret{Replication: automatic(), Labels: labels},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return made
+}
+
+// add adds a version and answers it.
+func (w world) add(secret, data string) *secretmanagerpb.SecretVersion {
+	w.Helper()
+	added, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
+		Parent: secret, Payload: &secretmanagerpb.SecretPayload{Data: []byte(data), DataCrc32C: proto.Int64(checksum(data))},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return added
+}
+
+// access answers a version's number and data, and checks the checksum.
+func (w world) access(name string) (string, string, error) {
+	w.Helper()
+	answer, err := w.AccessSecretVersion(w.Context(), &secretmanagerpb.AccessSecretVersionRequest{Name: name})
+	if err != nil {
+		return "", "", err
+	}
+	data := string(answer.Payload.Data)
+	if answer.Payload.GetDataCrc32C() != checksum(data) {
+		w.Errorf("the checksum of %s is wrong", name)
+	}
+	return answer.Name, data, nil
+}
+
+// want checks the code of an error.
+func (w world) want(what string, err error, code codes.Code) {
+	w.Helper()
+	if status.Code(err) != code {
+		w.Errorf("%s: %v, want %v", what, err, code)
+	}
+}
+
+func checksum(data string) int64 {
+	return int64(crc32.Checksum([]byte(data), crc32.MakeTable(crc32.Castagnoli)))
+}

@@ -1,0 +1,151 @@
+//go:build unix
+
+package stripeemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"time"
+
+	"agents.example/controlplane/emulators/process"
+)
+
+// Mock is a running stripe-mock: Stripe's own server over the published description of its interface. It checks every request against that
+// description and answers with an example; it remembers nothing.
+type Mock struct {
+	// URL is its address, for clients of Stripe's API.
+	URL string
+
+	child   *process.Process
+	scratch string
+}
+
+const (
+	mockModule  = "emulators/stripeemu/mock"
+	mockPackage = "github.com/stripe/stripe-mock"
+	mockStart   = 30 * time.Second
+)
+
+// StartMock builds stripe-mock if need be, in seconds, and starts it on a free port. Its log goes to dir, or to a temporary directory that
+// Close removes. It cannot outlive this process.
+func StartMock(ctx context.Context, dir string) (m *Mock, err error) {
+	binary, err := build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m = &Mock{}
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "stripe-mock-"); err != nil {
+			return nil, fmt.Errorf("make a directory for stripe-mock's log: %w", err)
+		}
+		m.scratch = dir
+	}
+	log := filepath.Join(dir, "stripe-mock.log")
+	ctx, cancel := context.WithTimeout(ctx, mockStart)
+	defer cancel()
+	m.child, err = process.Start(ctx, process.Options{
+		Name: "stripe-mock", Path: binary, Args: []string{"-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0"}, LogFile: log,
+		Ready: func(context.Context) (err error) {
+			m.URL, err = listening(log)
+			return err
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, m.removeScratch())
+	}
+	return m, nil
+}
+
+// Done is closed when stripe-mock has ended, whoever ended it.
+func (m *Mock) Done() <-chan struct{} { return m.child.Done() }
+
+// Close ends stripe-mock and waits until it is gone.
+func (m *Mock) Close() error { return errors.Join(m.child.Close(), m.removeScratch()) }
+
+func (m *Mock) removeScratch() error {
+	if m.scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(m.scratch)
+}
+
+// listening finds in the log where stripe-mock listens.
+func listening(log string) (url string, err error) {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return "", err
+	}
+	found := regexp.MustCompile(`HTTP at address: (127\.0\.0\.1:\d+)`).FindSubmatch(text)
+	if found == nil {
+		return "", errors.New("stripe-mock has not said yet where it listens")
+	}
+	return "http://" + string(found[1]), nil
+}
+
+// build compiles stripe-mock from the nested module into the user's cache. The go command's own cache makes a repetition cheap, and the
+// file takes its place in one step, so that any number of processes may build at once.
+func build(ctx context.Context) (binary string, err error) {
+	module, err := findModule()
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for stripe-mock: %w; set HOME or XDG_CACHE_HOME", err)
+	}
+	sums, err := os.ReadFile(filepath.Join(module, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	version := regexp.MustCompile(mockPackage + ` (v\S+)`).FindSubmatch(sums)
+	if version == nil {
+		return "", fmt.Errorf("%s requires no version of %s", module, mockPackage)
+	}
+	binary = filepath.Join(cache, "agents-controlplane", fmt.Sprintf("stripe-mock-%s-%s", version[1], runtime.Version()))
+	if _, err := os.Stat(binary); err == nil {
+		return binary, nil
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(binary), "stripe-mock-")
+	if errors.Is(err, os.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(binary), 0o755); err == nil {
+			dir, err = os.MkdirTemp(filepath.Dir(binary), "stripe-mock-")
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a place for stripe-mock: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(dir, "stripe-mock"), mockPackage)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS=", "GOARCH=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build stripe-mock in %s: %w\n%s", module, err, out)
+	}
+	if err := os.Rename(filepath.Join(dir, "stripe-mock"), binary); err != nil {
+		return "", fmt.Errorf("put stripe-mock in its place: %w", err)
+	}
+	return binary, nil
+}
+
+// findModule goes up from the working directory to the repository that has the nested module.
+func findModule() (string, error) {
+	work, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the working directory: %w", err)
+	}
+	for dir := work; ; dir = filepath.Dir(dir) {
+		module := filepath.Join(dir, filepath.FromSlash(mockModule))
+		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
+			return module, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no directory above %s has %s; run this inside the repository", work, mockModule)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+//go:build unix
+
+package stripeemu
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// page is a page that a customer may visit.
+type page struct {
+	organization string
+	customer     string
+	price        string
+	// subscription is what a page of the portal is about; empty on one where something is bought.
+	subscription string
+	cancel       bool
+	back         string
+}
+
+// subscription is what is remembered of a subscription.
+type subscription struct {
+	id, customer, organization string
+	price, next                string // next is the price that a schedule changes to; empty for none
+	status                     string
+	cancelAtEnd                bool
+	created, from, to          time.Time
+}
+
+// sold lists the lookup keys of what is for sale.
+func sold() []string {
+	var keys []string
+	for _, plan := range []string{"starter", "startup", "pro", "business"} {
+		keys = append(keys, plan+"_month", plan+"_year")
+	}
+	return keys
+}
+
+// price makes a price of an example of one.
+func price(example map[string]any, id string) map[string]any {
+	p := maps.Clone(example)
+	plan, interval := planIn(id)
+	p["id"], p["lookup_key"], p["metadata"] = id, plan+"_"+interval, map[string]any{"plan": plan}
+	p["recurring"] = map[string]any{"interval": interval, "interval_count": 1, "usage_type": "licensed"}
+	return p
+}
+
+func (s *Server) listPrices(r *http.Request, _ url.Values, list map[string]any) error {
+	examples, _ := list["data"].([]any)
+	if len(examples) == 0 {
+		return fmt.Errorf("stripe-mock shows no price")
+	}
+	example, _ := examples[0].(map[string]any)
+	asked := r.URL.Query()
+	found := []any{}
+	for _, key := range sold() {
+		if slices.Contains(slices.Concat(asked["lookup_keys[]"], asked["lookup_keys[0]"]), key) {
+			found = append(found, price(example, priceID(key)))
+		}
+	}
+	list["data"] = found
+	return nil
+}
+
+func (s *Server) createCheckout(_ *http.Request, form url.Values, session map[string]any) error {
+	p := page{
+		organization: form.Get("subscription_data[metadata][organization_id]"), customer: form.Get("customer"),
+		price: form.Get("line_items[0][price]"), back: form.Get("success_url"),
+	}
+	if plan, interval := planIn(p.price); !slices.Contains(sold(), plan+"_"+interval) {
+		return &refusal{http.StatusBadRequest, "invalid_request_error", "resource_missing", "No such price"}
+	}
+	id := s.open(p, "cs_test_")
+	session["id"], session["url"], session["expires_at"] = id, s.URL+"/pay/"+id, time.Now().Add(24*time.Hour).Unix()
+	return nil
+}
+
+func (s *Server) createPortal(_ *http.Request, form url.Values, session map[string]any) error {
+	p := page{customer: form.Get("customer"), back: form.Get("return_url")}
+	switch form.Get("flow_data[type]") {
+	case "subscription_update_confirm":
+		p.subscription = form.Get("flow_data[subscription_update_confirm][subscription]")
+		p.price = form.Get("flow_data[subscription_update_confirm][items][0][price]")
+	case "subscription_cancel":
+		p.subscription, p.cancel = form.Get("flow_data[subscription_cancel][subscription]"), true
+	}
+	id := s.open(p, "bps_")
+	session["id"], session["url"], session["created"] = id, s.URL+"/pay/"+id, time.Now().Unix()
+	return nil
+}
+
+func (s *Server) open(p page, prefix string) (id string) {
+	id = prefix + random()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages[id] = p
+	return id
+}
+
+func (s *Server) getSubscription(r *http.Request, _ url.Values, object map[string]any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetches++
+	found, ok := s.subscriptions[r.PathValue("id")]
+	if !ok {
+		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such subscription"}
+	}
+	return found.fill(object)
+}
+
+// fill puts a subscription into an example of one.
+func (b *subscription) fill(object map[string]any) error {
+	items, _ := object["items"].(map[string]any)
+	list, _ := items["data"].([]any)
+	if len(list) == 0 {
+		return fmt.Errorf("stripe-mock shows no item of a subscription")
+	}
+	item, _ := list[0].(map[string]any)
+	example, _ := item["price"].(map[string]any)
+	item["id"], item["price"] = "si_"+strings.TrimPrefix(b.id, "sub_"), price(example, b.price)
+	item["current_period_start"], item["current_period_end"] = b.from.Unix(), b.to.Unix()
+	items["data"] = []any{item}
+	object["id"], object["customer"], object["status"], object["created"] = b.id, b.customer, b.status, b.created.Unix()
+	object["metadata"] = map[string]any{}
+	if b.organization != "" {
+		object["metadata"] = map[string]any{"organization_id": b.organization}
+	}
+	object["cancel_at_period_end"], object["cancel_at"] = b.cancelAtEnd, nil
+	object["schedule"] = nil
+	if b.next != "" {
+		phase := func(id string, from, to time.Time) map[string]any {
+			return map[string]any{
+				"start_date": from.Unix(), "end_date": to.Unix(), "items": []any{map[string]any{"price": price(example, id), "quantity": 1}},
+			}
+		}
+		object["schedule"] = map[string]any{"id": "sub_sched_1", "object": "subscription_schedule", "phases": []any{
+			phase(b.price, b.from, b.to), phase(b.next, b.to, b.to.AddDate(0, 1, 0)),
+		}}
+	}
+	return nil
+}

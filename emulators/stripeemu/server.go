@@ -1,0 +1,229 @@
+//go:build unix
+
+// Package stripe is a Stripe with a memory, for a laptop: stripe-mock checks every request against Stripe's published description and gives
+// answers their shape, and this package puts in what was bought.
+//
+// stripe-mock alone is not enough, because it remembers nothing: a subscription that was paid is as unknown to it as any. What is
+// remembered here is only what the control plane asks for: prices, pages, and the state of subscriptions. There are no invoices, no
+// portal, and no time: tests say what a customer or the passing of a month has done.
+package stripeemu
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options of Start; the zero value is usable.
+type Options struct {
+	// Dir takes the log of stripe-mock; empty is a temporary directory.
+	Dir string
+}
+
+// Server is a running stand-in. Its methods may be called from any goroutine.
+type Server struct {
+	// URL is its address, for clients of Stripe's API.
+	URL string
+	// Key is a key of the API, and WebhookSecret signs events.
+	Key           string
+	WebhookSecret string
+
+	mock   *Mock
+	server *http.Server
+	client *http.Client
+	served chan error
+
+	mu            sync.Mutex
+	pages         map[string]page
+	subscriptions map[string]*subscription
+	answers       map[string]kept // by idempotency key
+	fetches       int
+	webhook       string
+}
+
+// kept is the answer to a request with an idempotency key.
+type kept struct {
+	request string
+	status  int
+	body    []byte
+}
+
+// Start starts stripe-mock and the server in front of it. ctx bounds the start only.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	mock, err := StartMock(ctx, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for Stripe's API: %w", err), mock.Close())
+	}
+	s := &Server{
+		URL: "http://" + listener.Addr().String(), Key: "sk_test_" + random(), WebhookSecret: "whsec_" + random(), mock: mock,
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}, served: make(chan error, 1),
+		pages: map[string]page{}, subscriptions: map[string]*subscription{}, answers: map[string]kept{},
+	}
+	s.server = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
+	go func() { s.served <- s.server.Serve(listener) }()
+	return s, nil
+}
+
+func random() string {
+	b := make([]byte, 12)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b)
+}
+
+// Done is closed when stripe-mock has ended, whoever ended it.
+func (s *Server) Done() <-chan struct{} { return s.mock.Done() }
+
+// Close ends the server and stripe-mock.
+func (s *Server) Close() error {
+	err := s.server.Close()
+	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	s.client.CloseIdleConnections()
+	return errors.Join(err, s.mock.Close())
+}
+
+// Fetches is how often the state of a subscription has been asked for.
+func (s *Server) Fetches() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fetches
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/prices", s.asked(s.listPrices))
+	mux.HandleFunc("POST /v1/checkout/sessions", s.asked(s.createCheckout))
+	mux.HandleFunc("POST /v1/billing_portal/sessions", s.asked(s.createPortal))
+	mux.HandleFunc("GET /v1/subscriptions/{id}", s.asked(s.getSubscription))
+	mux.HandleFunc("GET /pay/{page}", s.visit)
+	return mux
+}
+
+// refusal is an error in Stripe's form.
+type refusal struct {
+	status  int
+	kind    string
+	code    string
+	message string
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return r.message }
+
+// answer puts what is remembered into an example answer.
+type answer func(r *http.Request, form url.Values, example map[string]any) error
+
+// asked serves one request of the API: stripe-mock checks it first, and its answer is the example.
+func (s *Server) asked(fill answer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		status, answer := s.answer(r, body, fill)
+		w.Header().Set("Content-Type", "application/json")
+		if key := r.Header.Get("Idempotency-Key"); key != "" && r.Method == http.MethodPost {
+			status, answer = s.once(w.Header(), key, kept{r.Method + r.URL.Path + string(body), status, answer})
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write(answer)
+	}
+}
+
+func (s *Server) answer(r *http.Request, body []byte, fill answer) (status int, out []byte) {
+	if user, _, _ := r.BasicAuth(); user != s.Key && r.Header.Get("Authorization") != "Bearer "+s.Key {
+		return refuse(&refusal{http.StatusUnauthorized, "invalid_request_error", "", "Invalid API Key provided"})
+	}
+	status, example, err := s.example(r, body)
+	if err != nil {
+		return refuse(err)
+	}
+	if status != http.StatusOK {
+		return status, example
+	}
+	var object map[string]any
+	if err := json.Unmarshal(example, &object); err != nil {
+		return refuse(err)
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return refuse(err)
+	}
+	if err := fill(r, form, object); err != nil {
+		return refuse(err)
+	}
+	out, err = json.Marshal(object)
+	if err != nil {
+		return refuse(err)
+	}
+	return http.StatusOK, out
+}
+
+func refuse(err error) (status int, body []byte) {
+	var r *refusal
+	if !errors.As(err, &r) {
+		r = &refusal{http.StatusInternalServerError, "api_error", "", err.Error()}
+	}
+	body, _ = json.Marshal(map[string]any{"error": map[string]string{"type": r.kind, "code": r.code, "message": r.message}})
+	return r.status, body
+}
+
+// example asks stripe-mock.
+func (s *Server) example(r *http.Request, body []byte) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, s.mock.URL+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, h := range []string{"Authorization", "Content-Type", "Stripe-Version"} {
+		req.Header.Set(h, r.Header.Get(h))
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close() //nolint:errcheck // reading is over
+	answer, err = io.ReadAll(res.Body)
+	return res.StatusCode, answer, err
+}
+
+// once keeps the first answer under an idempotency key and gives it again to the same request, as Stripe does.
+func (s *Server) once(h http.Header, key string, now kept) (status int, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, ok := s.answers[key]
+	switch {
+	case !ok:
+		s.answers[key] = now
+		return now.status, now.body
+	case first.request != now.request:
+		return refuse(&refusal{http.StatusBadRequest, "idempotency_error", "", "Keys for idempotent requests can only be used with the same parameters"})
+	default:
+		h.Set("Idempotent-Replayed", "true")
+		return first.status, first.body
+	}
+}
+
+// priceID and planIn tie a lookup key to its price.
+func priceID(lookupKey string) string { return "price_" + lookupKey }
+
+func planIn(price string) (plan, interval string) {
+	plan, interval, _ = strings.Cut(strings.TrimPrefix(price, "price_"), "_")
+	return plan, interval
+}

@@ -1,0 +1,54 @@
+// Package metrics holds the route of what is measured of an agent. It knows what it takes and answers; how figures come about is package
+// metrics' in shared.
+package agentmetrics
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/metrics"
+)
+
+type getInput struct {
+	Path struct {
+		AgentID function.UUID `json:"agent_id"`
+	} `json:"path"`
+	Query struct {
+		Window metrics.Window `json:"window,omitempty" jsonschema:"How far back the series go; 24h without it."`
+	} `json:"query"`
+}
+
+// Get reads what is measured of an agent, as it was last collected: nothing is measured for a reader. A reader that prefers text gets the
+// current figures in the format of Prometheus.
+func Get(agents agent.Store, snapshots metrics.Store) function.Route {
+	return function.Route{
+		Name: "GetAgentMetrics", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/metrics",
+		Access: function.Member, Needs: []function.Need{function.Firestore},
+		Reads:  func(path func(string) string) document.Ref { return metrics.Document(path("agent_id")) },
+		Status: http.StatusOK, Summary: "Get what is measured of an agent",
+		Handle: function.Handle(func(ctx context.Context, in getInput) (metrics.View, error) {
+			s, err := get(ctx, agents, snapshots, string(in.Path.AgentID))
+			if err != nil {
+				return metrics.View{}, err
+			}
+			snapshots.MarkViewed(ctx, s)
+			return s.Show(in.Query.Window, time.Now()), nil
+		}),
+	}
+}
+
+// get reads the snapshot, which is its organization's as the agent is. An agent that was created before there were snapshots has an empty
+// one until it is collected.
+func get(ctx context.Context, agents agent.Store, snapshots metrics.Store, id string) (metrics.Snapshot, error) {
+	s, err := snapshots.Get(ctx, id)
+	if !fault.Is(err, fault.NotFound) {
+		return s, err
+	}
+	a, err := agents.Get(ctx, id)
+	return metrics.New(a.ID, a.OrganizationID), err
+}

@@ -1,0 +1,24 @@
+// Command accounts serves the routes of callers, organizations and payments. Without a target it serves all routes: it links what they all
+// need.
+package main
+
+import (
+	"context"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/internal/run"
+	"agents.example/controlplane/functions/cmd/internal/wire"
+	"agents.example/controlplane/functions/cmd/internal/wire/providers"
+)
+
+func main() {
+	run.Main(func(ctx context.Context) (run.Service, error) {
+		c, err := config.Read[config.Accounts](ctx, envconfig.OsLookuper())
+		if err != nil {
+			return run.Service{}, err
+		}
+		return wire.Accounts(ctx, c.Common, providers.Openers(c.Common, c.Providers))
+	})
+}

@@ -1,0 +1,50 @@
+// Package inprocess serves the whole catalogue in the calling process, from the environment variables of the binaries. The local cloud
+// uses it; a deployment runs one binary per role instead.
+package inprocess
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/internal/wire"
+	"agents.example/controlplane/functions/cmd/internal/wire/cells"
+	"agents.example/controlplane/functions/cmd/internal/wire/providers"
+	"agents.example/controlplane/shared/function"
+)
+
+// Options change what the environment cannot express.
+type Options struct {
+	// BillingClock is the clock of accounts; nil is time.Now.
+	BillingClock func() time.Time
+}
+
+// Service is the opened catalogue.
+type Service struct {
+	Handler http.Handler
+	// Close releases the clients that the handler uses. Call it after the last request.
+	Close func() error
+}
+
+// Open opens every function of the catalogue. ctx bounds the opening of clients, which happens when they are first used.
+func Open(ctx context.Context, environment map[string]string, o Options) (Service, error) {
+	lookuper := envconfig.MapLookuper(environment)
+	worker, err := config.Read[config.Worker](ctx, lookuper)
+	if err != nil {
+		return Service{}, err
+	}
+	accounts, err := config.Read[config.Providers](ctx, lookuper)
+	if err != nil {
+		return Service{}, err
+	}
+	openers, external := cells.Openers(worker), providers.Openers(worker.Common, accounts)
+	openers.Payments, openers.Members = external.Payments, external.Members
+	s, err := wire.All(ctx, worker, wire.Settings{Openers: openers, BillingClock: o.BillingClock})
+	return Service{Handler: s.Handler, Close: s.Close}, err
+}
+
+// Variables lists the environment variables that the binary of a role reads in production, and whether each is required.
+func Variables(role function.Role) map[string]bool { return config.Variables(role) }

@@ -1,0 +1,138 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/system"
+	"agents.example/controlplane/infra/agentprobe"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/handoff"
+)
+
+// fill sets the fields of Dependencies that belong to one need. needs are all needs of the function.
+type fill func(o *Clients, d *functions.Dependencies, needs []function.Need) error
+
+// fills has one entry for every need.
+func fills() map[function.Need]fill {
+	return map[function.Need]fill{
+		function.Firestore:     fillFirestore,
+		function.Publish:       fillPublish,
+		function.SecretManage:  fillSecretStore,
+		function.SecretAdd:     fillSecretWriter,
+		function.SecretRead:    fillCredentials,
+		function.Cluster:       fillClusters,
+		function.GatewayAccess: fillProber,
+		function.Payments:      fillPayments,
+		function.Members:       fillMembers,
+		function.Monitoring:    fillMetricsSource,
+		function.HandoffSign:   fillHandoff,
+	}
+}
+
+// For implements functions.Opener.
+func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
+	d := functions.Dependencies{Settings: functions.Settings{
+		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper,
+		WatchTimeout: o.settings.WatchTimeout, HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock,
+	}}
+	all := fills()
+	for _, need := range needs {
+		f, known := all[need]
+		if !known {
+			return d, fmt.Errorf("unknown need %q: add an entry to fills in functions/cmd/internal/wire", need)
+		}
+		if err := f(o, &d, needs); err != nil {
+			return d, fmt.Errorf("open %s: %w", need, err)
+		}
+	}
+	return d, nil
+}
+
+func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need) error {
+	client, err := o.firestore()
+	if err != nil {
+		return err
+	}
+	// A store nudges after its commits if the function may publish.
+	if slices.Contains(needs, function.Publish) {
+		if err := fillPublish(o, d, needs); err != nil {
+			return err
+		}
+	}
+	d.Agents, d.WorkerStore, d.Keys, d.Directory = client.Agents(d.Nudger), client.WorkerStore(), client.Keys(), client.Directory()
+	d.Counts, d.Audit, d.Operations = client.Counts(), client.AuditLog(), client.Operations()
+	d.Accounts, d.MemberRecords = client.Accounts(), client.Members()
+	d.Metrics, d.MetricsWorkerStore = client.Metrics(), client.Metrics()
+	d.Checks = []system.Check{{Name: "firestore", Run: client.Ping}}
+	return nil
+}
+
+func fillPublish(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	publisher, err := o.publisher()
+	if err == nil {
+		d.Nudger = publisher
+	}
+	return err
+}
+
+func fillSecretStore(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	secrets, err := o.secrets()
+	if err == nil {
+		d.SecretStore = secrets
+	}
+	return err
+}
+
+func fillSecretWriter(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	secrets, err := o.secrets()
+	if err == nil {
+		d.SecretWriter = secrets
+	}
+	return err
+}
+
+func fillCredentials(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	secrets, err := o.secrets()
+	if err == nil {
+		d.Credentials = secrets
+	}
+	return err
+}
+
+func fillClusters(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	clusters, err := o.clusters()
+	if err == nil {
+		d.Cluster, d.Namespaces, d.Pods = clusters, clusters, clusters
+	}
+	return err
+}
+
+func fillProber(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	d.Prober = agentprobe.New(agentprobe.Options{Addresses: o.config.Addresses(), DialAddress: o.config.GatewayAddress})
+	return nil
+}
+
+func fillPayments(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
+	d.Payments, err = o.payments()
+	return err
+}
+
+func fillMembers(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
+	d.Members, err = o.members()
+	return err
+}
+
+func fillMetricsSource(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	source, err := o.metricsSource()
+	if err == nil {
+		d.MetricsSource = source
+	}
+	return err
+}
+
+func fillHandoff(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	d.Handoff = handoff.NewSigner(o.config.HandoffKey)
+	return nil
+}

@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"context"
+	"errors"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/internal/run"
+	"agents.example/controlplane/infra/oidc"
+	"agents.example/controlplane/infra/tracing"
+	"agents.example/controlplane/shared/function"
+)
+
+// API opens the routes of the role api: the target, or all of them.
+func API(ctx context.Context, c config.Common) (run.Service, error) {
+	return New(ctx, c, Settings{}).service(functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAPI}}, nil)
+}
+
+// Accounts opens the routes of the roles api and accounts: the target, or all of them.
+func Accounts(ctx context.Context, c config.Common, openers Openers) (run.Service, error) {
+	roles := []function.Role{function.RoleAPI, function.RoleAccounts}
+	return New(ctx, c, Settings{Openers: openers}).service(functions.Selection{Target: c.Target, Roles: roles}, nil)
+}
+
+// Workers opens the workers: the target, or all of them.
+func Workers(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
+	return withWorkers(ctx, c, Settings{Openers: openers}, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
+}
+
+// All opens every function of the catalogue, each with the ports that its own needs name.
+func All(ctx context.Context, c config.Worker, s Settings) (run.Service, error) {
+	return withWorkers(ctx, c, s, functions.Selection{})
+}
+
+func withWorkers(ctx context.Context, c config.Worker, s Settings, selection functions.Selection) (run.Service, error) {
+	s.WatchTimeout = c.WatchTimeout
+	pushes, err := oidc.NewPush(oidc.PushOptions{Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount})
+	if err != nil {
+		return run.Service{}, err
+	}
+	return New(ctx, c.Common, s).service(selection, pushes)
+}
+
+func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
+	if ratio := o.config.TraceRatio; ratio > 0 {
+		stop, err := tracing.Start(o.ctx, tracing.Options{ProjectID: o.config.ProjectID, Ratio: ratio})
+		if err != nil {
+			return run.Service{}, err
+		}
+		o.closeLater(stop)
+	}
+	guard, err := o.Guard()
+	if err != nil {
+		return run.Service{}, errors.Join(err, o.Close())
+	}
+	h, err := functions.Handler(s, o.For, functions.Guards{
+		Guard: guard,
+		Push:  func(function.Worker) function.PushVerifier { return pushes },
+	})
+	if err != nil {
+		return run.Service{}, errors.Join(err, o.Close())
+	}
+	h = run.BehindProxies(h, o.config.ProxyHops)
+	return run.Service{
+		Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Debug: o.config.Debug, Close: o.Close,
+	}, nil
+}

@@ -1,0 +1,147 @@
+// Package wire opens the clients that functions need, once each, and gives every function the ports that its needs name. It opens
+// Firestore, Pub/Sub, Secret Manager and the identity provider itself. Clients that only some binaries link are opened by functions that
+// are passed in, so that a binary links no library that it does not use.
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/oidc"
+	"agents.example/controlplane/infra/pubsub"
+	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/ratelimit"
+)
+
+// Clusters is the client of the cells.
+type Clusters interface {
+	provisioning.Cluster
+	provisioning.NamespaceLister
+	provisioning.PodLister
+	io.Closer
+}
+
+// MetricsSource is the client that reads the metrics of the cells.
+type MetricsSource interface {
+	metrics.Source
+	io.Closer
+}
+
+// Openers open the clients that only some binaries link. A nil opener means that this binary does not link that client.
+type Openers struct {
+	Clusters      func(ctx context.Context) (Clusters, error)
+	MetricsSource func(ctx context.Context) (MetricsSource, error)
+	Payments      func(ctx context.Context) (billing.Payments, error)
+	Members       func(ctx context.Context) (member.Provider, error)
+}
+
+// Settings are what a process decides beyond its common configuration.
+type Settings struct {
+	Openers
+	// WatchTimeout bounds how long one push may watch a cluster.
+	WatchTimeout time.Duration
+	// BillingClock is the clock of accounts; nil is time.Now.
+	BillingClock func() time.Time
+}
+
+// Clients opens each client when it is first needed.
+type Clients struct {
+	ctx      context.Context // bounds opening, which happens later
+	config   config.Common
+	settings Settings
+
+	firestore     func() (*firestore.Client, error)
+	publisher     func() (*pubsub.Publisher, error)
+	secrets       func() (*secretmanager.Store, error)
+	clusters      func() (Clusters, error)
+	metricsSource func() (MetricsSource, error)
+	payments      func() (billing.Payments, error)
+	members       func() (member.Provider, error)
+
+	mu     sync.Mutex
+	closes []func() error
+}
+
+// New returns the clients of a configuration. It opens none of them yet; ctx bounds opening.
+func New(ctx context.Context, c config.Common, s Settings) *Clients {
+	o := &Clients{ctx: ctx, config: c, settings: s}
+	o.firestore = lazy(o, "Firestore", func(ctx context.Context) (*firestore.Client, error) {
+		return firestore.Open(ctx, firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator})
+	})
+	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
+		return pubsub.Open(ctx, pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic, EmulatorHost: c.Local.PubSubEmulator})
+	})
+	o.secrets = lazy(o, "Secret Manager", func(ctx context.Context) (*secretmanager.Store, error) {
+		return secretmanager.Open(ctx, secretmanager.Options{ProjectID: c.ProjectID, Endpoint: c.Local.SecretManager, Regions: c.SecretRegions})
+	})
+	o.clusters = lazy(o, "Kubernetes", s.Clusters)
+	o.metricsSource = lazy(o, "Cloud Monitoring", s.MetricsSource)
+	o.payments = lazy(o, "payment provider", s.Payments)
+	o.members = lazy(o, "member provider", s.Members)
+	return o
+}
+
+// lazy opens a client on first use. The client is closed with the others if it has a Close method.
+func lazy[T any](o *Clients, name string, open func(context.Context) (T, error)) func() (T, error) {
+	return sync.OnceValues(func() (client T, err error) {
+		if open == nil {
+			return client, fmt.Errorf("this binary does not link the %s client", name)
+		}
+		client, err = open(o.ctx)
+		if c, ok := any(client).(io.Closer); ok && err == nil {
+			o.closeLater(c.Close)
+		}
+		return client, err
+	})
+}
+
+func (o *Clients) closeLater(f func() error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closes = append(o.closes, f)
+}
+
+// Close closes what was opened, in reverse order.
+func (o *Clients) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var errs []error
+	for _, c := range slices.Backward(o.closes) {
+		errs = append(errs, c())
+	}
+	o.closes = nil
+	return errors.Join(errs...)
+}
+
+// Guard returns the guard of the routes: authentication, rate limits and the audit log.
+func (o *Clients) Guard() (function.Guard, error) {
+	client, err := o.firestore()
+	if err != nil {
+		return function.Guard{}, err
+	}
+	sessions, err := oidc.New(oidc.Options{Issuer: o.config.Issuer, AuthorizedParties: o.config.AuthorizedParties})
+	if err != nil {
+		return function.Guard{}, err
+	}
+	directory := client.Directory()
+	return function.Guard{
+		Authenticator: &identity.Authenticator{
+			Sessions: sessions, Keys: client.Keys(), Directory: directory, Pepper: o.config.Pepper, Now: time.Now,
+		},
+		Limiter: ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil),
+		Audit:   client.AuditLog(), Organizations: directory,
+	}, nil
+}

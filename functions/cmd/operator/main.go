@@ -1,0 +1,89 @@
+// Command operator does what the operator of the service may do and its customers may not. It works on the database that its environment
+// names, or on a local cloud:
+//
+//	operator [-ready FILE] [-as NAME] COMMAND [FLAGS]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/operator"
+	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/pubsub"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		usage(os.Stderr)
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "operator:", err)
+		os.Exit(1)
+	}
+}
+
+func usage(w io.Writer) {
+	fmt.Fprintln(w, "operator [-ready FILE] [-as NAME] COMMAND [FLAGS]")
+	operator.Usage(w)
+	fmt.Fprintln(w, "  -ready    the file that a local cloud wrote; otherwise the environment says which database")
+	fmt.Fprintln(w, "  -as       who you are, for the audit log; otherwise OPERATOR says it")
+}
+
+// run carries out one command.
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("operator", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	ready := flags.String("ready", "", "")
+	as := flags.String("as", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := read(ctx, *ready)
+	if err != nil {
+		return err
+	}
+	if *as != "" {
+		c.Name = *as
+	}
+	records, err := firestore.Open(ctx, firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.FirestoreEmulator})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
+	nudges, err := pubsub.Open(ctx, pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic, EmulatorHost: c.PubSubEmulator})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, nudges.Close()) }()
+	return operator.Commands{
+		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges), Records: records.WorkerStore(),
+		Nudger: nudges, Audit: records.AuditLog(), Name: c.Name, Now: time.Now, Out: out,
+	}.Run(ctx, flags.Args())
+}
+
+// read reads the configuration from the environment, or that of the local cloud that wrote a file.
+func read(ctx context.Context, ready string) (config.Operator, error) {
+	if ready == "" {
+		return config.Read[config.Operator](ctx, envconfig.OsLookuper())
+	}
+	local, err := config.ReadyFile(ready)
+	if err != nil {
+		return config.Operator{}, err
+	}
+	return config.Read[config.Operator](ctx, local)
+}

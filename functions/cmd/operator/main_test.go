@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+)
+
+// TestReadyFile: the command works on the local cloud whose file it is given.
+func TestReadyFile(t *testing.T) {
+	t.Parallel()
+	e, err := firestoreemu.Start(t.Context(), firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	project := "test-" + uuid.NewString()
+	records, err := firestore.Open(t.Context(), firestore.Options{ProjectID: project, EmulatorHost: e.Host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := records.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := records.Directory().Ensure(t.Context(), "org_1", organization.User{}); err != nil {
+		t.Fatal(err)
+	}
+	ready := filepath.Join(t.TempDir(), "ready.json")
+	facts := `{"project_id": "` + project + `", "firestore_emulator_host": "` + e.Host + `", "pubsub_emulator_host": "127.0.0.1:1", "api_key": "x"}`
+	if err := os.WriteFile(ready, []byte(facts), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), strings.Fields("-ready "+ready+" -as ada set-plan -organization org_1 -plan enterprise"), &out); err != nil {
+		t.Fatal(err)
+	}
+	a, err := records.Accounts().Account(t.Context(), "org_1")
+	if err != nil || a.Plan != plan.Enterprise || !strings.Contains(out.String(), "enterprise") {
+		t.Errorf("plan %s, %v, said %q", a.Plan, err, out.String())
+	}
+	for _, args := range []string{"-ready " + ready + ".not list", "-ready main.go list", "-color list"} {
+		if err := run(t.Context(), strings.Fields(args), &out); err == nil {
+			t.Errorf("%s: no error", args)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+// Command worker serves the workers that Pub/Sub pushes to.
+package main
+
+import (
+	"context"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/internal/run"
+	"agents.example/controlplane/functions/cmd/internal/wire"
+	"agents.example/controlplane/functions/cmd/internal/wire/cells"
+)
+
+func main() {
+	run.Main(func(ctx context.Context) (run.Service, error) {
+		c, err := config.Read[config.Worker](ctx, envconfig.OsLookuper())
+		if err != nil {
+			return run.Service{}, err
+		}
+		return wire.Workers(ctx, c, cells.Openers(c))
+	})
+}

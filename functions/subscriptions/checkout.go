@@ -1,0 +1,65 @@
+package subscriptions
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
+)
+
+// SessionView is a page of the payment provider's.
+type SessionView struct {
+	URL       string    `json:"url" jsonschema:"Where to send the user."`
+	ExpiresAt time.Time `json:"expires_at" jsonschema:"Until when the page can be opened."`
+}
+
+// Example implements function.Exampler.
+func (SessionView) Example() any {
+	return SessionView{"https://checkout.stripe.com/c/pay/cs_1", time.Date(2026, time.March, 3, 9, 30, 0, 0, time.UTC)}
+}
+
+type checkoutInput struct {
+	Body struct {
+		Plan     plan.ID          `json:"plan"`
+		Interval billing.Interval `json:"interval,omitempty" jsonschema:"How often to pay; month where nothing is said."`
+	} `json:"body"`
+}
+
+// Example implements function.Exampler.
+func (checkoutInput) Example() any {
+	var in checkoutInput
+	in.Body.Plan, in.Body.Interval = plan.Startup, billing.Month
+	return in
+}
+
+// Checkout makes a page on which the caller's organization subscribes to a plan, or changes the plan that it has. A larger plan holds as
+// soon as it is paid, a smaller one from the end of the period on, and only where the organization fits into it.
+func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payments) function.Route {
+	return function.Route{
+		Name: "CreateCheckoutSession", Method: http.MethodPost, Path: "/api/v1/billing/checkout-session", Role: function.RoleAccounts,
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Payments},
+		Status: http.StatusOK, Summary: "Buy or change a plan",
+		Errors: []fault.Kind{fault.Conflict, fault.PaymentRequired},
+		Handle: function.Handle(func(ctx context.Context, in checkoutInput) (SessionView, error) {
+			if in.Body.Interval == "" {
+				in.Body.Interval = billing.Month
+			}
+			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
+			if err != nil {
+				return SessionView{}, err
+			}
+			order, err := a.NewOrder(in.Body.Plan, in.Body.Interval, func() ([]agent.Agent, error) { return agent.ListAll(ctx, agents) })
+			if err != nil {
+				return SessionView{}, err
+			}
+			s, err := payments.Checkout(ctx, order)
+			return SessionView(s), err
+		}),
+	}
+}

@@ -1,0 +1,57 @@
+// Package billing holds the routes of plans and payments.
+package subscriptions
+
+import (
+	"context"
+	"net/http"
+
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/plan"
+)
+
+// PlanView is a plan as clients see it.
+type PlanView struct {
+	ID        plan.ID `json:"id"`
+	Name      string  `json:"name"`
+	Agent     Size    `json:"agent"`
+	MaxAgents int64   `json:"max_agents"`
+	// PriceUSDMonth is null where the price is by contract.
+	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null where the price is by contract."`
+	Features      []string `json:"features"`
+}
+
+// Example implements function.Exampler.
+func (PlanView) Example() any {
+	p, _ := plan.Get(plan.Startup)
+	return show(p)
+}
+
+func show(p plan.Plan) PlanView {
+	return PlanView{
+		ID: p.ID, Name: p.Name, MaxAgents: p.MaxAgents, PriceUSDMonth: p.PriceUSDMonth, Features: p.Features,
+		Agent: Size{CPUCores: p.CPUCores(), MemoryBytes: p.MemoryBytes(), StorageBytes: p.StorageBytes()},
+	}
+}
+
+// Size is the size of an agent on a plan.
+type Size struct {
+	CPUCores     float64 `json:"cpu_cores"`
+	MemoryBytes  int64   `json:"memory_bytes"`
+	StorageBytes int64   `json:"storage_bytes"`
+}
+
+// Plans lists the plans, from the smallest to the largest.
+func Plans() function.Route {
+	return function.Route{
+		Name: "ListPlans", Method: http.MethodGet, Path: "/api/v1/billing/plans", Role: function.RoleAccounts,
+		Access: function.Member,
+		Status: http.StatusOK, Summary: "List the plans",
+		Handle: function.Handle(func(context.Context, function.Empty) ([]PlanView, error) {
+			var views []PlanView
+			for _, p := range plan.All() {
+				views = append(views, show(p))
+			}
+			return views, nil
+		}),
+	}
+}

@@ -1,0 +1,33 @@
+package subscriptions
+
+import (
+	"context"
+	"net/http"
+
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+)
+
+// Portal makes a page on which the caller's organization sees its invoices and changes what it pays with.
+func Portal(accounts billing.Store, payments billing.Payments) function.Route {
+	return function.Route{
+		Name: "CreatePortalSession", Method: http.MethodPost, Path: "/api/v1/billing/portal-session", Role: function.RoleAccounts,
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Payments},
+		Status: http.StatusOK, Summary: "Open the billing portal", Errors: []fault.Kind{fault.Conflict},
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (SessionView, error) {
+			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
+			if err != nil {
+				return SessionView{}, err
+			}
+			customer := a.Subscription.CustomerID
+			if customer == "" && payments.Provider() != billing.Manual {
+				return SessionView{}, fault.New(fault.Conflict, "no_subscription",
+					"The organization has never subscribed to a plan, so there is nothing to manage yet. Create a checkout session first.")
+			}
+			s, err := payments.Portal(ctx, customer)
+			return SessionView(s), err
+		}),
+	}
+}

@@ -1,0 +1,73 @@
+package subscriptions
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
+)
+
+// SubscriptionView is an organization's subscription as its members see it.
+type SubscriptionView struct {
+	Plan               plan.ID           `json:"plan" jsonschema:"The organization's present plan."`
+	Status             billing.Status    `json:"status"`
+	Interval           *billing.Interval `json:"interval" jsonschema:"Null where nothing is paid at intervals."`
+	CurrentPeriodStart *time.Time        `json:"current_period_start"`
+	CurrentPeriodEnd   *time.Time        `json:"current_period_end"`
+	CancelAtPeriodEnd  bool              `json:"cancel_at_period_end"`
+	PendingPlan        *plan.ID          `json:"pending_plan" jsonschema:"The plan from the end of the period on; null when it stays."`
+	Provider           billing.Provider  `json:"provider"`
+}
+
+// Example implements function.Exampler.
+func (SubscriptionView) Example() any {
+	var a billing.Account
+	a.Plan = plan.Startup
+	a.Subscription = billing.Subscription{
+		Provider: billing.Stripe, Status: billing.Active, Plan: plan.Startup, Interval: billing.Month,
+		PeriodStart: time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC), PeriodEnd: time.Date(2026, time.April, 2, 9, 30, 0, 0, time.UTC),
+	}
+	return view(a, billing.Stripe)
+}
+
+// view shows an account. An organization that never paid is with the provider that it would pay through.
+func view(a billing.Account, offered billing.Provider) SubscriptionView {
+	s := a.Subscription
+	v := SubscriptionView{
+		Plan: a.Plan, Status: s.Status, CancelAtPeriodEnd: s.CancelAtPeriodEnd, Provider: s.Provider,
+		Interval: nullable(s.Interval), PendingPlan: nullable(s.PendingPlan),
+		CurrentPeriodStart: nullable(s.PeriodStart.UTC()), CurrentPeriodEnd: nullable(s.PeriodEnd.UTC()),
+	}
+	if v.Provider == "" {
+		v.Provider = offered
+	}
+	return v
+}
+
+func nullable[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// Subscription reads the subscription of the caller's organization.
+func Subscription(accounts billing.Store, payments billing.Payments) function.Route {
+	return function.Route{
+		Name: "GetSubscription", Method: http.MethodGet, Path: "/api/v1/billing/subscription", Role: function.RoleAccounts,
+		Access: function.Member, Needs: []function.Need{function.Firestore, function.Payments},
+		Status: http.StatusOK, Summary: "Get the subscription",
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (SubscriptionView, error) {
+			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
+			if err != nil {
+				return SubscriptionView{}, err
+			}
+			return view(a, payments.Provider()), nil
+		}),
+	}
+}

@@ -1,0 +1,49 @@
+package subscriptions
+
+import (
+	"context"
+	"net/http"
+
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+)
+
+type webhookInput struct {
+	Header struct {
+		Signature string `json:"Stripe-Signature,omitempty" jsonschema:"The provider's signature of the body."`
+	} `json:"header"`
+	Body function.Verbatim `json:"body"`
+}
+
+// Example implements function.Exampler.
+func (webhookInput) Example() any {
+	var in webhookInput
+	in.Body = function.Verbatim(`{"id": "evt_1", "type": "customer.subscription.updated", "data": {"object": {"id": "sub_1", "object": "subscription"}}}`)
+	return in
+}
+
+// Received is the answer to an event.
+type Received struct {
+	Received bool `json:"received"`
+}
+
+// Example implements function.Exampler.
+func (Received) Example() any { return Received{true} }
+
+// Webhook takes the payment provider's events. The signature is the authentication. An event only says that something changed: what it
+// is about is fetched.
+func Webhook(desk *billing.Service, payments billing.Payments) function.Route {
+	return function.Route{
+		Name: "ReceiveStripeEvent", Method: http.MethodPost, Path: "/api/v1/billing/webhooks/stripe", Role: function.RoleAccounts,
+		Access: function.Public, Needs: []function.Need{function.Firestore, function.Payments},
+		Status: http.StatusOK, Summary: "Receive an event of Stripe's", Errors: []fault.Kind{fault.NotFound},
+		Handle: function.Handle(func(ctx context.Context, in webhookInput) (Received, error) {
+			event, err := payments.Event(in.Body, in.Header.Signature)
+			if err != nil {
+				return Received{}, err
+			}
+			return Received{true}, desk.HandleEvent(ctx, event)
+		}),
+	}
+}

@@ -1,0 +1,202 @@
+package agentprobe
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+)
+
+func testAgent() agent.Agent {
+	return agent.Agent{ID: "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9", Slug: "research"}
+}
+
+func addresses(scheme, port string) agent.Addresses {
+	return agent.Addresses{Domain: "agents.test", Scheme: scheme, Port: port}
+}
+
+// hostOf is the address of a server as host:port.
+func hostOf(t *testing.T, s *httptest.Server) string {
+	t.Helper()
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func wantUnhealthy(t *testing.T, err error, reason string, status int) {
+	t.Helper()
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.Code != "gateway_unhealthy" {
+		t.Fatalf("error %v, want Unavailable gateway_unhealthy", err)
+	}
+	if f.Meta["reason"] != reason {
+		t.Errorf("reason %v, want %s (%v)", f.Meta["reason"], reason, err)
+	}
+	if got, _ := f.Meta["http_status"].(int); got != status {
+		t.Errorf("http_status %d, want %d", got, status)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	var asked atomic.Value
+	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { asked.Store(r.Method + " " + r.Host + r.URL.Path) })
+	_, port, err := net.SplitHostPort(hostOf(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dial := range []string{hostOf(t, s), "127.0.0.1", "localhost"} {
+		g := New(Options{Addresses: addresses("http", port), DialAddress: dial})
+		if err := g.Probe(t.Context(), a); err != nil {
+			t.Errorf("through %s: %v", dial, err)
+		}
+		want := "GET " + a.Hostname(addresses("http", port)) + ":" + port + "/health/ready"
+		if asked.Load() != want {
+			t.Errorf("the agent was asked %v, want %s", asked.Load(), want)
+		}
+	}
+}
+
+func TestProbeUnhealthy(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		reason  string
+		status  int
+	}{
+		"no route":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, "bad_status", 404},
+		"starting":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "bad_status", 503},
+		"not the answer": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "bad_status", 204},
+		"too much": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Large", strings.Repeat("x", 2*maxHeaderBytes))
+		}, "connect", 0},
+		"hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "connect", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, test.handler)
+			g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+			wantUnhealthy(t, g.Probe(t.Context(), testAgent()), test.reason, test.status)
+		})
+	}
+}
+
+// TestProbeFollowsNoRedirect shows that an agent can't send the probe elsewhere.
+func TestProbeFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	var visited atomic.Bool
+	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { visited.Store(true) })
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, status) })
+		g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+		wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "bad_status", status)
+	}
+	if visited.Load() {
+		t.Error("a redirect was followed")
+	}
+}
+
+// TestProbeReadsNoBody shows that an endless answer costs nothing.
+func TestProbeReadsNoBody(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		chunk := make([]byte, 1<<16)
+		for r.Context().Err() == nil {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	})
+	g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+	if err := g.Probe(t.Context(), testAgent()); err != nil {
+		t.Error(err)
+	}
+	<-ended // the connection was closed on it
+}
+
+func TestProbeTakesNoLonger(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+	begun := time.Now()
+	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "timeout", 0)
+	if took := time.Since(begun); took < probeTimeout || took > 3*probeTimeout {
+		t.Errorf("took %s, want %s", took, probeTimeout)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	wantUnhealthy(t, g.Probe(ctx, testAgent()), "timeout", 0)
+}
+
+func TestProbeChecksCertificates(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes are to fail
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	g := New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, s)})
+	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "tls", 0)
+
+	// A certificate for another name, by an authority that is trusted.
+	trusted := x509.NewCertPool()
+	trusted.AddCert(s.Certificate())
+	g = New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, s), TLS: &tls.Config{RootCAs: trusted}})
+	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "tls", 0)
+
+	// The test server's certificate is for example.com and names below it.
+	own := agent.Addresses{Domain: "example.com", Scheme: "https"}
+	g = New(Options{Addresses: own, DialAddress: hostOf(t, s), TLS: &tls.Config{RootCAs: trusted}})
+	if err := g.Probe(t.Context(), testAgent()); err != nil {
+		t.Error(err)
+	}
+
+	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
+	g = New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, plain)})
+	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "tls", 0)
+}
+
+func TestProbeNothingThere(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.NotFoundHandler())
+	address := hostOf(t, s)
+	s.Close()
+	g := New(Options{Addresses: addresses("http", ""), DialAddress: address})
+	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "connect", 0)
+	wantUnhealthy(t, g.Probe(t.Context(), agent.Agent{ID: "no id"}), "dns", 0)
+	unknown := newGateway(Options{Addresses: addresses("http", "")}, func(_ context.Context, _, host string) ([]netip.Addr, error) {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	})
+	wantUnhealthy(t, unknown.Probe(t.Context(), testAgent()), "dns", 0)
+	inside := newGateway(Options{Addresses: addresses("http", "")}, func(context.Context, string, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	})
+	wantUnhealthy(t, inside.Probe(t.Context(), testAgent()), "dns", 0)
+	empty := newGateway(Options{Addresses: addresses("http", "")}, func(context.Context, string, string) ([]netip.Addr, error) { return nil, nil })
+	wantUnhealthy(t, empty.Probe(t.Context(), testAgent()), "dns", 0)
+}

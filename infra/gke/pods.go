@@ -1,0 +1,128 @@
+package gke
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+var _ provisioning.PodLister = (*Clusters)(nil)
+
+// Cells implements provisioning.Lookout.
+func (c *Clusters) Cells() []string { return slices.Sorted(maps.Keys(c.cells)) }
+
+// Pods implements provisioning.Lookout. It is one request for each pageSize pods of the cell, all of one moment.
+func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, error) {
+	client, err := c.client(cell)
+	if err != nil {
+		return nil, err
+	}
+	var found []provisioning.Pod
+	var illegible error
+	t := core("Pod", "", "")
+	labelled := metav1.ListOptions{LabelSelector: labelManagedBy + "=" + fieldManager + "," + labelName + "=" + agentName + "," + labelAgent}
+	err = client.list(ctx, t, labelled, func() { found, illegible = nil, nil }, func(o *unstructured.Unstructured) {
+		id := o.GetLabels()[labelAgent]
+		if o.GetNamespace() != agent.Namespace(id) || o.GetName() != podName {
+			return // somebody's own, with labels copied from one of ours
+		}
+		var pod corev1.Pod
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod); err != nil {
+			illegible = unavailable(fmt.Errorf("read the pod of agent %s: %w", id, err))
+			return
+		}
+		found = append(found, observed(id, &pod))
+	})
+	if err == nil {
+		err = illegible
+	}
+	if err != nil {
+		return nil, explain(err, t)
+	}
+	return found, nil
+}
+
+// observed says what a pod says of itself. Whether it is the pod that the agent wants is not known without the agent's record: see Current.
+func observed(id string, pod *corev1.Pod) provisioning.Pod {
+	hash := pod.Annotations[annotationConfig]
+	v := desired{hash: hash, memoryMiB: memoryMiB(pod)}.judge(pod)
+	return provisioning.Pod{AgentID: id, Config: hash, Since: since(pod), Failure: v.failure, LastRun: lastRun(pod)}
+}
+
+// since is when the pod became Ready or ceased to be. One that is told to stop counts as Ready for as long as it may take to do so.
+func since(pod *corev1.Pod) time.Time {
+	switch ready := condition(pod, corev1.PodReady); {
+	case pod.DeletionTimestamp != nil && ready.Status == corev1.ConditionTrue:
+		return pod.DeletionTimestamp.Time
+	case ready.LastTransitionTime.IsZero():
+		return pod.CreationTimestamp.Time
+	default:
+		return ready.LastTransitionTime.Time
+	}
+}
+
+// lastRun is how long the agent's container had run when it last ended. A runtime that could not even start it tells the beginning of
+// Unix time, or nothing, for the time of its start: then it has not run.
+func lastRun(pod *corev1.Pod) time.Duration {
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		exit := status.State.Terminated
+		if exit == nil {
+			exit = status.LastTerminationState.Terminated
+		}
+		if status.Name == agentName && exit != nil && exit.StartedAt.Unix() > 0 {
+			return max(0, exit.FinishedAt.Sub(exit.StartedAt.Time))
+		}
+	}
+	return 0
+}
+
+// memoryMiB is how much memory the agent's container has.
+func memoryMiB(pod *corev1.Pod) int64 {
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == agentName {
+			return c.Resources.Limits.Memory().Value() >> 20
+		}
+	}
+	return 0
+}
+
+// Current implements provisioning.Lookout.
+func (c *Clusters) Current(a agent.Agent, p provisioning.Pod) bool {
+	return p.Config != "" && p.Config == configHash(a)
+}
+
+// Existence implements provisioning.Lookout.
+func (c *Clusters) Existence(ctx context.Context, a agent.Agent) (provisioning.Existence, error) {
+	client, err := c.client(a.Cell)
+	if err != nil {
+		return provisioning.Existence{}, err
+	}
+	t := core("Namespace", "", a.Namespace())
+	namespace, err := client.get(ctx, t)
+	if apierrors.IsNotFound(err) || err == nil && namespace.GetDeletionTimestamp() != nil {
+		return provisioning.Existence{}, nil
+	}
+	if err != nil {
+		return provisioning.Existence{}, explain(err, t)
+	}
+	t = core("Pod", a.Namespace(), podName)
+	if _, err = client.get(ctx, t); apierrors.IsNotFound(err) {
+		return provisioning.Existence{Namespace: true}, nil
+	}
+	if err != nil {
+		return provisioning.Existence{}, explain(err, t)
+	}
+	return provisioning.Existence{Namespace: true, Pod: true}, nil
+}

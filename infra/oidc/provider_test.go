@@ -1,0 +1,115 @@
+package oidc_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/infra/oidc"
+	"agents.example/controlplane/shared/identity"
+)
+
+// newProvider starts the identity provider for development, with a clock that is moved ahead to pass the throttle.
+func newProvider(t *testing.T) (*issuer.Issuer, *clock, *http.Client) {
+	t.Helper()
+	idp, err := issuer.Start(t.Context(), issuer.Options{AuthorizedParty: webApp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := idp.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return idp, &clock{t: time.Now()}, &http.Client{Transport: transport}
+}
+
+func mint(t *testing.T, p *issuer.Issuer) string {
+	t.Helper()
+	token, err := p.Session(issuer.Session{Subject: "user_1", Organization: "org_1", Role: "org:admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func TestProviderRotatesAndFails(t *testing.T) {
+	t.Parallel()
+	idp, now, client := newProvider(t)
+	sessions, err := oidc.New(oidc.Options{
+		Issuer: idp.URL(), AuthorizedParties: []string{webApp}, HTTPClient: client, Now: now.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(token string) error { _, err := sessions.Verify(t.Context(), token); return err }
+
+	idp.Pause()
+	first := mint(t, idp)
+	mustBeUnavailable(t, check(first))
+	idp.Resume()
+	now.advance(time.Second)
+	got, err := sessions.Verify(t.Context(), first)
+	mustAccept(t, err)
+	want := identity.Claims{
+		Issuer: idp.URL(), Subject: "user_1", Email: "user_1@example.com", Name: "user 1", OrganizationID: "org_1", Role: identity.RoleAdmin,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+
+	if err := idp.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	now.advance(31 * time.Second)
+	second := mint(t, idp)
+	mustAccept(t, check(second))
+	mustAccept(t, check(first))
+
+	idp.Pause()
+	mustAccept(t, check(mint(t, idp)))
+	if err := idp.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	now.advance(31 * time.Second)
+	third := mint(t, idp)
+	mustRefuse(t, check(third))
+	idp.Resume()
+	now.advance(31 * time.Second)
+	mustAccept(t, check(third))
+	mustAccept(t, check(second))
+	mustRefuse(t, check(first)) // two rotations ago: its key is withdrawn
+	if got := idp.KeyFetches(); got != 4 {
+		t.Errorf("the keys were fetched %d times, want 4: the first, two rotations, one refusal", got)
+	}
+}
+
+func TestProviderSignsPushes(t *testing.T) {
+	t.Parallel()
+	idp, now, client := newProvider(t)
+	pushes, err := oidc.NewPush(oidc.PushOptions{
+		Issuer: idp.URL(), Audience: pushAudience, ServiceAccount: pushAccount, HTTPClient: client, Now: now.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		audience, account string
+		good              bool
+	}{{pushAudience, pushAccount, true}, {pushAudience, "other@example.com", false}, {"https://other.example.com", pushAccount, false}} {
+		token, err := idp.Push(c.audience, c.account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pushes.Verify(t.Context(), token); c.good {
+			mustAccept(t, err)
+		} else {
+			mustRefuse(t, err)
+		}
+	}
+}

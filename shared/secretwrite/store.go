@@ -1,0 +1,109 @@
+package secretwrite
+
+import (
+	"context"
+	"slices"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/secret"
+)
+
+// storeAndRecord adds the values of operations that have been recorded, each once, and records the outcomes in one write: one rollout serves them
+// all. A client that goes away meanwhile changes nothing.
+func (d Service) storeAndRecord(
+	ctx context.Context, a agent.Agent, begun []secret.Operation, values map[string][]byte,
+) (agent.Agent, []secret.Operation, error) {
+	ctx = context.WithoutCancel(ctx)
+	outcomes, failure := d.addValues(ctx, a.ID, begun, values)
+	now := d.now()
+	after, err := d.Agents.Change(ctx, a.ID, func(a *agent.Agent) error {
+		return a.RecordStored(outcomes, now)
+	})
+	if err != nil {
+		return agent.Agent{}, nil, err
+	}
+	operations := d.currentOperations(after, begun)
+	if failure != nil && !slices.ContainsFunc(operations, func(o secret.Operation) bool { return o.Stage != secret.Store }) {
+		return after, operations, withOperations(failure, operations)
+	}
+	return after, operations, nil
+}
+
+// addValues adds the values. The error is that of the first that is not known to have been added.
+func (d Service) addValues(
+	ctx context.Context, agentID string, begun []secret.Operation, values map[string][]byte,
+) (outcomes []agent.Outcome, failure error) {
+	ctx, cancel := context.WithTimeout(ctx, storingCalls)
+	defer cancel()
+	var adding []secret.Operation
+	for _, o := range begun {
+		if o.Stage == secret.Store {
+			adding = append(adding, o)
+		}
+	}
+	outcomes = make([]agent.Outcome, len(adding))
+	failure = d.forEach(len(adding), func(i int) (err error) {
+		outcomes[i].OperationID = adding[i].ID
+		if adding[i].Action == secret.Rotate {
+			outcomes[i].Version, err = d.Secrets.AddCredentials(ctx, agentID, agent.DashboardUsername)
+		} else {
+			outcomes[i].Version, err = d.Secrets.Put(ctx, agentID, adding[i].Key, values[adding[i].Key])
+		}
+		if err != nil {
+			outcomes[i].Version, outcomes[i].Code = 0, code(err)
+		}
+		return err
+	})
+	return outcomes, failure
+}
+
+// currentOperations lists operations as they stand on an agent. What is there no more was overtaken meanwhile.
+func (d Service) currentOperations(a agent.Agent, begun []secret.Operation) []secret.Operation {
+	now := make([]secret.Operation, len(begun))
+	for i, o := range begun {
+		if found := a.Operation(o.ID); found != nil {
+			o = *found
+		} else {
+			o.Apply(secret.EventSuperseded, "", d.now())
+		}
+		now[i] = o
+	}
+	return now
+}
+
+// replay answers a repeat with the operations of the first request. Errors: Conflict while that is not finished.
+func (d Service) replay(a agent.Agent, batch string) (agent.Agent, []secret.Operation, error) {
+	var operations []secret.Operation
+	for _, o := range a.Operations {
+		if o.Batch == batch {
+			operations = append(operations, o)
+		}
+		if o.Batch == batch && o.Storing(d.now()) {
+			return a, nil, idempotency.InProgress()
+		}
+	}
+	return a, operations, nil
+}
+
+// code is the error code of an operation whose value could not be added.
+func code(err error) string {
+	switch code := fault.From(err).Code; code {
+	case "secret_store_unavailable", "secret_store_denied", "secret_quota_exceeded":
+		return code
+	case "timeout":
+		return "secret_store_unavailable"
+	default:
+		return "internal_error"
+	}
+}
+
+// withOperations tells the client which operations to look at.
+func withOperations(failure error, operations []secret.Operation) error {
+	ids := make([]string, len(operations))
+	for i, o := range operations {
+		ids[i] = o.ID
+	}
+	return fault.From(failure).WithMeta(map[string]any{"operations": ids})
+}
