@@ -17,12 +17,12 @@ locals {
   )
 
   event_alerts = {
-    expired = {
-      title = "Agents are stuck", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.expired}[15m])) > 0"
+    agents_expired = {
+      title = "Agents are stuck", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.agents_expired}[15m])) > 0"
       todo  = "Work on agents was ended at its deadline, and they are in error now; config.error says at which stage. One agent: its image or its volume. Many: the cell (nodes, quota, the Gateway) or the worker's log."
     }
-    dead_lettered = {
-      title = "Nudges are given up", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.dead_lettered}[15m])) > 0"
+    nudge_dead_lettered = {
+      title = "Nudges are given up", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.nudge_dead_lettered}[15m])) > 0"
       todo  = "An agent failed 20 times. Its id is in the log line; its config.error says why. Once the cause is gone: POST /api/v1/agents/{id}/restart."
     }
     errors = {
@@ -38,17 +38,17 @@ locals {
       query = "max(pubsub_googleapis_com:subscription_oldest_unacked_message_age{monitored_resource=\"pubsub_subscription\",subscription_id=~\"${local.prefix}-.*\"}) > 1800"
       todo  = "A message has waited for half an hour. See whether the worker answers 503 (its log) or is at its most instances (raise scaling)."
     }
-    drift = {
-      title = "Usage had drifted", severity = "WARNING", for = "60s", query = "sum(increase(${local.counted.drift}[1h])) > 0"
+    usage_drift_repaired = {
+      title = "Usage had drifted", severity = "WARNING", for = "60s", query = "sum(increase(${local.counted.usage_drift_repaired}[1h])) > 0"
       todo  = "An organization's usage was not what it holds and was repaired. It is the trace of a defect: the line has both counts; report it with the organization's audit log of that day."
     }
-    many_orphans = {
+    orphan_limit_exceeded = {
       title = "The sweep refuses to delete", severity = "CRITICAL", for = "60s"
-      query = "sum(increase(${local.counted.many_orphans}[2h])) + sum(increase(${local.counted.many_podless}[2h])) > 0"
+      query = "sum(increase(${local.counted.orphan_limit_exceeded}[2h])) + sum(increase(${local.counted.missing_pod_limit_exceeded}[2h])) > 0"
       todo  = "Clusters and records do not fit: check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored. Nothing was deleted."
     }
-    missing_audit = {
-      title = "The audit log has a gap", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.missing_audit}[15m])) > 0"
+    audit_entry_missing = {
+      title = "The audit log has a gap", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.audit_entry_missing}[15m])) > 0"
       todo  = "The line holds the entry; Firestore refused it. Keep the line."
     }
   }

@@ -15,13 +15,13 @@ locals {
 
     # Secrets are made and listed in the project, so that these rights can't be narrowed to names; what is in secrets can.
     secret_add = [
-      { role = local.custom_roles.secret_maker, on = "project", where = "" },
-      { role = local.custom_roles.secret_depositor, on = "project", where = local.agent_secrets },
+      { role = local.custom_roles.secret_creator, on = "project", where = "" },
+      { role = local.custom_roles.secret_writer, on = "project", where = local.agent_secrets },
     ]
     secret_read = [{ role = "roles/secretmanager.secretAccessor", on = "project", where = local.agent_secrets }]
     secret_manage = [
-      { role = local.custom_roles.secret_maker, on = "project", where = "" },
-      { role = local.custom_roles.secret_keeper, on = "project", where = local.agent_secrets },
+      { role = local.custom_roles.secret_creator, on = "project", where = "" },
+      { role = local.custom_roles.secret_manager, on = "project", where = local.agent_secrets },
     ]
 
     # Only the way to the API servers: what may be done there is said by each cluster's own rules (cell/access.yaml).
@@ -37,7 +37,7 @@ locals {
     payments = []
 
     # Users are Firebase's only where Firebase Authentication issues the sessions.
-    members = local.firebase ? [{ role = local.custom_roles.member_keeper, on = "project", where = "" }] : []
+    members = local.firebase ? [{ role = local.custom_roles.member_admin, on = "project", where = "" }] : []
 
     # Agents are reached on their public hostnames, as anybody reaches them.
     gateway_access = []

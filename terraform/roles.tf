@@ -2,17 +2,17 @@
 
 locals {
   role_permissions = {
-    secret_maker = ["secretmanager.secrets.create", "secretmanager.secrets.list"]
-    secret_depositor = [
+    secret_creator = ["secretmanager.secrets.create", "secretmanager.secrets.list"]
+    secret_writer = [
       "secretmanager.secrets.get", "secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list",
     ]
-    secret_keeper = [
+    secret_manager = [
       "secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update",
       "secretmanager.versions.access", "secretmanager.versions.add", "secretmanager.versions.destroy",
       "secretmanager.versions.get", "secretmanager.versions.list",
     ]
     cluster_caller = ["container.clusters.connect"]
-    member_keeper  = ["firebaseauth.users.get", "firebaseauth.users.update"]
+    member_admin   = ["firebaseauth.users.get", "firebaseauth.users.update"]
   }
 
   # Their names are known before they are made, so that a plan shows them.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -20,7 +21,7 @@ func DeadLetter(sweeper *provisioning.Sweeper) function.Worker {
 				slog.ErrorContext(ctx, "a dead-lettered message names no agent", "message_id", m.ID, "bytes", len(m.Data))
 				return nil //nolint:nilerr // it ends here, as said above
 			}
-			slog.ErrorContext(ctx, "the work on an agent was delivered too often", "agent_id", id, "message_id", m.ID)
+			slog.ErrorContext(ctx, "work on an agent given up after too many deliveries", logevent.Key, logevent.NudgeDeadLettered, "agent_id", id, "message_id", m.ID)
 			return sweeper.DeadLetter(ctx, id)
 		},
 	}

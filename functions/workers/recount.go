@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/organization"
 )
 
@@ -16,7 +17,7 @@ func Recount(counts organization.Counts) function.Worker {
 		Needs: []function.Need{function.Firestore},
 		Handle: func(ctx context.Context, _ function.Message) error {
 			return organization.Recount(ctx, counts, func(d organization.Drift) {
-				slog.WarnContext(ctx, "an organization's usage was not what it holds; it was repaired",
+				slog.WarnContext(ctx, "organization usage drifted; repaired", logevent.Key, logevent.UsageDriftRepaired,
 					"organization_id", d.OrganizationID, "counted", d.Counted, "recorded", d.Recorded)
 			})
 		},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"agents.example/controlplane/shared/logevent"
 )
 
 // nudgeTimeout keeps a slow queue from holding up an answer: the sweep makes up for a lost nudge.
@@ -14,6 +16,6 @@ func (s *Agents) nudge(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nudgeTimeout)
 	defer cancel()
 	if err := s.nudger.Nudge(ctx, id); err != nil {
-		slog.WarnContext(ctx, "the worker was not nudged; the sweep will do it", "agent_id", id, "error", err)
+		slog.WarnContext(ctx, "nudge not published; the sweep will repeat it", logevent.Key, logevent.NudgeNotPublished, "agent_id", id, "error", err)
 	}
 }

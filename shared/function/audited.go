@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/logevent"
 )
 
 // recordTimeout bounds how long a call may wait for its entry.
@@ -59,7 +60,7 @@ func (g Guard) record(ctx context.Context, trail *audit.CallEntry, e audit.Entry
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	if err := g.Audit.Append(ctx, e); err != nil {
-		slog.ErrorContext(ctx, "a call is missing in the audit log", "action", e.Action, "outcome", e.Outcome, "entry_id", e.ID,
+		slog.ErrorContext(ctx, "audit entry could not be written", logevent.Key, logevent.AuditEntryMissing, "action", e.Action, "outcome", e.Outcome, "entry_id", e.ID,
 			"request_id", e.Request.RequestID, "organization_id", e.OrganizationID, "caller_id", e.Actor.ID, "target_id", e.Target.ID,
 			"error", err)
 	}

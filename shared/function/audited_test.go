@@ -230,7 +230,7 @@ func TestEntryThatFails(t *testing.T) { //nolint:paralleltest // see above
 			if took := time.Since(began); took != c.takes {
 				t.Errorf("%s: the answer waited for %v, want %v", name, took, c.takes)
 			}
-			for _, part := range []string{`"severity":"ERROR"`, "a call is missing in the audit log", "ActOnAgent", agentID, "u1", "o1"} {
+			for _, part := range []string{`"severity":"ERROR"`, `"event":"audit_entry_missing"`, "ActOnAgent", agentID, "u1", "o1"} {
 				if !strings.Contains(b.String(), part) {
 					t.Errorf("%s: %q is not in the log: %s", name, part, b.String())
 				}

@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
 )
 
 // HealthController keeps the records of agents true to what becomes of their pods while nobody works on them: a running agent whose pod breaks
@@ -141,7 +142,7 @@ func (o *HealthController) breakAgent(ctx context.Context, s podSnapshot, cell, 
 }
 
 func (o *HealthController) recordFailure(ctx context.Context, a agent.Agent, f agent.Failure) error {
-	slog.WarnContext(ctx, "a running agent broke", "agent_id", a.ID, "cell", a.Cell, "code", f.Code)
+	slog.WarnContext(ctx, "a running agent broke", logevent.Key, logevent.AgentBroke, "agent_id", a.ID, "cell", a.Cell, "code", f.Code)
 	_, err := o.Records.Update(ctx, a, func(a *agent.Agent) { a.Break(f, o.Now()) })
 	return ignoreSuperseded(a.ID, err)
 }
@@ -167,7 +168,7 @@ func (o *HealthController) missing(ctx context.Context, s podSnapshot, running [
 	}
 	if len(missing) > maxMissingPerRun {
 		slog.ErrorContext(ctx, "many running agents have no pod: check that the control plane reads the right clusters",
-			"missing", len(missing), "of", len(running), "attending", maxMissingPerRun)
+			logevent.Key, logevent.MissingPodLimitExceeded, "missing", len(missing), "of", len(running), "attending", maxMissingPerRun)
 		missing = missing[:maxMissingPerRun]
 	}
 	return missing

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
 )
 
 // Sweeper leaves nothing waiting for ever: it ends work that has taken too long and repeats nudges that were lost.
@@ -40,6 +41,9 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	}
 	if len(due) > 0 {
 		slog.InfoContext(ctx, "sweep", "overdue", len(due), "expired", expired, "failed", len(errs))
+	}
+	if expired > 0 {
+		slog.WarnContext(ctx, "ended the work on agents at its deadline", logevent.Key, logevent.AgentsExpired, "agents", expired)
 	}
 	return errors.Join(errs...)
 }
@@ -126,7 +130,7 @@ func (c *OrphanCollector) Collect(ctx context.Context) error {
 	most := max(maxOrphansPerRun, int(maxOrphanShare*float64(len(all))))
 	if len(orphans) > most {
 		slog.ErrorContext(ctx, "more orphaned namespaces than one run may delete: check that the control plane reads the right database",
-			"orphans", len(orphans), "namespaces", len(all), "deleting", most)
+			logevent.Key, logevent.OrphanLimitExceeded, "orphans", len(orphans), "namespaces", len(all), "deleting", most)
 		orphans = orphans[:most]
 	}
 	var errs []error
