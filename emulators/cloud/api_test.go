@@ -11,13 +11,13 @@ func strangers(t *testing.T, w world) {
 	other := w.Ready.OtherOrganizationAPIKey
 	const unknown = "00000000-0000-4000-8000-000000000000"
 	for _, route := range []struct{ method, path string }{
-		{http.MethodGet, ""},
-		{http.MethodDelete, ""},
-		{http.MethodPatch, ""},
-		{http.MethodPost, "/stop"},
-		{http.MethodPost, "/restart"},
-		{http.MethodPost, "/credentials/reveal"},
-		{http.MethodPost, "/migrate-sandbox"},
+		{method: http.MethodGet, path: ""},
+		{method: http.MethodDelete, path: ""},
+		{method: http.MethodPatch, path: ""},
+		{method: http.MethodPost, path: "/stop"},
+		{method: http.MethodPost, path: "/restart"},
+		{method: http.MethodPost, path: "/credentials/reveal"},
+		{method: http.MethodPost, path: "/migrate-sandbox"},
 	} {
 		body := ""
 		if route.method == http.MethodPatch {
@@ -46,12 +46,12 @@ func refusals(t *testing.T, w world) {
 		status      int
 		code        string
 	}{
-		"nobody":         {"", good, 401, "invalid_token"},
-		"an unknown key": {strings.Replace(r.APIKey, "so_", "so_x", 1), good, 401, "invalid_token"},
-		"a member":       {r.MemberToken, good, 403, "role_required"},
-		"no name":        {r.AdminToken, `{"name": ""}`, 422, "validation_error"},
-		"a large body":   {r.AdminToken, `{"name": "` + strings.Repeat("x", 300<<10) + `"}`, 413, "body_too_large"},
-		"a large plan":   {r.OtherOrganizationAPIKey, `{"name": "a", "resource_plan": "pro"}`, 402, "plan_capacity_exceeded"},
+		"nobody":         {token: "", body: good, status: 401, code: "invalid_token"},
+		"an unknown key": {token: strings.Replace(r.APIKey, "so_", "so_x", 1), body: good, status: 401, code: "invalid_token"},
+		"a member":       {token: r.MemberToken, body: good, status: 403, code: "role_required"},
+		"no name":        {token: r.AdminToken, body: `{"name": ""}`, status: 422, code: "validation_error"},
+		"a large body":   {token: r.AdminToken, body: `{"name": "` + strings.Repeat("x", 300<<10) + `"}`, status: 413, code: "body_too_large"},
+		"a large plan":   {token: r.OtherOrganizationAPIKey, body: `{"name": "a", "resource_plan": "pro"}`, status: 402, code: "plan_capacity_exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

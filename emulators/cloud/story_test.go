@@ -104,10 +104,10 @@ func visit(t *testing.T, w world, a answer) {
 		set    func(*http.Request)
 		status int
 	}{
-		{dashboard, func(r *http.Request) { r.SetBasicAuth(user, password) }, 200},
-		{dashboard, func(r *http.Request) { r.SetBasicAuth(user, "wrong") }, 401},
-		{api, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }, 200},
-		{api, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+w.Ready.APIKey) }, 401},
+		{url: dashboard, set: func(r *http.Request) { r.SetBasicAuth(user, password) }, status: 200},
+		{url: dashboard, set: func(r *http.Request) { r.SetBasicAuth(user, "wrong") }, status: 401},
+		{url: api, set: func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }, status: 200},
+		{url: api, set: func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+w.Ready.APIKey) }, status: 401},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, try.url, nil)
 		if err != nil {
@@ -205,7 +205,7 @@ func rests(t *testing.T, w world) {
 			return err == nil && len(pods.Items) == 0
 		})
 	}
-	for _, move := range []struct{ away, back, status string }{{"pause", "resume", "paused"}, {"stop", "start", "stopped"}} {
+	for _, move := range []struct{ away, back, status string }{{away: "pause", back: "resume", status: "paused"}, {away: "stop", back: "start", status: "stopped"}} {
 		if a := w.must(t, http.StatusOK, http.MethodPost, path+move.away, ""); a.body["status"] != move.status {
 			t.Errorf("%s: %v", move.away, a.body["status"])
 		}

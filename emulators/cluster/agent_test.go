@@ -179,13 +179,13 @@ func testFaults(t *testing.T, w *world) {
 		description string
 		looks       func(*corev1.PodStatus) bool
 	}{
-		"image-pull": {ImagePull, "unable to get its image", waits("ImagePullBackOff")},
-		"crash-loop": {CrashLoop, "in a crash loop", crashed(1, "Error")},
-		"oom":        {OutOfMemory, "out of memory again and again", crashed(137, "OOMKilled")},
-		"not-ready": {NotReady, "running but not ready", func(status *corev1.PodStatus) bool {
+		"image-pull": {fault: ImagePull, description: "unable to get its image", looks: waits("ImagePullBackOff")},
+		"crash-loop": {fault: CrashLoop, description: "in a crash loop", looks: crashed(1, "Error")},
+		"oom":        {fault: OutOfMemory, description: "out of memory again and again", looks: crashed(137, "OOMKilled")},
+		"not-ready": {fault: NotReady, description: "running but not ready", looks: func(status *corev1.PodStatus) bool {
 			return len(status.ContainerStatuses) > 0 && status.ContainerStatuses[0].State.Running != nil && !ready(status)
 		}},
-		"unschedulable": {Unschedulable, "not bound to a node", func(status *corev1.PodStatus) bool {
+		"unschedulable": {fault: Unschedulable, description: "not bound to a node", looks: func(status *corev1.PodStatus) bool {
 			return conditionIs(status, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
 		}},
 	} {

@@ -188,15 +188,15 @@ func TestConflicts(t *testing.T) {
 		return err
 	}
 	for _, s := range []steps{
-		{"a document is changed", get("a"), set("a", 2), codes.Aborted},
-		{"a document is deleted", get("a"), remove, codes.Aborted},
-		{"a document comes into being", get("new"), set("new", 1), codes.Aborted},
-		{"a document is written as it is", get("a"), set("a", 1), codes.OK},
-		{"another document is changed", get("a"), set("b", 1), codes.OK},
-		{"a result of a query is changed", find, set("b", 8), codes.Aborted},
-		{"a document becomes a result", find, set("a", 8), codes.Aborted},
-		{"a document stays out of a query", find, set("a", 2), codes.OK},
-		{"nothing is read", func(*firestoreclient.Transaction, *firestoreclient.CollectionRef) error { return nil }, set("a", 2), codes.OK},
+		{name: "a document is changed", read: get("a"), meanwhile: set("a", 2), want: codes.Aborted},
+		{name: "a document is deleted", read: get("a"), meanwhile: remove, want: codes.Aborted},
+		{name: "a document comes into being", read: get("new"), meanwhile: set("new", 1), want: codes.Aborted},
+		{name: "a document is written as it is", read: get("a"), meanwhile: set("a", 1), want: codes.OK},
+		{name: "another document is changed", read: get("a"), meanwhile: set("b", 1), want: codes.OK},
+		{name: "a result of a query is changed", read: find, meanwhile: set("b", 8), want: codes.Aborted},
+		{name: "a document becomes a result", read: find, meanwhile: set("a", 8), want: codes.Aborted},
+		{name: "a document stays out of a query", read: find, meanwhile: set("a", 2), want: codes.OK},
+		{name: "nothing is read", read: func(*firestoreclient.Transaction, *firestoreclient.CollectionRef) error { return nil }, meanwhile: set("a", 2), want: codes.OK},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

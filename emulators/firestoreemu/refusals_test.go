@@ -61,49 +61,49 @@ func one(name string, v *firestorepb.Value) map[string]*firestorepb.Value {
 func refusals() []refusal {
 	const ok, bad = codes.OK, codes.InvalidArgument
 	return []refusal{
-		{"a document", ok, false, writing("c/d", nil)},
-		{"a document below another", ok, false, writing("c/d/e/f", nil)},
-		{"a collection", bad, false, writing("c", nil)},
-		{"a collection below a document", bad, false, writing("c/d/e", nil)},
-		{"no id", bad, false, writing("c//", nil)},
-		{"a reserved id", bad, false, writing("c/__x__", nil)},
-		{"a reserved collection", bad, false, writing("__c__/x", nil)},
-		{"an id that begins as a reserved one", ok, false, writing("c/__x", nil)},
-		{"a dot", bad, false, writing("c/.", nil)},
-		{"two dots", bad, false, writing("c/..", nil)},
-		{"a long id", ok, false, writing("c/"+strings.Repeat("x", 1500), nil)},
-		{"a longer id", bad, false, writing("c/"+strings.Repeat("x", 1501), nil)},
-		{"a field without a name", bad, false, writing("c/d", one("", integer(1)))},
-		{"a reserved field", bad, false, writing("c/d", one("__x__", integer(1)))},
-		{"a field of any characters", ok, false, writing("c/d", one("a.b `c` / ü", integer(1)))},
-		{"a value of no type", bad, false, writing("c/d", one("a", &firestorepb.Value{}))},
-		{"an array in an array", bad, false, writing("c/d", one("a", list(list())))},
-		{"an array in a map in an array", ok, false, writing("c/d", one("a", list(object(one("b", list())))))},
-		{"a deep map", ok, false, writing("c/d", nested(20).GetMapValue().GetFields())},
-		{"a deeper map", bad, true, writing("c/d", nested(21).GetMapValue().GetFields())},
-		{"a place north of the pole", bad, false, writing("c/d", one("a", &firestorepb.Value{
+		{name: "a document", want: ok, lenient: false, send: writing("c/d", nil)},
+		{name: "a document below another", want: ok, lenient: false, send: writing("c/d/e/f", nil)},
+		{name: "a collection", want: bad, lenient: false, send: writing("c", nil)},
+		{name: "a collection below a document", want: bad, lenient: false, send: writing("c/d/e", nil)},
+		{name: "no id", want: bad, lenient: false, send: writing("c//", nil)},
+		{name: "a reserved id", want: bad, lenient: false, send: writing("c/__x__", nil)},
+		{name: "a reserved collection", want: bad, lenient: false, send: writing("__c__/x", nil)},
+		{name: "an id that begins as a reserved one", want: ok, lenient: false, send: writing("c/__x", nil)},
+		{name: "a dot", want: bad, lenient: false, send: writing("c/.", nil)},
+		{name: "two dots", want: bad, lenient: false, send: writing("c/..", nil)},
+		{name: "a long id", want: ok, lenient: false, send: writing("c/"+strings.Repeat("x", 1500), nil)},
+		{name: "a longer id", want: bad, lenient: false, send: writing("c/"+strings.Repeat("x", 1501), nil)},
+		{name: "a field without a name", want: bad, lenient: false, send: writing("c/d", one("", integer(1)))},
+		{name: "a reserved field", want: bad, lenient: false, send: writing("c/d", one("__x__", integer(1)))},
+		{name: "a field of any characters", want: ok, lenient: false, send: writing("c/d", one("a.b `c` / ü", integer(1)))},
+		{name: "a value of no type", want: bad, lenient: false, send: writing("c/d", one("a", &firestorepb.Value{}))},
+		{name: "an array in an array", want: bad, lenient: false, send: writing("c/d", one("a", list(list())))},
+		{name: "an array in a map in an array", want: ok, lenient: false, send: writing("c/d", one("a", list(object(one("b", list())))))},
+		{name: "a deep map", want: ok, lenient: false, send: writing("c/d", nested(20).GetMapValue().GetFields())},
+		{name: "a deeper map", want: bad, lenient: true, send: writing("c/d", nested(21).GetMapValue().GetFields())},
+		{name: "a place north of the pole", want: bad, lenient: false, send: writing("c/d", one("a", &firestorepb.Value{
 			ValueType: &firestorepb.Value_GeoPointValue{GeoPointValue: &latlng.LatLng{Latitude: 91}},
 		}))},
-		{"a time before all", bad, false, writing("c/d", one("a", &firestorepb.Value{
+		{name: "a time before all", want: bad, lenient: false, send: writing("c/d", one("a", &firestorepb.Value{
 			ValueType: &firestorepb.Value_TimestampValue{TimestampValue: &timestamppb.Timestamp{Seconds: -1 << 40}},
 		}))},
-		{"the largest document", ok, false, writing("c/sized", sized(1<<20))},
-		{"a larger document", bad, false, writing("c/sized", sized(1<<20+1))},
-		{"the largest value", ok, false, writing("c/d", one("a", bytes(1<<20-89)))},
-		{"a larger value", bad, false, writing("c/d", one("a", bytes(1<<20-88)))},
-		{"500 writes", ok, false, manyWrites(500)},
-		{"501 writes", bad, true, manyWrites(501)},
-		{"another database's document", bad, true, func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
+		{name: "the largest document", want: ok, lenient: false, send: writing("c/sized", sized(1<<20))},
+		{name: "a larger document", want: bad, lenient: false, send: writing("c/sized", sized(1<<20+1))},
+		{name: "the largest value", want: ok, lenient: false, send: writing("c/d", one("a", bytes(1<<20-89)))},
+		{name: "a larger value", want: bad, lenient: false, send: writing("c/d", one("a", bytes(1<<20-88)))},
+		{name: "500 writes", want: ok, lenient: false, send: manyWrites(500)},
+		{name: "501 writes", want: bad, lenient: true, send: manyWrites(501)},
+		{name: "another database's document", want: bad, lenient: true, send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 			_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{{
 				Operation: &firestorepb.Write_Delete{Delete: "projects/other/databases/(default)/documents/c/d"},
 			}}})
 			return err
 		}},
-		{"an unknown transaction", bad, false, func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
+		{name: "an unknown transaction", want: bad, lenient: false, send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 			_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Transaction: []byte("unknown")})
 			return err
 		}},
-		{"a write in a read-only transaction", bad, false, func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
+		{name: "a write in a read-only transaction", want: bad, lenient: false, send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 			begun, err := s.BeginTransaction(ctx, &firestorepb.BeginTransactionRequest{Database: database, Options: &firestorepb.TransactionOptions{
 				Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: &firestorepb.TransactionOptions_ReadOnly{}},
 			}})

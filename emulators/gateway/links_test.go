@@ -77,14 +77,14 @@ func TestLinksAreTakenOnceAndByTheirAgent(t *testing.T) {
 		change func(map[string]any)
 		after  time.Duration
 	}{
-		"another agent's":       {own, func(c map[string]any) { c["aud"] = "other.agents.test" }, 0},
-		"of another issuer":     {own, func(c map[string]any) { c["iss"] = "https://evil.test" }, 0},
-		"expired":               {own, nil, time.Minute + 10*time.Second},
-		"of the future":         {own, func(c map[string]any) { c["iat"] = now.Add(time.Hour).Unix() }, 0},
-		"without an end":        {own, func(c map[string]any) { delete(c, "exp") }, 0},
-		"without an id":         {own, func(c map[string]any) { delete(c, "jti") }, 0},
-		"signed by another key": {jose.SigningKey{Algorithm: jose.ES256, Key: other}, nil, 0},
-		"signed symmetrically":  {jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: coordinates, KeyID: i.key.KeyID}}, nil, 0},
+		"another agent's":       {key: own, change: func(c map[string]any) { c["aud"] = "other.agents.test" }, after: 0},
+		"of another issuer":     {key: own, change: func(c map[string]any) { c["iss"] = "https://evil.test" }, after: 0},
+		"expired":               {key: own, change: nil, after: time.Minute + 10*time.Second},
+		"of the future":         {key: own, change: func(c map[string]any) { c["iat"] = now.Add(time.Hour).Unix() }, after: 0},
+		"without an end":        {key: own, change: func(c map[string]any) { delete(c, "exp") }, after: 0},
+		"without an id":         {key: own, change: func(c map[string]any) { delete(c, "jti") }, after: 0},
+		"signed by another key": {key: jose.SigningKey{Algorithm: jose.ES256, Key: other}, change: nil, after: 0},
+		"signed symmetrically":  {key: jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: coordinates, KeyID: i.key.KeyID}}, change: nil, after: 0},
 	} {
 		claims := good()
 		if c.change != nil {

@@ -35,12 +35,12 @@ func TestOrEmbedded(t *testing.T) {
 		want     string
 		err      error
 	}{
-		{Auto, nil, "official", nil},
-		{Auto, missing, "embedded", nil},
-		{Auto, broken, "", broken},
-		{"", missing, "embedded", nil},
-		{Official, missing, "", missing},
-		{Embedded, nil, "embedded", nil},
+		{choice: Auto, official: nil, want: "official", err: nil},
+		{choice: Auto, official: missing, want: "embedded", err: nil},
+		{choice: Auto, official: broken, want: "", err: broken},
+		{choice: "", official: missing, want: "embedded", err: nil},
+		{choice: Official, official: missing, want: "", err: missing},
+		{choice: Embedded, official: nil, want: "embedded", err: nil},
 	} {
 		got, err := OrEmbedded(row.choice,
 			func() (string, error) {

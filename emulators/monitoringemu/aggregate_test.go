@@ -58,17 +58,17 @@ func TestAligners(t *testing.T) {
 		want    map[int]float64
 		kind    metric.MetricDescriptor_MetricKind
 	}{
-		"mean":                     {levels, alignMean, map[int]float64{60: 2, 0: 7}, gauge},
-		"max":                      {levels, alignMax, map[int]float64{60: 3, 0: 10}, gauge},
-		"sum":                      {levels, alignSum, map[int]float64{60: 4, 0: 14}, delta},
-		"next older":               {levels, alignNextOlder, map[int]float64{60: 3, 0: 4}, gauge},
-		"mean of deltas":           {deltas, alignMean, map[int]float64{60: 7.5, 0: 60}, gauge},
-		"delta of deltas":          {deltas, alignDelta, map[int]float64{60: 15, 0: 60}, delta},
-		"rate of deltas":           {deltas, alignRate, map[int]float64{60: 0.25, 0: 1}, gauge},
-		"rate of totals":           {totals, alignRate, map[int]float64{60: 0.5, 0: 1.5}, gauge},
-		"delta of totals":          {totals, alignDelta, map[int]float64{60: 30, 0: 90}, delta},
-		"delta across a restart":   {restarted, alignDelta, map[int]float64{60: 4, 0: 1}, delta},
-		"the first of a new total": {young, alignRate, map[int]float64{0: 0.2}, gauge},
+		"mean":                     {samples: levels, aligner: alignMean, want: map[int]float64{60: 2, 0: 7}, kind: gauge},
+		"max":                      {samples: levels, aligner: alignMax, want: map[int]float64{60: 3, 0: 10}, kind: gauge},
+		"sum":                      {samples: levels, aligner: alignSum, want: map[int]float64{60: 4, 0: 14}, kind: delta},
+		"next older":               {samples: levels, aligner: alignNextOlder, want: map[int]float64{60: 3, 0: 4}, kind: gauge},
+		"mean of deltas":           {samples: deltas, aligner: alignMean, want: map[int]float64{60: 7.5, 0: 60}, kind: gauge},
+		"delta of deltas":          {samples: deltas, aligner: alignDelta, want: map[int]float64{60: 15, 0: 60}, kind: delta},
+		"rate of deltas":           {samples: deltas, aligner: alignRate, want: map[int]float64{60: 0.25, 0: 1}, kind: gauge},
+		"rate of totals":           {samples: totals, aligner: alignRate, want: map[int]float64{60: 0.5, 0: 1.5}, kind: gauge},
+		"delta of totals":          {samples: totals, aligner: alignDelta, want: map[int]float64{60: 30, 0: 90}, kind: delta},
+		"delta across a restart":   {samples: restarted, aligner: alignDelta, want: map[int]float64{60: 4, 0: 1}, kind: delta},
+		"the first of a new total": {samples: young, aligner: alignRate, want: map[int]float64{0: 0.2}, kind: gauge},
 	}
 	for name, test := range tests {
 		w := newWorld(t)
@@ -130,11 +130,11 @@ func TestReducers(t *testing.T) {
 		groupBy []string
 		want    map[string]map[int]float64
 	}{
-		"sum by namespace":  {reduceSum, []string{byNamespace}, map[string]map[int]float64{"a": {0: 6, 60: 100}, "b": {0: 7}}},
-		"mean by namespace": {reduceMean, []string{byNamespace}, map[string]map[int]float64{"a": {0: 3, 60: 100}, "b": {0: 7}}},
-		"max by namespace":  {reduceMax, []string{byNamespace}, map[string]map[int]float64{"a": {0: 5, 60: 100}, "b": {0: 7}}},
-		"sum of all":        {reduceSum, nil, map[string]map[int]float64{"": {0: 13, 60: 100}}},
-		"by project":        {reduceMax, []string{"project", "metric.type", "resource.type"}, map[string]map[int]float64{"": {0: 7, 60: 100}}},
+		"sum by namespace":  {reducer: reduceSum, groupBy: []string{byNamespace}, want: map[string]map[int]float64{"a": {0: 6, 60: 100}, "b": {0: 7}}},
+		"mean by namespace": {reducer: reduceMean, groupBy: []string{byNamespace}, want: map[string]map[int]float64{"a": {0: 3, 60: 100}, "b": {0: 7}}},
+		"max by namespace":  {reducer: reduceMax, groupBy: []string{byNamespace}, want: map[string]map[int]float64{"a": {0: 5, 60: 100}, "b": {0: 7}}},
+		"sum of all":        {reducer: reduceSum, groupBy: nil, want: map[string]map[int]float64{"": {0: 13, 60: 100}}},
+		"by project":        {reducer: reduceMax, groupBy: []string{"project", "metric.type", "resource.type"}, want: map[string]map[int]float64{"": {0: 7, 60: 100}}},
 	}
 	for name, test := range tests {
 		if diff := cmp.Diff(test.want, w.values(aligned(memory, alignNextOlder, test.reducer, test.groupBy...))); diff != "" {
@@ -176,19 +176,19 @@ func TestPercentiles(t *testing.T) {
 		reducer monitoringpb.Aggregation_Reducer
 		want    float64
 	}{
-		"within a bucket":       {[]monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(0, 90, 10))}, alignPercentile, reduceNone, 0.3},
-		"in the first bucket":   {[]monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(100))}, alignPercentile, reduceNone, 0.095},
-		"beyond the last bound": {[]monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(0, 0, 0, 5))}, alignPercentile, reduceNone, 0.4},
-		"nothing happened":      {[]monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())}, alignPercentile, reduceNone, 0},
-		"linear buckets":        {[]monitoringemu.Sample{level(latency, "a", noon(), linear)}, alignPercentile, reduceNone, 24},
-		"exponential buckets":   {[]monitoringemu.Sample{level(latency, "a", noon(), exponential)}, alignPercentile, reduceNone, 3.9},
-		"two points of a period": {[]monitoringemu.Sample{
+		"within a bucket":       {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(0, 90, 10))}, aligner: alignPercentile, reducer: reduceNone, want: 0.3},
+		"in the first bucket":   {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(100))}, aligner: alignPercentile, reducer: reduceNone, want: 0.095},
+		"beyond the last bound": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(0, 0, 0, 5))}, aligner: alignPercentile, reducer: reduceNone, want: 0.4},
+		"nothing happened":      {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())}, aligner: alignPercentile, reducer: reduceNone, want: 0},
+		"linear buckets":        {samples: []monitoringemu.Sample{level(latency, "a", noon(), linear)}, aligner: alignPercentile, reducer: reduceNone, want: 24},
+		"exponential buckets":   {samples: []monitoringemu.Sample{level(latency, "a", noon(), exponential)}, aligner: alignPercentile, reducer: reduceNone, want: 3.9},
+		"two points of a period": {samples: []monitoringemu.Sample{
 			growth(latency, "a", at(60), at(30), histogram(0, 90)), growth(latency, "a", at(30), noon(), histogram(0, 0, 10)),
-		}, alignPercentile, reduceNone, 0.3},
-		"of what a total grew by, over two pods": {[]monitoringemu.Sample{
+		}, aligner: alignPercentile, reducer: reduceNone, want: 0.3},
+		"of what a total grew by, over two pods": {samples: []monitoringemu.Sample{
 			total(latency, "a", long, at(60), histogram(1000)), total(latency, "a", long, noon(), histogram(1000, 90)),
 			pod("other", latency, long, at(60), histogram(0, 0, 0, 7)), pod("other", latency, long, noon(), histogram(0, 0, 10, 7)),
-		}, alignDelta, reduceP95, 0.3},
+		}, aligner: alignDelta, reducer: reduceP95, want: 0.3},
 	}
 	for name, test := range tests {
 		w := newWorld(t)

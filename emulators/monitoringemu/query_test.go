@@ -31,21 +31,21 @@ func TestFilter(t *testing.T) {
 		filter string
 		want   string // namespaces, with the first letter of the memory type
 	}{
-		"a metric type":            {base, "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
-		"single quotes, no spaces": {`metric.type='` + memory + `'`, "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
-		"a metric label":           {base + ` AND metric.labels.memory_type = "non-evictable"`, "agent-a/n agent-b/n system/n"},
-		"a resource label":         {base + ` AND resource.labels.namespace_name = "agent-b"`, "agent-b/e agent-b/n"},
-		"the old spelling":         {base + ` AND resource.label.namespace_name="agent-b" AND metric.label.memory_type="evictable"`, "agent-b/e"},
-		"without AND":              {base + ` resource.labels.namespace_name = "agent-b"`, "agent-b/e agent-b/n"},
-		"a resource type":          {`resource.type = k8s_container AND ` + base + ` AND metric.labels.memory_type=evictable`, "agent-a/e agent-b/e system/e"},
-		"another resource type":    {base + ` AND resource.type = "k8s_pod"`, ""},
-		"starts_with":              {base + ` AND resource.labels.namespace_name = starts_with("agent-")`, "agent-a/e agent-a/n agent-b/e agent-b/n"},
-		"ends_with":                {base + ` AND resource.labels.namespace_name = ends_with("-a")`, "agent-a/e agent-a/n"},
-		"has_substring":            {base + ` AND resource.labels.namespace_name = has_substring("yst")`, "system/e system/n"},
-		"one_of":                   {base + ` AND resource.labels.namespace_name = one_of("agent-a", "system") AND metric.labels.memory_type != "evictable"`, "agent-a/n system/n"},
-		"not one of":               {base + ` AND resource.labels.namespace_name != one_of("agent-a","system")`, "agent-b/e agent-b/n"},
-		"an escaped quote":         {base + ` AND resource.labels.namespace_name = "agent\"b"`, ""},
-		"the project":              {base + ` AND project = "` + project + `" AND resource.labels.cluster_name = "cell-2"`, ""},
+		"a metric type":            {filter: base, want: "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
+		"single quotes, no spaces": {filter: `metric.type='` + memory + `'`, want: "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
+		"a metric label":           {filter: base + ` AND metric.labels.memory_type = "non-evictable"`, want: "agent-a/n agent-b/n system/n"},
+		"a resource label":         {filter: base + ` AND resource.labels.namespace_name = "agent-b"`, want: "agent-b/e agent-b/n"},
+		"the old spelling":         {filter: base + ` AND resource.label.namespace_name="agent-b" AND metric.label.memory_type="evictable"`, want: "agent-b/e"},
+		"without AND":              {filter: base + ` resource.labels.namespace_name = "agent-b"`, want: "agent-b/e agent-b/n"},
+		"a resource type":          {filter: `resource.type = k8s_container AND ` + base + ` AND metric.labels.memory_type=evictable`, want: "agent-a/e agent-b/e system/e"},
+		"another resource type":    {filter: base + ` AND resource.type = "k8s_pod"`, want: ""},
+		"starts_with":              {filter: base + ` AND resource.labels.namespace_name = starts_with("agent-")`, want: "agent-a/e agent-a/n agent-b/e agent-b/n"},
+		"ends_with":                {filter: base + ` AND resource.labels.namespace_name = ends_with("-a")`, want: "agent-a/e agent-a/n"},
+		"has_substring":            {filter: base + ` AND resource.labels.namespace_name = has_substring("yst")`, want: "system/e system/n"},
+		"one_of":                   {filter: base + ` AND resource.labels.namespace_name = one_of("agent-a", "system") AND metric.labels.memory_type != "evictable"`, want: "agent-a/n system/n"},
+		"not one of":               {filter: base + ` AND resource.labels.namespace_name != one_of("agent-a","system")`, want: "agent-b/e agent-b/n"},
+		"an escaped quote":         {filter: base + ` AND resource.labels.namespace_name = "agent\"b"`, want: ""},
+		"the project":              {filter: base + ` AND project = "` + project + `" AND resource.labels.cluster_name = "cell-2"`, want: ""},
 	}
 	for name, test := range tests {
 		all, err := w.list(request(test.filter))
@@ -170,27 +170,27 @@ func TestBadRequests(t *testing.T) {
 		change func(*monitoringpb.ListTimeSeriesRequest)
 		want   codes.Code
 	}{
-		"no project":  {func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" }, codes.InvalidArgument},
-		"no end":      {func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil }, codes.InvalidArgument},
-		"ends first":  {func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = timestamppb.New(at(900)) }, codes.InvalidArgument},
-		"a bad token": {func(r *monitoringpb.ListTimeSeriesRequest) { r.PageToken = "?" }, codes.InvalidArgument},
-		"a short period": {func(r *monitoringpb.ListTimeSeriesRequest) {
+		"no project":  {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" }, want: codes.InvalidArgument},
+		"no end":      {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil }, want: codes.InvalidArgument},
+		"ends first":  {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = timestamppb.New(at(900)) }, want: codes.InvalidArgument},
+		"a bad token": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.PageToken = "?" }, want: codes.InvalidArgument},
+		"a short period": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation.AlignmentPeriod = durationpb.New(59 * time.Second)
-		}, codes.InvalidArgument},
-		"too many points": {func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.StartTime = timestamppb.New(at(60 * 100_001)) }, codes.InvalidArgument},
-		"a reducer alone": {func(r *monitoringpb.ListTimeSeriesRequest) {
+		}, want: codes.InvalidArgument},
+		"too many points": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.StartTime = timestamppb.New(at(60 * 100_001)) }, want: codes.InvalidArgument},
+		"a reducer alone": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation = &monitoringpb.Aggregation{CrossSeriesReducer: monitoringpb.Aggregation_REDUCE_SUM}
-		}, codes.InvalidArgument},
-		"a bad group": {func(r *monitoringpb.ListTimeSeriesRequest) { r.Aggregation.GroupByFields = []string{"namespace_name"} }, codes.InvalidArgument},
-		"an aligner it has not": {func(r *monitoringpb.ListTimeSeriesRequest) {
+		}, want: codes.InvalidArgument},
+		"a bad group": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Aggregation.GroupByFields = []string{"namespace_name"} }, want: codes.InvalidArgument},
+		"an aligner it has not": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation.PerSeriesAligner = monitoringpb.Aggregation_ALIGN_STDDEV
-		}, codes.Unimplemented},
-		"a reducer it has not": {func(r *monitoringpb.ListTimeSeriesRequest) {
+		}, want: codes.Unimplemented},
+		"a reducer it has not": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation.CrossSeriesReducer = monitoringpb.Aggregation_REDUCE_STDDEV
-		}, codes.Unimplemented},
-		"a second aggregation": {func(r *monitoringpb.ListTimeSeriesRequest) { r.SecondaryAggregation = &monitoringpb.Aggregation{} }, codes.Unimplemented},
-		"an order":             {func(r *monitoringpb.ListTimeSeriesRequest) { r.OrderBy = "x" }, codes.Unimplemented},
-		"nothing wrong":        {func(*monitoringpb.ListTimeSeriesRequest) {}, codes.OK},
+		}, want: codes.Unimplemented},
+		"a second aggregation": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.SecondaryAggregation = &monitoringpb.Aggregation{} }, want: codes.Unimplemented},
+		"an order":             {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.OrderBy = "x" }, want: codes.Unimplemented},
+		"nothing wrong":        {change: func(*monitoringpb.ListTimeSeriesRequest) {}, want: codes.OK},
 	}
 	for name, test := range tests {
 		r := aligned(cpu, monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM)

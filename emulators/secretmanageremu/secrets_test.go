@@ -65,33 +65,33 @@ func TestCreateValidation(t *testing.T) {
 		change func(*secretmanagerpb.CreateSecretRequest)
 		want   codes.Code
 	}{
-		"no replication": {func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.Replication = nil }, codes.InvalidArgument},
-		"no secret":      {func(r *secretmanagerpb.CreateSecretRequest) { r.Secret = nil }, codes.InvalidArgument},
-		"no replicas": {func(r *secretmanagerpb.CreateSecretRequest) {
+		"no replication": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.Replication = nil }, want: codes.InvalidArgument},
+		"no secret":      {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret = nil }, want: codes.InvalidArgument},
+		"no replicas": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.Secret.Replication.Replication = &secretmanagerpb.Replication_UserManaged_{UserManaged: &secretmanagerpb.Replication_UserManaged{}}
-		}, codes.InvalidArgument},
-		"a slash in the id": {func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = "a/b" }, codes.InvalidArgument},
-		"an id too long":    {func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = strings.Repeat("x", 256) }, codes.InvalidArgument},
-		"an id that fits":   {func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = strings.Repeat("x", 255) }, codes.OK},
-		"no project":        {func(r *secretmanagerpb.CreateSecretRequest) { r.Parent = "folders/1" }, codes.InvalidArgument},
-		"regional":          {func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" }, codes.Unimplemented},
-		"expiration": {func(r *secretmanagerpb.CreateSecretRequest) {
+		}, want: codes.InvalidArgument},
+		"a slash in the id": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = "a/b" }, want: codes.InvalidArgument},
+		"an id too long":    {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = strings.Repeat("x", 256) }, want: codes.InvalidArgument},
+		"an id that fits":   {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = strings.Repeat("x", 255) }, want: codes.OK},
+		"no project":        {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent = "folders/1" }, want: codes.InvalidArgument},
+		"regional":          {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" }, want: codes.Unimplemented},
+		"expiration": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.Secret.Expiration = &secretmanagerpb.Secret_Ttl{Ttl: durationpb.New(time.Hour)}
-		}, codes.Unimplemented},
-		"an alias of nothing":        {func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.VersionAliases = map[string]int64{"live": 1} }, codes.InvalidArgument},
-		"an upper-case label":        {labels(1, "Key", "v"), codes.InvalidArgument},
-		"a label that starts with 1": {labels(1, "1key", "v"), codes.InvalidArgument},
-		"an upper-case label value":  {labels(1, "key", "V"), codes.InvalidArgument},
-		"a dot in a label value":     {labels(1, "key", "v.1"), codes.InvalidArgument},
-		"a label value too long":     {labels(1, "key", strings.Repeat("v", 64)), codes.InvalidArgument},
-		"an empty label value":       {labels(1, "key", ""), codes.OK},
-		"a label key of 64":          {labels(62, "key", "v"), codes.InvalidArgument},
-		"a label key of 63":          {labels(61, "key", "v"), codes.OK},
+		}, want: codes.Unimplemented},
+		"an alias of nothing":        {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.VersionAliases = map[string]int64{"live": 1} }, want: codes.InvalidArgument},
+		"an upper-case label":        {change: labels(1, "Key", "v"), want: codes.InvalidArgument},
+		"a label that starts with 1": {change: labels(1, "1key", "v"), want: codes.InvalidArgument},
+		"an upper-case label value":  {change: labels(1, "key", "V"), want: codes.InvalidArgument},
+		"a dot in a label value":     {change: labels(1, "key", "v.1"), want: codes.InvalidArgument},
+		"a label value too long":     {change: labels(1, "key", strings.Repeat("v", 64)), want: codes.InvalidArgument},
+		"an empty label value":       {change: labels(1, "key", ""), want: codes.OK},
+		"a label key of 64":          {change: labels(62, "key", "v"), want: codes.InvalidArgument},
+		"a label key of 63":          {change: labels(61, "key", "v"), want: codes.OK},
 		"an annotation that ends in a dot": {
-			annotation("key.", "v"), codes.InvalidArgument,
+			change: annotation("key.", "v"), want: codes.InvalidArgument,
 		},
-		"annotations too large": {annotation("key", strings.Repeat("v", 16<<10)), codes.InvalidArgument},
-		"an annotation":         {annotation("control-plane.example_x", "Any Value: é"), codes.OK},
+		"annotations too large": {change: annotation("key", strings.Repeat("v", 16<<10)), want: codes.InvalidArgument},
+		"an annotation":         {change: annotation("control-plane.example_x", "Any Value: é"), want: codes.OK},
 	}
 	n := 0
 	for name, test := range tests {
@@ -164,15 +164,15 @@ func TestListSecrets(t *testing.T) {
 		filter string
 		want   string
 	}{
-		"all, the newest first":   {"", "bare s6 s5 s4 s3 s2 s1 s0"},
-		"a label":                 {"labels.parity=odd", "s5 s3 s1"},
-		"a quoted value":          {`labels.parity="odd"`, "s5 s3 s1"},
-		"two labels":              {"labels.parity=even AND labels.third=0", "s6 s0"},
-		"a label that is there":   {"labels.third:*", "s6 s5 s4 s3 s2 s1 s0"},
-		"part of a label":         {"labels.parity:VE", "s6 s4 s2 s0"},
-		"part of the name":        {"name:s3", "s3"},
-		"name and label together": {"name:s AND labels.third=1", "s4 s1"},
-		"nothing":                 {"labels.parity=none", ""},
+		"all, the newest first":   {filter: "", want: "bare s6 s5 s4 s3 s2 s1 s0"},
+		"a label":                 {filter: "labels.parity=odd", want: "s5 s3 s1"},
+		"a quoted value":          {filter: `labels.parity="odd"`, want: "s5 s3 s1"},
+		"two labels":              {filter: "labels.parity=even AND labels.third=0", want: "s6 s0"},
+		"a label that is there":   {filter: "labels.third:*", want: "s6 s5 s4 s3 s2 s1 s0"},
+		"part of a label":         {filter: "labels.parity:VE", want: "s6 s4 s2 s0"},
+		"part of the name":        {filter: "name:s3", want: "s3"},
+		"name and label together": {filter: "name:s AND labels.third=1", want: "s4 s1"},
+		"nothing":                 {filter: "labels.parity=none", want: ""},
 	}
 	for name, test := range tests {
 		for _, size := range []int32{0, 1, 2, 100} {

@@ -47,12 +47,12 @@ func TestPayloadRules(t *testing.T) {
 		payload *secretmanagerpb.SecretPayload
 		want    codes.Code
 	}{
-		"the largest":      {&secretmanagerpb.SecretPayload{Data: []byte(full)}, codes.OK},
-		"one byte more":    {&secretmanagerpb.SecretPayload{Data: []byte(full + "x")}, codes.InvalidArgument},
-		"empty":            {&secretmanagerpb.SecretPayload{}, codes.InvalidArgument},
-		"none":             {nil, codes.InvalidArgument},
-		"a wrong checksum": {&secretmanagerpb.SecretPayload{Data: []byte("a"), DataCrc32C: proto.Int64(checksum("b"))}, codes.InvalidArgument},
-		"no checksum":      {&secretmanagerpb.SecretPayload{Data: []byte("a")}, codes.OK},
+		"the largest":      {payload: &secretmanagerpb.SecretPayload{Data: []byte(full)}, want: codes.OK},
+		"one byte more":    {payload: &secretmanagerpb.SecretPayload{Data: []byte(full + "x")}, want: codes.InvalidArgument},
+		"empty":            {payload: &secretmanagerpb.SecretPayload{}, want: codes.InvalidArgument},
+		"none":             {payload: nil, want: codes.InvalidArgument},
+		"a wrong checksum": {payload: &secretmanagerpb.SecretPayload{Data: []byte("a"), DataCrc32C: proto.Int64(checksum("b"))}, want: codes.InvalidArgument},
+		"no checksum":      {payload: &secretmanagerpb.SecretPayload{Data: []byte("a")}, want: codes.OK},
 	}
 	for name, test := range tests {
 		_, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{Parent: made.Name, Payload: test.payload})
@@ -89,15 +89,15 @@ func TestVersionStates(t *testing.T) {
 		want   codes.Code // of the last move
 		access codes.Code
 	}{
-		{"enable", codes.OK, codes.OK},
-		{"disable", codes.OK, codes.FailedPrecondition},
-		{"disable disable", codes.OK, codes.FailedPrecondition},
-		{"disable enable", codes.OK, codes.OK},
-		{"destroy", codes.OK, codes.FailedPrecondition},
-		{"disable destroy", codes.OK, codes.FailedPrecondition},
-		{"destroy enable", codes.FailedPrecondition, codes.FailedPrecondition},
-		{"destroy disable", codes.FailedPrecondition, codes.FailedPrecondition},
-		{"destroy destroy", codes.FailedPrecondition, codes.FailedPrecondition},
+		{moves: "enable", want: codes.OK, access: codes.OK},
+		{moves: "disable", want: codes.OK, access: codes.FailedPrecondition},
+		{moves: "disable disable", want: codes.OK, access: codes.FailedPrecondition},
+		{moves: "disable enable", want: codes.OK, access: codes.OK},
+		{moves: "destroy", want: codes.OK, access: codes.FailedPrecondition},
+		{moves: "disable destroy", want: codes.OK, access: codes.FailedPrecondition},
+		{moves: "destroy enable", want: codes.FailedPrecondition, access: codes.FailedPrecondition},
+		{moves: "destroy disable", want: codes.FailedPrecondition, access: codes.FailedPrecondition},
+		{moves: "destroy destroy", want: codes.FailedPrecondition, access: codes.FailedPrecondition},
 	}
 	w := newWorld(t)
 	for i, test := range tests {

@@ -110,10 +110,10 @@ func TestNextPage(t *testing.T) {
 		filter audit.Filter
 		limit  int
 	}{
-		"nothing":   {url.Values{}, audit.Filter{}, page.DefaultLimit},
-		"a limit":   {url.Values{"limit": {"7"}}, audit.Filter{}, 7},
-		"one field": {url.Values{"outcome": {"succeeded"}}, audit.Filter{Outcome: "succeeded"}, page.DefaultLimit},
-		"one bound": {url.Values{"to": {all["to"]}}, audit.Filter{To: to}, page.DefaultLimit},
+		"nothing":   {query: url.Values{}, filter: audit.Filter{}, limit: page.DefaultLimit},
+		"a limit":   {query: url.Values{"limit": {"7"}}, filter: audit.Filter{}, limit: 7},
+		"one field": {query: url.Values{"outcome": {"succeeded"}}, filter: audit.Filter{Outcome: "succeeded"}, limit: page.DefaultLimit},
+		"one bound": {query: url.Values{"to": {all["to"]}}, filter: audit.Filter{To: to}, limit: page.DefaultLimit},
 	}
 	everything := url.Values{"limit": {"100"}}
 	for name, value := range all {
@@ -215,11 +215,11 @@ func TestRefusals(t *testing.T) {
 		code         string
 		asked        bool
 	}{
-		"a small plan":       {"hobby", "", nil, 403, "plan_feature_required", false},
-		"nearly the largest": {"business", "", nil, 403, "plan_feature_required", false},
-		"a member":           {"member", "", nil, 403, "role_required", false},
-		"a bad bound":        {"enterprise", "from=yesterday", nil, 422, "validation_error", false},
-		"the store is down":  {"enterprise", "", down, 503, "store_unavailable", true},
+		"a small plan":       {token: "hobby", query: "", fail: nil, status: 403, code: "plan_feature_required", asked: false},
+		"nearly the largest": {token: "business", query: "", fail: nil, status: 403, code: "plan_feature_required", asked: false},
+		"a member":           {token: "member", query: "", fail: nil, status: 403, code: "role_required", asked: false},
+		"a bad bound":        {token: "enterprise", query: "from=yesterday", fail: nil, status: 422, code: "validation_error", asked: false},
+		"the store is down":  {token: "enterprise", query: "", fail: down, status: 503, code: "store_unavailable", asked: true},
 	} {
 		for _, path := range []string{listPath, exportPath} {
 			log := &asked{fail: c.fail}

@@ -60,23 +60,23 @@ func TestStatusesFollowFromTheRoute(t *testing.T) {
 		change func(*function.Route)
 		want   string
 	}{
-		"an admin's, with id and body": {nil, "200 400 401 403 404 413 415 422 429 500 503"},
-		"a user's":                     {func(r *function.Route) { r.Access = function.User }, "200 400 401 404 413 415 422 429 500 503"},
-		"an admin's, with an id only":  {func(r *function.Route) { r.Handle = onlyID() }, "200 400 401 403 404 413 422 429 500 503"},
-		"a member's read, with an id": {func(r *function.Route) {
+		"an admin's, with id and body": {change: nil, want: "200 400 401 403 404 413 415 422 429 500 503"},
+		"a user's":                     {change: func(r *function.Route) { r.Access = function.User }, want: "200 400 401 404 413 415 422 429 500 503"},
+		"an admin's, with an id only":  {change: func(r *function.Route) { r.Handle = onlyID() }, want: "200 400 401 403 404 413 422 429 500 503"},
+		"a member's read, with an id": {change: func(r *function.Route) {
 			r.Method, r.Access, r.Handle = http.MethodGet, function.Member, onlyID()
-		}, "200 401 403 404 422 429 500 503"},
-		"of its own rules": {func(r *function.Route) {
+		}, want: "200 401 403 404 422 429 500 503"},
+		"of its own rules": {change: func(r *function.Route) {
 			r.Method, r.Access, r.Handle, r.Errors = http.MethodGet, function.Member, onlyID(), []fault.Kind{fault.Conflict}
-		}, "200 401 403 404 409 422 429 500 503"},
-		"public, without anything": {func(r *function.Route) {
+		}, want: "200 401 403 404 409 422 429 500 503"},
+		"public, without anything": {change: func(r *function.Route) {
 			r.Access, r.Path = function.Public, "/health/thing"
 			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None, error) { return function.None{}, nil })
-		}, "200 500"},
-		"public, with a need": {func(r *function.Route) {
+		}, want: "200 500"},
+		"public, with a need": {change: func(r *function.Route) {
 			r.Access, r.Path, r.Needs = function.Public, "/health/thing", []function.Need{function.Firestore}
 			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None, error) { return function.None{}, nil })
-		}, "200 500 503"},
+		}, want: "200 500 503"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -153,18 +153,18 @@ func TestWhatCannotBeDescribed(t *testing.T) {
 		change func(*function.Route)
 		want   string
 	}{
-		"a path of no group":    {func(r *function.Route) { r.Path = "/elsewhere/{id}" }, "groups.go"},
-		"an unknown parameter":  {func(r *function.Route) { r.Path = "/api/v1/agents/{agent_id}" }, "has no parameter id"},
-		"a forgotten parameter": {func(r *function.Route) { r.Path += "/{more}" }, "does not take every parameter"},
-		"a sudden end": {func(r *function.Route) {
+		"a path of no group":    {change: func(r *function.Route) { r.Path = "/elsewhere/{id}" }, want: "groups.go"},
+		"an unknown parameter":  {change: func(r *function.Route) { r.Path = "/api/v1/agents/{agent_id}" }, want: "has no parameter id"},
+		"a forgotten parameter": {change: func(r *function.Route) { r.Path += "/{more}" }, want: "does not take every parameter"},
+		"a sudden end": {change: func(r *function.Route) {
 			r.Deprecated = &function.Deprecation{Since: time.Now(), Sunset: time.Now().AddDate(0, 11, 0)}
-		}, "twelve months"},
-		"another type's example": {func(r *function.Route) {
+		}, want: "twelve months"},
+		"another type's example": {change: func(r *function.Route) {
 			r.Handle = function.Handle(func(context.Context, thingInput) (promoted, error) { return promoted{}, nil })
-		}, "give it its own"},
-		"an unknown header": {func(r *function.Route) {
+		}, want: "give it its own"},
+		"an unknown header": {change: func(r *function.Route) {
 			r.Handle = function.Handle(func(context.Context, thingInput) (headed, error) { return headed{}, nil })
-		}, "headers.go"},
+		}, want: "headers.go"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -17,14 +17,14 @@ func TestAccepts(t *testing.T) {
 		password, key int // statuses
 		want          provisioning.Verdict
 	}{
-		"both":         {204, 204, provisioning.Accepted},
-		"neither":      {401, 401, provisioning.Refused},
-		"the password": {204, 401, provisioning.Divided},
-		"the key":      {401, 204, provisioning.Divided},
-		"no route":     {404, 404, ""},
-		"a 200":        {200, 200, ""}, // not what the contract says: a page that is there for everybody proves nothing
-		"a redirect":   {302, 302, ""},
-		"half a check": {204, 503, ""},
+		"both":         {password: 204, key: 204, want: provisioning.Accepted},
+		"neither":      {password: 401, key: 401, want: provisioning.Refused},
+		"the password": {password: 204, key: 401, want: provisioning.Divided},
+		"the key":      {password: 401, key: 204, want: provisioning.Divided},
+		"no route":     {password: 404, key: 404, want: ""},
+		"a 200":        {password: 200, key: 200, want: ""}, // not what the contract says: a page that is there for everybody proves nothing
+		"a redirect":   {password: 302, key: 302, want: ""},
+		"half a check": {password: 204, key: 503, want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

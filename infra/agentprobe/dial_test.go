@@ -41,16 +41,16 @@ func TestDialsWhatWasChecked(t *testing.T) {
 		answers [][]string
 		dialed  string // "" is none
 	}{
-		"public":             {[][]string{{"34.117.59.81"}}, "34.117.59.81:443"},
-		"rebound":            {[][]string{{"34.117.59.81"}, {"169.254.169.254"}}, "34.117.59.81:443"},
-		"inside":             {[][]string{{"10.0.0.1"}}, ""},
-		"one of two inside":  {[][]string{{"34.117.59.81", "10.0.0.1"}}, ""},
-		"IPv4 first":         {[][]string{{"2600:1901::1", "34.117.59.81"}}, "34.117.59.81:443"},
-		"IPv4 in IPv6":       {[][]string{{"::ffff:34.117.59.81"}}, "34.117.59.81:443"},
-		"IPv6 only":          {[][]string{{"2600:1901::1"}}, "[2600:1901::1]:443"},
-		"metadata in IPv6":   {[][]string{{"::ffff:169.254.169.254"}}, ""},
-		"metadata by NAT64":  {[][]string{{"64:ff9b::a9fe:a9fe"}}, ""},
-		"loopback, and then": {[][]string{{"127.0.0.1"}, {"34.117.59.81"}}, ""},
+		"public":             {answers: [][]string{{"34.117.59.81"}}, dialed: "34.117.59.81:443"},
+		"rebound":            {answers: [][]string{{"34.117.59.81"}, {"169.254.169.254"}}, dialed: "34.117.59.81:443"},
+		"inside":             {answers: [][]string{{"10.0.0.1"}}, dialed: ""},
+		"one of two inside":  {answers: [][]string{{"34.117.59.81", "10.0.0.1"}}, dialed: ""},
+		"IPv4 first":         {answers: [][]string{{"2600:1901::1", "34.117.59.81"}}, dialed: "34.117.59.81:443"},
+		"IPv4 in IPv6":       {answers: [][]string{{"::ffff:34.117.59.81"}}, dialed: "34.117.59.81:443"},
+		"IPv6 only":          {answers: [][]string{{"2600:1901::1"}}, dialed: "[2600:1901::1]:443"},
+		"metadata in IPv6":   {answers: [][]string{{"::ffff:169.254.169.254"}}, dialed: ""},
+		"metadata by NAT64":  {answers: [][]string{{"64:ff9b::a9fe:a9fe"}}, dialed: ""},
+		"loopback, and then": {answers: [][]string{{"127.0.0.1"}, {"34.117.59.81"}}, dialed: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

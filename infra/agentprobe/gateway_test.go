@@ -88,13 +88,13 @@ func TestProbeUnhealthy(t *testing.T) {
 		reason  string
 		status  int
 	}{
-		"no route":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, "bad_status", 404},
-		"starting":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "bad_status", 503},
-		"not the answer": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "bad_status", 204},
-		"too much": {func(w http.ResponseWriter, _ *http.Request) {
+		"no route":       {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, reason: "bad_status", status: 404},
+		"starting":       {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, reason: "bad_status", status: 503},
+		"not the answer": {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, reason: "bad_status", status: 204},
+		"too much": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Large", strings.Repeat("x", 2*maxHeaderBytes))
-		}, "connect", 0},
-		"hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "connect", 0},
+		}, reason: "connect", status: 0},
+		"hangs up": {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, reason: "connect", status: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

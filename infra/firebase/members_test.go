@@ -119,18 +119,18 @@ func TestMembers(t *testing.T) {
 		code string
 		want string
 	}{
-		{"bob", identity.RoleAdmin, "", "ada admin, bob admin"},
-		{"bob", identity.RoleAdmin, "", "ada admin, bob admin"},
-		{"ada", identity.RoleMember, "", "bob admin, ada member"},
-		{"bob", identity.RoleMember, "last_admin", "bob admin, ada member"},
-		{"bob", "", "last_admin", "bob admin, ada member"},
-		{"new", identity.RoleMember, "", "bob admin, ada member, new member"},
-		{"ada", "", "", "bob admin, new member"},
-		{"ada", "", "member_not_found", "bob admin, new member"},
-		{"eve", identity.RoleMember, "member_not_found", "bob admin, new member"},
-		{"eve", "", "member_not_found", "bob admin, new member"},
-		{"nobody", identity.RoleAdmin, "member_not_found", "bob admin, new member"},
-		{"nobody", "", "member_not_found", "bob admin, new member"},
+		{id: "bob", role: identity.RoleAdmin, code: "", want: "ada admin, bob admin"},
+		{id: "bob", role: identity.RoleAdmin, code: "", want: "ada admin, bob admin"},
+		{id: "ada", role: identity.RoleMember, code: "", want: "bob admin, ada member"},
+		{id: "bob", role: identity.RoleMember, code: "last_admin", want: "bob admin, ada member"},
+		{id: "bob", role: "", code: "last_admin", want: "bob admin, ada member"},
+		{id: "new", role: identity.RoleMember, code: "", want: "bob admin, ada member, new member"},
+		{id: "ada", role: "", code: "", want: "bob admin, new member"},
+		{id: "ada", role: "", code: "member_not_found", want: "bob admin, new member"},
+		{id: "eve", role: identity.RoleMember, code: "member_not_found", want: "bob admin, new member"},
+		{id: "eve", role: "", code: "member_not_found", want: "bob admin, new member"},
+		{id: "nobody", role: identity.RoleAdmin, code: "member_not_found", want: "bob admin, new member"},
+		{id: "nobody", role: "", code: "member_not_found", want: "bob admin, new member"},
 	} {
 		var err error
 		if step.role == "" {
@@ -207,7 +207,7 @@ func TestTokens(t *testing.T) {
 	for _, step := range []struct {
 		role identity.Role // empty removes
 		ends bool
-	}{{identity.RoleAdmin, false}, {identity.RoleMember, true}, {"", true}} {
+	}{{role: identity.RoleAdmin, ends: false}, {role: identity.RoleMember, ends: true}, {role: "", ends: true}} {
 		before := w.validAfter("bob")
 		w.passes(before)
 		var err error

@@ -94,18 +94,18 @@ func TestFailure(t *testing.T) {
 		err  error
 		want fault.Kind
 	}{
-		{status.Error(codes.Unavailable, ""), fault.Unavailable},
-		{status.Error(codes.DeadlineExceeded, ""), fault.Unavailable},
-		{status.Error(codes.Aborted, ""), fault.Unavailable},
-		{status.Error(codes.ResourceExhausted, ""), fault.Unavailable},
-		{status.Error(codes.Canceled, ""), fault.Unavailable},
-		{fmt.Errorf("wrapped: %w", status.Error(codes.Unavailable, "")), fault.Unavailable},
-		{context.Canceled, fault.Unavailable},
-		{context.DeadlineExceeded, fault.Unavailable},
-		{status.Error(codes.PermissionDenied, ""), fault.Internal},
-		{status.Error(codes.InvalidArgument, ""), fault.Internal},
-		{errors.New("anything"), fault.Internal},
-		{known, fault.PaymentRequired},
+		{err: status.Error(codes.Unavailable, ""), want: fault.Unavailable},
+		{err: status.Error(codes.DeadlineExceeded, ""), want: fault.Unavailable},
+		{err: status.Error(codes.Aborted, ""), want: fault.Unavailable},
+		{err: status.Error(codes.ResourceExhausted, ""), want: fault.Unavailable},
+		{err: status.Error(codes.Canceled, ""), want: fault.Unavailable},
+		{err: fmt.Errorf("wrapped: %w", status.Error(codes.Unavailable, "")), want: fault.Unavailable},
+		{err: context.Canceled, want: fault.Unavailable},
+		{err: context.DeadlineExceeded, want: fault.Unavailable},
+		{err: status.Error(codes.PermissionDenied, ""), want: fault.Internal},
+		{err: status.Error(codes.InvalidArgument, ""), want: fault.Internal},
+		{err: errors.New("anything"), want: fault.Internal},
+		{err: known, want: fault.PaymentRequired},
 	} {
 		got := failure("read", row.err)
 		if !fault.Is(got, row.want) || !errors.Is(got, row.err) {
@@ -137,7 +137,7 @@ func TestCursor(t *testing.T) {
 	if _, ok := parseCursor("api_keys", good); ok {
 		t.Error("a cursor of another list was accepted")
 	}
-	for _, bad := range []place{{want.createdAt, "a/b"}, {want.createdAt, ""}, {want.createdAt, "\xff"}, {time.Unix(-1, 0), "x"}} {
+	for _, bad := range []place{{createdAt: want.createdAt, tie: "a/b"}, {createdAt: want.createdAt, tie: ""}, {createdAt: want.createdAt, tie: "\xff"}, {createdAt: time.Unix(-1, 0), tie: "x"}} {
 		if got, ok := parseCursor("agents", bad.cursor("agents")); ok {
 			t.Errorf("a cursor to %v was accepted", got)
 		}

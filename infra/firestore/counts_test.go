@@ -43,35 +43,35 @@ func TestCalls(t *testing.T) {
 		do   func()
 		want string
 	}{
-		{"ping", func() { fine(c.Ping(org.Ctx)) }, "read"},
-		{"create an agent", func() { a = org.Create(plan.Pro) }, "read commit"},
-		{"create another", func() { spare = org.Create(plan.Pro) }, "read commit"},
-		{"get an agent", func() { _, err := w.Store.Get(org.Ctx, a.ID); fine(err) }, "read"},
-		{"create a key", func() { _, err := c.Keys().Create(org.Ctx, key); fine(err) }, "read commit"},
-		{"get an agent with a key", func() { getWithKey(t, c, key, a.ID) }, "read"},
-		{"touch", touch, "commit"},
-		{"touch again", touch, ""},
-		{"change", update, "read commit"},
-		{"change nothing", update, "read"},
-		{"a worker's run", func() { a = runStages(t, c, a.ID) }, "read" + strings.Repeat(" commit", len(agent.StageNames()))},
-		{"record nothing", func() { _, err := c.WorkerStore().Update(t.Context(), a, func(*agent.Agent) {}); fine(err) }, "read"},
-		{"list", func() {
+		{name: "ping", do: func() { fine(c.Ping(org.Ctx)) }, want: "read"},
+		{name: "create an agent", do: func() { a = org.Create(plan.Pro) }, want: "read commit"},
+		{name: "create another", do: func() { spare = org.Create(plan.Pro) }, want: "read commit"},
+		{name: "get an agent", do: func() { _, err := w.Store.Get(org.Ctx, a.ID); fine(err) }, want: "read"},
+		{name: "create a key", do: func() { _, err := c.Keys().Create(org.Ctx, key); fine(err) }, want: "read commit"},
+		{name: "get an agent with a key", do: func() { getWithKey(t, c, key, a.ID) }, want: "read"},
+		{name: "touch", do: touch, want: "commit"},
+		{name: "touch again", do: touch, want: ""},
+		{name: "change", do: update, want: "read commit"},
+		{name: "change nothing", do: update, want: "read"},
+		{name: "a worker's run", do: func() { a = runStages(t, c, a.ID) }, want: "read" + strings.Repeat(" commit", len(agent.StageNames()))},
+		{name: "record nothing", do: func() { _, err := c.WorkerStore().Update(t.Context(), a, func(*agent.Agent) {}); fine(err) }, want: "read"},
+		{name: "list", do: func() {
 			_, err := w.Store.List(org.Ctx, agent.Filter{Status: agent.Running}, page.Request{})
 			fine(err)
-		}, "query"},
-		{"due", func() { _, err := c.WorkerStore().ListDue(org.Ctx, agenttest.Now(), 5); fine(err) }, "query"},
-		{"remove", func() { fine(c.WorkerStore().Remove(org.Ctx, a)) }, "commit"},
-		{"revoke", func() { fine(c.Keys().Revoke(org.Ctx, key.ID)) }, "read query commit"},
-		{"ensure what is new", ensure("Ada"), "read commit"},
-		{"ensure again", ensure("Ada"), ""},
-		{"ensure another name", ensure("Grace"), "read commit"},
-		{"ensure that again", ensure("Grace"), ""},
-		{"ensure in another process", func() { c.ensured = newKnownRecords(); ensure("Grace")() }, "read"},
-		{"append to the audit log", func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) }, "read commit"},
-		{"list the audit log", func() {
+		}, want: "query"},
+		{name: "due", do: func() { _, err := c.WorkerStore().ListDue(org.Ctx, agenttest.Now(), 5); fine(err) }, want: "query"},
+		{name: "remove", do: func() { fine(c.WorkerStore().Remove(org.Ctx, a)) }, want: "commit"},
+		{name: "revoke", do: func() { fine(c.Keys().Revoke(org.Ctx, key.ID)) }, want: "read query commit"},
+		{name: "ensure what is new", do: ensure("Ada"), want: "read commit"},
+		{name: "ensure again", do: ensure("Ada"), want: ""},
+		{name: "ensure another name", do: ensure("Grace"), want: "read commit"},
+		{name: "ensure that again", do: ensure("Grace"), want: ""},
+		{name: "ensure in another process", do: func() { c.ensured = newKnownRecords(); ensure("Grace")() }, want: "read"},
+		{name: "append to the audit log", do: func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) }, want: "read commit"},
+		{name: "list the audit log", do: func() {
 			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
 			fine(err)
-		}, "query"},
+		}, want: "query"},
 	} {
 		if got := plain(counter.of(step.do)); got != step.want {
 			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)

@@ -47,12 +47,12 @@ func TestCallsWithKey(t *testing.T) {
 		"revoke":       func(ctx context.Context) error { return c.Keys().Revoke(ctx, key.ID) },
 	}
 	for _, step := range []struct{ name, want, repeat string }{
-		{"create an agent", "read commit", "read"},
-		{"change", "read commit", "read"},
-		{"change nothing", "read commit", "read"},
-		{"change anew", "read commit", "read commit"},
-		{"create a key", "read commit", "read"},
-		{"revoke", "read query commit", "read"},
+		{name: "create an agent", want: "read commit", repeat: "read"},
+		{name: "change", want: "read commit", repeat: "read"},
+		{name: "change nothing", want: "read commit", repeat: "read"},
+		{name: "change anew", want: "read commit", repeat: "read commit"},
+		{name: "create a key", want: "read commit", repeat: "read"},
+		{name: "revoke", want: "read query commit", repeat: "read"},
 	} {
 		for _, want := range []string{step.want, step.repeat} {
 			ctx, _ := org.Attempt(step.name, "")
@@ -80,13 +80,13 @@ func TestKeyExpires(t *testing.T) {
 		replayed bool
 		code     string
 	}{
-		{0, "one", false, ""},
-		{idempotency.Retention - time.Minute, "one", true, ""},
-		{idempotency.Retention - time.Minute, "two", false, "idempotency_key_reused"},
-		{idempotency.Retention + time.Minute, "two", false, ""},
-		{idempotency.Retention + time.Minute, "two", true, ""},
-		{2*idempotency.Retention - time.Minute, "one", false, "idempotency_key_reused"},
-		{2*idempotency.Retention + 2*time.Minute, "one", false, ""},
+		{after: 0, what: "one", replayed: false, code: ""},
+		{after: idempotency.Retention - time.Minute, what: "one", replayed: true, code: ""},
+		{after: idempotency.Retention - time.Minute, what: "two", replayed: false, code: "idempotency_key_reused"},
+		{after: idempotency.Retention + time.Minute, what: "two", replayed: false, code: ""},
+		{after: idempotency.Retention + time.Minute, what: "two", replayed: true, code: ""},
+		{after: 2*idempotency.Retention - time.Minute, what: "one", replayed: false, code: "idempotency_key_reused"},
+		{after: 2*idempotency.Retention + 2*time.Minute, what: "one", replayed: false, code: ""},
 	} {
 		at := open(t, c.project(), Options{Now: func() time.Time { return began.Add(step.after) }})
 		ctx, attempt := org.Attempt("k", step.what)

@@ -73,7 +73,7 @@ func (s sentQueries) SendMsg(m any) error {
 func TestIndexCheck(t *testing.T) {
 	t.Parallel()
 	c, d := open(t, "", Options{}), readIndexes(t)
-	own := []equality{{"organization_id", "o"}}
+	own := []equality{{field: "organization_id", value: "o"}}
 	with := func(fields ...string) []equality {
 		equal := slices.Clone(own)
 		for _, f := range fields {
@@ -81,28 +81,28 @@ func TestIndexCheck(t *testing.T) {
 		}
 		return equal
 	}
-	newest := []order{{"created_at", gcp.Desc}, {gcp.DocumentID, gcp.Desc}}
+	newest := []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Desc}}
 	for name, row := range map[string]struct {
 		query  query
 		served bool
 	}{
-		"everything":                {query{collection: agentCollection}, true},
-		"equality only":             {query{collection: agentCollection, equal: with("cloud", "cell")}, true},
-		"equality by name":          {query{collection: agentCollection, equal: own, order: []order{{gcp.DocumentID, gcp.Asc}}}, true},
-		"one field":                 {query{collection: agentCollection, until: "work_due_at"}, true},
-		"merged":                    {query{collection: agentCollection, equal: with("status", "name"), order: newest}, true},
-		"merged and bounded":        {query{collection: auditCollection, equal: with("action", "actor.id"), from: time.Now(), order: newest}, true},
-		"an undeclared filter":      {query{collection: agentCollection, equal: with("cloud"), order: newest}, false},
-		"one undeclared among two":  {query{collection: agentCollection, equal: with("status", "cloud"), order: newest}, false},
-		"an undeclared order":       {query{collection: agentCollection, equal: own, until: "deadline"}, false},
-		"two orders":                {query{collection: agentCollection, order: []order{{"status", gcp.Asc}, {"created_at", gcp.Asc}}}, false},
-		"another direction":         {query{collection: agentCollection, equal: own, order: []order{{"created_at", gcp.Asc}}}, false},
-		"another direction of ties": {query{collection: agentCollection, equal: own, order: []order{{"created_at", gcp.Desc}, {gcp.DocumentID, gcp.Asc}}}, false},
-		"another collection":        {query{collection: userCollection, equal: own, order: newest}, false},
-		"an index switched off":     {query{collection: agentCollection, equal: with("config")}, false},
-		"an order switched off":     {query{collection: auditCollection, order: []order{{"created_at", gcp.Desc}}}, false},
-		"without an organization":   {query{collection: agentCollection, equal: []equality{{"status", "x"}}, order: newest}, false},
-		"a bound beside the order":  {query{collection: agentCollection, equal: own, until: "deadline", order: newest}, false},
+		"everything":                {query: query{collection: agentCollection}, served: true},
+		"equality only":             {query: query{collection: agentCollection, equal: with("cloud", "cell")}, served: true},
+		"equality by name":          {query: query{collection: agentCollection, equal: own, order: []order{{field: gcp.DocumentID, direction: gcp.Asc}}}, served: true},
+		"one field":                 {query: query{collection: agentCollection, until: "work_due_at"}, served: true},
+		"merged":                    {query: query{collection: agentCollection, equal: with("status", "name"), order: newest}, served: true},
+		"merged and bounded":        {query: query{collection: auditCollection, equal: with("action", "actor.id"), from: time.Now(), order: newest}, served: true},
+		"an undeclared filter":      {query: query{collection: agentCollection, equal: with("cloud"), order: newest}, served: false},
+		"one undeclared among two":  {query: query{collection: agentCollection, equal: with("status", "cloud"), order: newest}, served: false},
+		"an undeclared order":       {query: query{collection: agentCollection, equal: own, until: "deadline"}, served: false},
+		"two orders":                {query: query{collection: agentCollection, order: []order{{field: "status", direction: gcp.Asc}, {field: "created_at", direction: gcp.Asc}}}, served: false},
+		"another direction":         {query: query{collection: agentCollection, equal: own, order: []order{{field: "created_at", direction: gcp.Asc}}}, served: false},
+		"another direction of ties": {query: query{collection: agentCollection, equal: own, order: []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Asc}}}, served: false},
+		"another collection":        {query: query{collection: userCollection, equal: own, order: newest}, served: false},
+		"an index switched off":     {query: query{collection: agentCollection, equal: with("config")}, served: false},
+		"an order switched off":     {query: query{collection: auditCollection, order: []order{{field: "created_at", direction: gcp.Desc}}}, served: false},
+		"without an organization":   {query: query{collection: agentCollection, equal: []equality{{field: "status", value: "x"}}, order: newest}, served: false},
+		"a bound beside the order":  {query: query{collection: agentCollection, equal: own, until: "deadline", order: newest}, served: false},
 	} {
 		if err := unserved(d, c.structured(t, row.query)); (err == nil) != row.served {
 			t.Errorf("%s: %v, want served %t", name, err, row.served)
@@ -128,7 +128,7 @@ func (c *Client) structured(t *testing.T, q query) *firestorepb.StructuredQuery 
 func TestEveryFilterIsServed(t *testing.T) {
 	t.Parallel()
 	c, d := open(t, "", Options{}), readIndexes(t)
-	newest := []order{{"created_at", gcp.Desc}, {gcp.DocumentID, gcp.Desc}}
+	newest := []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Desc}}
 	for chosen := range 1 << 6 {
 		pick := func(bit int) string { return strings.Repeat("x", chosen>>bit&1) }
 		at := func(bit int) time.Time { return time.Time{}.AddDate(chosen>>bit&1, 0, 0) }

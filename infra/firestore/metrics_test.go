@@ -40,21 +40,21 @@ func TestMetricsCalls(t *testing.T) {
 		do   func()
 		want string
 	}{
-		{"get with a key", func() {
+		{name: "get with a key", do: func() {
 			ctx, k, err := c.Keys().Find(t.Context(), key.Hash, metrics.Document(a.ID))
 			fine(err)
 			s, err = c.Metrics().Get(identity.With(ctx, identity.Caller{OrganizationID: k.OrganizationID}), a.ID)
 			fine(err)
-		}, "read"},
-		{"load two", func() { _, err := c.Metrics().Load(t.Context(), []string{a.ID, b.ID}); fine(err) }, "read"},
-		{"save", func() { fine(c.Metrics().Save(t.Context(), s, a.Version)) }, "commit"},
-		{"look", look, "commit"},
-		{"look again", look, ""},
-		{"who was looked at", func() { _, err := c.Metrics().ListViewedSince(t.Context(), time.Now().Add(-time.Hour), 10); fine(err) }, "query"},
-		{"progress", func() { _, err := c.Metrics().Progress(t.Context()); fine(err) }, "query"},
-		{"progress made", func() {
+		}, want: "read"},
+		{name: "load two", do: func() { _, err := c.Metrics().Load(t.Context(), []string{a.ID, b.ID}); fine(err) }, want: "read"},
+		{name: "save", do: func() { fine(c.Metrics().Save(t.Context(), s, a.Version)) }, want: "commit"},
+		{name: "look", do: look, want: "commit"},
+		{name: "look again", do: look, want: ""},
+		{name: "who was looked at", do: func() { _, err := c.Metrics().ListViewedSince(t.Context(), time.Now().Add(-time.Hour), 10); fine(err) }, want: "query"},
+		{name: "progress", do: func() { _, err := c.Metrics().Progress(t.Context()); fine(err) }, want: "query"},
+		{name: "progress made", do: func() {
 			fine(c.Metrics().SetProgress(t.Context(), map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))
-		}, "commit"},
+		}, want: "commit"},
 	} {
 		if got := plain(counter.of(step.do)); got != step.want {
 			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)

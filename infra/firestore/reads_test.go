@@ -32,13 +32,13 @@ func TestFetched(t *testing.T) {
 		calls          string
 		found          bool
 	}{
-		"fetched":                {a.ID, a.ID, org, "", true},
-		"fetched another":        {b.ID, a.ID, org, "read", true},
-		"another organization's": {a.ID, a.ID, other, "", false},
-		"nothing there":          {absent, absent, org, "", false},
-		"no id of a document":    {"a/b", "a/b", org, "", false},
-		"nothing fetched":        {"", a.ID, org, "read", true},
-		"written in capitals":    {a.ID, strings.ToUpper(a.ID), org, "", true},
+		"fetched":                {fetched: a.ID, asked: a.ID, caller: org, calls: "", found: true},
+		"fetched another":        {fetched: b.ID, asked: a.ID, caller: org, calls: "read", found: true},
+		"another organization's": {fetched: a.ID, asked: a.ID, caller: other, calls: "", found: false},
+		"nothing there":          {fetched: absent, asked: absent, caller: org, calls: "", found: false},
+		"no id of a document":    {fetched: "a/b", asked: "a/b", caller: org, calls: "", found: false},
+		"nothing fetched":        {fetched: "", asked: a.ID, caller: org, calls: "read", found: true},
+		"written in capitals":    {fetched: a.ID, asked: strings.ToUpper(a.ID), caller: org, calls: "", found: true},
 	} {
 		ctx, _, err := c.Keys().Find(row.caller.Ctx, key.Hash, document.Ref{Collection: agentCollection, ID: row.fetched})
 		if err != nil {

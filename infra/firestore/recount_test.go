@@ -100,10 +100,10 @@ func TestRecountCalls(t *testing.T) {
 		spoil bool
 		want  string
 	}{
-		{countPage, false, "read query query"},
-		{countPage, true, "read query query commit"},
-		{4, false, "read query query query"},
-		{5, false, "read query query query"}, // a full page may not be the last
+		{page: countPage, spoil: false, want: "read query query"},
+		{page: countPage, spoil: true, want: "read query query commit"},
+		{page: 4, spoil: false, want: "read query query query"},
+		{page: 5, spoil: false, want: "read query query query"}, // a full page may not be the last
 	} {
 		if row.spoil {
 			if err := c.spoil(t.Context(), org.ID, organization.Usage{}); err != nil {

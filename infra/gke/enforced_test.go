@@ -39,19 +39,19 @@ func TestNamespaceIsEnforced(t *testing.T) {
 		name, want string
 		change     func(*corev1.PodSpec)
 	}{
-		{"privileged", "PodSecurity", container(func(c *corev1.Container) {
+		{name: "privileged", want: "PodSecurity", change: container(func(c *corev1.Container) {
 			c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = new(true), new(true)
 		})},
-		{"host-network", "PodSecurity", func(s *corev1.PodSpec) { s.HostNetwork = true }},
-		{"root", "PodSecurity", func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = new(false) }},
-		{"host-path", "PodSecurity", func(s *corev1.PodSpec) {
+		{name: "host-network", want: "PodSecurity", change: func(s *corev1.PodSpec) { s.HostNetwork = true }},
+		{name: "root", want: "PodSecurity", change: func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = new(false) }},
+		{name: "host-path", want: "PodSecurity", change: func(s *corev1.PodSpec) {
 			s.Volumes = append(s.Volumes, corev1.Volume{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
 		}},
-		{"large", "maximum memory usage per Container", container(func(c *corev1.Container) {
+		{name: "large", want: "maximum memory usage per Container", change: container(func(c *corev1.Container) {
 			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("3Gi")
 		})},
-		{"second", "", func(*corev1.PodSpec) {}},
-		{"third", "exceeded quota", func(*corev1.PodSpec) {}},
+		{name: "second", want: "", change: func(*corev1.PodSpec) {}},
+		{name: "third", want: "exceeded quota", change: func(*corev1.PodSpec) {}},
 	} {
 		_, err := client.Pods(a.Namespace()).Create(t.Context(), pod(test.name, test.change), metav1.CreateOptions{})
 		if test.want == "" && err != nil {

@@ -22,10 +22,10 @@ func TestRefusedPods(t *testing.T) {
 		name, template, code string
 		permanent            bool
 	}{
-		{"no runtime class", `{"runtimeClassName":"kata"}`, codeNoSandbox, true},
-		{"pod security", `{"hostNetwork":true}`, codeRejected, true},
-		{"quota", `{"terminationGracePeriodSeconds":30}`, codeQuotaExceeded, false},
-		{"no service account", `{"serviceAccountName":"nobody"}`, codeRejected, false},
+		{name: "no runtime class", template: `{"runtimeClassName":"kata"}`, code: codeNoSandbox, permanent: true},
+		{name: "pod security", template: `{"hostNetwork":true}`, code: codeRejected, permanent: true},
+		{name: "quota", template: `{"terminationGracePeriodSeconds":30}`, code: codeQuotaExceeded, permanent: false},
+		{name: "no service account", template: `{"serviceAccountName":"nobody"}`, code: codeRejected, permanent: false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

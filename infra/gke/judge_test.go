@@ -99,18 +99,18 @@ func TestExplainEvent(t *testing.T) {
 		reason, message, code string
 		permanent             bool
 	}{
-		{"FailedCreate", failed + `pod rejected: RuntimeClass "gvisor" not found`, codeNoSandbox, true},
-		{"FailedCreate", failed + "exceeded quota: agent, requested: pods=1, used: pods=2, limited: pods=2", codeQuotaExceeded, false},
-		{"FailedCreate", failed + "status unknown for quota: agent, resources: pods", codeQuotaExceeded, false},
-		{"FailedCreate", failed + `violates PodSecurity "restricted:latest": privileged`, codeRejected, true},
-		{"FailedCreate", failed + "maximum memory usage per Container is 1Gi, but limit is 2Gi", codeRejected, true},
-		{"FailedCreate", failed + `error looking up service account x/agent: serviceaccount "agent" not found`, codeRejected, false},
-		{"FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: no runtime for "runsc" is configured`, codeNoSandbox, false},
-		{"FailedCreatePodSandBox", "Failed to create pod sandbox: network not ready", "", false},
-		{"FailedMount", "MountVolume.SetUp failed", codeNoVolume, false},
-		{"FailedAttachVolume", "Multi-Attach error for volume", codeNoVolume, false},
-		{"Unhealthy", "Readiness probe failed", "", false},
-		{"FailedScheduling", "0/3 nodes are available", "", false},
+		{reason: "FailedCreate", message: failed + `pod rejected: RuntimeClass "gvisor" not found`, code: codeNoSandbox, permanent: true},
+		{reason: "FailedCreate", message: failed + "exceeded quota: agent, requested: pods=1, used: pods=2, limited: pods=2", code: codeQuotaExceeded, permanent: false},
+		{reason: "FailedCreate", message: failed + "status unknown for quota: agent, resources: pods", code: codeQuotaExceeded, permanent: false},
+		{reason: "FailedCreate", message: failed + `violates PodSecurity "restricted:latest": privileged`, code: codeRejected, permanent: true},
+		{reason: "FailedCreate", message: failed + "maximum memory usage per Container is 1Gi, but limit is 2Gi", code: codeRejected, permanent: true},
+		{reason: "FailedCreate", message: failed + `error looking up service account x/agent: serviceaccount "agent" not found`, code: codeRejected, permanent: false},
+		{reason: "FailedCreatePodSandBox", message: `Failed to create pod sandbox: rpc error: no runtime for "runsc" is configured`, code: codeNoSandbox, permanent: false},
+		{reason: "FailedCreatePodSandBox", message: "Failed to create pod sandbox: network not ready", code: "", permanent: false},
+		{reason: "FailedMount", message: "MountVolume.SetUp failed", code: codeNoVolume, permanent: false},
+		{reason: "FailedAttachVolume", message: "Multi-Attach error for volume", code: codeNoVolume, permanent: false},
+		{reason: "Unhealthy", message: "Readiness probe failed", code: "", permanent: false},
+		{reason: "FailedScheduling", message: "0/3 nodes are available", code: "", permanent: false},
 	} {
 		f := explainEvent(test.reason, test.message)
 		if test.code == "" {

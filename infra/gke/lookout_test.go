@@ -45,11 +45,11 @@ func TestLookoutFaults(t *testing.T) {
 		permanent bool
 		message   string
 	}{
-		{cluster.CrashLoop, codeCrashLoop, true, "exit code 1"},
-		{cluster.OutOfMemory, codeOutOfMemory, true, "more than the 2 GiB"},
-		{cluster.ImagePull, codeImagePull, false, "image can't be fetched"},
-		{cluster.Unschedulable, codeUnschedulable, false, "room"},
-		{cluster.NotReady, codeTimeout, false, "did not answer GET /health/ready"},
+		{fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1"},
+		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "more than the 2 GiB"},
+		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "image can't be fetched"},
+		{fault: cluster.Unschedulable, code: codeUnschedulable, permanent: false, message: "room"},
+		{fault: cluster.NotReady, code: codeTimeout, permanent: false, message: "did not answer GET /health/ready"},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			t.Parallel()

@@ -42,20 +42,20 @@ func TestObserved(t *testing.T) {
 		lastRun time.Duration
 		message string
 	}{
-		"new":                     {podWith(made), codeTimeout, created, 0, "not started"},
-		"ready":                   {podWith(made, ready(corev1.ConditionTrue, later), withContainer(0, running, none)), "", later, 0, ""},
-		"ready after a crash":     {podWith(made, ready(corev1.ConditionTrue, later), withContainer(1, running, endedAfter(created, created.Add(time.Minute)))), "", later, time.Minute, ""},
-		"not ready any more":      {podWith(made, ready(corev1.ConditionFalse, later), withContainer(0, running, none)), codeTimeout, later, 0, "did not answer"},
-		"ready, told to stop":     {podWith(made, told, ready(corev1.ConditionTrue, later)), codeTimeout, stopping, 0, "former pod"},
-		"not ready, told to stop": {podWith(made, told, ready(corev1.ConditionFalse, later)), codeTimeout, later, 0, "former pod"},
-		"a crash loop":            {podWith(made, withContainer(3, loop, endedAfter(later, later.Add(time.Second)))), codeCrashLoop, created, time.Second, "4 times"},
-		"a crash, this moment":    {podWith(made, withContainer(3, endedAfter(later, later.Add(2*time.Second)), endedAfter(created, later))), codeCrashLoop, created, 2 * time.Second, ""},
-		"what could not start":    {podWith(made, withContainer(3, loop, endedAfter(epoch, later))), codeCrashLoop, created, 0, ""},
-		"an end without times":    {podWith(made, withContainer(3, loop, endedAfter(unset, unset))), codeCrashLoop, created, 0, ""},
-		"an end without a start":  {podWith(made, withContainer(3, loop, endedAfter(unset, later))), codeCrashLoop, created, 0, ""},
-		"clocks that went back":   {podWith(made, withContainer(3, loop, endedAfter(later, created))), codeCrashLoop, created, 0, ""},
+		"new":                     {pod: podWith(made), code: codeTimeout, since: created, lastRun: 0, message: "not started"},
+		"ready":                   {pod: podWith(made, ready(corev1.ConditionTrue, later), withContainer(0, running, none)), code: "", since: later, lastRun: 0, message: ""},
+		"ready after a crash":     {pod: podWith(made, ready(corev1.ConditionTrue, later), withContainer(1, running, endedAfter(created, created.Add(time.Minute)))), code: "", since: later, lastRun: time.Minute, message: ""},
+		"not ready any more":      {pod: podWith(made, ready(corev1.ConditionFalse, later), withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not answer"},
+		"ready, told to stop":     {pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout, since: stopping, lastRun: 0, message: "former pod"},
+		"not ready, told to stop": {pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout, since: later, lastRun: 0, message: "former pod"},
+		"a crash loop":            {pod: podWith(made, withContainer(3, loop, endedAfter(later, later.Add(time.Second)))), code: codeCrashLoop, since: created, lastRun: time.Second, message: "4 times"},
+		"a crash, this moment":    {pod: podWith(made, withContainer(3, endedAfter(later, later.Add(2*time.Second)), endedAfter(created, later))), code: codeCrashLoop, since: created, lastRun: 2 * time.Second, message: ""},
+		"what could not start":    {pod: podWith(made, withContainer(3, loop, endedAfter(epoch, later))), code: codeCrashLoop, since: created, lastRun: 0, message: ""},
+		"an end without times":    {pod: podWith(made, withContainer(3, loop, endedAfter(unset, unset))), code: codeCrashLoop, since: created, lastRun: 0, message: ""},
+		"an end without a start":  {pod: podWith(made, withContainer(3, loop, endedAfter(unset, later))), code: codeCrashLoop, since: created, lastRun: 0, message: ""},
+		"clocks that went back":   {pod: podWith(made, withContainer(3, loop, endedAfter(later, created))), code: codeCrashLoop, since: created, lastRun: 0, message: ""},
 		"out of memory": {
-			podWith(made, sized, withContainer(3, loop, exited(137, "OOMKilled"))), codeOutOfMemory, created, 0, "more than the 2 GiB",
+			pod: podWith(made, sized, withContainer(3, loop, exited(137, "OOMKilled"))), code: codeOutOfMemory, since: created, lastRun: 0, message: "more than the 2 GiB",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,11 +37,11 @@ func TestFaults(t *testing.T) {
 		permanent bool // so certain that it is told before the wait ends
 		message   string
 	}{
-		{cluster.CrashLoop, codeCrashLoop, true, "exit code 1, 4 times"},
-		{cluster.OutOfMemory, codeOutOfMemory, true, "more than the 2 GiB"},
-		{cluster.ImagePull, codeImagePull, false, "image can't be fetched"},
-		{cluster.Unschedulable, codeUnschedulable, false, "room"},
-		{cluster.NotReady, codeTimeout, false, "did not answer GET /health/ready"},
+		{fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1, 4 times"},
+		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "more than the 2 GiB"},
+		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "image can't be fetched"},
+		{fault: cluster.Unschedulable, code: codeUnschedulable, permanent: false, message: "room"},
+		{fault: cluster.NotReady, code: codeTimeout, permanent: false, message: "did not answer GET /health/ready"},
 	} {
 		t.Run(string(test.fault), func(t *testing.T) {
 			t.Parallel()
@@ -177,9 +177,9 @@ func TestEventsOutliveSilence(t *testing.T) {
 		pod  *corev1.Pod
 		code string
 	}{
-		"silent":  {podWith(), codeNoVolume},
-		"another": {podWith(func(p *corev1.Pod) { p.UID = "next" }), codeTimeout},
-		"speaks":  {podWith(withContainer(0, waitingFor("ErrImagePull"), corev1.ContainerState{})), codeImagePull},
+		"silent":  {pod: podWith(), code: codeNoVolume},
+		"another": {pod: podWith(func(p *corev1.Pod) { p.UID = "next" }), code: codeTimeout},
+		"speaks":  {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), corev1.ContainerState{})), code: codeImagePull},
 	} {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(test.pod)
 		if err != nil {

@@ -36,17 +36,17 @@ func TestCollected(t *testing.T) {
 		raw  func(w world, host string) []monitoringemu.Sample
 		want metrics.View
 	}{
-		"an agent that is used": {plan.Starter, used, metrics.View{
+		"an agent that is used": {plan: plan.Starter, raw: used, want: metrics.View{
 			CPUPct: f(10), CPUCores: f(0.1), MemPct: f(25), MemoryBytes: f(512 << 20), PVCPct: f(12.5), Restarts24h: 2,
 			UptimePct24h: f(95), LatencyP95MS: f(195), Series: curves, CollectedAt: &noon,
 		}},
-		"an agent whose plan is no more": {"former", used, metrics.View{
+		"an agent whose plan is no more": {plan: "former", raw: used, want: metrics.View{
 			CPUCores: f(0.1), MemoryBytes: f(512 << 20), PVCPct: f(12.5), Restarts24h: 2,
 			UptimePct24h: f(95), LatencyP95MS: f(195), Series: curves, CollectedAt: &noon,
 		}},
-		"an agent that nobody uses": {plan.Starter, func(w world, _ string) []monitoringemu.Sample {
+		"an agent that nobody uses": {plan: plan.Starter, raw: func(w world, _ string) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 1<<30), w.raw(uptime, ago(1), 7200.0)}
-		}, metrics.View{
+		}, want: metrics.View{
 			MemPct: f(50), MemoryBytes: f(1 << 30), UptimePct24h: f(100),
 			Series: metrics.Curves{
 				CPU: []metrics.Point{}, Memory: []metrics.Point{point(2, 1<<30)}, Requests: []metrics.Point{}, Errors: []metrics.Point{},

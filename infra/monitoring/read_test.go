@@ -56,44 +56,44 @@ func TestRead(t *testing.T) {
 		raw    func(world) []monitoringemu.Sample
 		want   map[int]float64
 	}{
-		"cores are seconds of CPU a second": {metrics.CPU, func(w world) []monitoringemu.Sample {
+		"cores are seconds of CPU a second": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0), w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(20), ago(1), 145.0)}
-		}, map[int]float64{2: 0.25, 1: 0.5}},
-		"a counter that begins anew counts what it has": {metrics.CPU, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{2: 0.25, 1: 0.5}},
+		"a counter that begins anew counts what it has": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0), w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(2), ago(1), 6.0)}
-		}, map[int]float64{2: 0.25, 1: 0.1}},
-		"minutes without a point are left out": {metrics.CPU, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{2: 0.25, 1: 0.1}},
+		"minutes without a point are left out": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(6), 100.0), w.total(cpuTime, ago(20), ago(5), 115.0), w.total(cpuTime, ago(20), ago(1), 235.0)}
-		}, map[int]float64{5: 0.25, 1: 0.5}}, // 120 s of CPU in four minutes
-		"a pod and its successor add up": {metrics.CPU, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{5: 0.25, 1: 0.5}}, // 120 s of CPU in four minutes
+		"a pod and its successor add up": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
 			other := func(s monitoringemu.Sample) monitoringemu.Sample { return in(s, "pod_name", "agent-1") }
 			return []monitoringemu.Sample{
 				w.total(cpuTime, ago(20), ago(2), 100.0), w.total(cpuTime, ago(20), ago(1), 115.0),
 				other(w.total(cpuTime, ago(20), ago(2), 10.0)), other(w.total(cpuTime, ago(20), ago(1), 40.0)),
 			}
-		}, map[int]float64{1: 0.75}},
-		"memory that can be given back does not count": {metrics.Memory, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{1: 0.75}},
+		"memory that can be given back does not count": {metric: metrics.Memory, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), w.memory("evictable", ago(1), 5000)}
-		}, map[int]float64{1: 700}},
-		"a pod and its successor don't hold their memory at once": {metrics.Memory, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{1: 700}},
+		"a pod and its successor don't hold their memory at once": {metric: metrics.Memory, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 300), "pod_name", "agent-1")}
-		}, map[int]float64{1: 700}},
-		"another container does not count": {metrics.Memory, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{1: 700}},
+		"another container does not count": {metric: metrics.Memory, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 90), "container_name", "sidecar")}
-		}, map[int]float64{1: 700}},
-		"the agent's own volume": {metrics.Volume, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{1: 700}},
+		"the agent's own volume": {metric: metrics.Volume, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.volume("data", ago(1), 0.25), w.volume("tmp", ago(1), 0.9)}
-		}, map[int]float64{1: 0.25}},
-		"seconds since the container's start": {metrics.Uptime, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{1: 0.25}},
+		"seconds since the container's start": {metric: metrics.Uptime, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.raw(uptime, ago(2), 3600.0), w.raw(uptime, ago(1), 23.0)}
-		}, map[int]float64{2: 3600, 1: 23}},
-		"restarts of a day, over a reset": {metrics.Restarts, func(w world) []monitoringemu.Sample {
+		}, want: map[int]float64{2: 3600, 1: 23}},
+		"restarts of a day, over a reset": {metric: metrics.Restarts, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{
 				w.total(restarted, ago(2000), ago(1500), int64(7)), // the day before
 				w.total(restarted, ago(2000), ago(600), int64(9)), w.total(restarted, ago(2000), ago(500), int64(10)),
 				w.total(restarted, ago(400), ago(300), int64(1)), w.total(restarted, ago(400), ago(1), int64(4)),
 			}
-		}, map[int]float64{0: 7}}, // 7 to 10, then 0 to 4
+		}, want: map[int]float64{0: 7}}, // 7 to 10, then 0 to 4
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestCalls(t *testing.T) {
 	for _, row := range []struct {
 		agents, pageSize, named int
 		calls                   int
-	}{{1, 0, 0, 1}, {10, 0, 0, 1}, {1000, 0, 0, 1}, {10, 4, 0, 3}, {100, 0, 30, 1}, {100, 0, 31, 2}} {
+	}{{agents: 1, pageSize: 0, named: 0, calls: 1}, {agents: 10, pageSize: 0, named: 0, calls: 1}, {agents: 1000, pageSize: 0, named: 0, calls: 1}, {agents: 10, pageSize: 4, named: 0, calls: 3}, {agents: 100, pageSize: 0, named: 30, calls: 1}, {agents: 100, pageSize: 0, named: 31, calls: 2}} {
 		w := newWorld(t, row.pageSize)
 		var ids []string
 		for range row.agents {

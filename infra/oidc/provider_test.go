@@ -101,7 +101,7 @@ func TestProviderSignsPushes(t *testing.T) {
 	for _, c := range []struct {
 		audience, account string
 		good              bool
-	}{{pushAudience, pushAccount, true}, {pushAudience, "other@example.com", false}, {"https://other.example.com", pushAccount, false}} {
+	}{{audience: pushAudience, account: pushAccount, good: true}, {audience: pushAudience, account: "other@example.com", good: false}, {audience: "https://other.example.com", account: pushAccount, good: false}} {
 		token, err := idp.Push(c.audience, c.account)
 		if err != nil {
 			t.Fatal(err)

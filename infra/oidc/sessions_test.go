@@ -92,25 +92,25 @@ func TestVerifyReadsClaims(t *testing.T) {
 		changes []string
 		want    identity.Claims
 	}{
-		"admin":                  {nil, identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"admin with prefix":      {[]string{"o", `{"id":"org_1","rol":"org:admin"}`}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"member":                 {[]string{"o", `{"id":"org_1","rol":"member"}`}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"another role":           {[]string{"o", `{"id":"org_1","rol":"org:administrator"}`}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role in capitals":       {[]string{"o", `{"id":"org_1","rol":"ADMIN"}`}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role by another name":   {[]string{"o", `{"id":"org_1","Rol":"admin"}`}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"no role":                {[]string{"o", `{"id":"org_1"}`}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role outside of o":      {[]string{"o", `{"id":"org_1"}`, "rol", `"admin"`}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"no o":                   {[]string{"o", ""}, identity.Claims{}},
-		"null o":                 {[]string{"o", "null"}, identity.Claims{}},
-		"empty o":                {[]string{"o", "{}"}, identity.Claims{}},
-		"empty id":               {[]string{"o", `{"id":"","rol":"admin"}`}, identity.Claims{}},
-		"no azp":                 {[]string{"azp", ""}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"no sts":                 {[]string{"sts", ""}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"no nbf, no iat":         {[]string{"nbf", "", "iat", ""}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"times with a fraction":  {[]string{"exp", "1800000060.5", "iat", "1.8e9"}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"an audience":            {[]string{"aud", `["a","b"]`}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"deep unknown claims":    {[]string{"x", strings.Repeat("[", 100) + strings.Repeat("]", 100)}, identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"a subject with | and /": {[]string{"sub", `"auth0|a/b"`}, identity.Claims{Subject: "auth0|a/b", OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"admin":                  {changes: nil, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"admin with prefix":      {changes: []string{"o", `{"id":"org_1","rol":"org:admin"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"member":                 {changes: []string{"o", `{"id":"org_1","rol":"member"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"another role":           {changes: []string{"o", `{"id":"org_1","rol":"org:administrator"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"role in capitals":       {changes: []string{"o", `{"id":"org_1","rol":"ADMIN"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"role by another name":   {changes: []string{"o", `{"id":"org_1","Rol":"admin"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"no role":                {changes: []string{"o", `{"id":"org_1"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"role outside of o":      {changes: []string{"o", `{"id":"org_1"}`, "rol", `"admin"`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"no o":                   {changes: []string{"o", ""}, want: identity.Claims{}},
+		"null o":                 {changes: []string{"o", "null"}, want: identity.Claims{}},
+		"empty o":                {changes: []string{"o", "{}"}, want: identity.Claims{}},
+		"empty id":               {changes: []string{"o", `{"id":"","rol":"admin"}`}, want: identity.Claims{}},
+		"no azp":                 {changes: []string{"azp", ""}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"no sts":                 {changes: []string{"sts", ""}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"no nbf, no iat":         {changes: []string{"nbf", "", "iat", ""}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"times with a fraction":  {changes: []string{"exp", "1800000060.5", "iat", "1.8e9"}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"an audience":            {changes: []string{"aud", `["a","b"]`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"deep unknown claims":    {changes: []string{"x", strings.Repeat("[", 100) + strings.Repeat("]", 100)}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"a subject with | and /": {changes: []string{"sub", `"auth0|a/b"`}, want: identity.Claims{Subject: "auth0|a/b", OrganizationID: "org_1", Role: identity.RoleAdmin}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,13 +149,13 @@ func TestTimesHaveThirtySecondsOfLeeway(t *testing.T) {
 		at    time.Duration
 		good  bool
 	}{
-		"expired 29 s ago":     {"exp", -29 * time.Second, true},
-		"expired 30 s ago":     {"exp", -30 * time.Second, false},
-		"good in 30 s":         {"nbf", 30 * time.Second, true},
-		"good in 31 s":         {"nbf", 31 * time.Second, false},
-		"issued in 30 s":       {"iat", 30 * time.Second, true},
-		"issued in 31 s":       {"iat", 31 * time.Second, false},
-		"good in four minutes": {"nbf", 4 * time.Minute, false},
+		"expired 29 s ago":     {claim: "exp", at: -29 * time.Second, good: true},
+		"expired 30 s ago":     {claim: "exp", at: -30 * time.Second, good: false},
+		"good in 30 s":         {claim: "nbf", at: 30 * time.Second, good: true},
+		"good in 31 s":         {claim: "nbf", at: 31 * time.Second, good: false},
+		"issued in 30 s":       {claim: "iat", at: 30 * time.Second, good: true},
+		"issued in 31 s":       {claim: "iat", at: 31 * time.Second, good: false},
+		"good in four minutes": {claim: "nbf", at: 4 * time.Minute, good: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

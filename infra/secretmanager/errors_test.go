@@ -38,17 +38,17 @@ func TestErrorsOfTheService(t *testing.T) {
 		code string
 		kind fault.Kind
 	}{
-		codes.PermissionDenied:  {"secret_store_denied", fault.Unavailable},
-		codes.Unauthenticated:   {"secret_store_denied", fault.Unavailable},
-		codes.ResourceExhausted: {"secret_quota_exceeded", fault.Unavailable},
-		codes.Unavailable:       {"secret_store_unavailable", fault.Unavailable},
-		codes.DeadlineExceeded:  {"secret_store_unavailable", fault.Unavailable},
-		codes.Aborted:           {"secret_store_unavailable", fault.Unavailable},
-		codes.Internal:          {"secret_store_unavailable", fault.Unavailable},
-		codes.Unknown:           {"secret_store_unavailable", fault.Unavailable},
-		codes.DataLoss:          {"secret_store_unavailable", fault.Unavailable},
-		codes.InvalidArgument:   {"internal_error", fault.Internal},
-		codes.Unimplemented:     {"internal_error", fault.Internal},
+		codes.PermissionDenied:  {code: "secret_store_denied", kind: fault.Unavailable},
+		codes.Unauthenticated:   {code: "secret_store_denied", kind: fault.Unavailable},
+		codes.ResourceExhausted: {code: "secret_quota_exceeded", kind: fault.Unavailable},
+		codes.Unavailable:       {code: "secret_store_unavailable", kind: fault.Unavailable},
+		codes.DeadlineExceeded:  {code: "secret_store_unavailable", kind: fault.Unavailable},
+		codes.Aborted:           {code: "secret_store_unavailable", kind: fault.Unavailable},
+		codes.Internal:          {code: "secret_store_unavailable", kind: fault.Unavailable},
+		codes.Unknown:           {code: "secret_store_unavailable", kind: fault.Unavailable},
+		codes.DataLoss:          {code: "secret_store_unavailable", kind: fault.Unavailable},
+		codes.InvalidArgument:   {code: "internal_error", kind: fault.Internal},
+		codes.Unimplemented:     {code: "internal_error", kind: fault.Internal},
 	} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ import (
 func TestSecretsAreLabelledAndReplicated(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ regions, want []string }{
-		"automatic": {}, "regions": {[]string{"europe-west1", "europe-west4"}, []string{"europe-west1", "europe-west4"}},
+		"automatic": {}, "regions": {regions: []string{"europe-west1", "europe-west4"}, want: []string{"europe-west1", "europe-west4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

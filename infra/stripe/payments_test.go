@@ -71,7 +71,7 @@ func TestMove(t *testing.T) {
 		interval billing.Interval
 		plan     plan.ID
 		ends     bool
-	}{{plan.Pro, billing.Year, plan.Pro, false}, {plan.Hobby, billing.Month, plan.Pro, true}, {plan.Pro, billing.Month, plan.Pro, false}} {
+	}{{to: plan.Pro, interval: billing.Year, plan: plan.Pro, ends: false}, {to: plan.Hobby, interval: billing.Month, plan: plan.Pro, ends: true}, {to: plan.Pro, interval: billing.Month, plan: plan.Pro, ends: false}} {
 		page, err := p.Checkout(t.Context(), billing.Order{OrganizationID: "org_1", Present: s, Plan: c.to, Interval: c.interval})
 		if err != nil {
 			t.Fatal(err)
@@ -102,18 +102,18 @@ func TestStates(t *testing.T) {
 		status  billing.Status
 		pending plan.ID
 	}{
-		"trialing":           {[]stripeemu.Change{stripeemu.Status("trialing")}, billing.Trialing, ""},
-		"past due":           {[]stripeemu.Change{stripeemu.Status("past_due")}, billing.PastDue, ""},
-		"unpaid":             {[]stripeemu.Change{stripeemu.Status("unpaid")}, billing.PastDue, ""},
-		"paused":             {[]stripeemu.Change{stripeemu.Status("paused")}, billing.PastDue, ""},
-		"canceled":           {[]stripeemu.Change{stripeemu.EndWithPeriod(), stripeemu.Status("canceled")}, billing.Canceled, ""},
-		"incomplete":         {[]stripeemu.Change{stripeemu.Status("incomplete")}, billing.None, ""},
-		"never completed":    {[]stripeemu.Change{stripeemu.Status("incomplete_expired")}, billing.None, ""},
-		"a later downgrade":  {[]stripeemu.Change{stripeemu.Schedule("starter_month")}, billing.Active, plan.Starter},
-		"a later interval":   {[]stripeemu.Change{stripeemu.Schedule("pro_year")}, billing.Active, ""},
-		"ending":             {[]stripeemu.Change{stripeemu.EndWithPeriod()}, billing.Active, plan.Hobby},
-		"of no plan, ended":  {[]stripeemu.Change{stripeemu.Price("mug_month"), stripeemu.Status("canceled")}, billing.Canceled, ""},
-		"upgraded elsewhere": {[]stripeemu.Change{stripeemu.Price("business_month")}, billing.Active, ""},
+		"trialing":           {change: []stripeemu.Change{stripeemu.Status("trialing")}, status: billing.Trialing, pending: ""},
+		"past due":           {change: []stripeemu.Change{stripeemu.Status("past_due")}, status: billing.PastDue, pending: ""},
+		"unpaid":             {change: []stripeemu.Change{stripeemu.Status("unpaid")}, status: billing.PastDue, pending: ""},
+		"paused":             {change: []stripeemu.Change{stripeemu.Status("paused")}, status: billing.PastDue, pending: ""},
+		"canceled":           {change: []stripeemu.Change{stripeemu.EndWithPeriod(), stripeemu.Status("canceled")}, status: billing.Canceled, pending: ""},
+		"incomplete":         {change: []stripeemu.Change{stripeemu.Status("incomplete")}, status: billing.None, pending: ""},
+		"never completed":    {change: []stripeemu.Change{stripeemu.Status("incomplete_expired")}, status: billing.None, pending: ""},
+		"a later downgrade":  {change: []stripeemu.Change{stripeemu.Schedule("starter_month")}, status: billing.Active, pending: plan.Starter},
+		"a later interval":   {change: []stripeemu.Change{stripeemu.Schedule("pro_year")}, status: billing.Active, pending: ""},
+		"ending":             {change: []stripeemu.Change{stripeemu.EndWithPeriod()}, status: billing.Active, pending: plan.Hobby},
+		"of no plan, ended":  {change: []stripeemu.Change{stripeemu.Price("mug_month"), stripeemu.Status("canceled")}, status: billing.Canceled, pending: ""},
+		"upgraded elsewhere": {change: []stripeemu.Change{stripeemu.Price("business_month")}, status: billing.Active, pending: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

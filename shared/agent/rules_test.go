@@ -78,16 +78,16 @@ func TestPatch(t *testing.T) {
 		replaced bool
 		refused  bool
 	}{
-		"nothing":                {agent.Patch{}, "GITHUB_TOKEN=gsm MODE=fast", `{"theme":{"color":"red","size":1},"tags":["a"]}`, false, false},
-		"round trip":             {agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("gsm"), "MODE": text("configured")}}, "GITHUB_TOKEN=gsm MODE=fast", "", false, false},
-		"add":                    {agent.Patch{Env: map[string]*string{"A": text("1")}}, "A=1 GITHUB_TOKEN=gsm MODE=fast", "", true, false},
-		"add an empty one":       {agent.Patch{Env: map[string]*string{"A": text("")}}, "A= GITHUB_TOKEN=gsm MODE=fast", "", true, false},
-		"same value":             {agent.Patch{Env: map[string]*string{"MODE": text("fast")}}, "GITHUB_TOKEN=gsm MODE=fast", "", false, false},
-		"remove":                 {agent.Patch{Env: map[string]*string{"MODE": nil, "UNKNOWN": nil}}, "GITHUB_TOKEN=gsm", "", true, false},
-		"overwrite a secret":     {agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("plain")}}, "", "", false, true},
-		"remove a secret":        {agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": nil}}, "", "", false, true},
-		"merge config":           {agent.Patch{Config: map[string]any{"theme": map[string]any{"color": nil, "font": "b"}, "tags": []any{"c"}}}, "GITHUB_TOKEN=gsm MODE=fast", `{"tags":["c"],"theme":{"font":"b","size":1}}`, false, false},
-		"ignored keys of config": {agent.Patch{Config: map[string]any{"error": "x", "n": json.Number("1")}}, "GITHUB_TOKEN=gsm MODE=fast", `{"n":1,"tags":["a"],"theme":{"color":"red","size":1}}`, false, false},
+		"nothing":                {patch: agent.Patch{}, env: "GITHUB_TOKEN=gsm MODE=fast", config: `{"theme":{"color":"red","size":1},"tags":["a"]}`, replaced: false, refused: false},
+		"round trip":             {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("gsm"), "MODE": text("configured")}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: false, refused: false},
+		"add":                    {patch: agent.Patch{Env: map[string]*string{"A": text("1")}}, env: "A=1 GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: true, refused: false},
+		"add an empty one":       {patch: agent.Patch{Env: map[string]*string{"A": text("")}}, env: "A= GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: true, refused: false},
+		"same value":             {patch: agent.Patch{Env: map[string]*string{"MODE": text("fast")}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: false, refused: false},
+		"remove":                 {patch: agent.Patch{Env: map[string]*string{"MODE": nil, "UNKNOWN": nil}}, env: "GITHUB_TOKEN=gsm", config: "", replaced: true, refused: false},
+		"overwrite a secret":     {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("plain")}}, env: "", config: "", replaced: false, refused: true},
+		"remove a secret":        {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": nil}}, env: "", config: "", replaced: false, refused: true},
+		"merge config":           {patch: agent.Patch{Config: map[string]any{"theme": map[string]any{"color": nil, "font": "b"}, "tags": []any{"c"}}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: `{"tags":["c"],"theme":{"font":"b","size":1}}`, replaced: false, refused: false},
+		"ignored keys of config": {patch: agent.Patch{Config: map[string]any{"error": "x", "n": json.Number("1")}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: `{"n":1,"tags":["a"],"theme":{"color":"red","size":1}}`, replaced: false, refused: false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

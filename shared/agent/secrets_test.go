@@ -154,17 +154,17 @@ func TestAValueOnItsWay(t *testing.T) {
 		do   func()
 		want string
 	}{
-		{func() {}, "warming false due false: TOKEN 1/1 true"},
-		{func() { begin(t, &a, 2, set("a", "A"), set("b", "TOKEN")) }, "warming false due false: A 0/0 false TOKEN 1/1 false"},
-		{func() { stored(t, &a, 2, "a", 1); stored(t, &a, 2, "b", 2) }, "warming true due true: A 1/0 false TOKEN 2/1 false"},
-		{func() { a.BindSecrets(at(3)) }, "warming true due true: A 1/0 false TOKEN 2/1 false"},
-		{func() { a.MarkSecretsSynced(at(3)) }, "warming true due true: A 1/0 false TOKEN 2/1 false"},
-		{func() { a.BecameReady(at(4)) }, "warming false due true: A 1/1 true TOKEN 2/2 true"},
-		{func() { a.FinishOperations([]string{"a", "b"}, at(4)) }, "warming false due false: A 1/1 true TOKEN 2/2 true"},
-		{func() { begin(t, &a, 5, del("d", "A")) }, "warming true due true: A 0/1 false TOKEN 2/2 true"},
-		{func() { a.BindSecrets(at(5)) }, "warming true due true: A 0/1 false TOKEN 2/2 true"},
-		{func() { a.MarkSecretsSynced(at(5)); a.BecameReady(at(6)) }, "warming false due true: A 0/0 false TOKEN 2/2 true"},
-		{func() { a.FinishOperations([]string{"d"}, at(6)) }, "warming false due false: TOKEN 2/2 true"},
+		{do: func() {}, want: "warming false due false: TOKEN 1/1 true"},
+		{do: func() { begin(t, &a, 2, set("a", "A"), set("b", "TOKEN")) }, want: "warming false due false: A 0/0 false TOKEN 1/1 false"},
+		{do: func() { stored(t, &a, 2, "a", 1); stored(t, &a, 2, "b", 2) }, want: "warming true due true: A 1/0 false TOKEN 2/1 false"},
+		{do: func() { a.BindSecrets(at(3)) }, want: "warming true due true: A 1/0 false TOKEN 2/1 false"},
+		{do: func() { a.MarkSecretsSynced(at(3)) }, want: "warming true due true: A 1/0 false TOKEN 2/1 false"},
+		{do: func() { a.BecameReady(at(4)) }, want: "warming false due true: A 1/1 true TOKEN 2/2 true"},
+		{do: func() { a.FinishOperations([]string{"a", "b"}, at(4)) }, want: "warming false due false: A 1/1 true TOKEN 2/2 true"},
+		{do: func() { begin(t, &a, 5, del("d", "A")) }, want: "warming true due true: A 0/1 false TOKEN 2/2 true"},
+		{do: func() { a.BindSecrets(at(5)) }, want: "warming true due true: A 0/1 false TOKEN 2/2 true"},
+		{do: func() { a.MarkSecretsSynced(at(5)); a.BecameReady(at(6)) }, want: "warming false due true: A 0/0 false TOKEN 2/2 true"},
+		{do: func() { a.FinishOperations([]string{"d"}, at(6)) }, want: "warming false due false: TOKEN 2/2 true"},
 	} {
 		if step.do(); show() != step.want {
 			t.Fatalf("step %d: %s\nwant %s", i, show(), step.want)

@@ -90,19 +90,19 @@ func TestWhatWorkersObserve(t *testing.T) {
 		to      agent.Status
 		settled bool
 	}{
-		"ready":                     {agent.Provisioning, func(a *agent.Agent) { a.BecameReady(at(2)) }, agent.Running, true},
-		"ready from pending":        {agent.Pending, func(a *agent.Agent) { a.BecameReady(at(2)) }, agent.Running, true},
-		"ready after a restart":     {agent.Running, func(a *agent.Agent) { a.BecameReady(at(2)) }, agent.Running, true},
-		"recovered":                 {agent.Error, func(a *agent.Agent) { a.BecameReady(at(2)) }, agent.Running, true},
-		"a transient failure":       {agent.Provisioning, func(a *agent.Agent) { a.Retry(failure, at(2)) }, agent.Pending, false},
-		"one while running":         {agent.Running, func(a *agent.Agent) { a.Retry(failure, at(2)) }, agent.Running, false},
-		"redelivered":               {agent.Pending, func(a *agent.Agent) { a.Redelivered() }, agent.Provisioning, false},
-		"given up":                  {agent.Provisioning, func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, agent.Error, true},
-		"given up while pending":    {agent.Pending, func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, agent.Error, true},
-		"broken while running":      {agent.Running, func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, agent.Error, true},
-		"expired":                   {agent.Pending, func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, agent.Error, true},
-		"not expired":               {agent.Pending, func(a *agent.Agent) { a.Deadline = at(3); a.Expire(at(2)) }, agent.Pending, false},
-		"ready does not undo pause": {agent.Paused, func(a *agent.Agent) { a.BecameReady(at(2)) }, agent.Paused, true},
+		"ready":                     {from: agent.Provisioning, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Running, settled: true},
+		"ready from pending":        {from: agent.Pending, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Running, settled: true},
+		"ready after a restart":     {from: agent.Running, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Running, settled: true},
+		"recovered":                 {from: agent.Error, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Running, settled: true},
+		"a transient failure":       {from: agent.Provisioning, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, to: agent.Pending, settled: false},
+		"one while running":         {from: agent.Running, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, to: agent.Running, settled: false},
+		"redelivered":               {from: agent.Pending, observe: func(a *agent.Agent) { a.Redelivered() }, to: agent.Provisioning, settled: false},
+		"given up":                  {from: agent.Provisioning, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, to: agent.Error, settled: true},
+		"given up while pending":    {from: agent.Pending, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, to: agent.Error, settled: true},
+		"broken while running":      {from: agent.Running, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, to: agent.Error, settled: true},
+		"expired":                   {from: agent.Pending, observe: func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, to: agent.Error, settled: true},
+		"not expired":               {from: agent.Pending, observe: func(a *agent.Agent) { a.Deadline = at(3); a.Expire(at(2)) }, to: agent.Pending, settled: false},
+		"ready does not undo pause": {from: agent.Paused, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Paused, settled: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

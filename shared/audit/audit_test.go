@@ -19,12 +19,12 @@ func TestFacts(t *testing.T) {
 	}
 	long := strings.Repeat("é", 300)
 	for name, c := range map[string]struct{ given, want string }{
-		"plain":          {"curl/8.5", "curl/8.5"},
-		"empty":          {"", ""},
-		"no UTF-8":       {"a\xff\xfeb", "a\uFFFDb"},
-		"too long":       {strings.Repeat("x", 5000), strings.Repeat("x", 512)},
-		"cut in a rune":  {"x" + long, "x" + strings.Repeat("é", 255) + "\uFFFD"},
-		"as long as may": {strings.Repeat("é", 256), strings.Repeat("é", 256)},
+		"plain":          {given: "curl/8.5", want: "curl/8.5"},
+		"empty":          {given: "", want: ""},
+		"no UTF-8":       {given: "a\xff\xfeb", want: "a\uFFFDb"},
+		"too long":       {given: strings.Repeat("x", 5000), want: strings.Repeat("x", 512)},
+		"cut in a rune":  {given: "x" + long, want: "x" + strings.Repeat("é", 255) + "\uFFFD"},
+		"as long as may": {given: strings.Repeat("é", 256), want: strings.Repeat("é", 256)},
 	} {
 		got := audit.From(audit.With(t.Context(), audit.Request{Action: "A", RequestID: "r", IP: c.given, UserAgent: c.given}))
 		if got != (audit.Request{Action: "A", RequestID: "r", IP: c.want, UserAgent: c.want}) || !utf8.ValidString(got.UserAgent) {
@@ -91,17 +91,17 @@ func TestShow(t *testing.T) {
 		want  string
 	}{
 		"a refused call": {
-			audit.Entry{Outcome: "role_required", Actor: identity.Caller{Type: identity.APIKey, ID: "k", KeyPrefix: "so_1", Subject: "s", Name: "n"}},
-			`{"id":"","created_at":"0001-01-01T00:00:00Z","actor":{"type":"api_key","id":"k","email":null,"role":"","key_prefix":"so_1"},"action":"",` +
+			entry: audit.Entry{Outcome: "role_required", Actor: identity.Caller{Type: identity.APIKey, ID: "k", KeyPrefix: "so_1", Subject: "s", Name: "n"}},
+			want: `{"id":"","created_at":"0001-01-01T00:00:00Z","actor":{"type":"api_key","id":"k","email":null,"role":"","key_prefix":"so_1"},"action":"",` +
 				`"target":{"type":"","id":null,"name":null},"outcome":"role_required","request_id":"","ip":"","user_agent":"","changes":[]}`,
 		},
 		"a change": {
-			audit.Entry{
+			entry: audit.Entry{
 				ID: "e", Actor: identity.Caller{Email: "ada@example.com", Role: identity.RoleAdmin}, Target: audit.Target{Type: "agent", ID: "a", Name: "Bot"},
 				Request: audit.Request{RequestID: "r", IP: "i", UserAgent: "u"},
-				Changes: []audit.Change{{"name", "Bat", "Bot"}, {"config", "", "changed"}, {"x", "gone", ""}},
+				Changes: []audit.Change{{Field: "name", Old: "Bat", New: "Bot"}, {Field: "config", Old: "", New: "changed"}, {Field: "x", Old: "gone", New: ""}},
 			},
-			`{"id":"e","created_at":"0001-01-01T00:00:00Z","actor":{"type":"","id":"","email":"ada@example.com","role":"admin","key_prefix":null},"action":"",` +
+			want: `{"id":"e","created_at":"0001-01-01T00:00:00Z","actor":{"type":"","id":"","email":"ada@example.com","role":"admin","key_prefix":null},"action":"",` +
 				`"target":{"type":"agent","id":"a","name":"Bot"},"outcome":"","request_id":"r","ip":"i","user_agent":"u","changes":[` +
 				`{"field":"name","old":"Bat","new":"Bot"},{"field":"config","old":null,"new":"changed"},{"field":"x","old":"gone","new":null}]}`,
 		},

@@ -38,19 +38,19 @@ func TestTake(t *testing.T) {
 		status          organization.Status
 		id              string
 	}{
-		"the first payment":           {billing.Subscription{}, subscription("sub_1", billing.Active, plan.Startup), plan.Startup, organization.Active, "sub_1"},
-		"a trial":                     {billing.Subscription{}, subscription("sub_1", billing.Trialing, plan.Pro), plan.Pro, organization.Active, "sub_1"},
-		"not paid yet":                {billing.Subscription{}, subscription("sub_1", billing.None, plan.Pro), plan.Hobby, organization.Active, "sub_1"},
-		"an upgrade":                  {subscription("sub_1", billing.Active, plan.Starter), subscription("sub_1", billing.Active, plan.Pro), plan.Pro, organization.Active, "sub_1"},
-		"a failed payment":            {subscription("sub_1", billing.Active, plan.Pro), subscription("sub_1", billing.PastDue, plan.Pro), plan.Pro, organization.PastDue, "sub_1"},
-		"paid after all":              {subscription("sub_1", billing.PastDue, plan.Pro), subscription("sub_1", billing.Active, plan.Pro), plan.Pro, organization.Active, "sub_1"},
-		"canceled":                    {subscription("sub_1", billing.Active, plan.Pro), subscription("sub_1", billing.Canceled, plan.Pro), plan.Hobby, organization.Active, "sub_1"},
-		"canceled while past due":     {subscription("sub_1", billing.PastDue, plan.Pro), subscription("sub_1", billing.Canceled, plan.Pro), plan.Hobby, organization.Active, "sub_1"},
-		"another one, that is dead":   {subscription("sub_1", billing.Active, plan.Pro), subscription("sub_2", billing.Canceled, plan.Starter), plan.Pro, organization.Active, "sub_1"},
-		"another one, that is new":    {subscription("sub_1", billing.Active, plan.Pro), later(subscription("sub_2", billing.Active, plan.Starter)), plan.Starter, organization.Active, "sub_2"},
-		"another one, that is older":  {later(subscription("sub_2", billing.Active, plan.Starter)), subscription("sub_1", billing.Active, plan.Pro), plan.Starter, organization.Active, "sub_2"},
-		"again after a cancellation":  {later(subscription("sub_1", billing.Canceled, plan.Pro)), subscription("sub_2", billing.Active, plan.Starter), plan.Starter, organization.Active, "sub_2"},
-		"bought after the operator's": {billing.Subscription{Provider: billing.Manual, Status: billing.Active, Plan: plan.Enterprise}, later(subscription("sub_1", billing.Active, plan.Pro)), plan.Pro, organization.Active, "sub_1"},
+		"the first payment":           {before: billing.Subscription{}, present: subscription("sub_1", billing.Active, plan.Startup), plan: plan.Startup, status: organization.Active, id: "sub_1"},
+		"a trial":                     {before: billing.Subscription{}, present: subscription("sub_1", billing.Trialing, plan.Pro), plan: plan.Pro, status: organization.Active, id: "sub_1"},
+		"not paid yet":                {before: billing.Subscription{}, present: subscription("sub_1", billing.None, plan.Pro), plan: plan.Hobby, status: organization.Active, id: "sub_1"},
+		"an upgrade":                  {before: subscription("sub_1", billing.Active, plan.Starter), present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Pro, status: organization.Active, id: "sub_1"},
+		"a failed payment":            {before: subscription("sub_1", billing.Active, plan.Pro), present: subscription("sub_1", billing.PastDue, plan.Pro), plan: plan.Pro, status: organization.PastDue, id: "sub_1"},
+		"paid after all":              {before: subscription("sub_1", billing.PastDue, plan.Pro), present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Pro, status: organization.Active, id: "sub_1"},
+		"canceled":                    {before: subscription("sub_1", billing.Active, plan.Pro), present: subscription("sub_1", billing.Canceled, plan.Pro), plan: plan.Hobby, status: organization.Active, id: "sub_1"},
+		"canceled while past due":     {before: subscription("sub_1", billing.PastDue, plan.Pro), present: subscription("sub_1", billing.Canceled, plan.Pro), plan: plan.Hobby, status: organization.Active, id: "sub_1"},
+		"another one, that is dead":   {before: subscription("sub_1", billing.Active, plan.Pro), present: subscription("sub_2", billing.Canceled, plan.Starter), plan: plan.Pro, status: organization.Active, id: "sub_1"},
+		"another one, that is new":    {before: subscription("sub_1", billing.Active, plan.Pro), present: later(subscription("sub_2", billing.Active, plan.Starter)), plan: plan.Starter, status: organization.Active, id: "sub_2"},
+		"another one, that is older":  {before: later(subscription("sub_2", billing.Active, plan.Starter)), present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Starter, status: organization.Active, id: "sub_2"},
+		"again after a cancellation":  {before: later(subscription("sub_1", billing.Canceled, plan.Pro)), present: subscription("sub_2", billing.Active, plan.Starter), plan: plan.Starter, status: organization.Active, id: "sub_2"},
+		"bought after the operator's": {before: billing.Subscription{Provider: billing.Manual, Status: billing.Active, Plan: plan.Enterprise}, present: later(subscription("sub_1", billing.Active, plan.Pro)), plan: plan.Pro, status: organization.Active, id: "sub_1"},
 	} {
 		a := billing.Account{Organization: organization.New("org_1", start)}
 		if c.before.Status != "" {
@@ -119,17 +119,17 @@ func TestOrder(t *testing.T) {
 		kind     fault.Kind
 		code     string
 	}{
-		"the first plan":           {billing.Account{Organization: organization.New("o", start)}, plan.Starter, billing.Month, 0, ""},
-		"a larger plan":            {full, plan.Business, billing.Month, 0, ""},
-		"another interval":         {full, plan.Startup, billing.Year, 0, ""},
-		"a smaller plan":           {account(billing.Active, plan.Pro), plan.Starter, billing.Month, 0, ""},
-		"a smaller plan, too full": {full, plan.Starter, billing.Month, fault.Conflict, "usage_over_plan"},
-		"to stay after all":        {ending, plan.Startup, billing.Month, 0, ""},
-		"to leave, too full":       {full, plan.Hobby, billing.Month, fault.Conflict, "usage_over_plan"},
-		"what it has":              {full, plan.Startup, billing.Month, fault.Conflict, "plan_unchanged"},
-		"nothing, having nothing":  {account(billing.Canceled, plan.Pro), plan.Hobby, billing.Month, fault.Conflict, "plan_unchanged"},
-		"enterprise":               {full, plan.Enterprise, billing.Month, fault.Forbidden, "plan_feature_required"},
-		"while a payment is open":  {account(billing.PastDue, plan.Starter), plan.Pro, billing.Month, fault.PaymentRequired, "subscription_past_due"},
+		"the first plan":           {account: billing.Account{Organization: organization.New("o", start)}, to: plan.Starter, interval: billing.Month, kind: 0, code: ""},
+		"a larger plan":            {account: full, to: plan.Business, interval: billing.Month, kind: 0, code: ""},
+		"another interval":         {account: full, to: plan.Startup, interval: billing.Year, kind: 0, code: ""},
+		"a smaller plan":           {account: account(billing.Active, plan.Pro), to: plan.Starter, interval: billing.Month, kind: 0, code: ""},
+		"a smaller plan, too full": {account: full, to: plan.Starter, interval: billing.Month, kind: fault.Conflict, code: "usage_over_plan"},
+		"to stay after all":        {account: ending, to: plan.Startup, interval: billing.Month, kind: 0, code: ""},
+		"to leave, too full":       {account: full, to: plan.Hobby, interval: billing.Month, kind: fault.Conflict, code: "usage_over_plan"},
+		"what it has":              {account: full, to: plan.Startup, interval: billing.Month, kind: fault.Conflict, code: "plan_unchanged"},
+		"nothing, having nothing":  {account: account(billing.Canceled, plan.Pro), to: plan.Hobby, interval: billing.Month, kind: fault.Conflict, code: "plan_unchanged"},
+		"enterprise":               {account: full, to: plan.Enterprise, interval: billing.Month, kind: fault.Forbidden, code: "plan_feature_required"},
+		"while a payment is open":  {account: account(billing.PastDue, plan.Starter), to: plan.Pro, interval: billing.Month, kind: fault.PaymentRequired, code: "subscription_past_due"},
 	} {
 		o, err := c.account.NewOrder(c.to, c.interval, func() ([]agent.Agent, error) { return nil, nil })
 		if e := fault.From(err); c.code != "" && (e == nil || e.Kind != c.kind || e.Code != c.code) || c.code == "" && err != nil {

@@ -42,22 +42,22 @@ func TestConsequences(t *testing.T) {
 		moves   string
 		next    time.Duration // after the look; never for none
 	}{
-		"all is well":                       {paid, day, "startup:running hobby:stopped/manual", "", never},
-		"in the grace":                      {due, 6 * day, "startup:running", "", day},
-		"just before its end":               {due, 7*day - time.Second, "startup:running", "", time.Second},
-		"after the grace":                   {due, 7 * day, "startup:running hobby:running hobby:paused/manual", "pause a, pause b", 5 * time.Minute},
-		"after the grace, nothing runs":     {due, 9 * day, "startup:paused/billing", "", 5 * time.Minute},
-		"after the grace, one comes up":     {due, 9 * day, "startup:provisioning hobby:running", "pause b", 0},
-		"after the grace, one is broken":    {due, 9 * day, "startup:error", "", 5 * time.Minute},
-		"paid after all":                    {paid, 9 * day, "startup:paused/billing hobby:paused/manual hobby:stopped/manual", "resume a", never},
-		"suspended":                         {suspended, 0, "pro:running pro:stopped/manual", "pause a", 5 * time.Minute},
-		"canceled, within hobby":            {ended, 0, "hobby:running", "", never},
-		"canceled, two small":               {ended, 0, "hobby:running hobby:running", "pause b", 5 * time.Minute},
-		"canceled, the older too large":     {ended, 0, "startup:running hobby:running", "pause a", 5 * time.Minute},
-		"canceled, the older is resting":    {ended, 0, "hobby:paused/manual hobby:running", "", never},
-		"canceled, one was withheld":        {ended, 0, "hobby:paused/billing hobby:paused/billing", "resume a", 5 * time.Minute},
-		"canceled, one is on its way":       {ended, 0, "hobby:running starter:pending", "", 0},
-		"canceled, the one kept is deleted": {ended, 0, "hobby:deleting hobby:paused/billing", "resume b", never},
+		"all is well":                       {account: paid, after: day, agents: "startup:running hobby:stopped/manual", moves: "", next: never},
+		"in the grace":                      {account: due, after: 6 * day, agents: "startup:running", moves: "", next: day},
+		"just before its end":               {account: due, after: 7*day - time.Second, agents: "startup:running", moves: "", next: time.Second},
+		"after the grace":                   {account: due, after: 7 * day, agents: "startup:running hobby:running hobby:paused/manual", moves: "pause a, pause b", next: 5 * time.Minute},
+		"after the grace, nothing runs":     {account: due, after: 9 * day, agents: "startup:paused/billing", moves: "", next: 5 * time.Minute},
+		"after the grace, one comes up":     {account: due, after: 9 * day, agents: "startup:provisioning hobby:running", moves: "pause b", next: 0},
+		"after the grace, one is broken":    {account: due, after: 9 * day, agents: "startup:error", moves: "", next: 5 * time.Minute},
+		"paid after all":                    {account: paid, after: 9 * day, agents: "startup:paused/billing hobby:paused/manual hobby:stopped/manual", moves: "resume a", next: never},
+		"suspended":                         {account: suspended, after: 0, agents: "pro:running pro:stopped/manual", moves: "pause a", next: 5 * time.Minute},
+		"canceled, within hobby":            {account: ended, after: 0, agents: "hobby:running", moves: "", next: never},
+		"canceled, two small":               {account: ended, after: 0, agents: "hobby:running hobby:running", moves: "pause b", next: 5 * time.Minute},
+		"canceled, the older too large":     {account: ended, after: 0, agents: "startup:running hobby:running", moves: "pause a", next: 5 * time.Minute},
+		"canceled, the older is resting":    {account: ended, after: 0, agents: "hobby:paused/manual hobby:running", moves: "", next: never},
+		"canceled, one was withheld":        {account: ended, after: 0, agents: "hobby:paused/billing hobby:paused/billing", moves: "resume a", next: 5 * time.Minute},
+		"canceled, one is on its way":       {account: ended, after: 0, agents: "hobby:running starter:pending", moves: "", next: 0},
+		"canceled, the one kept is deleted": {account: ended, after: 0, agents: "hobby:deleting hobby:paused/billing", moves: "resume b", next: never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,10 +17,10 @@ func TestKinds(t *testing.T) {
 		status    int
 		retryable bool
 	}{
-		fault.Internal: {500, true}, fault.BadRequest: {400, false}, fault.Unauthenticated: {401, false}, fault.PaymentRequired: {402, false},
-		fault.Forbidden: {403, false}, fault.NotFound: {404, false}, fault.MethodNotAllowed: {405, false}, fault.Conflict: {409, false},
-		fault.PreconditionFailed: {412, false}, fault.TooLarge: {413, false}, fault.UnsupportedMedia: {415, false}, fault.Invalid: {422, false},
-		fault.RateLimited: {429, true}, fault.Unavailable: {503, true},
+		fault.Internal: {status: 500, retryable: true}, fault.BadRequest: {status: 400, retryable: false}, fault.Unauthenticated: {status: 401, retryable: false}, fault.PaymentRequired: {status: 402, retryable: false},
+		fault.Forbidden: {status: 403, retryable: false}, fault.NotFound: {status: 404, retryable: false}, fault.MethodNotAllowed: {status: 405, retryable: false}, fault.Conflict: {status: 409, retryable: false},
+		fault.PreconditionFailed: {status: 412, retryable: false}, fault.TooLarge: {status: 413, retryable: false}, fault.UnsupportedMedia: {status: 415, retryable: false}, fault.Invalid: {status: 422, retryable: false},
+		fault.RateLimited: {status: 429, retryable: true}, fault.Unavailable: {status: 503, retryable: true},
 	}
 	for kind, w := range want {
 		if kind.Status() != w.status || kind.Retryable() != w.retryable || kind.Title() != http.StatusText(w.status) {
@@ -38,10 +38,10 @@ func TestFrom(t *testing.T) {
 		kind fault.Kind
 		code string
 	}{
-		"a fault":         {conflict, fault.Conflict, "agent_deleting"},
-		"a wrapped fault": {fmt.Errorf("while: %w", conflict.WithCause(cause)), fault.Conflict, "agent_deleting"},
-		"a deadline":      {fmt.Errorf("call: %w", context.DeadlineExceeded), fault.Unavailable, "timeout"},
-		"anything else":   {cause, fault.Internal, "internal_error"},
+		"a fault":         {err: conflict, kind: fault.Conflict, code: "agent_deleting"},
+		"a wrapped fault": {err: fmt.Errorf("while: %w", conflict.WithCause(cause)), kind: fault.Conflict, code: "agent_deleting"},
+		"a deadline":      {err: fmt.Errorf("call: %w", context.DeadlineExceeded), kind: fault.Unavailable, code: "timeout"},
+		"anything else":   {err: cause, kind: fault.Internal, code: "internal_error"},
 	} {
 		if e := fault.From(c.err); e.Kind != c.kind || e.Code != c.code {
 			t.Errorf("%s: %+v", name, e)

@@ -113,39 +113,39 @@ func TestOneEntryACall(t *testing.T) {
 		outcome string
 		target  audit.Target
 	}{
-		"a change":                 {post(actPath, "admin", goodBody), changes, 200, "", own},
-		"nothing to change":        {post(actPath, "admin", goodBody), fine, 200, audit.Succeeded, own},
-		"nothing to change, found": {post(actPath, "admin", goodBody), func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(named); return nil }, 200, audit.Succeeded, named},
-		"a replay": {post(actPath, "admin", goodBody, "k"), func(ctx context.Context) error {
+		"a change":                 {req: post(actPath, "admin", goodBody), do: changes, status: 200, outcome: "", target: own},
+		"nothing to change":        {req: post(actPath, "admin", goodBody), do: fine, status: 200, outcome: audit.Succeeded, target: own},
+		"nothing to change, found": {req: post(actPath, "admin", goodBody), do: func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(named); return nil }, status: 200, outcome: audit.Succeeded, target: named},
+		"a replay": {req: post(actPath, "admin", goodBody, "k"), do: func(ctx context.Context) error {
 			idempotency.From(ctx).Replay()
 			return nil
-		}, 200, audit.Succeeded, own},
-		"refused by role":           {post(actPath, "member", goodBody), fine, 403, "role_required", own},
-		"refused by plan":           {post("/api/v1/organizations/current/x", "admin", goodBody), fine, 403, "plan_feature_required", audit.Target{Type: "organization"}},
-		"the shorter path":          {post("/agents/"+agentID+"/act", "member", goodBody), fine, 403, "role_required", own},
-		"an id in capitals":         {post(strings.Replace(actPath, "fa", "FA", 1), "member", goodBody), fine, 403, "role_required", own},
-		"an invalid body":           {post(actPath, "admin", `{}`), fine, 422, "validation_error", own},
-		"an invalid id":             {post("/api/v1/agents/none/act", "admin", goodBody), fine, 422, "validation_error", audit.Target{Type: "agent"}},
-		"an invalid id of a member": {post("/api/v1/agents/none/act", "member", goodBody), fine, 403, "role_required", audit.Target{Type: "agent"}},
-		"a bad idempotency key":     {post(actPath, "admin", goodBody, "a b"), fine, 400, "invalid_idempotency_key", own},
-		"too large a body":          {post(actPath, "admin", strings.Repeat(" ", 101)), fine, 413, "body_too_large", own},
-		"no JSON":                   {text, fine, 415, "unsupported_media_type", own},
-		"not found":                 {post(actPath, "admin", goodBody), fails(fault.New(fault.NotFound, "agent_not_found", "No.")), 404, "agent_not_found", own},
-		"a conflict":                {post(actPath, "admin", goodBody), fails(fault.New(fault.Conflict, "agent_deleting", "No.")), 409, "agent_deleting", own},
-		"a change that fails later": {post(actPath, "admin", goodBody), func(ctx context.Context) error { return errors.Join(changes(ctx), errors.New("x")) }, 500, "", own},
-		"an unknown error":          {post(actPath, "admin", goodBody), fails(errors.New("the secret value")), 500, "internal_error", own},
-		"a deadline":                {post(actPath, "admin", goodBody), fails(context.DeadlineExceeded), 503, "timeout", own},
-		"a panic":                   {post(actPath, "admin", goodBody), func(context.Context) error { panic("the secret value") }, 500, "internal_error", own},
-		"a panic after a change":    {post(actPath, "admin", goodBody), func(ctx context.Context) error { _ = changes(ctx); panic("x") }, 500, "", own},
-		"a creation in vain":        {post("/api/v1/agents", "admin", goodBody), fails(fault.New(fault.PaymentRequired, "plan_capacity_exceeded", "No.")), 402, "plan_capacity_exceeded", audit.Target{Type: "agent"}},
-		"a key in vain":             {post("/api/v1/api-keys", "admin", goodBody), fails(fault.New(fault.Conflict, "api_key_limit_reached", "No.")), 409, "api_key_limit_reached", audit.Target{Type: "api_key"}},
-		"a reader":                  {keyed("GET", actPath, "admin", ""), fine, 200, "", own},
-		"a reader's head":           {keyed("HEAD", actPath, "admin", ""), fine, 200, "", own},
-		"a reader that is refused":  {keyed("GET", actPath, "member", ""), fine, 403, "", own},
-		"nobody":                    {post(actPath, "garbage", goodBody), fine, 401, "", own},
-		"an outage of identity":     {post(actPath, "outage", goodBody), fine, 503, "", own},
-		"no organization":           {post(actPath, "nowhere", goodBody), fine, 403, "", own},
-		"a public route":            {post("/api/v1/billing/x", "admin", goodBody), fine, 200, "", own},
+		}, status: 200, outcome: audit.Succeeded, target: own},
+		"refused by role":           {req: post(actPath, "member", goodBody), do: fine, status: 403, outcome: "role_required", target: own},
+		"refused by plan":           {req: post("/api/v1/organizations/current/x", "admin", goodBody), do: fine, status: 403, outcome: "plan_feature_required", target: audit.Target{Type: "organization"}},
+		"the shorter path":          {req: post("/agents/"+agentID+"/act", "member", goodBody), do: fine, status: 403, outcome: "role_required", target: own},
+		"an id in capitals":         {req: post(strings.Replace(actPath, "fa", "FA", 1), "member", goodBody), do: fine, status: 403, outcome: "role_required", target: own},
+		"an invalid body":           {req: post(actPath, "admin", `{}`), do: fine, status: 422, outcome: "validation_error", target: own},
+		"an invalid id":             {req: post("/api/v1/agents/none/act", "admin", goodBody), do: fine, status: 422, outcome: "validation_error", target: audit.Target{Type: "agent"}},
+		"an invalid id of a member": {req: post("/api/v1/agents/none/act", "member", goodBody), do: fine, status: 403, outcome: "role_required", target: audit.Target{Type: "agent"}},
+		"a bad idempotency key":     {req: post(actPath, "admin", goodBody, "a b"), do: fine, status: 400, outcome: "invalid_idempotency_key", target: own},
+		"too large a body":          {req: post(actPath, "admin", strings.Repeat(" ", 101)), do: fine, status: 413, outcome: "body_too_large", target: own},
+		"no JSON":                   {req: text, do: fine, status: 415, outcome: "unsupported_media_type", target: own},
+		"not found":                 {req: post(actPath, "admin", goodBody), do: fails(fault.New(fault.NotFound, "agent_not_found", "No.")), status: 404, outcome: "agent_not_found", target: own},
+		"a conflict":                {req: post(actPath, "admin", goodBody), do: fails(fault.New(fault.Conflict, "agent_deleting", "No.")), status: 409, outcome: "agent_deleting", target: own},
+		"a change that fails later": {req: post(actPath, "admin", goodBody), do: func(ctx context.Context) error { return errors.Join(changes(ctx), errors.New("x")) }, status: 500, outcome: "", target: own},
+		"an unknown error":          {req: post(actPath, "admin", goodBody), do: fails(errors.New("the secret value")), status: 500, outcome: "internal_error", target: own},
+		"a deadline":                {req: post(actPath, "admin", goodBody), do: fails(context.DeadlineExceeded), status: 503, outcome: "timeout", target: own},
+		"a panic":                   {req: post(actPath, "admin", goodBody), do: func(context.Context) error { panic("the secret value") }, status: 500, outcome: "internal_error", target: own},
+		"a panic after a change":    {req: post(actPath, "admin", goodBody), do: func(ctx context.Context) error { _ = changes(ctx); panic("x") }, status: 500, outcome: "", target: own},
+		"a creation in vain":        {req: post("/api/v1/agents", "admin", goodBody), do: fails(fault.New(fault.PaymentRequired, "plan_capacity_exceeded", "No.")), status: 402, outcome: "plan_capacity_exceeded", target: audit.Target{Type: "agent"}},
+		"a key in vain":             {req: post("/api/v1/api-keys", "admin", goodBody), do: fails(fault.New(fault.Conflict, "api_key_limit_reached", "No.")), status: 409, outcome: "api_key_limit_reached", target: audit.Target{Type: "api_key"}},
+		"a reader":                  {req: keyed("GET", actPath, "admin", ""), do: fine, status: 200, outcome: "", target: own},
+		"a reader's head":           {req: keyed("HEAD", actPath, "admin", ""), do: fine, status: 200, outcome: "", target: own},
+		"a reader that is refused":  {req: keyed("GET", actPath, "member", ""), do: fine, status: 403, outcome: "", target: own},
+		"nobody":                    {req: post(actPath, "garbage", goodBody), do: fine, status: 401, outcome: "", target: own},
+		"an outage of identity":     {req: post(actPath, "outage", goodBody), do: fine, status: 503, outcome: "", target: own},
+		"no organization":           {req: post(actPath, "nowhere", goodBody), do: fine, status: 403, outcome: "", target: own},
+		"a public route":            {req: post("/api/v1/billing/x", "admin", goodBody), do: fine, status: 200, outcome: "", target: own},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,8 +217,8 @@ func TestEntryThatFails(t *testing.T) { //nolint:paralleltest // see above
 			on    func(context.Context) error
 			takes time.Duration
 		}{
-			"fails": {func(context.Context) error { return errors.New("the log is down") }, 0},
-			"hangs": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 2 * time.Second},
+			"fails": {on: func(context.Context) error { return errors.New("the log is down") }, takes: 0},
+			"hangs": {on: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, takes: 2 * time.Second},
 		} {
 			b.Reset()
 			began := time.Now()

@@ -30,20 +30,20 @@ func TestFeatures(t *testing.T) {
 		code        string
 		asked       int
 	}{
-		"the plan has it":             {gated, "other", &plans{}, 200, "", 1},
-		"the plan lacks it":           {gated, "admin", &plans{}, 403, "plan_feature_required", 1},
-		"invalid, where it lacks":     {gated + "?number=x", "admin", &plans{}, 403, "plan_feature_required", 1},
-		"invalid, where it has":       {gated + "?number=x", "other", &plans{}, 422, "validation_error", 1},
-		"an organization never seen":  {gated, "other", &plans{fail: fault.New(fault.NotFound, "not_found", "No.")}, 403, "plan_feature_required", 1},
-		"nobody to ask":               {gated, "other", nil, 403, "plan_feature_required", 0},
-		"the store is down":           {gated, "other", &plans{fail: down}, 503, "store_unavailable", 1},
-		"the store has a defect":      {gated, "other", &plans{fail: errors.New("why")}, 500, "internal_error", 1},
-		"a member":                    {gated, "member", &plans{}, 403, "role_required", 0},
-		"no organization":             {gated, "nowhere", &plans{}, 403, "organization_required", 0},
-		"nobody":                      {gated, "garbage", &plans{}, 401, "invalid_token", 0},
-		"what is part of every plan":  {open, "admin", &plans{}, 200, "", 0},
-		"the same while it is down":   {open, "admin", &plans{fail: down}, 200, "", 0},
-		"what is part of none at all": {"/api/v1/never", "other", &plans{}, 403, "plan_feature_required", 1},
+		"the plan has it":             {path: gated, token: "other", plans: &plans{}, status: 200, code: "", asked: 1},
+		"the plan lacks it":           {path: gated, token: "admin", plans: &plans{}, status: 403, code: "plan_feature_required", asked: 1},
+		"invalid, where it lacks":     {path: gated + "?number=x", token: "admin", plans: &plans{}, status: 403, code: "plan_feature_required", asked: 1},
+		"invalid, where it has":       {path: gated + "?number=x", token: "other", plans: &plans{}, status: 422, code: "validation_error", asked: 1},
+		"an organization never seen":  {path: gated, token: "other", plans: &plans{fail: fault.New(fault.NotFound, "not_found", "No.")}, status: 403, code: "plan_feature_required", asked: 1},
+		"nobody to ask":               {path: gated, token: "other", plans: nil, status: 403, code: "plan_feature_required", asked: 0},
+		"the store is down":           {path: gated, token: "other", plans: &plans{fail: down}, status: 503, code: "store_unavailable", asked: 1},
+		"the store has a defect":      {path: gated, token: "other", plans: &plans{fail: errors.New("why")}, status: 500, code: "internal_error", asked: 1},
+		"a member":                    {path: gated, token: "member", plans: &plans{}, status: 403, code: "role_required", asked: 0},
+		"no organization":             {path: gated, token: "nowhere", plans: &plans{}, status: 403, code: "organization_required", asked: 0},
+		"nobody":                      {path: gated, token: "garbage", plans: &plans{}, status: 401, code: "invalid_token", asked: 0},
+		"what is part of every plan":  {path: open, token: "admin", plans: &plans{}, status: 200, code: "", asked: 0},
+		"the same while it is down":   {path: open, token: "admin", plans: &plans{fail: down}, status: 200, code: "", asked: 0},
+		"what is part of none at all": {path: "/api/v1/never", token: "other", plans: &plans{}, status: 403, code: "plan_feature_required", asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

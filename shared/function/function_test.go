@@ -161,21 +161,21 @@ func TestProtocol(t *testing.T) {
 		status int
 		code   string
 	}{
-		"a good call":            {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), nil, 200, ""},
-		"the path without /api":  {request("/agents/member", "Bearer admin", `{"text": "x"}`), nil, 200, ""},
-		"another path without":   {request("/user", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
-		"an unknown path":        {request("/api/v1/none", "", `{}`), nil, 404, "not_found"},
-		"empty segments":         {request("//api/v1//admin", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
-		"dotted segments":        {request("/api/v1/x/../admin", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
-		"a slash at the end":     {request("/api/v1/admin/", "Bearer admin", `{"text": "x"}`), nil, 404, "not_found"},
-		"another method":         {httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), nil, 405, "method_not_allowed"},
-		"no JSON":                {plain, nil, 415, "unsupported_media_type"},
-		"too large":              {request("/api/v1/admin", "Bearer admin", `{"text": "`+strings.Repeat("x", 1000)+`"}`), nil, 413, "body_too_large"},
-		"a panic":                {request("/api/v1/admin", "Bearer admin", `{"text": "panic"}`), nil, 500, "internal_error"},
-		"an unknown error":       {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), errors.New("the secret value"), 500, "internal_error"},
-		"a wrapped fault":        {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fmt.Errorf("while: %w", fault.New(fault.Conflict, "agent_deleting", "No.")), 409, "agent_deleting"},
-		"a context that ended":   {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), context.DeadlineExceeded, 503, "timeout"},
-		"a fault with its cause": {request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("the secret value")), 503, "store_unavailable"},
+		"a good call":            {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: nil, status: 200, code: ""},
+		"the path without /api":  {req: request("/agents/member", "Bearer admin", `{"text": "x"}`), fail: nil, status: 200, code: ""},
+		"another path without":   {req: request("/user", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404, code: "not_found"},
+		"an unknown path":        {req: request("/api/v1/none", "", `{}`), fail: nil, status: 404, code: "not_found"},
+		"empty segments":         {req: request("//api/v1//admin", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404, code: "not_found"},
+		"dotted segments":        {req: request("/api/v1/x/../admin", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404, code: "not_found"},
+		"a slash at the end":     {req: request("/api/v1/admin/", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404, code: "not_found"},
+		"another method":         {req: httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), fail: nil, status: 405, code: "method_not_allowed"},
+		"no JSON":                {req: plain, fail: nil, status: 415, code: "unsupported_media_type"},
+		"too large":              {req: request("/api/v1/admin", "Bearer admin", `{"text": "`+strings.Repeat("x", 1000)+`"}`), fail: nil, status: 413, code: "body_too_large"},
+		"a panic":                {req: request("/api/v1/admin", "Bearer admin", `{"text": "panic"}`), fail: nil, status: 500, code: "internal_error"},
+		"an unknown error":       {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: errors.New("the secret value"), status: 500, code: "internal_error"},
+		"a wrapped fault":        {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: fmt.Errorf("while: %w", fault.New(fault.Conflict, "agent_deleting", "No.")), status: 409, code: "agent_deleting"},
+		"a context that ended":   {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: context.DeadlineExceeded, status: 503, code: "timeout"},
+		"a fault with its cause": {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("the secret value")), status: 503, code: "store_unavailable"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -280,13 +280,13 @@ func TestWorker(t *testing.T) {
 		handle      error
 		status      int
 	}{
-		"done":             {"Bearer t", good, nil, nil, 204},
-		"no token":         {"", good, nil, nil, 401},
-		"a bad token":      {"Bearer t", good, identity.InvalidToken(), nil, 401},
-		"come again":       {"Bearer t", good, nil, fault.New(fault.Unavailable, "busy", "Later."), 503},
-		"not a push":       {"Bearer t", `{"agent_id":"a"}`, nil, nil, 400},
-		"not even JSON":    {"Bearer t", `{`, nil, nil, 400},
-		"an unknown error": {"Bearer t", good, nil, errors.New("why"), 500},
+		"done":             {token: "Bearer t", body: good, verify: nil, handle: nil, status: 204},
+		"no token":         {token: "", body: good, verify: nil, handle: nil, status: 401},
+		"a bad token":      {token: "Bearer t", body: good, verify: identity.InvalidToken(), handle: nil, status: 401},
+		"come again":       {token: "Bearer t", body: good, verify: nil, handle: fault.New(fault.Unavailable, "busy", "Later."), status: 503},
+		"not a push":       {token: "Bearer t", body: `{"agent_id":"a"}`, verify: nil, handle: nil, status: 400},
+		"not even JSON":    {token: "Bearer t", body: `{`, verify: nil, handle: nil, status: 400},
+		"an unknown error": {token: "Bearer t", body: good, verify: nil, handle: errors.New("why"), status: 500},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

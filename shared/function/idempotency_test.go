@@ -76,25 +76,25 @@ func TestIdempotencyKeys(t *testing.T) {
 		code   string
 		seen   bool
 	}{
-		"a key":                       {keyed("POST", "/agents", "admin", goodBody, "k"), 201, "", true},
-		"a long key":                  {keyed("POST", "/agents", "admin", goodBody, long[1:]), 201, "", true},
-		"a key and no body":           {keyed("DELETE", "/agents/a", "admin", "", "k"), 204, "", true},
-		"no key":                      {keyed("POST", "/agents", "admin", goodBody), 201, "", false},
-		"an empty key":                {keyed("POST", "/agents", "admin", goodBody, ""), 400, "invalid_idempotency_key", false},
-		"a key that is too long":      {keyed("POST", "/agents", "admin", goodBody, long), 400, "invalid_idempotency_key", false},
-		"a space in the key":          {keyed("POST", "/agents", "admin", goodBody, "a b"), 400, "invalid_idempotency_key", false},
-		"a key beyond ASCII":          {keyed("DELETE", "/agents/a", "admin", "", "é"), 400, "invalid_idempotency_key", false},
-		"two keys":                    {keyed("POST", "/agents", "admin", goodBody, "a", "b"), 400, "invalid_idempotency_key", false},
-		"a bad key and a bad body":    {keyed("POST", "/agents", "admin", `{}`, ""), 400, "invalid_idempotency_key", false},
-		"a good key and a bad body":   {keyed("POST", "/agents", "admin", `{}`, "k"), 422, "validation_error", false},
-		"a bad key of nobody":         {keyed("POST", "/agents", "garbage", goodBody, ""), 401, "invalid_token", false},
-		"a bad key of a member":       {keyed("POST", "/agents", "member", goodBody, ""), 403, "role_required", false},
-		"a large body":                {keyed("POST", "/agents", "admin", `{"text": "`+long+`"}`, "k"), 413, "body_too_large", false},
-		"a large body that none asks": {keyed("DELETE", "/agents/a", "admin", long, "k"), 413, "body_too_large", false},
-		"a bad key of a reader":       {keyed("GET", "/agents", "admin", "", ""), 200, "", false},
-		"no organization":             {keyed("POST", "/api/v1/user", "nowhere", goodBody, ""), 200, "", false},
-		"a user's organization":       {keyed("POST", "/api/v1/user", "member", goodBody, "k"), 200, "", true},
-		"a public route":              {keyed("POST", "/api/v1/public", "", goodBody, ""), 200, "", false},
+		"a key":                       {req: keyed("POST", "/agents", "admin", goodBody, "k"), status: 201, code: "", seen: true},
+		"a long key":                  {req: keyed("POST", "/agents", "admin", goodBody, long[1:]), status: 201, code: "", seen: true},
+		"a key and no body":           {req: keyed("DELETE", "/agents/a", "admin", "", "k"), status: 204, code: "", seen: true},
+		"no key":                      {req: keyed("POST", "/agents", "admin", goodBody), status: 201, code: "", seen: false},
+		"an empty key":                {req: keyed("POST", "/agents", "admin", goodBody, ""), status: 400, code: "invalid_idempotency_key", seen: false},
+		"a key that is too long":      {req: keyed("POST", "/agents", "admin", goodBody, long), status: 400, code: "invalid_idempotency_key", seen: false},
+		"a space in the key":          {req: keyed("POST", "/agents", "admin", goodBody, "a b"), status: 400, code: "invalid_idempotency_key", seen: false},
+		"a key beyond ASCII":          {req: keyed("DELETE", "/agents/a", "admin", "", "é"), status: 400, code: "invalid_idempotency_key", seen: false},
+		"two keys":                    {req: keyed("POST", "/agents", "admin", goodBody, "a", "b"), status: 400, code: "invalid_idempotency_key", seen: false},
+		"a bad key and a bad body":    {req: keyed("POST", "/agents", "admin", `{}`, ""), status: 400, code: "invalid_idempotency_key", seen: false},
+		"a good key and a bad body":   {req: keyed("POST", "/agents", "admin", `{}`, "k"), status: 422, code: "validation_error", seen: false},
+		"a bad key of nobody":         {req: keyed("POST", "/agents", "garbage", goodBody, ""), status: 401, code: "invalid_token", seen: false},
+		"a bad key of a member":       {req: keyed("POST", "/agents", "member", goodBody, ""), status: 403, code: "role_required", seen: false},
+		"a large body":                {req: keyed("POST", "/agents", "admin", `{"text": "`+long+`"}`, "k"), status: 413, code: "body_too_large", seen: false},
+		"a large body that none asks": {req: keyed("DELETE", "/agents/a", "admin", long, "k"), status: 413, code: "body_too_large", seen: false},
+		"a bad key of a reader":       {req: keyed("GET", "/agents", "admin", "", ""), status: 200, code: "", seen: false},
+		"no organization":             {req: keyed("POST", "/api/v1/user", "nowhere", goodBody, ""), status: 200, code: "", seen: false},
+		"a user's organization":       {req: keyed("POST", "/api/v1/user", "member", goodBody, "k"), status: 200, code: "", seen: true},
+		"a public route":              {req: keyed("POST", "/api/v1/public", "", goodBody, ""), status: 200, code: "", seen: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +166,7 @@ func TestReplaysCreateNothing(t *testing.T) {
 	for i, c := range []struct {
 		replay bool
 		status int
-	}{{false, 201}, {true, 201}, {true, 201}, {true, 201}, {false, 201}, {false, 429}} {
+	}{{replay: false, status: 201}, {replay: true, status: 201}, {replay: true, status: 201}, {replay: true, status: 201}, {replay: false, status: 201}, {replay: false, status: 429}} {
 		h.replay = c.replay
 		if r := call(t, served, keyed("POST", "/agents", "admin", goodBody, "k")); r.status != c.status {
 			t.Errorf("call %d: %d, want %d", i, r.status, c.status)

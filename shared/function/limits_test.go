@@ -59,50 +59,50 @@ func TestLimits(t *testing.T) {
 	conflict := fault.New(fault.Conflict, "agent_state_conflict", "No.")
 	for name, calls := range map[string][]limitedCall{
 		"readers count, whatever comes of it": {
-			{"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`},
-			{"GET", list, "admin", conflict, 409, `"reads";r=1;t=2400`},
-			{"HEAD", list, "admin", nil, 204, `"reads";r=0;t=3600`},
-			{"GET", list, "admin", nil, 429, `"reads";r=0;t=1200`},
-			{"GET", list, "member", nil, 204, `"reads";r=2;t=1200`}, // another caller
+			{method: "GET", path: list, token: "admin", fail: nil, status: 204, limit: `"reads";r=2;t=1200`},
+			{method: "GET", path: list, token: "admin", fail: conflict, status: 409, limit: `"reads";r=1;t=2400`},
+			{method: "HEAD", path: list, token: "admin", fail: nil, status: 204, limit: `"reads";r=0;t=3600`},
+			{method: "GET", path: list, token: "admin", fail: nil, status: 429, limit: `"reads";r=0;t=1200`},
+			{method: "GET", path: list, token: "member", fail: nil, status: 204, limit: `"reads";r=2;t=1200`}, // another caller
 		},
 		"polling one agent eats no other budget": {
-			{"GET", one, "admin", nil, 204, `"polling";r=1;t=1800`},
-			{"GET", "/agents/" + strings.ToUpper(agentID), "admin", nil, 204, `"polling";r=0;t=3600`},
-			{"GET", one, "admin", nil, 429, `"polling";r=0;t=1800`},
-			{"GET", other, "admin", nil, 204, `"polling";r=1;t=1800`},
-			{"GET", one, "member", nil, 204, `"polling";r=1;t=1800`},
-			{"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`},
-			{"POST", one + "/stop", "admin", nil, 204, `"mutations";r=8;t=400`},
+			{method: "GET", path: one, token: "admin", fail: nil, status: 204, limit: `"polling";r=1;t=1800`},
+			{method: "GET", path: "/agents/" + strings.ToUpper(agentID), token: "admin", fail: nil, status: 204, limit: `"polling";r=0;t=3600`},
+			{method: "GET", path: one, token: "admin", fail: nil, status: 429, limit: `"polling";r=0;t=1800`},
+			{method: "GET", path: other, token: "admin", fail: nil, status: 204, limit: `"polling";r=1;t=1800`},
+			{method: "GET", path: one, token: "member", fail: nil, status: 204, limit: `"polling";r=1;t=1800`},
+			{method: "GET", path: list, token: "admin", fail: nil, status: 204, limit: `"reads";r=2;t=1200`},
+			{method: "POST", path: one + "/stop", token: "admin", fail: nil, status: 204, limit: `"mutations";r=8;t=400`},
 		},
 		"only creations that succeed count": {
-			{"POST", list, "admin", conflict, 409, `"mutations";r=8;t=400`},
-			{"POST", list, "admin", conflict, 409, `"mutations";r=7;t=800`},
-			{"POST", list, "admin", nil, 204, `"mutations";r=6;t=1200`},
-			{"POST", list, "admin", nil, 204, `"mutations";r=5;t=1600`},
-			{"POST", list, "admin", nil, 429, `"creations";r=0;t=1800`},
-			{"POST", list, "other", nil, 204, `"mutations";r=8;t=400`},
-			{"POST", one + "/stop", "admin", nil, 204, `"mutations";r=3;t=2400`},
+			{method: "POST", path: list, token: "admin", fail: conflict, status: 409, limit: `"mutations";r=8;t=400`},
+			{method: "POST", path: list, token: "admin", fail: conflict, status: 409, limit: `"mutations";r=7;t=800`},
+			{method: "POST", path: list, token: "admin", fail: nil, status: 204, limit: `"mutations";r=6;t=1200`},
+			{method: "POST", path: list, token: "admin", fail: nil, status: 204, limit: `"mutations";r=5;t=1600`},
+			{method: "POST", path: list, token: "admin", fail: nil, status: 429, limit: `"creations";r=0;t=1800`},
+			{method: "POST", path: list, token: "other", fail: nil, status: 204, limit: `"mutations";r=8;t=400`},
+			{method: "POST", path: one + "/stop", token: "admin", fail: nil, status: 204, limit: `"mutations";r=3;t=2400`},
 		},
 		"reveals count for the agent, however it is written, and for no other organization": {
-			{"POST", reveal, "other", nil, 204, `"mutations";r=8;t=400`},
-			{"POST", reveal, "other", nil, 204, `"mutations";r=7;t=800`},
-			{"POST", reveal, "other", nil, 429, `"reveals";r=0;t=1800`},
-			{"POST", reveal, "admin", conflict, 409, `"mutations";r=8;t=400`},
-			{"POST", "/agents/" + strings.ToUpper(agentID) + "/reveal", "admin", nil, 204, `"mutations";r=7;t=800`},
-			{"POST", reveal, "admin", nil, 429, `"reveals";r=0;t=1800`},
-			{"POST", other + "/reveal", "admin", nil, 204, `"mutations";r=5;t=1600`},
+			{method: "POST", path: reveal, token: "other", fail: nil, status: 204, limit: `"mutations";r=8;t=400`},
+			{method: "POST", path: reveal, token: "other", fail: nil, status: 204, limit: `"mutations";r=7;t=800`},
+			{method: "POST", path: reveal, token: "other", fail: nil, status: 429, limit: `"reveals";r=0;t=1800`},
+			{method: "POST", path: reveal, token: "admin", fail: conflict, status: 409, limit: `"mutations";r=8;t=400`},
+			{method: "POST", path: "/agents/" + strings.ToUpper(agentID) + "/reveal", token: "admin", fail: nil, status: 204, limit: `"mutations";r=7;t=800`},
+			{method: "POST", path: reveal, token: "admin", fail: nil, status: 429, limit: `"reveals";r=0;t=1800`},
+			{method: "POST", path: other + "/reveal", token: "admin", fail: nil, status: 204, limit: `"mutations";r=5;t=1600`},
 		},
 		"failed authentications count for the address": {
-			{"GET", list, "garbage", nil, 401, ""},
-			{"GET", list, "outage", nil, 503, ""},
-			{"GET", list, "admin", nil, 204, `"reads";r=2;t=1200`},
-			{"GET", list, "garbage", nil, 401, ""},
-			{"GET", list, "garbage", nil, 429, ""},
-			{"GET", list, "admin", nil, 429, ""},
-			{"GET", "/api/v1/public", "garbage", nil, 204, ""},
+			{method: "GET", path: list, token: "garbage", fail: nil, status: 401, limit: ""},
+			{method: "GET", path: list, token: "outage", fail: nil, status: 503, limit: ""},
+			{method: "GET", path: list, token: "admin", fail: nil, status: 204, limit: `"reads";r=2;t=1200`},
+			{method: "GET", path: list, token: "garbage", fail: nil, status: 401, limit: ""},
+			{method: "GET", path: list, token: "garbage", fail: nil, status: 429, limit: ""},
+			{method: "GET", path: list, token: "admin", fail: nil, status: 429, limit: ""},
+			{method: "GET", path: "/api/v1/public", token: "garbage", fail: nil, status: 204, limit: ""},
 		},
 		"what is public has no limit": {
-			{"GET", "/api/v1/public", "", nil, 204, ""}, {"GET", "/api/v1/public", "", nil, 204, ""}, {"GET", "/api/v1/public", "", nil, 204, ""},
+			{method: "GET", path: "/api/v1/public", token: "", fail: nil, status: 204, limit: ""}, {method: "GET", path: "/api/v1/public", token: "", fail: nil, status: 204, limit: ""}, {method: "GET", path: "/api/v1/public", token: "", fail: nil, status: 204, limit: ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,12 +128,12 @@ func TestLimits(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ remote, forwarded, want string }{
-		"one hop":                 {"10.0.0.1:5", "203.0.113.7", "203.0.113.7"},
-		"a client's own claim":    {"10.0.0.1:5", "1.1.1.1, 203.0.113.7", "203.0.113.7"},
-		"many claims, no space":   {"10.0.0.1:5", "1.1.1.1,2.2.2.2,203.0.113.7", "203.0.113.7"},
-		"no proxy":                {"203.0.113.7:5", "", "203.0.113.7"},
-		"no proxy, and IPv6":      {"[2001:db8::7]:5", "", "2001:db8::7"},
-		"an address without port": {"somewhere", "", "somewhere"},
+		"one hop":                 {remote: "10.0.0.1:5", forwarded: "203.0.113.7", want: "203.0.113.7"},
+		"a client's own claim":    {remote: "10.0.0.1:5", forwarded: "1.1.1.1, 203.0.113.7", want: "203.0.113.7"},
+		"many claims, no space":   {remote: "10.0.0.1:5", forwarded: "1.1.1.1,2.2.2.2,203.0.113.7", want: "203.0.113.7"},
+		"no proxy":                {remote: "203.0.113.7:5", forwarded: "", want: "203.0.113.7"},
+		"no proxy, and IPv6":      {remote: "[2001:db8::7]:5", forwarded: "", want: "2001:db8::7"},
+		"an address without port": {remote: "somewhere", forwarded: "", want: "somewhere"},
 	} {
 		log := &entries{}
 		req := keyed("POST", actPath, "member", goodBody)

@@ -55,17 +55,17 @@ func TestStreams(t *testing.T) {
 		// bytes is how many the body has; -1 for a body that is broken off.
 		bytes int
 	}{
-		"a small one":              {"GET", lines(3, fine), 200, ndjson, 3000},
-		"a large one":              {"GET", lines(500, fine), 200, ndjson, 500_000},
-		"an empty one":             {"GET", lines(0, fine), 200, ndjson, 0},
-		"the head":                 {"HEAD", func(io.Writer) error { t.Error("a body was made for nobody"); return nil }, 200, ndjson, 0},
-		"an error at once":         {"GET", lines(0, down), 503, problem, 0},
-		"an error before any left": {"GET", lines(10, down), 503, problem, 0},
-		"an error on the way":      {"GET", lines(100, down), 200, ndjson, -1},
-		"a panic at once":          {"GET", lines(0, panics), 500, problem, 0},
-		"a panic on the way":       {"GET", lines(100, panics), 200, ndjson, -1},
-		"an error of unknown kind": {"GET", lines(1, func() error { return errors.New("the secret value") }), 500, problem, 0},
-		"one of two pieces":        {"GET", lines(20, fine), 200, ndjson, 20_000},
+		"a small one":              {method: "GET", write: lines(3, fine), status: 200, kind: ndjson, bytes: 3000},
+		"a large one":              {method: "GET", write: lines(500, fine), status: 200, kind: ndjson, bytes: 500_000},
+		"an empty one":             {method: "GET", write: lines(0, fine), status: 200, kind: ndjson, bytes: 0},
+		"the head":                 {method: "HEAD", write: func(io.Writer) error { t.Error("a body was made for nobody"); return nil }, status: 200, kind: ndjson, bytes: 0},
+		"an error at once":         {method: "GET", write: lines(0, down), status: 503, kind: problem, bytes: 0},
+		"an error before any left": {method: "GET", write: lines(10, down), status: 503, kind: problem, bytes: 0},
+		"an error on the way":      {method: "GET", write: lines(100, down), status: 200, kind: ndjson, bytes: -1},
+		"a panic at once":          {method: "GET", write: lines(0, panics), status: 500, kind: problem, bytes: 0},
+		"a panic on the way":       {method: "GET", write: lines(100, panics), status: 200, kind: ndjson, bytes: -1},
+		"an error of unknown kind": {method: "GET", write: lines(1, func() error { return errors.New("the secret value") }), status: 500, kind: problem, bytes: 0},
+		"one of two pieces":        {method: "GET", write: lines(20, fine), status: 200, kind: ndjson, bytes: 20_000},
 	} {
 		for _, second := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

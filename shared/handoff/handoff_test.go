@@ -100,12 +100,12 @@ func TestWhoGetsNoLink(t *testing.T) {
 		agent  agent.Agent
 		caller identity.Caller
 	}{
-		"an API key":              {signer, running(), identity.Caller{Type: identity.APIKey, ID: "k", OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"a member":                {signer, running(), identity.Caller{Type: identity.Session, ID: "u", OrganizationID: "org_1", Role: identity.RoleMember}},
-		"nobody":                  {signer, running(), identity.Caller{}},
-		"an agent that is paused": {signer, with(func(a *agent.Agent) { a.Status = agent.Paused }), admin()},
-		"one without a hostname":  {signer, with(func(a *agent.Agent) { a.Routed = false }), admin()},
-		"no key":                  {handoff.NewSigner(handoff.Key{}), running(), admin()},
+		"an API key":              {signer: signer, agent: running(), caller: identity.Caller{Type: identity.APIKey, ID: "k", OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"a member":                {signer: signer, agent: running(), caller: identity.Caller{Type: identity.Session, ID: "u", OrganizationID: "org_1", Role: identity.RoleMember}},
+		"nobody":                  {signer: signer, agent: running(), caller: identity.Caller{}},
+		"an agent that is paused": {signer: signer, agent: with(func(a *agent.Agent) { a.Status = agent.Paused }), caller: admin()},
+		"one without a hostname":  {signer: signer, agent: with(func(a *agent.Agent) { a.Routed = false }), caller: admin()},
+		"no key":                  {signer: handoff.NewSigner(handoff.Key{}), agent: running(), caller: admin()},
 	} {
 		if link, err := c.signer.Link(c.agent, c.caller, addresses, time.Now()); link != nil || err != nil {
 			t.Errorf("%s: %v, %v", name, link, err)

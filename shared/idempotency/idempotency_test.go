@@ -44,13 +44,13 @@ func TestAttempts(t *testing.T) {
 		request           idempotency.Request
 		id, print         bool // differ
 	}{
-		"another organization": {"org2", "key", request, true, false},
-		"another key":          {"org", "key2", request, true, true},
-		"a shifted border":     {"orgk", "ey", request, true, true},
-		"another method":       {"org", "key", idempotency.Request{Method: "PUT", Path: request.Path, Body: request.Body}, false, true},
-		"another path":         {"org", "key", idempotency.Request{Method: "POST", Path: "/api/v1/api-keys", Body: request.Body}, false, true},
-		"another body":         {"org", "key", idempotency.Request{Method: "POST", Path: request.Path, Body: []byte(`{"pin": 1235}`)}, false, true},
-		"no body":              {"org", "key", idempotency.Request{Method: "POST", Path: request.Path}, false, true},
+		"another organization": {organization: "org2", key: "key", request: request, id: true, print: false},
+		"another key":          {organization: "org", key: "key2", request: request, id: true, print: true},
+		"a shifted border":     {organization: "orgk", key: "ey", request: request, id: true, print: true},
+		"another method":       {organization: "org", key: "key", request: idempotency.Request{Method: "PUT", Path: request.Path, Body: request.Body}, id: false, print: true},
+		"another path":         {organization: "org", key: "key", request: idempotency.Request{Method: "POST", Path: "/api/v1/api-keys", Body: request.Body}, id: false, print: true},
+		"another body":         {organization: "org", key: "key", request: idempotency.Request{Method: "POST", Path: request.Path, Body: []byte(`{"pin": 1235}`)}, id: false, print: true},
+		"no body":              {organization: "org", key: "key", request: idempotency.Request{Method: "POST", Path: request.Path}, id: false, print: true},
 	} {
 		a := idempotency.New(other.organization, other.key, other.request)
 		if ids[a.ID] == other.id || prints[a.Fingerprint] == other.print {

@@ -101,17 +101,17 @@ func TestUptime(t *testing.T) {
 		uptime  Minutes
 		up, due float64
 	}{
-		"all the time":                     {noon().Add(-long), always(14, 0, 3600), 15, 15},
-		"the last minutes may come late":   {noon().Add(-long), always(14, 3, 3600), 12, 12},
-		"what is later than late is down":  {noon().Add(-long), always(14, 6, 3600), 9, 11},
-		"a sample speaks for those before": {noon().Add(-long), at(map[int]float64{0: 3600}), 15, 15},
-		"a hole in what is measured":       {noon().Add(-long), merged(always(14, 10, 3600), always(7, 0, 3600)), 15, 15},
-		"down for a while":                 {noon().Add(-long), merged(always(14, 10, 3600), since(7, 7, 0, 15)), 12.25, 15},
-		"a crash takes part of a minute":   {noon().Add(-long), merged(always(14, 9, 3600), since(8, 8, 0, 15)), 14.25, 15},
-		"down all the time":                {noon().Add(-long), nil, 0, 11},
-		"ready lately":                     {ago(7), since(6, 6, 0, 60), 7, 7},
-		"starting does not count":          {ago(7), since(8, 8, 0, 12), 8.2, 8.2},
-		"not known since when it is ready": {time.Time{}, merged(always(14, 9, 3600), since(5, 5, 0, 60)), 12, 12},
+		"all the time":                     {ready: noon().Add(-long), uptime: always(14, 0, 3600), up: 15, due: 15},
+		"the last minutes may come late":   {ready: noon().Add(-long), uptime: always(14, 3, 3600), up: 12, due: 12},
+		"what is later than late is down":  {ready: noon().Add(-long), uptime: always(14, 6, 3600), up: 9, due: 11},
+		"a sample speaks for those before": {ready: noon().Add(-long), uptime: at(map[int]float64{0: 3600}), up: 15, due: 15},
+		"a hole in what is measured":       {ready: noon().Add(-long), uptime: merged(always(14, 10, 3600), always(7, 0, 3600)), up: 15, due: 15},
+		"down for a while":                 {ready: noon().Add(-long), uptime: merged(always(14, 10, 3600), since(7, 7, 0, 15)), up: 12.25, due: 15},
+		"a crash takes part of a minute":   {ready: noon().Add(-long), uptime: merged(always(14, 9, 3600), since(8, 8, 0, 15)), up: 14.25, due: 15},
+		"down all the time":                {ready: noon().Add(-long), uptime: nil, up: 0, due: 11},
+		"ready lately":                     {ready: ago(7), uptime: since(6, 6, 0, 60), up: 7, due: 7},
+		"starting does not count":          {ready: ago(7), uptime: since(8, 8, 0, 12), up: 8.2, due: 8.2},
+		"not known since when it is ready": {ready: time.Time{}, uptime: merged(always(14, 9, 3600), since(5, 5, 0, 60)), up: 12, due: 12},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,12 +177,12 @@ func TestLateSamples(t *testing.T) {
 	s.Take(Subject{}, first, Span{From: ago(15), To: ago(5)}, ago(5))
 	late := Reading{CPU: at(map[int]float64{12: 0.1, 11: 0.3, 10: 0.1, 7: 0.5, 1: 0.2})}
 	s.Take(Subject{}, late, Span{From: ago(15), To: noon()}, noon())
-	want := []Point{{ago(13).Unix(), 0.1}, {ago(12).Unix(), 0.3}, {ago(11).Unix(), 0.1}, {ago(8).Unix(), 0.5}, {ago(2).Unix(), 0.2}}
+	want := []Point{{T: ago(13).Unix(), V: 0.1}, {T: ago(12).Unix(), V: 0.3}, {T: ago(11).Unix(), V: 0.1}, {T: ago(8).Unix(), V: 0.5}, {T: ago(2).Unix(), V: 0.2}}
 	v := s.Show(Window1h, noon())
 	if diff := cmp.Diff(want, v.Series.CPU); diff != "" {
 		t.Error(diff)
 	}
-	want = []Point{{ago(15).Unix(), 0.5 / 3}, {ago(10).Unix(), 0.5}, {ago(5).Unix(), 0.2}}
+	want = []Point{{T: ago(15).Unix(), V: 0.5 / 3}, {T: ago(10).Unix(), V: 0.5}, {T: ago(5).Unix(), V: 0.2}}
 	for _, w := range []Window{Window6h, Window24h} {
 		if diff := cmp.Diff(want, s.Show(w, noon()).Series.CPU, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-12 })); diff != "" {
 			t.Errorf("%s: %s", w, diff)
@@ -195,7 +195,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	s.Take(Subject{}, Reading{Requests: at(map[int]float64{3: 1, 2: 1}), Errors: at(map[int]float64{2: 0.5})}, Span{From: ago(15), To: noon()}, noon())
-	if diff := cmp.Diff([]Point{{ago(4).Unix(), 0}, {ago(3).Unix(), 0.5}}, s.Show(Window1h, noon()).Series.Errors); diff != "" {
+	if diff := cmp.Diff([]Point{{T: ago(4).Unix(), V: 0}, {T: ago(3).Unix(), V: 0.5}}, s.Show(Window1h, noon()).Series.Errors); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -209,19 +209,19 @@ func TestAdd(t *testing.T) {
 		metric Metric
 		sample Sample
 	}{
-		{Requests, Sample{Host: host, At: ago(1), Value: 1}},
-		{Requests, Sample{Host: "other." + host, At: ago(1), Value: 7}},
-		{Requests, Sample{At: ago(2), Value: 7}},
-		{Errors, Sample{Host: "x", At: ago(1), Value: 7}},
-		{CPU, Sample{At: ago(1), Value: math.NaN()}},
-		{CPU, Sample{At: ago(2), Value: math.Inf(1)}},
-		{CPU, Sample{At: ago(3), Value: 2}},
-		{Latency, Sample{Host: host, At: ago(5), Value: 80}},
-		{Latency, Sample{Host: host, At: ago(10), Value: 90}}, // older, later
-		{Latency, Sample{Host: host, At: ago(0), Value: 0}},   // of no requests
-		{Latency, Sample{Host: "x", At: ago(0), Value: 1}},
-		{Restarts, Sample{At: ago(0), Value: 3}},
-		{"unknown", Sample{At: ago(0), Value: 3}},
+		{metric: Requests, sample: Sample{Host: host, At: ago(1), Value: 1}},
+		{metric: Requests, sample: Sample{Host: "other." + host, At: ago(1), Value: 7}},
+		{metric: Requests, sample: Sample{At: ago(2), Value: 7}},
+		{metric: Errors, sample: Sample{Host: "x", At: ago(1), Value: 7}},
+		{metric: CPU, sample: Sample{At: ago(1), Value: math.NaN()}},
+		{metric: CPU, sample: Sample{At: ago(2), Value: math.Inf(1)}},
+		{metric: CPU, sample: Sample{At: ago(3), Value: 2}},
+		{metric: Latency, sample: Sample{Host: host, At: ago(5), Value: 80}},
+		{metric: Latency, sample: Sample{Host: host, At: ago(10), Value: 90}}, // older, later
+		{metric: Latency, sample: Sample{Host: host, At: ago(0), Value: 0}},   // of no requests
+		{metric: Latency, sample: Sample{Host: "x", At: ago(0), Value: 1}},
+		{metric: Restarts, sample: Sample{At: ago(0), Value: 3}},
+		{metric: "unknown", sample: Sample{At: ago(0), Value: 3}},
 	} {
 		r.add(add.metric, add.sample, host)
 	}
@@ -236,11 +236,11 @@ func TestAdd(t *testing.T) {
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ last, now, from, to time.Time }{
-		"never before":          {time.Time{}, noon(), noon().Add(-Day), noon()},
-		"a cycle ago":           {ago(5), noon(), ago(15), noon()},
-		"in the midst":          {ago(2), ago(1).Add(17 * time.Second), ago(15), ago(1)},
-		"hours of being absent": {ago(300), noon(), ago(310), noon()},
-		"days of being absent":  {ago(10_000), noon(), noon().Add(-Day), noon()},
+		"never before":          {last: time.Time{}, now: noon(), from: noon().Add(-Day), to: noon()},
+		"a cycle ago":           {last: ago(5), now: noon(), from: ago(15), to: noon()},
+		"in the midst":          {last: ago(2), now: ago(1).Add(17 * time.Second), from: ago(15), to: ago(1)},
+		"hours of being absent": {last: ago(300), now: noon(), from: ago(310), to: noon()},
+		"days of being absent":  {last: ago(10_000), now: noon(), from: noon().Add(-Day), to: noon()},
 	} {
 		if got := spanSince(row.last, row.now); !got.From.Equal(row.from) || !got.To.Equal(row.to) {
 			t.Errorf("%s: %v to %v", name, got.From, got.To)

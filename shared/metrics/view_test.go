@@ -50,13 +50,13 @@ func TestAges(t *testing.T) {
 		restarts float64
 		points   int
 	}{
-		{0, false, 1.0, 2, 1},
-		{6 * time.Minute, false, 1.0, 2, 1},
-		{7 * time.Minute, true, 1.0, 2, 1},
-		{14 * time.Minute, true, 1.0, 2, 1},
-		{15 * time.Minute, true, nil, 2, 1},
-		{23 * time.Hour, true, nil, 2, 1},
-		{25 * time.Hour, true, nil, 0, 0},
+		{age: 0, stale: false, cpu: 1.0, restarts: 2, points: 1},
+		{age: 6 * time.Minute, stale: false, cpu: 1.0, restarts: 2, points: 1},
+		{age: 7 * time.Minute, stale: true, cpu: 1.0, restarts: 2, points: 1},
+		{age: 14 * time.Minute, stale: true, cpu: 1.0, restarts: 2, points: 1},
+		{age: 15 * time.Minute, stale: true, cpu: nil, restarts: 2, points: 1},
+		{age: 23 * time.Hour, stale: true, cpu: nil, restarts: 2, points: 1},
+		{age: 25 * time.Hour, stale: true, cpu: nil, restarts: 0, points: 0},
 	} {
 		v := shown(t, s.Show(Window24h, noon().Add(row.age)))
 		points := v["series"].(map[string]any)["cpu"].([]any)

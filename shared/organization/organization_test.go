@@ -16,12 +16,12 @@ func TestTake(t *testing.T) {
 		used, change organization.Usage
 		limit        string
 	}{
-		"the first":              {organization.Usage{}, one, ""},
-		"one too many":           {one, one, "agents"},
-		"only CPU":               {organization.Usage{CPUMillis: 100}, organization.Usage{CPUMillis: 401}, "cpu_cores"},
-		"only memory":            {organization.Usage{}, organization.Usage{MemoryBytes: 1<<30 + 1}, "memory_bytes"},
-		"only storage":           {organization.Usage{}, organization.Usage{StorageBytes: 5<<30 + 1}, "storage_bytes"},
-		"giving back over limit": {one.Plus(one).Plus(one), organization.Usage{}.Minus(one), ""},
+		"the first":              {used: organization.Usage{}, change: one, limit: ""},
+		"one too many":           {used: one, change: one, limit: "agents"},
+		"only CPU":               {used: organization.Usage{CPUMillis: 100}, change: organization.Usage{CPUMillis: 401}, limit: "cpu_cores"},
+		"only memory":            {used: organization.Usage{}, change: organization.Usage{MemoryBytes: 1<<30 + 1}, limit: "memory_bytes"},
+		"only storage":           {used: organization.Usage{}, change: organization.Usage{StorageBytes: 5<<30 + 1}, limit: "storage_bytes"},
+		"giving back over limit": {used: one.Plus(one).Plus(one), change: organization.Usage{}.Minus(one), limit: ""},
 	} {
 		o := organization.New("o", time.Now())
 		o.Usage = c.used

@@ -84,14 +84,14 @@ func TestRecount(t *testing.T) {
 		reported int
 		failed   bool
 	}{
-		"none":                      {&counts{}, 1, 0, 0, false},
-		"one":                       {&counts{total: 1, drifted: third}, 1, 1, 1, false},
-		"a page that is full":       {&counts{total: 200}, 2, 200, 0, false},
-		"several pages":             {&counts{total: 450, drifted: third}, 3, 450, 150, false},
-		"some can't be counted":     {&counts{total: 30, drifted: third, fails: func(n int) bool { return n%2 == 0 }}, 1, 30, 5, false},
-		"none can be counted":       {&counts{total: 3, fails: func(int) bool { return true }}, 1, 3, 0, false},
-		"no list":                   {&counts{total: 450, listFails: 1}, 1, 0, 0, true},
-		"a list that ends too soon": {&counts{total: 450, drifted: third, listFails: 2}, 2, 200, 67, true},
+		"none":                      {counts: &counts{}, lists: 1, counted: 0, reported: 0, failed: false},
+		"one":                       {counts: &counts{total: 1, drifted: third}, lists: 1, counted: 1, reported: 1, failed: false},
+		"a page that is full":       {counts: &counts{total: 200}, lists: 2, counted: 200, reported: 0, failed: false},
+		"several pages":             {counts: &counts{total: 450, drifted: third}, lists: 3, counted: 450, reported: 150, failed: false},
+		"some can't be counted":     {counts: &counts{total: 30, drifted: third, fails: func(n int) bool { return n%2 == 0 }}, lists: 1, counted: 30, reported: 5, failed: false},
+		"none can be counted":       {counts: &counts{total: 3, fails: func(int) bool { return true }}, lists: 1, counted: 3, reported: 0, failed: false},
+		"no list":                   {counts: &counts{total: 450, listFails: 1}, lists: 1, counted: 0, reported: 0, failed: true},
+		"a list that ends too soon": {counts: &counts{total: 450, drifted: third, listFails: 2}, lists: 2, counted: 200, reported: 67, failed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

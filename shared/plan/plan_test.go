@@ -16,12 +16,12 @@ func TestTheTable(t *testing.T) {
 		memory, disk  int64 // GiB
 		agents, price int64
 	}{
-		{plan.Hobby, 0.5, 1, 5, 1, 0},
-		{plan.Starter, 1, 2, 10, 3, 15},
-		{plan.Startup, 2, 4, 20, 5, 35},
-		{plan.Pro, 2, 8, 40, 10, 89},
-		{plan.Business, 4, 16, 80, 25, 199},
-		{plan.Enterprise, 8, 32, 200, 100, -1},
+		{id: plan.Hobby, cpu: 0.5, memory: 1, disk: 5, agents: 1, price: 0},
+		{id: plan.Starter, cpu: 1, memory: 2, disk: 10, agents: 3, price: 15},
+		{id: plan.Startup, cpu: 2, memory: 4, disk: 20, agents: 5, price: 35},
+		{id: plan.Pro, cpu: 2, memory: 8, disk: 40, agents: 10, price: 89},
+		{id: plan.Business, cpu: 4, memory: 16, disk: 80, agents: 25, price: 199},
+		{id: plan.Enterprise, cpu: 8, memory: 32, disk: 200, agents: 100, price: -1},
 	}
 	all := plan.All()
 	if len(all) != len(want) || len(all) != len(plan.ID("").Values()) {

@@ -86,11 +86,11 @@ func TestDeadLetter(t *testing.T) {
 		prepare func(*agent.Agent)
 		status  agent.Status
 	}{
-		"provisioning in vain": {func(a *agent.Agent) {
+		"provisioning in vain": {prepare: func(a *agent.Agent) {
 			a.Retry(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady, Message: "No image."}, time.Now())
-		}, agent.Error},
-		"a deletion in vain": {act(agent.Delete), agent.Deleting},
-		"nothing to do":      {func(a *agent.Agent) { a.BecameReady(time.Now()) }, agent.Running},
+		}, status: agent.Error},
+		"a deletion in vain": {prepare: act(agent.Delete), status: agent.Deleting},
+		"nothing to do":      {prepare: func(a *agent.Agent) { a.BecameReady(time.Now()) }, status: agent.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,8 +32,8 @@ func everywhere() map[secret.Event]struct {
 		status  secret.Status
 		atStore bool
 	}{
-		secret.EventRetryScheduled: {secret.Pending, false}, secret.EventRetried: {secret.Pending, false}, secret.EventGaveUp: {secret.Failed, true},
-		secret.EventSuperseded: {secret.Superseded, true}, secret.EventCanceled: {secret.Canceled, true},
+		secret.EventRetryScheduled: {status: secret.Pending, atStore: false}, secret.EventRetried: {status: secret.Pending, atStore: false}, secret.EventGaveUp: {status: secret.Failed, atStore: true},
+		secret.EventSuperseded: {status: secret.Superseded, atStore: true}, secret.EventCanceled: {status: secret.Canceled, atStore: true},
 	}
 }
 

@@ -176,7 +176,7 @@ func everySchedule(mutant string) (schedules int, err error) {
 				if err != nil {
 					return schedules, err
 				}
-				w.troubles = []trouble{{first/int(modes) + 1, mode(first % int(modes))}, {second/int(modes) + 1, mode(second % int(modes))}}
+				w.troubles = []trouble{{effect: first/int(modes) + 1, mode: mode(first % int(modes))}, {effect: second/int(modes) + 1, mode: mode(second % int(modes))}}
 				if d > 0 {
 					w.deleteAt = 1 + (first+second*d)%(quiet.effects+3)
 				}

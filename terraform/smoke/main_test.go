@@ -52,13 +52,13 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ broken, key, want, last string }{
-		"all is well":       {"", "key", "", "GET /api/v1/agents/a"},
-		"health only":       {"", "none", "", "GET /health/ready"},
-		"unhealthy":         {"GET /health/ready", "key", "healthy", "GET /health/ready"},
-		"another key":       {"", "other", "API key", "GET /api/v1/me"},
-		"nothing is made":   {"POST /api/v1/agents", "key", "create", "POST /api/v1/agents"},
-		"it does not run":   {"provisioning", "key", "no room", "GET /api/v1/agents/a"},
-		"it is not deleted": {"DELETE /api/v1/agents/a", "key", "delete", "DELETE /api/v1/agents/a"},
+		"all is well":       {broken: "", key: "key", want: "", last: "GET /api/v1/agents/a"},
+		"health only":       {broken: "", key: "none", want: "", last: "GET /health/ready"},
+		"unhealthy":         {broken: "GET /health/ready", key: "key", want: "healthy", last: "GET /health/ready"},
+		"another key":       {broken: "", key: "other", want: "API key", last: "GET /api/v1/me"},
+		"nothing is made":   {broken: "POST /api/v1/agents", key: "key", want: "create", last: "POST /api/v1/agents"},
+		"it does not run":   {broken: "provisioning", key: "key", want: "no room", last: "GET /api/v1/agents/a"},
+		"it is not deleted": {broken: "DELETE /api/v1/agents/a", key: "key", want: "delete", last: "DELETE /api/v1/agents/a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -261,16 +261,16 @@ func TestRefused(t *testing.T) {
 		change func(*pubsubpb.Subscription)
 		want   codes.Code
 	}{
-		"push":         {func(s *pubsubpb.Subscription) { s.PushConfig = &pubsubpb.PushConfig{PushEndpoint: "https://e.example"} }, codes.Unimplemented},
-		"filters":      {func(s *pubsubpb.Subscription) { s.Filter = `attributes.k = "v"` }, codes.Unimplemented},
-		"order":        {func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true }, codes.Unimplemented},
-		"exactly-once": {func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true }, codes.Unimplemented},
-		"no topic":     {func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" }, codes.NotFound},
-		"no grave": {func(s *pubsubpb.Subscription) {
+		"push":         {change: func(s *pubsubpb.Subscription) { s.PushConfig = &pubsubpb.PushConfig{PushEndpoint: "https://e.example"} }, want: codes.Unimplemented},
+		"filters":      {change: func(s *pubsubpb.Subscription) { s.Filter = `attributes.k = "v"` }, want: codes.Unimplemented},
+		"order":        {change: func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true }, want: codes.Unimplemented},
+		"exactly-once": {change: func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true }, want: codes.Unimplemented},
+		"no topic":     {change: func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" }, want: codes.NotFound},
+		"no grave": {change: func(s *pubsubpb.Subscription) {
 			fiveAttempts(s)
 			s.DeadLetterPolicy.DeadLetterTopic = "projects/p/topics/none"
-		}, codes.NotFound},
-		"few attempts": {func(s *pubsubpb.Subscription) { fiveAttempts(s); s.DeadLetterPolicy.MaxDeliveryAttempts = 4 }, codes.InvalidArgument},
+		}, want: codes.NotFound},
+		"few attempts": {change: func(s *pubsubpb.Subscription) { fiveAttempts(s); s.DeadLetterPolicy.MaxDeliveryAttempts = 4 }, want: codes.InvalidArgument},
 	} {
 		s := &pubsubpb.Subscription{Name: name("s"), Topic: topic, AckDeadlineSeconds: 10}
 		row.change(s)

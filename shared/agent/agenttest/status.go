@@ -29,13 +29,13 @@ func withStatus(t *testing.T, w World) {
 		limit  int
 		want   []agent.Agent
 	}{
-		{agent.Error, "", 10, broken},
-		{agent.Error, "", 2, broken[:2]},
-		{agent.Error, broken[1].ID, 10, broken[2:]},
-		{agent.Error, broken[0].ID, 2, broken[1:3]},
-		{agent.Error, "00000000-0000-0000-0000-000000000000", 10, broken},
-		{agent.Error, broken[3].ID, 10, []agent.Agent{}},
-		{agent.Paused, "", 10, []agent.Agent{}},
+		{status: agent.Error, after: "", limit: 10, want: broken},
+		{status: agent.Error, after: "", limit: 2, want: broken[:2]},
+		{status: agent.Error, after: broken[1].ID, limit: 10, want: broken[2:]},
+		{status: agent.Error, after: broken[0].ID, limit: 2, want: broken[1:3]},
+		{status: agent.Error, after: "00000000-0000-0000-0000-000000000000", limit: 10, want: broken},
+		{status: agent.Error, after: broken[3].ID, limit: 10, want: []agent.Agent{}},
+		{status: agent.Paused, after: "", limit: 10, want: []agent.Agent{}},
 	} {
 		got, err := w.Records.ListByStatus(t.Context(), row.status, row.after, row.limit)
 		if err != nil || !reflect.DeepEqual(got, row.want) {

@@ -81,27 +81,27 @@ func callsWithoutEntry(t *testing.T, w World) {
 		// found is what the call turned out to be about.
 		found audit.Target
 	}{
-		"a change of nothing": {org, func(ctx context.Context) error {
+		"a change of nothing": {org: org, do: func(ctx context.Context) error {
 			_, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil })
 			return err
-		}, "", own},
-		"a closure that refuses": {org, func(ctx context.Context) error {
+		}, code: "", found: own},
+		"a closure that refuses": {org: org, do: func(ctx context.Context) error {
 			_, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return fault.New(fault.Conflict, "refused", "No.").WithCause(refusal) })
 			return err
-		}, "refused", own},
-		"an agent of others": {other, func(ctx context.Context) error {
+		}, code: "refused", found: own},
+		"an agent of others": {org: other, do: func(ctx context.Context) error {
 			_, err := w.Store.Change(ctx, a.ID, act(agent.Stop))
 			return err
-		}, "agent_not_found", audit.Target{}},
-		"a creation beyond the plan": {org, func(ctx context.Context) error {
+		}, code: "agent_not_found", found: audit.Target{}},
+		"a creation beyond the plan": {org: org, do: func(ctx context.Context) error {
 			_, err := w.Store.Create(ctx, Draft(plan.Hobby))
 			return err
-		}, "plan_capacity_exceeded", audit.Target{}},
-		"a change beyond the plan": {org, func(ctx context.Context) error {
+		}, code: "plan_capacity_exceeded", found: audit.Target{}},
+		"a change beyond the plan": {org: org, do: func(ctx context.Context) error {
 			_, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error { a.Plan = plan.Pro; return nil })
 			return err
-		}, "plan_capacity_exceeded", own},
-		"a taken id": {org, func(ctx context.Context) error { _, err := w.Store.Create(ctx, a); return err }, "agent_exists", audit.Target{}},
+		}, code: "plan_capacity_exceeded", found: own},
+		"a taken id": {org: org, do: func(ctx context.Context) error { _, err := w.Store.Create(ctx, a); return err }, code: "agent_exists", found: audit.Target{}},
 	} {
 		ctx, trail := c.org.Call()
 		var err error
@@ -123,10 +123,10 @@ func changesOfOneCall(t *testing.T, w World) {
 			id    string
 			apply func(*agent.Agent) error
 		}{
-			{a.ID, func(a *agent.Agent) error { a.Name = "Renamed"; return nil }},
-			{a.ID, func(*agent.Agent) error { return nil }},
-			{a.ID, act(agent.Stop)},
-			{b.ID, func(b *agent.Agent) error { b.Rollout++; return nil }}, // an entry shows nothing of it
+			{id: a.ID, apply: func(a *agent.Agent) error { a.Name = "Renamed"; return nil }},
+			{id: a.ID, apply: func(*agent.Agent) error { return nil }},
+			{id: a.ID, apply: act(agent.Stop)},
+			{id: b.ID, apply: func(b *agent.Agent) error { b.Rollout++; return nil }}, // an entry shows nothing of it
 		} {
 			if _, err := w.Store.Change(ctx, step.id, step.apply); err != nil {
 				t.Fatal(err)

@@ -179,7 +179,7 @@ func touch(t *testing.T, w World) {
 	for name, c := range map[string]struct {
 		key     apikey.Key
 		written bool
-	}{"never used": {never, true}, "used long ago": {long, true}, "used lately": {recent, false}} {
+	}{"never used": {key: never, written: true}, "used long ago": {key: long, written: true}, "used lately": {key: recent, written: false}} {
 		_, got, err := w.Finder.Find(t.Context(), c.key.Hash, document.Ref{})
 		if err != nil {
 			t.Fatal(err)

@@ -30,12 +30,12 @@ func entriesOfCalls(t *testing.T, w World) {
 		// target is the one of the entry; empty where the change writes none.
 		target string
 	}{
-		{"create", org, create(k), "", k.ID},
-		{"create one too many", org, create(newKey()), "api_key_limit_reached", ""},
-		{"revoke another's", other, revoke(k.ID), "api_key_not_found", ""},
-		{"revoke", org, revoke(k.ID), "", k.ID},
-		{"revoke again", org, revoke(k.ID), "api_key_not_found", ""},
-		{"revoke another one", org, revoke(last.ID), "", last.ID},
+		{name: "create", org: org, do: create(k), code: "", target: k.ID},
+		{name: "create one too many", org: org, do: create(newKey()), code: "api_key_limit_reached", target: ""},
+		{name: "revoke another's", org: other, do: revoke(k.ID), code: "api_key_not_found", target: ""},
+		{name: "revoke", org: org, do: revoke(k.ID), code: "", target: k.ID},
+		{name: "revoke again", org: org, do: revoke(k.ID), code: "api_key_not_found", target: ""},
+		{name: "revoke another one", org: org, do: revoke(last.ID), code: "", target: last.ID},
 	} {
 		before := len(step.org.entries())
 		ctx, trail := audit.WithCallEntry(step.org.ctx)

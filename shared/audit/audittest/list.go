@@ -117,13 +117,13 @@ func bounds(t *testing.T, w World) {
 		filter audit.Filter
 		found  int
 	}{
-		"from the newest on":         {audit.Filter{From: first}, 1},
-		"from a moment after it":     {audit.Filter{From: first.Add(time.Microsecond)}, 0},
-		"to the newest, exclusively": {audit.Filter{To: first}, len(want) - 1},
-		"to a moment after it":       {audit.Filter{To: first.Add(time.Microsecond)}, len(want)},
-		"the whole of time": {audit.Filter{
+		"from the newest on":         {filter: audit.Filter{From: first}, found: 1},
+		"from a moment after it":     {filter: audit.Filter{From: first.Add(time.Microsecond)}, found: 0},
+		"to the newest, exclusively": {filter: audit.Filter{To: first}, found: len(want) - 1},
+		"to a moment after it":       {filter: audit.Filter{To: first.Add(time.Microsecond)}, found: len(want)},
+		"the whole of time": {filter: audit.Filter{
 			From: time.Time{}.Add(time.Microsecond), To: time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC),
-		}, len(want)},
+		}, found: len(want)},
 	} {
 		if got := org.list(org.log, c.filter, 10); len(got) != c.found {
 			t.Errorf("%s: %d entries, want %d", name, len(got), c.found)

@@ -39,10 +39,10 @@ func expired(t *testing.T, w World) {
 		at    time.Time
 		shown int
 	}{
-		"at once":        {now, 1},
-		"before its end": {end.Add(-time.Microsecond), 1},
-		"at its end":     {end, 0},
-		"years after it": {end.AddDate(3, 0, 0), 0},
+		"at once":        {at: now, shown: 1},
+		"before its end": {at: end.Add(-time.Microsecond), shown: 1},
+		"at its end":     {at: end, shown: 0},
+		"years after it": {at: end.AddDate(3, 0, 0), shown: 0},
 	} {
 		log := w.Log(t, c.at)
 		shown, visited := org.list(log, audit.Filter{}, 10), 0

@@ -87,7 +87,7 @@ func started(t *testing.T, w World) {
 		status    billing.Status
 		suspended bool
 		code      string
-	}{{billing.PastDue, false, "subscription_past_due"}, {billing.Active, true, "billing_required"}, {billing.Canceled, false, "plan_capacity_exceeded"}} {
+	}{{status: billing.PastDue, suspended: false, code: "subscription_past_due"}, {status: billing.Active, suspended: true, code: "billing_required"}, {status: billing.Canceled, suspended: false, code: "plan_capacity_exceeded"}} {
 		set(c.status, plan.Startup, c.suspended)
 		_, creating := w.Agents.Create(admin, agenttest.Draft(plan.Hobby))
 		for what, err := range map[string]error{"create": creating, "start": act(admin, ids[0], agent.Start)} {

@@ -109,11 +109,11 @@ func ensureKnown(t *testing.T, w World) {
 		email, name     string
 		wantMail, wants string
 	}{
-		{1, "ada@example.com", "Ada Lovelace", "ada@example.com", "Ada Lovelace"},
-		{0, "countess@example.com", "Ada", "countess@example.com", "Ada"},
-		{1, "countess@example.com", "", "countess@example.com", "Ada"}, // a token that says nothing takes nothing away
-		{1, "ada@example.com", "Ada", "ada@example.com", "Ada"},
-		{1, "ada@example.com", "Ada", "ada@example.com", "Ada"},
+		{process: 1, email: "ada@example.com", name: "Ada Lovelace", wantMail: "ada@example.com", wants: "Ada Lovelace"},
+		{process: 0, email: "countess@example.com", name: "Ada", wantMail: "countess@example.com", wants: "Ada"},
+		{process: 1, email: "countess@example.com", name: "", wantMail: "countess@example.com", wants: "Ada"}, // a token that says nothing takes nothing away
+		{process: 1, email: "ada@example.com", name: "Ada", wantMail: "ada@example.com", wants: "Ada"},
+		{process: 1, email: "ada@example.com", name: "Ada", wantMail: "ada@example.com", wants: "Ada"},
 	} {
 		again := u
 		again.Email, again.Name, again.CreatedAt, again.Subject = step.email, step.name, time.Now().Add(time.Hour), "another"

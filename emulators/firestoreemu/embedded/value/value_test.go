@@ -23,14 +23,14 @@ func double(f float64) *firestorepb.Value {
 func TestIncrement(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ old, by, want *firestorepb.Value }{
-		"nothing":            {nil, integer(3), integer(3)},
-		"no number":          {value.Map(nil), double(3), double(3)},
-		"integers":           {integer(2), integer(-3), integer(-1)},
-		"an integer, double": {integer(2), double(0.5), double(2.5)},
-		"a double, integer":  {double(0.5), integer(2), double(2.5)},
-		"the top":            {integer(math.MaxInt64), integer(0), integer(math.MaxInt64)},
-		"over the top":       {integer(math.MaxInt64 - 1), integer(2), integer(math.MaxInt64)},
-		"below the bottom":   {integer(math.MinInt64 + 1), integer(-2), integer(math.MinInt64)},
+		"nothing":            {old: nil, by: integer(3), want: integer(3)},
+		"no number":          {old: value.Map(nil), by: double(3), want: double(3)},
+		"integers":           {old: integer(2), by: integer(-3), want: integer(-1)},
+		"an integer, double": {old: integer(2), by: double(0.5), want: double(2.5)},
+		"a double, integer":  {old: double(0.5), by: integer(2), want: double(2.5)},
+		"the top":            {old: integer(math.MaxInt64), by: integer(0), want: integer(math.MaxInt64)},
+		"over the top":       {old: integer(math.MaxInt64 - 1), by: integer(2), want: integer(math.MaxInt64)},
+		"below the bottom":   {old: integer(math.MinInt64 + 1), by: integer(-2), want: integer(math.MinInt64)},
 	} {
 		got, told, err := value.Transform(row.old, &firestorepb.DocumentTransform_FieldTransform{
 			TransformType: &firestorepb.DocumentTransform_FieldTransform_Increment{Increment: row.by},

@@ -39,14 +39,14 @@ func TestDefaults(t *testing.T) {
 func TestBadValuesAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ key, value, said string }{
-		"no project":        {"GOOGLE_CLOUD_PROJECT", "", "GOOGLE_CLOUD_PROJECT"},
-		"no issuer":         {"IDENTITY_ISSUER", "", "IDENTITY_ISSUER"},
-		"a short pepper":    {"API_KEY_PEPPER", "c2hvcnQ=", "at least 32 bytes"},
-		"no base64":         {"API_KEY_PEPPER", "secret!", "base64"},
-		"cells, no JSON":    {"CELLS", "c1", "JSON array"},
-		"a cell, no region": {"CELLS", `[{"name": "c1", "endpoint": "https://c1"}]`, "region"},
-		"a cell twice told": {"CELLS", `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`, "either"},
-		"no duration":       {"WATCH_TIMEOUT", "long", "duration"},
+		"no project":        {key: "GOOGLE_CLOUD_PROJECT", value: "", said: "GOOGLE_CLOUD_PROJECT"},
+		"no issuer":         {key: "IDENTITY_ISSUER", value: "", said: "IDENTITY_ISSUER"},
+		"a short pepper":    {key: "API_KEY_PEPPER", value: "c2hvcnQ=", said: "at least 32 bytes"},
+		"no base64":         {key: "API_KEY_PEPPER", value: "secret!", said: "base64"},
+		"cells, no JSON":    {key: "CELLS", value: "c1", said: "JSON array"},
+		"a cell, no region": {key: "CELLS", value: `[{"name": "c1", "endpoint": "https://c1"}]`, said: "region"},
+		"a cell twice told": {key: "CELLS", value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`, said: "either"},
+		"no duration":       {key: "WATCH_TIMEOUT", value: "long", said: "duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

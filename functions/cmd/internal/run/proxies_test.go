@@ -13,11 +13,11 @@ func TestBehindProxies(t *testing.T) {
 		sent []string
 		want string
 	}{
-		"none":                      {0, []string{"198.51.100.1"}, "198.51.100.1"},
-		"a load balancer":           {1, []string{"198.51.100.1, 203.0.113.9"}, "198.51.100.1"},
-		"a client that pretends":    {1, []string{"192.0.2.66,198.51.100.1, 203.0.113.9"}, "192.0.2.66,198.51.100.1"},
-		"several headers":           {1, []string{"198.51.100.1", "203.0.113.9"}, "198.51.100.1"},
-		"fewer addresses than hops": {2, []string{"198.51.100.1"}, "198.51.100.1"},
+		"none":                      {hops: 0, sent: []string{"198.51.100.1"}, want: "198.51.100.1"},
+		"a load balancer":           {hops: 1, sent: []string{"198.51.100.1, 203.0.113.9"}, want: "198.51.100.1"},
+		"a client that pretends":    {hops: 1, sent: []string{"192.0.2.66,198.51.100.1, 203.0.113.9"}, want: "192.0.2.66,198.51.100.1"},
+		"several headers":           {hops: 1, sent: []string{"198.51.100.1", "203.0.113.9"}, want: "198.51.100.1"},
+		"fewer addresses than hops": {hops: 2, sent: []string{"198.51.100.1"}, want: "198.51.100.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
