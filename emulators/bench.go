@@ -33,7 +33,8 @@ func count(ctx context.Context, args []string) error {
 	out := terminal.New(os.Stdout)
 	out.Line("Counting (logs in %s)", dir)
 	report, err := bench.Run(ctx, bench.Options{
-		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents, NoCluster: *without, Progress: out,
+		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents,
+		NoCluster: *without, Progress: out,
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err

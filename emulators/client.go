@@ -50,8 +50,8 @@ type request struct {
 	body         any
 }
 
-// call makes a request and decodes the answer into out. Any status but want is an error with the answer's text. A call that came too soon
-// is made again when the answer says.
+// call makes a request and decodes the answer into out. Any status but want is an error with the answer's text. A call
+// that came too soon is made again when the answer says.
 func (c client) call(ctx context.Context, r request, want int, out any) error {
 	for {
 		got, err := c.send(ctx, r)

@@ -1,4 +1,5 @@
-// Command emulators is the cloud on a laptop: it starts the whole deployment, creates one agent through the public API, and stays up.
+// Command emulators is the cloud on a laptop: it starts the whole deployment, creates one agent through the public API,
+// and stays up.
 //
 //	go run ./emulators                        start, run the main job, stay until Ctrl-C
 //	go run ./emulators -once                  start, run the main job, delete the agent, end

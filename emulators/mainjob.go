@@ -37,7 +37,8 @@ func (j mainJob) run(ctx context.Context) (id string, err error) {
 	began := time.Now()
 	var a agentView
 	wanted := map[string]any{"name": "My first agent", "resource_plan": "starter"}
-	if err := j.client.call(ctx, request{http.MethodPost, "/api/v1/agents", wanted}, http.StatusCreated, &a); err != nil {
+	if err := j.client.call(ctx, request{http.MethodPost, "/api/v1/agents", wanted}, http.StatusCreated,
+		&a); err != nil {
 		return "", err
 	}
 	j.out.Line("Created agent %s: %s after %s", a.ID, a.Status, time.Since(began).Round(time.Millisecond))
@@ -52,7 +53,8 @@ func (j mainJob) run(ctx context.Context) (id string, err error) {
 func (j mainJob) watch(ctx context.Context, id string) (agentView, error) {
 	for {
 		var a agentView
-		if err := j.client.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusOK, &a); err != nil {
+		if err := j.client.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusOK,
+			&a); err != nil {
 			return a, err
 		}
 		j.out.Table(rows(a))
@@ -92,7 +94,8 @@ func (j mainJob) visit(ctx context.Context, a agentView) error {
 		Username string `json:"dashboard_username"`
 		Password string `json:"dashboard_password"`
 	}
-	if err := j.client.call(ctx, request{http.MethodPost, "/api/v1/agents/" + a.ID + "/credentials/reveal", nil}, http.StatusOK, &credentials); err != nil {
+	if err := j.client.call(ctx, request{http.MethodPost, "/api/v1/agents/" + a.ID + "/credentials/reveal", nil},
+		http.StatusOK, &credentials); err != nil {
 		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, text(a.DashboardURL), nil)
@@ -120,7 +123,8 @@ func (j mainJob) remove(ctx context.Context, id, kubeconfig string) error {
 	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
 	defer cancel()
 	began := time.Now()
-	if err := j.client.call(ctx, request{http.MethodDelete, "/api/v1/agents/" + id, nil}, http.StatusAccepted, nil); err != nil {
+	if err := j.client.call(ctx, request{http.MethodDelete, "/api/v1/agents/" + id, nil}, http.StatusAccepted,
+		nil); err != nil {
 		return err
 	}
 	j.out.Line("Deleting agent %s", id)

@@ -33,10 +33,12 @@ func parse(args []string) (settings, error) {
 	flags := flag.NewFlagSet("emulators", flag.ContinueOnError)
 	flags.StringVar(&s.addr, "addr", "", "address of the API; a free port on 127.0.0.1 otherwise")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig instead of a local one")
-	flags.TextVar(&s.emulators, "emulators", gcloud.Auto, "`which` emulators of Firestore and Pub/Sub: official, embedded (in this program), or auto, the official ones where they are installed")
+	flags.TextVar(&s.emulators, "emulators", gcloud.Auto,
+		"`which` emulators of Firestore and Pub/Sub: official, embedded (in this program), or auto, the official ones where they are installed")
 	flags.StringVar(&s.ready, "ready", "", "write what a client has to know to this file, as JSON, when ready")
 	flags.BoolVar(&s.once, "once", false, "run the main job, delete the agent, and end")
-	flags.BoolVar(&s.limits, "production-limits", false, "enforce the documented rate limits instead of a hundred times them")
+	flags.BoolVar(&s.limits, "production-limits", false,
+		"enforce the documented rate limits instead of a hundred times them")
 	flags.BoolVar(&s.payments, "payments", false, "take payments through a local Stripe, whose pages pay at a visit")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -65,7 +67,8 @@ func up(ctx context.Context, args []string) (err error) {
 	began := time.Now()
 	out.Line("Starting the cloud (logs in %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
-		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits, Emulators: s.emulators,
+		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits,
+		Emulators:       s.emulators,
 		Payments:        s.payments,
 		AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
@@ -138,7 +141,8 @@ func goOn(out *terminal.Terminal, r cloud.Ready, id string) {
 	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents", r.APIKey, r.BaseURL)
 	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents/%s", r.APIKey, r.BaseURL, id)
 	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents/%s/metrics", r.APIKey, r.BaseURL, id)
-	out.Line("  curl -H 'Authorization: Bearer %s' -X POST %s/api/v1/agents/%s/credentials/reveal", r.APIKey, r.BaseURL, id)
+	out.Line("  curl -H 'Authorization: Bearer %s' -X POST %s/api/v1/agents/%s/credentials/reveal", r.APIKey, r.BaseURL,
+		id)
 	out.Line("")
 	out.Line("Up until Ctrl-C.")
 }

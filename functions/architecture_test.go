@@ -52,7 +52,8 @@ func under(pkg string, dirs ...string) bool {
 // cloudSDKs are libraries that speak to something outside.
 func cloudSDKs() []string {
 	return []string{
-		"cloud.google.com/go", "google.golang.org/api", "google.golang.org/grpc", "k8s.io", "sigs.k8s.io", "firebase.google.com/go",
+		"cloud.google.com/go", "google.golang.org/api", "google.golang.org/grpc", "k8s.io", "sigs.k8s.io",
+		"firebase.google.com/go",
 		"github.com/stripe", "github.com/GoogleCloudPlatform", "github.com/coreos/go-oidc",
 	}
 }
@@ -70,13 +71,17 @@ type rule struct {
 func TestArrowsPointAtShared(t *testing.T) {
 	t.Parallel()
 	rules := []rule{
-		{of: []string{"shared"}, own: []string{"shared"}, instead: "define a small port in shared and implement it in infra"},
-		{of: []string{"infra"}, own: []string{"shared"}, sdks: true, instead: "let the two technologies meet in functions/cmd, through ports of shared"},
+		{of: []string{"shared"}, own: []string{"shared"},
+			instead: "define a small port in shared and implement it in infra"},
+		{of: []string{"infra"}, own: []string{"shared"}, sdks: true,
+			instead: "let the two technologies meet in functions/cmd, through ports of shared"},
 		{
-			of: []string{"functions"}, except: []string{"functions", "functions/cmd", "functions/generate"}, own: []string{"shared"},
+			of: []string{"functions"}, except: []string{"functions", "functions/cmd", "functions/generate"},
+			own:     []string{"shared"},
 			instead: "take a port of shared as a parameter, and move what siblings share into shared",
 		},
-		{of: []string{"functions/cmd"}, own: []string{"functions", "infra", "shared"}, sdks: true, instead: "keep what only the local cloud needs in emulators"},
+		{of: []string{"functions/cmd"}, own: []string{"functions", "infra", "shared"}, sdks: true,
+			instead: "keep what only the local cloud needs in emulators"},
 	}
 	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
 		for _, r := range rules {
@@ -101,10 +106,12 @@ func TestEverySDKHasOnePackage(t *testing.T) {
 	t.Parallel()
 	homes := map[string]string{
 		"cloud.google.com/go/firestore": "infra/firestore", "cloud.google.com/go/pubsub/v2": "infra/pubsub",
-		"cloud.google.com/go/secretmanager": "infra/secretmanager", "cloud.google.com/go/monitoring": "infra/monitoring",
-		"k8s.io/client-go": "infra/gke", "github.com/coreos/go-oidc/v3": "infra/oidc",
+		"cloud.google.com/go/secretmanager": "infra/secretmanager",
+		"cloud.google.com/go/monitoring":    "infra/monitoring",
+		"k8s.io/client-go":                  "infra/gke", "github.com/coreos/go-oidc/v3": "infra/oidc",
 		"github.com/GoogleCloudPlatform/opentelemetry-operations-go": "infra/tracing",
-		"github.com/stripe/stripe-go/v84":                            "infra/stripe", "firebase.google.com/go/v4": "infra/firebase",
+		"github.com/stripe/stripe-go/v84":                            "infra/stripe",
+		"firebase.google.com/go/v4":                                  "infra/firebase",
 	}
 	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
 		for _, i := range imported {
@@ -121,13 +128,17 @@ func TestEverySDKHasOnePackage(t *testing.T) {
 func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
 	t.Parallel()
 	denied := map[string][]string{
-		"api": {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
-		// Firebase's library brings Cloud Storage's along, and that Cloud Monitoring's; infra's own use of it stays out.
+		"api": {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go",
+			"github.com/stripe", module + "emulators"},
+		// Firebase's library brings Cloud Storage's along, and that Cloud Monitoring's; infra's own use of it stays
+		// out.
 		"accounts": {module + "infra/monitoring", "k8s.io", "sigs.k8s.io", module + "emulators"},
-		"worker":   {"firebase.google.com/go", "github.com/stripe", "k8s.io/client-go/kubernetes", module + "emulators"},
+		"worker": {"firebase.google.com/go", "github.com/stripe", "k8s.io/client-go/kubernetes", module +
+			"emulators"},
 		"operator": {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
 	}
-	everybody := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp", "github.com/stripe/stripe-mock"}
+	everybody := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp",
+		"github.com/stripe/stripe-mock"}
 	mains := 0
 	for pkg := range imports(t, false, "./functions/cmd/...") {
 		role := strings.TrimPrefix(pkg, "functions/cmd/")

@@ -1,5 +1,5 @@
-// Package functions is the catalogue: every route and every worker, and how they are served. It knows which function gets what; it does
-// not know how anything of that is opened.
+// Package functions is the catalogue: every route and every worker, and how they are served. It knows which function
+// gets what; it does not know how anything of that is opened.
 package functions
 
 import (
@@ -143,7 +143,8 @@ func Routes(d Dependencies) []function.Route {
 		subscriptions.Subscription(d.Accounts, d.Payments),
 		subscriptions.Checkout(d.Accounts, d.Agents, d.Payments),
 		subscriptions.Portal(d.Accounts, d.Payments),
-		subscriptions.Webhook(&billing.Service{Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock()}, d.Payments),
+		subscriptions.Webhook(&billing.Service{Store: d.Accounts, Payments: d.Payments, Agents: d.Agents,
+			Now: d.billingClock()}, d.Payments),
 	}
 	routes = append(routes, system.Live()...)
 	routes = append(routes, system.Ready(d.Checks)...)
@@ -162,7 +163,8 @@ func Workers(d Dependencies) []function.Worker {
 	sweeper := &provisioning.Sweeper{Records: d.WorkerStore, Nudger: d.Nudger, Now: time.Now}
 	return []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
-			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober, Now: time.Now, WatchTimeout: d.WatchTimeout,
+			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober, Now: time.Now,
+			WatchTimeout: d.WatchTimeout,
 		}),
 		workers.Sweep(sweeper),
 		workers.DeadLetter(sweeper),
@@ -172,8 +174,10 @@ func Workers(d Dependencies) []function.Worker {
 		workers.Recount(d.Counts),
 		workers.Bill(&billing.Enforcer{Store: d.Accounts, Agents: d.Agents, Now: d.billingClock()}),
 		workers.Collect(&metrics.Collector{
-			Agents: d.WorkerStore, Source: d.MetricsSource, Records: d.MetricsWorkerStore, Addresses: d.Addresses, Now: time.Now,
+			Agents: d.WorkerStore, Source: d.MetricsSource, Records: d.MetricsWorkerStore, Addresses: d.Addresses,
+			Now: time.Now,
 		}),
-		workers.CollectOrphans(&provisioning.OrphanCollector{Records: d.WorkerStore, Namespaces: d.Namespaces, Now: time.Now}),
+		workers.CollectOrphans(&provisioning.OrphanCollector{Records: d.WorkerStore, Namespaces: d.Namespaces,
+			Now: time.Now}),
 	}
 }

@@ -37,7 +37,8 @@ func (nothing) List(context.Context, agent.Filter, page.Request) (page.Page[agen
 }
 
 func (nothing) Create(_ context.Context, a agent.Agent) (agent.Agent, error) {
-	if _, err := json.Marshal(a.Show(identity.Caller{OrganizationID: "o", Role: identity.RoleAdmin}, agent.Addresses{Domain: "d"})); err != nil {
+	if _, err := json.Marshal(a.Show(identity.Caller{OrganizationID: "o", Role: identity.RoleAdmin},
+		agent.Addresses{Domain: "d"})); err != nil {
 		return a, err // what was accepted must be shown, too
 	}
 	return a, errReached
@@ -47,8 +48,10 @@ func (nothing) Create(_ context.Context, a agent.Agent) (agent.Agent, error) {
 func (nothing) Change(_ context.Context, _ string, change func(*agent.Agent) error) (agent.Agent, error) {
 	for _, status := range agent.Status("").Values() {
 		a := agent.Agent{
-			ID: "3fa85f64-5717-4562-b3fc-2c963f66afa6", Plan: "pro", Status: agent.Status(status), Stages: agent.NewStages(),
-			Config: []byte(`{"a":{"b":[1]}}`), Env: []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B_TOKEN", SecretVersion: 1}},
+			ID: "3fa85f64-5717-4562-b3fc-2c963f66afa6", Plan: "pro", Status: agent.Status(status),
+			Stages: agent.NewStages(),
+			Config: []byte(`{"a":{"b":[1]}}`),
+			Env:    []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B_TOKEN", SecretVersion: 1}},
 		}
 		err := change(&a)
 		if fault.From(err) != nil && fault.From(err).Kind == fault.Internal {
@@ -89,8 +92,8 @@ func (noMembers) People(context.Context, []string) ([]member.Person, error) { re
 // one is the path of an agent.
 const one = "/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 
-// bodies lists what each route that takes a body is fuzzed with, beside what is kept in testdata/fuzz. A route that is missing here fails
-// TestEveryBodyIsFuzzed.
+// bodies lists what each route that takes a body is fuzzed with, beside what is kept in testdata/fuzz. A route that is
+// missing here fails TestEveryBodyIsFuzzed.
 func bodies() map[string]string {
 	return map[string]string{
 		"CreateAgent":         `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "1", "A_TOKEN": "2"}, "config": {"a": [1]}}`,
@@ -143,18 +146,22 @@ func TestEveryBodyIsFuzzed(t *testing.T) {
 func fuzz(f *testing.F, name, method, path string) {
 	open := func([]function.Need) (functions.Dependencies, error) {
 		return functions.Dependencies{
-			Agents: nothing{}, Keys: noKeys{}, SecretWriter: noDepositary{}, Accounts: noAccounts{}, Payments: noPayments{}, Members: noMembers{},
+			Agents: nothing{}, Keys: noKeys{}, SecretWriter: noDepositary{}, Accounts: noAccounts{},
+			Payments: noPayments{}, Members: noMembers{},
 			Settings: functions.Settings{Cells: agent.Cells{{Name: "a", Region: "us-central1"}}},
 		}, nil
 	}
-	h, err := functions.Handler(functions.Selection{Target: name}, open, functions.Guards{Guard: function.Guard{Authenticator: letIn{}}})
+	h, err := functions.Handler(functions.Selection{Target: name}, open,
+		functions.Guards{Guard: function.Guard{Authenticator: letIn{}}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	good := bodies()[name]
 	for _, body := range []string{
-		good, "", "{}", "[]", "null", `{"name": "\ud800", "resource_plan": "pro"}`, strings.Replace(good, "{", `{"name": 1, "name": 2, `, 1),
-		`{"config": {"a": [[[[[[[[[1]]]]]]]]]}}`, `{"name": "a", "resource_plan": "pro", "config": {"": {"": ""}}, "env_vars": {"": ""}}`,
+		good, "", "{}", "[]", "null", `{"name": "\ud800", "resource_plan": "pro"}`,
+		strings.Replace(good, "{", `{"name": 1, "name": 2, `, 1),
+		`{"config": {"a": [[[[[[[[[1]]]]]]]]]}}`,
+		`{"name": "a", "resource_plan": "pro", "config": {"": {"": ""}}, "env_vars": {"": ""}}`,
 		"\xff", strings.Repeat("[", 20_000),
 	} {
 		f.Add([]byte(body))

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadmeTree keeps the tree in the README the tree: below each directory of the top level it names every package there, and no other.
+// TestReadmeTree keeps the tree in the README the tree: below each directory of the top level it names every package
+// there, and no other.
 func TestReadmeTree(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")

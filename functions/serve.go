@@ -53,7 +53,8 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 			return nil, fmt.Errorf("open what %s needs: %w", w.Name, err)
 		}
 		w = Workers(d)[i]
-		served = append(served, function.Served{Method: http.MethodPost, Path: w.Path(), Handler: w.Handler(guards.Push(w))})
+		served = append(served, function.Served{Method: http.MethodPost, Path: w.Path(),
+			Handler: w.Handler(guards.Push(w))})
 	}
 	if len(served) == 0 {
 		return nil, fmt.Errorf("there is no function %q of the roles %v in the catalogue", s.Target, s.Roles)

@@ -32,7 +32,8 @@ func handlerWithoutStores(t *testing.T) http.Handler {
 			Cells: agent.Cells{{Name: "a", Region: "us-central1"}, {Name: "b", Region: "europe-west1"}},
 		}}, nil
 	}
-	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}}, open,
+	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
+		open,
 		functions.Guards{Guard: function.Guard{Authenticator: letIn{}}})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +90,8 @@ func TestValidationVocabulary(t *testing.T) {
 				body = *c.Body
 			}
 			status, answer := post(t, h, c.Method, c.Path, body)
-			if status != http.StatusUnprocessableEntity || answer["code"] != "validation_error" || answer["request_id"] == "" {
+			if status != http.StatusUnprocessableEntity || answer["code"] != "validation_error" ||
+				answer["request_id"] == "" {
 				t.Fatalf("status %d, answer %v", status, answer)
 			}
 			compare(t, detail(t, answer), c.Detail)
@@ -145,30 +147,68 @@ func TestBadInput(t *testing.T) {
 		status             int
 		want               []string
 	}{
-		"two violations of an empty name": {method: "POST", path: "/api/v1/agents", body: `{"name": ""}`, status: 422, want: []string{"missing [body resource_plan]", "string_too_short [body name]"}},
-		"a name of spaces":                {method: "POST", path: "/api/v1/agents", body: `{"name": "  ", "resource_plan": "pro"}`, status: 422, want: []string{"string_too_short [body name]"}},
-		"a name with a control character": {method: "POST", path: "/api/v1/agents", body: `{"name": "a\u0007", "resource_plan": "pro"}`, status: 422, want: []string{"value_error [body name]"}},
-		"an unknown region":               {method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "region": "mars"}`, status: 422, want: []string{"enum [body region]"}},
-		"another cloud":                   {method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "cloud": "aws"}`, status: 422, want: []string{"enum [body cloud]"}},
-		"a number in env_vars":            {method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": 1}}`, status: 422, want: []string{"string_type [body env_vars A]"}},
-		"a dashboard key":                 {method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "env_vars": {"DASHBOARD_PASSWORD": "x"}}`, status: 422, want: []string{"value_error [body env_vars DASHBOARD_PASSWORD]"}},
-		"a key with a dash":               {method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A-B": "x"}}`, status: 422, want: []string{"value_error [body env_vars A-B]"}},
-		"a deep config":                   {method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "config": ` + deep + `}`, status: 422, want: []string{"value_error [body config]"}},
-		"a secret in a patch":             {method: "PATCH", path: one, body: `{"env_vars": {"OPENAI_API_KEY": "x"}}`, status: 422, want: []string{"value_error [body env_vars OPENAI_API_KEY]"}},
-		"path and body together":          {method: "PATCH", path: "/agents/nope", body: `{"name": ""}`, status: 422, want: []string{"string_too_short [body name]", "uuid_parsing [path agent_id]"}},
-		"a limit that is no number":       {method: "GET", path: "/agents?limit=many", body: "", status: 422, want: []string{"int_parsing [query limit]"}},
-		"a limit that is too large":       {method: "GET", path: "/agents?limit=101", body: "", status: 422, want: []string{"less_than_equal [query limit]"}},
-		"an unknown status":               {method: "GET", path: "/agents?status=sleeping", body: "", status: 422, want: []string{"enum [query status]"}},
-		"a key that lives too long":       {method: "POST", path: "/api/v1/api-keys", body: `{"name": "k", "expires_in_days": 366}`, status: 422, want: []string{"less_than_equal [body expires_in_days]"}},
-		"a key that lives for a half":     {method: "POST", path: "/api/v1/api-keys", body: `{"name": "k", "expires_in_days": 1.5}`, status: 422, want: []string{"int_from_float [body expires_in_days]"}},
-		"an unknown purpose":              {method: "POST", path: "/api/v1/api-keys", body: `{"name": "k", "purpose": "fun"}`, status: 422, want: []string{"enum [body purpose]"}},
-		"invalid UTF-8":                   {method: "POST", path: "/agents", body: "{\"name\": \"\xff\"}", status: 422, want: []string{"json_invalid [body 0]"}},
-		"a key that stands twice":         {method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "name": "b"}`, status: 422, want: []string{"value_error [body name]"}},
-		"keys that stand twice inside":    {method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "config": {"a": [1, {"b": 1, "b": {}}], "a": 2}}`, status: 422, want: []string{"value_error [body config a 1 b]", "value_error [body config a]"}},
-		"the same key in two objects":     {method: "POST", path: "/agents", body: `{"name": "", "resource_plan": "pro", "config": {"a": {"a": 1}, "b": {"a": [{"a": 1}, {"a": 2}]}}}`, status: 422, want: []string{"string_too_short [body name]"}},
-		"names in another case":           {method: "POST", path: "/agents", body: `{"NAME": "a", "Resource_Plan": "pro"}`, status: 422, want: []string{"missing [body name]", "missing [body resource_plan]"}},
-		"a query that is no text":         {method: "GET", path: "/agents?name=%ff", body: "", status: 422, want: []string{"string_unicode [query name]"}},
-		"two values":                      {method: "POST", path: "/agents", body: `{} {}`, status: 422, want: []string{"json_invalid [body 4]"}},
+		"two violations of an empty name": {method: "POST", path: "/api/v1/agents", body: `{"name": ""}`, status: 422,
+			want: []string{"missing [body resource_plan]", "string_too_short [body name]"}},
+		"a name of spaces": {method: "POST", path: "/api/v1/agents",
+			body: `{"name": "  ", "resource_plan": "pro"}`, status: 422,
+			want: []string{"string_too_short [body name]"}},
+		"a name with a control character": {method: "POST", path: "/api/v1/agents",
+			body: `{"name": "a\u0007", "resource_plan": "pro"}`, status: 422,
+			want: []string{"value_error [body name]"}},
+		"an unknown region": {method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "region": "mars"}`, status: 422,
+			want: []string{"enum [body region]"}},
+		"another cloud": {method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "cloud": "aws"}`, status: 422,
+			want: []string{"enum [body cloud]"}},
+		"a number in env_vars": {method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": 1}}`, status: 422,
+			want: []string{"string_type [body env_vars A]"}},
+		"a dashboard key": {method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"DASHBOARD_PASSWORD": "x"}}`, status: 422,
+			want: []string{"value_error [body env_vars DASHBOARD_PASSWORD]"}},
+		"a key with a dash": {method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A-B": "x"}}`, status: 422,
+			want: []string{"value_error [body env_vars A-B]"}},
+		"a deep config": {method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "config": ` + deep + `}`, status: 422,
+			want: []string{"value_error [body config]"}},
+		"a secret in a patch": {method: "PATCH", path: one, body: `{"env_vars": {"OPENAI_API_KEY": "x"}}`,
+			status: 422, want: []string{"value_error [body env_vars OPENAI_API_KEY]"}},
+		"path and body together": {method: "PATCH", path: "/agents/nope", body: `{"name": ""}`, status: 422,
+			want: []string{"string_too_short [body name]", "uuid_parsing [path agent_id]"}},
+		"a limit that is no number": {method: "GET", path: "/agents?limit=many", body: "", status: 422,
+			want: []string{"int_parsing [query limit]"}},
+		"a limit that is too large": {method: "GET", path: "/agents?limit=101", body: "", status: 422,
+			want: []string{"less_than_equal [query limit]"}},
+		"an unknown status": {method: "GET", path: "/agents?status=sleeping", body: "", status: 422,
+			want: []string{"enum [query status]"}},
+		"a key that lives too long": {method: "POST", path: "/api/v1/api-keys",
+			body: `{"name": "k", "expires_in_days": 366}`, status: 422,
+			want: []string{"less_than_equal [body expires_in_days]"}},
+		"a key that lives for a half": {method: "POST", path: "/api/v1/api-keys",
+			body: `{"name": "k", "expires_in_days": 1.5}`, status: 422,
+			want: []string{"int_from_float [body expires_in_days]"}},
+		"an unknown purpose": {method: "POST", path: "/api/v1/api-keys",
+			body: `{"name": "k", "purpose": "fun"}`, status: 422, want: []string{"enum [body purpose]"}},
+		"invalid UTF-8": {method: "POST", path: "/agents", body: "{\"name\": \"\xff\"}", status: 422,
+			want: []string{"json_invalid [body 0]"}},
+		"a key that stands twice": {method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "name": "b"}`, status: 422,
+			want: []string{"value_error [body name]"}},
+		"keys that stand twice inside": {method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "config": {"a": [1, {"b": 1, "b": {}}], "a": 2}}`, status: 422,
+			want: []string{"value_error [body config a 1 b]", "value_error [body config a]"}},
+		"the same key in two objects": {method: "POST", path: "/agents",
+			body:   `{"name": "", "resource_plan": "pro", "config": {"a": {"a": 1}, "b": {"a": [{"a": 1}, {"a": 2}]}}}`,
+			status: 422, want: []string{"string_too_short [body name]"}},
+		"names in another case": {method: "POST", path: "/agents",
+			body: `{"NAME": "a", "Resource_Plan": "pro"}`, status: 422,
+			want: []string{"missing [body name]", "missing [body resource_plan]"}},
+		"a query that is no text": {method: "GET", path: "/agents?name=%ff", body: "", status: 422,
+			want: []string{"string_unicode [query name]"}},
+		"two values": {method: "POST", path: "/agents", body: `{} {}`, status: 422,
+			want: []string{"json_invalid [body 4]"}},
 	}
 	h := handlerWithoutStores(t)
 	for name, c := range cases {

@@ -64,7 +64,8 @@ func TestBootstrapIsIdempotent(t *testing.T) {
 		}
 	}
 	first := bootstrap(t.Context(), t, dir, state)
-	for _, made := range []string{"storage buckets create", "artifacts repositories create", "service-accounts create", "secrets create"} {
+	for _, made := range []string{"storage buckets create", "artifacts repositories create", "service-accounts create",
+		"secrets create"} {
 		if !strings.Contains(first, made) {
 			t.Errorf("the first run does not call %s:\n%s", made, first)
 		}
@@ -90,9 +91,11 @@ func TestBootstrapEnablesWhatIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := map[string]string{
-		"billing": "billingbudgets", "certificate": "certificatemanager", "cloud": "", "compute": "compute", "container": "container", "dns": "dns",
-		"firestore": "firestore", "kms": "cloudkms", "logging": "logging", "monitoring": "monitoring", "project": "cloudresourcemanager",
-		"pubsub": "pubsub", "secret": "secretmanager", "service": "iam",
+		"billing": "billingbudgets", "certificate": "certificatemanager", "cloud": "", "compute": "compute",
+		"container": "container", "dns": "dns",
+		"firestore": "firestore", "kms": "cloudkms", "logging": "logging", "monitoring": "monitoring",
+		"project": "cloudresourcemanager",
+		"pubsub":  "pubsub", "secret": "secretmanager", "service": "iam",
 	}
 	special := map[string]string{"google_cloud_run": "run", "google_cloud_scheduler": "cloudscheduler"}
 	used := map[string]bool{}
@@ -114,7 +117,8 @@ func TestBootstrapEnablesWhatIsUsed(t *testing.T) {
 		used[name] = true
 	}
 	for name := range maps.Keys(used) {
-		if !strings.Contains(string(script), " "+name+".googleapis.com") && !strings.Contains(string(script), "\t"+name+".googleapis.com") {
+		if !strings.Contains(string(script), " "+name+".googleapis.com") &&
+			!strings.Contains(string(script), "\t"+name+".googleapis.com") {
 			t.Errorf("bootstrap.sh does not enable %s.googleapis.com, which Terraform needs", name)
 		}
 	}

@@ -1,4 +1,5 @@
-// Package terraform_test holds what is deployed to what is written: the catalogue, the configuration, the log, and the files among themselves.
+// Package terraform_test holds what is deployed to what is written: the catalogue, the configuration, the log, and the
+// files among themselves.
 package terraform_test
 
 import (
@@ -29,7 +30,8 @@ func everyTopology(t *testing.T, test func(t *testing.T, m *module)) {
 		for _, domain := range []string{"", "api.example.com"} {
 			t.Run(topology+" "+domain, func(t *testing.T) {
 				t.Parallel()
-				test(t, load(t, map[string]cty.Value{"topology": cty.StringVal(topology), "domain": cty.StringVal(domain)}))
+				test(t, load(t, map[string]cty.Value{"topology": cty.StringVal(topology),
+					"domain": cty.StringVal(domain)}))
 			})
 		}
 	}
@@ -124,7 +126,8 @@ func TestEveryNeedIsGranted(t *testing.T) {
 	}
 }
 
-// TestServicesMayWhatTheirFunctionsNeed compares each service's roles with the needs of the functions in it, as the catalogue has them.
+// TestServicesMayWhatTheirFunctionsNeed compares each service's roles with the needs of the functions in it, as the
+// catalogue has them.
 func TestServicesMayWhatTheirFunctionsNeed(t *testing.T) {
 	t.Parallel()
 	needs := map[string][]function.Need{}
@@ -139,7 +142,8 @@ func TestServicesMayWhatTheirFunctionsNeed(t *testing.T) {
 		common := m.local(t, "common_grants").AsValueSlice()
 		got, want := map[string]bool{}, map[string]bool{}
 		for _, g := range m.local(t, "service_grants").AsValueMap() {
-			got[fmt.Sprintf("%s may %s where %q", g.GetAttr("service").AsString(), g.GetAttr("role").AsString(), g.GetAttr("where").AsString())] = true
+			got[fmt.Sprintf("%s may %s where %q", g.GetAttr("service").AsString(), g.GetAttr("role").AsString(),
+				g.GetAttr("where").AsString())] = true
 		}
 		for service, s := range m.local(t, "services").AsValueMap() {
 			roles := common
@@ -149,7 +153,8 @@ func TestServicesMayWhatTheirFunctionsNeed(t *testing.T) {
 				}
 			}
 			for _, g := range roles {
-				want[fmt.Sprintf("%s may %s where %q", service, g.GetAttr("role").AsString(), g.GetAttr("where").AsString())] = true
+				want[fmt.Sprintf("%s may %s where %q", service, g.GetAttr("role").AsString(),
+					g.GetAttr("where").AsString())] = true
 			}
 		}
 		if !maps.Equal(got, want) {
@@ -166,7 +171,8 @@ func TestEveryFunctionHasOneService(t *testing.T) {
 		accounts := map[string]bool{}
 		for service, id := range m.local(t, "account_ids").AsValueMap() {
 			if n := len(id.AsString()); n < 6 || n > 30 || accounts[id.AsString()] {
-				t.Errorf("the account of %s is %q: it must have 6 to 30 characters and be nobody else's", service, id.AsString())
+				t.Errorf("the account of %s is %q: it must have 6 to 30 characters and be nobody else's", service,
+					id.AsString())
 			}
 			accounts[id.AsString()] = true
 		}
@@ -179,17 +185,20 @@ func TestEveryFunctionHasOneService(t *testing.T) {
 			binary, target := s.GetAttr("binary").AsString(), s.GetAttr("target").AsString()
 			// The binary accounts links what all routes need.
 			if binary != role && (binary != "accounts" || role != "api") || target != "" && target != name {
-				t.Errorf("%s of the role %s is in %s, which runs %s with the target %q", name, role, service.AsString(), binary, target)
+				t.Errorf("%s of the role %s is in %s, which runs %s with the target %q", name, role, service.AsString(),
+					binary, target)
 			}
 		}
 	})
 }
 
-// TestEnvironmentIsWhatConfigurationReads holds the environment of each service against the configuration of its binary.
+// TestEnvironmentIsWhatConfigurationReads holds the environment of each service against the configuration of its
+// binary.
 func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
 	t.Parallel()
 	// What Cloud Run sets itself, and what only other networks than Google's need.
-	notSet := []string{"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES", "AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL"}
+	notSet := []string{"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES",
+		"AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL"}
 	everyTopology(t, func(t *testing.T, m *module) {
 		secret := m.local(t, "secret_environments").AsValueMap()
 		settable := m.local(t, "common_environment").AsValueMap()
@@ -204,7 +213,8 @@ func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
 			maps.Copy(set, secret[service].AsValueMap())
 			for name := range set {
 				if _, is := read[name]; !is {
-					t.Errorf("%s sets %s, which its binary does not read: take it out of terraform/environment.tf", service, name)
+					t.Errorf("%s sets %s, which its binary does not read: take it out of terraform/environment.tf",
+						service, name)
 				}
 				if slices.Contains(notSet, name) {
 					t.Errorf("%s sets %s, which is not Terraform's to set", service, name)

@@ -37,10 +37,12 @@ import (
 
 const caller = "prod-reconcile-agent@my-project.iam.gserviceaccount.com"
 
-// cellObjects renders the files of cell/ as Terraform does, and leaves out the kinds that the local cluster does not serve.
+// cellObjects renders the files of cell/ as Terraform does, and leaves out the kinds that the local cluster does not
+// serve.
 func cellObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	files := []string{"cell/gateway.yaml", "cell/access.yaml", "cell/guard.yaml", "cell/metrics.yaml", "cell/dns.yaml"} // in the order of cell.tf
+	// in the order of cell.tf
+	files := []string{"cell/gateway.yaml", "cell/access.yaml", "cell/guard.yaml", "cell/metrics.yaml", "cell/dns.yaml"}
 	if all, err := filepath.Glob("cell/*.yaml"); err != nil || len(all) != len(files) {
 		t.Fatalf("the test knows the files %v, but there are %v (%v)", files, all, err)
 	}
@@ -54,12 +56,16 @@ func cellObjects(t *testing.T) []*unstructured.Unstructured {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		text, diags := template.Value(&hcl.EvalContext{Functions: functionsOfTerraform(), Variables: map[string]cty.Value{
-			"gateway": cty.ObjectVal(map[string]cty.Value{"namespace": cty.StringVal("agent-gateway"), "name": cty.StringVal("agents")}),
-			"callers": cty.ListVal([]cty.Value{cty.StringVal(caller)}), "domain": cty.StringVal("agents.example.com"),
-			"address": cty.StringVal("prod-cell"), "certificate_map": cty.StringVal("prod-agents"), "cell": cty.StringVal("cell"),
-			"project": cty.StringVal("my-project"), "image": cty.StringVal("image"),
-		}})
+		text, diags := template.Value(&hcl.EvalContext{Functions: functionsOfTerraform(),
+			Variables: map[string]cty.Value{
+				"gateway": cty.ObjectVal(map[string]cty.Value{"namespace": cty.StringVal("agent-gateway"),
+					"name": cty.StringVal("agents")}),
+				"callers": cty.ListVal([]cty.Value{cty.StringVal(caller)}),
+				"domain":  cty.StringVal("agents.example.com"),
+				"address": cty.StringVal("prod-cell"), "certificate_map": cty.StringVal("prod-agents"),
+				"cell":    cty.StringVal("cell"),
+				"project": cty.StringVal("my-project"), "image": cty.StringVal("image"),
+			}})
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
@@ -89,7 +95,8 @@ func apply(ctx context.Context, client dynamic.Interface, o *unstructured.Unstru
 	return err
 }
 
-// startCell starts a real API server with what every cell has, and returns an administrator and the worker, each by its kubeconfig.
+// startCell starts a real API server with what every cell has, and returns an administrator and the worker, each by its
+// kubeconfig.
 func startCell(t *testing.T) (admin, worker dynamic.Interface, kubeconfig string) {
 	t.Helper()
 	if testing.Short() {
@@ -139,8 +146,8 @@ func client(t *testing.T, kubeconfig string) dynamic.Interface {
 	return c
 }
 
-// TestWorkerMayWhatItMust gives a real API server what Terraform gives every cell, and has the worker do all it does there with those rights
-// and no others; and then what it must not.
+// TestWorkerMayWhatItMust gives a real API server what Terraform gives every cell, and has the worker do all it does
+// there with those rights and no others; and then what it must not.
 func TestWorkerMayWhatItMust(t *testing.T) {
 	t.Parallel()
 	admin, worker, kubeconfig := startCell(t)
@@ -149,7 +156,8 @@ func TestWorkerMayWhatItMust(t *testing.T) {
 	awaitGuard(ctx, t, worker)
 	clusters, err := gke.Open(ctx, gke.Settings{
 		Cells: []gke.Cell{{Name: "cell", Kubeconfig: kubeconfig}}, Image: "image@sha256:" + strings.Repeat("0", 64),
-		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"}, Gateway: gke.Gateway{Namespace: "agent-gateway", Name: "agents"},
+		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
+		Gateway:   gke.Gateway{Namespace: "agent-gateway", Name: "agents"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -217,9 +225,10 @@ func refused(ctx context.Context, t *testing.T, admin, worker dynamic.Interface,
 		t.Fatalf("an administrator can't list secrets either: %v", err)
 	}
 	namespace := func(name string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
-			"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "agent-control-plane"},
-		}}}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{
+				"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "agent-control-plane"},
+			}}}
 	}
 	for what, try := range map[string]func() error{
 		"read an agent's secrets": func() error {
@@ -232,7 +241,8 @@ func refused(ctx context.Context, t *testing.T, admin, worker dynamic.Interface,
 		},
 		"read a secret by changing nothing": func() error {
 			return apply(ctx, worker, &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "any", "namespace": "kube-system"},
+				"apiVersion": "v1", "kind": "Secret",
+				"metadata": map[string]any{"name": "any", "namespace": "kube-system"},
 			}})
 		},
 		"take over a namespace of the cluster": func() error { return apply(ctx, worker, namespace("kube-system")) },
@@ -243,9 +253,12 @@ func refused(ctx context.Context, t *testing.T, admin, worker dynamic.Interface,
 		},
 		"give itself rights": func() error {
 			return apply(ctx, worker, &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "mine"},
-				"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-				"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": caller}},
+				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+				"metadata": map[string]any{"name": "mine"},
+				"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+					"name": "cluster-admin"},
+				"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+					"name": caller}},
 			}})
 		},
 		"lift its limits": func() error {
@@ -273,7 +286,8 @@ func TestRightsHaveNoWildcard(t *testing.T) {
 				}
 			}
 			text := fmt.Sprint(rule)
-			if strings.Contains(text, "secrets") && (strings.Contains(text, "get") || strings.Contains(text, "list") || strings.Contains(text, "watch")) {
+			if strings.Contains(text, "secrets") &&
+				(strings.Contains(text, "get") || strings.Contains(text, "list") || strings.Contains(text, "watch")) {
 				t.Errorf("%s %s reads secrets: %v", o.GetKind(), o.GetName(), rule)
 			}
 		}

@@ -32,11 +32,13 @@ func load(t *testing.T, given map[string]cty.Value) *module {
 	t.Helper()
 	digest := "@sha256:" + strings.Repeat("0", 64)
 	m := &module{
-		files: map[string]*hclsyntax.Body{}, locals: map[string]hclsyntax.Expression{}, blocks: map[string]*hclsyntax.Block{},
+		files: map[string]*hclsyntax.Body{}, locals: map[string]hclsyntax.Expression{},
+		blocks:  map[string]*hclsyntax.Block{},
 		results: map[string]cty.Value{}, given: map[string]cty.Value{
 			"project_id": cty.StringVal("my-project"), "project_number": cty.StringVal("123456789012"),
 			"image": cty.StringVal("image" + digest), "agent_image": cty.StringVal("agent" + digest),
-			"identity_issuer": cty.StringVal("https://issuer.example"), "agent_domain": cty.StringVal("agents.example.com"),
+			"identity_issuer": cty.StringVal("https://issuer.example"),
+			"agent_domain":    cty.StringVal("agents.example.com"),
 		},
 	}
 	for name, v := range given {
@@ -175,13 +177,21 @@ func functionsOfTerraform() map[string]function.Function {
 	}
 	return map[string]function.Function{
 		"can": tryfunc.CanFunc, "try": tryfunc.TryFunc, "coalesce": stdlib.CoalesceFunc, "compact": stdlib.CompactFunc,
-		"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc, "flatten": stdlib.FlattenFunc,
-		"floor": stdlib.FloorFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
-		"keys": stdlib.KeysFunc, "length": lengthOfAnything(), "lower": stdlib.LowerFunc, "merge": stdlib.MergeFunc, "min": stdlib.MinFunc,
-		"regex": stdlib.RegexFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "substr": stdlib.SubstrFunc, "values": stdlib.ValuesFunc,
-		"trimprefix": stdlib.TrimPrefixFunc, "tostring": stdlib.MakeToFunc(cty.String), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
-		"startswith":  text(2, func(s []string) cty.Value { return cty.BoolVal(strings.HasPrefix(s[0], s[1])) }, cty.Bool),
-		"strcontains": text(2, func(s []string) cty.Value { return cty.BoolVal(strings.Contains(s[0], s[1])) }, cty.Bool),
+		"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc,
+		"flatten": stdlib.FlattenFunc,
+		"floor":   stdlib.FloorFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc,
+		"jsonencode": stdlib.JSONEncodeFunc,
+		"keys":       stdlib.KeysFunc, "length": lengthOfAnything(), "lower": stdlib.LowerFunc,
+		"merge": stdlib.MergeFunc,
+		"min":   stdlib.MinFunc,
+		"regex": stdlib.RegexFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc,
+		"substr": stdlib.SubstrFunc, "values": stdlib.ValuesFunc,
+		"trimprefix": stdlib.TrimPrefixFunc, "tostring": stdlib.MakeToFunc(cty.String),
+		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		"startswith": text(2, func(s []string) cty.Value { return cty.BoolVal(strings.HasPrefix(s[0], s[1])) },
+			cty.Bool),
+		"strcontains": text(2, func(s []string) cty.Value { return cty.BoolVal(strings.Contains(s[0], s[1])) },
+			cty.Bool),
 		"sha1": text(1, func(s []string) cty.Value {
 			sum := sha1.Sum([]byte(s[0])) //nolint:gosec // see above
 			return cty.StringVal(hex.EncodeToString(sum[:]))
@@ -195,8 +205,9 @@ func functionsOfTerraform() map[string]function.Function {
 		}),
 		// A pattern between slashes is an expression, any other is text.
 		"replace": function.New(&function.Spec{
-			Params: []function.Parameter{{Name: "s", Type: cty.String}, {Name: "old", Type: cty.String}, {Name: "new", Type: cty.String}},
-			Type:   function.StaticReturnType(cty.String),
+			Params: []function.Parameter{{Name: "s", Type: cty.String}, {Name: "old", Type: cty.String},
+				{Name: "new", Type: cty.String}},
+			Type: function.StaticReturnType(cty.String),
 			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 				if old := args[1].AsString(); len(old) > 1 && old[0] == '/' && old[len(old)-1] == '/' {
 					return stdlib.RegexReplace(args[0], cty.StringVal(old[1:len(old)-1]), args[2])
@@ -210,7 +221,8 @@ func functionsOfTerraform() map[string]function.Function {
 // lengthOfAnything counts the elements of a collection, or the characters of a text.
 func lengthOfAnything() function.Function {
 	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType}}, Type: function.StaticReturnType(cty.Number),
+		Params: []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType}},
+		Type:   function.StaticReturnType(cty.Number),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if args[0].Type() == cty.String {
 				return stdlib.Strlen(args[0])

@@ -62,7 +62,8 @@ func TestReferences(t *testing.T) {
 func TestVariablesAreDocumented(t *testing.T) {
 	t.Parallel()
 	for address, b := range load(t, nil).blocks {
-		if (strings.HasPrefix(address, "var.") || strings.HasPrefix(address, "output.")) && b.Body.Attributes["description"] == nil {
+		if (strings.HasPrefix(address, "var.") || strings.HasPrefix(address, "output.")) &&
+			b.Body.Attributes["description"] == nil {
 			t.Errorf("%s has no description", address)
 		}
 	}
@@ -110,12 +111,14 @@ func TestFormatted(t *testing.T) {
 	if err != nil {
 		t.Skip("terraform is not installed")
 	}
-	if out, err := exec.CommandContext(t.Context(), terraform, "fmt", "-check", "-recursive", ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), terraform, "fmt", "-check", "-recursive",
+		".").CombinedOutput(); err != nil {
 		t.Errorf("run terraform fmt -recursive terraform: %v\n%s", err, out)
 	}
 }
 
-// TestCountedEventsAreLogged holds that Terraform counts exactly the events of package logevent, and that the code logs each of them.
+// TestCountedEventsAreLogged holds that Terraform counts exactly the events of package logevent, and that the code logs
+// each of them.
 func TestCountedEventsAreLogged(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("../shared/logevent/logevent.go")
@@ -135,9 +138,10 @@ func TestCountedEventsAreLogged(t *testing.T) {
 	code := productionCode(t)
 	for event, constant := range constants {
 		if _, ok := counted[event]; !ok {
-			t.Errorf("terraform/signals.tf does not count the event %q of shared/logevent: add it to local.events", event)
+			t.Errorf("terraform/signals.tf does not count the event %q of shared/logevent: add it to local.events",
+				event)
 		}
-		if !strings.Contains(code, "logevent.Key, logevent."+constant+",") {
+		if !regexp.MustCompile(`logevent\.Key,\s+logevent\.` + constant + `\b`).MatchString(code) {
 			t.Errorf("no code logs the event %q: log it with logevent.Key, logevent.%s, or remove it", event, constant)
 		}
 	}

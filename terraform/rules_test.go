@@ -22,20 +22,22 @@ func (m *module) rules(t *testing.T) []rule {
 	var rules []rule
 	for _, r := range m.local(t, "rules_of_others").AsValueSlice() {
 		rules = append(rules, rule{
-			r.GetAttr("method").AsString(), r.GetAttr("literal").AsString() + r.GetAttr("template").AsString(), r.GetAttr("service").AsString(),
+			r.GetAttr("method").AsString(), r.GetAttr("literal").AsString() + r.GetAttr("template").AsString(),
+			r.GetAttr("service").AsString(),
 		})
 	}
 	return rules
 }
 
-// TestEveryRequestReachesItsFunction asks the rules, in their order, for every route: the first that matches is the route's own. So no
-// literal path is behind a template that takes it away, nor a route in front of another.
+// TestEveryRequestReachesItsFunction asks the rules, in their order, for every route: the first that matches is the
+// route's own. So no literal path is behind a template that takes it away, nor a route in front of another.
 func TestEveryRequestReachesItsFunction(t *testing.T) {
 	t.Parallel()
 	everyTopology(t, func(t *testing.T, m *module) {
 		rules, service := m.rules(t), m.local(t, "service_of").AsValueMap()
 		for _, r := range functions.Routes(functions.Dependencies{}) {
-			paths := []string{regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(r.Path, "3fa85f64-5717-4562-b3fc-2c963f66afa6")}
+			paths := []string{regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(r.Path,
+				"3fa85f64-5717-4562-b3fc-2c963f66afa6")}
 			if short := strings.TrimPrefix(paths[0], function.Prefix); strings.HasPrefix(short, "/agents") {
 				paths = append(paths, short)
 			}

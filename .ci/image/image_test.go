@@ -1,4 +1,5 @@
-// Package image tests the image as build makes it: onto a base and into a registry of the test's own, and then as a runtime would see it.
+// Package image tests the image as build makes it: onto a base and into a registry of the test's own, and then as a
+// runtime would see it.
 package image
 
 import (
@@ -24,7 +25,8 @@ import (
 // base is an image with what the real base has of a configuration: a platform and a user without rights.
 func base(t *testing.T, host string) string {
 	t.Helper()
-	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: "amd64", Config: v1.Config{User: "65532"}})
+	image, err := mutate.ConfigFile(empty.Image,
+		&v1.ConfigFile{OS: "linux", Architecture: "amd64", Config: v1.Config{User: "65532"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +123,8 @@ func TestImage(t *testing.T) {
 			cmd.Env = []string{"FUNCTION_TARGET=any"}
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "GOOGLE_CLOUD_PROJECT") {
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+				!strings.Contains(string(out), "GOOGLE_CLOUD_PROJECT") {
 				t.Errorf("%v: %s", err, out)
 			}
 			found, err := filepath.Glob(filepath.Join(sboms, binary, "*.json"))
@@ -135,7 +138,8 @@ func TestImage(t *testing.T) {
 		})
 	}
 	t.Run("story", func(t *testing.T) {
-		cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=40m", "-run=TestStoryAsDeployed", "./emulators/cloud", "-binaries="+filepath.Join(dir, "ko-app"))
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=40m", "-run=TestStoryAsDeployed",
+			"./emulators/cloud", "-binaries="+filepath.Join(dir, "ko-app"))
 		cmd.Dir = filepath.Join("..", "..")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("with the image's binaries: %v\n%s", err, out)

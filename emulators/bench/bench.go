@@ -1,8 +1,9 @@
-// Package bench counts what the system spends: calls, documents, messages and time series, an operation and a month, with the real code
-// against the emulators. Counts are exact and the same on every machine; what depends on the machine, such as time, is not measured here.
+// Package bench counts what the system spends: calls, documents, messages and time series, an operation and a month,
+// with the real code against the emulators. Counts are exact and the same on every machine; what depends on the
+// machine, such as time, is not measured here.
 //
-// It knows how to put single functions together so that everything that they send is counted, what the counts are held against, and what
-// they cost. It does not know how any function works.
+// It knows how to put single functions together so that everything that they send is counted, what the counts are held
+// against, and what they cost. It does not know how any function works.
 package bench
 
 import (

@@ -36,7 +36,8 @@ func TestCounts(t *testing.T) {
 	for _, row := range r.Rows {
 		seen[row.ID]++
 		if !row.OK() {
-			t.Errorf("%s, %s: %v of %v %s, aimed at %v times: %s", row.ID, row.What, row.Ours, row.Limit, row.Unit, row.Most, row.Note)
+			t.Errorf("%s, %s: %v of %v %s, aimed at %v times: %s", row.ID, row.What, row.Ours, row.Limit, row.Unit,
+				row.Most, row.Note)
 		}
 		if row.ID == "P10" && row.Unit == "Monitoring calls" && (row.Ours != 8 || row.Note != "8 for 10 agents") {
 			t.Errorf("%v calls of Monitoring for 1,000 agents, %s", row.Ours, row.Note)
@@ -48,7 +49,8 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := r.Print(&b); err != nil || strings.Contains(b.String(), "MISSED") || !strings.Contains(b.String(), "| CollectMetrics, cycles | 8,640 |") {
+	if err := r.Print(&b); err != nil || strings.Contains(b.String(), "MISSED") ||
+		!strings.Contains(b.String(), "| CollectMetrics, cycles | 8,640 |") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }
@@ -61,12 +63,14 @@ func TestPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, p := range list {
-		if p.USD <= 0 || p.Per <= 0 || p.Unit == "" || !strings.HasPrefix(p.Source, "https://") || len(p.AsOf) != len("2006-01-02") {
+		if p.USD <= 0 || p.Per <= 0 || p.Unit == "" || !strings.HasPrefix(p.Source, "https://") ||
+			len(p.AsOf) != len("2006-01-02") {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
 	// $0.40 a million requests, $0.03 and $0.09 a hundred thousand documents, $0.50 a million series, $0.10 a job.
-	got, err := usd(Tally{Requests: 1_000_000, Reads: 2_000_000, Writes: 100_000, Deletes: 100_000, Series: 3_000_000, MonitoringCalls: 9, Calls: 9}, 2)
+	got, err := usd(Tally{Requests: 1_000_000, Reads: 2_000_000, Writes: 100_000, Deletes: 100_000, Series: 3_000_000,
+		MonitoringCalls: 9, Calls: 9}, 2)
 	if want := 0.40 + 0.60 + 0.09 + 0.01 + 1.50 + 0.20; err != nil || math.Abs(got-want) > 1e-9 {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
@@ -77,7 +81,8 @@ func TestPrices(t *testing.T) {
 
 func TestRunsOfMonth(t *testing.T) {
 	t.Parallel()
-	for schedule, want := range map[string]int64{"* * * * *": 43_200, "17 * * * *": 720, "41 3 * * *": 30, "*/5 * * * *": 0, "0 0 1 * *": 0, "x": 0} {
+	for schedule, want := range map[string]int64{"* * * * *": 43_200, "17 * * * *": 720, "41 3 * * *": 30,
+		"*/5 * * * *": 0, "0 0 1 * *": 0, "x": 0} {
 		if got, err := runsOfMonth(schedule); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %d, %v; want %d", schedule, got, err, want)
 		}

@@ -57,7 +57,8 @@ type item struct {
 
 func (t Tally) items() []item {
 	return []item{
-		{"request", t.Requests}, {"read", t.Reads}, {"write", t.Writes}, {"delete", t.Deletes}, {"message", t.Messages}, {"series", t.Series},
+		{"request", t.Requests}, {"read", t.Reads}, {"write", t.Writes}, {"delete", t.Deletes}, {"message", t.Messages},
+		{"series", t.Series},
 	}
 }
 
@@ -118,13 +119,15 @@ func (c Cost) print(w io.Writer) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n| %s | times | documents read / written | messages | series | $ |\n|---|--:|--:|--:|--:|--:|\n", c.Title)
+	fmt.Fprintf(&b, "\n| %s | times | documents read / written | messages | series | $ |\n|---|--:|--:|--:|--:|--:|\n",
+		c.Title)
 	for _, p := range c.Parts {
 		cost, err := usd(p.Each.times(p.Times), 0)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s / %s | %s | %s | %.2f |\n", p.What, grouped(p.Times), grouped(p.Each.Reads), grouped(p.Each.Writes),
+		fmt.Fprintf(&b, "| %s | %s | %s / %s | %s | %s | %.2f |\n", p.What, grouped(p.Times), grouped(p.Each.Reads),
+			grouped(p.Each.Writes),
 			grouped(p.Each.Messages), grouped(p.Each.Series), cost)
 	}
 	if c.Schedules > 0 {

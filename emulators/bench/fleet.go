@@ -102,22 +102,26 @@ func samples(project string, a agent.Agent, now time.Time) []monitoringemu.Sampl
 		}
 		counted := int64(30 * (minute + 1))
 		of("kubernetes.io/container/cpu/core_usage_time", "k8s_container", float64(15*minute), true, nil)
-		of("kubernetes.io/container/memory/used_bytes", "k8s_container", int64(512<<20), false, map[string]string{"memory_type": "non-evictable"})
+		of("kubernetes.io/container/memory/used_bytes", "k8s_container", int64(512<<20), false,
+			map[string]string{"memory_type": "non-evictable"})
 		of("kubernetes.io/container/uptime", "k8s_container", 3600.0, false, nil)
 		of("kubernetes.io/container/restart_count", "k8s_container", int64(0), true, nil)
 		of("kubernetes.io/pod/volume/utilization", "k8s_pod", 0.1, false, map[string]string{"volume_name": "data"})
-		of("prometheus.googleapis.com/http_requests_total/counter", "prometheus_target", float64(counted), true, map[string]string{"host": host, "code": "200"})
-		of("prometheus.googleapis.com/http_request_duration_seconds/histogram", "prometheus_target", &distribution.Distribution{
-			Count: counted, BucketCounts: []int64{0, counted},
-			BucketOptions: &distribution.Distribution_BucketOptions{Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
-				ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: []float64{0.1, 0.2}},
-			}},
-		}, true, map[string]string{"host": host})
+		of("prometheus.googleapis.com/http_requests_total/counter", "prometheus_target", float64(counted), true,
+			map[string]string{"host": host, "code": "200"})
+		of("prometheus.googleapis.com/http_request_duration_seconds/histogram", "prometheus_target",
+			&distribution.Distribution{
+				Count: counted, BucketCounts: []int64{0, counted},
+				BucketOptions: &distribution.Distribution_BucketOptions{Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
+					ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: []float64{0.1, 0.2}},
+				}},
+			}, true, map[string]string{"host": host})
 	}
 	return all
 }
 
-// healthy is a fleet in which every agent has its pod and every pod is well. What clusters are asked is not paid for by the call.
+// healthy is a fleet in which every agent has its pod and every pod is well. What clusters are asked is not paid for by
+// the call.
 type healthy struct{ agents []agent.Agent }
 
 // Cells implements provisioning.Lookout.

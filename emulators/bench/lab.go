@@ -89,7 +89,8 @@ func (l *lab) deploy(ctx context.Context) (_ *deployment, err error) {
 // wire hands the functions what they need.
 func (d *deployment) wire(ctx context.Context) error {
 	points, err := monitoring.Open(ctx, monitoring.Options{
-		ProjectID: d.project, Endpoint: d.monitoring.Addr, Domain: domain, Cells: []monitoring.Cell{{Name: cell, Cluster: cell, Location: region}},
+		ProjectID: d.project, Endpoint: d.monitoring.Addr, Domain: domain,
+		Cells: []monitoring.Cell{{Name: cell, Cluster: cell, Location: region}},
 	})
 	if err != nil {
 		return err
@@ -102,20 +103,28 @@ func (d *deployment) wire(ctx context.Context) error {
 	d.closers = append(d.closers, secrets.Close)
 	nudger := published{d.counter}
 	d.deps = functions.Dependencies{
-		Agents: d.records.Agents(nudger), WorkerStore: d.records.WorkerStore(), Keys: d.records.Keys(), Directory: d.records.Directory(),
-		Counts: d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(), MetricsWorkerStore: d.records.Metrics(),
-		Accounts: d.records.Accounts(), MemberRecords: d.records.Members(), Operations: d.records.Operations(), Payments: billing.NoProvider{},
-		Nudger: nudger, SecretStore: secrets, SecretWriter: secrets, Credentials: secrets, MetricsSource: read{points, d.counter}, Namespaces: &healthy{}, Pods: &healthy{},
+		Agents: d.records.Agents(nudger), WorkerStore: d.records.WorkerStore(), Keys: d.records.Keys(),
+		Directory: d.records.Directory(),
+		Counts:    d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(),
+		MetricsWorkerStore: d.records.Metrics(),
+		Accounts:           d.records.Accounts(), MemberRecords: d.records.Members(),
+		Operations: d.records.Operations(),
+		Payments:   billing.NoProvider{},
+		Nudger:     nudger, SecretStore: secrets, SecretWriter: secrets, Credentials: secrets,
+		MetricsSource: read{points, d.counter}, Namespaces: &healthy{}, Pods: &healthy{},
 		Settings: functions.Settings{
-			Cells: agent.Cells{{Name: cell, Region: region}}, Addresses: agent.Addresses{Domain: domain, Scheme: "https"},
-			Pepper: []byte(strings.Repeat("p", 32)), WatchTimeout: time.Minute,
+			Cells:     agent.Cells{{Name: cell, Region: region}},
+			Addresses: agent.Addresses{Domain: domain, Scheme: "https"},
+			Pepper:    []byte(strings.Repeat("p", 32)), WatchTimeout: time.Minute,
 		},
 	}
 	guard := function.Guard{
-		Authenticator: &identity.Authenticator{Keys: d.records.Keys(), Directory: d.deps.Directory, Pepper: d.deps.Pepper, Now: time.Now},
-		Audit:         d.records.AuditLog(), Organizations: d.deps.Directory,
+		Authenticator: &identity.Authenticator{Keys: d.records.Keys(), Directory: d.deps.Directory,
+			Pepper: d.deps.Pepper, Now: time.Now},
+		Audit: d.records.AuditLog(), Organizations: d.deps.Directory,
 	}
-	d.handler, err = functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
+	d.handler, err = functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI,
+		function.RoleAccounts}},
 		func([]function.Need) (functions.Dependencies, error) { return d.deps, nil }, functions.Guards{Guard: guard})
 	return err
 }
@@ -154,9 +163,11 @@ func (r read) Read(ctx context.Context, q metrics.Query, visit func(metrics.Samp
 // organization makes an organization on the largest plan, and an API key of it.
 func (d *deployment) organization(ctx context.Context) (context.Context, string, error) {
 	id, key := "org_"+uuid.NewString(), apikey.Generate()
-	ctx = identity.With(ctx, identity.Caller{Type: identity.Session, ID: "user", OrganizationID: id, Role: identity.RoleAdmin})
+	ctx = identity.With(ctx, identity.Caller{Type: identity.Session, ID: "user", OrganizationID: id,
+		Role: identity.RoleAdmin})
 	_, err := d.records.Keys().Create(ctx, apikey.Key{
-		ID: uuid.NewString(), OrganizationID: id, Name: "bench", Prefix: key[:apikey.PrefixLength], Hash: apikey.Hash(d.deps.Pepper, key),
+		ID: uuid.NewString(), OrganizationID: id, Name: "bench", Prefix: key[:apikey.PrefixLength],
+		Hash:      apikey.Hash(d.deps.Pepper, key),
 		CreatedAt: time.Now(), LastUsedAt: time.Now(),
 	})
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// P10: a cycle of metrics makes the same calls for ten agents as for a hundred times as many, and writes a document each.
+// P10: a cycle of metrics makes the same calls for ten agents as for a hundred times as many, and writes a document
+// each.
 func cycles(ctx context.Context, l *lab) (Report, error) {
 	few, err := l.cycle(ctx, max(1, l.agents/100))
 	if err != nil {
@@ -23,11 +24,14 @@ func cycles(ctx context.Context, l *lab) (Report, error) {
 	}
 	return Report{Rows: []Row{
 		{
-			ID: "P10", What: fmt.Sprintf("cycle of metrics, %d agents", l.agents), Ours: float64(many.MonitoringCalls), Limit: float64(len(metrics.Metrics())),
-			Unit: "Monitoring calls", Most: 1, Note: fmt.Sprintf("%d for %d agents", few.MonitoringCalls, max(1, l.agents/100)),
+			ID: "P10", What: fmt.Sprintf("cycle of metrics, %d agents", l.agents), Ours: float64(many.MonitoringCalls),
+			Limit: float64(len(metrics.Metrics())),
+			Unit:  "Monitoring calls", Most: 1,
+			Note: fmt.Sprintf("%d for %d agents", few.MonitoringCalls, max(1, l.agents/100)),
 		},
 		{
-			ID: "P10", What: "the same, documents written", Ours: float64(many.Writes-1) / float64(l.agents), Limit: 1, Unit: "an agent", Most: 1,
+			ID: "P10", What: "the same, documents written", Ours: float64(many.Writes-1) / float64(l.agents), Limit: 1,
+			Unit: "an agent", Most: 1,
 			Note: "and one for the progress",
 		},
 	}}, nil
@@ -48,7 +52,8 @@ func (l *lab) cycle(ctx context.Context, agents int) (_ Tally, err error) {
 
 func (d *deployment) cycle(ctx context.Context) (Tally, error) {
 	ago := time.Now().Add(-metrics.Cycle)
-	if err := d.deps.MetricsWorkerStore.SetProgress(ctx, map[string]metrics.Progress{cell: {Until: ago, Next: ago}}); err != nil {
+	if err := d.deps.MetricsWorkerStore.SetProgress(ctx,
+		map[string]metrics.Progress{cell: {Until: ago, Next: ago}}); err != nil {
 		return Tally{}, err
 	}
 	return d.tick(ctx, "CollectMetrics")
@@ -80,7 +85,8 @@ const daysOfMonth = 30
 // runsOfMonth is how often a schedule is due in a month: every minute, or at some minute of every hour, or of a day.
 func runsOfMonth(schedule string) (int64, error) {
 	fields := strings.Fields(schedule)
-	if len(fields) != 5 || fields[2] != "*" || fields[3] != "*" || fields[4] != "*" || strings.ContainsAny(schedule, ",-/") {
+	if len(fields) != 5 || fields[2] != "*" || fields[3] != "*" || fields[4] != "*" ||
+		strings.ContainsAny(schedule, ",-/") {
 		return 0, fmt.Errorf("the schedule %q is not one that is counted", schedule)
 	}
 	runs := int64(daysOfMonth)
@@ -151,8 +157,10 @@ func month(ctx context.Context, l *lab) (_ Report, err error) {
 		return Report{}, err
 	}
 	return Report{Rows: []Row{cost.row(), {
-		ID: "P12", What: fmt.Sprintf("list of an organization's agents, of %s in all", grouped(int64(l.agents))), Ours: float64(list.Reads),
-		Limit: float64(min(l.agents, ofOrganization)), Unit: "documents", Most: 1.02, Note: fmt.Sprintf("in %d Firestore calls", list.Calls),
+		ID: "P12", What: fmt.Sprintf("list of an organization's agents, of %s in all", grouped(int64(l.agents))),
+		Ours:  float64(list.Reads),
+		Limit: float64(min(l.agents, ofOrganization)), Unit: "documents", Most: 1.02,
+		Note: fmt.Sprintf("in %d Firestore calls", list.Calls),
 	}}, Costs: []Cost{cost, watched}}, nil
 }
 
@@ -167,6 +175,7 @@ func (d *deployment) collecting(ctx context.Context, c *Cost, runs int64) error 
 		return err
 	}
 	of := int64(metrics.Cycle / time.Minute)
-	c.Parts = append(c.Parts, Part{"CollectMetrics, cycles", runs / of, cycle}, Part{"CollectMetrics, between", runs - runs/of, idle})
+	c.Parts = append(c.Parts, Part{"CollectMetrics, cycles", runs / of, cycle},
+		Part{"CollectMetrics, between", runs - runs/of, idle})
 	return nil
 }

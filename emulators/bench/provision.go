@@ -69,10 +69,12 @@ func provision(ctx context.Context, l *lab) (_ Report, err error) {
 	objects := float64(len(runs[0]))
 	return Report{Rows: []Row{
 		{
-			ID: "P6", What: "first provisioning of an agent", Ours: sum(runs[0]), Limit: objects, Unit: "Kubernetes writes", Most: (objects + 1) / objects,
+			ID: "P6", What: "first provisioning of an agent", Ours: sum(runs[0]), Limit: objects,
+			Unit: "Kubernetes writes", Most: (objects + 1) / objects,
 			Note: "limit: the objects of the agent",
 		},
-		{ID: "P6", What: "the same message once more", Ours: sum(runs[1]), Limit: 0, Unit: "Kubernetes writes", Most: 1},
+		{ID: "P6", What: "the same message once more", Ours: sum(runs[1]), Limit: 0, Unit: "Kubernetes writes",
+			Most: 1},
 	}}, nil
 }
 
@@ -84,8 +86,8 @@ func sum(writes map[string]int) float64 {
 	return float64(total)
 }
 
-// attach starts a cluster, and the way to agents on it, and has the deployment use them. Everything that it sends to the cluster passes
-// through the wire.
+// attach starts a cluster, and the way to agents on it, and has the deployment use them. Everything that it sends to
+// the cluster passes through the wire.
 func (d *deployment) attach(ctx context.Context, l *lab) (*wire, error) {
 	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress})
 	if err != nil {
@@ -108,7 +110,8 @@ func (d *deployment) attach(ctx context.Context, l *lab) (*wire, error) {
 	}
 	addresses := agent.Addresses{Domain: "agents.localhost", Scheme: "http", Port: port}
 	clusters, err := gke.Open(ctx, gke.Settings{
-		Cells: []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}}, Image: "agents.localhost/agent@sha256:" + strings.Repeat("0", 64),
+		Cells: []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}}, Image: "agents.localhost/agent@sha256:" +
+			strings.Repeat("0", 64),
 		Addresses: addresses, Gateway: gke.Gateway{Namespace: "agent-gateway", Name: "agents"},
 	})
 	if err != nil {
@@ -152,10 +155,11 @@ func newWire(ctx context.Context, through, kubeconfig string) (*wire, error) {
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport: transport, FlushInterval: -1, // watches come piece by piece
 	}
-	w.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		w.count(req)
-		proxy.ServeHTTP(rw, req)
-	})}
+	w.server = &http.Server{ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+			w.count(req)
+			proxy.ServeHTTP(rw, req)
+		})}
 	go func() { _ = w.server.Serve(listener) }() // ends with ErrServerClosed
 	named := clientcmdapi.NewConfig()
 	named.Clusters["wire"] = &clientcmdapi.Cluster{Server: "http://" + listener.Addr().String()}

@@ -28,14 +28,16 @@ func reads(ctx context.Context, l *lab) (_ Report, err error) {
 	}
 	var r Report
 	for _, of := range []struct{ id, what, path string }{
-		{"P1", "GET of an agent, API key", "/api/v1/agents/" + id}, {"P1", "GET of its metrics, API key", "/api/v1/agents/" + id + "/metrics"},
+		{"P1", "GET of an agent, API key", "/api/v1/agents/" + id},
+		{"P1", "GET of its metrics, API key", "/api/v1/agents/" + id + "/metrics"},
 	} {
 		t, err := d.read(ctx, key, of.path)
 		if err != nil {
 			return Report{}, err
 		}
 		r.Rows = append(r.Rows, Row{
-			ID: of.id, What: of.what, Ours: float64(t.Calls), Limit: 1, Unit: "Firestore calls", Most: 1, Note: fmt.Sprintf("%d documents; a revoked key is refused at once", t.Reads),
+			ID: of.id, What: of.what, Ours: float64(t.Calls), Limit: 1, Unit: "Firestore calls", Most: 1,
+			Note: fmt.Sprintf("%d documents; a revoked key is refused at once", t.Reads),
 		})
 		price := million(of.what, t)
 		r.Rows, r.Costs = append(r.Rows, price.row()), append(r.Costs, price)
@@ -67,16 +69,19 @@ func (d *deployment) revoked(ctx context.Context, key, agentID string) error {
 	if err := json.Unmarshal(body, &keys); err != nil || len(keys) != 1 {
 		return fmt.Errorf("the list of keys has %d: %w", len(keys), err)
 	}
-	if _, err := d.call(ctx, request{key: key, method: http.MethodDelete, path: "/api/v1/api-keys/" + keys[0].ID}, http.StatusNoContent); err != nil {
+	if _, err := d.call(ctx, request{key: key, method: http.MethodDelete, path: "/api/v1/api-keys/" + keys[0].ID},
+		http.StatusNoContent); err != nil {
 		return err
 	}
-	_, err = d.call(ctx, request{key: key, method: http.MethodGet, path: "/api/v1/agents/" + agentID}, http.StatusUnauthorized)
+	_, err = d.call(ctx, request{key: key, method: http.MethodGet, path: "/api/v1/agents/" + agentID},
+		http.StatusUnauthorized)
 	return err
 }
 
 // create creates an agent through the API and answers its id.
 func (d *deployment) create(ctx context.Context, key string) (string, error) {
-	body, err := d.call(ctx, request{key, http.MethodPost, "/api/v1/agents", `{"name": "bench", "resource_plan": "starter"}`}, http.StatusCreated)
+	body, err := d.call(ctx, request{key, http.MethodPost, "/api/v1/agents",
+		`{"name": "bench", "resource_plan": "starter"}`}, http.StatusCreated)
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +111,8 @@ func creation(ctx context.Context, l *lab) (_ Report, err error) {
 	t := d.take()
 	return Report{Rows: []Row{
 		{
-			ID: "P4", What: "creation of an agent", Ours: float64(t.Calls - 1), Limit: 2, Unit: "Firestore calls", Most: 1,
+			ID: "P4", What: "creation of an agent", Ours: float64(t.Calls - 1), Limit: 2, Unit: "Firestore calls",
+			Most: 1,
 			Note: fmt.Sprintf("beside the one that authenticates; %d documents read, %d written", t.Reads, t.Writes),
 		},
 		{ID: "P4", What: "creation of an agent", Ours: float64(t.Messages), Limit: 1, Unit: "messages", Most: 1},

@@ -24,7 +24,8 @@ type Tally struct {
 // times multiplies a tally.
 func (t Tally) times(n int64) Tally {
 	return Tally{
-		t.Calls * n, t.Reads * n, t.Writes * n, t.Deletes * n, t.Messages * n, t.MonitoringCalls * n, t.Series * n, t.Requests * n,
+		t.Calls * n, t.Reads * n, t.Writes * n, t.Deletes * n, t.Messages * n, t.MonitoringCalls * n, t.Series * n,
+		t.Requests * n,
 	}
 }
 
@@ -57,10 +58,12 @@ func (c *counter) take() Tally {
 	return t
 }
 
-// firestore are the options of a connection whose calls and documents are counted as Firestore's bill counts them: every document of an
-// answer is a read, also one that does not exist; a query without a result is one; every write of a commit is one, or a delete.
+// firestore are the options of a connection whose calls and documents are counted as Firestore's bill counts them:
+// every document of an answer is a read, also one that does not exist; a query without a result is one; every write of
+// a commit is one, or a delete.
 func (c *counter) firestore() []grpc.DialOption {
-	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption) error {
 		t := Tally{Calls: 1}
 		if commit, ok := req.(*firestorepb.CommitRequest); ok {
 			for _, w := range commit.GetWrites() {
@@ -74,7 +77,8 @@ func (c *counter) firestore() []grpc.DialOption {
 		c.add(t)
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
-	stream := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		t := Tally{Calls: 1}
 		if path.Base(method) == "RunQuery" {
 			t.Reads = 1

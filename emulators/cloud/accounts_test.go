@@ -78,7 +78,8 @@ func (c customer) await(id, status, reason string) {
 // webhook sends an event and wants a status.
 func (c customer) webhook(e stripeemu.Event, status int) answer {
 	c.t.Helper()
-	a := c.w.send(c.t, http.MethodPost, "/api/v1/billing/webhooks/stripe", string(e.Body), http.Header{"Stripe-Signature": {e.Signature}})
+	a := c.w.send(c.t, http.MethodPost, "/api/v1/billing/webhooks/stripe", string(e.Body),
+		http.Header{"Stripe-Signature": {e.Signature}})
 	if a.status != status {
 		c.t.Fatalf("webhook: %d %s, want %d", a.status, a.text, status)
 	}
@@ -91,7 +92,8 @@ func (c customer) learns(subscription string, changes ...stripeemu.Change) {
 	if err := c.w.Stripe.Change(subscription, changes...); err != nil {
 		c.t.Fatal(err)
 	}
-	c.webhook(c.w.Stripe.Sign("evt_"+uuid.NewString(), "customer.subscription.updated", subscription, time.Now()), http.StatusOK)
+	c.webhook(c.w.Stripe.Sign("evt_"+uuid.NewString(), "customer.subscription.updated", subscription, time.Now()),
+		http.StatusOK)
 }
 
 // subscribed wants the organization's plan and status.
@@ -113,7 +115,8 @@ func pays(t *testing.T, w world) {
 	if meta, _ := refused.body["meta"].(map[string]any); meta["upgrade_to"] != "starter" || meta["limit"] != "agents" {
 		t.Errorf("the refusal says %v", refused.body["meta"])
 	}
-	page := c.call(http.MethodPost, "/api/v1/billing/checkout-session", `{"plan": "startup", "interval": "month"}`, http.StatusOK, "")
+	page := c.call(http.MethodPost, "/api/v1/billing/checkout-session", `{"plan": "startup", "interval": "month"}`,
+		http.StatusOK, "")
 	address, _ := page.body["url"].(string)
 	subscription, err := w.Stripe.Pay(address)
 	if err != nil {
@@ -122,7 +125,8 @@ func pays(t *testing.T, w world) {
 	c.subscribed("hobby", "active") // until we are told
 	bought := w.Stripe.Sign("evt_"+uuid.NewString(), "checkout.session.completed", subscription, time.Now())
 	c.webhook(bought, http.StatusOK)
-	if s := c.subscribed("startup", "active"); s.body["status"] != "active" || s.body["provider"] != "stripe" || s.body["interval"] != "month" {
+	if s := c.subscribed("startup", "active"); s.body["status"] != "active" || s.body["provider"] != "stripe" ||
+		s.body["interval"] != "month" {
 		t.Errorf("the subscription is %s", s.text)
 	}
 	second, _ := c.create("startup", http.StatusCreated, "").body["id"].(string)
@@ -141,12 +145,14 @@ func (c customer) again(bought stripeemu.Event, subscription string) {
 	if n := c.w.Stripe.Fetches() - fetched; n != 0 {
 		c.t.Errorf("an event that comes twice is looked into %d times more", n)
 	}
-	late := c.w.Stripe.Sign("evt_"+uuid.NewString(), "customer.subscription.deleted", subscription, time.Now().Add(-4*time.Minute))
+	late := c.w.Stripe.Sign("evt_"+uuid.NewString(), "customer.subscription.deleted", subscription,
+		time.Now().Add(-4*time.Minute))
 	c.webhook(late, http.StatusOK)
 	c.subscribed("startup", "active")
 	forged := bought
 	forged.Signature = stripeemu.Signature("whsec_other", forged.Body, time.Now())
-	if a := c.webhook(forged, http.StatusBadRequest); a.body["code"] != "invalid_signature" || strings.Contains(a.text, subscription) {
+	if a := c.webhook(forged, http.StatusBadRequest); a.body["code"] != "invalid_signature" ||
+		strings.Contains(a.text, subscription) {
 		c.t.Errorf("a forged event: %s", a.text)
 	}
 	c.webhook(c.w.Stripe.Sign("evt_"+uuid.NewString(), "hologram.created", "", time.Now()), http.StatusOK)
@@ -175,7 +181,8 @@ func (c customer) failsToPay(subscription, first, second string) {
 // leaves: a smaller plan is refused while too much is there; an end is not, and pauses what is over.
 func (c customer) leaves(subscription, first, second string) {
 	c.t.Helper()
-	refused := c.call(http.MethodPost, "/api/v1/billing/checkout-session", `{"plan": "hobby"}`, http.StatusConflict, "usage_over_plan")
+	refused := c.call(http.MethodPost, "/api/v1/billing/checkout-session", `{"plan": "hobby"}`, http.StatusConflict,
+		"usage_over_plan")
 	meta, _ := refused.body["meta"].(map[string]any)
 	over := map[string]string{}
 	for _, e := range meta["over"].([]any) {
@@ -187,14 +194,16 @@ func (c customer) leaves(subscription, first, second string) {
 		c.t.Errorf("what is over: %v", meta["over"])
 	}
 	c.learns(subscription, stripeemu.EndWithPeriod())
-	if s := c.subscribed("startup", "active"); s.body["pending_plan"] != "hobby" || s.body["cancel_at_period_end"] != true {
+	if s := c.subscribed("startup", "active"); s.body["pending_plan"] != "hobby" ||
+		s.body["cancel_at_period_end"] != true {
 		c.t.Errorf("the subscription that ends is %s", s.text)
 	}
 	c.learns(subscription, stripeemu.Status("canceled"))
 	c.subscribed("hobby", "active")
 	c.await(second, "paused", "billing")
 	c.await(first, "running", "")
-	c.call(http.MethodPost, "/api/v1/agents/"+second+"/resume", "", http.StatusPaymentRequired, "plan_capacity_exceeded")
+	c.call(http.MethodPost, "/api/v1/agents/"+second+"/resume", "", http.StatusPaymentRequired,
+		"plan_capacity_exceeded")
 	c.call(http.MethodDelete, "/api/v1/agents/"+second, "", http.StatusAccepted, "")
 	c.call(http.MethodDelete, "/api/v1/agents/"+first, "", http.StatusAccepted, "")
 }
@@ -216,19 +225,22 @@ func counts(t *testing.T, w world) {
 	for range 2 {
 		all.Go(func() {
 			e := w.Stripe.Sign("evt_"+uuid.NewString(), "customer.subscription.updated", subscription, time.Now())
-			if a := w.send(t, http.MethodPost, "/api/v1/billing/webhooks/stripe", string(e.Body), http.Header{"Stripe-Signature": {e.Signature}}); a.status != http.StatusOK {
+			if a := w.send(t, http.MethodPost, "/api/v1/billing/webhooks/stripe", string(e.Body),
+				http.Header{"Stripe-Signature": {e.Signature}}); a.status != http.StatusOK {
 				t.Errorf("webhook: %d %s", a.status, a.text)
 			}
 		})
 		all.Go(func() {
-			if a := w.call(t, c.token, http.MethodPost, "/api/v1/agents", `{"name": "a", "resource_plan": "starter"}`); a.status != http.StatusCreated {
+			if a := w.call(t, c.token, http.MethodPost, "/api/v1/agents",
+				`{"name": "a", "resource_plan": "starter"}`); a.status != http.StatusCreated {
 				t.Errorf("create: %d %s", a.status, a.text)
 			}
 		})
 	}
 	all.Wait()
 	c.subscribed("pro", "active")
-	records, err := firestore.Open(t.Context(), firestore.Options{ProjectID: w.Ready.ProjectID, EmulatorHost: w.Ready.FirestoreEmulatorHost})
+	records, err := firestore.Open(t.Context(),
+		firestore.Options{ProjectID: w.Ready.ProjectID, EmulatorHost: w.Ready.FirestoreEmulatorHost})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,8 @@ func audited(t *testing.T, w world) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Fatalf("entries:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if e := found[3]; e.Actor.Type != "session" || e.Actor.Role != "member" || e.RequestID != refused.header.Get("X-Request-Id") {
+	if e := found[3]; e.Actor.Type != "session" || e.Actor.Role != "member" ||
+		e.RequestID != refused.header.Get("X-Request-Id") {
 		t.Errorf("a refusal is %+v", e)
 	}
 	renamed := false

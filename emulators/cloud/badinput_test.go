@@ -68,13 +68,14 @@ type trial struct {
 // hostile is text that nobody means.
 func hostile() map[string]string {
 	return map[string]string{
-		"control characters": "\x00\x1b[31m\r\n", "half a pair": `\ud800`, "long text": strings.Repeat("x", 100_000), "no UTF-8": "\xff\xfe",
-		"a path": "../../../etc/passwd", "a template": "${jndi:ldap://x}{{7*7}}", "an id": "__reserved__",
+		"control characters": "\x00\x1b[31m\r\n", "half a pair": `\ud800`, "long text": strings.Repeat("x", 100_000),
+		"no UTF-8": "\xff\xfe",
+		"a path":   "../../../etc/passwd", "a template": "${jndi:ldap://x}{{7*7}}", "an id": "__reserved__",
 	}
 }
 
-// badInput sends something bad in every field of every route that the description has: it is refused with the place of what is wrong, and
-// never an error of the service.
+// badInput sends something bad in every field of every route that the description has: it is refused with the place of
+// what is wrong, and never an error of the service.
 func badInput(t *testing.T, w world) {
 	var d described
 	if err := json.Unmarshal([]byte(w.call(t, "", http.MethodGet, "/openapi.json", "").text), &d); err != nil {
@@ -132,7 +133,8 @@ func locations(a answer) string {
 func parameterTrials(r function.Route, in, name string, s fieldSchema, good string) []trial {
 	var trials []trial
 	add := func(what, path, loc string) {
-		trials = append(trials, trial{fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), r.Method, path, samples()[r.Name], loc})
+		trials = append(trials, trial{fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), r.Method, path,
+			samples()[r.Name], loc})
 	}
 	loc := fmt.Sprintf("[%s %s]", in, name)
 	for what, text := range hostile() {
@@ -172,7 +174,8 @@ func (d described) bodyTrials(r function.Route, body fieldSchema, good string) [
 	add := func(what, text, loc string) {
 		trials = append(trials, trial{r.Name + ": " + what, r.Method, good, text, loc})
 	}
-	for _, text := range []string{"[]", "1", `"x"`, "{", "\xff", "{} {}", strings.Repeat("[", 50_000), `{"a":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}"} {
+	for _, text := range []string{"[]", "1", `"x"`, "{", "\xff", "{} {}", strings.Repeat("[", 50_000), `{"a":` +
+		strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}"} {
 		loc := "[body"
 		if strings.HasPrefix(text, `{"a"`) {
 			loc = "" // a field that nobody knows
@@ -213,7 +216,8 @@ func wrong(s fieldSchema) map[string]string {
 		maps.Copy(values, map[string]string{"a number": "5", "a huge number": "1e400", "a boolean": "true"})
 	}
 	if s.is("integer") || s.is("boolean") {
-		maps.Copy(values, map[string]string{"text": `"many"`, "a huge number": "1e400", "a fraction": "1.5", "a very huge number": "1e999999999"})
+		maps.Copy(values, map[string]string{"text": `"many"`, "a huge number": "1e400", "a fraction": "1.5",
+			"a very huge number": "1e999999999"})
 	}
 	if !s.is("object") {
 		values["an object"] = "{}"

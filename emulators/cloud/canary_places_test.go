@@ -58,12 +58,15 @@ func (s *sink) text() []byte {
 func dial(t *testing.T, host string) *grpc.ClientConn {
 	t.Helper()
 	owner := func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
 	) error {
-		return invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner"), method, req, reply, cc, opts...)
+		return invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner"), method, req, reply, cc,
+			opts...)
 	}
 	stream := func(
-		ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+		ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		return open(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner"), d, cc, method, opts...)
 	}
@@ -83,7 +86,8 @@ func dial(t *testing.T, host string) *grpc.ClientConn {
 // database opens Firestore past package infra/firestore.
 func (w world) database(t *testing.T) *firestore.Client {
 	t.Helper()
-	client, err := firestore.NewClient(t.Context(), w.Ready.ProjectID, option.WithGRPCConn(dial(t, w.Ready.FirestoreEmulatorHost)))
+	client, err := firestore.NewClient(t.Context(), w.Ready.ProjectID,
+		option.WithGRPCConn(dial(t, w.Ready.FirestoreEmulatorHost)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,13 +166,15 @@ func (w world) messages(t *testing.T) (all []byte) {
 			ids[i] = m.GetAckId()
 			all = fmt.Appendf(all, "%s %v\n", m.GetMessage().GetData(), m.GetMessage().GetAttributes())
 		}
-		if _, err := service.Acknowledge(t.Context(), &pubsubpb.AcknowledgeRequest{Subscription: listener, AckIds: ids}); err != nil {
+		if _, err := service.Acknowledge(t.Context(),
+			&pubsubpb.AcknowledgeRequest{Subscription: listener, AckIds: ids}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// objects is every object of a namespace, events, annotations and managed fields included, but for what Secrets are there for: their data.
+// objects is every object of a namespace, events, annotations and managed fields included, but for what Secrets are
+// there for: their data.
 func (w world) objects(t *testing.T, namespace string) (all []byte) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", w.Ready.Kubeconfig)
@@ -194,7 +200,8 @@ func (w world) objects(t *testing.T, namespace string) (all []byte) {
 			if !r.Namespaced || !slices.Contains(r.Verbs, "list") {
 				continue
 			}
-			found, err := client.Resource(group.WithResource(r.Name)).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+			found, err := client.Resource(group.WithResource(r.Name)).Namespace(namespace).List(t.Context(),
+				metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +245,8 @@ func (w world) logged(t *testing.T) []byte {
 // shelves is what Secret Manager tells of an agent's secrets without their values.
 func (w world) shelves(t *testing.T, id string) (all []byte) {
 	t.Helper()
-	for listed, err := range w.vault.client.ListSecrets(t.Context(), &secretmanagerpb.ListSecretsRequest{Parent: w.vault.project, Filter: "labels.agent-id=" + id}).All() {
+	for listed, err := range w.vault.client.ListSecrets(t.Context(),
+		&secretmanagerpb.ListSecretsRequest{Parent: w.vault.project, Filter: "labels.agent-id=" + id}).All() {
 		if err != nil {
 			t.Fatal(err)
 		}

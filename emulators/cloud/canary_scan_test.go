@@ -14,13 +14,16 @@ import (
 // forms lists what a value may look like where it leaked to.
 func forms(value string) map[string]string {
 	all := map[string]string{
-		"raw": value, "hex": hex.EncodeToString([]byte(value)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(value))),
-		"query": url.QueryEscape(value), "path": url.PathEscape(value), "json": strings.Trim(fmt.Sprintf("%q", value), `"`),
+		"raw": value, "hex": hex.EncodeToString([]byte(value)),
+		"HEX":   strings.ToUpper(hex.EncodeToString([]byte(value))),
+		"query": url.QueryEscape(value), "path": url.PathEscape(value),
+		"json": strings.Trim(fmt.Sprintf("%q", value), `"`),
 	}
-	// In base64 three bytes are four characters, so what stands before a value shifts it. What stands beside it changes its first and last
-	// characters.
+	// In base64 three bytes are four characters, so what stands before a value shifts it. What stands beside it changes
+	// its first and last characters.
 	for shift := range 3 {
-		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
+		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding,
+			"base64url": base64.RawURLEncoding} {
 			encoded := encoding.EncodeToString(append(make([]byte, shift), value...))
 			all[fmt.Sprint(name, " ", shift)] = encoded[4*((shift+2)/3) : len(encoded)-4]
 		}
@@ -59,7 +62,8 @@ func (c *canaries) find(text []byte) []string {
 	return found
 }
 
-// TestCanariesAreFound shows that the search finds a value in every form it may take, with something before and behind it.
+// TestCanariesAreFound shows that the search finds a value in every form it may take, with something before and behind
+// it.
 func TestCanariesAreFound(t *testing.T) {
 	t.Parallel()
 	const value = "cnry+/=%0123456789abcdef"
@@ -84,7 +88,8 @@ func TestCanariesAreFound(t *testing.T) {
 			}
 		}
 	}
-	if found := c.find([]byte("cnry 0123456789abcdef " + base64.StdEncoding.EncodeToString([]byte("nothing of it")))); len(found) > 0 {
+	if found := c.find([]byte("cnry 0123456789abcdef " +
+		base64.StdEncoding.EncodeToString([]byte("nothing of it")))); len(found) > 0 {
 		t.Errorf("found what is not there: %v", found)
 	}
 }

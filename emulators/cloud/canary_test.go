@@ -23,8 +23,8 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-// confidential sends values on every path on which a client, or the control plane itself, may bring one, through faults, too, and finds them
-// nowhere. Then it plants some, and finds those.
+// confidential sends values on every path on which a client, or the control plane itself, may bring one, through
+// faults, too, and finds them nowhere. Then it plants some, and finds those.
 func confidential(t *testing.T, w world) {
 	c := &canaries{}
 	send := func(path string) string { return c.add(path, "cnry+/=%"+rand.Text()) }
@@ -45,7 +45,8 @@ func confidential(t *testing.T, w world) {
 		}
 		return a
 	}
-	created := call(http.StatusCreated, http.MethodPost, "/api/v1/agents", `{"name": "confidential", "resource_plan": "hobby", "env_vars": {"TOKEN": "`+send("create")+`"}}`, nil)
+	created := call(http.StatusCreated, http.MethodPost, "/api/v1/agents",
+		`{"name": "confidential", "resource_plan": "hobby", "env_vars": {"TOKEN": "`+send("create")+`"}}`, nil)
 	id, _ := created.body["id"].(string)
 	w.awaitStatus(t, id, "running")
 	secrets := "/agents/" + id + "/secrets"
@@ -56,11 +57,15 @@ func confidential(t *testing.T, w world) {
 	for range 2 {
 		call(http.StatusAccepted, http.MethodPut, secrets, repeated, http.Header{"Idempotency-Key": {"canary"}})
 	}
-	call(http.StatusUnprocessableEntity, http.MethodPut, secrets, one("OTHER", send("another request with the key")), http.Header{"Idempotency-Key": {"canary"}})
+	call(http.StatusUnprocessableEntity, http.MethodPut, secrets, one("OTHER", send("another request with the key")),
+		http.Header{"Idempotency-Key": {"canary"}})
 	faults(t, w, id, func(name string, want int) {
 		call(want, http.MethodPut, secrets, one("FAULTY", send(name)), nil)
 	})
-	unacceptable(w, send, func(want int, method, path, body string, header http.Header) { call(want, method, path, body, header) }, id)
+	unacceptable(w, send, func(want int, method, path, body string,
+		header http.Header) {
+		call(want, method, path, body, header)
+	}, id)
 
 	former := w.reveal(t, id)
 	call(http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/rotate", "", nil)
@@ -76,7 +81,8 @@ func confidential(t *testing.T, w world) {
 	breakPods(t, w, id, "")
 	call(http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "", nil)
 	w.awaitStatus(t, id, "running")
-	for _, path := range []string{"/agents/" + id, secrets, "/agents/" + id + "/secret-operations", "/api/v1/agents", "/api/v1/organizations/current/audit-log"} {
+	for _, path := range []string{"/agents/" + id, secrets, "/agents/" + id + "/secret-operations", "/api/v1/agents",
+		"/api/v1/organizations/current/audit-log"} {
 		call(http.StatusOK, http.MethodGet, path, "", nil)
 	}
 	for place, text := range w.places(t, id) {
@@ -95,8 +101,10 @@ func confidential(t *testing.T, w world) {
 func faults(t *testing.T, w world, id string, send func(name string, want int)) {
 	t.Helper()
 	for name, fault := range map[string]rpc.Fault{
-		"denied": {Before: status.Error(codes.PermissionDenied, "no")}, "over quota": {Before: status.Error(codes.ResourceExhausted, "no")},
-		"down": {Before: status.Error(codes.Unavailable, "no")}, "lost": {After: status.Error(codes.DeadlineExceeded, "no")},
+		"denied":        {Before: status.Error(codes.PermissionDenied, "no")},
+		"over quota":    {Before: status.Error(codes.ResourceExhausted, "no")},
+		"down":          {Before: status.Error(codes.Unavailable, "no")},
+		"lost":          {After: status.Error(codes.DeadlineExceeded, "no")},
 		"misunderstood": {Before: status.Error(codes.InvalidArgument, "no")}, "slow": {Delay: 300 * time.Millisecond},
 	} {
 		want := http.StatusServiceUnavailable
@@ -118,7 +126,8 @@ func faults(t *testing.T, w world, id string, send func(name string, want int)) 
 }
 
 // unacceptable sends values in requests that are refused.
-func unacceptable(w world, send func(string) string, call func(want int, method, path, body string, header http.Header), id string) {
+func unacceptable(w world, send func(string) string, call func(want int, method, path, body string, header http.Header),
+	id string) {
 	secrets := "/agents/" + id + "/secrets"
 	for name, body := range map[string]func(value string) string{
 		"a reserved key":     func(v string) string { return `{"secrets": {"DASHBOARD_PASSWORD": "` + v + `"}}` },
@@ -127,27 +136,37 @@ func unacceptable(w world, send func(string) string, call func(want int, method,
 		"an object":          func(v string) string { return `{"secrets": {"TOKEN": {"value": "` + v + `"}}}` },
 		"no object":          func(v string) string { return `{"secrets": "` + v + `"}` },
 		"in the wrong place": func(v string) string { return `{"secret": {"TOKEN": "` + v + `"}}` },
-		"a long value":       func(v string) string { return `{"secrets": {"TOKEN": "` + strings.Repeat(v, 3000) + `"}}` },
-		"a NUL":              func(v string) string { return `{"secrets": {"TOKEN": "` + v + `\u0000"}}` },
-		"broken JSON":        func(v string) string { return `{"secrets": {"TOKEN": "` + v + `"` },
-		"no JSON":            func(v string) string { return v },
+		"a long value": func(v string) string {
+			return `{"secrets": {"TOKEN": "` + strings.Repeat(v, 3000) +
+				`"}}`
+		},
+		"a NUL":       func(v string) string { return `{"secrets": {"TOKEN": "` + v + `\u0000"}}` },
+		"broken JSON": func(v string) string { return `{"secrets": {"TOKEN": "` + v + `"` },
+		"no JSON":     func(v string) string { return v },
 	} {
 		call(http.StatusUnprocessableEntity, http.MethodPut, secrets, body(send(name)), nil)
 	}
 	one := func(name string) string { return `{"secrets": {"TOKEN": "` + send(name) + `"}}` }
-	call(http.StatusRequestEntityTooLarge, http.MethodPut, secrets, `{"secrets": {"TOKEN": "`+strings.Repeat(send("too much"), 20_000)+`"}}`, nil)
-	call(http.StatusNotFound, http.MethodPut, secrets, one("a stranger"), http.Header{"Authorization": {"Bearer " + w.Ready.OtherOrganizationAPIKey}})
-	call(http.StatusForbidden, http.MethodPut, secrets, one("a member"), http.Header{"Authorization": {"Bearer " + w.Ready.MemberToken}})
-	call(http.StatusUnauthorized, http.MethodPut, secrets, one("nobody"), http.Header{"Authorization": {"Bearer " + send("a token")}})
-	call(http.StatusUnprocessableEntity, http.MethodPatch, "/agents/"+id, `{"env_vars": {"NEW_TOKEN": "`+send("a patch")+`"}}`, nil)
+	call(http.StatusRequestEntityTooLarge, http.MethodPut, secrets, `{"secrets": {"TOKEN": "`+
+		strings.Repeat(send("too much"), 20_000)+`"}}`, nil)
+	call(http.StatusNotFound, http.MethodPut, secrets, one("a stranger"),
+		http.Header{"Authorization": {"Bearer " + w.Ready.OtherOrganizationAPIKey}})
+	call(http.StatusForbidden, http.MethodPut, secrets, one("a member"),
+		http.Header{"Authorization": {"Bearer " + w.Ready.MemberToken}})
+	call(http.StatusUnauthorized, http.MethodPut, secrets, one("nobody"),
+		http.Header{"Authorization": {"Bearer " + send("a token")}})
+	call(http.StatusUnprocessableEntity, http.MethodPatch, "/agents/"+id, `{"env_vars": {"NEW_TOKEN": "`+
+		send("a patch")+`"}}`, nil)
 	call(http.StatusUnprocessableEntity, http.MethodPost, "/api/v1/agents",
 		`{"name": "", "resource_plan": "hobby", "env_vars": {"NEW_TOKEN": "`+send("a creation")+`"}}`, nil)
 	call(http.StatusPaymentRequired, http.MethodPost, "/api/v1/agents",
-		`{"name": "large", "resource_plan": "enterprise", "env_vars": {"NEW_TOKEN": "`+send("a creation that is too large")+`"}}`,
+		`{"name": "large", "resource_plan": "enterprise", "env_vars": {"NEW_TOKEN": "`+
+			send("a creation that is too large")+`"}}`,
 		http.Header{"Authorization": {"Bearer " + w.Ready.OtherOrganizationAPIKey}})
 }
 
-// planted puts a value where none may be, in a form of its own at each place, and shows that the search finds every one.
+// planted puts a value where none may be, in a form of its own at each place, and shows that the search finds every
+// one.
 func planted(t *testing.T, w world, c *canaries, id string) {
 	t.Helper()
 	value := c.add("planted", "cnry+/=%"+rand.Text())
@@ -157,15 +176,18 @@ func planted(t *testing.T, w world, c *canaries, id string) {
 	}
 	topic, _ := w.nudges()
 	nudge := &pubsubpb.PubsubMessage{
-		Data: []byte(`{"agent_id": "` + id + `"}`), Attributes: map[string]string{"leak": hex.EncodeToString([]byte(value))},
+		Data:       []byte(`{"agent_id": "` + id + `"}`),
+		Attributes: map[string]string{"leak": hex.EncodeToString([]byte(value))},
 	}
 	if _, err := pubsubpb.NewPublisherClient(dial(t, w.Ready.PubSubEmulatorHost)).
-		Publish(t.Context(), &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{nudge}}); err != nil {
+		Publish(t.Context(), &pubsubpb.PublishRequest{Topic: topic,
+			Messages: []*pubsubpb.PubsubMessage{nudge}}); err != nil {
 		t.Fatal(err)
 	}
 	slog.Info("planted", "url", "https://example.com/?q="+url.QueryEscape(value))
 	patch := `{"metadata": {"annotations": {"planted": "` + value + `"}}}`
-	if _, err := w.cluster.CoreV1().ConfigMaps("agent-"+id).Patch(t.Context(), "agent-env", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := w.cluster.CoreV1().ConfigMaps("agent-"+id).Patch(t.Context(), "agent-env", types.MergePatchType,
+		[]byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	places := w.places(t, id)

@@ -38,8 +38,8 @@ type world struct {
 	dir string
 }
 
-// choose spreads the clouds of these tests over the emulators, so that every run tells the story on both kinds: with all functions in this
-// process on the embedded ones, and as deployed on the official ones where they are installed.
+// choose spreads the clouds of these tests over the emulators, so that every run tells the story on both kinds: with
+// all functions in this process on the embedded ones, and as deployed on the official ones where they are installed.
 func choose(t *testing.T, separate bool) gcloud.Choice {
 	t.Helper()
 	choice, err := gcloud.Tested()
@@ -57,7 +57,8 @@ func start(t *testing.T, separate bool) world {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
 	defer cancel()
 	dir := t.TempDir()
-	o := cloud.Options{Dir: dir, Separate: separate, Binaries: *binaries, Emulators: choose(t, separate), Payments: true, Progress: progress{t}}
+	o := cloud.Options{Dir: dir, Separate: separate, Binaries: *binaries, Emulators: choose(t, separate),
+		Payments: true, Progress: progress{t}}
 	var accounts *clock
 	if !separate {
 		accounts = &clock{}
@@ -85,7 +86,8 @@ func start(t *testing.T, separate bool) world {
 		t.Fatal(err)
 	}
 	w := world{
-		Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport}, vault: openVault(t, c), dir: dir,
+		Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport}, vault: openVault(t, c),
+		dir: dir,
 	}
 	w.client.Transport = openapitest.Transport{
 		Base: transport, Document: w.description(t), Report: func(err error) { t.Error(err) },
@@ -177,7 +179,8 @@ func (w world) create(t *testing.T, body string) string {
 	t.Helper()
 	a := w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/agents", body)
 	id, _ := a.body["id"].(string)
-	if a.body["status"] != "provisioning" || a.header.Get("Location") != "/api/v1/agents/"+id || a.header.Get("ETag") == "" {
+	if a.body["status"] != "provisioning" || a.header.Get("Location") != "/api/v1/agents/"+id ||
+		a.header.Get("ETag") == "" {
 		t.Fatalf("created %s with headers %v", a.text, a.header)
 	}
 	return id

@@ -1,6 +1,6 @@
-// Package cloud is the whole deployment on one machine: the stand-ins for Google Cloud, a real Kubernetes API, and every function of the
-// catalogue. It knows how the parts are put together and which configuration tells each function where they are. It does not know how
-// any part works.
+// Package cloud is the whole deployment on one machine: the stand-ins for Google Cloud, a real Kubernetes API, and
+// every function of the catalogue. It knows how the parts are put together and which configuration tells each function
+// where they are. It does not know how any part works.
 package cloud
 
 import (
@@ -39,13 +39,15 @@ type Options struct {
 	// AttachFirestore and AttachPubSub are addresses of running emulators to use.
 	AttachFirestore string
 	AttachPubSub    string
-	// Separate runs every function in a process of its own behind a router, as it is deployed, instead of all in this process.
+	// Separate runs every function in a process of its own behind a router, as it is deployed, instead of all in this
+	// process.
 	Separate bool
 	// Binaries is the directory of the binaries to run separately, such as those of the image; empty builds them.
 	Binaries string
 	// Payments takes payments through a Stripe of this machine's; otherwise the operator sets plans.
 	Payments bool
-	// BillingClock is the clock of accounts in a cloud that runs in this process, so that days pass at once; nil is time.Now.
+	// BillingClock is the clock of accounts in a cloud that runs in this process, so that days pass at once; nil is
+	// time.Now.
 	BillingClock func() time.Time
 	// ProductionLimits enforces the documented rate limits instead of a hundred times them.
 	ProductionLimits bool
@@ -105,7 +107,8 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	}
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
-	for _, step := range []func(context.Context) error{c.startParts, c.startGateway, c.startTelemetry, c.serve, c.startDispatcher, c.startScheduler, c.seed} {
+	for _, step := range []func(context.Context) error{c.startParts, c.startGateway, c.startTelemetry, c.serve,
+		c.startDispatcher, c.startScheduler, c.seed} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

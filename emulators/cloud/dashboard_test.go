@@ -27,7 +27,8 @@ func opened(t *testing.T, w world) {
 		t.Error("a key or a member has a link")
 	}
 	good := link(w.Ready.AdminToken)
-	if list := w.call(t, w.Ready.AdminToken, http.MethodGet, "/api/v1/agents", ""); strings.Contains(list.text, "token=") {
+	if list := w.call(t, w.Ready.AdminToken, http.MethodGet, "/api/v1/agents", ""); strings.Contains(list.text,
+		"token=") {
 		t.Error("a list has links")
 	}
 	if good == "" {
@@ -71,7 +72,8 @@ func opened(t *testing.T, w world) {
 	if status, _ := visit(browser(), fresh[:len(fresh)-4]+"AAAA"); status != http.StatusUnauthorized {
 		t.Errorf("a forged link is answered %d", status)
 	}
-	if keys := w.call(t, "", http.MethodGet, "/.well-known/jwks.json", ""); keys.status != http.StatusOK || !strings.Contains(keys.text, `"ES256"`) || strings.Contains(keys.text, `"d"`) {
+	if keys := w.call(t, "", http.MethodGet, "/.well-known/jwks.json", ""); keys.status != http.StatusOK ||
+		!strings.Contains(keys.text, `"ES256"`) || strings.Contains(keys.text, `"d"`) {
 		t.Errorf("keys: %d %s", keys.status, keys.text)
 	}
 	reach(t, w, id)

@@ -39,7 +39,8 @@ func (c *Cloud) environment() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the gateway's address: %w", err)
 	}
-	cells, err := json.Marshal([]map[string]string{{"name": cellName, "region": cellRegion, "kubeconfig": c.Ready.Kubeconfig}})
+	cells, err := json.Marshal([]map[string]string{{"name": cellName, "region": cellRegion,
+		"kubeconfig": c.Ready.Kubeconfig}})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,8 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"RATE_LIMIT_FACTOR":       strconv.Itoa(c.limitFactor()),
 	}
 	if c.Stripe != nil {
-		env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"], env["STRIPE_URL"] = c.Stripe.Key, c.Stripe.WebhookSecret, c.Stripe.URL
+		env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"], env["STRIPE_URL"] = c.Stripe.Key, c.Stripe.WebhookSecret,
+			c.Stripe.URL
 		env["APP_URL"] = c.Ready.BaseURL + "/docs"
 	}
 	return env, nil

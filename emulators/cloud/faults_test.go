@@ -18,14 +18,16 @@ func breakPods(t *testing.T, w world, id string, fault cluster.Fault) {
 	if fault == "" {
 		patch = fmt.Sprintf(`{"data": {"agent-%s": null}}`, id)
 	}
-	_, err := w.cluster.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap, types.MergePatchType,
+	_, err := w.cluster.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
+		types.MergePatchType,
 		[]byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// fails has an agent crash: it ends in error with a reason, and starts when the reason is gone. Then it breaks while it runs.
+// fails has an agent crash: it ends in error with a reason, and starts when the reason is gone. Then it breaks while it
+// runs.
 func fails(t *testing.T, w world) {
 	id := w.create(t, `{"name": "broken", "resource_plan": "hobby"}`)
 	breakPods(t, w, id, cluster.CrashLoop)
@@ -43,7 +45,8 @@ func fails(t *testing.T, w world) {
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// mends has a running agent break with nobody at it: it goes to error with a reason, and back to running by itself when the reason is gone.
+// mends has a running agent break with nobody at it: it goes to error with a reason, and back to running by itself when
+// the reason is gone.
 func mends(t *testing.T, w world) {
 	id := w.create(t, `{"name": "mends", "resource_plan": "hobby"}`)
 	w.awaitStatus(t, id, "running")
@@ -57,8 +60,8 @@ func mends(t *testing.T, w world) {
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// sandboxed moves an agent into the sandbox and out again, with its volume. On a cluster that has none any more it runs on as before, and
-// says why.
+// sandboxed moves an agent into the sandbox and out again, with its volume. On a cluster that has none any more it runs
+// on as before, and says why.
 func sandboxed(t *testing.T, w world) {
 	id := w.create(t, `{"name": "sandboxed", "resource_plan": "hobby"}`)
 	path, namespace := "/agents/"+id, "agent-"+id
@@ -111,8 +114,8 @@ func wantFailure(t *testing.T, a answer, code string) {
 	}
 }
 
-// killed ends the worker with SIGKILL at every stage of provisioning, and has the agent run all the same: one namespace, one set of
-// credentials, nothing twice.
+// killed ends the worker with SIGKILL at every stage of provisioning, and has the agent run all the same: one
+// namespace, one set of credentials, nothing twice.
 func killed(t *testing.T, w world) {
 	for _, stage := range []string{"namespace", "policy", "identity", "storage", "runtime", "route", "ready"} {
 		t.Run(stage, func(t *testing.T) {

@@ -24,7 +24,8 @@ func (c *Cloud) serve(ctx context.Context) error {
 	if c.options.Separate {
 		return c.serveSeparately(ctx, env)
 	}
-	service, err := inprocess.Open(context.WithoutCancel(ctx), env, inprocess.Options{BillingClock: c.options.BillingClock})
+	service, err := inprocess.Open(context.WithoutCancel(ctx), env,
+		inprocess.Options{BillingClock: c.options.BillingClock})
 	if err != nil {
 		return err
 	}
@@ -76,9 +77,10 @@ func (c *Cloud) startDispatcher(ctx context.Context) error {
 		subscriptions = append(subscriptions, s)
 	}
 	d, err := pubsubemu.StartDispatcher(ctx, pubsubemu.DispatcherOptions{
-		Host: c.Ready.PubSubEmulatorHost, Project: c.Ready.ProjectID, Subscriptions: subscriptions, Observe: c.options.Deliveries,
-		Token: func(audience string) (string, error) { return c.Issuer.Push(audience, pushAccount) },
-		Grace: 2 * time.Second,
+		Host: c.Ready.PubSubEmulatorHost, Project: c.Ready.ProjectID, Subscriptions: subscriptions,
+		Observe: c.options.Deliveries,
+		Token:   func(audience string) (string, error) { return c.Issuer.Push(audience, pushAccount) },
+		Grace:   2 * time.Second,
 	})
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ var spans = tracetest.NewSpanRecorder()
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(function.NewLogger(&logs, slog.LevelDebug, ""))
-	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans), sdk.WithSampler(sdk.ParentBased(sdk.NeverSample()))))
+	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans),
+		sdk.WithSampler(sdk.ParentBased(sdk.NeverSample()))))
 	// A dependency of the Google libraries starts this goroutine when it is linked.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

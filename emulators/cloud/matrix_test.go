@@ -10,21 +10,28 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// sample is a good body for a route that takes one. A route of the catalogue that is missing here fails the test: whoever adds a route
-// says how it is called.
+// sample is a good body for a route that takes one. A route of the catalogue that is missing here fails the test:
+// whoever adds a route says how it is called.
 func samples() map[string]string {
 	return map[string]string{
-		"ListAgents": "", "GetAgent": "", "DeleteAgent": "", "RestartAgent": "", "PauseAgent": "", "ResumeAgent": "", "StopAgent": "",
-		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`, "GetAgentMetrics": "",
+		"ListAgents": "", "GetAgent": "", "DeleteAgent": "", "RestartAgent": "", "PauseAgent": "", "ResumeAgent": "",
+		"StopAgent":  "",
+		"StartAgent": "", "MigrateAgentSandbox": `{"enabled": false}`, "UpdateAgent": `{"name": "matrix"}`,
+		"GetAgentMetrics":   "",
 		"CreateAgent":       `{"name": "matrix", "resource_plan": "hobby"}`,
-		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "", "GetMe": "",
+		"RevealCredentials": "", "ListAPIKeys": "", "CreateAPIKey": `{"name": "matrix"}`, "RevokeAPIKey": "",
+		"GetMe":       "",
 		"ListMembers": "", "SetMember": `{"role": "member"}`, "RemoveMember": "",
-		"GetSubscription": "", "CreateCheckoutSession": `{"plan": "enterprise"}`, "CreatePortalSession": "", "ReceiveStripeEvent": `{"id": "evt_1"}`,
+		"GetSubscription": "", "CreateCheckoutSession": `{"plan": "enterprise"}`, "CreatePortalSession": "",
+		"ReceiveStripeEvent":     `{"id": "evt_1"}`,
 		"GetCurrentOrganization": "", "ListPlans": "", "ListAuditLog": "", "ExportAuditLog": "",
-		"ListSecrets": "", "PutSecrets": `{"secrets": {"MATRIX_TOKEN": "value"}}`, "DeleteSecret": "", "ListSecretOperations": "",
-		"GetSecretOperation": "", "ReconcileSecretOperation": "", "RotateCredentials": "", "GetDashboardReachability": "", "GetHandoffKeys": "",
-		"GetHealth": "", "GetHealthV1": "", "GetHealthLive": "", "GetHealthLiveV1": "", "GetHealthReady": "", "GetHealthReadyV1": "",
-		"GetOpenAPI": "", "GetPlayground": "", "GetPlaygroundAsset": "",
+		"ListSecrets": "", "PutSecrets": `{"secrets": {"MATRIX_TOKEN": "value"}}`, "DeleteSecret": "",
+		"ListSecretOperations": "",
+		"GetSecretOperation":   "", "ReconcileSecretOperation": "", "RotateCredentials": "",
+		"GetDashboardReachability": "", "GetHandoffKeys": "",
+		"GetHealth": "", "GetHealthV1": "", "GetHealthLive": "", "GetHealthLiveV1": "", "GetHealthReady": "",
+		"GetHealthReadyV1": "",
+		"GetOpenAPI":       "", "GetPlayground": "", "GetPlaygroundAsset": "",
 	}
 }
 
@@ -42,7 +49,8 @@ func matrix(t *testing.T, w world) {
 	agent := w.create(t, `{"name": "matrix", "resource_plan": "hobby", "env_vars": {"MATRIX_TOKEN": "x"}}`)
 	w.awaitStatus(t, agent, "running")
 	mine := ids{agent: agent, operation: w.operations(t, agent)[0].ID}
-	mine.key, _ = w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/api-keys", `{"name": "matrix"}`).body["id"].(string)
+	mine.key, _ = w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/api-keys",
+		`{"name": "matrix"}`).body["id"].(string)
 	nowhere, err := w.Issuer.Session(issuer.Session{Subject: "user_nowhere"})
 	if err != nil {
 		t.Fatal(err)
@@ -90,15 +98,17 @@ func matrix(t *testing.T, w world) {
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+agent, "")
 }
 
-// otherwise lists the routes that don't succeed in this cloud, whoever calls: its issuer is not Firebase's, nobody has paid yet, and the one
-// plan that has room for whatever the other stories create is not for sale.
+// otherwise lists the routes that don't succeed in this cloud, whoever calls: its issuer is not Firebase's, nobody has
+// paid yet, and the one plan that has room for whatever the other stories create is not for sale.
 func otherwise() map[string]int {
 	return map[string]int{
-		"ListMembers": http.StatusNotFound, "CreatePortalSession": http.StatusConflict, "CreateCheckoutSession": http.StatusForbidden,
+		"ListMembers": http.StatusNotFound, "CreatePortalSession": http.StatusConflict,
+		"CreateCheckoutSession": http.StatusForbidden,
 	}
 }
 
-// letIn calls a route as those who may call it. What would change the agent or the key under the other calls is told in the other stories.
+// letIn calls a route as those who may call it. What would change the agent or the key under the other calls is told in
+// the other stories.
 func letIn(t *testing.T, w world, r function.Route, call func(token string) answer) {
 	t.Helper()
 	if r.Mutates() && strings.Contains(r.Path, "{") {
@@ -124,19 +134,22 @@ func letIn(t *testing.T, w world, r function.Route, call func(token string) answ
 	if r.Feature == "" {
 		return
 	}
-	if a := call(w.Ready.OtherOrganizationAPIKey); a.status != http.StatusForbidden || a.body["code"] != "plan_feature_required" {
+	if a := call(w.Ready.OtherOrganizationAPIKey); a.status != http.StatusForbidden ||
+		a.body["code"] != "plan_feature_required" {
 		t.Errorf("%s on a plan without %s: %d %s", r.Name, r.Feature, a.status, a.text)
 	}
 }
 
-// strangersAndTypos calls a route with an id: another organization's can't be told from one that never was, and a malformed one is named.
+// strangersAndTypos calls a route with an id: another organization's can't be told from one that never was, and a
+// malformed one is named.
 func strangersAndTypos(t *testing.T, w world, r function.Route, path func(target) string, body string) {
 	t.Helper()
 	if path(own) == path(malformed) || r.Access == function.Public {
 		return
 	}
 	stranger := w.Ready.OtherOrganizationAPIKey
-	theirs, nobodys := w.call(t, stranger, r.Method, path(own), body), w.call(t, stranger, r.Method, path(unknown), body)
+	theirs, nobodys := w.call(t, stranger, r.Method, path(own), body),
+		w.call(t, stranger, r.Method, path(unknown), body)
 	if theirs.status != http.StatusNotFound || theirs.withoutRequestID() != nobodys.withoutRequestID() {
 		t.Errorf("%s of another organization: %d %s, of nobody %s", r.Name, theirs.status, theirs.text, nobodys.text)
 	}
@@ -144,7 +157,8 @@ func strangersAndTypos(t *testing.T, w world, r function.Route, path func(target
 		if a := w.call(t, token, r.Method, path(unknown), body); a.status != http.StatusNotFound {
 			t.Errorf("%s of nobody by %s: %d %s", r.Name, who, a.status, a.text)
 		}
-		if a := w.call(t, token, r.Method, path(malformed), body); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text, "uuid_parsing") {
+		if a := w.call(t, token, r.Method, path(malformed), body); a.status != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.text, "uuid_parsing") {
 			t.Errorf("%s with a malformed id by %s: %d %s", r.Name, who, a.status, a.text)
 		}
 	}
@@ -168,6 +182,7 @@ func (own ids) to(to target) ids {
 
 // fill puts ids into a path.
 func (own ids) fill(path string) string {
-	return strings.NewReplacer("{agent_id}", own.agent, "{key_id}", own.key, "{operation_id}", own.operation, "{asset}", "nothing",
+	return strings.NewReplacer("{agent_id}", own.agent, "{key_id}", own.key, "{operation_id}", own.operation, "{asset}",
+		"nothing",
 		"{key}", "MATRIX_TOKEN").Replace(path)
 }

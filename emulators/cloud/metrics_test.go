@@ -13,13 +13,15 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-// measures has two agents measured, of which somebody uses one: nothing is known of them at first, then how they fare, and how quickly
-// the one answers.
+// measures has two agents measured, of which somebody uses one: nothing is known of them at first, then how they fare,
+// and how quickly the one answers.
 func measures(t *testing.T, w world) {
-	id, idle := w.create(t, `{"name": "measured", "resource_plan": "starter"}`), w.create(t, `{"name": "idle", "resource_plan": "hobby"}`)
+	id, idle := w.create(t, `{"name": "measured", "resource_plan": "starter"}`),
+		w.create(t, `{"name": "idle", "resource_plan": "hobby"}`)
 	path := "/api/v1/agents/" + id + "/metrics"
 	first := w.must(t, http.StatusOK, http.MethodGet, path, "")
-	for _, field := range []string{"cpu_pct", "mem_pct", "pvc_pct", "uptime_pct_24h", "latency_p95_ms", "cpu_cores", "memory_bytes", "collected_at"} {
+	for _, field := range []string{"cpu_pct", "mem_pct", "pvc_pct", "uptime_pct_24h", "latency_p95_ms", "cpu_cores",
+		"memory_bytes", "collected_at"} {
 		if v, there := first.body[field]; !there || v != nil {
 			t.Errorf("%s of an agent that was not measured is %v", field, v)
 		}
@@ -33,11 +35,13 @@ func measures(t *testing.T, w world) {
 		ms, ok := a.body["latency_p95_ms"].(float64)
 		return ok && ms > 0 && a.body["cpu_pct"] != nil && len(curve(a, "requests")) > 0 && len(curve(a, "errors")) > 0
 	})
-	unused := w.measured(t, "/agents/"+idle+"/metrics", func(a answer) bool { return a.body["cpu_pct"] != nil && len(curve(a, "memory")) > 0 })
+	unused := w.measured(t, "/agents/"+idle+"/metrics",
+		func(a answer) bool { return a.body["cpu_pct"] != nil && len(curve(a, "memory")) > 0 })
 	if unused.body["latency_p95_ms"] != nil || unused.body["stale"] != false || len(curve(unused, "requests")) != 0 {
 		t.Errorf("an agent that nobody used: %s", unused.text)
 	}
-	for field, most := range map[string]float64{"cpu_pct": 100, "mem_pct": 100, "pvc_pct": 100, "uptime_pct_24h": 100, "cpu_cores": 1, "memory_bytes": 2 << 30} {
+	for field, most := range map[string]float64{"cpu_pct": 100, "mem_pct": 100, "pvc_pct": 100, "uptime_pct_24h": 100,
+		"cpu_cores": 1, "memory_bytes": 2 << 30} {
 		if v, _ := used.body[field].(float64); v <= 0 || v > most {
 			t.Errorf("%s is %v", field, used.body[field])
 		}
@@ -54,7 +58,8 @@ func measures(t *testing.T, w world) {
 		}
 	}
 	scraped(t, w, path)
-	if bad := w.must(t, http.StatusUnprocessableEntity, http.MethodGet, path+"?window=2h", ""); !strings.Contains(bad.text, "'1h', '6h' or '24h'") {
+	if bad := w.must(t, http.StatusUnprocessableEntity, http.MethodGet, path+"?window=2h",
+		""); !strings.Contains(bad.text, "'1h', '6h' or '24h'") {
 		t.Errorf("an unknown window: %s", bad.text)
 	}
 	outage(t, w, id)
@@ -93,8 +98,10 @@ func scraped(t *testing.T, w world, path string) {
 		"text/plain": "text/plain; version=0.0.4; charset=utf-8",
 		"application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.1": "application/openmetrics-text; version=1.0.0; charset=utf-8",
 	} {
-		a := w.send(t, http.MethodGet, path, "", http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "Accept": {accept}})
-		if a.status != http.StatusOK || a.header.Get("Content-Type") != want || !strings.Contains(a.text, "\nagent_cpu_usage_ratio{agent_id=\"") {
+		a := w.send(t, http.MethodGet, path, "",
+			http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "Accept": {accept}})
+		if a.status != http.StatusOK || a.header.Get("Content-Type") != want ||
+			!strings.Contains(a.text, "\nagent_cpu_usage_ratio{agent_id=\"") {
 			t.Errorf("Accept %s: %d %s\n%s", accept, a.status, a.header.Get("Content-Type"), a.text)
 		}
 	}
@@ -115,7 +122,8 @@ func outage(t *testing.T, w world, id string) {
 		t.Errorf("during an outage: %s", before.text)
 	}
 	other := w.create(t, `{"name": "unmeasured", "resource_plan": "hobby"}`)
-	if a := w.must(t, http.StatusOK, http.MethodGet, "/agents/"+other+"/metrics", ""); a.body["stale"] != true || a.body["cpu_pct"] != nil {
+	if a := w.must(t, http.StatusOK, http.MethodGet, "/agents/"+other+"/metrics", ""); a.body["stale"] != true ||
+		a.body["cpu_pct"] != nil {
 		t.Errorf("an agent that was created during an outage: %s", a.text)
 	}
 	w.Monitoring.Inject(nil)

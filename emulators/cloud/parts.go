@@ -21,12 +21,14 @@ import (
 	"agents.example/controlplane/infra/firestore"
 )
 
-// startParts starts what does not depend on each other at once. What was started is closed by Close, also when another part fails.
+// startParts starts what does not depend on each other at once. What was started is closed by Close, also when another
+// part fails.
 func (c *Cloud) startParts(ctx context.Context) error {
 	started := make(chan part, 8)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, start := range []func(context.Context) (part, error){
-		c.startFirestore, c.startPubSub, c.startCluster, c.startIssuer, c.startSecretManager, c.startMonitoring, c.startStripe,
+		c.startFirestore, c.startPubSub, c.startCluster, c.startIssuer, c.startSecretManager, c.startMonitoring,
+		c.startStripe,
 	} {
 		group.Go(func() error {
 			begun := time.Now()
@@ -65,7 +67,8 @@ type part struct {
 
 func (c *Cloud) startFirestore(ctx context.Context) (part, error) {
 	e, err := firestoreemu.Start(ctx, firestoreemu.Options{
-		Choice: c.options.Emulators, Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore"), Indexes: firestore.Indexes(),
+		Choice: c.options.Emulators, Attach: c.options.AttachFirestore, Dir: filepath.Join(c.options.Dir, "firestore"),
+		Indexes: firestore.Indexes(),
 	})
 	if err != nil {
 		return part{}, err
@@ -90,7 +93,8 @@ func (c *Cloud) startCluster(ctx context.Context) (part, error) {
 		c.Ready.Kubeconfig = c.options.Kubeconfig
 		return part{name: "Kubernetes", where: "attached"}, nil
 	}
-	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(c.options.Dir, "kubernetes"), Progress: c.options.Progress})
+	k, err := cluster.Start(ctx,
+		cluster.Options{Dir: filepath.Join(c.options.Dir, "kubernetes"), Progress: c.options.Progress})
 	if err != nil {
 		return part{}, err
 	}
@@ -163,9 +167,11 @@ const measureEvery = 10 * time.Second
 // startTelemetry comes after what it measures and what it writes to.
 func (c *Cloud) startTelemetry(ctx context.Context) error {
 	t, err := telemetry.Start(ctx, telemetry.Options{
-		Kubeconfig: c.Ready.Kubeconfig, Selector: "app.kubernetes.io/managed-by=agent-control-plane,app.kubernetes.io/name=agent",
-		Traffic: c.Gateway.Traffic, Feed: c.Monitoring.Feed, Project: c.Ready.ProjectID, Location: cellRegion, Cluster: cellName,
-		Every: measureEvery,
+		Kubeconfig: c.Ready.Kubeconfig,
+		Selector:   "app.kubernetes.io/managed-by=agent-control-plane,app.kubernetes.io/name=agent",
+		Traffic:    c.Gateway.Traffic, Feed: c.Monitoring.Feed, Project: c.Ready.ProjectID, Location: cellRegion,
+		Cluster: cellName,
+		Every:   measureEvery,
 	})
 	if err != nil {
 		return err

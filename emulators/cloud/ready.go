@@ -32,8 +32,8 @@ type Ready struct {
 	StripeWebhookSecret string `json:"stripe_webhook_secret,omitempty"`
 }
 
-// WriteFile writes the facts in one step, so that who waits for the file never reads half of it. They hold credentials: only the owner
-// may read them.
+// WriteFile writes the facts in one step, so that who waits for the file never reads half of it. They hold credentials:
+// only the owner may read them.
 func (r Ready) WriteFile(path string) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -73,9 +73,11 @@ const (
 	otherOrganization = "org_other"
 )
 
-// seed makes two organizations, the first on the largest plan, with an API key each. Keys are made through the public API.
+// seed makes two organizations, the first on the largest plan, with an API key each. Keys are made through the public
+// API.
 func (c *Cloud) seed(ctx context.Context) (err error) {
-	records, err := firestore.Open(ctx, firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
+	records, err := firestore.Open(ctx,
+		firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
 	if err != nil {
 		return err
 	}
@@ -94,13 +96,15 @@ func (c *Cloud) seed(ctx context.Context) (err error) {
 	if err := records.Directory().SetPlan(ctx, firstOrganization, plan.Enterprise); err != nil {
 		return err
 	}
-	c.Ready.MemberToken, err = c.Issuer.Session(issuer.Session{Subject: "user_member", Organization: firstOrganization, Role: "member"})
+	c.Ready.MemberToken, err = c.Issuer.Session(issuer.Session{Subject: "user_member", Organization: firstOrganization,
+		Role: "member"})
 	return err
 }
 
 // enroll signs an admin of a new organization in and makes an API key.
 func (c *Cloud) enroll(ctx context.Context, organization string) (token, key string, err error) {
-	token, err = c.Issuer.Session(issuer.Session{Subject: "user_of_" + organization, Organization: organization, Role: "admin"})
+	token, err = c.Issuer.Session(issuer.Session{Subject: "user_of_" + organization, Organization: organization,
+		Role: "admin"})
 	if err != nil {
 		return "", "", err
 	}

@@ -12,7 +12,8 @@ import (
 // keyed calls as an admin of the first organization with an Idempotency-Key.
 func (w world) keyed(t *testing.T, key, method, path, body string) answer {
 	t.Helper()
-	return w.send(t, method, path, body, http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "Idempotency-Key": {key}})
+	return w.send(t, method, path, body,
+		http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "Idempotency-Key": {key}})
 }
 
 // repeats sends requests again: the first answer comes back, and nothing is done twice.
@@ -22,27 +23,33 @@ func repeats(t *testing.T, w world) {
 	first := w.keyed(t, "story-create", http.MethodPost, "/api/v1/agents", create)
 	id, _ := first.body["id"].(string)
 	again := w.keyed(t, "story-create", http.MethodPost, "/agents", create) // the same route by its other path
-	if again.status != http.StatusCreated || again.text != first.text || again.header.Get("Idempotency-Replayed") != "true" ||
-		again.header.Get("ETag") != first.header.Get("ETag") || again.header.Get("Location") != first.header.Get("Location") {
+	if again.status != http.StatusCreated || again.text != first.text ||
+		again.header.Get("Idempotency-Replayed") != "true" ||
+		again.header.Get("ETag") != first.header.Get("ETag") ||
+		again.header.Get("Location") != first.header.Get("Location") {
 		t.Errorf("a repeat: %d %s, want %s", again.status, again.text, first.text)
 	}
-	other := w.keyed(t, "story-create", http.MethodPost, "/api/v1/agents", `{"name": "another", "resource_plan": "hobby"}`)
+	other := w.keyed(t, "story-create", http.MethodPost, "/api/v1/agents",
+		`{"name": "another", "resource_plan": "hobby"}`)
 	if other.status != http.StatusUnprocessableEntity || other.body["code"] != "idempotency_key_reused" {
 		t.Errorf("the key with another body: %d %s", other.status, other.text)
 	}
-	if a := w.keyed(t, "white space", http.MethodPost, "/api/v1/agents", create); a.status != http.StatusBadRequest || a.body["code"] != "invalid_idempotency_key" {
+	if a := w.keyed(t, "white space", http.MethodPost, "/api/v1/agents", create); a.status != http.StatusBadRequest ||
+		a.body["code"] != "invalid_idempotency_key" {
 		t.Errorf("a bad key: %d %s", a.status, a.text)
 	}
 
 	made := w.keyed(t, "story-key", http.MethodPost, "/api/v1/api-keys", `{"name": "repeated"}`)
 	secret, _ := made.body["secret"].(string)
 	shown := w.keyed(t, "story-key", http.MethodPost, "/api/v1/api-keys", `{"name": "repeated"}`)
-	if shown.status != http.StatusCreated || shown.body["id"] != made.body["id"] || shown.body["secret"] != nil || !strings.HasPrefix(secret, "so_") {
+	if shown.status != http.StatusCreated || shown.body["id"] != made.body["id"] || shown.body["secret"] != nil ||
+		!strings.HasPrefix(secret, "so_") {
 		t.Errorf("a repeated creation of a key: %d, secret shown again: %t", shown.status, shown.body["secret"] != nil)
 	}
 	w.must(t, http.StatusNoContent, http.MethodDelete, fmt.Sprintf("/api/v1/api-keys/%v", made.body["id"]), "")
 	for range 2 {
-		if a := w.keyed(t, "story-delete", http.MethodDelete, "/api/v1/agents/"+id, ""); a.status != http.StatusAccepted {
+		if a := w.keyed(t, "story-delete", http.MethodDelete, "/api/v1/agents/"+id,
+			""); a.status != http.StatusAccepted {
 			t.Errorf("a repeated deletion: %d %s", a.status, a.text)
 		}
 	}
@@ -60,7 +67,8 @@ func creations(t *testing.T, w world) {
 			for began := time.Now(); time.Since(began) < patience; {
 				answers[i] = w.keyed(t, fmt.Sprintf("story-%d", k), http.MethodPost, "/api/v1/agents",
 					fmt.Sprintf(`{"name": "repeated %d", "resource_plan": "hobby"}`, k))
-				if answers[i].status != http.StatusServiceUnavailable { // so many at one organization may be too much; it is safe to repeat
+				// so many at one organization may be too much; it is safe to repeat
+				if answers[i].status != http.StatusServiceUnavailable {
 					return
 				}
 			}

@@ -19,7 +19,8 @@ func (w world) reveal(t *testing.T, id string) credentials {
 	a := w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/reveal", "")
 	text := func(name string) string { s, _ := a.body[name].(string); return s }
 	return credentials{
-		text("dashboard_username"), text("dashboard_password"), text("tenant_api_key"), a.body["credential_version"], a.body["rotation_pending"],
+		text("dashboard_username"), text("dashboard_password"), text("tenant_api_key"), a.body["credential_version"],
+		a.body["rotation_pending"],
 	}
 }
 
@@ -41,11 +42,12 @@ func (w world) accepts(t *testing.T, url string, c credentials) (password, key i
 		}
 		return res.StatusCode
 	}
-	return ask(func(r *http.Request) { r.SetBasicAuth(c.user, c.password) }), ask(func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+c.key) })
+	return ask(func(r *http.Request) { r.SetBasicAuth(c.user, c.password) }),
+		ask(func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+c.key) })
 }
 
-// rotated replaces an agent's credentials: while that is pending nothing is promised, and from the moment it is not, the former ones are
-// refused and the new ones accepted.
+// rotated replaces an agent's credentials: while that is pending nothing is promised, and from the moment it is not,
+// the former ones are refused and the new ones accepted.
 func rotated(t *testing.T, w world) {
 	id := w.create(t, `{"name": "rotated", "resource_plan": "hobby", "env_vars": {"TOKEN": "stays"}}`)
 	a := w.awaitStatus(t, id, "running")
@@ -59,11 +61,13 @@ func rotated(t *testing.T, w world) {
 		t.Errorf("rotating: %s", a.text)
 	}
 	w.await(t, id, "rotated", func(a answer) bool { return a.body["credential_rotation_pending"] == false })
-	if password, key := w.accepts(t, url, former); password != http.StatusUnauthorized || key != http.StatusUnauthorized {
+	if password, key := w.accepts(t, url, former); password != http.StatusUnauthorized ||
+		key != http.StatusUnauthorized {
 		t.Errorf("the former credentials are answered %d and %d in the moment the flag clears", password, key)
 	}
 	latter := w.reveal(t, id)
-	if latter.password == former.password || latter.key == former.key || latter.version != 2.0 || latter.pending != false {
+	if latter.password == former.password || latter.key == former.key || latter.version != 2.0 ||
+		latter.pending != false {
 		t.Errorf("credentials of version %v, pending %v", latter.version, latter.pending)
 	}
 	if password, key := w.accepts(t, url, latter); password != http.StatusNoContent || key != http.StatusNoContent {
@@ -85,12 +89,14 @@ func rotated(t *testing.T, w world) {
 	o = w.operations(t, id)[0]
 	w.until(t, id, o, "rollout pending agent_not_running")
 	again := w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/rotate", "")
-	if a.body["credential_rotation_pending"] != true || again.body["credential_rotation_pending"] != true || w.operations(t, id)[0].ID != o.ID {
+	if a.body["credential_rotation_pending"] != true || again.body["credential_rotation_pending"] != true ||
+		w.operations(t, id)[0].ID != o.ID {
 		t.Errorf("a rotation that is pending began again: %s", again.text)
 	}
 	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
 	w.until(t, id, o, succeeded)
-	if password, key := w.accepts(t, url, latter); password != http.StatusUnauthorized || key != http.StatusUnauthorized {
+	if password, key := w.accepts(t, url, latter); password != http.StatusUnauthorized ||
+		key != http.StatusUnauthorized {
 		t.Errorf("the former credentials are answered %d and %d", password, key)
 	}
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")

@@ -24,7 +24,8 @@ func once(method string, fault rpc.Fault) rpc.Hook {
 	}
 }
 
-// lostAnswer has the store add a version and its answer be lost, or refuse it. Reconciling adopts what is there, and adds nothing.
+// lostAnswer has the store add a version and its answer be lost, or refuse it. Reconciling adopts what is there, and
+// adds nothing.
 func lostAnswer(t *testing.T, w world) {
 	id := w.create(t, `{"name": "lost", "resource_plan": "hobby"}`)
 	w.awaitStatus(t, id, "running")
@@ -35,7 +36,8 @@ func lostAnswer(t *testing.T, w world) {
 	failing := func(key string, fault rpc.Fault, code string) operation {
 		t.Helper()
 		w.vault.breaks(id, once("AddSecretVersion", fault))
-		a := w.must(t, http.StatusServiceUnavailable, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"`+key+`": "value"}}`)
+		a := w.must(t, http.StatusServiceUnavailable, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"`+key+
+			`": "value"}}`)
 		w.vault.breaks(id, nil)
 		if a.body["code"] != code || a.header.Get("Retry-After") == "" {
 			t.Errorf("answered %s", a.text)
@@ -55,11 +57,13 @@ func lostAnswer(t *testing.T, w world) {
 	if ever, there := w.vault.versions(t, id, "TOKEN"); ever != 2 || there != 1 {
 		t.Errorf("there were %d versions of two operations, and are %d", ever, there)
 	}
-	denied := failing("OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")}, "secret_store_denied")
+	denied := failing("OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
+		"secret_store_denied")
 	if a := reconcile(denied, http.StatusBadRequest); a.body["code"] != "secret_value_unavailable" {
 		t.Errorf("reconciled: %s", a.text)
 	}
-	over := failing("OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.ResourceExhausted, "no")}, "secret_quota_exceeded")
+	over := failing("OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.ResourceExhausted, "no")},
+		"secret_quota_exceeded")
 	if a := reconcile(denied, http.StatusConflict); a.body["code"] != "secret_operation_terminal" {
 		t.Errorf("reconciled what was overtaken: %s", a.text)
 	}
@@ -80,14 +84,16 @@ func takeTurns(t *testing.T, w world) {
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
-			a := w.call(t, w.Ready.APIKey, http.MethodPut, "/agents/"+id+"/secrets", fmt.Sprintf(`{"secrets": {"TOKEN": "value %d"}}`, i))
+			a := w.call(t, w.Ready.APIKey, http.MethodPut, "/agents/"+id+"/secrets",
+				fmt.Sprintf(`{"secrets": {"TOKEN": "value %d"}}`, i))
 			if a.status != http.StatusAccepted {
 				t.Errorf("answered %s", a.text)
 			}
 		})
 	}
 	all.Wait()
-	w.await(t, id, "in sync", func(answer) bool { return w.secretsOf(t, id) == fmt.Sprintf("TOKEN %d/%d true;", clients, clients) })
+	w.await(t, id, "in sync",
+		func(answer) bool { return w.secretsOf(t, id) == fmt.Sprintf("TOKEN %d/%d true;", clients, clients) })
 	w.await(t, id, "tidy", func(answer) bool {
 		ever, there := w.vault.versions(t, id, "TOKEN")
 		return ever == clients && there == 1
@@ -113,7 +119,8 @@ func takeTurns(t *testing.T, w world) {
 	var slow answer
 	all.Go(func() { slow = keyed() })
 	<-held
-	if a := keyed(); a.status != http.StatusConflict || a.body["code"] != "idempotency_in_progress" || a.header.Get("Retry-After") == "" {
+	if a := keyed(); a.status != http.StatusConflict || a.body["code"] != "idempotency_in_progress" ||
+		a.header.Get("Retry-After") == "" {
 		t.Errorf("a repeat meanwhile: %d %s", a.status, a.text)
 	}
 	o := w.operations(t, id)[0]
@@ -126,7 +133,8 @@ func takeTurns(t *testing.T, w world) {
 	w.vault.breaks(id, nil)
 	w.until(t, id, o, succeeded)
 	w.env(t, id, "TOKEN", "slow")
-	if a := keyed(); slow.status != http.StatusAccepted || a.text != slow.text || a.header.Get("Idempotency-Replayed") != "true" {
+	if a := keyed(); slow.status != http.StatusAccepted || a.text != slow.text ||
+		a.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("a repeat afterwards: %d %s\nfirst %d %s", a.status, a.text, slow.status, slow.text)
 	}
 	if ever, _ := w.vault.versions(t, id, "TOKEN"); ever != clients+1 {
@@ -135,7 +143,8 @@ func takeTurns(t *testing.T, w world) {
 	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// hindered keeps a secret from its agent in every way but one: what is said about it is true, and in the end it is there, with one version.
+// hindered keeps a secret from its agent in every way but one: what is said about it is true, and in the end it is
+// there, with one version.
 func hindered(t *testing.T, w world) {
 	id := w.create(t, `{"name": "hindered", "resource_plan": "hobby"}`)
 	w.awaitStatus(t, id, "running")
@@ -207,7 +216,8 @@ func awaited(t *testing.T, w world) {
 	w.await(t, id, "waiting for its secret", func(a answer) bool {
 		config, _ := a.body["config"].(map[string]any)
 		failure, _ := config["error"].(map[string]any)
-		return a.body["status"] == "pending" && failure["code"] == "secret_value_unavailable" && failure["stage"] == "secrets"
+		return a.body["status"] == "pending" && failure["code"] == "secret_value_unavailable" &&
+			failure["stage"] == "secrets"
 	})
 	if o := w.operations(t, id); len(o) != 1 || o[0].is() != "store failed secret_store_denied" {
 		t.Errorf("operations %+v", o)

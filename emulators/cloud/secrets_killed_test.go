@@ -42,9 +42,11 @@ func deletedMeanwhile(t *testing.T, w world) {
 	}
 }
 
-// killedAtSecrets ends the worker with SIGKILL at every stage of an operation. However it goes on, there is one version for it.
+// killedAtSecrets ends the worker with SIGKILL at every stage of an operation. However it goes on, there is one version
+// for it.
 func killedAtSecrets(t *testing.T, w world) {
-	for stage, method := range map[string]string{"sync": "AccessSecretVersion", "rollout": "", "complete": "DestroySecretVersion", "destroy": "DestroySecretVersion"} {
+	for stage, method := range map[string]string{"sync": "AccessSecretVersion", "rollout": "",
+		"complete": "DestroySecretVersion", "destroy": "DestroySecretVersion"} {
 		t.Run(stage, func(t *testing.T) {
 			id := w.create(t, `{"name": "survivor", "resource_plan": "hobby", "env_vars": {"TOKEN": "first"}}`)
 			w.awaitStatus(t, id, "running")
@@ -75,7 +77,8 @@ func killedAtSecrets(t *testing.T, w world) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				a := w.call(t, w.Ready.APIKey, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
+				a := w.call(t, w.Ready.APIKey, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile",
+					"")
 				if a.status != http.StatusOK && a.status != http.StatusConflict {
 					t.Errorf("reconciled: %s", a.text)
 				}

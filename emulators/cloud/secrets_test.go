@@ -38,14 +38,16 @@ func operationsIn(t *testing.T, a answer) []operation {
 // put sets and deletes secrets, and wants that it was accepted.
 func (w world) put(t *testing.T, id, secrets string) []operation {
 	t.Helper()
-	return operationsIn(t, w.must(t, http.StatusAccepted, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": `+secrets+`}`))
+	return operationsIn(t, w.must(t, http.StatusAccepted, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": `+
+		secrets+`}`))
 }
 
 // operations lists an agent's operations, the newest first.
 func (w world) operations(t *testing.T, id string) []operation {
 	t.Helper()
 	var list []operation
-	if err := json.Unmarshal([]byte(w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secret-operations", "").text), &list); err != nil {
+	if err := json.Unmarshal([]byte(w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secret-operations",
+		"").text), &list); err != nil {
 		t.Fatal(err)
 	}
 	return list
@@ -73,7 +75,8 @@ type summary struct {
 func (w world) secretsOf(t *testing.T, id string) string {
 	t.Helper()
 	var list []summary
-	if err := json.Unmarshal([]byte(w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secrets", "").text), &list); err != nil {
+	if err := json.Unmarshal([]byte(w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secrets", "").text),
+		&list); err != nil {
 		t.Fatal(err)
 	}
 	number := func(n *int64) string {
@@ -114,11 +117,13 @@ func secretsLive(t *testing.T, w world) {
 	w.awaitStatus(t, id, "running")
 	before := w.rollouts(t, id)
 	made := w.put(t, id, `{"FIRST_TOKEN": "one", "PLAIN_LOOKING": "two"}`)
-	if len(made) != 2 || made[0].is() != "bind pending" || made[1].is() != "bind pending" || made[0].Key != "FIRST_TOKEN" ||
+	if len(made) != 2 || made[0].is() != "bind pending" || made[1].is() != "bind pending" ||
+		made[0].Key != "FIRST_TOKEN" ||
 		made[0].SecretRef != secret.Ref(id, "FIRST_TOKEN") || made[0].Action != "set" {
 		t.Fatalf("accepted %+v", made)
 	}
-	if a := w.call(t, w.Ready.APIKey, http.MethodGet, "/agents/"+id, ""); a.body["dashboard_warming"] != true && w.secretsOf(t, id) != "FIRST_TOKEN 1/1 true;PLAIN_LOOKING 1/1 true;" {
+	if a := w.call(t, w.Ready.APIKey, http.MethodGet, "/agents/"+id, ""); a.body["dashboard_warming"] != true &&
+		w.secretsOf(t, id) != "FIRST_TOKEN 1/1 true;PLAIN_LOOKING 1/1 true;" {
 		t.Errorf("neither warming nor done: %s", a.text)
 	}
 	w.until(t, id, made[0], succeeded)
@@ -132,7 +137,8 @@ func secretsLive(t *testing.T, w world) {
 	w.env(t, id, "FIRST_TOKEN", "one")
 	w.env(t, id, "PLAIN_LOOKING", "two")
 	a := w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id, "")
-	if env, _ := a.body["env_vars"].(map[string]any); env["PLAIN_LOOKING"] != "gsm" || a.body["dashboard_warming"] != false {
+	if env, _ := a.body["env_vars"].(map[string]any); env["PLAIN_LOOKING"] != "gsm" ||
+		a.body["dashboard_warming"] != false {
 		t.Errorf("agent %s", a.text)
 	}
 
@@ -152,7 +158,8 @@ func secretsLive(t *testing.T, w world) {
 	if got := w.secretsOf(t, id); got != "FIRST_TOKEN 2/2 true;" {
 		t.Errorf("secrets %s", got)
 	}
-	if a := w.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+made[0].ID+"/reconcile", ""); a.body["code"] != "secret_operation_terminal" {
+	if a := w.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+made[0].ID+"/reconcile",
+		""); a.body["code"] != "secret_operation_terminal" {
 		t.Errorf("reconciled what succeeded: %s", a.text)
 	}
 	w.must(t, http.StatusNotFound, http.MethodDelete, "/agents/"+id+"/secrets/PLAIN_LOOKING", "")
@@ -175,7 +182,8 @@ func parked(t *testing.T, w world) {
 	if got := w.secretsOf(t, id); got != "TOKEN 1/- false;" {
 		t.Errorf("secrets %s", got)
 	}
-	a := w.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+made[0].ID+"/reconcile", "")
+	a := w.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+made[0].ID+"/reconcile",
+		"")
 	if a.body["code"] != "agent_state_conflict" {
 		t.Errorf("reconciled: %s", a.text)
 	}

@@ -33,7 +33,8 @@ type Processes struct {
 	running map[string]*process.Process
 }
 
-// allRoutes names the process that serves all routes, to which paths without a function of their own go. Its binary links what they all need.
+// allRoutes names the process that serves all routes, to which paths without a function of their own go. Its binary
+// links what they all need.
 const allRoutes = "all-routes"
 
 // placed is a function with what the router sends to it.
@@ -65,8 +66,9 @@ const startsAtOnce = 4
 // serveSeparately builds the binaries, starts a process a function and routes to them as the load balancer does.
 func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) error {
 	p := &Processes{
-		binaries: cmp.Or(c.options.Binaries, filepath.Join(c.options.Dir, "bin")), logs: filepath.Join(c.options.Dir, "functions"),
-		running: map[string]*process.Process{}, ports: map[string]int{},
+		binaries: cmp.Or(c.options.Binaries, filepath.Join(c.options.Dir, "bin")),
+		logs:     filepath.Join(c.options.Dir, "functions"),
+		running:  map[string]*process.Process{}, ports: map[string]int{},
 	}
 	for k, v := range env {
 		p.env = append(p.env, k+"="+v)

@@ -19,7 +19,8 @@ func TestStoryInOneProcess(t *testing.T) {
 	t.Run("an agent is made in one trace", func(t *testing.T) { traced(t, w) })
 }
 
-// TestStoryAsDeployed tells the story with every function in a process of its own, and what only processes can: being killed.
+// TestStoryAsDeployed tells the story with every function in a process of its own, and what only processes can: being
+// killed.
 func TestStoryAsDeployed(t *testing.T) {
 	t.Parallel()
 	w := start(t, true)
@@ -81,7 +82,8 @@ func lives(t *testing.T, w world) {
 		}
 		return a.status == http.StatusNotFound
 	})
-	if _, err := w.cluster.CoreV1().Namespaces().Get(t.Context(), "agent-"+id, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := w.cluster.CoreV1().Namespaces().Get(t.Context(), "agent-"+id,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the agent is gone and its namespace is not: %v", err)
 	}
 }
@@ -161,7 +163,8 @@ func guarded(t *testing.T, w world, namespace string) {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PodSpec{
-				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes,
+					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 				Containers: []corev1.Container{{
 					Name: "c", Image: "i",
 					Resources: corev1.ResourceRequirements{
@@ -169,14 +172,17 @@ func guarded(t *testing.T, w world, namespace string) {
 						Requests: corev1.ResourceList{"cpu": small, "memory": resource.MustParse("1Mi")},
 					},
 					SecurityContext: &corev1.SecurityContext{
-						Privileged: &privileged, AllowPrivilegeEscalation: &privileged, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+						Privileged: &privileged, AllowPrivilegeEscalation: &privileged,
+						Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 					},
 				}},
 			},
 		}
 	}
-	for name, p := range map[string]*corev1.Pod{"privileged": pod("bad", true, small), "over quota": pod("big", false, resource.MustParse("64"))} {
-		_, err := w.cluster.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	for name, p := range map[string]*corev1.Pod{"privileged": pod("bad", true, small),
+		"over quota": pod("big", false, resource.MustParse("64"))} {
+		_, err := w.cluster.CoreV1().Pods(namespace).Create(t.Context(), p,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("a pod that is %s is not refused: %v", name, err)
 		}
@@ -190,10 +196,12 @@ func rests(t *testing.T, w world) {
 	}
 	path := "/api/v1/agents/" + id + "/"
 	seen := w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id, "").header.Get("ETag")
-	if a := w.ifMatch(t, `"stale"`, http.MethodPost, path+"restart"); a.status != http.StatusPreconditionFailed || a.body["code"] != "version_mismatch" {
+	if a := w.ifMatch(t, `"stale"`, http.MethodPost, path+"restart"); a.status != http.StatusPreconditionFailed ||
+		a.body["code"] != "version_mismatch" {
 		t.Errorf("a change of a stale version: %d %s", a.status, a.text)
 	}
-	if a := w.ifMatch(t, seen, http.MethodPost, path+"pause"); a.status != http.StatusOK || a.header.Get("ETag") == seen {
+	if a := w.ifMatch(t, seen, http.MethodPost, path+"pause"); a.status != http.StatusOK ||
+		a.header.Get("ETag") == seen {
 		t.Errorf("a change of the present version: %d %s", a.status, a.text)
 	}
 	w.must(t, http.StatusOK, http.MethodPost, path+"resume", "")
@@ -205,13 +213,15 @@ func rests(t *testing.T, w world) {
 			return err == nil && len(pods.Items) == 0
 		})
 	}
-	for _, move := range []struct{ away, back, status string }{{away: "pause", back: "resume", status: "paused"}, {away: "stop", back: "start", status: "stopped"}} {
+	for _, move := range []struct{ away, back, status string }{{away: "pause", back: "resume", status: "paused"},
+		{away: "stop", back: "start", status: "stopped"}} {
 		if a := w.must(t, http.StatusOK, http.MethodPost, path+move.away, ""); a.body["status"] != move.status {
 			t.Errorf("%s: %v", move.away, a.body["status"])
 		}
 		w.must(t, http.StatusOK, http.MethodPost, path+move.away, "") // reached already
 		noPods(t)
-		if a := w.must(t, http.StatusConflict, http.MethodPost, path+"restart", ""); a.body["code"] != "agent_state_conflict" {
+		if a := w.must(t, http.StatusConflict, http.MethodPost, path+"restart",
+			""); a.body["code"] != "agent_state_conflict" {
 			t.Errorf("restart while %s: %s", move.status, a.text)
 		}
 		w.must(t, http.StatusOK, http.MethodPost, path+move.back, "")
@@ -220,8 +230,12 @@ func rests(t *testing.T, w world) {
 	if a := w.must(t, http.StatusOK, http.MethodPost, path+"restart", ""); a.body["dashboard_warming"] != true {
 		t.Errorf("restart: %s", a.text)
 	}
-	w.await(t, id, "warm", func(a answer) bool { return a.body["dashboard_warming"] == false && a.body["status"] == "running" })
-	a := w.must(t, http.StatusOK, http.MethodPatch, "/api/v1/agents/"+id, `{"name": "renamed", "env_vars": {"MODE": "slow"}}`)
+	w.await(t, id, "warm", func(a answer) bool {
+		return a.body["dashboard_warming"] == false &&
+			a.body["status"] == "running"
+	})
+	a := w.must(t, http.StatusOK, http.MethodPatch, "/api/v1/agents/"+id,
+		`{"name": "renamed", "env_vars": {"MODE": "slow"}}`)
 	if a.body["name"] != "renamed" || a.body["dashboard_warming"] != true {
 		t.Errorf("patch: %s", a.text)
 	}

@@ -32,7 +32,8 @@ func (w *world) agent(t *testing.T, namespace string) {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{
-					Name: "main", Image: "example/agent:v1", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+					Name: "main", Image: "example/agent:v1",
+					VolumeMounts:   []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 					ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}},
 				}}},
 			},
@@ -45,7 +46,8 @@ func (w *world) agent(t *testing.T, namespace string) {
 			}},
 		},
 	}
-	if _, err := w.client.AppsV1().StatefulSets(namespace).Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
+	if _, err := w.client.AppsV1().StatefulSets(namespace).Create(t.Context(), set,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,7 +61,8 @@ func (w *world) await(t *testing.T, namespace, description string, looks func(*c
 			return err
 		}
 		if !looks(&pod.Status) {
-			return fmt.Errorf("the pod does not look as wanted, %s, but: %s %+v", description, pod.Status.Phase, pod.Status.ContainerStatuses)
+			return fmt.Errorf("the pod does not look as wanted, %s, but: %s %+v", description, pod.Status.Phase,
+				pod.Status.ContainerStatuses)
 		}
 		return nil
 	})
@@ -69,7 +72,8 @@ func ready(status *corev1.PodStatus) bool {
 	return conditionIs(status, corev1.PodReady, corev1.ConditionTrue, "")
 }
 
-func conditionIs(status *corev1.PodStatus, name corev1.PodConditionType, value corev1.ConditionStatus, reason string) bool {
+func conditionIs(status *corev1.PodStatus, name corev1.PodConditionType, value corev1.ConditionStatus,
+	reason string) bool {
 	return slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == name && c.Status == value && c.Reason == reason
 	})
@@ -82,12 +86,14 @@ func testAgent(t *testing.T, w *world) {
 		ObjectMeta: metav1.ObjectMeta{Name: "plan"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
 	}
-	if _, err := w.client.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+	if _, err := w.client.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.agent(t, namespace)
 	w.await(t, namespace, "ready", ready)
-	claim, err := w.client.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), "data-agent-0", metav1.GetOptions{})
+	claim, err := w.client.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), "data-agent-0",
+		metav1.GetOptions{})
 	if err != nil || claim.Status.Phase != corev1.ClaimBound {
 		t.Errorf("claim is %s (%v), want it bound", claim.Status.Phase, err)
 	}
@@ -125,8 +131,10 @@ func testVolumeExpands(t *testing.T, w *world) {
 	w.namespace(t, namespace, nil)
 	w.agent(t, namespace)
 	w.await(t, namespace, "ready", ready)
-	claims, patch := w.client.CoreV1().PersistentVolumeClaims(namespace), []byte(`{"spec":{"resources":{"requests":{"storage":"5Gi"}}}}`)
-	if _, err := claims.Patch(t.Context(), "data-agent-0", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	claims, patch := w.client.CoreV1().PersistentVolumeClaims(namespace),
+		[]byte(`{"spec":{"resources":{"requests":{"storage":"5Gi"}}}}`)
+	if _, err := claims.Patch(t.Context(), "data-agent-0", types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func(ctx context.Context) error {
@@ -149,7 +157,8 @@ func (w *world) annotate(t *testing.T, namespace string, fault Fault) {
 		value = fmt.Sprintf("%q", fault)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, FaultAnnotation, value)
-	if _, err := w.client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := w.client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -181,13 +190,17 @@ func testFaults(t *testing.T, w *world) {
 	}{
 		"image-pull": {fault: ImagePull, description: "unable to get its image", looks: waits("ImagePullBackOff")},
 		"crash-loop": {fault: CrashLoop, description: "in a crash loop", looks: crashed(1, "Error")},
-		"oom":        {fault: OutOfMemory, description: "out of memory again and again", looks: crashed(137, "OOMKilled")},
-		"not-ready": {fault: NotReady, description: "running but not ready", looks: func(status *corev1.PodStatus) bool {
-			return len(status.ContainerStatuses) > 0 && status.ContainerStatuses[0].State.Running != nil && !ready(status)
-		}},
-		"unschedulable": {fault: Unschedulable, description: "not bound to a node", looks: func(status *corev1.PodStatus) bool {
-			return conditionIs(status, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
-		}},
+		"oom": {fault: OutOfMemory, description: "out of memory again and again",
+			looks: crashed(137, "OOMKilled")},
+		"not-ready": {fault: NotReady, description: "running but not ready",
+			looks: func(status *corev1.PodStatus) bool {
+				return len(status.ContainerStatuses) > 0 && status.ContainerStatuses[0].State.Running != nil &&
+					!ready(status)
+			}},
+		"unschedulable": {fault: Unschedulable, description: "not bound to a node",
+			looks: func(status *corev1.PodStatus) bool {
+				return conditionIs(status, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,7 +221,8 @@ func testFaultBeforeNamespace(t *testing.T, w *world) {
 	list := func(value string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"data":{%q:%s}}`, namespace, value)
-		_, err := w.client.CoreV1().ConfigMaps(FaultsNamespace).Patch(t.Context(), FaultsConfigMap, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := w.client.CoreV1().ConfigMaps(FaultsNamespace).Patch(t.Context(), FaultsConfigMap,
+			types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

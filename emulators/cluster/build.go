@@ -27,11 +27,13 @@ const (
 	lockPoll = 200 * time.Millisecond
 )
 
-// Build returns the path of the cluster's binary, in the user's cache directory. It is compiled once for each state of its sources: some
-// 7 minutes on 2 cores the first time, seconds after a change of ours. Callers at the same time, in any process, wait for one build. progress,
-// or standard error where it is nil, is told why there is a wait and how far it is.
+// Build returns the path of the cluster's binary, in the user's cache directory. It is compiled once for each state of
+// its sources: some 7 minutes on 2 cores the first time, seconds after a change of ours. Callers at the same time, in
+// any process, wait for one build. progress, or standard error where it is nil, is told why there is a wait and how far
+// it is.
 //
-// A cold build takes longer than go test gives a package: build before, or raise -timeout. An interrupted build goes on where it was.
+// A cold build takes longer than go test gives a package: build before, or raise -timeout. An interrupted build goes on
+// where it was.
 func Build(ctx context.Context, progress io.Writer) (binary string, err error) {
 	if progress == nil {
 		progress = os.Stderr
@@ -44,16 +46,19 @@ func Build(ctx context.Context, progress io.Writer) (binary string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("find a place for the cluster's binary: %w; set HOME or XDG_CACHE_HOME", err)
 	}
-	b := builder{module: module, cache: filepath.Join(cache, "agents-controlplane"), progress: newReporter(progress), flags: clusterFlags()}
+	b := builder{module: module, cache: filepath.Join(cache, "agents-controlplane"), progress: newReporter(progress),
+		flags: clusterFlags()}
 	return b.build(ctx)
 }
 
-// clusterFlags make the binary small, the same for every directory, and of the version that its sources are: a build from modules does not know it.
+// clusterFlags make the binary small, the same for every directory, and of the version that its sources are: a build
+// from modules does not know it.
 func clusterFlags() []string {
 	const version = "k8s.io/component-base/version"
 	return []string{
 		"-trimpath",
-		"-ldflags=-s -w -X " + version + ".gitVersion=v1.35.4 -X " + version + ".gitMajor=1 -X " + version + ".gitMinor=35",
+		"-ldflags=-s -w -X " + version + ".gitVersion=v1.35.4 -X " + version + ".gitMajor=1 -X " + version +
+			".gitMinor=35",
 	}
 }
 
@@ -125,7 +130,8 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("wait for another process's build of the cluster: %w", context.Cause(ctx)), file.Close())
+			return nil, errors.Join(fmt.Errorf("wait for another process's build of the cluster: %w",
+				context.Cause(ctx)), file.Close())
 		case <-tick.C:
 			b.progress.update("still waiting for the other process's build")
 		}

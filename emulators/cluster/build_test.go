@@ -61,7 +61,8 @@ func TestManyBuildersBuildOnce(t *testing.T) {
 	if len(slices.Compact(binaries)) != 1 {
 		t.Errorf("builders found different binaries: %q", binaries)
 	}
-	if output, err := exec.CommandContext(t.Context(), binaries[0]).CombinedOutput(); err != nil || string(output) != "hello" {
+	if output, err := exec.CommandContext(t.Context(), binaries[0]).CombinedOutput(); err != nil ||
+		string(output) != "hello" {
 		t.Errorf("the binary printed %q (%v), want hello", output, err)
 	}
 }
@@ -109,7 +110,8 @@ func TestBuildErrorShowsTheCompilers(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t, "undefinedName")
 	_, err := b.build(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "undefined: undefinedName") || !strings.Contains(err.Error(), "main.go:3") {
+	if err == nil || !strings.Contains(err.Error(), "undefined: undefinedName") ||
+		!strings.Contains(err.Error(), "main.go:3") {
 		t.Errorf("build of a broken program: error %v, want the compiler's", err)
 	}
 }

@@ -1,11 +1,12 @@
 //go:build unix
 
-// Package cluster runs a local Kubernetes cluster as a child of this process: real etcd, API server, controllers and scheduler, with simulated
-// nodes and volumes, so that pods become ready (or fail, on demand) without a container ever running.
+// Package cluster runs a local Kubernetes cluster as a child of this process: real etcd, API server, controllers and
+// scheduler, with simulated nodes and volumes, so that pods become ready (or fail, on demand) without a container ever
+// running.
 //
-// It knows how to build that cluster from the nested module emulators/kubernetes, once for each state of its sources, and how to start and stop
-// it. It does not know Kubernetes' API: users bring their own client. The nested module exists so that Kubernetes' dependencies are nobody
-// else's; this package therefore imports nothing of it.
+// It knows how to build that cluster from the nested module emulators/kubernetes, once for each state of its sources,
+// and how to start and stop it. It does not know Kubernetes' API: users bring their own client. The nested module
+// exists so that Kubernetes' dependencies are nobody else's; this package therefore imports nothing of it.
 package cluster
 
 import (
@@ -32,8 +33,8 @@ const (
 
 // Options configure Start.
 type Options struct {
-	// Dir keeps the cluster's state: data, certificates, kubeconfig, logs. Started again there, a cluster goes on where it ended. Required; only
-	// one cluster at a time may use it.
+	// Dir keeps the cluster's state: data, certificates, kubeconfig, logs. Started again there, a cluster goes on where
+	// it ended. Required; only one cluster at a time may use it.
 	Dir string
 	// Addr is the API server's loopback address as host:port. Empty picks a free port.
 	Addr string
@@ -53,10 +54,10 @@ type Cluster struct {
 	process *process.Process
 }
 
-// Start builds the cluster if need be and returns when it can be used: nodes are ready, there is a default storage class, the custom resources of
-// the Gateway API's standard channel that an HTTPRoute needs are served, controllers and scheduler run, and a first pod became ready. ctx bounds
-// the start only, which takes
-// some 5 s, or some 7 minutes with the build. The child cannot outlive this process, even killed; Close ends it in good order.
+// Start builds the cluster if need be and returns when it can be used: nodes are ready, there is a default storage
+// class, the custom resources of the Gateway API's standard channel that an HTTPRoute needs are served, controllers and
+// scheduler run, and a first pod became ready. ctx bounds the start only, which takes some 5 s, or some 7 minutes with
+// the build. The child cannot outlive this process, even killed; Close ends it in good order.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Dir == "" {
 		return nil, errors.New("start the local Kubernetes cluster: Options.Dir is empty; give it a directory for its state")
@@ -121,6 +122,6 @@ func readyLine(log string) (kubeconfig string, err error) {
 // Done is closed when the cluster has ended, whoever ended it.
 func (c *Cluster) Done() <-chan struct{} { return c.process.Done() }
 
-// Close ends the cluster in good order, in about a second; its state stays. It may be called again. The error says that the cluster had ended
-// by itself before.
+// Close ends the cluster in good order, in about a second; its state stays. It may be called again. The error says that
+// the cluster had ended by itself before.
 func (c *Cluster) Close() error { return c.process.Close() }

@@ -47,7 +47,8 @@ func newWorld(t *testing.T, kubeconfig string) *world {
 	return &world{config: config, client: client}
 }
 
-// start starts a cluster in dir. The build alone may take longer than go test allows a package, so that -short goes without.
+// start starts a cluster in dir. The build alone may take longer than go test allows a package, so that -short goes
+// without.
 func start(t *testing.T, dir string) *Cluster {
 	t.Helper()
 	if testing.Short() {
@@ -159,7 +160,8 @@ func testRuntimeClass(t *testing.T, w *world) {
 	for class, known := range map[string]bool{"gvisor": true, "kata": false} {
 		pod := podOf(spec)
 		pod.Name, pod.Spec.RuntimeClassName = class, &class
-		if _, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); (err == nil) != known {
+		if _, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), pod,
+			metav1.CreateOptions{}); (err == nil) != known {
 			t.Errorf("pod of RuntimeClass %s: error %v, want it known: %t", class, err, known)
 		}
 	}

@@ -48,8 +48,9 @@ func (b *builder) compile(ctx context.Context, target string) error {
 	return nil
 }
 
-// run runs the go command in the module and gives each line that it writes to each, whose answer tells the usual ones from those that an error
-// should show. Its output is a pipe to this process, so that it does not go on for long when this process is killed.
+// run runs the go command in the module and gives each line that it writes to each, whose answer tells the usual ones
+// from those that an error should show. Its output is a pipe to this process, so that it does not go on for long when
+// this process is killed.
 func (b *builder) run(ctx context.Context, args []string, each func(line string) (usual bool)) error {
 	var last []string
 	output := &lineWriter{each: func(line string) {

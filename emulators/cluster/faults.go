@@ -4,12 +4,12 @@ package cluster
 
 import "time"
 
-// FaultAnnotation on a Namespace makes all its pods suffer the Fault that is its value. Setting it breaks pods that run, taking it away heals
-// them, at once.
+// FaultAnnotation on a Namespace makes all its pods suffer the Fault that is its value. Setting it breaks pods that
+// run, taking it away heals them, at once.
 const FaultAnnotation = "simulator.agents.example/fault"
 
-// Where a fault is told before its namespace exists: a ConfigMap, which every cluster has, whose data maps names of namespaces to faults. Patch
-// single entries, so that tests do not disturb each other. FaultAnnotation wins over it.
+// Where a fault is told before its namespace exists: a ConfigMap, which every cluster has, whose data maps names of
+// namespaces to faults. Patch single entries, so that tests do not disturb each other. FaultAnnotation wins over it.
 const (
 	FaultsNamespace = "kube-system"
 	FaultsConfigMap = "simulator-faults"

@@ -20,8 +20,8 @@ import (
 // moduleDir is where the nested module is in the source tree.
 const moduleDir = "emulators/kubernetes"
 
-// findModule goes up from the working directory to the repository that has the nested module. Go runs tests in the directory of their
-// package, and go run in that of its user, so both are inside it.
+// findModule goes up from the working directory to the repository that has the nested module. Go runs tests in the
+// directory of their package, and go run in that of its user, so both are inside it.
 func findModule() (string, error) {
 	work, err := os.Getwd()
 	if err != nil {
@@ -38,7 +38,8 @@ func findModule() (string, error) {
 	}
 }
 
-// sourceHash stands for everything that the binary of a module is made of: its sources, the compiler, and how that is called.
+// sourceHash stands for everything that the binary of a module is made of: its sources, the compiler, and how that is
+// called.
 func sourceHash(module string, flags []string) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH, flags)
@@ -65,11 +66,12 @@ func sourceHash(module string, flags []string) (string, error) {
 }
 
 func isSource(name string) bool {
-	return name == "go.mod" || name == "go.sum" || strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+	return name == "go.mod" || name == "go.sum" || strings.HasSuffix(name, ".go") &&
+		!strings.HasSuffix(name, "_test.go")
 }
 
-// gatewayModule defines the custom resources. This repository's own go.mod chooses its version, so that the cluster serves exactly what the
-// code is compiled against, and no copy of the definitions can grow old.
+// gatewayModule defines the custom resources. This repository's own go.mod chooses its version, so that the cluster
+// serves exactly what the code is compiled against, and no copy of the definitions can grow old.
 const gatewayModule = "sigs.k8s.io/gateway-api"
 
 // gatewayCRDs are the files that define what an HTTPRoute needs, of the standard channel.
@@ -87,7 +89,8 @@ func gatewayCRDs(ctx context.Context) ([]string, error) {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok && module.Error == "" {
 			module.Error = string(exit.Stderr)
 		}
-		return nil, fmt.Errorf("find module %s, which go.mod must require: %w", gatewayModule, errors.Join(err, errors.New(module.Error)))
+		return nil, fmt.Errorf("find module %s, which go.mod must require: %w", gatewayModule,
+			errors.Join(err, errors.New(module.Error)))
 	}
 	var files []string
 	for _, plural := range []string{"gatewayclasses", "gateways", "httproutes", "referencegrants"} {

@@ -2,9 +2,9 @@
 
 // Package firebase runs the Firebase Authentication emulator, which Google ships in the npm package firebase-tools.
 //
-// It knows how a pinned version of that package is installed into the user's cache, once, and how the emulator in it is started by itself:
-// without the tools' command line, which would ask the network for news and start more than is needed. Users are made through Firebase's own
-// libraries and interface.
+// It knows how a pinned version of that package is installed into the user's cache, once, and how the emulator in it is
+// started by itself: without the tools' command line, which would ask the network for news and start more than is
+// needed. Users are made through Firebase's own libraries and interface.
 package firebaseemu
 
 import (
@@ -33,7 +33,8 @@ const (
 	portAttempts = 3
 )
 
-// ErrNotInstalled says that the emulator can't be had on this machine: there is no Node.js, or its packages can't be reached.
+// ErrNotInstalled says that the emulator can't be had on this machine: there is no Node.js, or its packages can't be
+// reached.
 var ErrNotInstalled = errors.New("the Firebase Authentication emulator is not installed")
 
 // script starts the emulator of the package, on the port that follows it.
@@ -52,8 +53,9 @@ type Emulator struct {
 	scratch string
 }
 
-// Start installs the emulator if need be, which takes minutes, and starts it on a free port. attach is the address of one that runs already,
-// to use that. Its log goes to a temporary directory that Close removes. Errors: ErrNotInstalled.
+// Start installs the emulator if need be, which takes minutes, and starts it on a free port. attach is the address of
+// one that runs already, to use that. Its log goes to a temporary directory that Close removes. Errors:
+// ErrNotInstalled.
 func Start(ctx context.Context, attach string) (e *Emulator, err error) {
 	if attach != "" {
 		if err := answers(ctx, attach); err != nil {
@@ -90,7 +92,8 @@ func (e *Emulator) launch(ctx context.Context, dir string) error {
 	e.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	log := filepath.Join(e.scratch, "firebase-auth.log")
 	e.child, err = process.Start(ctx, process.Options{
-		Name: "the Firebase Authentication emulator", Path: "node", Args: []string{"-e", script, strconv.Itoa(port)}, Dir: dir, LogFile: log,
+		Name: "the Firebase Authentication emulator", Path: "node", Args: []string{"-e", script, strconv.Itoa(port)},
+		Dir: dir, LogFile: log,
 		Ready: func(ctx context.Context) error {
 			// Only its log proves that it is this child, and no other process, that answers on the port.
 			if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "started") {
@@ -126,8 +129,8 @@ func answers(ctx context.Context, host string) error {
 	return nil
 }
 
-// install returns the directory in the user's cache that has the package. It is installed once, without running any of its scripts, and takes
-// its place in one step, so that processes that install at once do no harm.
+// install returns the directory in the user's cache that has the package. It is installed once, without running any of
+// its scripts, and takes its place in one step, so that processes that install at once do no harm.
 func install(ctx context.Context) (dir string, err error) {
 	if _, err := exec.LookPath("node"); err != nil {
 		return "", fmt.Errorf("%w: %w; install Node.js 20 or newer", ErrNotInstalled, err)
@@ -148,7 +151,8 @@ func install(ctx context.Context) (dir string, err error) {
 		return "", fmt.Errorf("make a place for %s: %w", toolsPackage, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(fresh)) }()
-	cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", fresh, "--ignore-scripts", "--no-audit", "--no-fund", toolsPackage+"@"+toolsVersion)
+	cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", fresh, "--ignore-scripts", "--no-audit", "--no-fund",
+		toolsPackage+"@"+toolsVersion)
 	cmd.Dir = fresh
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: npm install %s@%s: %w\n%s", ErrNotInstalled, toolsPackage, toolsVersion, err, out)

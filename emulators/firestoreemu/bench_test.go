@@ -19,8 +19,8 @@ const (
 	round   = 500 * time.Millisecond
 )
 
-// BenchmarkTransactions runs transactions that read a document and write it, at 16 goroutines, in turns on every emulator, and reports how
-// many each carries out in a second, and how many times more the embedded one does.
+// BenchmarkTransactions runs transactions that read a document and write it, at 16 goroutines, in turns on every
+// emulator, and reports how many each carries out in a second, and how many times more the embedded one does.
 func BenchmarkTransactions(b *testing.B) {
 	for _, contended := range []bool{false, true} {
 		name := "documents=16"

@@ -16,7 +16,8 @@ import (
 // TestCollectionsAreListed lists what collections there are, whole and page by page, on every emulator that is here.
 func TestCollectionsAreListed(t *testing.T) {
 	t.Parallel()
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer owner") // as the official one wants for this
+	// as the official one wants for this
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer owner")
 	for _, e := range emulators() {
 		service := firestorepb.NewFirestoreClient(dial(t, e))
 		database := "projects/p-" + uuid.NewString() + "/databases/(default)"
@@ -28,11 +29,13 @@ func TestCollectionsAreListed(t *testing.T) {
 		if _, err := service.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: writes}); err != nil {
 			t.Fatal(err)
 		}
-		for below, want := range map[string][]string{"": {"a", "b", "c"}, "/a/1": {"inner", "other"}, "/b/1": nil, "/z/1": nil} {
+		for below, want := range map[string][]string{"": {"a", "b", "c"}, "/a/1": {"inner", "other"}, "/b/1": nil,
+			"/z/1": nil} {
 			for _, size := range []int32{0, 1, 2, 10} {
 				var got []string
 				for token := ""; ; {
-					page, err := service.ListCollectionIds(ctx, &firestorepb.ListCollectionIdsRequest{Parent: parent + below, PageSize: size, PageToken: token})
+					page, err := service.ListCollectionIds(ctx,
+						&firestorepb.ListCollectionIdsRequest{Parent: parent + below, PageSize: size, PageToken: token})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -46,7 +49,8 @@ func TestCollectionsAreListed(t *testing.T) {
 				}
 			}
 		}
-		if _, err := service.ListCollectionIds(ctx, &firestorepb.ListCollectionIdsRequest{Parent: "nowhere"}); status.Code(err) != codes.InvalidArgument {
+		if _, err := service.ListCollectionIds(ctx,
+			&firestorepb.ListCollectionIdsRequest{Parent: "nowhere"}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("a parent that is none: %v", err)
 		}
 	}

@@ -25,8 +25,8 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu"
 )
 
-// TestSameResults runs random programs against the official emulator and the embedded one, and wants the same results of every step,
-// errors included.
+// TestSameResults runs random programs against the official emulator and the embedded one, and wants the same results
+// of every step, errors included.
 func TestSameResults(t *testing.T) {
 	t.Parallel()
 	if len(emulators()) < 2 {
@@ -40,7 +40,8 @@ func TestSameResults(t *testing.T) {
 		for i, step := range steps {
 			expected, actual := step.run(want), step.run(got)
 			if diff := cmp.Diff(expected, actual); diff != "" {
-				t.Fatalf("step %d: %s (-official +embedded):\n%s\nthe official one says: %v\nthe embedded one says: %v", i, step, diff, want.said, got.said)
+				t.Fatalf("step %d: %s (-official +embedded):\n%s\nthe official one says: %v\nthe embedded one says: %v",
+					i, step, diff, want.said, got.said)
 			}
 		}
 	})
@@ -52,7 +53,8 @@ type side struct {
 	service firestorepb.FirestoreClient
 	// database is its name.
 	database string
-	// times are the times that were seen, in the order in which they were: times differ between emulators, and their order does not.
+	// times are the times that were seen, in the order in which they were: times differ between emulators, and their
+	// order does not.
 	times []string
 	// updated are the times that documents had, newest last.
 	updated map[string][]*timestamppb.Timestamp
@@ -90,7 +92,8 @@ func (s *side) text(d *firestorepb.Document) string {
 		fields = append(fields, name+"="+s.value(v))
 	}
 	slices.Sort(fields)
-	return fmt.Sprintf("%s created %s updated %s %s", strings.TrimPrefix(d.GetName(), s.database), s.moment(d.GetCreateTime()),
+	return fmt.Sprintf("%s created %s updated %s %s", strings.TrimPrefix(d.GetName(), s.database),
+		s.moment(d.GetCreateTime()),
 		s.moment(d.GetUpdateTime()), strings.Join(fields, " "))
 }
 

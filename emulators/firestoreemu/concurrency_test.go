@@ -16,7 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// programs is how many random programs of concurrent transactions are run. The official emulator spends two seconds on every deadlock.
+// programs is how many random programs of concurrent transactions are run. The official emulator spends two seconds on
+// every deadlock.
 const programs = 3
 
 // transfer is a transaction that moves an amount from one document to another, which it finds by name or by a query.
@@ -44,8 +45,8 @@ func drawConcurrent(t *rapid.T) concurrent {
 	return p
 }
 
-// TestConcurrentTransactions runs random transfers at once, on every emulator. However they meet: none is lost, none sees another half, and
-// in the end all emulators hold the same.
+// TestConcurrentTransactions runs random transfers at once, on every emulator. However they meet: none is lost, none
+// sees another half, and in the end all emulators hold the same.
 func TestConcurrentTransactions(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, host string) {
@@ -111,10 +112,12 @@ func (tr transfer) make(ctx context.Context, c *firestoreclient.Client, all []*f
 			if err != nil {
 				return err
 			}
-			if err := tx.Update(all[tr.from], []firestoreclient.Update{{Path: "balance", Value: held[tr.from] - int64(tr.amount)}}); err != nil {
+			if err := tx.Update(all[tr.from],
+				[]firestoreclient.Update{{Path: "balance", Value: held[tr.from] - int64(tr.amount)}}); err != nil {
 				return err
 			}
-			return tx.Update(all[tr.to], []firestoreclient.Update{{Path: "balance", Value: held[tr.to] + int64(tr.amount)}})
+			return tx.Update(all[tr.to],
+				[]firestoreclient.Update{{Path: "balance", Value: held[tr.to] + int64(tr.amount)}})
 		}, firestoreclient.MaxAttempts(1))
 		if status.Code(err) != codes.Aborted {
 			return err
@@ -122,8 +125,10 @@ func (tr transfer) make(ctx context.Context, c *firestoreclient.Client, all []*f
 	}
 }
 
-// read finds what the accounts hold; those that are not needed may be left out. What is found together belongs together.
-func (tr transfer) read(tx *firestoreclient.Transaction, c *firestoreclient.Client, all []*firestoreclient.DocumentRef) (map[int]int64, error) {
+// read finds what the accounts hold; those that are not needed may be left out. What is found together belongs
+// together.
+func (tr transfer) read(tx *firestoreclient.Transaction, c *firestoreclient.Client,
+	all []*firestoreclient.DocumentRef) (map[int]int64, error) {
 	held := map[int]int64{}
 	if !tr.byQuery {
 		snaps, err := tx.GetAll([]*firestoreclient.DocumentRef{all[tr.from], all[tr.to]})
@@ -153,8 +158,9 @@ func (tr transfer) read(tx *firestoreclient.Transaction, c *firestoreclient.Clie
 	return held, nil
 }
 
-// TestConflicts says what transactions are refused for. Where the official emulator has the other writer wait, the embedded one goes on and
-// refuses the transaction: the service does the one or the other, as the database is configured.
+// TestConflicts says what transactions are refused for. Where the official emulator has the other writer wait, the
+// embedded one goes on and refuses the transaction: the service does the one or the other, as the database is
+// configured.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	if inProcess == nil {
@@ -196,7 +202,9 @@ func TestConflicts(t *testing.T) {
 		{name: "a result of a query is changed", read: find, meanwhile: set("b", 8), want: codes.Aborted},
 		{name: "a document becomes a result", read: find, meanwhile: set("a", 8), want: codes.Aborted},
 		{name: "a document stays out of a query", read: find, meanwhile: set("a", 2), want: codes.OK},
-		{name: "nothing is read", read: func(*firestoreclient.Transaction, *firestoreclient.CollectionRef) error { return nil }, meanwhile: set("a", 2), want: codes.OK},
+		{name: "nothing is read",
+			read:      func(*firestoreclient.Transaction, *firestoreclient.CollectionRef) error { return nil },
+			meanwhile: set("a", 2), want: codes.OK},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -207,18 +215,19 @@ func TestConflicts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := documents.RunTransaction(t.Context(), func(ctx context.Context, tx *firestoreclient.Transaction) error {
-				if err := s.read(tx, c); err != nil {
-					return err
-				}
-				if err := s.meanwhile(t.Context(), c); err != nil {
-					return err
-				}
-				if err := s.read(tx, c); err != nil { // still as it was
-					return err
-				}
-				return tx.Set(c.Doc("result"), map[string]any{"n": 1})
-			}, firestoreclient.MaxAttempts(1))
+			err := documents.RunTransaction(t.Context(),
+				func(ctx context.Context, tx *firestoreclient.Transaction) error {
+					if err := s.read(tx, c); err != nil {
+						return err
+					}
+					if err := s.meanwhile(t.Context(), c); err != nil {
+						return err
+					}
+					if err := s.read(tx, c); err != nil { // still as it was
+						return err
+					}
+					return tx.Set(c.Doc("result"), map[string]any{"n": 1})
+				}, firestoreclient.MaxAttempts(1))
 			if status.Code(err) != s.want {
 				t.Errorf("the commit: %v, want %s", err, s.want)
 			}

@@ -20,7 +20,8 @@ const (
 
 // Export writes all documents of one database below the directory dir, in place of an earlier export, and answers the
 // path to give to Options.Import. There the documents are in the database of that id of every project. The emulator's
-// process writes the files: dir is absolute and, when attached, a directory of the emulator's machine. An emulator of another kind can't read them.
+// process writes the files: dir is absolute and, when attached, a directory of the emulator's machine. An emulator of
+// another kind can't read them.
 func (e *Emulator) Export(ctx context.Context, project, database, dir string) (string, error) {
 	if e.embedded != nil {
 		path := filepath.Join(dir, exportName)
@@ -32,7 +33,8 @@ func (e *Emulator) Export(ctx context.Context, project, database, dir string) (s
 	ctx, cancel := context.WithTimeout(ctx, exportTimeout)
 	defer cancel()
 	if err := e.post(ctx, fmt.Sprintf("/emulator/v1/projects/%s:export", project), map[string]string{
-		"database": fmt.Sprintf("projects/%s/databases/%s", project, database), "export_directory": dir, "export_name": exportName,
+		"database": fmt.Sprintf("projects/%s/databases/%s", project, database), "export_directory": dir,
+		"export_name": exportName,
 	}); err != nil {
 		return "", fmt.Errorf("export database %s of project %s into %s: %w", database, project, dir, err)
 	}

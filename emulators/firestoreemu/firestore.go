@@ -1,10 +1,12 @@
 //go:build unix
 
-// Package firestore runs a Firestore on this machine: the official emulator, or the one of package embedded where that is not installed.
+// Package firestore runs a Firestore on this machine: the official emulator, or the one of package embedded where that
+// is not installed.
 //
-// It knows the emulator's command line, how its data is kept between runs, and where it differs from Firestore: composite indexes, the
-// limit of 500 writes a commit and TTL are not enforced, and transactions lock pessimistically. The embedded one enforces all but TTL. It
-// does not know what is stored. Every project id is a database of its own, so tests take a random one.
+// It knows the emulator's command line, how its data is kept between runs, and where it differs from Firestore:
+// composite indexes, the limit of 500 writes a commit and TTL are not enforced, and transactions lock pessimistically.
+// The embedded one enforces all but TTL. It does not know what is stored. Every project id is a database of its own, so
+// tests take a random one.
 package firestoreemu
 
 import (
@@ -30,15 +32,16 @@ type Options struct {
 	Indexes []byte
 }
 
-// Emulator is a running Firestore. Its Host is as FIRESTORE_EMULATOR_HOST takes it; Close ends its data unless exported.
+// Emulator is a running Firestore. Its Host is as FIRESTORE_EMULATOR_HOST takes it; Close ends its data unless
+// exported.
 type Emulator struct {
 	*gcloud.Running
 	// embedded is nil for an emulator of another kind.
 	embedded *embedded.Server
 }
 
-// Start starts an emulator, which takes the official one 2 to 6 s, or attaches to a running one. Where the official one is asked for and
-// missing, the error says what to install.
+// Start starts an emulator, which takes the official one 2 to 6 s, or attaches to a running one. Where the official one
+// is asked for and missing, the error says what to install.
 func Start(ctx context.Context, options Options) (*Emulator, error) {
 	e := &Emulator{}
 	var err error

@@ -109,13 +109,15 @@ func testEmulator(t *testing.T, emulator *firestoreemu.Emulator) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := emulator.Export(t.Context(), project, "dev", file); err == nil || !strings.Contains(err.Error(), file) {
+		if _, err := emulator.Export(t.Context(), project, "dev", file); err == nil ||
+			!strings.Contains(err.Error(), file) {
 			t.Errorf("error %v", err)
 		}
 	})
 }
 
-// TestListen follows documents through their lives, on every emulator. Who listens may miss what is over already, but not what is.
+// TestListen follows documents through their lives, on every emulator. Who listens may miss what is over already, but
+// not what is.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, host string) {
@@ -156,7 +158,8 @@ func TestListen(t *testing.T) {
 
 func TestStartFailures(t *testing.T) {
 	t.Parallel()
-	if _, err := firestoreemu.Start(t.Context(), firestoreemu.Options{Attach: "127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if _, err := firestoreemu.Start(t.Context(), firestoreemu.Options{Attach: "127.0.0.1:1"}); err == nil ||
+		!strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("attach to nothing: %v", err)
 	}
 	for name, options := range map[string]firestoreemu.Options{
@@ -164,7 +167,8 @@ func TestStartFailures(t *testing.T) {
 		"an index of nothing":      {Choice: gcloud.Embedded, Indexes: []byte(`{"indexes": [{}]}`)},
 		"an import of nothing":     {Choice: gcloud.Embedded, Import: filepath.Join(t.TempDir(), "none")},
 	} {
-		if _, err := firestoreemu.Start(t.Context(), options); err == nil || !strings.Contains(err.Error(), "read the") {
+		if _, err := firestoreemu.Start(t.Context(), options); err == nil ||
+			!strings.Contains(err.Error(), "read the") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

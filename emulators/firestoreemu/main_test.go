@@ -18,7 +18,8 @@ import (
 	"agents.example/controlplane/emulators/gcloud"
 )
 
-// The emulators that tests share: every test has projects of its own in them. TestMain sets them; one that is not there is nil.
+// The emulators that tests share: every test has projects of its own in them. TestMain sets them; one that is not there
+// is nil.
 var official, inProcess *firestoreemu.Emulator
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -95,12 +96,14 @@ func onEach(t *testing.T, test func(t *testing.T, host string)) {
 	}
 }
 
-// Queried is the collection that random queries are about, and queriedFields are the fields that they filter and order by.
+// Queried is the collection that random queries are about, and queriedFields are the fields that they filter and order
+// by.
 const queried = "things"
 
 func queriedFields() []string { return []string{"a", "b", "m.x"} }
 
-// everyIndex declares an index for every order by at most two of the queried fields, alone and after an equality of the third.
+// everyIndex declares an index for every order by at most two of the queried fields, alone and after an equality of the
+// third.
 func everyIndex() []byte {
 	var d index.Declared
 	directions := []string{"ASCENDING", "DESCENDING"}
@@ -126,15 +129,17 @@ func everyIndex() []byte {
 					fields = append([]index.Field{{FieldPath: equal, Order: "ASCENDING"}}, fields...)
 				}
 				fields = append(fields, index.Field{FieldPath: "__name__", Order: name})
-				d.Indexes = append(d.Indexes, index.Composite{CollectionGroup: queried, QueryScope: index.Collection, Fields: fields})
+				d.Indexes = append(d.Indexes,
+					index.Composite{CollectionGroup: queried, QueryScope: index.Collection, Fields: fields})
 			}
 		}
 	}
 	// The name alone, descending, beside equalities.
 	for _, equal := range queriedFields() {
-		d.Indexes = append(d.Indexes, index.Composite{CollectionGroup: queried, QueryScope: index.Collection, Fields: []index.Field{
-			{FieldPath: equal, Order: "ASCENDING"}, {FieldPath: "__name__", Order: "DESCENDING"},
-		}})
+		d.Indexes = append(d.Indexes,
+			index.Composite{CollectionGroup: queried, QueryScope: index.Collection, Fields: []index.Field{
+				{FieldPath: equal, Order: "ASCENDING"}, {FieldPath: "__name__", Order: "DESCENDING"},
+			}})
 	}
 	file, err := json.Marshal(d)
 	if err != nil {

@@ -68,7 +68,8 @@ func (f fill) run(s *side) string {
 			}
 		}
 		writes = append(writes, &firestorepb.Write{
-			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: s.name(w.Document), Fields: fields}},
+			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: s.name(w.Document),
+				Fields: fields}},
 		})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -106,7 +107,8 @@ func (c commit) run(s *side) string {
 	answer, err := s.service.Commit(ctx, request)
 	if err != nil {
 		if c.transactional {
-			_, _ = s.service.Rollback(ctx, &firestorepb.RollbackRequest{Database: s.database, Transaction: request.Transaction})
+			_, _ = s.service.Rollback(ctx,
+				&firestorepb.RollbackRequest{Database: s.database, Transaction: request.Transaction})
 		}
 		return s.outcome(err) + "\n" + s.state(nil)
 	}
@@ -137,9 +139,11 @@ func (rollback) run(s *side) string {
 		return s.outcome(err)
 	}
 	read := s.state(begun.GetTransaction())
-	_, err = s.service.Rollback(ctx, &firestorepb.RollbackRequest{Database: s.database, Transaction: begun.GetTransaction()})
+	_, err = s.service.Rollback(ctx,
+		&firestorepb.RollbackRequest{Database: s.database, Transaction: begun.GetTransaction()})
 	result := read + "\n" + s.outcome(err)
-	_, err = s.service.Commit(ctx, &firestorepb.CommitRequest{Database: s.database, Transaction: begun.GetTransaction()})
+	_, err = s.service.Commit(ctx,
+		&firestorepb.CommitRequest{Database: s.database, Transaction: begun.GetTransaction()})
 	return result + "\n" + s.outcome(err)
 }
 
@@ -153,14 +157,16 @@ func (a ask) String() string { return fmt.Sprintf("query %v", a.query) }
 
 func (a ask) run(s *side) string {
 	request := &firestorepb.RunQueryRequest{
-		Parent: s.database + "/documents", QueryType: &firestorepb.RunQueryRequest_StructuredQuery{StructuredQuery: a.query.request(s)},
+		Parent:    s.database + "/documents",
+		QueryType: &firestorepb.RunQueryRequest_StructuredQuery{StructuredQuery: a.query.request(s)},
 	}
 	if a.transactional {
 		request.ConsistencySelector = &firestorepb.RunQueryRequest_NewTransaction{
 			NewTransaction: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: &firestorepb.TransactionOptions_ReadOnly{}}},
 		}
 	}
-	answers, err := collect(func(ctx context.Context) (grpc.ServerStreamingClient[firestorepb.RunQueryResponse], error) {
+	answers, err := collect(func(ctx context.Context) (grpc.ServerStreamingClient[firestorepb.RunQueryResponse],
+		error) {
 		return s.service.RunQuery(ctx, request)
 	})
 	if err != nil {
@@ -260,7 +266,8 @@ func plainValues() []*firestorepb.Value {
 		{ValueType: &firestorepb.Value_GeoPointValue{GeoPointValue: &latlng.LatLng{Latitude: 1, Longitude: 2}}},
 		list(), list(integer(1), text("a")), list(integer(1), integer(2)),
 		object(nil), object(map[string]*firestorepb.Value{"x": integer(1)}),
-		object(map[string]*firestorepb.Value{"x": text("a"), "y": object(map[string]*firestorepb.Value{"z": integer(1)})}),
+		object(map[string]*firestorepb.Value{"x": text("a"),
+			"y": object(map[string]*firestorepb.Value{"z": integer(1)})}),
 	}
 }
 

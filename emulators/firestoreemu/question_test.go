@@ -28,7 +28,8 @@ type condition struct {
 }
 
 func (q *question) String() string {
-	return fmt.Sprintf("%+v order %v select %v limit %d offset %d from %v %t to %v %t", q.Filters, q.Orders, q.Select, q.Limit, q.Offset, q.from, q.fromFirst, q.to, q.toFirst)
+	return fmt.Sprintf("%+v order %v select %v limit %d offset %d from %v %t to %v %t", q.Filters, q.Orders, q.Select,
+		q.Limit, q.Offset, q.from, q.fromFirst, q.to, q.toFirst)
 }
 
 func (c condition) String() string { return fmt.Sprintf("%s %s %v", c.Path, c.Op, c.v) }
@@ -46,8 +47,10 @@ func sent(c condition) condition {
 
 func drawQuery(t *rapid.T) *question {
 	q := &question{
-		Limit: rapid.SampledFrom([]int{-1, -1, 1, 2, 0}).Draw(t, "limit"), Offset: rapid.SampledFrom([]int32{0, 0, 1}).Draw(t, "offset"),
-		Select:    rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "m.x", "__name__"}), 0, 2, rapid.ID).Draw(t, "select"),
+		Limit:  rapid.SampledFrom([]int{-1, -1, 1, 2, 0}).Draw(t, "limit"),
+		Offset: rapid.SampledFrom([]int32{0, 0, 1}).Draw(t, "offset"),
+		Select: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "m.x", "__name__"}), 0, 2, rapid.ID).Draw(t,
+			"select"),
 		fromFirst: rapid.Bool().Draw(t, "from first"), toFirst: rapid.Bool().Draw(t, "to first"),
 	}
 	fields := rapid.Permutation(queriedFields()).Draw(t, "fields")
@@ -58,7 +61,8 @@ func drawQuery(t *rapid.T) *question {
 	ranged := rapid.IntRange(0, 2).Draw(t, "range") == 0
 	if ranged {
 		for range rapid.IntRange(1, 2).Draw(t, "bounds") {
-			op := rapid.SampledFrom([]string{"LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN", "GREATER_THAN_OR_EQUAL"}).Draw(t, "op")
+			op := rapid.SampledFrom([]string{"LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN",
+				"GREATER_THAN_OR_EQUAL"}).Draw(t, "op")
 			q.Filters = append(q.Filters, sent(condition{fields[1], op, drawValue(t)}))
 		}
 	}
@@ -81,7 +85,8 @@ func drawQuery(t *rapid.T) *question {
 
 func drawOrder(t *rapid.T, path string) *firestorepb.StructuredQuery_Order {
 	o := &firestorepb.StructuredQuery_Order{
-		Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: path}, Direction: firestorepb.StructuredQuery_ASCENDING,
+		Field:     &firestorepb.StructuredQuery_FieldReference{FieldPath: path},
+		Direction: firestorepb.StructuredQuery_ASCENDING,
 	}
 	if rapid.Bool().Draw(t, "descending") {
 		o.Direction = firestorepb.StructuredQuery_DESCENDING

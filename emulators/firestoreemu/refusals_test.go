@@ -26,10 +26,12 @@ type refusal struct {
 }
 
 // writing is the commit of one document.
-func writing(id string, fields map[string]*firestorepb.Value) func(context.Context, firestorepb.FirestoreClient, string) error {
+func writing(id string, fields map[string]*firestorepb.Value) func(context.Context, firestorepb.FirestoreClient,
+	string) error {
 	return func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 		_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{{
-			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: database + "/documents/" + id, Fields: fields}},
+			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: database + "/documents/" + id,
+				Fields: fields}},
 		}}})
 		return err
 	}
@@ -44,7 +46,8 @@ func nested(depth int) *firestorepb.Value {
 	return v
 }
 
-// sized are two fields with which the document c/sized has a size in bytes: its name has 16 + 2 + 6, every document 32, and the fields' names 4.
+// sized are two fields with which the document c/sized has a size in bytes: its name has 16 + 2 + 6, every document 32,
+// and the fields' names 4.
 func sized(size int) map[string]*firestorepb.Value {
 	half := size / 2
 	return map[string]*firestorepb.Value{"a": bytes(half), "b": bytes(size - half - 16 - 2 - 6 - 32 - 4)}
@@ -75,10 +78,12 @@ func refusals() []refusal {
 		{name: "a longer id", want: bad, lenient: false, send: writing("c/"+strings.Repeat("x", 1501), nil)},
 		{name: "a field without a name", want: bad, lenient: false, send: writing("c/d", one("", integer(1)))},
 		{name: "a reserved field", want: bad, lenient: false, send: writing("c/d", one("__x__", integer(1)))},
-		{name: "a field of any characters", want: ok, lenient: false, send: writing("c/d", one("a.b `c` / ü", integer(1)))},
+		{name: "a field of any characters", want: ok, lenient: false,
+			send: writing("c/d", one("a.b `c` / ü", integer(1)))},
 		{name: "a value of no type", want: bad, lenient: false, send: writing("c/d", one("a", &firestorepb.Value{}))},
 		{name: "an array in an array", want: bad, lenient: false, send: writing("c/d", one("a", list(list())))},
-		{name: "an array in a map in an array", want: ok, lenient: false, send: writing("c/d", one("a", list(object(one("b", list())))))},
+		{name: "an array in a map in an array", want: ok, lenient: false,
+			send: writing("c/d", one("a", list(object(one("b", list())))))},
 		{name: "a deep map", want: ok, lenient: false, send: writing("c/d", nested(20).GetMapValue().GetFields())},
 		{name: "a deeper map", want: bad, lenient: true, send: writing("c/d", nested(21).GetMapValue().GetFields())},
 		{name: "a place north of the pole", want: bad, lenient: false, send: writing("c/d", one("a", &firestorepb.Value{
@@ -93,28 +98,34 @@ func refusals() []refusal {
 		{name: "a larger value", want: bad, lenient: false, send: writing("c/d", one("a", bytes(1<<20-88)))},
 		{name: "500 writes", want: ok, lenient: false, send: manyWrites(500)},
 		{name: "501 writes", want: bad, lenient: true, send: manyWrites(501)},
-		{name: "another database's document", want: bad, lenient: true, send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
-			_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{{
-				Operation: &firestorepb.Write_Delete{Delete: "projects/other/databases/(default)/documents/c/d"},
-			}}})
-			return err
-		}},
-		{name: "an unknown transaction", want: bad, lenient: false, send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
-			_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Transaction: []byte("unknown")})
-			return err
-		}},
-		{name: "a write in a read-only transaction", want: bad, lenient: false, send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
-			begun, err := s.BeginTransaction(ctx, &firestorepb.BeginTransactionRequest{Database: database, Options: &firestorepb.TransactionOptions{
-				Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: &firestorepb.TransactionOptions_ReadOnly{}},
-			}})
-			if err != nil {
+		{name: "another database's document", want: bad, lenient: true,
+			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
+				_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{{
+					Operation: &firestorepb.Write_Delete{Delete: "projects/other/databases/(default)/documents/c/d"},
+				}}})
 				return err
-			}
-			_, err = s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Transaction: begun.GetTransaction(), Writes: []*firestorepb.Write{{
-				Operation: &firestorepb.Write_Delete{Delete: database + "/documents/c/d"},
-			}}})
-			return err
-		}},
+			}},
+		{name: "an unknown transaction", want: bad, lenient: false,
+			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
+				_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Transaction: []byte("unknown")})
+				return err
+			}},
+		{name: "a write in a read-only transaction", want: bad, lenient: false,
+			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
+				begun, err := s.BeginTransaction(ctx,
+					&firestorepb.BeginTransactionRequest{Database: database, Options: &firestorepb.TransactionOptions{
+						Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: &firestorepb.TransactionOptions_ReadOnly{}},
+					}})
+				if err != nil {
+					return err
+				}
+				_, err = s.Commit(ctx, &firestorepb.CommitRequest{Database: database,
+					Transaction: begun.GetTransaction(),
+					Writes: []*firestorepb.Write{{
+						Operation: &firestorepb.Write_Delete{Delete: database + "/documents/c/d"},
+					}}})
+				return err
+			}},
 	}
 }
 
@@ -122,7 +133,9 @@ func manyWrites(n int) func(context.Context, firestorepb.FirestoreClient, string
 	return func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 		r := &firestorepb.CommitRequest{Database: database}
 		for range n {
-			r.Writes = append(r.Writes, &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: database + "/documents/c/" + uuid.NewString()}})
+			r.Writes = append(r.Writes,
+				&firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: database + "/documents/c/" +
+					uuid.NewString()}})
 		}
 		_, err := s.Commit(ctx, r)
 		return err
@@ -196,7 +209,8 @@ func TestUnimplemented(t *testing.T) {
 			}},
 		}}),
 		"read_time": func(ctx context.Context) error {
-			_, err := collect(func(context.Context) (grpc.ServerStreamingClient[firestorepb.BatchGetDocumentsResponse], error) {
+			_, err := collect(func(context.Context) (grpc.ServerStreamingClient[firestorepb.BatchGetDocumentsResponse],
+				error) {
 				return service.BatchGetDocuments(ctx, &firestorepb.BatchGetDocumentsRequest{
 					Database: database, ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_ReadTime{ReadTime: timestamppb.Now()},
 				})
@@ -208,9 +222,11 @@ func TestUnimplemented(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := stream.Send(&firestorepb.ListenRequest{Database: database, TargetChange: &firestorepb.ListenRequest_AddTarget{
-				AddTarget: &firestorepb.Target{TargetId: 1, TargetType: &firestorepb.Target_Query{Query: &firestorepb.Target_QueryTarget{}}},
-			}}); err != nil {
+			if err := stream.Send(&firestorepb.ListenRequest{Database: database,
+				TargetChange: &firestorepb.ListenRequest_AddTarget{
+					AddTarget: &firestorepb.Target{TargetId: 1,
+						TargetType: &firestorepb.Target_Query{Query: &firestorepb.Target_QueryTarget{}}},
+				}}); err != nil {
 				return err
 			}
 			_, err = stream.Recv()

@@ -27,7 +27,8 @@ type transform struct {
 }
 
 func (w write) String() string {
-	return fmt.Sprintf("{%s delete=%t fields=%v mask=%q if %q transforms %v}", w.Document, w.Delete, w.Fields, w.Mask, w.Condition, w.Transforms)
+	return fmt.Sprintf("{%s delete=%t fields=%v mask=%q if %q transforms %v}", w.Document, w.Delete, w.Fields, w.Mask,
+		w.Condition, w.Transforms)
 }
 
 func (t transform) String() string { return fmt.Sprintf("%s %s %v", t.Kind, t.Path, t.Values) }
@@ -49,9 +50,11 @@ func drawWrites(t *rapid.T) []write {
 
 func drawWrite(t *rapid.T) write {
 	w := write{
-		Document: rapid.SampledFrom(documentIDs()).Draw(t, "document"), Delete: rapid.IntRange(0, 5).Draw(t, "delete") == 0,
-		Fields:    map[string]constant{},
-		Condition: rapid.SampledFrom([]string{"", "", "", "exists", "missing", "unchanged", "changed"}).Draw(t, "condition"),
+		Document: rapid.SampledFrom(documentIDs()).Draw(t, "document"),
+		Delete:   rapid.IntRange(0, 5).Draw(t, "delete") == 0,
+		Fields:   map[string]constant{},
+		Condition: rapid.SampledFrom([]string{"", "", "", "exists", "missing", "unchanged", "changed"}).Draw(t,
+			"condition"),
 	}
 	if w.Delete {
 		return w
@@ -62,7 +65,8 @@ func drawWrite(t *rapid.T) write {
 		}
 	}
 	if rapid.Bool().Draw(t, "masked") {
-		w.Mask = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "m", "m.x", "m.y.z", "`q-q`", "b.c"}), 0, 3, rapid.ID).Draw(t, "mask")
+		w.Mask = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "m", "m.x", "m.y.z", "`q-q`", "b.c"}), 0,
+			3, rapid.ID).Draw(t, "mask")
 		if w.Mask == nil {
 			w.Mask = []string{}
 		}
@@ -80,7 +84,8 @@ func drawTransform(t *rapid.T) transform {
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "values") {
 		// An array in an array is refused by the service, and by the official emulator in some places only.
-		tr.Values = append(tr.Values, rapid.Custom(drawValue).Filter(func(c constant) bool { return !c.isArray() }).Draw(t, "element"))
+		tr.Values = append(tr.Values,
+			rapid.Custom(drawValue).Filter(func(c constant) bool { return !c.isArray() }).Draw(t, "element"))
 	}
 	return tr
 }

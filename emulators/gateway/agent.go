@@ -113,14 +113,15 @@ func (g *Gateway) find(namespace string) (running, bool) {
 	return running{}, false
 }
 
-// Environment is what the agent in a namespace was started with: what its code sees. It is false while no pod of it is ready.
+// Environment is what the agent in a namespace was started with: what its code sees. It is false while no pod of it is
+// ready.
 func (g *Gateway) Environment(namespace string) (map[string]string, bool) {
 	a, ok := g.find(namespace)
 	return maps.Clone(a.env), ok
 }
 
-// serve answers as the contract wants an agent's image to: a dashboard with Basic authentication, an API with a bearer key, a health
-// check without authentication, and a check of either credential.
+// serve answers as the contract wants an agent's image to: a dashboard with Basic authentication, an API with a bearer
+// key, a health check without authentication, and a check of either credential.
 func (a running) serve(w http.ResponseWriter, req *http.Request) {
 	switch path := req.URL.Path; {
 	case path == readyPath:

@@ -1,6 +1,7 @@
-// Package gateway stands in for the data plane: the Gateway that routes hostnames to agents, and the agent behind each, as far as its
-// image's contract with the control plane goes. It follows the cluster: a hostname is served when an HTTPRoute claims it and the pod
-// behind it is Ready, and credentials are those that the pod was started with. It does not know the control plane.
+// Package gateway stands in for the data plane: the Gateway that routes hostnames to agents, and the agent behind each,
+// as far as its image's contract with the control plane goes. It follows the cluster: a hostname is served when an
+// HTTPRoute claims it and the pod behind it is Ready, and credentials are those that the pod was started with. It does
+// not know the control plane.
 package gateway
 
 import (
@@ -155,7 +156,8 @@ func (g *Gateway) learn(ctx context.Context, pod *corev1.Pod) {
 	g.environments[pod.UID] = env
 }
 
-func (g *Gateway) read(ctx context.Context, namespace string, source corev1.EnvFromSource, env map[string]string) error {
+func (g *Gateway) read(ctx context.Context, namespace string, source corev1.EnvFromSource,
+	env map[string]string) error {
 	if ref := source.ConfigMapRef; ref != nil {
 		m, err := g.client.CoreV1().ConfigMaps(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// links lets people in who come by a link of the control plane. It keeps what an agent's image has to keep: links that were taken, and the
-// sessions that they began.
+// links lets people in who come by a link of the control plane. It keeps what an agent's image has to keep: links that
+// were taken, and the sessions that they began.
 type links struct {
 	keysURL string
 
@@ -44,7 +44,8 @@ func (l *links) open(w http.ResponseWriter, req *http.Request, host string) {
 	l.mu.Lock()
 	l.sessions[session] = host
 	l.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: session, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: session, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, req, "/", http.StatusSeeOther)
 }
 
@@ -74,7 +75,8 @@ func (l *links) take(ctx context.Context, token, host string, now time.Time) err
 		return errors.New("its signature is wrong")
 	}
 	expected := jwt.Expected{Issuer: linkIssuer, AnyAudience: jwt.Audience{host}, Time: now}
-	if claims.Expiry == nil || claims.IssuedAt == nil || claims.ID == "" || claims.ValidateWithLeeway(expected, linkLeeway) != nil {
+	if claims.Expiry == nil || claims.IssuedAt == nil || claims.ID == "" ||
+		claims.ValidateWithLeeway(expected, linkLeeway) != nil {
 		return errors.New("it is of another agent, or its time is over")
 	}
 	l.mu.Lock()

@@ -60,7 +60,8 @@ func TestLinksAreTakenOnceAndByTheirAgent(t *testing.T) {
 	now := time.Now()
 	good := func() map[string]any {
 		return map[string]any{
-			"iss": linkIssuer, "aud": host, "sub": "u", "jti": "one", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+			"iss": linkIssuer, "aud": host, "sub": "u", "jti": "one", "iat": now.Unix(),
+			"exp": now.Add(time.Minute).Unix(),
 		}
 	}
 	i := issue(t)
@@ -77,14 +78,18 @@ func TestLinksAreTakenOnceAndByTheirAgent(t *testing.T) {
 		change func(map[string]any)
 		after  time.Duration
 	}{
-		"another agent's":       {key: own, change: func(c map[string]any) { c["aud"] = "other.agents.test" }, after: 0},
-		"of another issuer":     {key: own, change: func(c map[string]any) { c["iss"] = "https://evil.test" }, after: 0},
-		"expired":               {key: own, change: nil, after: time.Minute + 10*time.Second},
-		"of the future":         {key: own, change: func(c map[string]any) { c["iat"] = now.Add(time.Hour).Unix() }, after: 0},
+		"another agent's": {key: own, change: func(c map[string]any) { c["aud"] = "other.agents.test" },
+			after: 0},
+		"of another issuer": {key: own, change: func(c map[string]any) { c["iss"] = "https://evil.test" },
+			after: 0},
+		"expired": {key: own, change: nil, after: time.Minute + 10*time.Second},
+		"of the future": {key: own, change: func(c map[string]any) { c["iat"] = now.Add(time.Hour).Unix() },
+			after: 0},
 		"without an end":        {key: own, change: func(c map[string]any) { delete(c, "exp") }, after: 0},
 		"without an id":         {key: own, change: func(c map[string]any) { delete(c, "jti") }, after: 0},
 		"signed by another key": {key: jose.SigningKey{Algorithm: jose.ES256, Key: other}, change: nil, after: 0},
-		"signed symmetrically":  {key: jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: coordinates, KeyID: i.key.KeyID}}, change: nil, after: 0},
+		"signed symmetrically": {key: jose.SigningKey{Algorithm: jose.HS256,
+			Key: jose.JSONWebKey{Key: coordinates, KeyID: i.key.KeyID}}, change: nil, after: 0},
 	} {
 		claims := good()
 		if c.change != nil {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Traffic is what one agent's container counted of the requests to one host, as its image does for whoever scrapes it. The counters
-// begin anew with the pod.
+// Traffic is what one agent's container counted of the requests to one host, as its image does for whoever scrapes it.
+// The counters begin anew with the pod.
 type Traffic struct {
 	Namespace, Pod, Host string
 	// Since is when the counters began.
@@ -47,7 +47,8 @@ func (c *counters) count(a running, host string, status int, took time.Duration)
 	t := c.of[a.uid][host]
 	if t == nil {
 		t = &Traffic{
-			Namespace: a.namespace, Pod: a.pod, Host: host, Since: a.since, Codes: map[int]int64{}, Durations: make([]int64, len(DurationBounds())+1),
+			Namespace: a.namespace, Pod: a.pod, Host: host, Since: a.since, Codes: map[int]int64{},
+			Durations: make([]int64, len(DurationBounds())+1),
 		}
 		c.of[a.uid][host] = t
 	}

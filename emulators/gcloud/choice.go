@@ -62,8 +62,9 @@ type Started interface {
 	Close() error
 }
 
-// RunTests runs a package's tests once on every emulator that there is: on the official and on the embedded one, or on the one that the
-// environment chooses, or once on the one that start attaches to when attach is its address. It says on which, and answers the exit code.
+// RunTests runs a package's tests once on every emulator that there is: on the official and on the embedded one, or on
+// the one that the environment chooses, or once on the one that start attaches to when attach is its address. It says
+// on which, and answers the exit code.
 func RunTests[E Started](attach string, start func(Choice) (E, error), run func(E) int) (code int) {
 	choices := []Choice{Official, Embedded}
 	choice, err := Tested()
@@ -93,7 +94,8 @@ func RunTests[E Started](attach string, start func(Choice) (E, error), run func(
 	return code
 }
 
-// OrEmbedded starts the official emulator with official, the embedded part with embedded, or whichever there is, as the choice says.
+// OrEmbedded starts the official emulator with official, the embedded part with embedded, or whichever there is, as the
+// choice says.
 func OrEmbedded[T any](c Choice, official, embedded func() (T, error)) (T, error) {
 	if c == Embedded {
 		return embedded()

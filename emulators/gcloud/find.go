@@ -28,8 +28,10 @@ func machine() finder {
 		getenv:   os.Getenv, // where programs are installed is no configuration of the service
 		lookPath: exec.LookPath, ask: askGcloud,
 		wellKnown: []string{
-			"/usr/lib/google-cloud-sdk", "/usr/share/google-cloud-sdk", "/opt/google-cloud-sdk", "/usr/local/google-cloud-sdk",
-			"/opt/homebrew/share/google-cloud-sdk", "/usr/local/share/google-cloud-sdk", "/snap/google-cloud-sdk/current", "/snap/google-cloud-cli/current",
+			"/usr/lib/google-cloud-sdk", "/usr/share/google-cloud-sdk", "/opt/google-cloud-sdk",
+			"/usr/local/google-cloud-sdk",
+			"/opt/homebrew/share/google-cloud-sdk", "/usr/local/share/google-cloud-sdk",
+			"/snap/google-cloud-sdk/current", "/snap/google-cloud-cli/current",
 		},
 	}
 }
@@ -40,7 +42,8 @@ func (f finder) find(ctx context.Context, emulator Emulator) (java, jar string, 
 		return "", "", err
 	}
 	if java, err = f.java(); err != nil {
-		return "", "", fmt.Errorf("the %s emulator needs Java, which is %w: %w: %s", emulator.Name, ErrMissing, err, javaHelp)
+		return "", "", fmt.Errorf("the %s emulator needs Java, which is %w: %w: %s", emulator.Name, ErrMissing, err,
+			javaHelp)
 	}
 	return java, jar, nil
 }

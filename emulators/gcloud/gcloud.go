@@ -86,8 +86,8 @@ func start(ctx context.Context, emulator Emulator, java string, args []string, d
 	return server, nil
 }
 
-// Attach answers a server that somebody else runs at address (host:port), if it answers: an official emulator, or an embedded part, which
-// speaks nothing but gRPC. Close leaves it alone.
+// Attach answers a server that somebody else runs at address (host:port), if it answers: an official emulator, or an
+// embedded part, which speaks nothing but gRPC. Close leaves it alone.
 func Attach(ctx context.Context, name, address string) (*Server, error) {
 	if err := answers(ctx, address); err != nil && !speaks(ctx, address) {
 		return nil, fmt.Errorf("attach to the %s emulator at %s: %w; start it, or do without the address to have one started", name, address, err)

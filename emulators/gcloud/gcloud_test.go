@@ -61,8 +61,9 @@ func TestStart(t *testing.T) {
 	}{
 		"at once":                      {failure: "never", starts: 1},
 		"another port when one's gone": {failure: "once", starts: 2},
-		"no port at all":               {failure: "always", starts: portAttempts, is: errPortTaken, wantErr: "BindException"},
-		"Java is too old":              {failure: "old", starts: 1, wantErr: "install Java 17"},
+		"no port at all": {failure: "always", starts: portAttempts, is: errPortTaken,
+			wantErr: "BindException"},
+		"Java is too old": {failure: "old", starts: 1, wantErr: "install Java 17"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +77,8 @@ func TestStart(t *testing.T) {
 				t.Errorf("started %d times, want %d", len(starts), test.starts)
 			}
 			if test.wantErr != "" {
-				if err == nil || !strings.Contains(err.Error(), test.wantErr) || test.is != nil && !errors.Is(err, test.is) {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) || test.is != nil &&
+					!errors.Is(err, test.is) {
 					t.Errorf("error %v, want %q", err, test.wantErr)
 				}
 				return
@@ -102,7 +104,8 @@ func TestStartRemovesItsScratchDirectory(t *testing.T) {
 	t.Parallel()
 	emulator := toy()
 	emulator.Banner = func(port int) string { return fmt.Sprintf("listening on %d", port) }
-	server, err := start(t.Context(), emulator, os.Args[0], []string{"serve", filepath.Join(t.TempDir(), "starts"), "never"}, "")
+	server, err := start(t.Context(), emulator, os.Args[0],
+		[]string{"serve", filepath.Join(t.TempDir(), "starts"), "never"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +126,8 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	emulator.Banner = func(int) string { return "never said" }
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := start(ctx, emulator, os.Args[0], []string{"serve", filepath.Join(t.TempDir(), "starts"), "never"}, t.TempDir())
+	_, err := start(ctx, emulator, os.Args[0], []string{"serve", filepath.Join(t.TempDir(), "starts"), "never"},
+		t.TempDir())
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not said yet") {
 		t.Errorf("error %v", err)
 	}
@@ -159,7 +163,8 @@ func TestAttach(t *testing.T) {
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
 	}
-	if _, err := Attach(t.Context(), "toy", address); err == nil || !strings.Contains(err.Error(), "attach to the toy emulator at "+address) {
+	if _, err := Attach(t.Context(), "toy", address); err == nil ||
+		!strings.Contains(err.Error(), "attach to the toy emulator at "+address) {
 		t.Errorf("error %v", err)
 	}
 }

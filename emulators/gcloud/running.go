@@ -41,8 +41,8 @@ type Kinds struct {
 	Embedded func(ctx context.Context) (Serving, string, error)
 }
 
-// Run starts an emulator as the choice says, or attaches to a running one. Where the official one is asked for and missing, the error says
-// what to install.
+// Run starts an emulator as the choice says, or attaches to a running one. Where the official one is asked for and
+// missing, the error says what to install.
 func Run(ctx context.Context, k Kinds) (*Running, error) {
 	if k.Attach != "" {
 		s, err := Attach(ctx, k.Official.Name, k.Attach)

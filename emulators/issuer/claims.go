@@ -47,7 +47,8 @@ func (i *Issuer) Claims(session Session) map[string]any {
 			role = "member"
 		}
 		claims["o"] = map[string]any{
-			"id": session.Organization, "rol": role, "slg": strings.ToLower(strings.ReplaceAll(session.Organization, "_", "-")),
+			"id": session.Organization, "rol": role,
+			"slg": strings.ToLower(strings.ReplaceAll(session.Organization, "_", "-")),
 		}
 	}
 	maps.Copy(claims, session.Claims)

@@ -17,13 +17,15 @@ func (i *Issuer) handler() http.Handler {
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, http.StatusOK, map[string]any{
 			"issuer": i.url, "jwks_uri": i.url + "/jwks.json", "token_endpoint": i.url + "/token",
-			"authorization_endpoint":                i.url + "/authorize", // required by the standard; nobody signs in here
+			// required by the standard; nobody signs in here
+			"authorization_endpoint":                i.url + "/authorize",
 			"response_types_supported":              []string{"code"},
 			"subject_types_supported":               []string{"public"},
 			"id_token_signing_alg_values_supported": []string{"RS256"},
 		})
 	})
-	mux.HandleFunc("GET /jwks.json", func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, i.keySet()) })
+	mux.HandleFunc("GET /jwks.json",
+		func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, i.keySet()) })
 	mux.HandleFunc("POST /token", i.token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/jwks.json" {
@@ -47,7 +49,8 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxTokenRequest))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&session); err != nil && !errors.Is(err, io.EOF) {
-		respond(w, http.StatusBadRequest, map[string]string{"error": fmt.Sprintf("the body is not {subject, organization, role, claims}: %v", err)})
+		respond(w, http.StatusBadRequest,
+			map[string]string{"error": fmt.Sprintf("the body is not {subject, organization, role, claims}: %v", err)})
 		return
 	}
 	token, err := i.Session(session)

@@ -68,13 +68,15 @@ func TestSession(t *testing.T) {
 		"admin": {
 			session: issuer.Session{Subject: "user_1", Organization: "org_A1", Role: "admin"},
 			want: map[string]any{
-				"iss": i.URL(), "sub": "user_1", "sts": "active", "v": 2.0, "azp": "https://app.example", "email": "user_1@example.com", "name": "user 1",
+				"iss": i.URL(), "sub": "user_1", "sts": "active", "v": 2.0, "azp": "https://app.example",
+				"email": "user_1@example.com", "name": "user 1",
 				"o": map[string]any{"id": "org_A1", "rol": "admin", "slg": "org-a1"},
 			},
 		},
 		"the role's prefix is dropped": {
 			session: issuer.Session{Organization: "org_1", Role: "org:admin"},
-			want:    map[string]any{"sub": "user_developer", "o": map[string]any{"id": "org_1", "rol": "admin", "slg": "org-1"}},
+			want: map[string]any{"sub": "user_developer",
+				"o": map[string]any{"id": "org_1", "rol": "admin", "slg": "org-1"}},
 		},
 		"member unless told": {
 			session: issuer.Session{Organization: "org_1"},
@@ -82,8 +84,9 @@ func TestSession(t *testing.T) {
 		},
 		"no organization": {session: issuer.Session{Subject: "user_1", Role: "admin"}, want: map[string]any{"o": nil}},
 		"overrides": {
-			session: issuer.Session{Organization: "org_1", Claims: map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}}},
-			want:    map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}},
+			session: issuer.Session{Organization: "org_1",
+				Claims: map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}}},
+			want: map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}},
 		},
 	}
 	for name, test := range tests {
@@ -142,7 +145,8 @@ func TestPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := verify(ctx, t, verifier(ctx, t, i, "https://worker.example"), token)
-	if got["email"] != "push@project.iam.example" || got["email_verified"] != true || got["exp"].(float64)-got["iat"].(float64) != 3600 {
+	if got["email"] != "push@project.iam.example" || got["email_verified"] != true ||
+		got["exp"].(float64)-got["iat"].(float64) != 3600 {
 		t.Errorf("claims %v", got)
 	}
 	if _, err := verifier(ctx, t, i, "https://other.example").Verify(ctx, token); err == nil {
@@ -213,7 +217,8 @@ func TestAddressAndURL(t *testing.T) {
 		t.Errorf("URL %q", first.URL())
 	}
 	second, _ := start(t, issuer.Options{})
-	if _, err := issuer.Start(t.Context(), issuer.Options{Address: strings.TrimPrefix(second.URL(), "http://")}); err == nil {
+	if _, err := issuer.Start(t.Context(),
+		issuer.Options{Address: strings.TrimPrefix(second.URL(), "http://")}); err == nil {
 		t.Error("two issuers on one address")
 	}
 }

@@ -1,11 +1,13 @@
-// Command kubernetes runs a whole Kubernetes cluster without containers in one process: etcd, the API server, the controller manager, the
-// scheduler, and a simulator that plays the nodes' kubelets and the volume provisioner.
+// Command kubernetes runs a whole Kubernetes cluster without containers in one process: etcd, the API server, the
+// controller manager, the scheduler, and a simulator that plays the nodes' kubelets and the volume provisioner.
 //
-// It knows in which order the parts start and stop. It does not know how it was built or by whom it is started: it ends on SIGINT or SIGTERM,
-// and, where its standard input is a pipe, when that reaches the end, so that it need not outlive the process that holds the other end.
+// It knows in which order the parts start and stop. It does not know how it was built or by whom it is started: it ends
+// on SIGINT or SIGTERM, and, where its standard input is a pipe, when that reaches the end, so that it need not outlive
+// the process that holds the other end.
 //
-// It writes one line to standard output, "ready kubeconfig=<path>", once everything a test relies on is there; complaints go to standard error
-// and the parts' own log to kubernetes.log in the state directory. It is one cluster a process because the parts keep global state.
+// It writes one line to standard output, "ready kubeconfig=<path>", once everything a test relies on is there;
+// complaints go to standard error and the parts' own log to kubernetes.log in the state directory. It is one cluster a
+// process because the parts keep global state.
 package main
 
 import (
@@ -21,7 +23,8 @@ import (
 	"time"
 )
 
-// stopTimeout is how long an orderly stop may take before the process ends anyway: a parent must never wait for a stuck child.
+// stopTimeout is how long an orderly stop may take before the process ends anyway: a parent must never wait for a stuck
+// child.
 const stopTimeout = 20 * time.Second
 
 func main() {
@@ -35,7 +38,8 @@ func main() {
 func command(args []string, stdin *os.File) error {
 	var s settings
 	flags := flag.NewFlagSet("kubernetes", flag.ContinueOnError)
-	flags.StringVar(&s.dir, "dir", "", "state `directory`: certificates, etcd's data, kubeconfig, log; a later run goes on from it")
+	flags.StringVar(&s.dir, "dir", "",
+		"state `directory`: certificates, etcd's data, kubeconfig, log; a later run goes on from it")
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:0", "loopback `address` of the API server; port 0 picks a free one")
 	flags.IntVar(&s.nodes, "nodes", 3, "`number` of simulated nodes")
 	flags.BoolVar(&s.noGVisor, "no-gvisor", false, "leave out the RuntimeClass gvisor")
@@ -55,7 +59,8 @@ func command(args []string, stdin *os.File) error {
 
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
-	if info, err := stdin.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 { // neither a terminal nor /dev/null is a parent
+	// neither a terminal nor /dev/null is a parent
+	if info, err := stdin.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		go func() {
 			_, _ = io.Copy(io.Discard, stdin)
 			cancel()

@@ -57,15 +57,18 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	}
 
 	parts := newGroup(ctx)
-	defer func() { err = errors.Join(err, parts.stop()) }() // runs before the API server stops: the parts need it to stop cleanly
+	// runs before the API server stops: the parts need it to stop cleanly
+	defer func() { err = errors.Join(err, parts.stop()) }()
 	sim := simulator.New(client)
 	parts.run("simulator", sim.Run)
 	parts.run("controllers", func(ctx context.Context) error {
 		return controllers.RunManager(ctx, controllers.ManagerOptions{Kubeconfig: server.Kubeconfig, PKI: files})
 	})
-	parts.run("namespace deletion", func(ctx context.Context) error { return controllers.RunNamespaceDeletion(ctx, server.Config) })
+	parts.run("namespace deletion",
+		func(ctx context.Context) error { return controllers.RunNamespaceDeletion(ctx, server.Config) })
 	parts.run("scheduler", func(ctx context.Context) error {
-		return controllers.RunScheduler(ctx, controllers.SchedulerOptions{Dir: dir, Kubeconfig: server.Kubeconfig, Filters: sim.SchedulerFilters()})
+		return controllers.RunScheduler(ctx,
+			controllers.SchedulerOptions{Dir: dir, Kubeconfig: server.Kubeconfig, Filters: sim.SchedulerFilters()})
 	})
 	err = sim.EnsureNodes(parts.ctx, s.nodes)
 	if err == nil {
@@ -84,8 +87,9 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	return nil
 }
 
-// enter makes the state directory the working directory, because the path of a Unix socket may have some 100 bytes only and relative ones are
-// short; paths of the command line are made absolute before. It also sends the parts' log to a file in it.
+// enter makes the state directory the working directory, because the path of a Unix socket may have some 100 bytes only
+// and relative ones are short; paths of the command line are made absolute before. It also sends the parts' log to a
+// file in it.
 func enter(s *settings) (dir string, closeLog func(), err error) {
 	if dir, err = filepath.Abs(s.dir); err != nil {
 		return "", nil, fmt.Errorf("resolve state directory %s: %w", s.dir, err)
@@ -115,8 +119,8 @@ func enter(s *settings) (dir string, closeLog func(), err error) {
 		}
 	}
 	klog.SetOutput(file)
-	// The controller manager ends the whole process through klog when one of its controllers does not stop in time. Here only its goroutine
-	// may end, because etcd still has to close its files.
+	// The controller manager ends the whole process through klog when one of its controllers does not stop in time.
+	// Here only its goroutine may end, because etcd still has to close its files.
 	klog.OsExit = func(int) { runtime.Goexit() }
 	return dir, func() {
 		klog.Flush()

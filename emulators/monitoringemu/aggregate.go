@@ -44,7 +44,8 @@ func (r reducer) reduce(all []series, groupBy []string) ([]series, error) {
 			key += "\x00" + text
 		}
 		if first := groups[key]; len(first) > 0 && (first[0].kind != s.kind || first[0].valueType != s.valueType) {
-			return nil, fmt.Errorf("series of %v of %v can't be reduced with those of %v of %v", s.kind, s.valueType, first[0].kind, first[0].valueType)
+			return nil, fmt.Errorf("series of %v of %v can't be reduced with those of %v of %v", s.kind, s.valueType,
+				first[0].kind, first[0].valueType)
 		}
 		groups[key] = append(groups[key], s)
 	}

@@ -58,23 +58,34 @@ func TestAligners(t *testing.T) {
 		want    map[int]float64
 		kind    metric.MetricDescriptor_MetricKind
 	}{
-		"mean":                     {samples: levels, aligner: alignMean, want: map[int]float64{60: 2, 0: 7}, kind: gauge},
-		"max":                      {samples: levels, aligner: alignMax, want: map[int]float64{60: 3, 0: 10}, kind: gauge},
-		"sum":                      {samples: levels, aligner: alignSum, want: map[int]float64{60: 4, 0: 14}, kind: delta},
-		"next older":               {samples: levels, aligner: alignNextOlder, want: map[int]float64{60: 3, 0: 4}, kind: gauge},
-		"mean of deltas":           {samples: deltas, aligner: alignMean, want: map[int]float64{60: 7.5, 0: 60}, kind: gauge},
-		"delta of deltas":          {samples: deltas, aligner: alignDelta, want: map[int]float64{60: 15, 0: 60}, kind: delta},
-		"rate of deltas":           {samples: deltas, aligner: alignRate, want: map[int]float64{60: 0.25, 0: 1}, kind: gauge},
-		"rate of totals":           {samples: totals, aligner: alignRate, want: map[int]float64{60: 0.5, 0: 1.5}, kind: gauge},
-		"delta of totals":          {samples: totals, aligner: alignDelta, want: map[int]float64{60: 30, 0: 90}, kind: delta},
-		"delta across a restart":   {samples: restarted, aligner: alignDelta, want: map[int]float64{60: 4, 0: 1}, kind: delta},
+		"mean": {samples: levels, aligner: alignMean, want: map[int]float64{60: 2, 0: 7},
+			kind: gauge},
+		"max": {samples: levels, aligner: alignMax, want: map[int]float64{60: 3, 0: 10},
+			kind: gauge},
+		"sum": {samples: levels, aligner: alignSum, want: map[int]float64{60: 4, 0: 14},
+			kind: delta},
+		"next older": {samples: levels, aligner: alignNextOlder, want: map[int]float64{60: 3, 0: 4},
+			kind: gauge},
+		"mean of deltas": {samples: deltas, aligner: alignMean, want: map[int]float64{60: 7.5, 0: 60},
+			kind: gauge},
+		"delta of deltas": {samples: deltas, aligner: alignDelta, want: map[int]float64{60: 15, 0: 60},
+			kind: delta},
+		"rate of deltas": {samples: deltas, aligner: alignRate, want: map[int]float64{60: 0.25, 0: 1},
+			kind: gauge},
+		"rate of totals": {samples: totals, aligner: alignRate, want: map[int]float64{60: 0.5, 0: 1.5},
+			kind: gauge},
+		"delta of totals": {samples: totals, aligner: alignDelta, want: map[int]float64{60: 30, 0: 90},
+			kind: delta},
+		"delta across a restart": {samples: restarted, aligner: alignDelta, want: map[int]float64{60: 4, 0: 1},
+			kind: delta},
 		"the first of a new total": {samples: young, aligner: alignRate, want: map[int]float64{0: 0.2}, kind: gauge},
 	}
 	for name, test := range tests {
 		w := newWorld(t)
 		w.feed(test.samples...)
 		r := aligned("m", test.aligner, reduceNone)
-		if diff := cmp.Diff(map[string]map[int]float64{"a": test.want}, w.values(r), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		if diff := cmp.Diff(map[string]map[int]float64{"a": test.want}, w.values(r),
+			cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		all, err := w.list(r)
@@ -130,14 +141,19 @@ func TestReducers(t *testing.T) {
 		groupBy []string
 		want    map[string]map[int]float64
 	}{
-		"sum by namespace":  {reducer: reduceSum, groupBy: []string{byNamespace}, want: map[string]map[int]float64{"a": {0: 6, 60: 100}, "b": {0: 7}}},
-		"mean by namespace": {reducer: reduceMean, groupBy: []string{byNamespace}, want: map[string]map[int]float64{"a": {0: 3, 60: 100}, "b": {0: 7}}},
-		"max by namespace":  {reducer: reduceMax, groupBy: []string{byNamespace}, want: map[string]map[int]float64{"a": {0: 5, 60: 100}, "b": {0: 7}}},
-		"sum of all":        {reducer: reduceSum, groupBy: nil, want: map[string]map[int]float64{"": {0: 13, 60: 100}}},
-		"by project":        {reducer: reduceMax, groupBy: []string{"project", "metric.type", "resource.type"}, want: map[string]map[int]float64{"": {0: 7, 60: 100}}},
+		"sum by namespace": {reducer: reduceSum, groupBy: []string{byNamespace},
+			want: map[string]map[int]float64{"a": {0: 6, 60: 100}, "b": {0: 7}}},
+		"mean by namespace": {reducer: reduceMean, groupBy: []string{byNamespace},
+			want: map[string]map[int]float64{"a": {0: 3, 60: 100}, "b": {0: 7}}},
+		"max by namespace": {reducer: reduceMax, groupBy: []string{byNamespace},
+			want: map[string]map[int]float64{"a": {0: 5, 60: 100}, "b": {0: 7}}},
+		"sum of all": {reducer: reduceSum, groupBy: nil, want: map[string]map[int]float64{"": {0: 13, 60: 100}}},
+		"by project": {reducer: reduceMax, groupBy: []string{"project", "metric.type", "resource.type"},
+			want: map[string]map[int]float64{"": {0: 7, 60: 100}}},
 	}
 	for name, test := range tests {
-		if diff := cmp.Diff(test.want, w.values(aligned(memory, alignNextOlder, test.reducer, test.groupBy...))); diff != "" {
+		if diff := cmp.Diff(test.want,
+			w.values(aligned(memory, alignNextOlder, test.reducer, test.groupBy...))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -146,10 +162,12 @@ func TestReducers(t *testing.T) {
 		t.Fatalf("%d series, %v", len(all), err)
 	}
 	last := all[len(all)-1]
-	if diff := cmp.Diff(map[string]string{"project_id": project, "namespace_name": "b"}, last.Resource.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"project_id": project, "namespace_name": "b"},
+		last.Resource.Labels); diff != "" {
 		t.Errorf("resource labels (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"memory_type": "non-evictable"}, last.Metric.Labels); diff != "" || last.Metric.Type != memory || last.Resource.Type != "k8s_container" {
+	if diff := cmp.Diff(map[string]string{"memory_type": "non-evictable"}, last.Metric.Labels); diff != "" ||
+		last.Metric.Type != memory || last.Resource.Type != "k8s_container" {
 		t.Errorf("metric %v", last.Metric)
 	}
 	if last.ValueType != metric.MetricDescriptor_INT64 {
@@ -160,34 +178,46 @@ func TestReducers(t *testing.T) {
 func TestPercentiles(t *testing.T) {
 	t.Parallel()
 	long := at(86_400)
-	linear := &distribution.Distribution{Count: 100, BucketCounts: []int64{0, 50, 50}, BucketOptions: &distribution.Distribution_BucketOptions{
-		Options: &distribution.Distribution_BucketOptions_LinearBuckets{
-			LinearBuckets: &distribution.Distribution_BucketOptions_Linear{NumFiniteBuckets: 2, Width: 10, Offset: 5},
-		},
-	}}
-	exponential := &distribution.Distribution{Count: 10, BucketCounts: []int64{0, 0, 10}, BucketOptions: &distribution.Distribution_BucketOptions{
-		Options: &distribution.Distribution_BucketOptions_ExponentialBuckets{
-			ExponentialBuckets: &distribution.Distribution_BucketOptions_Exponential{NumFiniteBuckets: 3, GrowthFactor: 2, Scale: 1},
-		},
-	}}
+	linear := &distribution.Distribution{Count: 100, BucketCounts: []int64{0, 50, 50},
+		BucketOptions: &distribution.Distribution_BucketOptions{
+			Options: &distribution.Distribution_BucketOptions_LinearBuckets{
+				LinearBuckets: &distribution.Distribution_BucketOptions_Linear{NumFiniteBuckets: 2, Width: 10,
+					Offset: 5},
+			},
+		}}
+	exponential := &distribution.Distribution{Count: 10, BucketCounts: []int64{0, 0, 10},
+		BucketOptions: &distribution.Distribution_BucketOptions{
+			Options: &distribution.Distribution_BucketOptions_ExponentialBuckets{
+				ExponentialBuckets: &distribution.Distribution_BucketOptions_Exponential{NumFiniteBuckets: 3,
+					GrowthFactor: 2, Scale: 1},
+			},
+		}}
 	tests := map[string]struct {
 		samples []monitoringemu.Sample
 		aligner monitoringpb.Aggregation_Aligner
 		reducer monitoringpb.Aggregation_Reducer
 		want    float64
 	}{
-		"within a bucket":       {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(0, 90, 10))}, aligner: alignPercentile, reducer: reduceNone, want: 0.3},
-		"in the first bucket":   {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(100))}, aligner: alignPercentile, reducer: reduceNone, want: 0.095},
-		"beyond the last bound": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(0, 0, 0, 5))}, aligner: alignPercentile, reducer: reduceNone, want: 0.4},
-		"nothing happened":      {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())}, aligner: alignPercentile, reducer: reduceNone, want: 0},
-		"linear buckets":        {samples: []monitoringemu.Sample{level(latency, "a", noon(), linear)}, aligner: alignPercentile, reducer: reduceNone, want: 24},
-		"exponential buckets":   {samples: []monitoringemu.Sample{level(latency, "a", noon(), exponential)}, aligner: alignPercentile, reducer: reduceNone, want: 3.9},
+		"within a bucket": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(),
+			histogram(0, 90, 10))}, aligner: alignPercentile, reducer: reduceNone, want: 0.3},
+		"in the first bucket": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(100))},
+			aligner: alignPercentile, reducer: reduceNone, want: 0.095},
+		"beyond the last bound": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(),
+			histogram(0, 0, 0, 5))}, aligner: alignPercentile, reducer: reduceNone, want: 0.4},
+		"nothing happened": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())},
+			aligner: alignPercentile, reducer: reduceNone, want: 0},
+		"linear buckets": {samples: []monitoringemu.Sample{level(latency, "a", noon(), linear)},
+			aligner: alignPercentile, reducer: reduceNone, want: 24},
+		"exponential buckets": {samples: []monitoringemu.Sample{level(latency, "a", noon(), exponential)},
+			aligner: alignPercentile, reducer: reduceNone, want: 3.9},
 		"two points of a period": {samples: []monitoringemu.Sample{
-			growth(latency, "a", at(60), at(30), histogram(0, 90)), growth(latency, "a", at(30), noon(), histogram(0, 0, 10)),
+			growth(latency, "a", at(60), at(30), histogram(0, 90)),
+			growth(latency, "a", at(30), noon(), histogram(0, 0, 10)),
 		}, aligner: alignPercentile, reducer: reduceNone, want: 0.3},
 		"of what a total grew by, over two pods": {samples: []monitoringemu.Sample{
 			total(latency, "a", long, at(60), histogram(1000)), total(latency, "a", long, noon(), histogram(1000, 90)),
-			pod("other", latency, long, at(60), histogram(0, 0, 0, 7)), pod("other", latency, long, noon(), histogram(0, 0, 10, 7)),
+			pod("other", latency, long, at(60), histogram(0, 0, 0, 7)),
+			pod("other", latency, long, noon(), histogram(0, 0, 10, 7)),
 		}, aligner: alignDelta, reducer: reduceP95, want: 0.3},
 	}
 	for name, test := range tests {
@@ -226,7 +256,8 @@ func TestWhatCannotBeCombined(t *testing.T) {
 		_, err := w.list(r)
 		w.want(name, err, codes.InvalidArgument)
 	}
-	if got := w.values(aligned("levels", alignNextOlder, reduceMean, "resource.labels.namespace_name")); got["a"][0] != 0 {
+	if got := w.values(aligned("levels", alignNextOlder, reduceMean,
+		"resource.labels.namespace_name")); got["a"][0] != 0 {
 		t.Errorf("the mean of distributions is %v", got)
 	}
 }

@@ -30,15 +30,22 @@ const (
 
 // aligners are what Cloud Monitoring documents about each: what it takes, and what it makes of it.
 func aligners() map[monitoringpb.Aggregation_Aligner]aligner {
-	level, flow := []metric.MetricDescriptor_MetricKind{gauge, delta}, []metric.MetricDescriptor_MetricKind{delta, cumulative}
+	level, flow := []metric.MetricDescriptor_MetricKind{gauge, delta},
+		[]metric.MetricDescriptor_MetricKind{delta, cumulative}
 	return map[monitoringpb.Aggregation_Aligner]aligner{
-		monitoringpb.Aggregation_ALIGN_RATE:          {kinds: flow, numbers: true, kind: gauge, valueType: double, value: rate},
-		monitoringpb.Aggregation_ALIGN_DELTA:         {kinds: flow, numbers: true, distributions: true, kind: delta, value: sum},
-		monitoringpb.Aggregation_ALIGN_MEAN:          {kinds: level, numbers: true, kind: gauge, valueType: double, value: mean},
-		monitoringpb.Aggregation_ALIGN_MAX:           {kinds: level, numbers: true, kind: gauge, value: highest},
-		monitoringpb.Aggregation_ALIGN_SUM:           {kinds: level, numbers: true, distributions: true, kind: delta, value: sum},
-		monitoringpb.Aggregation_ALIGN_NEXT_OLDER:    {kinds: []metric.MetricDescriptor_MetricKind{gauge}, numbers: true, distributions: true, value: newest},
-		monitoringpb.Aggregation_ALIGN_PERCENTILE_95: {kinds: level, distributions: true, kind: gauge, valueType: double, value: percentile95},
+		monitoringpb.Aggregation_ALIGN_RATE: {kinds: flow, numbers: true, kind: gauge, valueType: double,
+			value: rate},
+		monitoringpb.Aggregation_ALIGN_DELTA: {kinds: flow, numbers: true, distributions: true, kind: delta,
+			value: sum},
+		monitoringpb.Aggregation_ALIGN_MEAN: {kinds: level, numbers: true, kind: gauge, valueType: double,
+			value: mean},
+		monitoringpb.Aggregation_ALIGN_MAX: {kinds: level, numbers: true, kind: gauge, value: highest},
+		monitoringpb.Aggregation_ALIGN_SUM: {kinds: level, numbers: true, distributions: true, kind: delta,
+			value: sum},
+		monitoringpb.Aggregation_ALIGN_NEXT_OLDER: {kinds: []metric.MetricDescriptor_MetricKind{gauge},
+			numbers: true, distributions: true, value: newest},
+		monitoringpb.Aggregation_ALIGN_PERCENTILE_95: {kinds: level, distributions: true, kind: gauge,
+			valueType: double, value: percentile95},
 	}
 }
 
@@ -46,7 +53,8 @@ func aligners() map[monitoringpb.Aggregation_Aligner]aligner {
 func (a aligner) align(s series, start, end time.Time, period time.Duration) (series, error) {
 	isDistribution := s.valueType == metric.MetricDescriptor_DISTRIBUTION
 	if !slices.Contains(a.kinds, s.kind) || isDistribution && !a.distributions || !isDistribution && !a.numbers {
-		return series{}, fmt.Errorf("the aligner can't be applied to metrics with kind %v and value type %v", s.kind, s.valueType)
+		return series{}, fmt.Errorf("the aligner can't be applied to metrics with kind %v and value type %v", s.kind,
+			s.valueType)
 	}
 	points := s.points
 	if s.kind == cumulative {
@@ -93,8 +101,9 @@ func after(points []point, t time.Time) int {
 	return at
 }
 
-// increments turns running totals into what was added since the point before. A total that starts anew, or falls, counts
-// whole. The first point counts when it is about no more than a period; of an older total nobody knows when it grew.
+// increments turns running totals into what was added since the point before. A total that starts anew, or falls,
+// counts whole. The first point counts when it is about no more than a period; of an older total nobody knows when it
+// grew.
 func increments(points []point, period time.Duration) ([]point, error) {
 	var result []point
 	for i, p := range points {
@@ -114,7 +123,8 @@ func increments(points []point, period time.Duration) ([]point, error) {
 		added := point{start: before.end, end: p.end, value: value{number: p.value.number - before.value.number}}
 		if p.value.distribution != nil {
 			var err error
-			if added.value.distribution, err = combine(p.value.distribution, before.value.distribution, -1); err != nil {
+			if added.value.distribution,
+				err = combine(p.value.distribution, before.value.distribution, -1); err != nil {
 				return nil, err
 			}
 		}

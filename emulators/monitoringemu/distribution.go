@@ -20,7 +20,8 @@ func checkDistribution(d *distribution.Distribution) error {
 		sum += count
 	}
 	if d.GetBucketOptions() == nil || sum != d.GetCount() {
-		return fmt.Errorf("the distribution needs buckets whose counts add up to its count: %d, not %d", sum, d.GetCount())
+		return fmt.Errorf("the distribution needs buckets whose counts add up to its count: %d, not %d", sum,
+			d.GetCount())
 	}
 	if bounds := len(bounds(d)); len(d.GetBucketCounts()) > bounds+1 {
 		return fmt.Errorf("the distribution has %d bucket counts for %d bounds", len(d.GetBucketCounts()), bounds)
@@ -66,8 +67,9 @@ func bounds(d *distribution.Distribution) []float64 {
 	return limits
 }
 
-// percentile answers the value below which the share p (0 to 1) lies, taking values as evenly spread in their bucket. The
-// first bucket starts at 0, or at its limit when that is negative; the last ends at its lower limit. It is 0 without values.
+// percentile answers the value below which the share p (0 to 1) lies, taking values as evenly spread in their bucket.
+// The first bucket starts at 0, or at its limit when that is negative; the last ends at its lower limit. It is 0
+// without values.
 func percentile(d *distribution.Distribution, p float64) float64 {
 	limits := bounds(d)
 	if len(limits) == 0 || d.GetCount() == 0 {

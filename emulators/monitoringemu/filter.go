@@ -33,7 +33,9 @@ func parseFilter(filter string) (func(series) bool, error) {
 	for rest := filter; ; {
 		parts := comparison.FindStringSubmatch(rest)
 		if parts == nil {
-			return nil, status.Errorf(codes.Unimplemented, "The emulator does not understand [%s] in the filter [%s]: use comparisons joined by AND.", rest, filter)
+			return nil, status.Errorf(codes.Unimplemented,
+				"The emulator does not understand [%s] in the filter [%s]: use comparisons joined by AND.", rest,
+				filter)
 		}
 		c, err := newCondition(parts)
 		if err != nil {
@@ -46,8 +48,10 @@ func parseFilter(filter string) (func(series) bool, error) {
 		}
 		rest = rest[len(conjunction.FindString(rest)):]
 	}
-	if n := len(slices.DeleteFunc(slices.Clone(conditions), func(c condition) bool { return c.field != "metric.type" || !c.exact })); n != 1 {
-		return nil, status.Errorf(codes.InvalidArgument, `The filter must have one condition metric.type = "...": [%s].`, filter)
+	if n := len(slices.DeleteFunc(slices.Clone(conditions),
+		func(c condition) bool { return c.field != "metric.type" || !c.exact })); n != 1 {
+		return nil, status.Errorf(codes.InvalidArgument,
+			`The filter must have one condition metric.type = "...": [%s].`, filter)
 	}
 	return func(s series) bool {
 		return !slices.ContainsFunc(conditions, func(c condition) bool {
@@ -95,7 +99,8 @@ func newFunction(name, arguments string) (func(string) bool, error) {
 		return nil, status.Errorf(codes.Unimplemented, "The emulator has no function [%s] in filters.", name)
 	}
 	if len(values) == 0 || len(values) > 1 && name != "one_of" {
-		return nil, status.Errorf(codes.InvalidArgument, "The function [%s] can't take the arguments [%s].", name, arguments)
+		return nil, status.Errorf(codes.InvalidArgument, "The function [%s] can't take the arguments [%s].", name,
+			arguments)
 	}
 	return func(got string) bool {
 		return slices.ContainsFunc(values, func(want string) bool { return test(got, want) })

@@ -29,9 +29,11 @@ func contains(words, word string) bool {
 
 func written(end time.Time, value *monitoringpb.TypedValue) *monitoringpb.TimeSeries {
 	return &monitoringpb.TimeSeries{
-		Metric:   &metric.Metric{Type: "custom.googleapis.com/m"},
-		Resource: &monitoredres.MonitoredResource{Type: "k8s_container", Labels: map[string]string{"namespace_name": "a"}},
-		Points:   []*monitoringpb.Point{{Interval: &monitoringpb.TimeInterval{EndTime: timestamppb.New(end)}, Value: value}},
+		Metric: &metric.Metric{Type: "custom.googleapis.com/m"},
+		Resource: &monitoredres.MonitoredResource{Type: "k8s_container",
+			Labels: map[string]string{"namespace_name": "a"}},
+		Points: []*monitoringpb.Point{{Interval: &monitoringpb.TimeInterval{EndTime: timestamppb.New(end)},
+			Value: value}},
 	}
 }
 
@@ -43,7 +45,8 @@ func TestCreateTimeSeries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	create := func(series ...*monitoringpb.TimeSeries) error {
-		return w.client.CreateTimeSeries(t.Context(), &monitoringpb.CreateTimeSeriesRequest{Name: "projects/" + project, TimeSeries: series})
+		return w.client.CreateTimeSeries(t.Context(),
+			&monitoringpb.CreateTimeSeriesRequest{Name: "projects/" + project, TimeSeries: series})
 	}
 	w.want("the first point", create(written(at(60), integer(1))), codes.OK)
 	w.want("the next point", create(written(noon(), integer(2))), codes.OK)
@@ -57,9 +60,13 @@ func TestCreateTimeSeries(t *testing.T) {
 	})), codes.InvalidArgument)
 	w.want("nothing", create(), codes.InvalidArgument)
 	w.want("too much", create(make([]*monitoringpb.TimeSeries, 201)...), codes.InvalidArgument)
-	w.want("two points", create(&monitoringpb.TimeSeries{Points: make([]*monitoringpb.Point, 2)}), codes.InvalidArgument)
-	w.want("no metric", create(&monitoringpb.TimeSeries{Points: written(noon(), integer(1)).Points}), codes.InvalidArgument)
-	err := w.client.CreateTimeSeries(t.Context(), &monitoringpb.CreateTimeSeriesRequest{Name: "x", TimeSeries: []*monitoringpb.TimeSeries{written(noon(), integer(1))}})
+	w.want("two points", create(&monitoringpb.TimeSeries{Points: make([]*monitoringpb.Point, 2)}),
+		codes.InvalidArgument)
+	w.want("no metric", create(&monitoringpb.TimeSeries{Points: written(noon(), integer(1)).Points}),
+		codes.InvalidArgument)
+	err := w.client.CreateTimeSeries(t.Context(),
+		&monitoringpb.CreateTimeSeriesRequest{Name: "x",
+			TimeSeries: []*monitoringpb.TimeSeries{written(noon(), integer(1))}})
 	w.want("no project", err, codes.InvalidArgument)
 	got := w.values(request(`metric.type = "custom.googleapis.com/m"`))
 	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 2, 60: 1}}, got); diff != "" {

@@ -59,17 +59,20 @@ func (q *query) setAggregation(a *monitoringpb.Aggregation) error {
 	reduces := a.GetCrossSeriesReducer() != monitoringpb.Aggregation_REDUCE_NONE
 	if a.GetPerSeriesAligner() == monitoringpb.Aggregation_ALIGN_NONE {
 		if reduces {
-			return status.Errorf(codes.InvalidArgument, "The reducer %v needs a per_series_aligner.", a.GetCrossSeriesReducer())
+			return status.Errorf(codes.InvalidArgument, "The reducer %v needs a per_series_aligner.",
+				a.GetCrossSeriesReducer())
 		}
 		return nil
 	}
 	found, ok := aligners()[a.GetPerSeriesAligner()]
 	if !ok {
-		return status.Errorf(codes.Unimplemented, "The emulator does not implement the aligner %v.", a.GetPerSeriesAligner())
+		return status.Errorf(codes.Unimplemented, "The emulator does not implement the aligner %v.",
+			a.GetPerSeriesAligner())
 	}
 	q.aligner, q.period = &found, a.GetAlignmentPeriod().AsDuration()
 	if q.period < minPeriod {
-		return status.Errorf(codes.InvalidArgument, "The alignment_period is %v; it must be at least %v.", q.period, minPeriod)
+		return status.Errorf(codes.InvalidArgument, "The alignment_period is %v; it must be at least %v.", q.period,
+			minPeriod)
 	}
 	if q.end.Sub(q.start)/q.period > maxPeriods {
 		return status.Errorf(codes.InvalidArgument, "The interval has more than %d alignment periods.", maxPeriods)
@@ -79,7 +82,8 @@ func (q *query) setAggregation(a *monitoringpb.Aggregation) error {
 	}
 	reduce, ok := reducers()[a.GetCrossSeriesReducer()]
 	if !ok {
-		return status.Errorf(codes.Unimplemented, "The emulator does not implement the reducer %v.", a.GetCrossSeriesReducer())
+		return status.Errorf(codes.Unimplemented, "The emulator does not implement the reducer %v.",
+			a.GetCrossSeriesReducer())
 	}
 	q.reducer, q.groupBy = &reduce, a.GetGroupByFields()
 	if err := checkGroupBy(q.groupBy); err != nil {
@@ -117,8 +121,8 @@ func (q query) contains(t time.Time) bool {
 	return !t.After(q.end) && (t.After(q.start) || q.start.Equal(q.end) && t.Equal(q.end))
 }
 
-// page answers as many points as the page holds; a series may go on in the next page. The headers view counts series. The
-// token is the number of points, or series, answered before.
+// page answers as many points as the page holds; a series may go on in the next page. The headers view counts series.
+// The token is the number of points, or series, answered before.
 func page(all []series, r *monitoringpb.ListTimeSeriesRequest) (*monitoringpb.ListTimeSeriesResponse, error) {
 	room := int(r.GetPageSize())
 	if room <= 0 || room > maxPage {

@@ -31,21 +31,33 @@ func TestFilter(t *testing.T) {
 		filter string
 		want   string // namespaces, with the first letter of the memory type
 	}{
-		"a metric type":            {filter: base, want: "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
-		"single quotes, no spaces": {filter: `metric.type='` + memory + `'`, want: "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
-		"a metric label":           {filter: base + ` AND metric.labels.memory_type = "non-evictable"`, want: "agent-a/n agent-b/n system/n"},
-		"a resource label":         {filter: base + ` AND resource.labels.namespace_name = "agent-b"`, want: "agent-b/e agent-b/n"},
-		"the old spelling":         {filter: base + ` AND resource.label.namespace_name="agent-b" AND metric.label.memory_type="evictable"`, want: "agent-b/e"},
-		"without AND":              {filter: base + ` resource.labels.namespace_name = "agent-b"`, want: "agent-b/e agent-b/n"},
-		"a resource type":          {filter: `resource.type = k8s_container AND ` + base + ` AND metric.labels.memory_type=evictable`, want: "agent-a/e agent-b/e system/e"},
-		"another resource type":    {filter: base + ` AND resource.type = "k8s_pod"`, want: ""},
-		"starts_with":              {filter: base + ` AND resource.labels.namespace_name = starts_with("agent-")`, want: "agent-a/e agent-a/n agent-b/e agent-b/n"},
-		"ends_with":                {filter: base + ` AND resource.labels.namespace_name = ends_with("-a")`, want: "agent-a/e agent-a/n"},
-		"has_substring":            {filter: base + ` AND resource.labels.namespace_name = has_substring("yst")`, want: "system/e system/n"},
-		"one_of":                   {filter: base + ` AND resource.labels.namespace_name = one_of("agent-a", "system") AND metric.labels.memory_type != "evictable"`, want: "agent-a/n system/n"},
-		"not one of":               {filter: base + ` AND resource.labels.namespace_name != one_of("agent-a","system")`, want: "agent-b/e agent-b/n"},
-		"an escaped quote":         {filter: base + ` AND resource.labels.namespace_name = "agent\"b"`, want: ""},
-		"the project":              {filter: base + ` AND project = "` + project + `" AND resource.labels.cluster_name = "cell-2"`, want: ""},
+		"a metric type": {filter: base, want: "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
+		"single quotes, no spaces": {filter: `metric.type='` + memory + `'`,
+			want: "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
+		"a metric label": {filter: base + ` AND metric.labels.memory_type = "non-evictable"`,
+			want: "agent-a/n agent-b/n system/n"},
+		"a resource label": {filter: base + ` AND resource.labels.namespace_name = "agent-b"`,
+			want: "agent-b/e agent-b/n"},
+		"the old spelling": {filter: base +
+			` AND resource.label.namespace_name="agent-b" AND metric.label.memory_type="evictable"`, want: "agent-b/e"},
+		"without AND": {filter: base + ` resource.labels.namespace_name = "agent-b"`,
+			want: "agent-b/e agent-b/n"},
+		"a resource type": {filter: `resource.type = k8s_container AND ` + base +
+			` AND metric.labels.memory_type=evictable`, want: "agent-a/e agent-b/e system/e"},
+		"another resource type": {filter: base + ` AND resource.type = "k8s_pod"`, want: ""},
+		"starts_with": {filter: base + ` AND resource.labels.namespace_name = starts_with("agent-")`,
+			want: "agent-a/e agent-a/n agent-b/e agent-b/n"},
+		"ends_with": {filter: base + ` AND resource.labels.namespace_name = ends_with("-a")`,
+			want: "agent-a/e agent-a/n"},
+		"has_substring": {filter: base + ` AND resource.labels.namespace_name = has_substring("yst")`,
+			want: "system/e system/n"},
+		"one_of": {filter: base +
+			` AND resource.labels.namespace_name = one_of("agent-a", "system") AND metric.labels.memory_type != "evictable"`, want: "agent-a/n system/n"},
+		"not one of": {filter: base + ` AND resource.labels.namespace_name != one_of("agent-a","system")`,
+			want: "agent-b/e agent-b/n"},
+		"an escaped quote": {filter: base + ` AND resource.labels.namespace_name = "agent\"b"`, want: ""},
+		"the project": {filter: base + ` AND project = "` + project +
+			`" AND resource.labels.cluster_name = "cell-2"`, want: ""},
 	}
 	for name, test := range tests {
 		all, err := w.list(request(test.filter))
@@ -170,10 +182,13 @@ func TestBadRequests(t *testing.T) {
 		change func(*monitoringpb.ListTimeSeriesRequest)
 		want   codes.Code
 	}{
-		"no project":  {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" }, want: codes.InvalidArgument},
-		"no end":      {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil }, want: codes.InvalidArgument},
-		"ends first":  {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = timestamppb.New(at(900)) }, want: codes.InvalidArgument},
-		"a bad token": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.PageToken = "?" }, want: codes.InvalidArgument},
+		"no project": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" },
+			want: codes.InvalidArgument},
+		"no end": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil },
+			want: codes.InvalidArgument},
+		"ends first": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = timestamppb.New(at(900)) }, want: codes.InvalidArgument},
+		"a bad token": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.PageToken = "?" },
+			want: codes.InvalidArgument},
 		"a short period": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation.AlignmentPeriod = durationpb.New(59 * time.Second)
 		}, want: codes.InvalidArgument},
@@ -189,8 +204,9 @@ func TestBadRequests(t *testing.T) {
 			r.Aggregation.CrossSeriesReducer = monitoringpb.Aggregation_REDUCE_STDDEV
 		}, want: codes.Unimplemented},
 		"a second aggregation": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.SecondaryAggregation = &monitoringpb.Aggregation{} }, want: codes.Unimplemented},
-		"an order":             {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.OrderBy = "x" }, want: codes.Unimplemented},
-		"nothing wrong":        {change: func(*monitoringpb.ListTimeSeriesRequest) {}, want: codes.OK},
+		"an order": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.OrderBy = "x" },
+			want: codes.Unimplemented},
+		"nothing wrong": {change: func(*monitoringpb.ListTimeSeriesRequest) {}, want: codes.OK},
 	}
 	for name, test := range tests {
 		r := aligned(cpu, monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM)
@@ -198,7 +214,8 @@ func TestBadRequests(t *testing.T) {
 		_, err := w.list(r)
 		w.want(name, err, test.want)
 	}
-	_, err := w.client.ListMetricDescriptors(t.Context(), &monitoringpb.ListMetricDescriptorsRequest{Name: "projects/" + project}).Next()
+	_, err := w.client.ListMetricDescriptors(t.Context(),
+		&monitoringpb.ListMetricDescriptorsRequest{Name: "projects/" + project}).Next()
 	w.want("another method", err, codes.Unimplemented)
 	if err == nil || !strings.Contains(err.Error(), "ListMetricDescriptors") {
 		t.Errorf("the error does not name the method: %v", err)

@@ -85,7 +85,8 @@ func fromProto(given *monitoringpb.TimeSeries) (series, error) {
 	sample := Sample{
 		Metric: given.GetMetric().GetType(), MetricLabels: given.GetMetric().GetLabels(),
 		Resource: given.GetResource().GetType(), ResourceLabels: given.GetResource().GetLabels(),
-		Kind: given.GetMetricKind(), End: asTime(p.GetInterval().GetEndTime()), Start: asTime(p.GetInterval().GetStartTime()),
+		Kind: given.GetMetricKind(), End: asTime(p.GetInterval().GetEndTime()),
+		Start: asTime(p.GetInterval().GetStartTime()),
 	}
 	switch v := p.GetValue().GetValue().(type) {
 	case *monitoringpb.TypedValue_Int64Value:
@@ -122,7 +123,8 @@ func (s series) check() error {
 
 // proto answers the series with its points, the newest first.
 func (s series) proto() *monitoringpb.TimeSeries {
-	result := &monitoringpb.TimeSeries{Metric: s.metric, Resource: s.resource, MetricKind: s.kind, ValueType: s.valueType}
+	result := &monitoringpb.TimeSeries{Metric: s.metric, Resource: s.resource, MetricKind: s.kind,
+		ValueType: s.valueType}
 	for i := len(s.points) - 1; i >= 0; i-- {
 		p := s.points[i]
 		result.Points = append(result.Points, &monitoringpb.Point{

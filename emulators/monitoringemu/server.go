@@ -1,8 +1,8 @@
 // Package monitoring is a small Cloud Monitoring for this machine, for the real metric client.
 //
-// It knows points of time series, the filters that pick them, and how they are aligned and reduced, with the rules about
-// metric kinds that Cloud Monitoring enforces. It knows no descriptors, alerts, dashboards or query language, and keeps
-// two days of points in memory. What it does not know it answers with UNIMPLEMENTED and a name.
+// It knows points of time series, the filters that pick them, and how they are aligned and reduced, with the rules
+// about metric kinds that Cloud Monitoring enforces. It knows no descriptors, alerts, dashboards or query language, and
+// keeps two days of points in memory. What it does not know it answers with UNIMPLEMENTED and a name.
 package monitoringemu
 
 import (
@@ -72,11 +72,13 @@ type service struct {
 // CreateTimeSeries takes any metric, also those that only Google writes in Cloud Monitoring.
 func (s *service) CreateTimeSeries(_ context.Context, r *monitoringpb.CreateTimeSeriesRequest) (*emptypb.Empty, error) {
 	if n := len(r.GetTimeSeries()); n == 0 || n > maxSeriesInCall {
-		return nil, status.Errorf(codes.InvalidArgument, "There are %d time series; 1 to %d are allowed.", n, maxSeriesInCall)
+		return nil, status.Errorf(codes.InvalidArgument, "There are %d time series; 1 to %d are allowed.", n,
+			maxSeriesInCall)
 	}
 	for i, given := range r.GetTimeSeries() {
 		if n := len(given.GetPoints()); n != 1 {
-			return nil, status.Errorf(codes.InvalidArgument, "timeSeries[%d] has %d points; exactly one is allowed.", i, n)
+			return nil, status.Errorf(codes.InvalidArgument, "timeSeries[%d] has %d points; exactly one is allowed.", i,
+				n)
 		}
 		series, err := fromProto(given)
 		if err == nil {
@@ -90,7 +92,8 @@ func (s *service) CreateTimeSeries(_ context.Context, r *monitoringpb.CreateTime
 }
 
 // ListTimeSeries selects, aligns, reduces, and answers a page.
-func (s *service) ListTimeSeries(_ context.Context, r *monitoringpb.ListTimeSeriesRequest) (*monitoringpb.ListTimeSeriesResponse, error) {
+func (s *service) ListTimeSeries(_ context.Context,
+	r *monitoringpb.ListTimeSeriesRequest) (*monitoringpb.ListTimeSeriesResponse, error) {
 	q, err := newQuery(r)
 	if err != nil {
 		return nil, err

@@ -80,7 +80,8 @@ func (s *store) series(project string, like series) (*series, error) {
 		s.projects[project][key] = known
 	}
 	if known.kind != like.kind || known.valueType != like.valueType {
-		return nil, fmt.Errorf("the series is %v of %v, the point %v of %v", known.kind, known.valueType, like.kind, like.valueType)
+		return nil, fmt.Errorf("the series is %v of %v, the point %v of %v", known.kind, known.valueType, like.kind,
+			like.valueType)
 	}
 	return known, nil
 }
@@ -98,7 +99,8 @@ func (s *series) insert(p point) {
 
 // key is the identity of a series: its types and labels.
 func (s series) key() string {
-	return strings.Join([]string{s.metric.Type, labelKey(s.metric.Labels), s.resource.Type, labelKey(s.resource.Labels)}, "\x00")
+	return strings.Join([]string{s.metric.Type, labelKey(s.metric.Labels), s.resource.Type,
+		labelKey(s.resource.Labels)}, "\x00")
 }
 
 func labelKey(labels map[string]string) string {

@@ -70,7 +70,8 @@ func newWorld(t *testing.T) world {
 func level(metricType, namespace string, end time.Time, value any) monitoringemu.Sample {
 	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: end, Value: value,
-		ResourceLabels: map[string]string{"project_id": project, "cluster_name": "cell-1", "namespace_name": namespace, "container_name": "agent"},
+		ResourceLabels: map[string]string{"project_id": project, "cluster_name": "cell-1", "namespace_name": namespace,
+			"container_name": "agent"},
 	}
 }
 
@@ -104,10 +105,12 @@ func request(filter string) *monitoringpb.ListTimeSeriesRequest {
 }
 
 // aligned asks for values of a metric in periods of a minute.
-func aligned(metricType string, aligner monitoringpb.Aggregation_Aligner, reducer monitoringpb.Aggregation_Reducer, groupBy ...string) *monitoringpb.ListTimeSeriesRequest {
+func aligned(metricType string, aligner monitoringpb.Aggregation_Aligner, reducer monitoringpb.Aggregation_Reducer,
+	groupBy ...string) *monitoringpb.ListTimeSeriesRequest {
 	r := request(`metric.type = "` + metricType + `"`)
 	r.Aggregation = &monitoringpb.Aggregation{
-		AlignmentPeriod: durationpb.New(time.Minute), PerSeriesAligner: aligner, CrossSeriesReducer: reducer, GroupByFields: groupBy,
+		AlignmentPeriod: durationpb.New(time.Minute), PerSeriesAligner: aligner, CrossSeriesReducer: reducer,
+		GroupByFields: groupBy,
 	}
 	return r
 }

@@ -32,7 +32,8 @@ var ErrGiveUp = errors.New("the program will not become ready")
 type Options struct {
 	// Name stands for the program in errors.
 	Name string
-	// Path is the executable, looked up in PATH when it has no slash; Args are its arguments without the program's name.
+	// Path is the executable, looked up in PATH when it has no slash; Args are its arguments without the program's
+	// name.
 	Path string
 	Args []string
 	// Env is added to this process's environment, as KEY=value.
@@ -61,7 +62,8 @@ type Process struct {
 }
 
 // Start starts the program and waits until it is ready. ctx bounds the wait for readiness only, not the child's life.
-// When the child exits first, or ctx ends first, nothing is left running and the error carries the last lines of the log.
+// When the child exits first, or ctx ends first, nothing is left running and the error carries the last lines of the
+// log.
 func Start(ctx context.Context, options Options) (*Process, error) {
 	if options.LogFile == "" {
 		return nil, fmt.Errorf("start %s: no log file given", options.Name)
@@ -181,7 +183,8 @@ func (p *Process) awaitReady(ctx context.Context) error {
 		case <-p.done:
 			return p.exitError()
 		case <-ctx.Done():
-			return fmt.Errorf("start %s: not ready in time: %w (%w)%s", p.options.Name, err, context.Cause(ctx), p.logTail())
+			return fmt.Errorf("start %s: not ready in time: %w (%w)%s", p.options.Name, err, context.Cause(ctx),
+				p.logTail())
 		case <-tick.C:
 		}
 	}

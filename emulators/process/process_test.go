@@ -22,8 +22,8 @@ import (
 // parentRole makes the test binary a parent that starts a child and waits to be killed.
 const parentRole = "PROCESS_TEST_PARENT"
 
-// TestMain plays the parent when asked to, and otherwise runs the tests. Their children are programs that every system has, also where PATH
-// leads to Go only.
+// TestMain plays the parent when asked to, and otherwise runs the tests. Their children are programs that every system
+// has, also where PATH leads to Go only.
 func TestMain(m *testing.M) {
 	if err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/bin:/bin"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -42,7 +42,8 @@ func guards() map[string]func(*exec.Cmd) (func(), error) {
 
 func beParent(role, dir string) int {
 	_, err := Start(context.Background(), Options{
-		Name: "sleeper", Path: "sh", Args: []string{"-c", "exec 9>\"$1\"; exec sleep 600", "sh", filepath.Join(dir, "alive")},
+		Name: "sleeper", Path: "sh",
+		Args:    []string{"-c", "exec 9>\"$1\"; exec sleep 600", "sh", filepath.Join(dir, "alive")},
 		LogFile: filepath.Join(dir, "log"), bind: guards()[role],
 	})
 	if err != nil {
@@ -169,11 +170,13 @@ func TestStartFailures(t *testing.T) {
 			is:      context.DeadlineExceeded,
 		},
 		"hopeless": {
-			options: Options{Path: "sleep", Args: []string{"600"}, Ready: func(context.Context) error { return fmt.Errorf("%w: port taken", ErrGiveUp) }},
-			want:    []string{"port taken"},
-			is:      ErrGiveUp,
+			options: Options{Path: "sleep", Args: []string{"600"},
+				Ready: func(context.Context) error { return fmt.Errorf("%w: port taken", ErrGiveUp) }},
+			want: []string{"port taken"},
+			is:   ErrGiveUp,
 		},
-		"no such program": {options: Options{Path: "/no/such/program"}, want: []string{"start probe", "no such file"}, is: os.ErrNotExist},
+		"no such program": {options: Options{Path: "/no/such/program"}, want: []string{"start probe", "no such file"},
+			is: os.ErrNotExist},
 	}
 	for guard, bind := range guards() {
 		for name, test := range tests {
@@ -217,12 +220,15 @@ func TestStartWantsALogFile(t *testing.T) {
 
 func TestCloseTellsOfAChildThatEndedByItself(t *testing.T) {
 	t.Parallel()
-	child, err := Start(t.Context(), Options{Name: "probe", Path: "sh", Args: []string{"-c", "echo bye; exit 7"}, LogFile: filepath.Join(t.TempDir(), "log")})
+	child, err := Start(t.Context(),
+		Options{Name: "probe", Path: "sh", Args: []string{"-c", "echo bye; exit 7"},
+			LogFile: filepath.Join(t.TempDir(), "log")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-child.Done()
-	if err := child.Close(); err == nil || !strings.Contains(err.Error(), "exit status 7") || !strings.Contains(err.Error(), "bye") {
+	if err := child.Close(); err == nil || !strings.Contains(err.Error(), "exit status 7") ||
+		!strings.Contains(err.Error(), "bye") {
 		t.Fatalf("Close: %v", err)
 	}
 }
@@ -235,7 +241,9 @@ func TestEnvironmentDirectoryAndReadiness(t *testing.T) {
 			dir := t.TempDir()
 			mark := filepath.Join(dir, "mark")
 			child, err := Start(t.Context(), Options{
-				Name: "probe", Path: "sh", Args: []string{"-c", `printf %s "$GREETING $1" >mark.new; mv mark.new mark; exec sleep 600`, "sh", "two words"},
+				Name: "probe", Path: "sh",
+				Args: []string{"-c", `printf %s "$GREETING $1" >mark.new; mv mark.new mark; exec sleep 600`, "sh",
+					"two words"},
 				Env: []string{"GREETING=hello"}, Dir: dir, LogFile: filepath.Join(dir, "log"), bind: bind,
 				Ready: func(context.Context) error { _, err := os.Stat(mark); return err },
 			})

@@ -17,16 +17,16 @@ const (
 	tailBytes = 8 << 10
 )
 
-// The ports that FreePort chooses from: no system takes them for outgoing connections, of which there may be many before a port's user
-// listens on it.
+// The ports that FreePort chooses from: no system takes them for outgoing connections, of which there may be many
+// before a port's user listens on it.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
 	portTries = 100
 )
 
-// FreePort answers a TCP port of 127.0.0.1 that was free a moment ago. It is chosen at random, so that it is unlikely, not impossible,
-// that somebody else takes it before its user does.
+// FreePort answers a TCP port of 127.0.0.1 that was free a moment ago. It is chosen at random, so that it is unlikely,
+// not impossible, that somebody else takes it before its user does.
 func FreePort() (port int, err error) {
 	for range portTries {
 		port = firstPort + rand.IntN(lastPort-firstPort)

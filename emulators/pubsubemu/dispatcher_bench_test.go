@@ -26,7 +26,8 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = identity.Close() })
 	token := func(audience string) (string, error) { return identity.Push(audience, "push@project.iam.example") }
-	w.dispatch(pubsubemu.DispatcherOptions{Token: token, Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}}})
+	w.dispatch(pubsubemu.DispatcherOptions{Token: token,
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}}})
 	b.ResetTimer()
 	w.publish("work", numbered(b.N)...)
 	for range b.N {

@@ -32,10 +32,12 @@ func TestPushIsWhatCloudPubSubSends(t *testing.T) {
 		body         string
 	}{
 		{
-			name:         "everything set",
-			subscription: pubsubemu.Subscription{Topic: "full", Name: "full-push", Audience: "https://worker.example", DeadLetterTopic: "dead"},
-			message:      &pubsubclient.Message{Data: []byte(`{"agent_id":"a"}`), Attributes: map[string]string{"k": "v"}, OrderingKey: "a"},
-			audience:     "https://worker.example",
+			name: "everything set",
+			subscription: pubsubemu.Subscription{Topic: "full", Name: "full-push", Audience: "https://worker.example",
+				DeadLetterTopic: "dead"},
+			message: &pubsubclient.Message{Data: []byte(`{"agent_id":"a"}`),
+				Attributes: map[string]string{"k": "v"}, OrderingKey: "a"},
+			audience: "https://worker.example",
 			body: `{"deliveryAttempt":1,"message":{"attributes":{"k":"v"},"data":"eyJhZ2VudF9pZCI6ImEifQ==","messageId":"ID","message_id":"ID",` +
 				`"orderingKey":"a","publishTime":"TIME","publish_time":"TIME"},"subscription":"projects/PROJECT/subscriptions/full-push"}`,
 		},
@@ -60,7 +62,8 @@ func TestPushIsWhatCloudPubSubSends(t *testing.T) {
 	for _, test := range tests { // one after another: they share the endpoint
 		id := w.publish(test.subscription.Topic, test.message)[0]
 		got := next(t, pushes)
-		want := strings.NewReplacer("ID", id, "PROJECT", w.project, "TIME", got.Message.PublishTime.Format(time.RFC3339Nano)).Replace(test.body)
+		want := strings.NewReplacer("ID", id, "PROJECT", w.project, "TIME",
+			got.Message.PublishTime.Format(time.RFC3339Nano)).Replace(test.body)
 		if got.Raw != want {
 			t.Errorf("%s: pushed\n%s, want\n%s", test.name, got.Raw, want)
 		}
@@ -73,7 +76,8 @@ func TestPushIsWhatCloudPubSubSends(t *testing.T) {
 		if got := got.Header.Get("Content-Type"); got != "application/json" {
 			t.Errorf("%s: Content-Type %q", test.name, got)
 		}
-		if delivery := next(t, w.deliveries); !delivery.Acked || delivery.MessageID != id || delivery.Status != http.StatusOK {
+		if delivery := next(t, w.deliveries); !delivery.Acked || delivery.MessageID != id ||
+			delivery.Status != http.StatusOK {
 			t.Errorf("%s: delivery %+v", test.name, delivery)
 		}
 	}
@@ -81,7 +85,8 @@ func TestPushIsWhatCloudPubSubSends(t *testing.T) {
 
 func TestStatusDecides(t *testing.T) {
 	t.Parallel()
-	acked := map[int]bool{200: true, 201: true, 202: true, 204: true, 203: false, 302: false, 400: false, 404: false, 409: false, 429: false, 500: false, 503: false}
+	acked := map[int]bool{200: true, 201: true, 202: true, 204: true, 203: false, 302: false, 400: false, 404: false,
+		409: false, 429: false, 500: false, 503: false}
 	w := newWorld(t, func(w http.ResponseWriter, r *http.Request, got push) {
 		if got.DeliveryAttempt > 1 {
 			return
@@ -148,7 +153,8 @@ func TestBackOffIsTheEmulators(t *testing.T) {
 		}
 	})
 	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
-		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", MinBackoff: time.Second, MaxBackoff: 2 * time.Second},
+		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", MinBackoff: time.Second,
+			MaxBackoff: 2 * time.Second},
 	}})
 	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, pushes)
@@ -169,7 +175,8 @@ func TestATooSlowEndpointIsGivenUpAtTheDeadline(t *testing.T) {
 		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", AckDeadline: 200 * time.Millisecond},
 	}})
 	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
-	if got := next(t, w.deliveries); got.Acked || !errors.Is(got.Err, context.DeadlineExceeded) || got.Took < 200*time.Millisecond {
+	if got := next(t, w.deliveries); got.Acked || !errors.Is(got.Err, context.DeadlineExceeded) ||
+		got.Took < 200*time.Millisecond {
 		t.Errorf("first delivery: %+v", got)
 	}
 	if got := next(t, w.deliveries); !got.Acked || got.Attempt != 2 {
@@ -188,7 +195,8 @@ func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, nil)
-	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: "http://" + address}}})
+	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push",
+		Endpoint: "http://" + address}}})
 	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	if got := next(t, w.deliveries); got.Acked || got.Err == nil || got.Status != 0 {
 		t.Errorf("delivery to nobody: %+v", got)
@@ -196,7 +204,8 @@ func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
 	if listener, err = net.Listen("tcp", address); err != nil {
 		t.Fatal(err)
 	}
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}
+	server := &httptest.Server{Listener: listener,
+		Config: &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}
 	server.Start()
 	defer server.Close()
 	for !next(t, w.deliveries).Acked {

@@ -26,7 +26,8 @@ func TestCloseWaitsForRequestsInFlight(t *testing.T) {
 		<-release
 		answered.Store(true)
 	})
-	dispatcher := w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}}})
+	dispatcher := w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work",
+		Name: "push", Endpoint: w.url}}})
 	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, arrived)
 	closed := make(chan error)
@@ -55,7 +56,8 @@ func TestCloseCutsOffAfterTheGracePeriod(t *testing.T) {
 		<-r.Context().Done()
 	})
 	dispatcher := w.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url, AckDeadline: 10 * time.Minute}}, Grace: 50 * time.Millisecond,
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url,
+			AckDeadline: 10 * time.Minute}}, Grace: 50 * time.Millisecond,
 	})
 	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, arrived)
@@ -95,11 +97,13 @@ func TestASecondDispatcherTakesOverAndChangesTheSubscription(t *testing.T) {
 	if got := next(t, w.deliveries); !got.Acked || got.Attempt == 0 {
 		t.Errorf("delivery %+v, want it counted and done", got)
 	}
-	got, err := w.client().SubscriptionAdminClient.GetSubscription(t.Context(), &pubsubpb.GetSubscriptionRequest{Subscription: w.name("push")})
+	got, err := w.client().SubscriptionAdminClient.GetSubscription(t.Context(),
+		&pubsubpb.GetSubscriptionRequest{Subscription: w.name("push")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.DeadLetterPolicy.GetMaxDeliveryAttempts() != 50 || got.RetryPolicy.GetMinimumBackoff().GetSeconds() != 1 || got.AckDeadlineSeconds != 25 {
+	if got.DeadLetterPolicy.GetMaxDeliveryAttempts() != 50 || got.RetryPolicy.GetMinimumBackoff().GetSeconds() != 1 ||
+		got.AckDeadlineSeconds != 25 {
 		t.Errorf("the subscription is %v", got)
 	}
 }
@@ -115,7 +119,8 @@ func TestWaitingMessagesKeepTheirFirstAttempt(t *testing.T) {
 		}
 	})
 	w.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", AckDeadline: time.Second}}, Concurrency: 1,
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead",
+			AckDeadline: time.Second}}, Concurrency: 1,
 	})
 	w.publish("work", numbered(messages)...)
 	for range messages {
@@ -133,7 +138,8 @@ func TestADeletedSubscriptionIsAnErrorOfClose(t *testing.T) {
 		<-release
 	})
 	dispatcher, err := pubsubemu.StartDispatcher(t.Context(), pubsubemu.DispatcherOptions{
-		Host: host, Project: w.project, Concurrency: 1, Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}},
+		Host: host, Project: w.project, Concurrency: 1,
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +147,8 @@ func TestADeletedSubscriptionIsAnErrorOfClose(t *testing.T) {
 	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, arrived) // so it does not pull just now, which would take the emulator a minute to refuse
 	admin := w.client().SubscriptionAdminClient
-	if err := admin.DeleteSubscription(t.Context(), &pubsubpb.DeleteSubscriptionRequest{Subscription: w.name("push")}); err != nil {
+	if err := admin.DeleteSubscription(t.Context(),
+		&pubsubpb.DeleteSubscriptionRequest{Subscription: w.name("push")}); err != nil {
 		t.Fatal(err)
 	}
 	close(release)
@@ -169,7 +176,8 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 		}
 	})
 	w.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url, AckDeadline: 30 * time.Second}}, Concurrency: concurrency,
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url,
+			AckDeadline: 30 * time.Second}}, Concurrency: concurrency,
 	})
 	w.publish("work", numbered(messages)...)
 	for range messages {

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package pubsub runs a Pub/Sub on this machine, the official emulator or the one of package embedded where that is not installed, and
-// pushes its messages as Cloud Pub/Sub does.
+// Package pubsub runs a Pub/Sub on this machine, the official emulator or the one of package embedded where that is not
+// installed, and pushes its messages as Cloud Pub/Sub does.
 //
 // It knows the emulator's command line and what the emulator's own push lacks: a signed token, delivery attempts, and
 // more than two requests in flight. So the Dispatcher pulls from the emulator and pushes itself. It does not know what
@@ -30,8 +30,8 @@ type Options struct {
 // Emulator is a running Pub/Sub. Its Host is as PUBSUB_EMULATOR_HOST takes it; Close ends its topics and messages.
 type Emulator struct{ *gcloud.Running }
 
-// Start starts an emulator, which takes the official one 2 to 5 s, or attaches to a running one. Where the official one is asked for and
-// missing, the error says what to install.
+// Start starts an emulator, which takes the official one 2 to 5 s, or attaches to a running one. Where the official one
+// is asked for and missing, the error says what to install.
 func Start(ctx context.Context, options Options) (*Emulator, error) {
 	running, err := gcloud.Run(ctx, gcloud.Kinds{
 		Of: "Pub/Sub", Choice: options.Choice, Attach: options.Attach, Official: official(), Dir: options.Dir,

@@ -66,7 +66,8 @@ func (p *puller) pull(ctx context.Context, take func(*pubsubpb.ReceivedMessage))
 			return nil // ctx has ended
 		}
 		// Waits until there is a message, and answers nothing after a while without one.
-		response, err := p.client.Pull(ctx, &pubsubpb.PullRequest{Subscription: p.subscription, MaxMessages: int32(free)})
+		response, err := p.client.Pull(ctx,
+			&pubsubpb.PullRequest{Subscription: p.subscription, MaxMessages: int32(free)})
 		messages := response.GetReceivedMessages()
 		for range free - len(messages) {
 			<-p.slots
@@ -137,14 +138,16 @@ func (p *puller) send(ctx context.Context, done, again []string) {
 		_ = p.client.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: p.subscription, AckIds: done})
 	}
 	if len(again) > 0 {
-		_ = p.client.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: p.subscription, AckIds: again})
+		_ = p.client.ModifyAckDeadline(ctx,
+			&pubsubpb.ModifyAckDeadlineRequest{Subscription: p.subscription, AckIds: again})
 	}
 }
 
 // passing errors are worth another try: the emulator is busy, or starts again.
 func passing(err error) bool {
 	switch status.Code(err) {
-	case codes.Unavailable, codes.Internal, codes.Aborted, codes.Canceled, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Unknown:
+	case codes.Unavailable, codes.Internal, codes.Aborted, codes.Canceled, codes.DeadlineExceeded,
+		codes.ResourceExhausted, codes.Unknown:
 		return true
 	default:
 		return false

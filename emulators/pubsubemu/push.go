@@ -46,7 +46,8 @@ func (d *Dispatcher) pusher(subscription Subscription) func(context.Context, *pu
 	return func(ctx context.Context, received *pubsubpb.ReceivedMessage) Delivery {
 		start := time.Now()
 		delivery := Delivery{
-			Subscription: subscription.Name, MessageID: received.GetMessage().GetMessageId(), Attempt: int(received.DeliveryAttempt),
+			Subscription: subscription.Name, MessageID: received.GetMessage().GetMessageId(),
+			Attempt: int(received.DeliveryAttempt),
 		}
 		body, err := json.Marshal(wrap(name, received))
 		if err == nil {

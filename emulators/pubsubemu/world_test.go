@@ -59,7 +59,8 @@ func newWorld(tb testing.TB, endpoint func(http.ResponseWriter, *http.Request, p
 		endpoint(w, r, got)
 	}))
 	tb.Cleanup(server.Close)
-	return &world{t: tb, project: "p-" + uuid.NewString(), url: server.URL, deliveries: make(chan pubsubemu.Delivery, 10_000)}
+	return &world{t: tb, project: "p-" + uuid.NewString(), url: server.URL,
+		deliveries: make(chan pubsubemu.Delivery, 10_000)}
 }
 
 // dispatch starts a dispatcher that is closed with the test.

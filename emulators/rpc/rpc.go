@@ -26,12 +26,13 @@ type Fault struct {
 	Delay time.Duration
 	// Before is answered instead of making the call: it has no effect.
 	Before error
-	// After is answered instead of the call's own answer, when that is no error: the effect is there, the answer is lost.
+	// After is answered instead of the call's own answer, when that is no error: the effect is there, the answer is
+	// lost.
 	After error
 }
 
-// Hook decides the fault of a call: method is its short name, such as "AddSecretVersion", and resource what it is about, as
-// the request spells it. It is called from many goroutines, and may wait.
+// Hook decides the fault of a call: method is its short name, such as "AddSecretVersion", and resource what it is
+// about, as the request spells it. It is called from many goroutines, and may wait.
 type Hook func(method, resource string) Fault
 
 // Server is a running gRPC server. Its methods may be called from any goroutine.
@@ -48,8 +49,8 @@ type Server struct {
 	calls  map[string]int
 }
 
-// Start serves what register adds, at address; an empty address is a free port of 127.0.0.1. resource names what a request
-// is about. ctx bounds opening the listener only. Faults and counts are of unary calls, not of streams.
+// Start serves what register adds, at address; an empty address is a free port of 127.0.0.1. resource names what a
+// request is about. ctx bounds opening the listener only. Faults and counts are of unary calls, not of streams.
 func Start(
 	ctx context.Context, address string, register func(grpc.ServiceRegistrar), resource func(request any) string,
 	options ...grpc.ServerOption,
@@ -102,7 +103,8 @@ func (s *Server) ClientOptions() []option.ClientOption {
 	}
 }
 
-func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any,
+	error) {
 	fault := s.count(path.Base(info.FullMethod), request)
 	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 func start(t *testing.T) (*rpc.Server, grpc_health_v1.HealthClient) {
 	t.Helper()
 	service := health.NewServer()
-	server, err := rpc.Start(t.Context(), "", func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, service) },
+	server, err := rpc.Start(t.Context(), "",
+		func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, service) },
 		func(request any) string { return "about " + request.(*grpc_health_v1.HealthCheckRequest).Service })
 	if err != nil {
 		t.Fatal(err)
@@ -52,13 +53,16 @@ func TestFaults(t *testing.T) {
 		within  time.Duration
 		want    codes.Code
 	}{
-		"none":                           {want: codes.OK},
-		"refused":                        {fault: rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")}, want: codes.PermissionDenied},
-		"before counts more than after":  {fault: rpc.Fault{Before: status.Error(codes.Aborted, "no"), After: lost}, want: codes.Aborted},
-		"answer lost":                    {fault: rpc.Fault{After: lost}, want: codes.Unavailable},
-		"its own error is not hidden":    {fault: rpc.Fault{After: lost}, service: "unknown", want: codes.NotFound},
-		"delayed":                        {fault: rpc.Fault{Delay: 10 * time.Millisecond}, want: codes.OK},
-		"delayed beyond the deadline":    {fault: rpc.Fault{Delay: time.Hour}, within: 50 * time.Millisecond, want: codes.DeadlineExceeded},
+		"none": {want: codes.OK},
+		"refused": {fault: rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
+			want: codes.PermissionDenied},
+		"before counts more than after": {fault: rpc.Fault{Before: status.Error(codes.Aborted, "no"), After: lost},
+			want: codes.Aborted},
+		"answer lost":                 {fault: rpc.Fault{After: lost}, want: codes.Unavailable},
+		"its own error is not hidden": {fault: rpc.Fault{After: lost}, service: "unknown", want: codes.NotFound},
+		"delayed":                     {fault: rpc.Fault{Delay: 10 * time.Millisecond}, want: codes.OK},
+		"delayed beyond the deadline": {fault: rpc.Fault{Delay: time.Hour}, within: 50 * time.Millisecond,
+			want: codes.DeadlineExceeded},
 		"an error that is no gRPC error": {fault: rpc.Fault{Before: errors.New("plain")}, want: codes.Unknown},
 	}
 	for name, test := range tests {

@@ -35,12 +35,14 @@ func TestAnswerLost(t *testing.T) {
 	if _, data, err := w.access(made.Name + "/versions/latest"); err != nil || data != "one" {
 		t.Errorf("the effect is lost, too: %q, %v", data, err)
 	}
-	if diff := cmp.Diff(map[string]int{"CreateSecret": 1, "AddSecretVersion": 1, "AccessSecretVersion": 1}, w.server.Calls()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"CreateSecret": 1, "AddSecretVersion": 1, "AccessSecretVersion": 1},
+		w.server.Calls()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if diff := cmp.Diff([]string{"AddSecretVersion " + made.Name, "AccessSecretVersion " + made.Name + "/versions/latest"}, seen); diff != "" {
+	if diff := cmp.Diff([]string{"AddSecretVersion " + made.Name, "AccessSecretVersion " + made.Name +
+		"/versions/latest"}, seen); diff != "" {
 		t.Errorf("the hook saw (-want +got):\n%s", diff)
 	}
 }
@@ -60,14 +62,18 @@ func TestResourcesOfCalls(t *testing.T) {
 			return err
 		},
 		"UpdateSecret " + name: func() error {
-			_, err := w.UpdateSecret(w.Context(), &secretmanagerpb.UpdateSecretRequest{Secret: &secretmanagerpb.Secret{Name: name}})
+			_, err := w.UpdateSecret(w.Context(),
+				&secretmanagerpb.UpdateSecretRequest{Secret: &secretmanagerpb.Secret{Name: name}})
 			return err
 		},
 		"ListSecrets " + project: func() error {
 			_, err := w.ListSecrets(w.Context(), &secretmanagerpb.ListSecretsRequest{Parent: project}).Next()
 			return err
 		},
-		"DeleteSecret " + name: func() error { return w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: name}) },
+		"DeleteSecret " + name: func() error {
+			return w.DeleteSecret(w.Context(),
+				&secretmanagerpb.DeleteSecretRequest{Name: name})
+		},
 	}
 	for want, call := range calls {
 		w.want(want, call(), codes.PermissionDenied)

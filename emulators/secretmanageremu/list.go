@@ -35,7 +35,8 @@ func parseFilter(filter string) (func(fields) bool, error) {
 	for text := range strings.SplitSeq(filter, " AND ") {
 		parts := term.FindStringSubmatch(strings.TrimSpace(text))
 		if parts == nil {
-			return nil, status.Errorf(codes.InvalidArgument, "The emulator does not understand [%s] in the filter [%s].", text, filter)
+			return nil, status.Errorf(codes.InvalidArgument,
+				"The emulator does not understand [%s] in the filter [%s].", text, filter)
 		}
 		condition, err := condition(parts[1], parts[2], parts[3]+parts[4])
 		if err != nil {

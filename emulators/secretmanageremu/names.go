@@ -48,7 +48,8 @@ func secretName(name string) (string, error) {
 func versionName(name string) (secret, version string, err error) {
 	parent, version, found := strings.Cut(name, "/versions/")
 	if !found || version == "" || strings.Contains(version, "/") {
-		return "", "", status.Errorf(codes.InvalidArgument, "The name [%s] is not of the form projects/*/secrets/*/versions/*.", name)
+		return "", "", status.Errorf(codes.InvalidArgument,
+			"The name [%s] is not of the form projects/*/secrets/*/versions/*.", name)
 	}
 	secret, err = secretName(parent)
 	return secret, version, err

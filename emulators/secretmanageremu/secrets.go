@@ -44,13 +44,15 @@ func (s *service) find(name string) (*secret, error) {
 	return found, nil
 }
 
-func (s *service) CreateSecret(_ context.Context, r *secretmanagerpb.CreateSecretRequest) (*secretmanagerpb.Secret, error) {
+func (s *service) CreateSecret(_ context.Context, r *secretmanagerpb.CreateSecretRequest) (*secretmanagerpb.Secret,
+	error) {
 	project, err := projectName(r.GetParent())
 	if err != nil {
 		return nil, err
 	}
 	if !secretID.MatchString(r.GetSecretId()) {
-		return nil, status.Errorf(codes.InvalidArgument, "The secret id [%s] is not 1 to 255 letters, digits, - and _.", r.GetSecretId())
+		return nil, status.Errorf(codes.InvalidArgument, "The secret id [%s] is not 1 to 255 letters, digits, - and _.",
+			r.GetSecretId())
 	}
 	if err := validateNew(r.GetSecret()); err != nil {
 		return nil, err
@@ -77,7 +79,8 @@ func (s *service) GetSecret(_ context.Context, r *secretmanagerpb.GetSecretReque
 	return proto.CloneOf(found.record), nil
 }
 
-func (s *service) UpdateSecret(_ context.Context, r *secretmanagerpb.UpdateSecretRequest) (*secretmanagerpb.Secret, error) {
+func (s *service) UpdateSecret(_ context.Context, r *secretmanagerpb.UpdateSecretRequest) (*secretmanagerpb.Secret,
+	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.find(r.GetSecret().GetName())
@@ -126,7 +129,8 @@ func (s *service) DeleteSecret(_ context.Context, r *secretmanagerpb.DeleteSecre
 }
 
 // ListSecrets answers the newest first.
-func (s *service) ListSecrets(_ context.Context, r *secretmanagerpb.ListSecretsRequest) (*secretmanagerpb.ListSecretsResponse, error) {
+func (s *service) ListSecrets(_ context.Context,
+	r *secretmanagerpb.ListSecretsRequest) (*secretmanagerpb.ListSecretsResponse, error) {
 	project, err := projectName(r.GetParent())
 	if err != nil {
 		return nil, err

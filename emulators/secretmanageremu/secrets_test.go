@@ -35,7 +35,8 @@ func TestCreateAndGet(t *testing.T) {
 		}
 	}
 	_, err := w.CreateSecret(w.Context(), &secretmanagerpb.CreateSecretRequest{
-		Parent: strings.TrimSuffix(made.Name, "/secrets/agent-1"), SecretId: "agent-1", Secret: &secretmanagerpb.Secret{Replication: automatic()},
+		Parent: strings.TrimSuffix(made.Name, "/secrets/agent-1"), SecretId: "agent-1",
+		Secret: &secretmanagerpb.Secret{Replication: automatic()},
 	})
 	w.want("create again, by project number", err, codes.AlreadyExists)
 	_, err = w.GetSecret(w.Context(), &secretmanagerpb.GetSecretRequest{Name: "projects/another/secrets/agent-1"})
@@ -46,7 +47,8 @@ func TestCreateValidation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	good := func(change func(*secretmanagerpb.CreateSecretRequest)) *secretmanagerpb.CreateSecretRequest {
-		r := &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s", Secret: &secretmanagerpb.Secret{Replication: automatic()}}
+		r := &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s",
+			Secret: &secretmanagerpb.Secret{Replication: automatic()}}
 		change(r)
 		return r
 	}
@@ -65,16 +67,27 @@ func TestCreateValidation(t *testing.T) {
 		change func(*secretmanagerpb.CreateSecretRequest)
 		want   codes.Code
 	}{
-		"no replication": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.Replication = nil }, want: codes.InvalidArgument},
-		"no secret":      {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret = nil }, want: codes.InvalidArgument},
+		"no replication": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.Replication = nil },
+			want: codes.InvalidArgument},
+		"no secret": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret = nil },
+			want: codes.InvalidArgument},
 		"no replicas": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.Secret.Replication.Replication = &secretmanagerpb.Replication_UserManaged_{UserManaged: &secretmanagerpb.Replication_UserManaged{}}
 		}, want: codes.InvalidArgument},
-		"a slash in the id": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = "a/b" }, want: codes.InvalidArgument},
-		"an id too long":    {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = strings.Repeat("x", 256) }, want: codes.InvalidArgument},
-		"an id that fits":   {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = strings.Repeat("x", 255) }, want: codes.OK},
-		"no project":        {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent = "folders/1" }, want: codes.InvalidArgument},
-		"regional":          {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" }, want: codes.Unimplemented},
+		"a slash in the id": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = "a/b" },
+			want: codes.InvalidArgument},
+		"an id too long": {change: func(r *secretmanagerpb.CreateSecretRequest) {
+			r.SecretId = strings.Repeat("x",
+				256)
+		}, want: codes.InvalidArgument},
+		"an id that fits": {change: func(r *secretmanagerpb.CreateSecretRequest) {
+			r.SecretId = strings.Repeat("x",
+				255)
+		}, want: codes.OK},
+		"no project": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent = "folders/1" },
+			want: codes.InvalidArgument},
+		"regional": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" },
+			want: codes.Unimplemented},
 		"expiration": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.Secret.Expiration = &secretmanagerpb.Secret_Ttl{Ttl: durationpb.New(time.Hour)}
 		}, want: codes.Unimplemented},
@@ -109,15 +122,18 @@ func TestUpdate(t *testing.T) {
 	made := w.create("s", map[string]string{"old": "1"})
 	w.add(made.Name, "one")
 	update := func(s *secretmanagerpb.Secret, paths ...string) (*secretmanagerpb.Secret, error) {
-		return w.UpdateSecret(w.Context(), &secretmanagerpb.UpdateSecretRequest{Secret: s, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}})
+		return w.UpdateSecret(w.Context(),
+			&secretmanagerpb.UpdateSecretRequest{Secret: s, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}})
 	}
 	got, err := update(&secretmanagerpb.Secret{
-		Name: project + "/secrets/s", Etag: made.Etag, Labels: map[string]string{"new": "2"}, Annotations: map[string]string{"a": "b"},
+		Name: project + "/secrets/s", Etag: made.Etag, Labels: map[string]string{"new": "2"},
+		Annotations: map[string]string{"a": "b"},
 	}, "labels")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"new": "2"}, got.Labels); diff != "" || got.Annotations != nil || got.Etag == made.Etag {
+	if diff := cmp.Diff(map[string]string{"new": "2"}, got.Labels); diff != "" || got.Annotations != nil ||
+		got.Etag == made.Etag {
 		t.Errorf("updated %v", got)
 	}
 	_, err = update(&secretmanagerpb.Secret{Name: made.Name, Etag: made.Etag}, "labels")
@@ -128,8 +144,10 @@ func TestUpdate(t *testing.T) {
 	w.want("a field it has not", err, codes.Unimplemented)
 	_, err = update(&secretmanagerpb.Secret{Name: project + "/secrets/none"}, "labels")
 	w.want("no such secret", err, codes.NotFound)
-	for alias, code := range map[string]codes.Code{"live": codes.OK, "latest": codes.InvalidArgument, "1st": codes.InvalidArgument} {
-		_, err = update(&secretmanagerpb.Secret{Name: made.Name, VersionAliases: map[string]int64{alias: 1}}, "version_aliases")
+	for alias, code := range map[string]codes.Code{"live": codes.OK, "latest": codes.InvalidArgument,
+		"1st": codes.InvalidArgument} {
+		_, err = update(&secretmanagerpb.Secret{Name: made.Name, VersionAliases: map[string]int64{alias: 1}},
+			"version_aliases")
 		w.want("alias "+alias, err, code)
 	}
 	if _, data, err := w.access(made.Name + "/versions/live"); err != nil || data != "one" {
@@ -142,9 +160,12 @@ func TestDelete(t *testing.T) {
 	w := newWorld(t)
 	made := w.create("s", nil)
 	w.add(made.Name, "one")
-	w.want("an old etag", w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name, Etag: `"other"`}), codes.FailedPrecondition)
-	w.want("delete", w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name, Etag: made.Etag}), codes.OK)
-	w.want("delete again", w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name}), codes.NotFound)
+	w.want("an old etag", w.DeleteSecret(w.Context(),
+		&secretmanagerpb.DeleteSecretRequest{Name: made.Name, Etag: `"other"`}), codes.FailedPrecondition)
+	w.want("delete", w.DeleteSecret(w.Context(),
+		&secretmanagerpb.DeleteSecretRequest{Name: made.Name, Etag: made.Etag}), codes.OK)
+	w.want("delete again", w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name}),
+		codes.NotFound)
 	_, _, err := w.access(made.Name + "/versions/1")
 	w.want("access", err, codes.NotFound)
 	w.create("s", nil)
@@ -157,7 +178,8 @@ func TestListSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 7 {
-		w.create(fmt.Sprintf("s%d", i), map[string]string{"parity": []string{"even", "odd"}[i%2], "third": fmt.Sprint(i % 3)})
+		w.create(fmt.Sprintf("s%d", i),
+			map[string]string{"parity": []string{"even", "odd"}[i%2], "third": fmt.Sprint(i % 3)})
 	}
 	w.create("bare", nil)
 	tests := map[string]struct {
@@ -176,7 +198,8 @@ func TestListSecrets(t *testing.T) {
 	}
 	for name, test := range tests {
 		for _, size := range []int32{0, 1, 2, 100} {
-			it := w.ListSecrets(w.Context(), &secretmanagerpb.ListSecretsRequest{Parent: project, Filter: test.filter, PageSize: size})
+			it := w.ListSecrets(w.Context(),
+				&secretmanagerpb.ListSecretsRequest{Parent: project, Filter: test.filter, PageSize: size})
 			var ids []string
 			for {
 				s, err := it.Next()
@@ -193,12 +216,15 @@ func TestListSecrets(t *testing.T) {
 			}
 		}
 	}
-	for _, filter := range []string{"labels.a=b OR labels.c=d", "NOT labels.a=b", "(labels.a=b)", "created>2020", "size=1", "="} {
-		_, err := w.ListSecrets(w.Context(), &secretmanagerpb.ListSecretsRequest{Parent: project, Filter: filter}).Next()
+	for _, filter := range []string{"labels.a=b OR labels.c=d", "NOT labels.a=b", "(labels.a=b)", "created>2020",
+		"size=1", "="} {
+		_, err := w.ListSecrets(w.Context(),
+			&secretmanagerpb.ListSecretsRequest{Parent: project, Filter: filter}).Next()
 		w.want("filter "+filter, err, codes.InvalidArgument)
 	}
 	for name, request := range map[string]*secretmanagerpb.ListSecretsRequest{
-		"a bad token": {Parent: project, PageToken: "!"}, "a bad size": {Parent: project, PageSize: -1}, "a bad parent": {Parent: "x"},
+		"a bad token": {Parent: project, PageToken: "!"}, "a bad size": {Parent: project, PageSize: -1},
+		"a bad parent": {Parent: "x"},
 	} {
 		_, err := w.ListSecrets(w.Context(), request).Next()
 		w.want(name, err, codes.InvalidArgument)

@@ -60,17 +60,20 @@ func validateChanged(s *secretmanagerpb.Secret, versions int) error {
 		size += len(key) + len(value)
 	}
 	if size >= maxAnnotationBytes {
-		return status.Errorf(codes.InvalidArgument, "The annotations have %d bytes; fewer than %d are allowed.", size, maxAnnotationBytes)
+		return status.Errorf(codes.InvalidArgument, "The annotations have %d bytes; fewer than %d are allowed.", size,
+			maxAnnotationBytes)
 	}
 	if len(s.GetVersionAliases()) > maxAliases {
-		return status.Errorf(codes.InvalidArgument, "There are %d version aliases; at most %d are allowed.", len(s.GetVersionAliases()), maxAliases)
+		return status.Errorf(codes.InvalidArgument, "There are %d version aliases; at most %d are allowed.",
+			len(s.GetVersionAliases()), maxAliases)
 	}
 	for alias, n := range s.GetVersionAliases() {
 		if !aliasName.MatchString(alias) || alias == "latest" || alias == "NEW" {
 			return status.Errorf(codes.InvalidArgument, "The version alias [%s] is invalid.", alias)
 		}
 		if n < 1 || n > int64(versions) {
-			return status.Errorf(codes.InvalidArgument, "The version alias [%s] names the version %d, which does not exist.", alias, n)
+			return status.Errorf(codes.InvalidArgument,
+				"The version alias [%s] names the version %d, which does not exist.", alias, n)
 		}
 	}
 	return nil
@@ -78,7 +81,8 @@ func validateChanged(s *secretmanagerpb.Secret, versions int) error {
 
 func validateLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
-		return status.Errorf(codes.InvalidArgument, "There are %d labels; at most %d are allowed.", len(labels), maxLabels)
+		return status.Errorf(codes.InvalidArgument, "There are %d labels; at most %d are allowed.", len(labels),
+			maxLabels)
 	}
 	for key, value := range labels {
 		if !labelKey.MatchString(key) || len(key) > maxEncoded {

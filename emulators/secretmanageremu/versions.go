@@ -49,13 +49,15 @@ func (s *service) findVersion(name string, aliases bool) (*version, error) {
 	return owner.versions[n-1], nil
 }
 
-func (s *service) AddSecretVersion(_ context.Context, r *secretmanagerpb.AddSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+func (s *service) AddSecretVersion(_ context.Context,
+	r *secretmanagerpb.AddSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
 	data := r.GetPayload().GetData()
 	switch {
 	case len(data) == 0:
 		return nil, status.Error(codes.InvalidArgument, "Field [payload] is required.")
 	case len(data) > maxPayload:
-		return nil, status.Errorf(codes.InvalidArgument, "The payload has %d bytes; at most %d are allowed.", len(data), maxPayload)
+		return nil, status.Errorf(codes.InvalidArgument, "The payload has %d bytes; at most %d are allowed.", len(data),
+			maxPayload)
 	case r.GetPayload().DataCrc32C != nil && r.GetPayload().GetDataCrc32C() != checksum(data):
 		return nil, status.Error(codes.InvalidArgument, "The payload's checksum does not match its data.")
 	}
@@ -70,14 +72,16 @@ func (s *service) AddSecretVersion(_ context.Context, r *secretmanagerpb.AddSecr
 		number: n, data: bytes.Clone(data),
 		record: &secretmanagerpb.SecretVersion{
 			Name: fmt.Sprintf("%s/versions/%d", owner.record.Name, n), CreateTime: timestamppb.Now(), Etag: s.etag(),
-			State: secretmanagerpb.SecretVersion_ENABLED, ClientSpecifiedPayloadChecksum: r.GetPayload().DataCrc32C != nil,
+			State:                          secretmanagerpb.SecretVersion_ENABLED,
+			ClientSpecifiedPayloadChecksum: r.GetPayload().DataCrc32C != nil,
 		},
 	}
 	owner.versions = append(owner.versions, added)
 	return proto.CloneOf(added.record), nil
 }
 
-func (s *service) AccessSecretVersion(_ context.Context, r *secretmanagerpb.AccessSecretVersionRequest) (*secretmanagerpb.AccessSecretVersionResponse, error) {
+func (s *service) AccessSecretVersion(_ context.Context,
+	r *secretmanagerpb.AccessSecretVersionRequest) (*secretmanagerpb.AccessSecretVersionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.findVersion(r.GetName(), true)
@@ -85,15 +89,18 @@ func (s *service) AccessSecretVersion(_ context.Context, r *secretmanagerpb.Acce
 		return nil, err
 	}
 	if found.record.State != secretmanagerpb.SecretVersion_ENABLED {
-		return nil, status.Errorf(codes.FailedPrecondition, "Secret Version [%s] is in %v state.", found.record.Name, found.record.State)
+		return nil, status.Errorf(codes.FailedPrecondition, "Secret Version [%s] is in %v state.", found.record.Name,
+			found.record.State)
 	}
 	return &secretmanagerpb.AccessSecretVersionResponse{
-		Name:    found.record.Name,
-		Payload: &secretmanagerpb.SecretPayload{Data: bytes.Clone(found.data), DataCrc32C: proto.Int64(checksum(found.data))},
+		Name: found.record.Name,
+		Payload: &secretmanagerpb.SecretPayload{Data: bytes.Clone(found.data),
+			DataCrc32C: proto.Int64(checksum(found.data))},
 	}, nil
 }
 
-func (s *service) GetSecretVersion(_ context.Context, r *secretmanagerpb.GetSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+func (s *service) GetSecretVersion(_ context.Context,
+	r *secretmanagerpb.GetSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.findVersion(r.GetName(), true)
@@ -104,7 +111,8 @@ func (s *service) GetSecretVersion(_ context.Context, r *secretmanagerpb.GetSecr
 }
 
 // ListSecretVersions answers the newest first.
-func (s *service) ListSecretVersions(_ context.Context, r *secretmanagerpb.ListSecretVersionsRequest) (*secretmanagerpb.ListSecretVersionsResponse, error) {
+func (s *service) ListSecretVersions(_ context.Context,
+	r *secretmanagerpb.ListSecretVersionsRequest) (*secretmanagerpb.ListSecretVersionsResponse, error) {
 	match, err := parseFilter(r.GetFilter())
 	if err != nil {
 		return nil, err
@@ -132,20 +140,25 @@ func (s *service) ListSecretVersions(_ context.Context, r *secretmanagerpb.ListS
 	return response, nil
 }
 
-func (s *service) EnableSecretVersion(_ context.Context, r *secretmanagerpb.EnableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+func (s *service) EnableSecretVersion(_ context.Context,
+	r *secretmanagerpb.EnableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
 	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_ENABLED)
 }
 
-func (s *service) DisableSecretVersion(_ context.Context, r *secretmanagerpb.DisableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+func (s *service) DisableSecretVersion(_ context.Context,
+	r *secretmanagerpb.DisableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
 	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DISABLED)
 }
 
-func (s *service) DestroySecretVersion(_ context.Context, r *secretmanagerpb.DestroySecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+func (s *service) DestroySecretVersion(_ context.Context,
+	r *secretmanagerpb.DestroySecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
 	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DESTROYED)
 }
 
-// move changes a version's state. A destroyed version stays destroyed; every move, even to the same state, is a new etag.
-func (s *service) move(name, etag string, to secretmanagerpb.SecretVersion_State) (*secretmanagerpb.SecretVersion, error) {
+// move changes a version's state. A destroyed version stays destroyed; every move, even to the same state, is a new
+// etag.
+func (s *service) move(name, etag string, to secretmanagerpb.SecretVersion_State) (*secretmanagerpb.SecretVersion,
+	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.findVersion(name, false)
@@ -156,7 +169,8 @@ func (s *service) move(name, etag string, to secretmanagerpb.SecretVersion_State
 		return nil, err
 	}
 	if found.record.State == secretmanagerpb.SecretVersion_DESTROYED {
-		return nil, status.Errorf(codes.FailedPrecondition, "Secret Version [%s] is already in DESTROYED state.", found.record.Name)
+		return nil, status.Errorf(codes.FailedPrecondition, "Secret Version [%s] is already in DESTROYED state.",
+			found.record.Name)
 	}
 	found.record.State, found.record.Etag = to, s.etag()
 	if to == secretmanagerpb.SecretVersion_DESTROYED {

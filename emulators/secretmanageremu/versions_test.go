@@ -18,7 +18,8 @@ func TestAddAndAccess(t *testing.T) {
 	made := w.create("s", nil)
 	first := w.add(made.Name, "one")
 	second := w.add(project+"/secrets/s", "two")
-	if first.Name != made.Name+"/versions/1" || second.Name != made.Name+"/versions/2" || !second.ClientSpecifiedPayloadChecksum ||
+	if first.Name != made.Name+"/versions/1" || second.Name != made.Name+"/versions/2" ||
+		!second.ClientSpecifiedPayloadChecksum ||
 		second.State != secretmanagerpb.SecretVersion_ENABLED {
 		t.Errorf("added %v and %v", first, second)
 	}
@@ -47,15 +48,18 @@ func TestPayloadRules(t *testing.T) {
 		payload *secretmanagerpb.SecretPayload
 		want    codes.Code
 	}{
-		"the largest":      {payload: &secretmanagerpb.SecretPayload{Data: []byte(full)}, want: codes.OK},
-		"one byte more":    {payload: &secretmanagerpb.SecretPayload{Data: []byte(full + "x")}, want: codes.InvalidArgument},
-		"empty":            {payload: &secretmanagerpb.SecretPayload{}, want: codes.InvalidArgument},
-		"none":             {payload: nil, want: codes.InvalidArgument},
-		"a wrong checksum": {payload: &secretmanagerpb.SecretPayload{Data: []byte("a"), DataCrc32C: proto.Int64(checksum("b"))}, want: codes.InvalidArgument},
-		"no checksum":      {payload: &secretmanagerpb.SecretPayload{Data: []byte("a")}, want: codes.OK},
+		"the largest": {payload: &secretmanagerpb.SecretPayload{Data: []byte(full)}, want: codes.OK},
+		"one byte more": {payload: &secretmanagerpb.SecretPayload{Data: []byte(full + "x")},
+			want: codes.InvalidArgument},
+		"empty": {payload: &secretmanagerpb.SecretPayload{}, want: codes.InvalidArgument},
+		"none":  {payload: nil, want: codes.InvalidArgument},
+		"a wrong checksum": {payload: &secretmanagerpb.SecretPayload{Data: []byte("a"),
+			DataCrc32C: proto.Int64(checksum("b"))}, want: codes.InvalidArgument},
+		"no checksum": {payload: &secretmanagerpb.SecretPayload{Data: []byte("a")}, want: codes.OK},
 	}
 	for name, test := range tests {
-		_, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{Parent: made.Name, Payload: test.payload})
+		_, err := w.AddSecretVersion(w.Context(),
+			&secretmanagerpb.AddSecretVersionRequest{Parent: made.Name, Payload: test.payload})
 		w.want(name, err, test.want)
 	}
 	_, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
@@ -71,13 +75,16 @@ func TestPayloadRules(t *testing.T) {
 func (w world) moves() map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
 	return map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error){
 		"enable": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
-			return w.EnableSecretVersion(w.Context(), &secretmanagerpb.EnableSecretVersionRequest{Name: name, Etag: etag})
+			return w.EnableSecretVersion(w.Context(),
+				&secretmanagerpb.EnableSecretVersionRequest{Name: name, Etag: etag})
 		},
 		"disable": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
-			return w.DisableSecretVersion(w.Context(), &secretmanagerpb.DisableSecretVersionRequest{Name: name, Etag: etag})
+			return w.DisableSecretVersion(w.Context(),
+				&secretmanagerpb.DisableSecretVersionRequest{Name: name, Etag: etag})
 		},
 		"destroy": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
-			return w.DestroySecretVersion(w.Context(), &secretmanagerpb.DestroySecretVersionRequest{Name: name, Etag: etag})
+			return w.DestroySecretVersion(w.Context(),
+				&secretmanagerpb.DestroySecretVersionRequest{Name: name, Etag: etag})
 		},
 	}
 }
@@ -141,7 +148,8 @@ func TestVersionEtagsAndNames(t *testing.T) {
 		_, err = call(made.Name+"/versions/2", "")
 		w.want(move+" what is not there", err, codes.NotFound)
 	}
-	got, err := w.GetSecretVersion(w.Context(), &secretmanagerpb.GetSecretVersionRequest{Name: made.Name + "/versions/latest"})
+	got, err := w.GetSecretVersion(w.Context(),
+		&secretmanagerpb.GetSecretVersionRequest{Name: made.Name + "/versions/latest"})
 	if err != nil || got.Name != added.Name || got.Etag != added.Etag {
 		t.Errorf("the latest is %v, %v", got, err)
 	}
@@ -163,9 +171,11 @@ func TestListVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for filter, want := range map[string]string{"": "5 4 3 2 1", "state:ENABLED": "5 3 1", "state=disabled": "4 2", "state:DESTROYED": ""} {
+	for filter, want := range map[string]string{"": "5 4 3 2 1", "state:ENABLED": "5 3 1", "state=disabled": "4 2",
+		"state:DESTROYED": ""} {
 		for _, size := range []int32{0, 1, 2, 3} {
-			it := w.ListSecretVersions(w.Context(), &secretmanagerpb.ListSecretVersionsRequest{Parent: made.Name, Filter: filter, PageSize: size})
+			it := w.ListSecretVersions(w.Context(),
+				&secretmanagerpb.ListSecretVersionsRequest{Parent: made.Name, Filter: filter, PageSize: size})
 			var numbers []string
 			for {
 				v, err := it.Next()
@@ -182,6 +192,7 @@ func TestListVersions(t *testing.T) {
 			}
 		}
 	}
-	_, err := w.ListSecretVersions(w.Context(), &secretmanagerpb.ListSecretVersionsRequest{Parent: project + "/secrets/none"}).Next()
+	_, err := w.ListSecretVersions(w.Context(),
+		&secretmanagerpb.ListSecretVersionsRequest{Parent: project + "/secrets/none"}).Next()
 	w.want("no such secret", err, codes.NotFound)
 }

@@ -69,7 +69,8 @@ func (w world) create(id string, labels map[string]string) *secretmanagerpb.Secr
 func (w world) add(secret, data string) *secretmanagerpb.SecretVersion {
 	w.Helper()
 	added, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
-		Parent: secret, Payload: &secretmanagerpb.SecretPayload{Data: []byte(data), DataCrc32C: proto.Int64(checksum(data))},
+		Parent: secret, Payload: &secretmanagerpb.SecretPayload{Data: []byte(data),
+			DataCrc32C: proto.Int64(checksum(data))},
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"agents.example/controlplane/emulators/process"
 )
 
-// Mock is a running stripe-mock: Stripe's own server over the published description of its interface. It checks every request against that
-// description and answers with an example; it remembers nothing.
+// Mock is a running stripe-mock: Stripe's own server over the published description of its interface. It checks every
+// request against that description and answers with an example; it remembers nothing.
 type Mock struct {
 	// URL is its address, for clients of Stripe's API.
 	URL string
@@ -32,8 +32,8 @@ const (
 	mockStart   = 30 * time.Second
 )
 
-// StartMock builds stripe-mock if need be, in seconds, and starts it on a free port. Its log goes to dir, or to a temporary directory that
-// Close removes. It cannot outlive this process.
+// StartMock builds stripe-mock if need be, in seconds, and starts it on a free port. Its log goes to dir, or to a
+// temporary directory that Close removes. It cannot outlive this process.
 func StartMock(ctx context.Context, dir string) (m *Mock, err error) {
 	binary, err := build(ctx)
 	if err != nil {
@@ -50,7 +50,8 @@ func StartMock(ctx context.Context, dir string) (m *Mock, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mockStart)
 	defer cancel()
 	m.child, err = process.Start(ctx, process.Options{
-		Name: "stripe-mock", Path: binary, Args: []string{"-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0"}, LogFile: log,
+		Name: "stripe-mock", Path: binary, Args: []string{"-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0"},
+		LogFile: log,
 		Ready: func(context.Context) (err error) {
 			m.URL, err = listening(log)
 			return err
@@ -88,8 +89,8 @@ func listening(log string) (url string, err error) {
 	return "http://" + string(found[1]), nil
 }
 
-// build compiles stripe-mock from the nested module into the user's cache. The go command's own cache makes a repetition cheap, and the
-// file takes its place in one step, so that any number of processes may build at once.
+// build compiles stripe-mock from the nested module into the user's cache. The go command's own cache makes a
+// repetition cheap, and the file takes its place in one step, so that any number of processes may build at once.
 func build(ctx context.Context) (binary string, err error) {
 	module, err := findModule()
 	if err != nil {
@@ -107,7 +108,8 @@ func build(ctx context.Context) (binary string, err error) {
 	if version == nil {
 		return "", fmt.Errorf("%s requires no version of %s", module, mockPackage)
 	}
-	binary = filepath.Join(cache, "agents-controlplane", fmt.Sprintf("stripe-mock-%s-%s", version[1], runtime.Version()))
+	binary = filepath.Join(cache, "agents-controlplane",
+		fmt.Sprintf("stripe-mock-%s-%s", version[1], runtime.Version()))
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}

@@ -135,7 +135,8 @@ func (b *subscription) fill(object map[string]any) error {
 	if b.next != "" {
 		phase := func(id string, from, to time.Time) map[string]any {
 			return map[string]any{
-				"start_date": from.Unix(), "end_date": to.Unix(), "items": []any{map[string]any{"price": price(example, id), "quantity": 1}},
+				"start_date": from.Unix(), "end_date": to.Unix(),
+				"items": []any{map[string]any{"price": price(example, id), "quantity": 1}},
 			}
 		}
 		object["schedule"] = map[string]any{"id": "sub_sched_1", "object": "subscription_schedule", "phases": []any{

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Pay has the customer of a page pay, or confirm what the page is about, as of now. It answers the subscription's id. address is the page's.
+// Pay has the customer of a page pay, or confirm what the page is about, as of now. It answers the subscription's id.
+// address is the page's.
 func (s *Server) Pay(address string) (subscriptionID string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +95,9 @@ type Event struct {
 // Sign makes an event about a subscription, signed as of a time.
 func (s *Server) Sign(id, kind, subscriptionID string, at time.Time) Event {
 	body, _ := json.Marshal(map[string]any{ // maps of texts always encode
-		"id": id, "object": "event", "type": kind, "created": at.Unix(), "livemode": false, "api_version": "2026-02-25.clover",
-		"data": map[string]any{"object": map[string]any{"id": subscriptionID, "object": "subscription"}},
+		"id": id, "object": "event", "type": kind, "created": at.Unix(), "livemode": false,
+		"api_version": "2026-02-25.clover",
+		"data":        map[string]any{"object": map[string]any{"id": subscriptionID, "object": "subscription"}},
 	})
 	return Event{Body: body, Signature: Signature(s.WebhookSecret, body, at)}
 }
@@ -126,7 +128,8 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) {
 	webhook, back := s.webhook, s.pages[id].back
 	s.mu.Unlock()
 	if webhook != "" {
-		if err := s.send(r.Context(), webhook, s.Sign("evt_"+random(), "customer.subscription.updated", subscription, time.Now())); err != nil {
+		if err := s.send(r.Context(), webhook,
+			s.Sign("evt_"+random(), "customer.subscription.updated", subscription, time.Now())); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}

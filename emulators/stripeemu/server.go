@@ -1,11 +1,11 @@
 //go:build unix
 
-// Package stripe is a Stripe with a memory, for a laptop: stripe-mock checks every request against Stripe's published description and gives
-// answers their shape, and this package puts in what was bought.
+// Package stripe is a Stripe with a memory, for a laptop: stripe-mock checks every request against Stripe's published
+// description and gives answers their shape, and this package puts in what was bought.
 //
-// stripe-mock alone is not enough, because it remembers nothing: a subscription that was paid is as unknown to it as any. What is
-// remembered here is only what the control plane asks for: prices, pages, and the state of subscriptions. There are no invoices, no
-// portal, and no time: tests say what a customer or the passing of a month has done.
+// stripe-mock alone is not enough, because it remembers nothing: a subscription that was paid is as unknown to it as
+// any. What is remembered here is only what the control plane asks for: prices, pages, and the state of subscriptions.
+// There are no invoices, no portal, and no time: tests say what a customer or the passing of a month has done.
 package stripeemu
 
 import (
@@ -70,7 +70,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("listen for Stripe's API: %w", err), mock.Close())
 	}
 	s := &Server{
-		URL: "http://" + listener.Addr().String(), Key: "sk_test_" + random(), WebhookSecret: "whsec_" + random(), mock: mock,
+		URL: "http://" + listener.Addr().String(), Key: "sk_test_" + random(), WebhookSecret: "whsec_" + random(),
+		mock:   mock,
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}, served: make(chan error, 1),
 		pages: map[string]page{}, subscriptions: map[string]*subscription{}, answers: map[string]kept{},
 	}
@@ -181,7 +182,8 @@ func refuse(err error) (status int, body []byte) {
 	if !errors.As(err, &r) {
 		r = &refusal{http.StatusInternalServerError, "api_error", "", err.Error()}
 	}
-	body, _ = json.Marshal(map[string]any{"error": map[string]string{"type": r.kind, "code": r.code, "message": r.message}})
+	body, _ = json.Marshal(map[string]any{"error": map[string]string{"type": r.kind, "code": r.code,
+		"message": r.message}})
 	return r.status, body
 }
 
@@ -213,7 +215,8 @@ func (s *Server) once(h http.Header, key string, now kept) (status int, body []b
 		s.answers[key] = now
 		return now.status, now.body
 	case first.request != now.request:
-		return refuse(&refusal{http.StatusBadRequest, "idempotency_error", "", "Keys for idempotent requests can only be used with the same parameters"})
+		return refuse(&refusal{http.StatusBadRequest, "idempotency_error", "",
+			"Keys for idempotent requests can only be used with the same parameters"})
 	default:
 		h.Set("Idempotent-Replayed", "true")
 		return first.status, first.body

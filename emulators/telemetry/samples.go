@@ -61,7 +61,8 @@ func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoringemu.Sam
 	}
 	limits := p.pod.Spec.Containers[0].Resources.Limits
 	cores, bytes := limits.Cpu().AsApproximateFloat64(), limits.Memory().AsApproximateFloat64()
-	m.seconds += cores*p.swing(idleCPU, swingCPU)*p.now.Sub(m.measured).Seconds() + cpuOfRequest*float64(max(0, requests-m.requests))
+	m.seconds += cores*p.swing(idleCPU, swingCPU)*p.now.Sub(m.measured).Seconds() +
+		cpuOfRequest*float64(max(0, requests-m.requests))
 	m.measured, m.requests = p.now, requests
 	memory := p.level("kubernetes.io/container/memory/used_bytes", int64(bytes*p.swing(idleMemory, swingMemory)))
 	memory.MetricLabels = map[string]string{"memory_type": "non-evictable"}
@@ -73,7 +74,8 @@ func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoringemu.Sam
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
-		share := emptyVolume + volumeOfHour*p.now.Sub(p.pod.CreationTimestamp.Time).Hours() + volumeOfRequest*float64(requests)
+		share := emptyVolume + volumeOfHour*p.now.Sub(p.pod.CreationTimestamp.Time).Hours() +
+			volumeOfRequest*float64(requests)
 		volume := p.level("kubernetes.io/pod/volume/utilization", min(share, 1))
 		volume.Resource, volume.MetricLabels = "k8s_pod", map[string]string{"volume_name": v.Name}
 		delete(volume.ResourceLabels, "container_name")
@@ -98,19 +100,22 @@ func (p place) scraped(traffic []gateway.Traffic) []monitoringemu.Sample {
 			continue
 		}
 		for code, n := range t.Codes {
-			samples = append(samples, p.counter("prometheus.googleapis.com/http_requests_total/counter", t.Since, float64(n),
-				map[string]string{"host": t.Host, "code": strconv.Itoa(code)}))
+			samples = append(samples,
+				p.counter("prometheus.googleapis.com/http_requests_total/counter", t.Since, float64(n),
+					map[string]string{"host": t.Host, "code": strconv.Itoa(code)}))
 		}
-		d := &distribution.Distribution{BucketCounts: t.Durations, BucketOptions: &distribution.Distribution_BucketOptions{
-			Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
-				ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: gateway.DurationBounds()},
-			},
-		}}
+		d := &distribution.Distribution{BucketCounts: t.Durations,
+			BucketOptions: &distribution.Distribution_BucketOptions{
+				Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
+					ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: gateway.DurationBounds()},
+				},
+			}}
 		for _, n := range t.Durations {
 			d.Count += n
 		}
-		samples = append(samples, p.counter("prometheus.googleapis.com/http_request_duration_seconds/histogram", t.Since, d,
-			map[string]string{"host": t.Host}))
+		samples = append(samples,
+			p.counter("prometheus.googleapis.com/http_request_duration_seconds/histogram", t.Since, d,
+				map[string]string{"host": t.Host}))
 	}
 	return samples
 }

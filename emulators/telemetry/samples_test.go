@@ -17,11 +17,13 @@ func began() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 // pod is one of an agent whose container was started at a time, or waits to be started again.
 func pod(started time.Time, restarts int32) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "agent-1", Name: "agent-0", UID: "uid", CreationTimestamp: metav1.NewTime(began())},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "agent-1", Name: "agent-0", UID: "uid",
+			CreationTimestamp: metav1.NewTime(began())},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "agent", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-				"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"),
-			}}}},
+			Containers: []corev1.Container{{Name: "agent",
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+					"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"),
+				}}}},
 			Volumes: []corev1.Volume{
 				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
 				{Name: "tmp"},
@@ -86,7 +88,8 @@ func TestMeasured(t *testing.T) {
 		return values(t, samples)
 	}
 	first := measure(pod(began(), 0), time.Minute, 0)
-	if first[uptime] != 60 || first[cpu] <= 0 || first[cpu] > 2*60 || first[memory] <= 0 || first[memory] > 4<<30 || first[volume] <= 0 || first[volume] > 1 {
+	if first[uptime] != 60 || first[cpu] <= 0 || first[cpu] > 2*60 || first[memory] <= 0 || first[memory] > 4<<30 ||
+		first[volume] <= 0 || first[volume] > 1 {
 		t.Errorf("%v", first)
 	}
 	second := measure(pod(began(), 0), 2*time.Minute, 0)

@@ -1,9 +1,10 @@
-// Package telemetry stands in for what measures agents in a real cluster: the kubelets, which report containers and volumes, and Managed
-// Prometheus, which scrapes the agents. It follows the cluster and what agents counted, and writes the same metrics, with the same labels.
+// Package telemetry stands in for what measures agents in a real cluster: the kubelets, which report containers and
+// volumes, and Managed Prometheus, which scrapes the agents. It follows the cluster and what agents counted, and writes
+// the same metrics, with the same labels.
 //
-// What can be known is reported as it is: which containers run since when, their restarts, and every request with its status and
-// duration. What simulated nodes do not have, the use of CPU, memory and disk, is made up from the pod's limits, the time and the
-// requests, so that curves live. It does not know the control plane.
+// What can be known is reported as it is: which containers run since when, their restarts, and every request with its
+// status and duration. What simulated nodes do not have, the use of CPU, memory and disk, is made up from the pod's
+// limits, the time and the requests, so that curves live. It does not know the control plane.
 package telemetry
 
 import (

@@ -1,5 +1,5 @@
-// Package terminal shows progress: live where somebody watches, as plain lines where the output goes to a file. It knows nothing of what
-// it shows.
+// Package terminal shows progress: live where somebody watches, as plain lines where the output goes to a file. It
+// knows nothing of what it shows.
 package terminal
 
 import (

@@ -1,5 +1,5 @@
-// Package metrics holds the route of what is measured of an agent. It knows what it takes and answers; how figures come about is package
-// metrics' in shared.
+// Package metrics holds the route of what is measured of an agent. It knows what it takes and answers; how figures come
+// about is package metrics' in shared.
 package agentmetrics
 
 import (
@@ -23,8 +23,8 @@ type getInput struct {
 	} `json:"query"`
 }
 
-// Get reads what is measured of an agent, as it was last collected: nothing is measured for a reader. A reader that prefers text gets the
-// current figures in the format of Prometheus.
+// Get reads what is measured of an agent, as it was last collected: nothing is measured for a reader. A reader that
+// prefers text gets the current figures in the format of Prometheus.
 func Get(agents agent.Store, snapshots metrics.Store) function.Route {
 	return function.Route{
 		Name: "GetAgentMetrics", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/metrics",
@@ -42,8 +42,8 @@ func Get(agents agent.Store, snapshots metrics.Store) function.Route {
 	}
 }
 
-// get reads the snapshot, which is its organization's as the agent is. An agent that was created before there were snapshots has an empty
-// one until it is collected.
+// get reads the snapshot, which is its organization's as the agent is. An agent that was created before there were
+// snapshots has an empty one until it is collected.
 func get(ctx context.Context, agents agent.Store, snapshots metrics.Store, id string) (metrics.Snapshot, error) {
 	s, err := snapshots.Get(ctx, id)
 	if !fault.Is(err, fault.NotFound) {

@@ -47,7 +47,8 @@ func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, 
 	}
 }
 
-// refusals lists the kinds of errors of a move: the table has none from the present state, or the organization can't pay for it.
+// refusals lists the kinds of errors of a move: the table has none from the present state, or the organization can't
+// pay for it.
 func refusals(t agent.Trigger) []fault.Kind {
 	if t == agent.Start || t == agent.Resume || t == agent.Restart {
 		return []fault.Kind{fault.Conflict, fault.PaymentRequired}
@@ -57,6 +58,7 @@ func refusals(t agent.Trigger) []fault.Kind {
 
 func act(ctx context.Context, agents agent.Store, d agent.Addresses, in change, t agent.Trigger) (agent.View, error) {
 	now := time.Now().UTC()
-	a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error { return a.Act(t, agent.Manual, now) }))
+	a, err := agents.Change(ctx, in.id(),
+		in.unlessChanged(func(a *agent.Agent) error { return a.Act(t, agent.Manual, now) }))
 	return show(ctx, a, d), err
 }

@@ -40,7 +40,8 @@ func (in createInput) draft() (agent.Draft, error) {
 	b := in.Body
 	config, err := agent.ClientConfig(b.Config)
 	d := agent.Draft{
-		Name: string(b.Name), Plan: b.Plan, Cloud: string(b.Cloud), Region: b.Region, Config: config, Env: agent.PlainEnv(b.Env),
+		Name: string(b.Name), Plan: b.Plan, Cloud: string(b.Cloud), Region: b.Region, Config: config,
+		Env: agent.PlainEnv(b.Env),
 	}
 	if d.Cloud == "" {
 		d.Cloud = agent.DefaultCloud
@@ -51,7 +52,8 @@ func (in createInput) draft() (agent.Draft, error) {
 	return d, err
 }
 
-// Create accepts a new agent and has it provisioned. The values of its secrets go to the secret store as PUT secrets would bring them.
+// Create accepts a new agent and has it provisioned. The values of its secrets go to the secret store as PUT secrets
+// would bring them.
 func Create(deposits secretwrite.Service, cells agent.Cells, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",

@@ -15,7 +15,8 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// maxWait is how long a client may wait for an agent to settle; longer waits are cut to it. Load balancers end calls of a minute.
+// maxWait is how long a client may wait for an agent to settle; longer waits are cut to it. Load balancers end calls of
+// a minute.
 const maxWait = 55
 
 // seconds is how long to wait.
@@ -47,7 +48,8 @@ type getInput struct {
 	} `json:"query"`
 }
 
-// Get reads one agent, at once or when its status has settled. To the session of an admin it shows a link that opens the dashboard.
+// Get reads one agent, at once or when its status has settled. To the session of an admin it shows a link that opens
+// the dashboard.
 func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "GetAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}",

@@ -26,7 +26,8 @@ type listInput struct {
 func (in listInput) self() *url.URL {
 	q := in.Query.Values()
 	for name, value := range map[string]string{
-		"status": string(in.Query.Status), "resource_plan": string(in.Query.Plan), "region": string(in.Query.Region), "name": string(in.Query.Name),
+		"status": string(in.Query.Status), "resource_plan": string(in.Query.Plan), "region": string(in.Query.Region),
+		"name": string(in.Query.Name),
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -40,10 +41,12 @@ func List(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "ListAgents", Method: http.MethodGet, Path: "/api/v1/agents",
 		Access: function.Member, Needs: []function.Need{function.Firestore},
-		Status: http.StatusOK, Summary: "List agents", Errors: []fault.Kind{fault.BadRequest}, // a cursor of another list
+		// a cursor of another list
+		Status: http.StatusOK, Summary: "List agents", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[agent.View], error) {
 			q := in.Query
-			filter := agent.Filter{Status: q.Status, Plan: string(q.Plan), Region: string(q.Region), Name: string(q.Name)}
+			filter := agent.Filter{Status: q.Status, Plan: string(q.Plan), Region: string(q.Region),
+				Name: string(q.Name)}
 			found, err := agents.List(ctx, filter, q.Request())
 			found.Self = in.self()
 			return page.Map(found, func(a agent.Agent) agent.View { return show(ctx, a, d) }), err

@@ -34,7 +34,8 @@ func MigrateSandbox(agents agent.Store, d agent.Addresses) function.Route {
 		Status: http.StatusOK, Summary: "Turn an agent's sandbox on or off", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in migrateInput) (agent.View, error) {
 			now, enabled := time.Now().UTC(), in.Body.Enabled == nil || *in.Body.Enabled
-			a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error { return a.Migrate(enabled, now) }))
+			a, err := agents.Change(ctx, in.id(),
+				in.unlessChanged(func(a *agent.Agent) error { return a.Migrate(enabled, now) }))
 			return show(ctx, a, d), err
 		}),
 	}

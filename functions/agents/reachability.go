@@ -56,7 +56,8 @@ func (Reachable) Example() any {
 	v, _ := agent.View{}.Example().(agent.View)
 	status, latency := http.StatusOK, 12.5
 	return Reachable{
-		AgentID: v.ID, Reachable: true, DashboardURL: v.DashboardURL, HTTPStatus: &status, LatencyMS: &latency, Reason: reasonOK,
+		AgentID: v.ID, Reachable: true, DashboardURL: v.DashboardURL, HTTPStatus: &status, LatencyMS: &latency,
+		Reason:    reasonOK,
 		CheckedAt: v.CreatedAt.Add(time.Minute),
 	}
 }
@@ -67,12 +68,13 @@ func (r Reachable) Reply(h http.Header) any {
 	return r
 }
 
-// Reachability asks an agent on its own hostname whether it answers. It changes nothing: flags clear when a worker has proved what they
-// wait for.
+// Reachability asks an agent on its own hostname whether it answers. It changes nothing: flags clear when a worker has
+// proved what they wait for.
 func Reachability(agents agent.Store, gateway provisioning.AgentProber, d agent.Addresses) function.Route {
 	probes := &prober{gateway: gateway, recent: map[string]*probe{}}
 	return function.Route{
-		Name: "GetDashboardReachability", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/dashboard-reachability",
+		Name: "GetDashboardReachability", Method: http.MethodGet,
+		Path:   "/api/v1/agents/{agent_id}/dashboard-reachability",
 		Access: function.Member, Needs: []function.Need{function.Firestore, function.GatewayAccess}, Reads: readsAgent,
 		Status: http.StatusOK, Summary: "Whether an agent's dashboard answers",
 		Handle: function.Handle(func(ctx context.Context, in path) (Reachable, error) {
@@ -80,7 +82,8 @@ func Reachability(agents agent.Store, gateway provisioning.AgentProber, d agent.
 			if err != nil {
 				return Reachable{}, err
 			}
-			r := Reachable{AgentID: a.ID, Warming: a.Warming, RotationPending: a.RotationPending, CheckedAt: time.Now().UTC()}
+			r := Reachable{AgentID: a.ID, Warming: a.Warming, RotationPending: a.RotationPending,
+				CheckedAt: time.Now().UTC()}
 			if a.Routed {
 				url := a.URL(d, "/")
 				r.DashboardURL = &url

@@ -78,7 +78,8 @@ func ask(t *testing.T, h http.Handler) (int, view) {
 
 func handler(a agent.Agent, g *gateway) http.Handler {
 	r := agents.Reachability(one{agent: a}, g, agent.Addresses{Domain: "agents.test", Scheme: "https"})
-	return function.Mux([]function.Served{{Method: r.Method, Path: r.Path, Handler: r.Handler(function.Guard{Authenticator: member{}})}})
+	return function.Mux([]function.Served{{Method: r.Method, Path: r.Path,
+		Handler: r.Handler(function.Guard{Authenticator: member{}})}})
 }
 
 func unhealthy(meta map[string]any) error {
@@ -95,17 +96,23 @@ func TestReachability(t *testing.T) {
 		probes int32
 		retry  int // 0 is null
 	}{
-		"it answers":         {want: "ok", status: 200, probes: 1},
-		"a pod is replaced":  {change: func(a *agent.Agent) { a.Warming = true }, err: unhealthy(map[string]any{"reason": "connect"}), want: "warming", probes: 1, retry: 2},
-		"the former answers": {change: func(a *agent.Agent) { a.Warming = true }, want: "warming", status: 200, probes: 1, retry: 2},
-		"it is stopped":      {change: func(a *agent.Agent) { a.Status = agent.Stopped }, want: "not_running", retry: 10},
+		"it answers": {want: "ok", status: 200, probes: 1},
+		"a pod is replaced": {change: func(a *agent.Agent) { a.Warming = true },
+			err: unhealthy(map[string]any{"reason": "connect"}), want: "warming", probes: 1, retry: 2},
+		"the former answers": {change: func(a *agent.Agent) { a.Warming = true }, want: "warming", status: 200,
+			probes: 1, retry: 2},
+		"it is stopped": {change: func(a *agent.Agent) { a.Status = agent.Stopped }, want: "not_running",
+			retry: 10},
 		"it has no hostname": {change: func(a *agent.Agent) { a.Routed = false }, want: "not_running", retry: 10},
 		"no name":            {err: unhealthy(map[string]any{"reason": "dns"}), want: "dns", probes: 1, retry: 5},
 		"no certificate":     {err: unhealthy(map[string]any{"reason": "tls"}), want: "tls", probes: 1, retry: 5},
-		"no time":            {err: unhealthy(map[string]any{"reason": "timeout"}), want: "timeout", probes: 1, retry: 5},
-		"another answer":     {err: unhealthy(map[string]any{"reason": "bad_status", "http_status": 503}), want: "bad_status", status: 503, probes: 1, retry: 5},
+		"no time": {err: unhealthy(map[string]any{"reason": "timeout"}), want: "timeout", probes: 1,
+			retry: 5},
+		"another answer": {err: unhealthy(map[string]any{"reason": "bad_status", "http_status": 503}),
+			want: "bad_status", status: 503, probes: 1, retry: 5},
 		"an unknown trouble": {err: context.Canceled, want: "connect", probes: 1, retry: 5},
-		"a pending rotation": {change: func(a *agent.Agent) { a.RotationPending = true }, want: "ok", status: 200, probes: 1},
+		"a pending rotation": {change: func(a *agent.Agent) { a.RotationPending = true }, want: "ok", status: 200,
+			probes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +125,8 @@ func TestReachability(t *testing.T) {
 			if code != http.StatusOK || v.Reason != c.want || g.probes.Load() != c.probes {
 				t.Fatalf("status %d, %+v after %d probes, want %s after %d", code, v, g.probes.Load(), c.want, c.probes)
 			}
-			if v.Reachable != (c.status == 200) || v.Warming != a.Warming || v.Rotating != a.RotationPending || (v.DashboardURL != nil) != a.Routed {
+			if v.Reachable != (c.status == 200) || v.Warming != a.Warming || v.Rotating != a.RotationPending ||
+				(v.DashboardURL != nil) != a.Routed {
 				t.Errorf("answered %+v", v)
 			}
 			if (v.HTTPStatus != nil) != (c.status != 0) || v.HTTPStatus != nil && *v.HTTPStatus != c.status {

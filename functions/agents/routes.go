@@ -1,5 +1,5 @@
-// Package agents holds the routes of agents: one file a route, or a family of routes that differ in a word. It knows what each takes
-// and answers; the rules are package agent's in shared.
+// Package agents holds the routes of agents: one file a route, or a family of routes that differ in a word. It knows
+// what each takes and answers; the rules are package agent's in shared.
 package agents
 
 import (

@@ -46,7 +46,8 @@ func Update(agents agent.Store, d agent.Addresses) function.Route {
 		Status: http.StatusOK, Summary: "Update an agent", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {
 			now, patch := time.Now().UTC(), in.patch()
-			a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error { return a.Apply(patch, now) }))
+			a, err := agents.Change(ctx, in.id(),
+				in.unlessChanged(func(a *agent.Agent) error { return a.Apply(patch, now) }))
 			return show(ctx, a, d), err
 		}, agent.UpdateViolations),
 	}

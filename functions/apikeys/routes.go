@@ -49,8 +49,9 @@ func (createInput) Example() any {
 func (in createInput) key(caller identity.Caller, pepper []byte, now time.Time) (apikey.Key, string) {
 	secret := apikey.Generate()
 	k := apikey.Key{
-		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Name: string(in.Body.Name), Purpose: in.Body.Purpose,
-		Prefix: secret[:apikey.PrefixLength], Hash: apikey.Hash(pepper, secret), CreatedBy: caller.ID, CreatedAt: now,
+		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Name: string(in.Body.Name),
+		Purpose: in.Body.Purpose,
+		Prefix:  secret[:apikey.PrefixLength], Hash: apikey.Hash(pepper, secret), CreatedBy: caller.ID, CreatedAt: now,
 	}
 	if k.Purpose == "" {
 		k.Purpose = apikey.DefaultPurpose
@@ -66,7 +67,8 @@ func Create(keys apikey.Store, pepper []byte) function.Route {
 	return function.Route{
 		Name: "CreateAPIKey", Method: http.MethodPost, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
-		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict}, // the limit of live keys
+		// the limit of live keys
+		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in createInput) (apikey.CreatedView, error) {
 			k, secret := in.key(identity.From(ctx), pepper, time.Now().UTC())
 			created, err := keys.Create(ctx, k)
@@ -74,7 +76,8 @@ func Create(keys apikey.Store, pepper []byte) function.Route {
 				return apikey.CreatedView{}, err
 			}
 			v := apikey.CreatedView{View: created.Show()}
-			if created.ID == k.ID { // otherwise it is the record of the first request, and nobody has its secret any more
+			// otherwise it is the record of the first request, and nobody has its secret any more
+			if created.ID == k.ID {
 				v.Secret = &secret
 			}
 			return v, nil
@@ -91,7 +94,8 @@ func List(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "ListAPIKeys", Method: http.MethodGet, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
-		Status: http.StatusOK, Summary: "List API keys", Errors: []fault.Kind{fault.BadRequest}, // a cursor of another list
+		// a cursor of another list
+		Status: http.StatusOK, Summary: "List API keys", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[apikey.View], error) {
 			found, err := keys.List(ctx, in.Query.Request())
 			found.Self = &url.URL{Path: "/api/v1/api-keys", RawQuery: in.Query.Values().Encode()}

@@ -60,23 +60,28 @@ func TestMoments(t *testing.T) {
 		"":                               {},
 	} {
 		for name, of := range map[string]func(audit.Filter) time.Time{
-			"from": func(f audit.Filter) time.Time { return f.From }, "to": func(f audit.Filter) time.Time { return f.To },
+			"from": func(f audit.Filter) time.Time { return f.From },
+			"to":   func(f audit.Filter) time.Time { return f.To },
 		} {
 			log := &asked{}
 			w := get(log, "GET", "enterprise", listPath, url.Values{name: {text}})
 			switch {
-			case want.IsZero() && (w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `"loc":["query","`+name+`"]`)):
+			case want.IsZero() && (w.Code != http.StatusUnprocessableEntity ||
+				!strings.Contains(w.Body.String(), `"loc":["query","`+name+`"]`)):
 				t.Errorf("%s=%q: %d %s, want 422", name, text, w.Code, w.Body)
-			case !want.IsZero() && (w.Code != http.StatusOK || len(log.filters) != 1 || !of(log.filters[0]).Equal(want)):
+			case !want.IsZero() && (w.Code != http.StatusOK || len(log.filters) != 1 ||
+				!of(log.filters[0]).Equal(want)):
 				t.Errorf("%s=%q: %d, %+v, want %v", name, text, w.Code, log.filters, want)
 			}
 		}
 	}
 }
 
-// FuzzMoment: what is taken for a moment is one that a store takes, and comes back in the link to the next page as the same.
+// FuzzMoment: what is taken for a moment is one that a store takes, and comes back in the link to the next page as the
+// same.
 func FuzzMoment(f *testing.F) {
-	for _, text := range []string{"2016-12-31T23:59:60Z", "2026-03-02t11:30:00.000000001+23:59", "0000-01-01T00:00:00-23:59", "9999-12-31T23:59:60-00:01", "2026-03-02t+0:00:00Z"} {
+	for _, text := range []string{"2016-12-31T23:59:60Z", "2026-03-02t11:30:00.000000001+23:59",
+		"0000-01-01T00:00:00-23:59", "9999-12-31T23:59:60-00:01", "2026-03-02t+0:00:00Z"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -85,7 +90,8 @@ func FuzzMoment(f *testing.F) {
 		if w.Code == http.StatusUnprocessableEntity {
 			return
 		}
-		if w.Code != http.StatusOK || log.filters[0].From.Before(time.Time{}.Add(time.Microsecond)) || log.filters[0].From.UTC().Year() > 9999 {
+		if w.Code != http.StatusOK || log.filters[0].From.Before(time.Time{}.Add(time.Microsecond)) ||
+			log.filters[0].From.UTC().Year() > 9999 {
 			t.Fatalf("%q: %d, %+v", text, w.Code, log.filters)
 		}
 		follow(t, log, w)

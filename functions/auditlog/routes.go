@@ -1,5 +1,5 @@
-// Package auditlog holds the routes with which an organization reads its audit log. It knows what they take and answer; what an entry
-// is, and that every call has one, is package audit's in shared.
+// Package auditlog holds the routes with which an organization reads its audit log. It knows what they take and answer;
+// what an entry is, and that every call has one, is package audit's in shared.
 package auditlog
 
 import (
@@ -27,7 +27,8 @@ func (moment) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Format: "date-time"}
 }
 
-// UnmarshalJSON implements json.Unmarshaler. An offset leads beyond what a store keeps: such a moment is the first or the last that it does.
+// UnmarshalJSON implements json.Unmarshaler. An offset leads beyond what a store keeps: such a moment is the first or
+// the last that it does.
 func (m *moment) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
@@ -60,14 +61,16 @@ type filter struct {
 
 func (f filter) audit() audit.Filter {
 	return audit.Filter{
-		From: f.From.Time, To: f.To.Time, ActorID: string(f.ActorID), Action: string(f.Action), TargetID: string(f.TargetID),
-		Outcome: string(f.Outcome),
+		From: f.From.Time, To: f.To.Time, ActorID: string(f.ActorID), Action: string(f.Action),
+		TargetID: string(f.TargetID),
+		Outcome:  string(f.Outcome),
 	}
 }
 
 // add adds the filter to a query.
 func (f filter) add(q url.Values) {
-	for name, value := range map[string]page.Term{"actor_id": f.ActorID, "action": f.Action, "target_id": f.TargetID, "outcome": f.Outcome} {
+	for name, value := range map[string]page.Term{"actor_id": f.ActorID, "action": f.Action, "target_id": f.TargetID,
+		"outcome": f.Outcome} {
 		if value != "" {
 			q.Set(name, string(value))
 		}
@@ -100,7 +103,9 @@ func List(log audit.Log) function.Route {
 	return function.Route{
 		Name: "ListAuditLog", Method: http.MethodGet, Path: path,
 		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
-		Status: http.StatusOK, Summary: "Read the audit log, on the Enterprise plan", Errors: []fault.Kind{fault.BadRequest}, // a cursor of another list
+		// a cursor of another list
+		Status: http.StatusOK, Summary: "Read the audit log, on the Enterprise plan",
+		Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[audit.View], error) {
 			found, err := log.List(ctx, in.Query.audit(), in.Query.Request())
 			found.Self = in.self()
@@ -127,14 +132,16 @@ func (e Export) Reply(http.Header) any {
 	}}
 }
 
-// ExportAll reads the whole audit log that a filter leaves, newest first, as an entry a line. It is sent while it is read.
+// ExportAll reads the whole audit log that a filter leaves, newest first, as an entry a line. It is sent while it is
+// read.
 func ExportAll(log audit.Log) function.Route {
 	return function.Route{
 		Name: "ExportAuditLog", Method: http.MethodGet, Path: path + "/export",
 		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
 		Status: http.StatusOK, Summary: "Export the audit log as lines of JSON, on the Enterprise plan",
 		Handle: function.Handle(func(ctx context.Context, in exportInput) (Export, error) {
-			return Export{func(visit func(audit.Entry) error) error { return log.Each(ctx, in.Query.audit(), visit) }}, nil
+			return Export{func(visit func(audit.Entry) error) error { return log.Each(ctx, in.Query.audit(), visit) }},
+				nil
 		}),
 	}
 }

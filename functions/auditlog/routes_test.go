@@ -100,19 +100,23 @@ func get(log audit.Log, method, token, path string, query url.Values) *httptest.
 // TestNextPage: the link to the next page asks for the same with another cursor.
 func TestNextPage(t *testing.T) {
 	t.Parallel()
-	from, to := time.Date(2026, time.March, 2, 9, 30, 0, 1000, time.UTC), time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)
+	from, to := time.Date(2026, time.March, 2, 9, 30, 0, 1000, time.UTC),
+		time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)
 	all := map[string]string{
-		"from": "2026-03-02T11:30:00.000001+02:00", "to": "2026-03-03T00:00:00Z", "actor_id": "u&1=", "action": "Stop Agent", "target_id": "é/ü", "outcome": "succeeded",
+		"from": "2026-03-02T11:30:00.000001+02:00", "to": "2026-03-03T00:00:00Z", "actor_id": "u&1=",
+		"action": "Stop Agent", "target_id": "é/ü", "outcome": "succeeded",
 	}
-	whole := audit.Filter{From: from, To: to, ActorID: "u&1=", Action: "Stop Agent", TargetID: "é/ü", Outcome: "succeeded"}
+	whole := audit.Filter{From: from, To: to, ActorID: "u&1=", Action: "Stop Agent", TargetID: "é/ü",
+		Outcome: "succeeded"}
 	cases := map[string]struct {
 		query  url.Values
 		filter audit.Filter
 		limit  int
 	}{
-		"nothing":   {query: url.Values{}, filter: audit.Filter{}, limit: page.DefaultLimit},
-		"a limit":   {query: url.Values{"limit": {"7"}}, filter: audit.Filter{}, limit: 7},
-		"one field": {query: url.Values{"outcome": {"succeeded"}}, filter: audit.Filter{Outcome: "succeeded"}, limit: page.DefaultLimit},
+		"nothing": {query: url.Values{}, filter: audit.Filter{}, limit: page.DefaultLimit},
+		"a limit": {query: url.Values{"limit": {"7"}}, filter: audit.Filter{}, limit: 7},
+		"one field": {query: url.Values{"outcome": {"succeeded"}}, filter: audit.Filter{Outcome: "succeeded"},
+			limit: page.DefaultLimit},
 		"one bound": {query: url.Values{"to": {all["to"]}}, filter: audit.Filter{To: to}, limit: page.DefaultLimit},
 	}
 	everything := url.Values{"limit": {"100"}}
@@ -136,7 +140,8 @@ func TestNextPage(t *testing.T) {
 			follow(t, log, w)
 			for i, f := range log.filters {
 				f.From, f.To = f.From.UTC(), f.To.UTC()
-				if f != c.filter || log.requests[i] != (page.Request{Limit: c.limit, Cursor: []string{"former", "a cursor&"}[i]}) {
+				if f != c.filter || log.requests[i] != (page.Request{Limit: c.limit,
+					Cursor: []string{"former", "a cursor&"}[i]}) {
 					t.Errorf("call %d asks for %+v, %+v; want %+v", i, f, log.requests[i], c.filter)
 				}
 			}
@@ -152,7 +157,8 @@ func entries(n int) []audit.Entry {
 	list := make([]audit.Entry, n)
 	for i := range list {
 		list[i] = audit.Entry{
-			ID: fmt.Sprint("e", i), CreatedAt: time.Date(2026, time.March, 2, 0, 0, n-i, 0, time.UTC), Target: audit.Target{Name: "a <b> & \"c\"\n\u2028"},
+			ID: fmt.Sprint("e", i), CreatedAt: time.Date(2026, time.March, 2, 0, 0, n-i, 0, time.UTC),
+			Target:  audit.Target{Name: "a <b> & \"c\"\n\u2028"},
 			Changes: []audit.Change{{Field: "name", Old: "x", New: strings.Repeat("y", i)}},
 		}
 	}
@@ -169,7 +175,8 @@ func TestList(t *testing.T) {
 		}
 		w := get(&asked{entries: entries(n)}, "GET", "enterprise", listPath, nil)
 		var got []audit.View
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) || w.Header().Get("Content-Type") != "application/json" {
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) ||
+			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%d entries: %s (%v)", n, w.Body, err)
 		}
 	}
@@ -181,14 +188,16 @@ func TestExport(t *testing.T) {
 	for _, n := range []int{0, 1, 3, 500} {
 		log := &asked{entries: entries(n)}
 		w := get(log, "GET", "enterprise", exportPath, url.Values{"actor_id": {"u1"}, "to": {"2026-03-03T00:00:00Z"}})
-		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/x-ndjson" || len(log.filters) != 1 ||
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/x-ndjson" ||
+			len(log.filters) != 1 ||
 			log.filters[0].ActorID != "u1" || log.filters[0].To.Day() != 3 {
 			t.Fatalf("%d %v, asked for %+v", w.Code, w.Header(), log.filters)
 		}
 		lines := 0
 		for scan := bufio.NewScanner(w.Body); scan.Scan(); lines++ {
 			var got audit.View
-			if err := json.Unmarshal(scan.Bytes(), &got); err != nil || !reflect.DeepEqual(got, log.entries[lines].Show()) {
+			if err := json.Unmarshal(scan.Bytes(), &got); err != nil ||
+				!reflect.DeepEqual(got, log.entries[lines].Show()) {
 				t.Fatalf("line %d of %d: %s (%v)", lines, n, scan.Bytes(), err)
 			}
 			if !strings.Contains(scan.Text(), `a <b> & `) {
@@ -215,11 +224,15 @@ func TestRefusals(t *testing.T) {
 		code         string
 		asked        bool
 	}{
-		"a small plan":       {token: "hobby", query: "", fail: nil, status: 403, code: "plan_feature_required", asked: false},
-		"nearly the largest": {token: "business", query: "", fail: nil, status: 403, code: "plan_feature_required", asked: false},
-		"a member":           {token: "member", query: "", fail: nil, status: 403, code: "role_required", asked: false},
-		"a bad bound":        {token: "enterprise", query: "from=yesterday", fail: nil, status: 422, code: "validation_error", asked: false},
-		"the store is down":  {token: "enterprise", query: "", fail: down, status: 503, code: "store_unavailable", asked: true},
+		"a small plan": {token: "hobby", query: "", fail: nil, status: 403, code: "plan_feature_required",
+			asked: false},
+		"nearly the largest": {token: "business", query: "", fail: nil, status: 403, code: "plan_feature_required",
+			asked: false},
+		"a member": {token: "member", query: "", fail: nil, status: 403, code: "role_required", asked: false},
+		"a bad bound": {token: "enterprise", query: "from=yesterday", fail: nil, status: 422,
+			code: "validation_error", asked: false},
+		"the store is down": {token: "enterprise", query: "", fail: down, status: 503, code: "store_unavailable",
+			asked: true},
 	} {
 		for _, path := range []string{listPath, exportPath} {
 			log := &asked{fail: c.fail}
@@ -228,7 +241,8 @@ func TestRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := get(log, "GET", c.token, path, query)
-			if w.Code != c.status || !strings.Contains(w.Body.String(), `"code":"`+c.code+`"`) || (len(log.filters) > 0) != c.asked {
+			if w.Code != c.status || !strings.Contains(w.Body.String(), `"code":"`+c.code+`"`) ||
+				(len(log.filters) > 0) != c.asked {
 				t.Errorf("%s, %s: %d %s, asked %+v", name, path, w.Code, w.Body, log.filters)
 			}
 		}

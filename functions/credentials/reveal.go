@@ -49,7 +49,8 @@ func (v View) Reply(h http.Header) any {
 	return v
 }
 
-// Reveal shows the password of an agent's dashboard and the key of its API. It is recorded on the agent, and so in the audit log.
+// Reveal shows the password of an agent's dashboard and the key of its API. It is recorded on the agent, and so in the
+// audit log.
 func Reveal(agents agent.Store, vault credential.Reader) function.Route {
 	return function.Route{
 		Name: "RevealCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/reveal",
@@ -65,7 +66,8 @@ func Reveal(agents agent.Store, vault credential.Reader) function.Route {
 			}
 			c, err := vault.GetCredentials(ctx, a.ID, a.CredentialVersion)
 			return View{
-				AgentID: a.ID, DashboardUsername: c.DashboardUsername, DashboardPassword: c.DashboardPassword, TenantAPIKey: c.APIKey,
+				AgentID: a.ID, DashboardUsername: c.DashboardUsername, DashboardPassword: c.DashboardPassword,
+				TenantAPIKey:      c.APIKey,
 				CredentialVersion: a.CredentialVersion, RotationPending: a.RotationPending,
 			}, err
 		}),

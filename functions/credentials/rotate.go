@@ -12,7 +12,8 @@ import (
 	"agents.example/controlplane/shared/secretwrite"
 )
 
-// Rotate replaces an agent's credentials. The rotation is pending until the live gateway accepted the new ones and refused the former.
+// Rotate replaces an agent's credentials. The rotation is pending until the live gateway accepted the new ones and
+// refused the former.
 func Rotate(d secretwrite.Service, addresses agent.Addresses) function.Route {
 	return function.Route{
 		Name: "RotateCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/rotate",

@@ -1,5 +1,5 @@
-// Command generate writes what is derived from the catalogue: terraform/functions.json, the list that deployment works from, and
-// functions/openapi.json, the description of the interface.
+// Command generate writes what is derived from the catalogue: terraform/functions.json, the list that deployment works
+// from, and functions/openapi.json, the description of the interface.
 package main
 
 import (
@@ -69,13 +69,15 @@ func list(path string) error {
 	list.NudgeTopic = function.AgentNudges
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		list.Routes = append(list.Routes, deployed{
-			Name: r.Name, Role: string(r.Role), Method: r.Method, Path: r.Path, Access: string(r.Access), Needs: needs(r.Needs),
+			Name: r.Name, Role: string(r.Role), Method: r.Method, Path: r.Path, Access: string(r.Access),
+			Needs: needs(r.Needs),
 		})
 	}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
 		list.Workers = append(list.Workers, deployed{
-			Name: w.Name, Role: string(function.RoleWorker), Path: w.Path(), Topic: string(w.Topic), Schedule: w.Schedule,
-			Needs: needs(w.Needs),
+			Name: w.Name, Role: string(function.RoleWorker), Path: w.Path(), Topic: string(w.Topic),
+			Schedule: w.Schedule,
+			Needs:    needs(w.Needs),
 		})
 	}
 	var b bytes.Buffer

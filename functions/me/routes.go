@@ -34,7 +34,8 @@ func (View) AmendSchema(s *jsonschema.Schema) { s.Properties["id"].Format = "uui
 func (View) Example() any {
 	sub, email, name, role := "user_1", "ada@example.com", "Ada", identity.RoleAdmin
 	return View{
-		ID: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", Sub: &sub, Email: &email, Name: &name, AuthType: identity.Session, Role: &role,
+		ID: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", Sub: &sub, Email: &email, Name: &name, AuthType: identity.Session,
+		Role:         &role,
 		Organization: &Organization{ID: "org_1", Plan: plan.Startup},
 	}
 }

@@ -54,7 +54,8 @@ func List(roster *member.Service) function.Route {
 	return function.Route{
 		Name: "ListMembers", Method: http.MethodGet, Path: path, Role: function.RoleAccounts,
 		Access: function.Member, Needs: needs(),
-		Status: http.StatusOK, Summary: "List the members of the organization", Errors: []fault.Kind{fault.NotFound}, // managed elsewhere
+		// managed elsewhere
+		Status: http.StatusOK, Summary: "List the members of the organization", Errors: []fault.Kind{fault.NotFound},
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) ([]View, error) {
 			people, err := roster.List(ctx)
 			views := make([]View, len(people))
@@ -82,8 +83,8 @@ func (setInput) Example() any {
 	return in
 }
 
-// Set gives a member a role, or makes a user of no organization a member. A lower role ends the member's sessions; a token that was issued
-// before is good until it expires.
+// Set gives a member a role, or makes a user of no organization a member. A lower role ends the member's sessions; a
+// token that was issued before is good until it expires.
 func Set(roster *member.Service) function.Route {
 	return function.Route{
 		Name: "SetMember", Method: http.MethodPut, Path: path + "/{user_id}", Role: function.RoleAccounts,
@@ -107,7 +108,8 @@ func Remove(roster *member.Service) function.Route {
 	return function.Route{
 		Name: "RemoveMember", Method: http.MethodDelete, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),
-		Status: http.StatusNoContent, Summary: "Remove a member", Errors: []fault.Kind{fault.Conflict}, // the last admin
+		// the last admin
+		Status: http.StatusNoContent, Summary: "Remove a member", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in removeInput) (function.None, error) {
 			return function.None{}, roster.Remove(ctx, string(in.Path.UserID))
 		}),

@@ -28,8 +28,9 @@ func answers() map[fault.Kind]answer {
 func refusals() map[fault.Kind]answer {
 	return map[fault.Kind]answer{
 		fault.BadRequest: {
-			text:    "Well-formed, but it can't be done as asked.",
-			example: fault.New(fault.BadRequest, "invalid_cursor", "The cursor isn't one of this list. Start again without one."),
+			text: "Well-formed, but it can't be done as asked.",
+			example: fault.New(fault.BadRequest, "invalid_cursor",
+				"The cursor isn't one of this list. Start again without one."),
 		},
 		fault.Unauthenticated: {
 			text:    "No bearer token, or one that is malformed, unknown, revoked or expired. All bad keys are answered alike.",
@@ -39,11 +40,13 @@ func refusals() map[fault.Kind]answer {
 			text: "The plan's capacity is used up, or a payment is due. `meta` says which limit.",
 			example: fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
 				"The starter plan's limit of agents is reached. Delete an agent or upgrade the plan.").
-				WithMeta(map[string]any{"limit": "agents", "current": 3, "max": 3, "plan": "starter", "upgrade_to": "startup"}),
+				WithMeta(map[string]any{"limit": "agents", "current": 3, "max": 3, "plan": "starter",
+					"upgrade_to": "startup"}),
 		},
 		fault.Forbidden: {
-			text:    "The caller is known, but its role, its plan or the lack of an active organization forbids it.",
-			example: fault.New(fault.Forbidden, "role_required", "This needs the role org:admin. Members are read-only."),
+			text: "The caller is known, but its role, its plan or the lack of an active organization forbids it.",
+			example: fault.New(fault.Forbidden, "role_required",
+				"This needs the role org:admin. Members are read-only."),
 		},
 		fault.NotFound: {
 			text:    "There is no such thing, or it is another organization's: the two can't be told apart.",
@@ -51,13 +54,15 @@ func refusals() map[fault.Kind]answer {
 		},
 		fault.Conflict: {
 			text: "The present state does not allow it. `meta` says which state, and what it allows.",
-			example: fault.New(fault.Conflict, "agent_state_conflict", "The agent is paused; restart is not possible in this state.").
+			example: fault.New(fault.Conflict, "agent_state_conflict",
+				"The agent is paused; restart is not possible in this state.").
 				WithMeta(map[string]any{"status": "paused", "allowed_actions": []string{"resume", "stop", "delete"}}),
 			headers: []string{"Retry-After"}, // where it passes
 		},
 		fault.PreconditionFailed: {
-			text:    "`If-Match` names another version than the present one.",
-			example: fault.New(fault.PreconditionFailed, "version_mismatch", "The agent has changed since it was read. Read it again."),
+			text: "`If-Match` names another version than the present one.",
+			example: fault.New(fault.PreconditionFailed, "version_mismatch",
+				"The agent has changed since it was read. Read it again."),
 		},
 	}
 }
@@ -66,8 +71,9 @@ func refusals() map[fault.Kind]answer {
 func protocol() map[fault.Kind]answer {
 	return map[fault.Kind]answer{
 		fault.TooLarge: {
-			text:    "The body is too large.",
-			example: fault.New(fault.TooLarge, "body_too_large", "The request body is larger than %d bytes.", function.DefaultBodyLimit),
+			text: "The body is too large.",
+			example: fault.New(fault.TooLarge, "body_too_large", "The request body is larger than %d bytes.",
+				function.DefaultBodyLimit),
 		},
 		fault.UnsupportedMedia: {
 			text: "The body is declared to be something else than JSON.",
@@ -81,15 +87,18 @@ func protocol() map[fault.Kind]answer {
 			}),
 		},
 		fault.RateLimited: {
-			text:    "Too many requests. An instance counts on its own; the edge's limit holds for all of them together.",
-			example: fault.New(fault.RateLimited, "rate_limited", "Too many requests: the limit of mutations is 60 in 1m0s. Try again in 5s."),
+			text: "Too many requests. An instance counts on its own; the edge's limit holds for all of them together.",
+			example: fault.New(fault.RateLimited, "rate_limited",
+				"Too many requests: the limit of mutations is 60 in 1m0s. Try again in 5s."),
 			headers: []string{"RateLimit", "RateLimit-Policy"},
 		},
 		fault.Unavailable: {
-			text:    "A transient failure of something behind the service, or provisioning that has to be tried again. The same request may succeed later.",
-			example: fault.New(fault.Unavailable, "store_unavailable", "The database can't be reached at the moment. Try again in a few seconds."),
+			text: "A transient failure of something behind the service, or provisioning that has to be tried again. The same request may succeed later.",
+			example: fault.New(fault.Unavailable, "store_unavailable",
+				"The database can't be reached at the moment. Try again in a few seconds."),
 		},
-		fault.Internal: {text: "A defect of the service. It has been recorded under the request id.", example: fault.From(errUnknown)},
+		fault.Internal: {text: "A defect of the service. It has been recorded under the request id.",
+			example: fault.From(errUnknown)},
 	}
 }
 

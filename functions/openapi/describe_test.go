@@ -45,8 +45,10 @@ func onlyID() function.Endpoint {
 
 func synthetic(change func(*function.Route)) function.Route {
 	r := function.Route{
-		Name: "ChangeThing", Method: http.MethodPost, Path: "/api/v1/agents/{id}/thing", Access: function.Admin, Status: http.StatusOK,
-		Summary: "Change a thing", Handle: function.Handle(func(context.Context, thingInput) (thing, error) { return thing{}, nil }),
+		Name: "ChangeThing", Method: http.MethodPost, Path: "/api/v1/agents/{id}/thing", Access: function.Admin,
+		Status:  http.StatusOK,
+		Summary: "Change a thing",
+		Handle:  function.Handle(func(context.Context, thingInput) (thing, error) { return thing{}, nil }),
 	}
 	if change != nil {
 		change(&r)
@@ -61,21 +63,30 @@ func TestStatusesFollowFromTheRoute(t *testing.T) {
 		want   string
 	}{
 		"an admin's, with id and body": {change: nil, want: "200 400 401 403 404 413 415 422 429 500 503"},
-		"a user's":                     {change: func(r *function.Route) { r.Access = function.User }, want: "200 400 401 404 413 415 422 429 500 503"},
-		"an admin's, with an id only":  {change: func(r *function.Route) { r.Handle = onlyID() }, want: "200 400 401 403 404 413 422 429 500 503"},
+		"a user's": {change: func(r *function.Route) { r.Access = function.User },
+			want: "200 400 401 404 413 415 422 429 500 503"},
+		"an admin's, with an id only": {change: func(r *function.Route) { r.Handle = onlyID() },
+			want: "200 400 401 403 404 413 422 429 500 503"},
 		"a member's read, with an id": {change: func(r *function.Route) {
 			r.Method, r.Access, r.Handle = http.MethodGet, function.Member, onlyID()
 		}, want: "200 401 403 404 422 429 500 503"},
 		"of its own rules": {change: func(r *function.Route) {
-			r.Method, r.Access, r.Handle, r.Errors = http.MethodGet, function.Member, onlyID(), []fault.Kind{fault.Conflict}
+			r.Method, r.Access, r.Handle, r.Errors = http.MethodGet, function.Member, onlyID(),
+				[]fault.Kind{fault.Conflict}
 		}, want: "200 401 403 404 409 422 429 500 503"},
 		"public, without anything": {change: func(r *function.Route) {
 			r.Access, r.Path = function.Public, "/health/thing"
-			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None, error) { return function.None{}, nil })
+			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None,
+				error) {
+				return function.None{}, nil
+			})
 		}, want: "200 500"},
 		"public, with a need": {change: func(r *function.Route) {
 			r.Access, r.Path, r.Needs = function.Public, "/health/thing", []function.Need{function.Firestore}
-			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None, error) { return function.None{}, nil })
+			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None,
+				error) {
+				return function.None{}, nil
+			})
 		}, want: "200 500 503"},
 	}
 	for name, c := range cases {
@@ -113,7 +124,8 @@ func TestSchemasOfASyntheticRoute(t *testing.T) {
 	if fields["kind"].Ref != "#/components/schemas/AgentStatus" || !fields["perhaps"].Value.Type.Includes("null") {
 		t.Errorf("kind is %+v, perhaps %+v", fields["kind"], fields["perhaps"].Value)
 	}
-	if nullable := fields["part"].Value.AnyOf; len(nullable) != 2 || nullable[0].Ref == "" || !nullable[1].Value.Type.Is("null") {
+	if nullable := fields["part"].Value.AnyOf; len(nullable) != 2 || nullable[0].Ref == "" ||
+		!nullable[1].Value.Type.Is("null") {
 		t.Errorf("part is %+v", fields["part"].Value)
 	}
 }
@@ -122,10 +134,12 @@ func TestDeprecatedRoute(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	r := synthetic(func(r *function.Route) {
-		r.Deprecated = &function.Deprecation{Since: since, Sunset: since.AddDate(1, 0, 0), Link: "https://docs.example.com/old"}
+		r.Deprecated = &function.Deprecation{Since: since, Sunset: since.AddDate(1, 0, 0),
+			Link: "https://docs.example.com/old"}
 	})
 	op := load(t, describe(t, []function.Route{r})).Paths.Value(r.Path).Post
-	if !op.Deprecated || op.Extensions["x-sunset"] != "2027-01-01" || !strings.Contains(op.Description, "https://docs.example.com/old") {
+	if !op.Deprecated || op.Extensions["x-sunset"] != "2027-01-01" ||
+		!strings.Contains(op.Description, "https://docs.example.com/old") {
 		t.Errorf("the operation is %+v", op)
 	}
 	for _, name := range []string{"Deprecation", "Sunset", "Link"} {
@@ -153,9 +167,11 @@ func TestWhatCannotBeDescribed(t *testing.T) {
 		change func(*function.Route)
 		want   string
 	}{
-		"a path of no group":    {change: func(r *function.Route) { r.Path = "/elsewhere/{id}" }, want: "groups.go"},
-		"an unknown parameter":  {change: func(r *function.Route) { r.Path = "/api/v1/agents/{agent_id}" }, want: "has no parameter id"},
-		"a forgotten parameter": {change: func(r *function.Route) { r.Path += "/{more}" }, want: "does not take every parameter"},
+		"a path of no group": {change: func(r *function.Route) { r.Path = "/elsewhere/{id}" }, want: "groups.go"},
+		"an unknown parameter": {change: func(r *function.Route) { r.Path = "/api/v1/agents/{agent_id}" },
+			want: "has no parameter id"},
+		"a forgotten parameter": {change: func(r *function.Route) { r.Path += "/{more}" },
+			want: "does not take every parameter"},
 		"a sudden end": {change: func(r *function.Route) {
 			r.Deprecated = &function.Deprecation{Since: time.Now(), Sunset: time.Now().AddDate(0, 11, 0)}
 		}, want: "twelve months"},

@@ -21,7 +21,8 @@ func repeatable(r function.Route) bool {
 	return r.Mutates() && (r.Access == function.Admin || r.Access == function.Member)
 }
 
-// kinds lists the kinds of errors that a route may answer with: those that follow from what it is, and those that it names.
+// kinds lists the kinds of errors that a route may answer with: those that follow from what it is, and those that it
+// names.
 func kinds(r function.Route, in input) []fault.Kind {
 	k := append(slices.Clone(r.Errors), fault.Internal)
 	switch r.Access {
@@ -87,7 +88,8 @@ func (d *describer) responses() (map[string]response, error) {
 			schema = validation
 		}
 		all[name] = response{Description: a.text, Headers: described, Content: map[string]mediaType{
-			jsonMedia: {Schema: &jsonschema.Schema{Ref: schemaPrefix + schema}, Example: json.RawMessage(rendered.body)},
+			jsonMedia: {Schema: &jsonschema.Schema{Ref: schemaPrefix + schema},
+				Example: json.RawMessage(rendered.body)},
 		}}
 	}
 	if d.used[responsePrefix+notModified] {
@@ -110,7 +112,8 @@ const (
 	violation  = "ValidationError"
 )
 
-// errorSchemas describes the two bodies of errors from the types that render them: one with a sentence, one with a list of violations.
+// errorSchemas describes the two bodies of errors from the types that render them: one with a sentence, one with a list
+// of violations.
 func (d *describer) errorSchemas() error {
 	body, err := d.schemas.infer(reflect.TypeFor[function.Problem](), nil)
 	if err != nil {

@@ -28,7 +28,8 @@ func headers() map[string]header {
 
 		"WWW-Authenticate": {"How to authenticate.", true, text()},
 		"Retry-After":      {"How many seconds to wait before the next attempt.", true, seconds},
-		"RateLimit":        {"What is left of the bucket that is closest to empty, and the seconds until it is full.", false, text()},
+		"RateLimit": {"What is left of the bucket that is closest to empty, and the seconds until it is full.",
+			false, text()},
 		"RateLimit-Policy": {"The size of that bucket, and the seconds in which it fills.", false, text()},
 
 		"Deprecation": {"Since when the operation is deprecated (RFC 9745), as `@` and Unix seconds.", true, text()},
@@ -53,7 +54,8 @@ func spelling(name string) string {
 // ifNoneMatch is the parameter with which a reader says which version it has.
 const ifNoneMatch = "If-None-Match"
 
-// parameters describes the parameters of a route that its input does not have, because they are dealt with before or after it.
+// parameters describes the parameters of a route that its input does not have, because they are dealt with before or
+// after it.
 func parameters() map[string]parameter {
 	least, most := 1, 255
 	return map[string]parameter{

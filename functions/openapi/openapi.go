@@ -1,6 +1,7 @@
-// Package openapi describes routes as an OpenAPI 3.1 document. Everything in it is derived from the values that serve: paths, parameters
-// and bodies from a route's types, headers from what its answers set, statuses from its access, its input and the kinds of errors it
-// names. It knows no particular route. What it can't derive is an error that says where to add it.
+// Package openapi describes routes as an OpenAPI 3.1 document. Everything in it is derived from the values that serve:
+// paths, parameters and bodies from a route's types, headers from what its answers set, statuses from its access, its
+// input and the kinds of errors it names. It knows no particular route. What it can't derive is an error that says
+// where to add it.
 package openapi
 
 import (
@@ -65,7 +66,8 @@ func (d *describer) components() (components, error) {
 		return components{}, err
 	}
 	c := components{
-		Schemas: d.schemas.named, Responses: responses, Headers: map[string]header{}, Parameters: map[string]parameter{},
+		Schemas: d.schemas.named, Responses: responses, Headers: map[string]header{},
+		Parameters: map[string]parameter{},
 		SecuritySchemes: map[string]securityScheme{bearer: {
 			Type: "http", Scheme: "bearer", BearerFormat: "JWT or API key",
 			Description: "A session token of the identity provider, or an API key of the control plane (`so_...`).",

@@ -46,14 +46,16 @@ func load(t *testing.T, description []byte) *openapi3.T {
 	return doc
 }
 
-// TestDocumentIsValid has another implementation of OpenAPI 3.1 read the document, with every example held against its schema.
+// TestDocumentIsValid has another implementation of OpenAPI 3.1 read the document, with every example held against its
+// schema.
 func TestDocumentIsValid(t *testing.T) {
 	t.Parallel()
 	doc := load(t, describe(t, functions.Routes(functions.Dependencies{})))
 	if doc.OpenAPI != "3.1.0" {
 		t.Errorf("the document is one of OpenAPI %s", doc.OpenAPI)
 	}
-	if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation(), openapi3.EnableSchemaFormatValidation()); err != nil {
+	if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation(),
+		openapi3.EnableSchemaFormatValidation()); err != nil {
 		t.Error(err)
 	}
 }
@@ -111,7 +113,8 @@ func TestEveryBodyHasAnExample(t *testing.T) {
 // tokens lets in an admin and a member; nothing else is good.
 type tokens struct{}
 
-func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller, error) {
+func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller,
+	error) {
 	c := identity.Caller{Type: identity.Session, ID: token, OrganizationID: "org_1", Role: identity.Role(token)}
 	if token != "admin" && token != "member" {
 		return ctx, c, identity.InvalidToken()
@@ -123,9 +126,11 @@ func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (c
 func handlerWithoutStores(t *testing.T) http.Handler {
 	t.Helper()
 	open := func([]function.Need) (functions.Dependencies, error) {
-		return functions.Dependencies{Settings: functions.Settings{Cells: agent.Cells{{Name: "a", Region: agent.DefaultRegion}}}}, nil
+		return functions.Dependencies{Settings: functions.Settings{Cells: agent.Cells{{Name: "a",
+			Region: agent.DefaultRegion}}}}, nil
 	}
-	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}}, open,
+	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
+		open,
 		functions.Guards{Guard: function.Guard{Authenticator: tokens{}}})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +155,8 @@ func answer(t *testing.T, h http.Handler, r function.Route, token, body string) 
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
-	return openapitest.Exchange{Method: r.Method, Path: r.Path, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+	return openapitest.Exchange{Method: r.Method, Path: r.Path, Status: w.Code, Header: w.Header(),
+		Body: w.Body.Bytes()}
 }
 
 // Bodies that provoke an answer.
@@ -215,7 +221,8 @@ func TestAmendments(t *testing.T) {
 		t.Error("the config of an agent takes no further properties")
 	}
 	reason := schemas["AgentConfig"].Value.Properties["status_reason"].Value
-	if !reason.Type.Includes("null") || !reason.Type.Includes("string") || !slices.Contains(reason.Enum, any("billing")) || !slices.Contains(reason.Enum, nil) {
+	if !reason.Type.Includes("null") || !reason.Type.Includes("string") ||
+		!slices.Contains(reason.Enum, any("billing")) || !slices.Contains(reason.Enum, nil) {
 		t.Errorf("status_reason is %+v", reason)
 	}
 	if s := schemas["AgentStatus"].Value; !s.Type.Is("string") || len(s.Enum) != 7 {

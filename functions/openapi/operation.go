@@ -34,7 +34,8 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 		return nil, err
 	}
 	op := &operation{
-		OperationID: r.Name, Summary: r.Summary, Description: explain(r, in), Tags: []string{tag}, Parameters: in.parameters,
+		OperationID: r.Name, Summary: r.Summary, Description: explain(r, in), Tags: []string{tag},
+		Parameters:  in.parameters,
 		RequestBody: in.body, Responses: map[string]any{strconv.Itoa(r.Status): out.response},
 	}
 	if r.Access == function.Public {
@@ -42,7 +43,8 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 	}
 	if r.Deprecated != nil {
 		if r.Deprecated.Sunset.Before(r.Deprecated.Since.AddDate(1, 0, 0)) {
-			return nil, fmt.Errorf("clients are given twelve months, but %s is the sunset", r.Deprecated.Sunset.Format(time.DateOnly))
+			return nil, fmt.Errorf("clients are given twelve months, but %s is the sunset",
+				r.Deprecated.Sunset.Format(time.DateOnly))
 		}
 		op.Deprecated, op.Sunset = true, r.Deprecated.Sunset.UTC().Format(time.DateOnly)
 	}
@@ -135,7 +137,8 @@ func (d *describer) input(r function.Route) (input, error) {
 func parameterOf(part, name string, s *jsonschema.Schema) parameter {
 	schema := *s.Properties[name]
 	p := parameter{
-		Name: name, In: part, Description: schema.Description, Required: part == "path" || slices.Contains(s.Required, name), Schema: &schema,
+		Name: name, In: part, Description: schema.Description, Required: part == "path" ||
+			slices.Contains(s.Required, name), Schema: &schema,
 	}
 	schema.Description = ""
 	return p
@@ -143,7 +146,8 @@ func parameterOf(part, name string, s *jsonschema.Schema) parameter {
 
 // constrained reports whether a parameter may have a value that is refused: any text is a string.
 func constrained(s *jsonschema.Schema) bool {
-	return s.Type != "string" || s.Format != "" || s.Pattern != "" || s.MinLength != nil || s.MaxLength != nil || s.Enum != nil
+	return s.Type != "string" || s.Format != "" || s.Pattern != "" || s.MinLength != nil || s.MaxLength != nil ||
+		s.Enum != nil
 }
 
 // checkPath refuses a route whose path and input disagree: its handler would never see the value.

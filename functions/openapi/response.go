@@ -36,8 +36,8 @@ func render(out any) rendering {
 	return r
 }
 
-// success renders the zero value of a route's output, and its example where it has one. What the first sets is always there, what only
-// the second sets is there sometimes; the type of the first's body is the type of all.
+// success renders the zero value of a route's output, and its example where it has one. What the first sets is always
+// there, what only the second sets is there sometimes; the type of the first's body is the type of all.
 func (d *describer) success(r function.Route) (success, error) {
 	t := r.Handle.Output
 	always := render(reflect.Zero(t).Interface())

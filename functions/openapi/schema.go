@@ -13,7 +13,8 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// amender is implemented by types whose JSON has more to it than their fields tell, such as further properties or a format.
+// amender is implemented by types whose JSON has more to it than their fields tell, such as further properties or a
+// format.
 type amender interface {
 	AmendSchema(s *jsonschema.Schema)
 }
@@ -50,12 +51,14 @@ func (s *schemas) infer(t reflect.Type, given map[reflect.Type]*jsonschema.Schem
 	return schema, nil
 }
 
-// named reports whether a type is described under its own name: structs and enumerations are, unless they say themselves what they are.
+// named reports whether a type is described under its own name: structs and enumerations are, unless they say
+// themselves what they are.
 func named(t reflect.Type) bool {
 	if t.Name() == "" || t == reflect.TypeFor[time.Time]() || t.Implements(reflect.TypeFor[function.Schemer]()) {
 		return false
 	}
-	return t.Kind() == reflect.Struct || t.Kind() == reflect.String && t.Implements(reflect.TypeFor[function.Enumeration]())
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.String &&
+		t.Implements(reflect.TypeFor[function.Enumeration]())
 }
 
 // component refers to the schema of a named type and makes it on first sight.
@@ -87,7 +90,8 @@ func (s *schemas) component(t reflect.Type) (*jsonschema.Schema, error) {
 	return ref, nil
 }
 
-// inside finds the named types that the schema of t, itself written out, refers to. Embedded structs are part of what embeds them.
+// inside finds the named types that the schema of t, itself written out, refers to. Embedded structs are part of what
+// embeds them.
 func (s *schemas) inside(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) error {
 	switch t.Kind() { //nolint:exhaustive // other kinds hold no types
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
@@ -118,8 +122,8 @@ func (s *schemas) refer(t reflect.Type, given map[reflect.Type]*jsonschema.Schem
 	return err
 }
 
-// tidy writes an inferred schema the way readers of OpenAPI expect it: null last among the types, and beside a reference in its own
-// alternative. Keywords that only this program knows are left out.
+// tidy writes an inferred schema the way readers of OpenAPI expect it: null last among the types, and beside a
+// reference in its own alternative. Keywords that only this program knows are left out.
 func (s *schemas) tidy(schema *jsonschema.Schema) {
 	if schema == nil {
 		return
@@ -142,7 +146,8 @@ func (s *schemas) tidyNullableReference(schema *jsonschema.Schema) {
 	target := s.named[strings.TrimPrefix(schema.Ref, schemaPrefix)]
 	if target != nil && len(target.Enum) > 0 {
 		*schema = jsonschema.Schema{
-			Description: schema.Description, Types: []string{target.Type, "null"}, Enum: append(slices.Clone(target.Enum), nil),
+			Description: schema.Description, Types: []string{target.Type, "null"},
+			Enum: append(slices.Clone(target.Enum), nil),
 		}
 		return
 	}
@@ -151,8 +156,8 @@ func (s *schemas) tidyNullableReference(schema *jsonschema.Schema) {
 	}
 }
 
-// nameOf names the schema of a type: by the noun of its package, which View stands for, and its own name. Packages of machinery are no
-// nouns.
+// nameOf names the schema of a type: by the noun of its package, which View stands for, and its own name. Packages of
+// machinery are no nouns.
 func nameOf(t reflect.Type) string {
 	own := strings.TrimSuffix(t.Name(), "View")
 	pkg := path.Base(t.PkgPath())

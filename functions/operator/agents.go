@@ -18,7 +18,8 @@ func nudge(ctx context.Context, d Commands, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := d.record(d.on(ctx, a.OrganizationID, "NudgeAgent"), audit.Target{Type: "agent", ID: a.ID, Name: a.Name}); err != nil {
+	if err := d.record(d.on(ctx, a.OrganizationID, "NudgeAgent"),
+		audit.Target{Type: "agent", ID: a.ID, Name: a.Name}); err != nil {
 		return err
 	}
 	if err := d.Nudger.Nudge(ctx, a.ID); err != nil {
@@ -47,7 +48,8 @@ func story(ctx context.Context, d Commands, o options) error {
 	}
 	now := d.Now()
 	d.printf("Agent %s (%q) of %s, %s in %s on cell %s\n", a.ID, a.Name, a.OrganizationID, a.Plan, a.Region, a.Cell)
-	d.printf("Status %s%s, generation %d, brought about %d, attempts %d\n\n", a.Status, because(a), a.Generation, a.ObservedGeneration, a.Attempts)
+	d.printf("Status %s%s, generation %d, brought about %d, attempts %d\n\n", a.Status, because(a), a.Generation,
+		a.ObservedGeneration, a.Attempts)
 	for _, h := range history(a, entries.Items) {
 		d.printf("  %s  %s\n", moment(h.at), h.what)
 	}
@@ -126,7 +128,8 @@ func diagnose(a agent.Agent, now time.Time) []string {
 	case now.Before(a.WorkDueAt):
 		add("No worker is at it; the sweep nudges it at %s.", moment(a.WorkDueAt))
 	default:
-		add("No worker is at it, and the sweep should have nudged it at %s: check that SweepAgents runs. Nudge it.", moment(a.WorkDueAt))
+		add("No worker is at it, and the sweep should have nudged it at %s: check that SweepAgents runs. Nudge it.",
+			moment(a.WorkDueAt))
 	}
 	switch {
 	case a.Deadline.IsZero():

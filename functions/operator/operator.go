@@ -1,6 +1,6 @@
-// Package operator holds what the operator of the service can do that its customers can't: see every organization, set plans, suspend and
-// resume, and find out why an agent is stuck. It knows the commands and what they print. It does not know who may run them: that is who may
-// reach the database.
+// Package operator holds what the operator of the service can do that its customers can't: see every organization, set
+// plans, suspend and resume, and find out why an agent is stuck. It knows the commands and what they print. It does not
+// know who may run them: that is who may reach the database.
 //
 // Whatever is done to, or looked up of, an organization is an entry in that organization's audit log.
 package operator
@@ -59,7 +59,8 @@ func commands() []command {
 	return []command{
 		{"list", "", "list the organizations", list},
 		{"show", "-organization ORG", "show an organization with what it holds", show},
-		{"set-plan", "-organization ORG -plan PLAN [-force]", "put an organization on a plan; with -force also one that it is too large for", setPlan},
+		{"set-plan", "-organization ORG -plan PLAN [-force]",
+			"put an organization on a plan; with -force also one that it is too large for", setPlan},
 		{"suspend", "-organization ORG", "withhold the service: agents are paused, nothing can be started", suspend},
 		{"resume", "-organization ORG", "end a suspension: what was paused for it comes back", resume},
 		{"nudge", "-agent AGENT", "have a worker look at an agent", nudge},
@@ -135,7 +136,8 @@ func (d Commands) on(ctx context.Context, organizationID, action string) context
 func (d Commands) record(ctx context.Context, target audit.Target) error {
 	caller, request := identity.From(ctx), audit.From(ctx)
 	return d.Audit.Append(ctx, audit.Entry{
-		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action, Target: target,
+		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action,
+		Target:  target,
 		Outcome: audit.Succeeded, Request: request,
 	})
 }

@@ -30,7 +30,8 @@ var host string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	e, err := firestoreemu.Start(context.Background(), firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
+	e, err := firestoreemu.Start(context.Background(),
+		firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -72,10 +73,12 @@ func newWorld(t *testing.T) world {
 	}
 	w := world{t: t, client: c, out: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
 	w.desk = operator.Commands{
-		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(w.nudges), Records: c.WorkerStore(), Nudger: w.nudges, Audit: c.AuditLog(),
+		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(w.nudges), Records: c.WorkerStore(),
+		Nudger: w.nudges, Audit: c.AuditLog(),
 		Name: "grace", Now: time.Now, Out: w.out,
 	}
-	w.admin = identity.With(t.Context(), identity.Caller{Type: identity.Session, ID: "ada", OrganizationID: org, Role: identity.RoleAdmin})
+	w.admin = identity.With(t.Context(),
+		identity.Caller{Type: identity.Session, ID: "ada", OrganizationID: org, Role: identity.RoleAdmin})
 	w.admin = audit.With(w.admin, audit.Request{Action: "CreateAgent"})
 	return w
 }
@@ -132,14 +135,17 @@ func TestOrganizations(t *testing.T) {
 	w.do("list", false, org, "hobby", "none")
 	w.do("set-plan -organization org_1 -plan startup", false, "org_1 is on the startup plan")
 	large := w.create(plan.Startup)
-	w.do("show -organization org_1", false, "startup", "active (manual)", "1 of 5", "2 of 10 cores", "4096 of 20480 MiB", "20 of 100 GiB")
-	w.do("set-plan -organization org_1 -plan hobby", true, "usage_over_plan", "cpu_cores: 2 of at most 0.5", large.ID, "-force")
+	w.do("show -organization org_1", false, "startup", "active (manual)", "1 of 5", "2 of 10 cores",
+		"4096 of 20480 MiB", "20 of 100 GiB")
+	w.do("set-plan -organization org_1 -plan hobby", true, "usage_over_plan", "cpu_cores: 2 of at most 0.5", large.ID,
+		"-force")
 	w.do("set-plan -organization org_1 -plan hobby -force", false, "org_1 is on the hobby plan")
 	w.do("suspend -organization org_1", false, "is suspended")
 	w.do("list", false, "suspended")
 	w.do("resume -organization org_1", false, "is not suspended")
 	w.do("show -organization org_1", false, "active")
-	want := []string{"SetPlan", "ShowOrganization", "SetPlan", "SuspendOrganization", "ResumeOrganization", "ShowOrganization"}
+	want := []string{"SetPlan", "ShowOrganization", "SetPlan", "SuspendOrganization", "ResumeOrganization",
+		"ShowOrganization"}
 	if got := w.acts(); !slices.Equal(got, want) {
 		t.Errorf("the audit log has %v, want %v", got, want)
 	}
@@ -155,13 +161,16 @@ func TestStory(t *testing.T) {
 		a.BeginStage(agent.StageNamespace, at)
 		a.EndStage(agent.StageNamespace, agent.StageSucceeded, at)
 		a.BeginStage(agent.StagePolicy, at.Add(time.Second))
-		a.Retry(agent.Failure{Code: "cluster_unreachable", Stage: agent.StagePolicy, Message: "The cluster doesn't answer.", Retryable: true}, at.Add(2*time.Second))
+		a.Retry(agent.Failure{Code: "cluster_unreachable", Stage: agent.StagePolicy,
+			Message: "The cluster doesn't answer.", Retryable: true}, at.Add(2*time.Second))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := w.do("story -agent "+a.ID, false, "pending", "attempts 3", "CreateAgent by session ada: succeeded", "stage namespace succeeded",
-		"stage policy failed: cluster_unreachable", "Last problem: cluster_unreachable at policy", "Still to do: policy", "the sweep nudges it", "given up at")
+	said := w.do("story -agent "+a.ID, false, "pending", "attempts 3", "CreateAgent by session ada: succeeded",
+		"stage namespace succeeded",
+		"stage policy failed: cluster_unreachable", "Last problem: cluster_unreachable at policy",
+		"Still to do: policy", "the sweep nudges it", "given up at")
 	if strings.Index(said, "CreateAgent") > strings.Index(said, "stage policy failed") {
 		t.Errorf("the story is not in order: %s", said)
 	}
@@ -175,7 +184,8 @@ func TestStory(t *testing.T) {
 	}
 	w.desk.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	w.do("story -agent "+a.ID, false, "the sweep should have nudged it", "should have been given up")
-	if _, err := w.client.WorkerStore().Update(t.Context(), stuck, func(a *agent.Agent) { a.MarkObserved(time.Now()) }); err != nil {
+	if _, err := w.client.WorkerStore().Update(t.Context(), stuck,
+		func(a *agent.Agent) { a.MarkObserved(time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	w.do("story -agent "+a.ID, false, "Nothing is left to do")

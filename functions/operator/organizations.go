@@ -32,7 +32,8 @@ func list(ctx context.Context, d Commands, _ options) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", a.ID, a.Plan, a.Status, paidThrough(a), a.Usage.Agents, date(a.CreatedAt))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", a.ID, a.Plan, a.Status, paidThrough(a), a.Usage.Agents,
+				date(a.CreatedAt))
 		}
 		if len(ids) < listPage {
 			return table.Flush()
@@ -78,7 +79,8 @@ func show(ctx context.Context, d Commands, o options) error {
 		line("From then on", "%s", s.PendingPlan)
 	}
 	if !s.PastDueSince.IsZero() {
-		line("Past due", "since %s; agents are paused from %s on", moment(s.PastDueSince), moment(s.PastDueSince.Add(billing.Grace)))
+		line("Past due", "since %s; agents are paused from %s on", moment(s.PastDueSince),
+			moment(s.PastDueSince.Add(billing.Grace)))
 	}
 	if s.CustomerID != "" {
 		line("Customer", "%s, subscription %s", s.CustomerID, s.ID)

@@ -25,14 +25,16 @@ type View struct {
 // Example implements function.Exampler.
 func (View) Example() any {
 	o := organization.New("org_1", time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC))
-	o.Plan, o.Usage = plan.Startup, organization.Usage{Agents: 1, CPUMillis: 2000, MemoryBytes: 4 << 30, StorageBytes: 20 << 30, APIKeys: 1}
+	o.Plan, o.Usage = plan.Startup,
+		organization.Usage{Agents: 1, CPUMillis: 2000, MemoryBytes: 4 << 30, StorageBytes: 20 << 30, APIKeys: 1}
 	limits, _ := o.Limits()
 	return view(o, limits)
 }
 
 func view(o organization.Organization, limits organization.Usage) View {
 	return View{
-		ID: o.ID, Plan: o.Plan, Status: o.Status, Limits: amounts(limits), Usage: amounts(o.Usage), CreatedAt: o.CreatedAt.UTC(),
+		ID: o.ID, Plan: o.Plan, Status: o.Status, Limits: amounts(limits), Usage: amounts(o.Usage),
+		CreatedAt: o.CreatedAt.UTC(),
 	}
 }
 
@@ -47,14 +49,16 @@ type Amounts struct {
 
 func amounts(u organization.Usage) Amounts {
 	return Amounts{
-		Agents: u.Agents, CPUCores: float64(u.CPUMillis) / 1000, MemoryBytes: u.MemoryBytes, StorageBytes: u.StorageBytes, APIKeys: u.APIKeys,
+		Agents: u.Agents, CPUCores: float64(u.CPUMillis) / 1000, MemoryBytes: u.MemoryBytes,
+		StorageBytes: u.StorageBytes, APIKeys: u.APIKeys,
 	}
 }
 
 // Current reads the caller's organization with its plan, its limits and what it holds.
 func Current(directory organization.Directory) function.Route {
 	return function.Route{
-		Name: "GetCurrentOrganization", Method: http.MethodGet, Path: "/api/v1/organizations/current", Role: function.RoleAccounts,
+		Name: "GetCurrentOrganization", Method: http.MethodGet, Path: "/api/v1/organizations/current",
+		Role:   function.RoleAccounts,
 		Access: function.Member, Needs: []function.Need{function.Firestore},
 		Status: http.StatusOK, Summary: "Get the active organization",
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (View, error) {

@@ -18,7 +18,8 @@ type key string
 
 // JSONSchema implements function.Schemer.
 func (key) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$", Description: "Name of the secret key."}
+	return &jsonschema.Schema{Type: "string", Pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
+		Description: "Name of the secret key."}
 }
 
 type deleteInput struct {
@@ -32,7 +33,8 @@ type deleteInput struct {
 func Delete(d secretwrite.Service) function.Route {
 	return function.Route{
 		Name: "DeleteSecret", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}/secrets/{key}",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd}, Reads: readsAgent,
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Reads:  readsAgent,
 		Status: http.StatusAccepted, Summary: "Delete a secret of an agent", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in deleteInput) (Accepted, error) {
 			name := string(in.Path.Key)
@@ -45,7 +47,8 @@ func Delete(d secretwrite.Service) function.Route {
 	}
 }
 
-// deleting finds the operation that deletes a secret already, so that a repeat is a success. Errors: NotFound when there is no such secret.
+// deleting finds the operation that deletes a secret already, so that a repeat is a success. Errors: NotFound when
+// there is no such secret.
 func deleting(a agent.Agent, name string) ([]secret.Operation, error) {
 	for _, o := range a.Operations {
 		if o.Key == name && o.Action == secret.Delete && o.Open() {

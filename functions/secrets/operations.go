@@ -22,14 +22,16 @@ func ListOperations(agents agent.Store, operations secret.Operations) function.R
 	return function.Route{
 		Name: "ListSecretOperations", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/secret-operations",
 		Access: function.Admin, Needs: []function.Need{function.Firestore}, Reads: readsAgent,
-		Status: http.StatusOK, Summary: "List an agent's secret operations", Errors: []fault.Kind{fault.BadRequest}, // a cursor of another list
+		// a cursor of another list
+		Status: http.StatusOK, Summary: "List an agent's secret operations", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in operationsInput) (page.Page[secret.View], error) {
 			a, err := agents.Get(ctx, string(in.Path.AgentID))
 			if err != nil {
 				return page.Page[secret.View]{}, err
 			}
 			found, err := operations.List(ctx, a.ID, in.Query.Request())
-			found.Self = &url.URL{Path: "/api/v1/agents/" + a.ID + "/secret-operations", RawQuery: in.Query.Values().Encode()}
+			found.Self = &url.URL{Path: "/api/v1/agents/" + a.ID + "/secret-operations",
+				RawQuery: in.Query.Values().Encode()}
 			return page.Map(found, secret.Operation.Show), err
 		}),
 	}
@@ -38,7 +40,8 @@ func ListOperations(agents agent.Store, operations secret.Operations) function.R
 // GetOperation reads one secret operation.
 func GetOperation(agents agent.Store, operations secret.Operations) function.Route {
 	return function.Route{
-		Name: "GetSecretOperation", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/secret-operations/{operation_id}",
+		Name: "GetSecretOperation", Method: http.MethodGet,
+		Path:   "/api/v1/agents/{agent_id}/secret-operations/{operation_id}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore}, Reads: readsAgent,
 		Status: http.StatusOK, Summary: "Get a secret operation",
 		Handle: function.Handle(func(ctx context.Context, in operationPath) (secret.View, error) {

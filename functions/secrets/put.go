@@ -53,14 +53,16 @@ func (putInput) Example() any {
 	return in
 }
 
-// Put sets and deletes secrets. When it answers, every value is in the secret store, or its operation tells why it is not; workers bring
-// them into the agent's pod, all with one rollout.
+// Put sets and deletes secrets. When it answers, every value is in the secret store, or its operation tells why it is
+// not; workers bring them into the agent's pod, all with one rollout.
 func Put(d secretwrite.Service) function.Route {
 	return function.Route{
 		Name: "PutSecrets", Method: http.MethodPut, Path: "/api/v1/agents/{agent_id}/secrets",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd}, Reads: readsAgent,
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Reads:     readsAgent,
 		BodyLimit: bodyLimit,
-		Status:    http.StatusAccepted, Summary: "Set and delete an agent's secrets", Errors: []fault.Kind{fault.Conflict},
+		Status:    http.StatusAccepted, Summary: "Set and delete an agent's secrets",
+		Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in putInput) (Accepted, error) {
 			a, operations, err := d.Put(ctx, string(in.Path.AgentID), in.Body.Secrets)
 			return accepted(a, operations), err
@@ -75,7 +77,8 @@ func violations(body map[string]any) []function.Violation {
 	for _, key := range slices.Sorted(maps.Keys(secrets)) {
 		bad := func(why string) {
 			found = append(found, function.Violation{
-				Loc: []any{"body", "secrets", key}, Type: "value_error", Msg: "Value error, " + why, Ctx: map[string]any{"error": why},
+				Loc: []any{"body", "secrets", key}, Type: "value_error", Msg: "Value error, " + why,
+				Ctx: map[string]any{"error": why},
 			})
 		}
 		if why := agent.EnvKeyViolation(key); why != "" {
@@ -86,7 +89,8 @@ func violations(body map[string]any) []function.Violation {
 		case !isString: // null, or the schema's business
 		case value == "":
 			found = append(found, function.Violation{
-				Loc: []any{"body", "secrets", key}, Type: "string_too_short", Msg: "String should have at least 1 character",
+				Loc: []any{"body", "secrets", key}, Type: "string_too_short",
+				Msg: "String should have at least 1 character",
 				Ctx: map[string]any{"min_length": 1},
 			})
 		case len(value) > maxValueBytes:

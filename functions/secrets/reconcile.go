@@ -16,7 +16,8 @@ func Reconcile(d secretwrite.Service, operations secret.Operations) function.Rou
 	return function.Route{
 		Name: "ReconcileSecretOperation", Method: http.MethodPost,
 		Path:   "/api/v1/agents/{agent_id}/secret-operations/{operation_id}/reconcile",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd}, Reads: readsAgent,
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Reads:  readsAgent,
 		Status: http.StatusOK, Summary: "Retry the persisted stage of a secret operation",
 		// 402 is the interface's; nothing about a secret costs money.
 		Errors: []fault.Kind{fault.BadRequest, fault.PaymentRequired, fault.Conflict},

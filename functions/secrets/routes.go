@@ -1,5 +1,6 @@
-// Package secrets holds the routes of an agent's secrets and of the operations that bring them into it: one file a route. It knows what
-// each takes and answers; how a value gets into the secret store is package deposit's, and what follows is a worker's.
+// Package secrets holds the routes of an agent's secrets and of the operations that bring them into it: one file a
+// route. It knows what each takes and answers; how a value gets into the secret store is package deposit's, and what
+// follows is a worker's.
 package secrets
 
 import (

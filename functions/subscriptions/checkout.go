@@ -38,11 +38,13 @@ func (checkoutInput) Example() any {
 	return in
 }
 
-// Checkout makes a page on which the caller's organization subscribes to a plan, or changes the plan that it has. A larger plan holds as
-// soon as it is paid, a smaller one from the end of the period on, and only where the organization fits into it.
+// Checkout makes a page on which the caller's organization subscribes to a plan, or changes the plan that it has. A
+// larger plan holds as soon as it is paid, a smaller one from the end of the period on, and only where the organization
+// fits into it.
 func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payments) function.Route {
 	return function.Route{
-		Name: "CreateCheckoutSession", Method: http.MethodPost, Path: "/api/v1/billing/checkout-session", Role: function.RoleAccounts,
+		Name: "CreateCheckoutSession", Method: http.MethodPost, Path: "/api/v1/billing/checkout-session",
+		Role:   function.RoleAccounts,
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Payments},
 		Status: http.StatusOK, Summary: "Buy or change a plan",
 		Errors: []fault.Kind{fault.Conflict, fault.PaymentRequired},
@@ -54,7 +56,8 @@ func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payme
 			if err != nil {
 				return SessionView{}, err
 			}
-			order, err := a.NewOrder(in.Body.Plan, in.Body.Interval, func() ([]agent.Agent, error) { return agent.ListAll(ctx, agents) })
+			order, err := a.NewOrder(in.Body.Plan, in.Body.Interval,
+				func() ([]agent.Agent, error) { return agent.ListAll(ctx, agents) })
 			if err != nil {
 				return SessionView{}, err
 			}

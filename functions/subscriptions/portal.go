@@ -13,7 +13,8 @@ import (
 // Portal makes a page on which the caller's organization sees its invoices and changes what it pays with.
 func Portal(accounts billing.Store, payments billing.Payments) function.Route {
 	return function.Route{
-		Name: "CreatePortalSession", Method: http.MethodPost, Path: "/api/v1/billing/portal-session", Role: function.RoleAccounts,
+		Name: "CreatePortalSession", Method: http.MethodPost, Path: "/api/v1/billing/portal-session",
+		Role:   function.RoleAccounts,
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Payments},
 		Status: http.StatusOK, Summary: "Open the billing portal", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (SessionView, error) {

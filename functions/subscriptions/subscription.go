@@ -29,7 +29,8 @@ func (SubscriptionView) Example() any {
 	a.Plan = plan.Startup
 	a.Subscription = billing.Subscription{
 		Provider: billing.Stripe, Status: billing.Active, Plan: plan.Startup, Interval: billing.Month,
-		PeriodStart: time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC), PeriodEnd: time.Date(2026, time.April, 2, 9, 30, 0, 0, time.UTC),
+		PeriodStart: time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC),
+		PeriodEnd:   time.Date(2026, time.April, 2, 9, 30, 0, 0, time.UTC),
 	}
 	return view(a, billing.Stripe)
 }
@@ -59,7 +60,8 @@ func nullable[T comparable](v T) *T {
 // Subscription reads the subscription of the caller's organization.
 func Subscription(accounts billing.Store, payments billing.Payments) function.Route {
 	return function.Route{
-		Name: "GetSubscription", Method: http.MethodGet, Path: "/api/v1/billing/subscription", Role: function.RoleAccounts,
+		Name: "GetSubscription", Method: http.MethodGet, Path: "/api/v1/billing/subscription",
+		Role:   function.RoleAccounts,
 		Access: function.Member, Needs: []function.Need{function.Firestore, function.Payments},
 		Status: http.StatusOK, Summary: "Get the subscription",
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (SubscriptionView, error) {

@@ -10,8 +10,8 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Docs serves the description of the interface, and a page on which a person can read it and try it out. Both are public: what they
-// show is no secret, and calls from the page need a token as any other.
+// Docs serves the description of the interface, and a page on which a person can read it and try it out. Both are
+// public: what they show is no secret, and calls from the page need a token as any other.
 func Docs(description []byte) []function.Route {
 	return []function.Route{
 		{

@@ -44,11 +44,13 @@ func TestDescription(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
 	w := get(h, "/openapi.json")
-	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" || w.Body.String() != `{"openapi": "3.1.0"}` {
+	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" ||
+		w.Body.String() != `{"openapi": "3.1.0"}` {
 		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	tag := w.Header().Get("ETag")
-	for sent, status := range map[string]int{tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, "": 200} {
+	for sent, status := range map[string]int{tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200,
+		"": 200} {
 		w := get(h, "/openapi.json", "If-None-Match", sent)
 		if w.Code != status || w.Header().Get("ETag") != tag || (status == 304) != (w.Body.Len() == 0) {
 			t.Errorf("If-None-Match %s: %d %v with %d bytes", sent, w.Code, w.Header(), w.Body.Len())
@@ -62,7 +64,8 @@ func TestPageLoadsItsOwnFilesOnly(t *testing.T) {
 	h := serve(t)
 	page := get(h, "/docs")
 	policy := page.Header().Get("Content-Security-Policy")
-	if page.Code != 200 || !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; ") || strings.Contains(policy, "http") {
+	if page.Code != 200 || !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; ") ||
+		strings.Contains(policy, "http") {
 		t.Fatalf("%d with the policy %q", page.Code, policy)
 	}
 	addresses := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page.Body.String(), -1)
@@ -84,10 +87,12 @@ func TestAssets(t *testing.T) {
 	h := serve(t)
 	plain := get(h, "/docs/swagger-ui.css")
 	for accept, encoding := range map[string]string{
-		"gzip": "gzip", "br, gzip;q=0.5": "gzip", "*": "gzip", "GZIP": "gzip", "": "", "br": "", "gzip;q=0": "", "gzip; q=0.0, br": "",
+		"gzip": "gzip", "br, gzip;q=0.5": "gzip", "*": "gzip", "GZIP": "gzip", "": "", "br": "", "gzip;q=0": "",
+		"gzip; q=0.0, br": "",
 	} {
 		w := get(h, "/docs/swagger-ui.css", "Accept-Encoding", accept)
-		if w.Code != 200 || w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Vary") != "Accept-Encoding" {
+		if w.Code != 200 || w.Header().Get("Content-Encoding") != encoding ||
+			w.Header().Get("Vary") != "Accept-Encoding" {
 			t.Errorf("Accept-Encoding %q: %d %v", accept, w.Code, w.Header())
 			continue
 		}

@@ -13,7 +13,8 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// playground holds the page and what it loads. Large files are kept compressed; README.md there says where they are from.
+// playground holds the page and what it loads. Large files are kept compressed; README.md there says where they are
+// from.
 //
 //go:embed playground/index.html playground/start.js playground/favicon.png playground/*.gz
 var playground embed.FS
@@ -34,7 +35,8 @@ type Asset struct {
 	body        []byte
 }
 
-// assetCaching lets browsers keep a file for an hour: a new version of the page works with a file that is a little older.
+// assetCaching lets browsers keep a file for an hour: a new version of the page works with a file that is a little
+// older.
 const assetCaching = "public, max-age=3600"
 
 // Reply implements function.Reply.
@@ -49,7 +51,8 @@ func (a Asset) Reply(h http.Header) any {
 	return function.Raw{ContentType: a.contentType, Bytes: a.body}
 }
 
-// readAsset finds a file by the name the page knows it by, compressed where it is kept so and the client takes it. The error is NotFound.
+// readAsset finds a file by the name the page knows it by, compressed where it is kept so and the client takes it. The
+// error is NotFound.
 func readAsset(name string, compressed bool) (Asset, error) {
 	contentType, known := map[string]string{
 		"start.js":             "text/javascript; charset=utf-8",

@@ -33,7 +33,10 @@ func Live() []function.Route {
 		{Name: "GetHealthLive", Path: "/health/live", Summary: "Whether the process serves"},
 	}
 	for i := range routes {
-		routes[i].Handle = function.Handle(func(context.Context, function.Empty) (Health, error) { return Health{"ok"}, nil })
+		routes[i].Handle = function.Handle(func(context.Context, function.Empty) (Health, error) {
+			return Health{"ok"},
+				nil
+		})
 	}
 	return public(routes)
 }

@@ -10,8 +10,9 @@ import (
 // CollectOrphans deletes namespaces that no record knows of.
 func CollectOrphans(collector *provisioning.OrphanCollector) function.Worker {
 	return function.Worker{
-		Name: "CollectOrphans", Topic: function.OrphanTicks, Schedule: "17 * * * *", Summary: "Delete namespaces without an agent",
-		Needs:  []function.Need{function.Firestore, function.Cluster},
-		Handle: func(ctx context.Context, _ function.Message) error { return collector.Collect(ctx) },
+		Name: "CollectOrphans", Topic: function.OrphanTicks, Schedule: "17 * * * *",
+		Summary: "Delete namespaces without an agent",
+		Needs:   []function.Need{function.Firestore, function.Cluster},
+		Handle:  func(ctx context.Context, _ function.Message) error { return collector.Collect(ctx) },
 	}
 }

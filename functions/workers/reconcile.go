@@ -1,5 +1,5 @@
-// Package workers holds the functions that Pub/Sub pushes to: one file a worker. It knows which message each takes; what is done about
-// it is package provisioning's in shared.
+// Package workers holds the functions that Pub/Sub pushes to: one file a worker. It knows which message each takes;
+// what is done about it is package provisioning's in shared.
 package workers
 
 import (

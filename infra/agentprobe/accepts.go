@@ -10,11 +10,12 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// checkPath answers 204 to who brings a credential that the agent accepts, and 401 to all others (the runtime contract).
+// checkPath answers 204 to who brings a credential that the agent accepts, and 401 to all others (the runtime
+// contract).
 const checkPath = "/auth/check"
 
-// Accepts implements provisioning.Gateway. It asks twice, with the password as the dashboard's users send it, and with the key as callers of
-// the API do.
+// Accepts implements provisioning.Gateway. It asks twice, with the password as the dashboard's users send it, and with
+// the key as callers of the API do.
 func (g *Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (provisioning.Verdict, error) {
 	basic := base64.StdEncoding.EncodeToString([]byte(c.DashboardUsername + ":" + c.DashboardPassword))
 	password, err := g.check(ctx, a, "Basic "+basic)

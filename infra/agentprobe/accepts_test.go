@@ -12,7 +12,8 @@ import (
 
 func TestAccepts(t *testing.T) {
 	t.Parallel()
-	mine := credential.Credentials{DashboardUsername: "admin", DashboardPassword: "canary-password", APIKey: "canary-key"}
+	mine := credential.Credentials{DashboardUsername: "admin", DashboardPassword: "canary-password",
+		APIKey: "canary-key"}
 	for name, c := range map[string]struct {
 		password, key int // statuses
 		want          provisioning.Verdict
@@ -22,7 +23,8 @@ func TestAccepts(t *testing.T) {
 		"the password": {password: 204, key: 401, want: provisioning.Divided},
 		"the key":      {password: 401, key: 204, want: provisioning.Divided},
 		"no route":     {password: 404, key: 404, want: ""},
-		"a 200":        {password: 200, key: 200, want: ""}, // not what the contract says: a page that is there for everybody proves nothing
+		// not what the contract says: a page that is there for everybody proves nothing
+		"a 200":        {password: 200, key: 200, want: ""},
 		"a redirect":   {password: 302, key: 302, want: ""},
 		"half a check": {password: 204, key: 503, want: ""},
 	} {

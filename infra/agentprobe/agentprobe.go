@@ -1,7 +1,8 @@
-// Package gateway knows the way into a running agent: how its hostname is reached over HTTP, and what its answer says. It does not know
-// what the route there is made of (package gke), nor what follows from an agent that doesn't answer.
+// Package gateway knows the way into a running agent: how its hostname is reached over HTTP, and what its answer says.
+// It does not know what the route there is made of (package gke), nor what follows from an agent that doesn't answer.
 //
-// A probe goes to the agent's own hostname and nowhere else: one address, no redirect, no proxy, little time, and nothing of the body.
+// A probe goes to the agent's own hostname and nowhere else: one address, no redirect, no proxy, little time, and
+// nothing of the body.
 package agentprobe
 
 import (
@@ -35,8 +36,8 @@ const (
 type Options struct {
 	// Addresses make agents' hostnames.
 	Addresses agent.Addresses
-	// DialAddress is dialled for every hostname, as host or host:port, instead of what DNS says. It is needed where the hostnames are in no
-	// DNS, or stand for addresses that are not public, which are refused otherwise.
+	// DialAddress is dialled for every hostname, as host or host:port, instead of what DNS says. It is needed where the
+	// hostnames are in no DNS, or stand for addresses that are not public, which are refused otherwise.
 	DialAddress string
 	// TLS is the configuration of TLS; nil is Go's own.
 	TLS *tls.Config
@@ -60,18 +61,20 @@ func newGateway(o Options, find lookup) *Prober {
 	d := dialer{override: o.DialAddress, find: find}
 	transport := &http.Transport{
 		DialContext: d.dial, TLSClientConfig: o.TLS.Clone(), MaxResponseHeaderBytes: maxHeaderBytes,
-		DisableKeepAlives: true, // the next probe is of another agent, and is to find out whether a connection can be made
+		// the next probe is of another agent, and is to find out whether a connection can be made
+		DisableKeepAlives: true,
 	}
 	return &Prober{addresses: o.Addresses, client: &http.Client{
 		// Every probe is a span, of which the agent learns nothing.
-		Transport: otelhttp.NewTransport(transport, otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()),
+		Transport: otelhttp.NewTransport(transport,
+			otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()),
 			otelhttp.WithSpanNameFormatter(func(string, *http.Request) string { return "probe an agent" })),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Probe implements provisioning.Gateway. Meta of the error has "reason", one of dns, tls, connect, timeout and bad_status, and
-// "http_status" with the last.
+// Probe implements provisioning.Gateway. Meta of the error has "reason", one of dns, tls, connect, timeout and
+// bad_status, and "http_status" with the last.
 func (g *Prober) Probe(ctx context.Context, a agent.Agent) error {
 	status, err := g.ask(ctx, a, readyPath, func(http.Header) {})
 	if err == nil && status != http.StatusOK {
@@ -81,7 +84,8 @@ func (g *Prober) Probe(ctx context.Context, a agent.Agent) error {
 }
 
 // ask makes one request to the agent's own hostname and answers the status. Errors: Unavailable, as Probe's.
-func (g *Prober) ask(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int, err error) {
+func (g *Prober) ask(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int,
+	err error) {
 	if a.Hostname(g.addresses) == "" {
 		return 0, unhealthy("dns", "the agent has no hostname")
 	}

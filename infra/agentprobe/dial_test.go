@@ -13,18 +13,24 @@ import (
 func TestPublic(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.254", "127.0.0.1", "127.1.2.3", "169.254.0.1",
-		"169.254.169.254", "169.254.169.252", "169.254.20.10", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.0.192", "192.0.2.1", "192.88.99.1",
-		"192.168.0.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
-		"::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:0.0.0.0", "64:ff9b::a9fe:a9fe",
-		"64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "fc00::1", "fd00:ec2::254", "fd20:ce::254", "fe80::1",
+		"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.254", "127.0.0.1", "127.1.2.3",
+		"169.254.0.1",
+		"169.254.169.254", "169.254.169.252", "169.254.20.10", "172.16.0.1", "172.31.255.255", "192.0.0.1",
+		"192.0.0.192", "192.0.2.1", "192.88.99.1",
+		"192.168.0.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255",
+		"240.0.0.1", "255.255.255.255",
+		"::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:0.0.0.0",
+		"64:ff9b::a9fe:a9fe",
+		"64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "fc00::1",
+		"fd00:ec2::254", "fd20:ce::254", "fe80::1",
 		"fe80::1%eth0", "fec0::1", "ff02::1", "5f00::1",
 	} {
 		if public(netip.MustParseAddr(text)) {
 			t.Errorf("%s counts as public", text)
 		}
 	}
-	for _, text := range []string{"8.8.8.8", "34.117.59.81", "35.191.0.1", "100.63.0.1", "172.32.0.1", "192.169.0.1", "2600:1901::1", "::ffff:8.8.8.8"} {
+	for _, text := range []string{"8.8.8.8", "34.117.59.81", "35.191.0.1", "100.63.0.1", "172.32.0.1", "192.169.0.1",
+		"2600:1901::1", "::ffff:8.8.8.8"} {
 		if !public(netip.MustParseAddr(text)) {
 			t.Errorf("%s does not count as public", text)
 		}
@@ -34,7 +40,8 @@ func TestPublic(t *testing.T) {
 // errDialed ends every attempt to connect, after it was noted.
 var errDialed = errors.New("dialed")
 
-// TestDialsWhatWasChecked answers look-ups with one address after another, as somebody would who wants the second to be dialed.
+// TestDialsWhatWasChecked answers look-ups with one address after another, as somebody would who wants the second to be
+// dialed.
 func TestDialsWhatWasChecked(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -88,13 +88,21 @@ func TestProbeUnhealthy(t *testing.T) {
 		reason  string
 		status  int
 	}{
-		"no route":       {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, reason: "bad_status", status: 404},
-		"starting":       {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, reason: "bad_status", status: 503},
-		"not the answer": {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, reason: "bad_status", status: 204},
+		"no route": {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+			reason: "bad_status", status: 404},
+		"starting": {handler: func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, reason: "bad_status", status: 503},
+		"not the answer": {handler: func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		}, reason: "bad_status", status: 204},
 		"too much": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Large", strings.Repeat("x", 2*maxHeaderBytes))
 		}, reason: "connect", status: 0},
-		"hangs up": {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, reason: "connect", status: 0},
+		"hangs up": {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			reason: "connect", status: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,14 +197,17 @@ func TestProbeNothingThere(t *testing.T) {
 	g := New(Options{Addresses: addresses("http", ""), DialAddress: address})
 	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "connect", 0)
 	wantUnhealthy(t, g.Probe(t.Context(), agent.Agent{ID: "no id"}), "dns", 0)
-	unknown := newGateway(Options{Addresses: addresses("http", "")}, func(_ context.Context, _, host string) ([]netip.Addr, error) {
-		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
-	})
+	unknown := newGateway(Options{Addresses: addresses("http", "")},
+		func(_ context.Context, _, host string) ([]netip.Addr, error) {
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		})
 	wantUnhealthy(t, unknown.Probe(t.Context(), testAgent()), "dns", 0)
-	inside := newGateway(Options{Addresses: addresses("http", "")}, func(context.Context, string, string) ([]netip.Addr, error) {
-		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-	})
+	inside := newGateway(Options{Addresses: addresses("http", "")},
+		func(context.Context, string, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		})
 	wantUnhealthy(t, inside.Probe(t.Context(), testAgent()), "dns", 0)
-	empty := newGateway(Options{Addresses: addresses("http", "")}, func(context.Context, string, string) ([]netip.Addr, error) { return nil, nil })
+	empty := newGateway(Options{Addresses: addresses("http", "")},
+		func(context.Context, string, string) ([]netip.Addr, error) { return nil, nil })
 	wantUnhealthy(t, empty.Probe(t.Context(), testAgent()), "dns", 0)
 }

@@ -27,7 +27,8 @@ func inside() []string {
 		ff05::2 ff0e::1`)
 }
 
-// TestProbeGoesToNoAddressInside has an agent's own hostname stand for each of them, alone and behind an address that is fine.
+// TestProbeGoesToNoAddressInside has an agent's own hostname stand for each of them, alone and behind an address that
+// is fine.
 func TestProbeGoesToNoAddressInside(t *testing.T) {
 	t.Parallel()
 	if len(inside()) < 80 {
@@ -37,11 +38,13 @@ func TestProbeGoesToNoAddressInside(t *testing.T) {
 		address := netip.MustParseAddr(text)
 		for _, found := range [][]netip.Addr{{address}, {netip.MustParseAddr("34.117.59.81"), address}} {
 			var lookups atomic.Int32
-			g := newGateway(Options{Addresses: addresses("http", "")}, func(context.Context, string, string) ([]netip.Addr, error) {
-				lookups.Add(1)
-				return found, nil
-			})
-			// A connection that was tried would fail for another reason: there is nothing at most of these, and something else at the rest.
+			g := newGateway(Options{Addresses: addresses("http", "")},
+				func(context.Context, string, string) ([]netip.Addr, error) {
+					lookups.Add(1)
+					return found, nil
+				})
+			// A connection that was tried would fail for another reason: there is nothing at most of these, and
+			// something else at the rest.
 			wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "dns", 0)
 			if lookups.Load() != 1 {
 				t.Errorf("%s: %d look-ups", text, lookups.Load())
@@ -54,23 +57,29 @@ func TestProbeGoesToNoAddressInside(t *testing.T) {
 func TestProbeGoesToTheAgentsHostnameOnly(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"localhost", "127.0.0.1", "169.254.169.254", "metadata.google.internal", "[::1]", "http://evil.test/", "a@evil.test", "a:80", "a/b", "a\\b",
-		"a?b", "a#b", "a%2eb", "a%00b", "..", "../../x", "a.evil.test.", "xn--n3h", "ａ．ｂ", "a。b", "a\r\nHost: evil.test", "a\tb", " ", "-", "--",
-		"ⓛⓞⓒⓐⓛ", "0x7f000001", "2130706433", "017700000001", "kubernetes.default.svc", strings.Repeat("a.", 60), "a\u202eb", "☃",
+		"localhost", "127.0.0.1", "169.254.169.254", "metadata.google.internal", "[::1]", "http://evil.test/",
+		"a@evil.test", "a:80", "a/b", "a\\b",
+		"a?b", "a#b", "a%2eb", "a%00b", "..", "../../x", "a.evil.test.", "xn--n3h", "ａ．ｂ", "a。b",
+		"a\r\nHost: evil.test", "a\tb", " ", "-", "--",
+		"ⓛⓞⓒⓐⓛ", "0x7f000001", "2130706433", "017700000001", "kubernetes.default.svc", strings.Repeat("a.", 60),
+		"a\u202eb", "☃",
 	} {
 		a := testAgent()
 		a.Slug = agent.Slug(name)
 		var asked []string
-		g := newGateway(Options{Addresses: addresses("https", "")}, func(_ context.Context, _, host string) ([]netip.Addr, error) {
-			asked = append(asked, host)
-			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-		})
+		g := newGateway(Options{Addresses: addresses("https", "")},
+			func(_ context.Context, _, host string) ([]netip.Addr, error) {
+				asked = append(asked, host)
+				return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+			})
 		wantUnhealthy(t, g.Probe(t.Context(), a), "dns", 0)
 		want := a.Hostname(addresses("https", ""))
-		if len(asked) != 1 || asked[0] != want || !strings.HasSuffix(want, ".agents.test") || strings.Count(want, ".") != 2 {
+		if len(asked) != 1 || asked[0] != want || !strings.HasSuffix(want, ".agents.test") ||
+			strings.Count(want, ".") != 2 {
 			t.Errorf("%q: asked for %q, want %q", name, asked, want)
 		}
-		if u, err := url.Parse(a.URL(addresses("https", ""), "/")); err != nil || u.Host != want || u.Path != "/" || u.User != nil {
+		if u, err := url.Parse(a.URL(addresses("https", ""), "/")); err != nil || u.Host != want || u.Path != "/" ||
+			u.User != nil {
 			t.Errorf("%q: the URL is %v, %v", name, u, err)
 		}
 		if id, ok := agent.IDFromHostname(want, addresses("https", "")); !ok || id != a.ID {

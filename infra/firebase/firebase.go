@@ -1,8 +1,8 @@
-// Package firebase keeps the members of organizations in Firebase Authentication, as custom claims of its users. It is the only package
-// that speaks to Firebase.
+// Package firebase keeps the members of organizations in Firebase Authentication, as custom claims of its users. It is
+// the only package that speaks to Firebase.
 //
-// It knows how a membership is written as claims, which session tokens then carry: o.id and o.rol. It never verifies a session: package
-// infra/oidc does, without any help of Firebase's libraries.
+// It knows how a membership is written as claims, which session tokens then carry: o.id and o.rol. It never verifies a
+// session: package infra/oidc does, without any help of Firebase's libraries.
 package firebase
 
 import (
@@ -24,7 +24,8 @@ import (
 // issuerPrefix begins the issuer of every project's tokens; the project's id follows.
 const issuerPrefix = "https://securetoken.google.com/"
 
-// Project is the project whose users an issuer's tokens are of. It is false for an issuer that is not Firebase Authentication.
+// Project is the project whose users an issuer's tokens are of. It is false for an issuer that is not Firebase
+// Authentication.
 func Project(issuer string) (id string, ok bool) {
 	id, ok = strings.CutPrefix(issuer, issuerPrefix)
 	return id, ok && id != "" && !strings.Contains(id, "/")
@@ -40,7 +41,8 @@ type Members struct {
 
 var _ member.Provider = (*Members)(nil)
 
-// Open makes the client of a project's users. It makes no call. The library itself looks for FIREBASE_AUTH_EMULATOR_HOST.
+// Open makes the client of a project's users. It makes no call. The library itself looks for
+// FIREBASE_AUTH_EMULATOR_HOST.
 func Open(ctx context.Context, projectID string) (*Members, error) {
 	app, err := firebase.NewApp(ctx, &firebase.Config{ProjectID: projectID})
 	if err != nil {
@@ -134,7 +136,8 @@ func failure(doing string, err error) error {
 	case errorutils.IsInvalidArgument(err), errorutils.IsPermissionDenied(err), errorutils.IsUnauthenticated(err):
 		return cause
 	default:
-		return fault.New(fault.Unavailable, "identity_provider_unavailable", "The identity provider can't be reached at the moment. Try again in a few seconds.").
+		return fault.New(fault.Unavailable, "identity_provider_unavailable",
+			"The identity provider can't be reached at the moment. Try again in a few seconds.").
 			WithCause(cause)
 	}
 }

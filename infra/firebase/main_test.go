@@ -11,7 +11,8 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu"
 )
 
-// records is the host of the Firestore emulator; missing says why there is no Firebase Authentication emulator, where there is none.
+// records is the host of the Firestore emulator; missing says why there is no Firebase Authentication emulator, where
+// there is none.
 var (
 	records string
 	missing string
@@ -20,7 +21,8 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	f, err := firestoreemu.Start(context.Background(), firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST")})
+	f, err := firestoreemu.Start(context.Background(),
+		firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST")})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -58,8 +58,10 @@ func newWorld(t *testing.T) world {
 			t.Error(err)
 		}
 	})
-	w := world{t: t, project: project, members: m, store: c, roster: &member.Service{Provider: m, Records: c.Members(), Audit: c.AuditLog()}}
-	w.admin = identity.With(t.Context(), identity.Caller{Type: identity.Session, ID: "caller", OrganizationID: org, Role: identity.RoleAdmin})
+	w := world{t: t, project: project, members: m, store: c,
+		roster: &member.Service{Provider: m, Records: c.Members(), Audit: c.AuditLog()}}
+	w.admin = identity.With(t.Context(),
+		identity.Caller{Type: identity.Session, ID: "caller", OrganizationID: org, Role: identity.RoleAdmin})
 	w.admin = audit.With(w.admin, audit.Request{Action: "SetMember", RequestID: "request_1"})
 	return w
 }
@@ -68,7 +70,8 @@ func newWorld(t *testing.T) world {
 func (w world) user(id, organizationID, role string) {
 	w.t.Helper()
 	ctx := w.t.Context()
-	params := (&auth.UserToCreate{}).UID(id).Email(id + "@example.com").DisplayName("The " + id).Password("password-" + id)
+	params := (&auth.UserToCreate{}).UID(id).Email(id + "@example.com").DisplayName("The " + id).Password("password-" +
+		id)
 	if _, err := w.members.users.CreateUser(ctx, params); err != nil {
 		w.t.Fatal(err)
 	}
@@ -80,7 +83,8 @@ func (w world) user(id, organizationID, role string) {
 		w.t.Fatal(err)
 	}
 	if organizationID != "" {
-		if err := w.store.Directory().Ensure(ctx, organizationID, organization.User{ID: uuid.NewString(), Subject: id}); err != nil {
+		if err := w.store.Directory().Ensure(ctx, organizationID,
+			organization.User{ID: uuid.NewString(), Subject: id}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -137,7 +141,8 @@ func TestMembers(t *testing.T) {
 			err = w.roster.Remove(w.admin, step.id)
 		} else {
 			var p member.Person
-			if p, err = w.roster.Set(w.admin, step.id, step.role); err == nil && (p.ID != step.id || p.Role != step.role || p.OrganizationID != org) {
+			if p, err = w.roster.Set(w.admin, step.id, step.role); err == nil &&
+				(p.ID != step.id || p.Role != step.role || p.OrganizationID != org) {
 				t.Errorf("set %s: %+v", step.id, p)
 			}
 		}
@@ -197,8 +202,8 @@ func TestLastAdmin(t *testing.T) {
 	}
 }
 
-// TestTokens: the next token says what was set, sessions end with a role that is lost, and claims of others' stay. The emulator goes on
-// giving tokens to sessions that have ended, so that only the moment of their end can be seen.
+// TestTokens: the next token says what was set, sessions end with a role that is lost, and claims of others' stay. The
+// emulator goes on giving tokens to sessions that have ended, so that only the moment of their end can be seen.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -220,7 +225,8 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := w.validAfter("bob"); after > before != step.ends {
-			t.Errorf("to %q: sessions are good from %d on, before it was %d; want them to end: %t", step.role, after, before, step.ends)
+			t.Errorf("to %q: sessions are good from %d on, before it was %d; want them to end: %t", step.role, after,
+				before, step.ends)
 		}
 		claims := w.signIn("bob")
 		o, _ := claims["o"].(map[string]any)
@@ -253,7 +259,8 @@ func (w world) validAfter(id string) int64 {
 // signIn signs a user in with the password, as a web app does.
 func (w world) signIn(id string) (claims map[string]any) {
 	w.t.Helper()
-	body, _ := json.Marshal(map[string]any{"email": id + "@example.com", "password": "password-" + id, "returnSecureToken": true, "targetProjectId": w.project})
+	body, _ := json.Marshal(map[string]any{"email": id + "@example.com", "password": "password-" + id,
+		"returnSecureToken": true, "targetProjectId": w.project})
 	status, answer := w.post("/identitytoolkit.googleapis.com/v1/accounts:signInWithPassword", body)
 	token, _ := answer["idToken"].(string)
 	parts := strings.Split(token, ".")
@@ -272,7 +279,8 @@ func (w world) signIn(id string) (claims map[string]any) {
 
 func (w world) post(path string, body []byte) (status int, answer map[string]any) {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+os.Getenv(firebaseemu.HostVariable)+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+
+		os.Getenv(firebaseemu.HostVariable)+path, bytes.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -315,14 +323,16 @@ func TestMany(t *testing.T) {
 func TestProject(t *testing.T) {
 	t.Parallel()
 	for issuer, want := range map[string]string{
-		"https://securetoken.google.com/my-project": "my-project", "https://securetoken.google.com/": "", "https://clerk.example.com": "",
+		"https://securetoken.google.com/my-project": "my-project", "https://securetoken.google.com/": "",
+		"https://clerk.example.com":          "",
 		"https://securetoken.google.com/a/b": "", "http://securetoken.google.com/my-project": "",
 	} {
 		if id, ok := Project(issuer); ok != (want != "") || ok && id != want {
 			t.Errorf("%s: %q, %t", issuer, id, ok)
 		}
 	}
-	_, err := (&member.Service{Provider: member.ManagedExternally{Issuer: "https://clerk.example.com"}, Records: noRecords{}}).Set(t.Context(), "ada", identity.RoleAdmin)
+	_, err := (&member.Service{Provider: member.ManagedExternally{Issuer: "https://clerk.example.com"},
+		Records: noRecords{}}).Set(t.Context(), "ada", identity.RoleAdmin)
 	if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "https://clerk.example.com") {
 		t.Errorf("with another issuer: %v, want not found and where", err)
 	}

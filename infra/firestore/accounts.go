@@ -18,8 +18,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Accounts implements billing.Store. An account is a part of its organization's document, so that a change of an agent reads it for
-// nothing, and the two can't be committed past each other.
+// Accounts implements billing.Store. An account is a part of its organization's document, so that a change of an agent
+// reads it for nothing, and the two can't be committed past each other.
 type Accounts struct {
 	client *Client
 }
@@ -68,9 +68,11 @@ func accountDocumentOf(a billing.Account) accountDocument {
 	return accountDocument{
 		Plan: a.Plan, Status: a.Status, Suspended: a.Suspended, DueAt: nullable(a.DueAt),
 		Subscription: &subscriptionDocument{
-			Provider: s.Provider, ID: s.ID, CustomerID: s.CustomerID, Status: s.Status, Plan: s.Plan, Interval: s.Interval,
-			PeriodStart: nullable(s.PeriodStart), PeriodEnd: nullable(s.PeriodEnd), CancelAtPeriodEnd: s.CancelAtPeriodEnd,
-			PendingPlan: s.PendingPlan, StartedAt: nullable(s.StartedAt), PastDueSince: nullable(s.PastDueSince),
+			Provider: s.Provider, ID: s.ID, CustomerID: s.CustomerID, Status: s.Status, Plan: s.Plan,
+			Interval:    s.Interval,
+			PeriodStart: nullable(s.PeriodStart), PeriodEnd: nullable(s.PeriodEnd),
+			CancelAtPeriodEnd: s.CancelAtPeriodEnd,
+			PendingPlan:       s.PendingPlan, StartedAt: nullable(s.StartedAt), PastDueSince: nullable(s.PastDueSince),
 		},
 	}
 }
@@ -82,11 +84,13 @@ func accountOf(snap *gcp.DocumentSnapshot) (billing.Account, error) {
 		return billing.Account{}, err
 	}
 	d, err := decode[accountDocument](snap)
-	a := billing.Account{Organization: o, Suspended: d.Suspended, DueAt: timeOf(d.DueAt), Version: versionAt(snap.UpdateTime)}
+	a := billing.Account{Organization: o, Suspended: d.Suspended, DueAt: timeOf(d.DueAt),
+		Version: versionAt(snap.UpdateTime)}
 	a.Subscription.Status = billing.None
 	if s := d.Subscription; s != nil {
 		a.Subscription = billing.Subscription{
-			Provider: s.Provider, ID: s.ID, CustomerID: s.CustomerID, Status: s.Status, Plan: s.Plan, Interval: s.Interval,
+			Provider: s.Provider, ID: s.ID, CustomerID: s.CustomerID, Status: s.Status, Plan: s.Plan,
+			Interval:    s.Interval,
 			PeriodStart: timeOf(s.PeriodStart), PeriodEnd: timeOf(s.PeriodEnd), CancelAtPeriodEnd: s.CancelAtPeriodEnd,
 			PendingPlan: s.PendingPlan, StartedAt: timeOf(s.StartedAt), PastDueSince: timeOf(s.PastDueSince),
 		}
@@ -143,7 +147,8 @@ func (s *Accounts) Save(ctx context.Context, a billing.Account, eventID string) 
 			}
 			b.Create(ref, eventDocument{OrganizationID: a.ID, AppliedAt: ch.at, ExpiresAt: ch.at.Add(eventRetention)})
 		}
-		ch.writeEntry(b, tenant{a.Organization, seen.org.snap}, audit.Target{Type: "organization", ID: a.ID}, accountChanges(before, a))
+		ch.writeEntry(b, tenant{a.Organization, seen.org.snap}, audit.Target{Type: "organization", ID: a.ID},
+			accountChanges(before, a))
 		_, err = ch.commit(ctx, b)
 		return s.once(ctx, eventID, err)
 	})
@@ -173,7 +178,8 @@ func (s *Accounts) Postpone(ctx context.Context, a billing.Account, next time.Ti
 	if !ok || err != nil {
 		return errNoOrganization()
 	}
-	b := s.client.batch().Update(ref, []gcp.Update{{Path: "billing_due_at", Value: nullable(next)}}, gcp.LastUpdateTime(read))
+	b := s.client.batch().Update(ref, []gcp.Update{{Path: "billing_due_at", Value: nullable(next)}},
+		gcp.LastUpdateTime(read))
 	_, err = s.client.commit(ctx, b)
 	var u *undecided
 	switch {
@@ -233,7 +239,8 @@ func accountChanges(before, after billing.Account) []audit.Change {
 	return changes
 }
 
-// mayStart checks that the organization may have something started. What the control plane brings back by itself, it has checked before.
+// mayStart checks that the organization may have something started. What the control plane brings back by itself, it
+// has checked before.
 func (ch change) mayStart(org tenant) error {
 	if ch.caller.Type == identity.System {
 		return nil

@@ -70,7 +70,8 @@ func (s *Agents) List(ctx context.Context, f agent.Filter, p page.Request) (page
 
 func agentQuery(organizationID string, f agent.Filter) query {
 	q := query{collection: agentCollection, equal: []equality{{"organization_id", organizationID}}}
-	for _, e := range []equality{{"status", string(f.Status)}, {"plan", f.Plan}, {"region", f.Region}, {"name", f.Name}} {
+	for _, e := range []equality{{"status", string(f.Status)}, {"plan", f.Plan}, {"region", f.Region},
+		{"name", f.Name}} {
 		if e.value != "" {
 			q.equal = append(q.equal, e)
 		}
@@ -78,7 +79,8 @@ func agentQuery(organizationID string, f agent.Filter) query {
 	return q
 }
 
-// Create implements agent.Store. It fills in OrganizationID, CreatedBy and ChangeID. Further errors: Conflict when the id is taken.
+// Create implements agent.Store. It fills in OrganizationID, CreatedBy and ChangeID. Further errors: Conflict when the
+// id is taken.
 func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	ch, err := s.client.begin(ctx)
 	if err != nil {
@@ -182,7 +184,8 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 		}
 		nudge = after.Generation != before.Generation ||
 			after.OperationsDue() && !reflect.DeepEqual(openOperations(after), openOperations(before)) ||
-			before.StoringSecrets(ch.at) && !after.StoringSecrets(ch.at) && !after.Converged() // its creation was not nudged for
+			// its creation was not nudged for
+			before.StoringSecrets(ch.at) && !after.StoringSecrets(ch.at) && !after.Converged()
 		result, err = s.write(ctx, ch, seen, before, after)
 		return err
 	})
@@ -196,7 +199,8 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 }
 
 // write commits a changed agent, if neither it nor a needed organization was written since they were read.
-func (s *Agents) write(ctx context.Context, ch change, seen changeRead, before, after agent.Agent) (agent.Agent, error) {
+func (s *Agents) write(ctx context.Context, ch change, seen changeRead, before, after agent.Agent) (agent.Agent,
+	error) {
 	org := seen.org
 	if after.Started(before) {
 		if err := ch.mayStart(org); err != nil {
@@ -236,8 +240,8 @@ func (s *Agents) write(ctx context.Context, ch change, seen changeRead, before, 
 	return written, err
 }
 
-// holding is what an agent takes of its organization. An agent on a plan that no longer exists counts as holding nothing, so that it can
-// still be stopped and deleted; the recount of the usage mends the rest.
+// holding is what an agent takes of its organization. An agent on a plan that no longer exists counts as holding
+// nothing, so that it can still be stopped and deleted; the recount of the usage mends the rest.
 func holding(a agent.Agent) organization.Usage {
 	u, err := a.HeldUsage()
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 	isRemoved = "removed"
 )
 
-// changesOf lists what a client's change did to an agent. Values of the environment and of the config are left out, because a client may
-// have put a secret there.
+// changesOf lists what a client's change did to an agent. Values of the environment and of the config are left out,
+// because a client may have put a secret there.
 func changesOf(before, after agent.Agent) []audit.Change {
 	var changes []audit.Change
 	for _, f := range []audit.Change{
@@ -55,7 +55,8 @@ func operationChanges(before, after agent.Agent) []audit.Change {
 	return changes
 }
 
-// envChanges lists the keys that were set, changed and removed; the environment is sorted by key, and so are the changes.
+// envChanges lists the keys that were set, changed and removed; the environment is sorted by key, and so are the
+// changes.
 func envChanges(before, after []agent.EnvVar) []audit.Change {
 	var changes []audit.Change
 	add := func(key, what string) {

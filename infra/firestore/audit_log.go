@@ -89,7 +89,8 @@ func (l *AuditLog) Each(ctx context.Context, f audit.Filter, visit func(audit.En
 }
 
 func auditQuery(organizationID string, f audit.Filter) query {
-	q := query{collection: auditCollection, from: f.From, before: f.To, equal: []equality{{"organization_id", organizationID}}}
+	q := query{collection: auditCollection, from: f.From, before: f.To,
+		equal: []equality{{"organization_id", organizationID}}}
 	for _, e := range []equality{
 		{"actor.id", f.ActorID}, {"action", f.Action}, {"target.id", f.TargetID}, {"outcome", f.Outcome},
 	} {
@@ -106,7 +107,8 @@ func entryOf(snap *gcp.DocumentSnapshot) (audit.Entry, error) {
 	e := audit.Entry{
 		ID: snap.Ref.ID, OrganizationID: d.OrganizationID, CreatedAt: d.CreatedAt, ExpiresAt: timeOf(d.ExpiresAt),
 		Actor: identity.Caller{
-			Type: d.Actor.Type, ID: d.Actor.ID, Email: d.Actor.Email, OrganizationID: d.OrganizationID, Role: d.Actor.Role,
+			Type: d.Actor.Type, ID: d.Actor.ID, Email: d.Actor.Email, OrganizationID: d.OrganizationID,
+			Role:      d.Actor.Role,
 			KeyPrefix: d.Actor.KeyPrefix,
 		},
 		Action: d.Action, Target: audit.Target(d.Target), Outcome: d.Outcome,
@@ -130,12 +132,13 @@ func keptUntil(on plan.ID, written time.Time) time.Time {
 	return written.AddDate(0, 0, days)
 }
 
-// writeEntry has a commit of the change write the call's audit entry. A call that changes more than once has one entry: its later changes are
-// added to what the first one wrote, if that wrote anything.
+// writeEntry has a commit of the change write the call's audit entry. A call that changes more than once has one entry:
+// its later changes are added to what the first one wrote, if that wrote anything.
 func (ch change) writeEntry(b *batch, t tenant, target audit.Target, changes []audit.Change) {
 	d := entryDocumentOf(audit.Entry{
 		OrganizationID: ch.caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: keptUntil(t.Plan, ch.at),
-		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: audit.Succeeded, Request: ch.request, Changes: changes,
+		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: audit.Succeeded, Request: ch.request,
+		Changes: changes,
 	})
 	d.Commits = []string{ch.id}
 	if ch.first {

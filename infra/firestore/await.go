@@ -7,8 +7,8 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// Await implements agent.Store. It listens to the document, so that a change is seen as soon as Firestore tells, and nothing is read
-// meanwhile.
+// Await implements agent.Store. It listens to the document, so that a change is seen as soon as Firestore tells, and
+// nothing is read meanwhile.
 func (s *Agents) Await(ctx context.Context, id string, until func(agent.Agent) bool) (agent.Agent, error) {
 	ref, ok := s.client.agent(id)
 	if !ok {

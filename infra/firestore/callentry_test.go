@@ -12,8 +12,9 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// TestOneEntryAfterFaults fails every call of every change in every way, and then writes the entry of the call as whoever serves it does
-// when no change is known to have written it. There is one entry, and it tells what became of the change, whatever the client was told.
+// TestOneEntryAfterFaults fails every call of every change in every way, and then writes the entry of the call as
+// whoever serves it does when no change is known to have written it. There is one entry, and it tells what became of
+// the change, whatever the client was told.
 func TestOneEntryAfterFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
@@ -47,7 +48,8 @@ func entered(t *testing.T, c *Client, op operation, s *sabotage) bool {
 	}
 	if !trail.Written() {
 		if err := c.AuditLog().Append(t.Context(), audit.Entry{
-			ID: trail.ID(), OrganizationID: scene.org.ID, Actor: identity.From(scene.org.Ctx), Action: "TestAgent", Outcome: outcome,
+			ID: trail.ID(), OrganizationID: scene.org.ID, Actor: identity.From(scene.org.Ctx), Action: "TestAgent",
+			Outcome: outcome,
 		}); err != nil {
 			t.Fatal(err)
 		}

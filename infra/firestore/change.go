@@ -16,8 +16,9 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// change is one change of a client's to its organization. Every commit of it holds the audit entry of the call, whose id was chosen once,
-// and the entry names the change: where it does, the change was committed, whatever became of the answer and whoever wrote since.
+// change is one change of a client's to its organization. Every commit of it holds the audit entry of the call, whose
+// id was chosen once, and the entry names the change: where it does, the change was committed, whatever became of the
+// answer and whoever wrote since.
 type change struct {
 	client       *Client
 	id           string
@@ -44,7 +45,8 @@ func (c *Client) begin(ctx context.Context) (change, error) {
 		return change{}, fault.New(fault.Forbidden, "organization_required", "Choose an organization first.")
 	}
 	id := uuid.NewString()
-	ch := change{client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org, trail: audit.CallEntryFrom(ctx)}
+	ch := change{client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org,
+		trail: audit.CallEntryFrom(ctx)}
 	ch.first = ch.trail.Claim()
 	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), id))
 	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
@@ -69,12 +71,13 @@ type changeRead struct {
 	// target is nil when none was asked for.
 	target *gcp.DocumentSnapshot
 	kept   keptAnswer
-	// committed is true when an earlier commit of this change was carried out, although its answer said otherwise or was lost.
+	// committed is true when an earlier commit of this change was carried out, although its answer said otherwise or
+	// was lost.
 	committed bool
 }
 
-// read reads the organization, the target, which may be nil, and what is kept under the idempotency key, in one call. again asks whether
-// the change has been committed already. Errors: Invalid when the key is another request's.
+// read reads the organization, the target, which may be nil, and what is kept under the idempotency key, in one call.
+// again asks whether the change has been committed already. Errors: Invalid when the key is another request's.
 func (ch change) readState(ctx context.Context, again bool, target *gcp.DocumentRef) (changeRead, error) {
 	refs := []*gcp.DocumentRef{ch.organization}
 	if target != nil {
@@ -113,7 +116,8 @@ func (ch change) tenant(snap *gcp.DocumentSnapshot) (tenant, error) {
 	return tenant{o, snap}, err
 }
 
-// save writes the organization with the usage that the change computed. The commit fails when the organization was written meanwhile.
+// save writes the organization with the usage that the change computed. The commit fails when the organization was
+// written meanwhile.
 func (t tenant) save(b *batch) {
 	if t.snap.Exists() {
 		b.Update(t.snap.Ref, setUsage(t.Usage), gcp.LastUpdateTime(t.snap.UpdateTime))

@@ -1,10 +1,12 @@
 // Package firestore keeps the control plane's records in Firestore. It is the only package that speaks to it.
 //
-// It knows the collections, how records become documents, and how a change stays whole: the documents it needs are read by id, a pure
-// function decides, and one atomic commit writes everything under preconditions on what was read. When a precondition fails, it begins
-// again. There are no transactions, because those lock: writers of one organization would wait for each other instead of for nothing.
+// It knows the collections, how records become documents, and how a change stays whole: the documents it needs are read
+// by id, a pure function decides, and one atomic commit writes everything under preconditions on what was read. When a
+// precondition fails, it begins again. There are no transactions, because those lock: writers of one organization would
+// wait for each other instead of for nothing.
 //
-// It does not know the rules of agents, keys and organizations (their packages in shared), nor who reads the environment.
+// It does not know the rules of agents, keys and organizations (their packages in shared), nor who reads the
+// environment.
 package firestore
 
 import (
@@ -48,8 +50,8 @@ type Options struct {
 	ProjectID string
 	// DatabaseID names the database; empty is the project's default one.
 	DatabaseID string
-	// EmulatorHost is the address (host:port) of an emulator. When it is empty, FIRESTORE_EMULATOR_HOST is honoured as Google's
-	// library does; DialOptions and Observe have no effect on such a connection.
+	// EmulatorHost is the address (host:port) of an emulator. When it is empty, FIRESTORE_EMULATOR_HOST is honoured as
+	// Google's library does; DialOptions and Observe have no effect on such a connection.
 	EmulatorHost string
 	// Timeout ends an operation together with its repetitions, and every single call; 0 is 10 s.
 	Timeout time.Duration
@@ -66,8 +68,8 @@ type Client struct {
 	db      *gcp.Client
 	timeout time.Duration
 	clock   func() time.Time
-	// ensured remembers the organizations and users whose records are known to say what their tokens say, so that looking costs once a
-	// process.
+	// ensured remembers the organizations and users whose records are known to say what their tokens say, so that
+	// looking costs once a process.
 	ensured *knownRecords
 	touched *recentlySeen
 	touches *background
@@ -174,7 +176,8 @@ const maxID = 1500
 
 var errBadID = errors.New("not an id that a document can have")
 
-// ref refers to a document. It is false for an id that no document can have: asking for it would be an error instead of "not found".
+// ref refers to a document. It is false for an id that no document can have: asking for it would be an error instead of
+// "not found".
 func (c *Client) ref(collection, id string) (*gcp.DocumentRef, bool) {
 	if !validID(id) {
 		return nil, false

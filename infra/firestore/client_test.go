@@ -75,7 +75,8 @@ func TestDown(t *testing.T) {
 		"create": func() error { _, err := c.Agents(nil).Create(ctx, agenttest.Draft(plan.Hobby)); return err },
 		"find":   func() error { _, _, err := c.Keys().Find(ctx, "h", document.Ref{}); return err },
 		"record": func() error {
-			_, err := c.WorkerStore().Update(ctx, agent.Agent{ID: agenttest.ID(), Version: "abc"}, func(a *agent.Agent) { a.Attempts++ })
+			_, err := c.WorkerStore().Update(ctx, agent.Agent{ID: agenttest.ID(), Version: "abc"},
+				func(a *agent.Agent) { a.Attempts++ })
 			return err
 		},
 	} {
@@ -137,7 +138,8 @@ func TestCursor(t *testing.T) {
 	if _, ok := parseCursor("api_keys", good); ok {
 		t.Error("a cursor of another list was accepted")
 	}
-	for _, bad := range []place{{createdAt: want.createdAt, tie: "a/b"}, {createdAt: want.createdAt, tie: ""}, {createdAt: want.createdAt, tie: "\xff"}, {createdAt: time.Unix(-1, 0), tie: "x"}} {
+	for _, bad := range []place{{createdAt: want.createdAt, tie: "a/b"}, {createdAt: want.createdAt, tie: ""},
+		{createdAt: want.createdAt, tie: "\xff"}, {createdAt: time.Unix(-1, 0), tie: "x"}} {
 		if got, ok := parseCursor("agents", bad.cursor("agents")); ok {
 			t.Errorf("a cursor to %v was accepted", got)
 		}
@@ -152,7 +154,8 @@ func TestCursor(t *testing.T) {
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	m, now := newRecentlySeen(), time.Unix(1000, 0)
-	if !m.claim("a", now, time.Minute) || m.claim("a", now.Add(time.Second), time.Minute) || !m.claim("a", now.Add(time.Minute), time.Minute) {
+	if !m.claim("a", now, time.Minute) || m.claim("a", now.Add(time.Second), time.Minute) ||
+		!m.claim("a", now.Add(time.Minute), time.Minute) {
 		t.Error("a claim is granted once in the interval")
 	}
 	for i := range 3 * maxRemembered {

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// bound is the one place that gives calls their deadline. One that ends sooner already is left alone, because every timer costs.
+// bound is the one place that gives calls their deadline. One that ends sooner already is left alone, because every
+// timer costs.
 func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= c.timeout {
 		return ctx, func() {}
@@ -30,8 +31,8 @@ func (c *Client) read(ctx context.Context, refs ...*gcp.DocumentRef) ([]*gcp.Doc
 	return snaps, nil
 }
 
-// batch is the writes of one commit. The library recommends BulkWriter, which is not atomic, or transactions, which lock; what is needed is
-// an atomic commit with preconditions.
+// batch is the writes of one commit. The library recommends BulkWriter, which is not atomic, or transactions, which
+// lock; what is needed is an atomic commit with preconditions.
 type batch = gcp.WriteBatch //nolint:staticcheck // see above
 
 // batch begins the writes of one commit.
@@ -71,15 +72,16 @@ func (u *undecided) Unwrap() error { return u.cause }
 
 // Limits of the repetitions of a change.
 const (
-	// maxUnknown is how many commits with an unknown outcome are looked into. Lost races are repeated until the deadline: of those that
-	// compete, one has won each time.
+	// maxUnknown is how many commits with an unknown outcome are looked into. Lost races are repeated until the
+	// deadline: of those that compete, one has won each time.
 	maxUnknown = 3
 	firstPause = 5 * time.Millisecond
 	maxPause   = 250 * time.Millisecond
 )
 
-// retryUntilDecided runs try until it decides: until it returns nil, or an error that isn't undecided. try reads, computes and commits; again tells
-// it that the former run's commit may have happened. Errors: those of try, Unavailable.
+// retryUntilDecided runs try until it decides: until it returns nil, or an error that isn't undecided. try reads,
+// computes and commits; again tells it that the former run's commit may have happened. Errors: those of try,
+// Unavailable.
 func (c *Client) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
@@ -114,12 +116,14 @@ func pause(ctx context.Context, n int) bool {
 
 // observe makes the interceptors that report every call.
 func observe(report func(method string)) []grpc.DialOption {
-	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption) error {
 		report(method)
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
 	stream := func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		report(method)
 		return open(ctx, desc, cc, method, opts...)

@@ -48,7 +48,8 @@ func TestKeys(t *testing.T) {
 	apikeytest.Test(t, func(t *testing.T) apikeytest.World {
 		c := open(t, "", Options{})
 		return apikeytest.World{
-			Store: c.Keys(), Finder: c.Keys(), Settled: c.touches.wait.Wait, Organization: c.Directory().Organization, Entries: c.entries,
+			Store: c.Keys(), Finder: c.Keys(), Settled: c.touches.wait.Wait, Organization: c.Directory().Organization,
+			Entries: c.entries,
 		}
 	})
 }
@@ -69,7 +70,8 @@ func TestDirectory(t *testing.T) {
 	organizationtest.TestDirectory(t, func(t *testing.T) organizationtest.World {
 		one := open(t, "", Options{})
 		other := open(t, one.project(), Options{})
-		return organizationtest.World{Processes: []organization.Directory{one.Directory(), other.Directory()}, User: one.user}
+		return organizationtest.World{Processes: []organization.Directory{one.Directory(), other.Directory()},
+			User: one.user}
 	})
 }
 
@@ -100,7 +102,8 @@ func TestCounts(t *testing.T) {
 			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsWorld {
 				c := open(t, "", Options{})
 				return organizationtest.CountsWorld{
-					Counts: &Counts{client: c, page: size}, Directory: c.Directory(), Agents: c.Agents(&agenttest.Nudges{}), Records: c.WorkerStore(),
+					Counts: &Counts{client: c, page: size}, Directory: c.Directory(),
+					Agents: c.Agents(&agenttest.Nudges{}), Records: c.WorkerStore(),
 					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.spoil,
 				}
 			})
@@ -151,7 +154,8 @@ func TestMetrics(t *testing.T) {
 func agentWorld(c *Client) agenttest.World {
 	nudges := &agenttest.Nudges{}
 	return agenttest.World{
-		Store: c.Agents(nudges), Records: c.WorkerStore(), Nudges: nudges, Organization: c.Directory().Organization, SetPlan: c.setPlan,
+		Store: c.Agents(nudges), Records: c.WorkerStore(), Nudges: nudges, Organization: c.Directory().Organization,
+		SetPlan: c.setPlan,
 		Entries: c.entries, Log: c.AuditLog(),
 	}
 }

@@ -53,21 +53,30 @@ func TestCalls(t *testing.T) {
 		{name: "touch again", do: touch, want: ""},
 		{name: "change", do: update, want: "read commit"},
 		{name: "change nothing", do: update, want: "read"},
-		{name: "a worker's run", do: func() { a = runStages(t, c, a.ID) }, want: "read" + strings.Repeat(" commit", len(agent.StageNames()))},
-		{name: "record nothing", do: func() { _, err := c.WorkerStore().Update(t.Context(), a, func(*agent.Agent) {}); fine(err) }, want: "read"},
+		{name: "a worker's run", do: func() { a = runStages(t, c, a.ID) }, want: "read" +
+			strings.Repeat(" commit", len(agent.StageNames()))},
+		{name: "record nothing", do: func() {
+			_,
+				err := c.WorkerStore().Update(t.Context(), a, func(*agent.Agent) {})
+			fine(err)
+		}, want: "read"},
 		{name: "list", do: func() {
 			_, err := w.Store.List(org.Ctx, agent.Filter{Status: agent.Running}, page.Request{})
 			fine(err)
 		}, want: "query"},
-		{name: "due", do: func() { _, err := c.WorkerStore().ListDue(org.Ctx, agenttest.Now(), 5); fine(err) }, want: "query"},
+		{name: "due", do: func() { _, err := c.WorkerStore().ListDue(org.Ctx, agenttest.Now(), 5); fine(err) },
+			want: "query"},
 		{name: "remove", do: func() { fine(c.WorkerStore().Remove(org.Ctx, a)) }, want: "commit"},
 		{name: "revoke", do: func() { fine(c.Keys().Revoke(org.Ctx, key.ID)) }, want: "read query commit"},
 		{name: "ensure what is new", do: ensure("Ada"), want: "read commit"},
 		{name: "ensure again", do: ensure("Ada"), want: ""},
 		{name: "ensure another name", do: ensure("Grace"), want: "read commit"},
 		{name: "ensure that again", do: ensure("Grace"), want: ""},
-		{name: "ensure in another process", do: func() { c.ensured = newKnownRecords(); ensure("Grace")() }, want: "read"},
-		{name: "append to the audit log", do: func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) }, want: "read commit"},
+		{name: "ensure in another process", do: func() { c.ensured = newKnownRecords(); ensure("Grace")() },
+			want: "read"},
+		{name: "append to the audit log",
+			do:   func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) },
+			want: "read commit"},
 		{name: "list the audit log", do: func() {
 			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
 			fine(err)
@@ -110,7 +119,8 @@ func runStages(t *testing.T, c *Client, id string) agent.Agent {
 
 // plain shortens the names of calls.
 func plain(sent []string) string {
-	return strings.NewReplacer("BatchGetDocuments", "read", "RunQuery", "query", "Commit", "commit").Replace(strings.Join(sent, " "))
+	return strings.NewReplacer("BatchGetDocuments", "read", "RunQuery", "query", "Commit",
+		"commit").Replace(strings.Join(sent, " "))
 }
 
 func stop(a *agent.Agent) error { return a.Act(agent.Stop, agent.Manual, agenttest.Now()) }
@@ -118,11 +128,13 @@ func stop(a *agent.Agent) error { return a.Act(agent.Stop, agent.Manual, agentte
 func testKey() apikey.Key {
 	full := apikey.Generate()
 	return apikey.Key{
-		ID: agenttest.ID(), Name: "CI", Prefix: full[:apikey.PrefixLength], Hash: apikey.Hash([]byte("pepper"), full), CreatedAt: agenttest.Now(),
+		ID: agenttest.ID(), Name: "CI", Prefix: full[:apikey.PrefixLength], Hash: apikey.Hash([]byte("pepper"), full),
+		CreatedAt: agenttest.Now(),
 	}
 }
 
-// TestCompetitors: each commit that loses lost to one that won, so the work is bounded by the competitors and not by the clock.
+// TestCompetitors: each commit that loses lost to one that won, so the work is bounded by the competitors and not by
+// the clock.
 func TestCompetitors(t *testing.T) {
 	t.Parallel()
 	const creators = 16
@@ -143,7 +155,8 @@ func TestCompetitors(t *testing.T) {
 		t.Fatal(err)
 	}
 	commits := len(slices.DeleteFunc(sent, func(m string) bool { return m != "Commit" }))
-	t.Logf("%d creators of one organization: %d commits in %v", creators, commits, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d creators of one organization: %d commits in %v", creators, commits,
+		time.Since(began).Round(time.Millisecond))
 	if commits > creators*creators {
 		t.Errorf("%d commits, want at most %d", commits, creators*creators)
 	}

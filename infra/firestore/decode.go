@@ -20,8 +20,8 @@ func decode[D any](snap *gcp.DocumentSnapshot) (D, error) {
 	return d, nil
 }
 
-// values reads the fields of a document one by one. Agents and keys are read this way, because they are read with every request, and
-// reflection takes three times as long. The first field of a wrong type is the error of them all.
+// values reads the fields of a document one by one. Agents and keys are read this way, because they are read with every
+// request, and reflection takes three times as long. The first field of a wrong type is the error of them all.
 type values struct {
 	of  map[string]any
 	err error
@@ -72,22 +72,31 @@ func items[D any](v *values, name string, item func(*values) D) []D {
 func agentDocumentIn(snap *gcp.DocumentSnapshot) (agentDocument, error) {
 	v := &values{of: snap.Data()}
 	d := agentDocument{
-		OrganizationID: field[string](v, "organization_id"), Name: field[string](v, "name"), Slug: field[string](v, "slug"),
+		OrganizationID: field[string](v, "organization_id"), Name: field[string](v, "name"),
+		Slug: field[string](v, "slug"),
 		Plan: text[plan.ID](v, "plan"), Cloud: field[string](v, "cloud"), Region: field[string](v, "region"),
 		Cell: field[string](v, "cell"), Config: field[string](v, "config"), Sandbox: field[bool](v, "sandbox"),
-		Proven: text[agent.Isolation](v, "proven"), Status: text[agent.Status](v, "status"), StatusReason: text[agent.StatusReason](v, "status_reason"),
-		Warming: field[bool](v, "warming"), RotationPending: field[bool](v, "rotation_pending"), Routed: field[bool](v, "routed"),
-		CredentialVersion: field[int64](v, "credential_version"), FormerCredential: field[int64](v, "former_credential"),
-		SecretsRevision: field[int64](v, "secrets_revision"), StoringUntil: moment(v, "storing_until"), RevealedAt: moment(v, "revealed_at"),
-		Rollout: field[int64](v, "rollout"), Generation: field[int64](v, "generation"),
+		Proven: text[agent.Isolation](v, "proven"), Status: text[agent.Status](v, "status"),
+		StatusReason: text[agent.StatusReason](v, "status_reason"),
+		Warming:      field[bool](v, "warming"), RotationPending: field[bool](v, "rotation_pending"),
+		Routed:            field[bool](v, "routed"),
+		CredentialVersion: field[int64](v, "credential_version"),
+		FormerCredential:  field[int64](v, "former_credential"),
+		SecretsRevision:   field[int64](v, "secrets_revision"), StoringUntil: moment(v, "storing_until"),
+		RevealedAt: moment(v, "revealed_at"),
+		Rollout:    field[int64](v, "rollout"), Generation: field[int64](v, "generation"),
 		ObservedGeneration: field[int64](v, "observed_generation"), Attempts: field[int64](v, "attempts"),
-		LeaseHolder: field[string](v, "lease_holder"), LeaseUntil: moment(v, "lease_until"), WorkDueAt: moment(v, "work_due_at"),
-		Deadline: moment(v, "deadline"), CreatedAt: field[time.Time](v, "created_at"), UpdatedAt: field[time.Time](v, "updated_at"),
-		CreatedBy: field[string](v, "created_by"), ChangeID: field[string](v, "change_id"), WriteID: field[string](v, "write_id"),
+		LeaseHolder: field[string](v, "lease_holder"), LeaseUntil: moment(v, "lease_until"),
+		WorkDueAt: moment(v, "work_due_at"),
+		Deadline:  moment(v, "deadline"), CreatedAt: field[time.Time](v, "created_at"),
+		UpdatedAt: field[time.Time](v, "updated_at"),
+		CreatedBy: field[string](v, "created_by"), ChangeID: field[string](v, "change_id"),
+		WriteID: field[string](v, "write_id"),
 	}
 	d.Env = items(v, "env", func(v *values) envDocument {
 		return envDocument{
-			field[string](v, "key"), field[string](v, "value"), field[int64](v, "secret_version"), field[int64](v, "bytes"), moment(v, "set_at"),
+			field[string](v, "key"), field[string](v, "value"), field[int64](v, "secret_version"),
+			field[int64](v, "bytes"), moment(v, "set_at"),
 		}
 	})
 	d.Live = items(v, "live", func(v *values) liveDocument {
@@ -96,7 +105,8 @@ func agentDocumentIn(snap *gcp.DocumentSnapshot) (agentDocument, error) {
 	d.Operations = items(v, "operations", operationIn)
 	d.Stages = items(v, "stages", func(v *values) stageDocument {
 		return stageDocument{
-			Name: text[agent.StageName](v, "name"), Status: text[agent.StageStatus](v, "status"), Attempt: field[int64](v, "attempt"),
+			Name: text[agent.StageName](v, "name"), Status: text[agent.StageStatus](v, "status"),
+			Attempt:   field[int64](v, "attempt"),
 			StartedAt: moment(v, "started_at"), FinishedAt: moment(v, "finished_at"),
 			ErrorCode: field[string](v, "error_code"), Message: field[string](v, "message"),
 		}
@@ -116,7 +126,8 @@ func failureIn(v *values, name string) *failureDocument {
 	}
 	inner := &values{of: f, err: v.err}
 	d := &failureDocument{
-		field[string](inner, "code"), text[agent.StageName](inner, "stage"), field[string](inner, "message"), field[bool](inner, "retryable"),
+		field[string](inner, "code"), text[agent.StageName](inner, "stage"), field[string](inner, "message"),
+		field[bool](inner, "retryable"),
 	}
 	v.err = inner.err
 	return d

@@ -19,7 +19,8 @@ type Directory struct {
 
 var _ organization.Directory = (*Directory)(nil)
 
-// Ensure implements organization.Directory. What this process knows to be so costs no call, what another has ensured costs one.
+// Ensure implements organization.Directory. What this process knows to be so costs no call, what another has ensured
+// costs one.
 func (d *Directory) Ensure(ctx context.Context, organizationID string, u organization.User) error {
 	wanted, err := d.unknown(organizationID, u)
 	if err != nil || len(wanted) == 0 {
@@ -83,7 +84,8 @@ func (w wantedRecord) outdated(snap *gcp.DocumentSnapshot) []gcp.Update {
 	return updates
 }
 
-// unknown lists the records of which this process doesn't know that they exist and are current, as they would be created.
+// unknown lists the records of which this process doesn't know that they exist and are current, as they would be
+// created.
 func (d *Directory) unknown(organizationID string, u organization.User) ([]wantedRecord, error) {
 	now := d.client.now()
 	if u.CreatedAt.IsZero() {

@@ -14,26 +14,27 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// agentDocument is an agent as it is stored. A field that is missing has its zero value, and fields that are not named here survive an
-// update, so that functions of different ages work on the same documents. Times are null instead of zero: a query for overdue work
-// passes null over.
+// agentDocument is an agent as it is stored. A field that is missing has its zero value, and fields that are not named
+// here survive an update, so that functions of different ages work on the same documents. Times are null instead of
+// zero: a query for overdue work passes null over.
 type agentDocument struct {
-	OrganizationID string             `firestore:"organization_id"`
-	Name           string             `firestore:"name"`
-	Slug           string             `firestore:"slug"`
-	Plan           plan.ID            `firestore:"plan"`
-	Cloud          string             `firestore:"cloud"`
-	Region         string             `firestore:"region"`
-	Cell           string             `firestore:"cell"`
-	Config         string             `firestore:"config"` // JSON: a client's key need not be a field name that Firestore takes
-	Env            []envDocument      `firestore:"env"`
-	Sandbox        bool               `firestore:"sandbox"`
-	Proven         agent.Isolation    `firestore:"proven"`
-	Status         agent.Status       `firestore:"status"`
-	StatusReason   agent.StatusReason `firestore:"status_reason"`
-	Stages         []stageDocument    `firestore:"stages"`
-	Failure        *failureDocument   `firestore:"failure"`
-	Undone         *failureDocument   `firestore:"undone"`
+	OrganizationID string  `firestore:"organization_id"`
+	Name           string  `firestore:"name"`
+	Slug           string  `firestore:"slug"`
+	Plan           plan.ID `firestore:"plan"`
+	Cloud          string  `firestore:"cloud"`
+	Region         string  `firestore:"region"`
+	Cell           string  `firestore:"cell"`
+	// JSON: a client's key need not be a field name that Firestore takes
+	Config       string             `firestore:"config"`
+	Env          []envDocument      `firestore:"env"`
+	Sandbox      bool               `firestore:"sandbox"`
+	Proven       agent.Isolation    `firestore:"proven"`
+	Status       agent.Status       `firestore:"status"`
+	StatusReason agent.StatusReason `firestore:"status_reason"`
+	Stages       []stageDocument    `firestore:"stages"`
+	Failure      *failureDocument   `firestore:"failure"`
+	Undone       *failureDocument   `firestore:"undone"`
 	// Operations are those that are open; see documents_secrets.go.
 	Operations []operationDocument `firestore:"operations"`
 	Live       []liveDocument      `firestore:"live"`
@@ -62,7 +63,8 @@ type agentDocument struct {
 	WriteID string `firestore:"write_id"`
 }
 
-// Of what stands in an array, zero values are left out: the array is written whole, and fields cost time with every read.
+// Of what stands in an array, zero values are left out: the array is written whole, and fields cost time with every
+// read.
 
 type envDocument struct {
 	Key           string `firestore:"key"`
@@ -98,11 +100,15 @@ type failureDocument struct {
 // documentOf makes the document of an agent, without a write id. Equal agents have deeply equal documents.
 func documentOf(a agent.Agent) agentDocument {
 	d := agentDocument{
-		OrganizationID: a.OrganizationID, Name: a.Name, Slug: a.Slug, Plan: a.Plan, Cloud: a.Cloud, Region: a.Region, Cell: a.Cell,
-		Config: string(a.Config), Sandbox: a.Sandbox, Proven: a.LastReadyIsolation, Status: a.Status, StatusReason: a.StatusReason,
-		Warming: a.Warming, RotationPending: a.RotationPending, Routed: a.Routed, CredentialVersion: a.CredentialVersion,
-		FormerCredential: a.FormerCredential, SecretsRevision: a.SecretsRevision, StoringUntil: nullable(a.StoringUntil),
-		RevealedAt: nullable(a.RevealedAt), Rollout: a.Rollout, Generation: a.Generation,
+		OrganizationID: a.OrganizationID, Name: a.Name, Slug: a.Slug, Plan: a.Plan, Cloud: a.Cloud, Region: a.Region,
+		Cell:   a.Cell,
+		Config: string(a.Config), Sandbox: a.Sandbox, Proven: a.LastReadyIsolation, Status: a.Status,
+		StatusReason: a.StatusReason,
+		Warming:      a.Warming, RotationPending: a.RotationPending, Routed: a.Routed,
+		CredentialVersion: a.CredentialVersion,
+		FormerCredential:  a.FormerCredential, SecretsRevision: a.SecretsRevision,
+		StoringUntil: nullable(a.StoringUntil),
+		RevealedAt:   nullable(a.RevealedAt), Rollout: a.Rollout, Generation: a.Generation,
 		ObservedGeneration: a.ObservedGeneration, Attempts: int64(a.Attempts),
 		LeaseHolder: a.Lease.Holder, LeaseUntil: nullable(a.Lease.Until), WorkDueAt: nullable(a.WorkDueAt),
 		Deadline: nullable(a.Deadline), CreatedAt: precise(a.CreatedAt), UpdatedAt: precise(a.UpdatedAt),
@@ -128,20 +134,25 @@ func documentOf(a agent.Agent) agentDocument {
 // agent makes the record with an id. It shares nothing with the document.
 func (d agentDocument) agent(id string) agent.Agent {
 	a := agent.Agent{
-		ID: id, OrganizationID: d.OrganizationID, Name: d.Name, Slug: d.Slug, Plan: d.Plan, Cloud: d.Cloud, Region: d.Region,
-		Cell: d.Cell, Sandbox: d.Sandbox, LastReadyIsolation: d.Proven, Status: d.Status, StatusReason: d.StatusReason,
-		Warming: d.Warming, RotationPending: d.RotationPending, Routed: d.Routed, CredentialVersion: d.CredentialVersion,
-		FormerCredential: d.FormerCredential, SecretsRevision: d.SecretsRevision, StoringUntil: timeOf(d.StoringUntil),
+		ID: id, OrganizationID: d.OrganizationID, Name: d.Name, Slug: d.Slug, Plan: d.Plan, Cloud: d.Cloud,
+		Region: d.Region,
+		Cell:   d.Cell, Sandbox: d.Sandbox, LastReadyIsolation: d.Proven, Status: d.Status,
+		StatusReason: d.StatusReason,
+		Warming:      d.Warming, RotationPending: d.RotationPending, Routed: d.Routed,
+		CredentialVersion: d.CredentialVersion,
+		FormerCredential:  d.FormerCredential, SecretsRevision: d.SecretsRevision, StoringUntil: timeOf(d.StoringUntil),
 		RevealedAt: timeOf(d.RevealedAt), Rollout: d.Rollout, Generation: d.Generation,
 		ObservedGeneration: d.ObservedGeneration, Attempts: int(d.Attempts),
 		Lease: agent.Lease{Holder: d.LeaseHolder, Until: timeOf(d.LeaseUntil)}, WorkDueAt: timeOf(d.WorkDueAt),
-		Deadline: timeOf(d.Deadline), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, CreatedBy: d.CreatedBy, ChangeID: d.ChangeID,
+		Deadline: timeOf(d.Deadline), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, CreatedBy: d.CreatedBy,
+		ChangeID: d.ChangeID,
 	}
 	if d.Config != "" {
 		a.Config = json.RawMessage(d.Config)
 	}
 	for _, e := range d.Env {
-		a.Env = append(a.Env, agent.EnvVar{Key: e.Key, Value: e.Value, SecretVersion: e.SecretVersion, Bytes: e.Bytes, SetAt: timeOf(e.SetAt)})
+		a.Env = append(a.Env, agent.EnvVar{Key: e.Key, Value: e.Value, SecretVersion: e.SecretVersion, Bytes: e.Bytes,
+			SetAt: timeOf(e.SetAt)})
 	}
 	for _, l := range d.Live {
 		a.Live = append(a.Live, agent.LiveVersion(l))

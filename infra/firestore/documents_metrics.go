@@ -10,8 +10,8 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// metricsDocument is a snapshot as it is stored. Its rings are bytes: as arrays they would be read ten times as slowly. No field but
-// looked_at has an index.
+// metricsDocument is a snapshot as it is stored. Its rings are bytes: as arrays they would be read ten times as slowly.
+// No field but looked_at has an index.
 type metricsDocument struct {
 	OrganizationID string            `firestore:"organization_id"`
 	LookedAt       *time.Time        `firestore:"looked_at"`
@@ -40,8 +40,9 @@ type progressDocument struct {
 func ringsOf(s *metrics.Snapshot) map[string]*metrics.Ring {
 	return map[string]*metrics.Ring{
 		"cpu_hour": &s.CPU.Hour, "cpu_day": &s.CPU.Day, "memory_hour": &s.Memory.Hour, "memory_day": &s.Memory.Day,
-		"requests_hour": &s.Requests.Hour, "requests_day": &s.Requests.Day, "errors_hour": &s.Errors.Hour, "errors_day": &s.Errors.Day,
-		"up": &s.Up, "due": &s.Due,
+		"requests_hour": &s.Requests.Hour, "requests_day": &s.Requests.Day, "errors_hour": &s.Errors.Hour,
+		"errors_day": &s.Errors.Day,
+		"up":         &s.Up, "due": &s.Due,
 	}
 }
 
@@ -63,11 +64,13 @@ func metricsDocumentOf(s metrics.Snapshot) (metricsDocument, error) {
 // collected lists the fields that a collector writes. The others are others' to write.
 func (d metricsDocument) collected() []gcp.Update {
 	return []gcp.Update{
-		{Path: "collected_at", Value: d.CollectedAt}, {Path: "figures", Value: d.Figures}, {Path: "rings", Value: d.Rings},
+		{Path: "collected_at", Value: d.CollectedAt}, {Path: "figures", Value: d.Figures},
+		{Path: "rings", Value: d.Rings},
 	}
 }
 
-// snapshotOf makes the snapshot of a document that exists. What can't be read is left empty, and said: it can be collected again.
+// snapshotOf makes the snapshot of a document that exists. What can't be read is left empty, and said: it can be
+// collected again.
 func snapshotOf(ctx context.Context, snap *gcp.DocumentSnapshot) metrics.Snapshot {
 	v := &values{of: snap.Data()}
 	s := metrics.New(snap.Ref.ID, field[string](v, "organization_id"))
@@ -75,9 +78,11 @@ func snapshotOf(ctx context.Context, snap *gcp.DocumentSnapshot) metrics.Snapsho
 	s.LookedAt, s.CollectedAt = timeOf(moment(v, "looked_at")), timeOf(moment(v, "collected_at"))
 	f := &values{of: field[map[string]any](v, "figures")}
 	s.Figures = metrics.Figures{
-		CPUPct: number(f, "cpu_pct"), MemPct: number(f, "mem_pct"), PVCPct: number(f, "pvc_pct"), UptimePct: number(f, "uptime_pct"),
-		CPUCores: number(f, "cpu_cores"), MemoryBytes: number(f, "memory_bytes"), LatencyMillis: number(f, "latency_millis"),
-		Restarts: field[float64](f, "restarts"),
+		CPUPct: number(f, "cpu_pct"), MemPct: number(f, "mem_pct"), PVCPct: number(f, "pvc_pct"),
+		UptimePct: number(f, "uptime_pct"),
+		CPUCores:  number(f, "cpu_cores"), MemoryBytes: number(f, "memory_bytes"),
+		LatencyMillis: number(f, "latency_millis"),
+		Restarts:      field[float64](f, "restarts"),
 	}
 	rings := &values{of: field[map[string]any](v, "rings")}
 	for name, ring := range ringsOf(&s) {
@@ -96,7 +101,8 @@ func snapshotOf(ctx context.Context, snap *gcp.DocumentSnapshot) metrics.Snapsho
 	}
 	for _, of := range []*values{v, f, rings} {
 		if of.err != nil {
-			slog.ErrorContext(ctx, "a part of an agent's metrics can't be read; it is collected anew", "agent_id", snap.Ref.ID, "error", of.err)
+			slog.ErrorContext(ctx, "a part of an agent's metrics can't be read; it is collected anew", "agent_id",
+				snap.Ref.ID, "error", of.err)
 		}
 	}
 	return s

@@ -29,7 +29,8 @@ type usageDocument struct {
 }
 
 func organizationDocumentOf(o organization.Organization) organizationDocument {
-	return organizationDocument{Plan: o.Plan, Status: o.Status, Usage: usageDocument(o.Usage), CreatedAt: precise(o.CreatedAt)}
+	return organizationDocument{Plan: o.Plan, Status: o.Status, Usage: usageDocument(o.Usage),
+		CreatedAt: precise(o.CreatedAt)}
 }
 
 // organizationOf makes the record of a document that exists.
@@ -45,7 +46,8 @@ func setUsage(u organization.Usage) []gcp.Update {
 	return []gcp.Update{{Path: "usage", Value: usageDocument(u)}}
 }
 
-// moveUsage adds a change to whatever the usage is, so that no race is lost. It is for what may be given back without asking.
+// moveUsage adds a change to whatever the usage is, so that no race is lost. It is for what may be given back without
+// asking.
 func moveUsage(change organization.Usage) []gcp.Update {
 	var updates []gcp.Update
 	for path, n := range map[string]int64{
@@ -74,7 +76,8 @@ type keyDocument struct {
 
 func keyDocumentOf(k apikey.Key) keyDocument {
 	return keyDocument{
-		ID: k.ID, OrganizationID: k.OrganizationID, Name: k.Name, Purpose: k.Purpose, Prefix: k.Prefix, CreatedBy: k.CreatedBy,
+		ID: k.ID, OrganizationID: k.OrganizationID, Name: k.Name, Purpose: k.Purpose, Prefix: k.Prefix,
+		CreatedBy: k.CreatedBy,
 		CreatedAt: precise(k.CreatedAt), LastUsedAt: nullable(k.LastUsedAt), ExpiresAt: nullable(k.ExpiresAt),
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// operationDocument is a secret operation as it stands on its agent, while it is open. Its agent and its organization are the document's.
+// operationDocument is a secret operation as it stands on its agent, while it is open. Its agent and its organization
+// are the document's.
 type operationDocument struct {
 	ID           string        `firestore:"id"`
 	Key          string        `firestore:"key"`
@@ -25,8 +26,8 @@ type operationDocument struct {
 	UpdatedAt    time.Time     `firestore:"updated_at"`
 }
 
-// historyDocument is an operation in the history. The document's id is the operation's. Firestore deletes it some time after expires_at,
-// which is null while the operation is open.
+// historyDocument is an operation in the history. The document's id is the operation's. Firestore deletes it some time
+// after expires_at, which is null while the operation is open.
 type historyDocument struct {
 	AgentID        string            `firestore:"agent_id"`
 	OrganizationID string            `firestore:"organization_id"`
@@ -40,26 +41,34 @@ const historyRetention = 90 * 24 * time.Hour
 
 func operationDocumentOf(o secret.Operation) operationDocument {
 	return operationDocument{
-		ID: o.ID, Key: o.Key, Action: o.Action, Stage: o.Stage, Status: o.Status, ErrorCode: o.ErrorCode, Attempts: int64(o.Attempts),
-		Seen: o.LatestBefore, Version: o.Version, Bytes: o.Bytes, Batch: o.Batch, StoringUntil: nullable(o.StoringUntil),
-		CreatedAt: precise(o.CreatedAt), UpdatedAt: precise(o.UpdatedAt),
+		ID: o.ID, Key: o.Key, Action: o.Action, Stage: o.Stage, Status: o.Status, ErrorCode: o.ErrorCode,
+		Attempts: int64(o.Attempts),
+		Seen:     o.LatestBefore, Version: o.Version, Bytes: o.Bytes, Batch: o.Batch,
+		StoringUntil: nullable(o.StoringUntil),
+		CreatedAt:    precise(o.CreatedAt), UpdatedAt: precise(o.UpdatedAt),
 	}
 }
 
 func (d operationDocument) operation(agentID, organizationID string) secret.Operation {
 	return secret.Operation{
-		ID: d.ID, AgentID: agentID, OrganizationID: organizationID, Key: d.Key, Action: d.Action, Stage: d.Stage, Status: d.Status,
-		ErrorCode: d.ErrorCode, Attempts: int(d.Attempts), LatestBefore: d.Seen, Version: d.Version, Bytes: d.Bytes, Batch: d.Batch,
+		ID: d.ID, AgentID: agentID, OrganizationID: organizationID, Key: d.Key, Action: d.Action, Stage: d.Stage,
+		Status:    d.Status,
+		ErrorCode: d.ErrorCode, Attempts: int(d.Attempts), LatestBefore: d.Seen, Version: d.Version, Bytes: d.Bytes,
+		Batch:        d.Batch,
 		StoringUntil: timeOf(d.StoringUntil), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 }
 
 func operationIn(v *values) operationDocument {
 	return operationDocument{
-		ID: field[string](v, "id"), Key: field[string](v, "key"), Action: text[secret.Action](v, "action"), Stage: text[secret.Stage](v, "stage"),
-		Status: text[secret.Status](v, "status"), ErrorCode: field[string](v, "error_code"), Attempts: field[int64](v, "attempts"),
-		Seen: field[int64](v, "seen"), Version: field[int64](v, "version"), Bytes: field[int64](v, "bytes"), Batch: field[string](v, "batch"),
-		StoringUntil: moment(v, "storing_until"), CreatedAt: field[time.Time](v, "created_at"), UpdatedAt: field[time.Time](v, "updated_at"),
+		ID: field[string](v, "id"), Key: field[string](v, "key"), Action: text[secret.Action](v, "action"),
+		Stage:  text[secret.Stage](v, "stage"),
+		Status: text[secret.Status](v, "status"), ErrorCode: field[string](v, "error_code"),
+		Attempts: field[int64](v, "attempts"),
+		Seen:     field[int64](v, "seen"), Version: field[int64](v, "version"), Bytes: field[int64](v, "bytes"),
+		Batch:        field[string](v, "batch"),
+		StoringUntil: moment(v, "storing_until"), CreatedAt: field[time.Time](v, "created_at"),
+		UpdatedAt: field[time.Time](v, "updated_at"),
 	}
 }
 
@@ -89,7 +98,8 @@ func (c *Client) saveOperations(b *batch, before, after agent.Agent) {
 		if !ok {
 			continue // ids are made by the control plane
 		}
-		h := historyDocument{AgentID: after.ID, OrganizationID: after.OrganizationID, CreatedAt: d.CreatedAt, Operation: d}
+		h := historyDocument{AgentID: after.ID, OrganizationID: after.OrganizationID, CreatedAt: d.CreatedAt,
+			Operation: d}
 		if !o.Open() {
 			h.ExpiresAt = nullable(o.UpdatedAt.Add(historyRetention))
 		}
@@ -98,7 +108,8 @@ func (c *Client) saveOperations(b *batch, before, after agent.Agent) {
 }
 
 func sameOperation(x, y operationDocument) bool {
-	same := timeOf(x.StoringUntil).Equal(timeOf(y.StoringUntil)) && x.CreatedAt.Equal(y.CreatedAt) && x.UpdatedAt.Equal(y.UpdatedAt)
+	same := timeOf(x.StoringUntil).Equal(timeOf(y.StoringUntil)) && x.CreatedAt.Equal(y.CreatedAt) &&
+		x.UpdatedAt.Equal(y.UpdatedAt)
 	x.StoringUntil, x.CreatedAt, x.UpdatedAt = y.StoringUntil, y.CreatedAt, y.UpdatedAt
 	return same && x == y
 }

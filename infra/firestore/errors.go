@@ -25,8 +25,8 @@ func codeOf(err error) codes.Code {
 	}
 }
 
-// failure is the one mapping of Firestore's errors to the vocabulary of faults. What "not found" means depends on what was looked for,
-// so the callers, who ask for documents that need not exist, decide it themselves.
+// failure is the one mapping of Firestore's errors to the vocabulary of faults. What "not found" means depends on what
+// was looked for, so the callers, who ask for documents that need not exist, decide it themselves.
 func failure(doing string, err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) {
@@ -42,6 +42,7 @@ func failure(doing string, err error) error {
 
 // unavailable is the error of what may succeed when it is tried again.
 func unavailable(doing string, err error) error {
-	return fault.New(fault.Unavailable, "store_unavailable", "The database can't be reached at the moment. Try again in a few seconds.").
+	return fault.New(fault.Unavailable, "store_unavailable",
+		"The database can't be reached at the moment. Try again in a few seconds.").
 		WithCause(fmt.Errorf("firestore: %s: %w", doing, err))
 }

@@ -47,7 +47,8 @@ func (s *sabotage) strike() (before, after error) {
 func (s *sabotage) interceptors() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(
-			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+			opts ...grpc.CallOption,
 		) error {
 			before, after := s.strike()
 			if before != nil {
@@ -59,7 +60,8 @@ func (s *sabotage) interceptors() []grpc.DialOption {
 			return after
 		}),
 		grpc.WithChainStreamInterceptor(func(
-			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+			opts ...grpc.CallOption,
 		) (grpc.ClientStream, error) {
 			before, after := s.strike()
 			if before != nil {
@@ -84,8 +86,8 @@ func (b broken) RecvMsg(m any) error {
 	return b.err
 }
 
-// TestFaults fails every call of every operation, before and after it did its work, with every error that Firestore has for bad days. The
-// answer is right or "unavailable", and everything was written or nothing.
+// TestFaults fails every call of every operation, before and after it did its work, with every error that Firestore has
+// for bad days. The answer is right or "unavailable", and everything was written or nothing.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
@@ -98,8 +100,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// everyFailure runs an operation with each of its calls failing with each of the codes, before and after it was carried out, and with each
-// answer lost for ever. run is false when the operation makes fewer calls.
+// everyFailure runs an operation with each of its calls failing with each of the codes, before and after it was carried
+// out, and with each answer lost for ever. run is false when the operation makes fewer calls.
 func everyFailure(run func(*sabotage) bool, failures ...codes.Code) {
 	for _, code := range failures {
 		for _, late := range []bool{false, true} {
@@ -133,7 +135,8 @@ func hit(t *testing.T, c *Client, op operation, s *sabotage) bool {
 		t.Errorf("%s: done %d times, and the answer is a success", label, done)
 	case err != nil && done != 0 && done != 1:
 		t.Errorf("%s: done %d times", label, done)
-	case err != nil && !fault.Is(err, fault.Unavailable) && (s.code != codes.Internal || !fault.Is(err, fault.Internal)):
+	case err != nil && !fault.Is(err, fault.Unavailable) &&
+		(s.code != codes.Internal || !fault.Is(err, fault.Internal)):
 		t.Errorf("%s: %v, want unavailable", label, err)
 	case err != nil && !s.forever && done == 1:
 		t.Errorf("%s: an answer that was lost once is not found again: %v", label, err)

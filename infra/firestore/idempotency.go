@@ -11,23 +11,26 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 )
 
-// keptDocument is the answer to a change that had an idempotency key. It is committed with the change, so it exists exactly when the change
-// was carried out, and a race for a key has one winner. Firestore deletes it some time after expires_at; until then it is overwritten.
+// keptDocument is the answer to a change that had an idempotency key. It is committed with the change, so it exists
+// exactly when the change was carried out, and a race for a key has one winner. Firestore deletes it some time after
+// expires_at; until then it is overwritten.
 type keptDocument struct {
 	OrganizationID string    `firestore:"organization_id"`
 	Fingerprint    string    `firestore:"fingerprint"`
 	ChangeID       string    `firestore:"change_id"`
 	CreatedAt      time.Time `firestore:"created_at"`
 	ExpiresAt      time.Time `firestore:"expires_at"`
-	// Answer is the record as the change left it, or null where the answer shows nothing of it. It never holds a secret.
+	// Answer is the record as the change left it, or null where the answer shows nothing of it. It never holds a
+	// secret.
 	Answer any `firestore:"answer"`
 }
 
-// keptAgent is an agent in an answer. Plain values of its environment are left out: no answer shows them, and they would outlive their
-// removal from the agent.
+// keptAgent is an agent in an answer. Plain values of its environment are left out: no answer shows them, and they
+// would outlive their removal from the agent.
 type keptAgent struct {
 	ID string `firestore:"id"`
-	// Version is empty when the answer's own commit wrote the agent: all that a commit writes is of the same time, and so of one version.
+	// Version is empty when the answer's own commit wrote the agent: all that a commit writes is of the same time, and
+	// so of one version.
 	Version string        `firestore:"version"`
 	Agent   agentDocument `firestore:"agent"`
 }
@@ -60,7 +63,8 @@ func (ch change) keptIn(snap *gcp.DocumentSnapshot) (keptAnswer, error) {
 	return k, nil
 }
 
-// answered reports whether the kept answer is the change's. It is not when there is none, or when the change is one to carry out anew.
+// answered reports whether the kept answer is the change's. It is not when there is none, or when the change is one to
+// carry out anew.
 func (ch change) answered(k keptAnswer) bool {
 	if !k.live || ch.amends && !k.own {
 		return false
@@ -100,7 +104,8 @@ func answerIn[D any](snap *gcp.DocumentSnapshot) (D, error) {
 	return d.Answer, err
 }
 
-// keepAnswer has a commit keep the change's answer. It does nothing, and is false, for a change without a key and where an answer is kept.
+// keepAnswer has a commit keep the change's answer. It does nothing, and is false, for a change without a key and where
+// an answer is kept.
 func (ch change) keepAnswer(b *batch, k keptAnswer, answer any) bool {
 	if ch.attempt == nil || k.live && !ch.amends {
 		return false
@@ -140,7 +145,8 @@ func (ch change) keepUnchanged(ctx context.Context, k keptAnswer, a agent.Agent)
 	return err
 }
 
-// retryUntilDecided repeats a change until it is decided. When it was carried out, or had been before, its key is used up.
+// retryUntilDecided repeats a change until it is decided. When it was carried out, or had been before, its key is used
+// up.
 func (ch change) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
 	err := ch.client.retryUntilDecided(ctx, try)
 	if err == nil {
@@ -153,6 +159,7 @@ func (ch change) retryUntilDecided(ctx context.Context, try func(ctx context.Con
 func (d keyDocument) key(hash string) apikey.Key {
 	return apikey.Key{
 		ID: d.ID, OrganizationID: d.OrganizationID, Name: d.Name, Purpose: d.Purpose, Prefix: d.Prefix, Hash: hash,
-		CreatedBy: d.CreatedBy, CreatedAt: d.CreatedAt, LastUsedAt: timeOf(d.LastUsedAt), ExpiresAt: timeOf(d.ExpiresAt),
+		CreatedBy: d.CreatedBy, CreatedAt: d.CreatedAt, LastUsedAt: timeOf(d.LastUsedAt),
+		ExpiresAt: timeOf(d.ExpiresAt),
 	}
 }

@@ -103,15 +103,16 @@ func TestKeyExpires(t *testing.T) {
 	}
 }
 
-// TestKeyAfterFaults fails every call of a request with a key in every way, and has its client repeat it, as clients do: it is done once,
-// and when the first answer came through, the repeat gets the same.
+// TestKeyAfterFaults fails every call of a request with a key in every way, and has its client repeat it, as clients
+// do: it is done once, and when the first answer came through, the repeat gets the same.
 func TestKeyAfterFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	for name, op := range repeatable() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			everyFailure(func(s *sabotage) bool { return repeated(t, c, op, s) }, codes.Unavailable, codes.DeadlineExceeded, codes.Aborted)
+			everyFailure(func(s *sabotage) bool { return repeated(t, c, op, s) }, codes.Unavailable,
+				codes.DeadlineExceeded, codes.Aborted)
 		})
 	}
 }
@@ -174,7 +175,8 @@ func repeated(t *testing.T, c *Client, r request, s *sabotage) bool {
 		ctx, attempt := scene.org.Attempt("k", "")
 		got, failed := r.do(ctx, c, scene)
 		if failed != nil || attempt.Replayed() != (done == 1) {
-			t.Errorf("%s: the repeat of what was done %d times: replayed %t, %v", label, done, attempt.Replayed(), failed)
+			t.Errorf("%s: the repeat of what was done %d times: replayed %t, %v", label, done, attempt.Replayed(),
+				failed)
 		}
 		if err == nil && !reflect.DeepEqual(got, first) {
 			t.Errorf("%s: the repeat got another answer:\n got %+v\nwant %+v", label, got, first)
@@ -198,7 +200,8 @@ func withoutValues(a agent.Agent) agent.Agent {
 	return a
 }
 
-// TestKept: what is kept shows neither the key nor the request nor what an answer doesn't show, and its index entries cost nothing.
+// TestKept: what is kept shows neither the key nor the request nor what an answer doesn't show, and its index entries
+// cost nothing.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})

@@ -8,6 +8,6 @@ import (
 //go:embed indexes.json
 var indexesJSON []byte
 
-// Indexes is the index file: the composite indexes that the package's queries need, and the fields that need none. Terraform deploys it, and
-// the embedded emulator enforces it.
+// Indexes is the index file: the composite indexes that the package's queries need, and the fields that need none.
+// Terraform deploys it, and the embedded emulator enforces it.
 func Indexes() []byte { return slices.Clone(indexesJSON) }

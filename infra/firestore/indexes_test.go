@@ -18,8 +18,8 @@ import (
 	"agents.example/controlplane/shared/audit"
 )
 
-// The official emulator answers every query; the service, as the embedded emulator, answers those that an index serves. So every query
-// that a test of this package sends is held against the declared indexes, whatever answers it.
+// The official emulator answers every query; the service, as the embedded emulator, answers those that an index serves.
+// So every query that a test of this package sends is held against the declared indexes, whatever answers it.
 
 func readIndexes(t *testing.T) index.Declared {
 	t.Helper()
@@ -46,7 +46,8 @@ func unserved(d index.Declared, q *firestorepb.StructuredQuery) error {
 func indexed(t *testing.T) []grpc.DialOption {
 	d := readIndexes(t)
 	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, cc, method, opts...)
 		return sentQueries{s, func(q *firestorepb.StructuredQuery) {
@@ -86,23 +87,39 @@ func TestIndexCheck(t *testing.T) {
 		query  query
 		served bool
 	}{
-		"everything":                {query: query{collection: agentCollection}, served: true},
-		"equality only":             {query: query{collection: agentCollection, equal: with("cloud", "cell")}, served: true},
-		"equality by name":          {query: query{collection: agentCollection, equal: own, order: []order{{field: gcp.DocumentID, direction: gcp.Asc}}}, served: true},
-		"one field":                 {query: query{collection: agentCollection, until: "work_due_at"}, served: true},
-		"merged":                    {query: query{collection: agentCollection, equal: with("status", "name"), order: newest}, served: true},
-		"merged and bounded":        {query: query{collection: auditCollection, equal: with("action", "actor.id"), from: time.Now(), order: newest}, served: true},
-		"an undeclared filter":      {query: query{collection: agentCollection, equal: with("cloud"), order: newest}, served: false},
-		"one undeclared among two":  {query: query{collection: agentCollection, equal: with("status", "cloud"), order: newest}, served: false},
-		"an undeclared order":       {query: query{collection: agentCollection, equal: own, until: "deadline"}, served: false},
-		"two orders":                {query: query{collection: agentCollection, order: []order{{field: "status", direction: gcp.Asc}, {field: "created_at", direction: gcp.Asc}}}, served: false},
-		"another direction":         {query: query{collection: agentCollection, equal: own, order: []order{{field: "created_at", direction: gcp.Asc}}}, served: false},
-		"another direction of ties": {query: query{collection: agentCollection, equal: own, order: []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Asc}}}, served: false},
-		"another collection":        {query: query{collection: userCollection, equal: own, order: newest}, served: false},
-		"an index switched off":     {query: query{collection: agentCollection, equal: with("config")}, served: false},
-		"an order switched off":     {query: query{collection: auditCollection, order: []order{{field: "created_at", direction: gcp.Desc}}}, served: false},
-		"without an organization":   {query: query{collection: agentCollection, equal: []equality{{field: "status", value: "x"}}, order: newest}, served: false},
-		"a bound beside the order":  {query: query{collection: agentCollection, equal: own, until: "deadline", order: newest}, served: false},
+		"everything": {query: query{collection: agentCollection}, served: true},
+		"equality only": {query: query{collection: agentCollection, equal: with("cloud", "cell")},
+			served: true},
+		"equality by name": {query: query{collection: agentCollection, equal: own,
+			order: []order{{field: gcp.DocumentID, direction: gcp.Asc}}}, served: true},
+		"one field": {query: query{collection: agentCollection, until: "work_due_at"}, served: true},
+		"merged": {query: query{collection: agentCollection, equal: with("status", "name"),
+			order: newest}, served: true},
+		"merged and bounded": {query: query{collection: auditCollection, equal: with("action", "actor.id"),
+			from: time.Now(), order: newest}, served: true},
+		"an undeclared filter": {query: query{collection: agentCollection, equal: with("cloud"), order: newest},
+			served: false},
+		"one undeclared among two": {query: query{collection: agentCollection, equal: with("status", "cloud"),
+			order: newest}, served: false},
+		"an undeclared order": {query: query{collection: agentCollection, equal: own, until: "deadline"},
+			served: false},
+		"two orders": {query: query{collection: agentCollection,
+			order: []order{{field: "status", direction: gcp.Asc}, {field: "created_at", direction: gcp.Asc}}},
+			served: false},
+		"another direction": {query: query{collection: agentCollection, equal: own,
+			order: []order{{field: "created_at", direction: gcp.Asc}}}, served: false},
+		"another direction of ties": {query: query{collection: agentCollection, equal: own,
+			order: []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Asc}}},
+			served: false},
+		"another collection": {query: query{collection: userCollection, equal: own, order: newest},
+			served: false},
+		"an index switched off": {query: query{collection: agentCollection, equal: with("config")}, served: false},
+		"an order switched off": {query: query{collection: auditCollection,
+			order: []order{{field: "created_at", direction: gcp.Desc}}}, served: false},
+		"without an organization": {query: query{collection: agentCollection,
+			equal: []equality{{field: "status", value: "x"}}, order: newest}, served: false},
+		"a bound beside the order": {query: query{collection: agentCollection, equal: own, until: "deadline",
+			order: newest}, served: false},
 	} {
 		if err := unserved(d, c.structured(t, row.query)); (err == nil) != row.served {
 			t.Errorf("%s: %v, want served %t", name, err, row.served)
@@ -124,7 +141,8 @@ func (c *Client) structured(t *testing.T, q query) *firestorepb.StructuredQuery 
 	return request.GetStructuredQuery()
 }
 
-// TestEveryFilterIsServed asks for every combination of the filters of the audit log and of agents, with and without bounds.
+// TestEveryFilterIsServed asks for every combination of the filters of the audit log and of agents, with and without
+// bounds.
 func TestEveryFilterIsServed(t *testing.T) {
 	t.Parallel()
 	c, d := open(t, "", Options{}), readIndexes(t)
@@ -135,7 +153,8 @@ func TestEveryFilterIsServed(t *testing.T) {
 		entries := auditQuery("o", audit.Filter{
 			ActorID: pick(0), Action: pick(1), TargetID: pick(2), Outcome: pick(3), From: at(4), To: at(5),
 		})
-		agents := agentQuery("o", agent.Filter{Status: agent.Status(pick(0)), Plan: pick(1), Region: pick(2), Name: pick(3)})
+		agents := agentQuery("o",
+			agent.Filter{Status: agent.Status(pick(0)), Plan: pick(1), Region: pick(2), Name: pick(3)})
 		for _, q := range []query{entries, agents} {
 			q.order = newest
 			if err := unserved(d, c.structured(t, q)); err != nil {

@@ -30,8 +30,8 @@ var (
 	_ apikey.Finder = (*Keys)(nil)
 )
 
-// Create implements apikey.Store. It fills in OrganizationID. Keys that have expired count until they are needed: at the limit they are
-// deleted first.
+// Create implements apikey.Store. It fills in OrganizationID. Keys that have expired count until they are needed: at
+// the limit they are deleted first.
 func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 	ch, err := s.client.begin(ctx)
 	if err != nil {
@@ -90,7 +90,8 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 }
 
 func errTooManyKeys(current, most int64) error {
-	return fault.New(fault.Conflict, "api_key_limit_reached", "The organization has %d of at most %d API keys. Revoke one first.", current, most).
+	return fault.New(fault.Conflict, "api_key_limit_reached",
+		"The organization has %d of at most %d API keys. Revoke one first.", current, most).
 		WithMeta(map[string]any{"current": current, "max": most})
 }
 

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
 	os.Exit(gcloud.RunTests(attach,
 		func(c gcloud.Choice) (*firestoreemu.Emulator, error) {
-			return firestoreemu.Start(context.Background(), firestoreemu.Options{Choice: c, Attach: attach, Indexes: indexesJSON})
+			return firestoreemu.Start(context.Background(),
+				firestoreemu.Options{Choice: c, Attach: attach, Indexes: indexesJSON})
 		},
 		func(e *firestoreemu.Emulator) int {
 			emulatorHost = e.Host

@@ -31,7 +31,8 @@ type membershipDocument struct {
 	SeenAt         time.Time `firestore:"seen_at"`
 }
 
-// membershipID is the id of a membership's document. A subject may have any printable character, also those that no id may have.
+// membershipID is the id of a membership's document. A subject may have any printable character, also those that no id
+// may have.
 func membershipID(organizationID, subject string) string {
 	return organizationID + "~" + uuid.NewSHA1(uuid.NameSpaceURL, []byte(subject)).String()
 }
@@ -42,7 +43,8 @@ const membershipPage = 300
 // ListMemberIDs implements member.Records.
 func (s *Members) ListMemberIDs(ctx context.Context, organizationID string) ([]string, error) {
 	q := query{
-		collection: membershipCollection, equal: []equality{{"organization_id", organizationID}}, only: []string{"subject"},
+		collection: membershipCollection, equal: []equality{{"organization_id", organizationID}},
+		only:  []string{"subject"},
 		order: []order{{gcp.DocumentID, gcp.Asc}}, limit: membershipPage,
 	}
 	var subjects []string
@@ -76,7 +78,8 @@ func (s *Members) RecordMember(ctx context.Context, organizationID, subject stri
 		if err != nil || snaps[0].Exists() {
 			return err
 		}
-		_, err = s.client.commit(ctx, s.client.batch().Create(ref, membershipDocument{organizationID, subject, s.client.now()}))
+		_, err = s.client.commit(ctx,
+			s.client.batch().Create(ref, membershipDocument{organizationID, subject, s.client.now()}))
 		return err
 	})
 }
@@ -88,7 +91,8 @@ type leaseDocument struct {
 }
 
 const (
-	// exclusiveTime bounds what is done exclusively, and leaseMargin is how far clocks may be apart: nobody else begins before the end.
+	// exclusiveTime bounds what is done exclusively, and leaseMargin is how far clocks may be apart: nobody else begins
+	// before the end.
 	exclusiveTime = 20 * time.Second
 	leaseMargin   = 10 * time.Second
 )
@@ -129,7 +133,8 @@ func (s *Members) acquire(ctx context.Context, ref *gcp.DocumentRef, holder stri
 		case d.Holder == holder:
 			return nil // the answer to the commit was lost
 		case s.client.now().Before(d.Until):
-			return fault.New(fault.Conflict, "operation_in_progress", "The organization's members are being changed by another request. Try again.")
+			return fault.New(fault.Conflict, "operation_in_progress",
+				"The organization's members are being changed by another request. Try again.")
 		}
 		_, err = s.client.commit(ctx, b.Update(ref, fields(mine), gcp.LastUpdateTime(snaps[0].UpdateTime)))
 		return err
@@ -151,6 +156,7 @@ func (s *Members) release(ctx context.Context, ref *gcp.DocumentRef, holder stri
 		return err
 	})
 	if err != nil {
-		slog.WarnContext(ctx, "a lease was not given back; it ends by itself", "lease", strings.TrimPrefix(ref.ID, "members~"), "error", err)
+		slog.WarnContext(ctx, "a lease was not given back; it ends by itself", "lease",
+			strings.TrimPrefix(ref.ID, "members~"), "error", err)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// maxRemembered bounds a memory. A full one forgets everything: each id then costs one more look, which is cheaper than keeping order.
+// maxRemembered bounds a memory. A full one forgets everything: each id then costs one more look, which is cheaper than
+// keeping order.
 const maxRemembered = 10_000
 
 // recentlySeen remembers when something was last done for an id.
@@ -17,7 +18,8 @@ type recentlySeen struct {
 
 func newRecentlySeen() *recentlySeen { return &recentlySeen{seen: map[string]time.Time{}} }
 
-// claim remembers the id and reports true, unless it was remembered less than interval before. Of several claims at once one is granted.
+// claim remembers the id and reports true, unless it was remembered less than interval before. Of several claims at
+// once one is granted.
 func (m *recentlySeen) claim(id string, now time.Time, interval time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

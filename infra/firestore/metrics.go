@@ -18,9 +18,9 @@ import (
 
 // Metrics implements metrics.Store and metrics.Records.
 //
-// A snapshot is a document of its own, so that what is measured every few minutes neither changes the version of the agent's record nor
-// competes with those who write it. It is created in the commit that creates the agent and deleted in the one that deletes it: a route
-// that reads it alone knows by it that the agent exists, and whose it is.
+// A snapshot is a document of its own, so that what is measured every few minutes neither changes the version of the
+// agent's record nor competes with those who write it. It is created in the commit that creates the agent and deleted
+// in the one that deletes it: a route that reads it alone knows by it that the agent exists, and whose it is.
 type Metrics struct {
 	client *Client
 }
@@ -33,7 +33,8 @@ var (
 // Metrics is the store of what is measured of agents.
 func (c *Client) Metrics() *Metrics { return &Metrics{client: c} }
 
-// beginMetrics has the commit that creates an agent create its snapshot, and endMetrics the one that deletes it delete that.
+// beginMetrics has the commit that creates an agent create its snapshot, and endMetrics the one that deletes it delete
+// that.
 func (c *Client) beginMetrics(b *batch, a agent.Agent) {
 	if ref, ok := c.ref(metricsCollection, a.ID); ok {
 		b.Create(ref, metricsDocument{OrganizationID: a.OrganizationID})
@@ -118,7 +119,8 @@ func (m *Metrics) Load(ctx context.Context, agentIDs []string) (map[string]metri
 // ListViewedSince implements metrics.Records.
 func (m *Metrics) ListViewedSince(ctx context.Context, since time.Time, limit int) ([]metrics.Snapshot, error) {
 	snaps, err := m.client.find(ctx, query{
-		collection: metricsCollection, since: "looked_at", now: since, order: []order{{"looked_at", gcp.Asc}}, limit: limit,
+		collection: metricsCollection, since: "looked_at", now: since, order: []order{{"looked_at", gcp.Asc}},
+		limit: limit,
 	})
 	if err != nil {
 		return nil, err
@@ -130,9 +132,9 @@ func (m *Metrics) ListViewedSince(ctx context.Context, since time.Time, limit in
 	return found, nil
 }
 
-// Save implements metrics.Records. A snapshot that was read is written if nobody wrote it since. A new one, of an agent that was created
-// without, is created in a commit that proves the agent's record to be there still: it writes what stands there already, which changes
-// neither the record nor its version.
+// Save implements metrics.Records. A snapshot that was read is written if nobody wrote it since. A new one, of an agent
+// that was created without, is created in a commit that proves the agent's record to be there still: it writes what
+// stands there already, which changes neither the record nor its version.
 func (m *Metrics) Save(ctx context.Context, s metrics.Snapshot, agentVersion string) error {
 	ref, ok := m.client.ref(metricsCollection, s.AgentID)
 	if !ok {
@@ -151,7 +153,8 @@ func (m *Metrics) Save(ctx context.Context, s metrics.Snapshot, agentVersion str
 		if err != nil || !ok {
 			return fmt.Errorf("save the metrics of agent %s: %w", s.AgentID, errNoVersion)
 		}
-		b.Update(owner, []gcp.Update{{Path: "organization_id", Value: s.OrganizationID}}, gcp.LastUpdateTime(version)).Create(ref, doc)
+		b.Update(owner, []gcp.Update{{Path: "organization_id", Value: s.OrganizationID}},
+			gcp.LastUpdateTime(version)).Create(ref, doc)
 	}
 	_, err = m.client.commit(ctx, b)
 	var u *undecided
@@ -172,7 +175,8 @@ const maxCells = 1000
 
 // Progress implements metrics.Records.
 func (m *Metrics) Progress(ctx context.Context) (map[string]metrics.Progress, error) {
-	snaps, err := m.client.find(ctx, query{collection: progressCollection, order: []order{{gcp.DocumentID, gcp.Asc}}, limit: maxCells})
+	snaps, err := m.client.find(ctx,
+		query{collection: progressCollection, order: []order{{gcp.DocumentID, gcp.Asc}}, limit: maxCells})
 	if err != nil {
 		return nil, err
 	}

@@ -46,14 +46,21 @@ func TestMetricsCalls(t *testing.T) {
 			s, err = c.Metrics().Get(identity.With(ctx, identity.Caller{OrganizationID: k.OrganizationID}), a.ID)
 			fine(err)
 		}, want: "read"},
-		{name: "load two", do: func() { _, err := c.Metrics().Load(t.Context(), []string{a.ID, b.ID}); fine(err) }, want: "read"},
+		{name: "load two", do: func() { _, err := c.Metrics().Load(t.Context(), []string{a.ID, b.ID}); fine(err) },
+			want: "read"},
 		{name: "save", do: func() { fine(c.Metrics().Save(t.Context(), s, a.Version)) }, want: "commit"},
 		{name: "look", do: look, want: "commit"},
 		{name: "look again", do: look, want: ""},
-		{name: "who was looked at", do: func() { _, err := c.Metrics().ListViewedSince(t.Context(), time.Now().Add(-time.Hour), 10); fine(err) }, want: "query"},
+		{name: "who was looked at",
+			do: func() {
+				_, err := c.Metrics().ListViewedSince(t.Context(), time.Now().Add(-time.Hour),
+					10)
+				fine(err)
+			}, want: "query"},
 		{name: "progress", do: func() { _, err := c.Metrics().Progress(t.Context()); fine(err) }, want: "query"},
 		{name: "progress made", do: func() {
-			fine(c.Metrics().SetProgress(t.Context(), map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))
+			fine(c.Metrics().SetProgress(t.Context(),
+				map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))
 		}, want: "commit"},
 	} {
 		if got := plain(counter.of(step.do)); got != step.want {
@@ -69,11 +76,12 @@ func TestSpoiledMetrics(t *testing.T) {
 	w := agentWorld(c)
 	org := w.Tenant(t, plan.Enterprise)
 	for name, spoil := range map[string][]gcp.Update{
-		"a ring of another version": {{Path: "rings", Value: map[string][]byte{"cpu_day": append([]byte{9}, make([]byte, 30)...)}}},
-		"a ring of another kind":    {{Path: "rings", Value: map[string]any{"cpu_day": "x"}}},
-		"half a ring":               {{Path: "rings", Value: map[string][]byte{"up": {1, 0, 0}}}},
-		"figures that are none":     {{Path: "figures", Value: "x"}},
-		"a time that is none":       {{Path: "collected_at", Value: "x"}},
+		"a ring of another version": {{Path: "rings",
+			Value: map[string][]byte{"cpu_day": append([]byte{9}, make([]byte, 30)...)}}},
+		"a ring of another kind": {{Path: "rings", Value: map[string]any{"cpu_day": "x"}}},
+		"half a ring":            {{Path: "rings", Value: map[string][]byte{"up": {1, 0, 0}}}},
+		"figures that are none":  {{Path: "figures", Value: "x"}},
+		"a time that is none":    {{Path: "collected_at", Value: "x"}},
 	} {
 		a := org.Create(plan.Hobby)
 		ref, _ := c.ref(metricsCollection, a.ID)
@@ -91,7 +99,8 @@ func TestSpoiledMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsLeaveTheAgentAlone: what is measured changes neither the record nor its version, even where it proves the record to be there.
+// TestMetricsLeaveTheAgentAlone: what is measured changes neither the record nor its version, even where it proves the
+// record to be there.
 func TestMetricsLeaveTheAgentAlone(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
@@ -114,13 +123,14 @@ func TestMetricsLeaveTheAgentAlone(t *testing.T) {
 	}
 }
 
-// TestMetricsFaults fails the commit of a snapshot before and after it did its work. The answer is right, or says to try again, and trying
-// again ends well.
+// TestMetricsFaults fails the commit of a snapshot before and after it did its work. The answer is right, or says to
+// try again, and trying again ends well.
 func TestMetricsFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	org := agentWorld(c).Tenant(t, plan.Enterprise)
-	for _, fails := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted, codes.Internal} {
+	for _, fails := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted,
+		codes.ResourceExhausted, codes.Internal} {
 		for _, late := range []bool{false, true} {
 			for _, isNew := range []bool{false, true} {
 				a := org.Create(plan.Hobby)
@@ -133,7 +143,8 @@ func TestMetricsFaults(t *testing.T) {
 					s = metrics.New(a.ID, a.OrganizationID)
 				}
 				s.CollectedAt = time.Now().Truncate(time.Microsecond)
-				faulty := open(t, c.project(), Options{DialOptions: (&sabotage{code: fails, late: late, at: 1}).interceptors()})
+				faulty := open(t, c.project(),
+					Options{DialOptions: (&sabotage{code: fails, late: late, at: 1}).interceptors()})
 				err := faulty.Metrics().Save(t.Context(), s, a.Version)
 				if err != nil && !errors.Is(err, metrics.ErrChanged) && !fault.Is(err, fault.Unavailable) {
 					t.Errorf("%v, late %t, new %t: %v", fails, late, isNew, err)

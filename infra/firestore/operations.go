@@ -11,7 +11,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Operations implements secret.Operations. It only reads: the history is written with the agents whose operations it tells of.
+// Operations implements secret.Operations. It only reads: the history is written with the agents whose operations it
+// tells of.
 type Operations struct {
 	client *Client
 }

@@ -78,7 +78,8 @@ func operations() map[string]operation {
 		},
 		"record progress": {
 			do: func(c *Client, s scene) error {
-				_, err := c.WorkerStore().Update(s.org.Ctx, s.agent, func(a *agent.Agent) { a.Rollout++; a.Status = agent.Stopped })
+				_, err := c.WorkerStore().Update(s.org.Ctx, s.agent,
+					func(a *agent.Agent) { a.Rollout++; a.Status = agent.Stopped })
 				return err
 			},
 			done: rollouts, silent: true,

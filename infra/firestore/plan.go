@@ -8,8 +8,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// SetPlan puts an organization on a plan. What it holds beyond the plan stays, and nothing is added until it fits. Errors: NotFound,
-// Unavailable.
+// SetPlan puts an organization on a plan. What it holds beyond the plan stays, and nothing is added until it fits.
+// Errors: NotFound, Unavailable.
 func (d *Directory) SetPlan(ctx context.Context, organizationID string, id plan.ID) error {
 	if _, err := plan.Get(id); err != nil {
 		return err
@@ -26,7 +26,8 @@ func (d *Directory) SetPlan(ctx context.Context, organizationID string, id plan.
 		if !snaps[0].Exists() {
 			return errNoOrganization()
 		}
-		b := d.client.batch().Update(ref, []gcp.Update{{Path: "plan", Value: id}}, gcp.LastUpdateTime(snaps[0].UpdateTime))
+		b := d.client.batch().Update(ref, []gcp.Update{{Path: "plan", Value: id}},
+			gcp.LastUpdateTime(snaps[0].UpdateTime))
 		_, err = d.client.commit(ctx, b)
 		return err
 	})

@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// query is what the package asks of a collection. Its shapes must be served by an index: indexes.json declares those that Firestore
-// doesn't keep by itself, and a test holds every query against it.
+// query is what the package asks of a collection. Its shapes must be served by an index: indexes.json declares those
+// that Firestore doesn't keep by itself, and a test holds every query against it.
 type query struct {
 	collection string
 	equal      []equality
@@ -100,8 +100,8 @@ type place struct {
 	tie       string
 }
 
-// list reads a page. It asks for one item more than the page has, to know whether there is a next one. Pages go on from a place, not
-// from a count, so that items created meanwhile neither hide nor double any.
+// list reads a page. It asks for one item more than the page has, to know whether there is a next one. Pages go on from
+// a place, not from a count, so that items created meanwhile neither hide nor double any.
 func list[T any](ctx context.Context, c *Client, l listing[T], p page.Request) (page.Page[T], error) {
 	limit := p.Limit
 	if limit <= 0 {
@@ -114,7 +114,8 @@ func list[T any](ctx context.Context, c *Client, l listing[T], p page.Request) (
 	if p.Cursor != "" {
 		from, ok := parseCursor(q.collection, p.Cursor)
 		if !ok {
-			return page.Page[T]{}, fault.New(fault.BadRequest, "invalid_cursor", "The cursor isn't one of this list. Start again without one.")
+			return page.Page[T]{}, fault.New(fault.BadRequest, "invalid_cursor",
+				"The cursor isn't one of this list. Start again without one.")
 		}
 		q.after = from.values()
 	}
@@ -162,11 +163,13 @@ const (
 	maxCursor     = 512
 )
 
-// cursor makes a place opaque. It is bound to its list, not to the filters, and holds nothing that its reader may not see. The checksum
-// tells a cursor that was cut or mistyped, which would silently lead to another place; nobody is kept from making one up.
+// cursor makes a place opaque. It is bound to its list, not to the filters, and holds nothing that its reader may not
+// see. The checksum tells a cursor that was cut or mistyped, which would silently lead to another place; nobody is kept
+// from making one up.
 func (p place) cursor(collection string) string {
 	text := strings.Join([]string{cursorVersion, collection, strconv.FormatInt(p.createdAt.UnixNano(), 10), p.tie}, " ")
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32([]byte(text), crc32.ChecksumIEEE([]byte(text))))
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32([]byte(text),
+		crc32.ChecksumIEEE([]byte(text))))
 }
 
 func parseCursor(collection, cursor string) (place, bool) {

@@ -40,13 +40,15 @@ func TestFetched(t *testing.T) {
 		"nothing fetched":        {fetched: "", asked: a.ID, caller: org, calls: "read", found: true},
 		"written in capitals":    {fetched: a.ID, asked: strings.ToUpper(a.ID), caller: org, calls: "", found: true},
 	} {
-		ctx, _, err := c.Keys().Find(row.caller.Ctx, key.Hash, document.Ref{Collection: agentCollection, ID: row.fetched})
+		ctx, _, err := c.Keys().Find(row.caller.Ctx, key.Hash,
+			document.Ref{Collection: agentCollection, ID: row.fetched})
 		if err != nil {
 			t.Fatal(err)
 		}
 		sent := counter.of(func() {
 			var got agent.Agent
-			if got, err = w.Store.Get(ctx, row.asked); (err == nil) != row.found || row.found && !reflect.DeepEqual(got, a) {
+			if got, err = w.Store.Get(ctx, row.asked); (err == nil) != row.found || row.found &&
+				!reflect.DeepEqual(got, a) {
 				t.Errorf("%s: %+v, %v; want found %t", name, got, err, row.found)
 			}
 			if !row.found && !reflect.DeepEqual(fault.From(err), agent.NotFound()) {
@@ -65,7 +67,8 @@ func TestFetched(t *testing.T) {
 	if _, err := w.Store.Change(org.Ctx, a.ID, stop); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil }); err != nil || got.Status != agent.Stopped {
+	if got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil }); err != nil ||
+		got.Status != agent.Stopped {
 		t.Errorf("a change saw the agent %s, %v; want stopped", got.Status, err)
 	}
 }
@@ -79,7 +82,8 @@ func TestOtherAges(t *testing.T) {
 	a := org.Create(plan.Hobby)
 	ref, _ := c.ref(agentCollection, a.ID)
 	if _, err := ref.Update(t.Context(), []gcp.Update{
-		{Path: "of_the_future", Value: "kept"}, {Path: "rollout", Value: gcp.Delete}, {Path: "env", Value: gcp.Delete}, {Path: "failure", Value: nil},
+		{Path: "of_the_future", Value: "kept"}, {Path: "rollout", Value: gcp.Delete}, {Path: "env", Value: gcp.Delete},
+		{Path: "failure", Value: nil},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +117,8 @@ func TestSpoiled(t *testing.T) {
 	} {
 		a := org.Create(plan.Hobby)
 		ref, _ := c.agent(a.ID)
-		if _, err := ref.Update(t.Context(), []gcp.Update{{Path: strings.TrimSuffix(path, "."), Value: value}}); err != nil {
+		if _, err := ref.Update(t.Context(),
+			[]gcp.Update{{Path: strings.TrimSuffix(path, "."), Value: value}}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := c.WorkerStore().Load(t.Context(), a.ID); err == nil {
@@ -121,7 +126,8 @@ func TestSpoiled(t *testing.T) {
 		}
 	}
 	healthy := org.Create(plan.Hobby)
-	if due, err := c.WorkerStore().ListDue(t.Context(), healthy.WorkDueAt, 100); err != nil || len(due) != 1 || due[0].ID != healthy.ID {
+	if due, err := c.WorkerStore().ListDue(t.Context(), healthy.WorkDueAt, 100); err != nil || len(due) != 1 ||
+		due[0].ID != healthy.ID {
 		t.Errorf("%d agents are due, %v; want the healthy one", len(due), err)
 	}
 	key := testKey()

@@ -17,8 +17,8 @@ import (
 
 // WorkerStore implements agent.Records.
 //
-// Record and Remove trust the record that they are given to be one that this package returned, unchanged: while nobody wrote in between,
-// its version proves it current, and the write takes one call without reading again.
+// Record and Remove trust the record that they are given to be one that this package returned, unchanged: while nobody
+// wrote in between, its version proves it current, and the write takes one call without reading again.
 type WorkerStore struct {
 	client *Client
 }
@@ -41,8 +41,9 @@ func (r *WorkerStore) Load(ctx context.Context, id string) (agent.Agent, error) 
 	return agentOf(snaps[0])
 }
 
-// Update implements agent.Records. Further errors: NotFound once the agent is gone. When the answer to a write is lost and another
-// worker of the same generation writes before it is looked into, the closure runs on that write's result, too.
+// Update implements agent.Records. Further errors: NotFound once the agent is gone. When the answer to a write is lost
+// and another worker of the same generation writes before it is looked into, the closure runs on that write's result,
+// too.
 func (r *WorkerStore) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
 	w, ok := r.client.working(a)
 	if !ok {
@@ -71,8 +72,8 @@ func (r *WorkerStore) Update(ctx context.Context, a agent.Agent, change func(*ag
 	return w.present, err
 }
 
-// Remove implements agent.Records. Further errors: ErrSuperseded when the desired state changed since a was read: whatever was observed
-// gone, it may be wanted again.
+// Remove implements agent.Records. Further errors: ErrSuperseded when the desired state changed since a was read:
+// whatever was observed gone, it may be wanted again.
 func (r *WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 	w, ok := r.client.working(a)
 	if !ok {
@@ -96,18 +97,23 @@ func (r *WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 	})
 }
 
-// ListDue implements agent.Records. A record that can't be read is logged and left out, so that it doesn't hold up the others.
+// ListDue implements agent.Records. A record that can't be read is logged and left out, so that it doesn't hold up the
+// others.
 func (r *WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
 	snaps, err := r.client.find(ctx, query{
-		collection: agentCollection, until: "work_due_at", now: now, order: []order{{"work_due_at", gcp.Asc}}, limit: limit,
+		collection: agentCollection, until: "work_due_at", now: now, order: []order{{"work_due_at", gcp.Asc}},
+		limit: limit,
 	})
 	return legible(ctx, snaps), err
 }
 
-// ListByStatus implements agent.Records. A record that can't be read is left out, as with Due. Its index is one that Firestore keeps by itself.
-func (r *WorkerStore) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
+// ListByStatus implements agent.Records. A record that can't be read is left out, as with Due. Its index is one that
+// Firestore keeps by itself.
+func (r *WorkerStore) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
+	error) {
 	q := query{
-		collection: agentCollection, equal: []equality{{"status", string(status)}}, order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,
+		collection: agentCollection, equal: []equality{{"status", string(status)}},
+		order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,
 	}
 	if after != "" {
 		q.after = []any{after}
@@ -130,7 +136,8 @@ func legible(ctx context.Context, snaps []*gcp.DocumentSnapshot) []agent.Agent {
 	return agents
 }
 
-// applied runs a closure on a copy of the record and tells whether it changed anything. What makes the agent the one that it is stays.
+// applied runs a closure on a copy of the record and tells whether it changed anything. What makes the agent the one
+// that it is stays.
 func applied(before agent.Agent, apply func(*agent.Agent) error) (after agent.Agent, changed bool, err error) {
 	doc := documentOf(before)
 	after = doc.agent(before.ID)
@@ -138,7 +145,8 @@ func applied(before agent.Agent, apply func(*agent.Agent) error) (after agent.Ag
 	if err := apply(&after); err != nil {
 		return before, false, err
 	}
-	after.ID, after.OrganizationID, after.ChangeID, after.Version = before.ID, before.OrganizationID, before.ChangeID, before.Version
+	after.ID, after.OrganizationID, after.ChangeID, after.Version = before.ID, before.OrganizationID, before.ChangeID,
+		before.Version
 	return after, !reflect.DeepEqual(documentOf(after), doc), nil
 }
 
@@ -167,7 +175,8 @@ func (c *Client) working(a agent.Agent) (*work, bool) {
 	}, ok
 }
 
-// read reads the present record and its organization. It tells whether this write was committed before. Errors: NotFound, ErrSuperseded.
+// read reads the present record and its organization. It tells whether this write was committed before. Errors:
+// NotFound, ErrSuperseded.
 func (w *work) readState(ctx context.Context) (committed bool, err error) {
 	refs := []*gcp.DocumentRef{w.ref}
 	org, ok := w.client.ref(organizationCollection, w.present.OrganizationID)
@@ -217,7 +226,8 @@ func (w *work) record(ctx context.Context, change func(*agent.Agent)) (changed b
 	return true, nil
 }
 
-// addUsage moves the organization's usage. It adds to whatever the usage is, so that workers don't compete for the organization's document.
+// addUsage moves the organization's usage. It adds to whatever the usage is, so that workers don't compete for the
+// organization's document.
 func (w *work) addUsage(b *batch, moved organization.Usage) {
 	org, ok := w.client.ref(organizationCollection, w.present.OrganizationID)
 	if ok && !w.orphan && moved != (organization.Usage{}) {

@@ -26,7 +26,8 @@ func (c *Client) Counts() *Counts { return &Counts{client: c, page: countPage} }
 
 // Organizations implements organization.Counts.
 func (s *Counts) Organizations(ctx context.Context, after string, limit int) ([]string, error) {
-	q := query{collection: organizationCollection, only: []string{}, order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit}
+	q := query{collection: organizationCollection, only: []string{}, order: []order{{gcp.DocumentID, gcp.Asc}},
+		limit: limit}
 	if after != "" {
 		q.after = []any{after}
 	}
@@ -43,14 +44,15 @@ func (s *Counts) Organizations(ctx context.Context, after string, limit int) ([]
 
 // Recount implements organization.Counts.
 //
-// It reads the organization, counts, and writes under the precondition that the organization was not written since. That is enough for a
-// safe count without a lock or a snapshot: whatever moves a usage (an agent, a key) writes the organization in the same commit, so a
-// commit that succeeds proves that all counted pages were of one state, which is still the present one. A change that comes first has
-// the count begin again; one that comes later computes from what was repaired, or adds to it. A count that agrees with the record may
-// have missed a change and agree by chance: then nothing is written, and the next recount sees what is left.
+// It reads the organization, counts, and writes under the precondition that the organization was not written since.
+// That is enough for a safe count without a lock or a snapshot: whatever moves a usage (an agent, a key) writes the
+// organization in the same commit, so a commit that succeeds proves that all counted pages were of one state, which is
+// still the present one. A change that comes first has the count begin again; one that comes later computes from what
+// was repaired, or adds to it. A count that agrees with the record may have missed a change and agree by chance: then
+// nothing is written, and the next recount sees what is left.
 //
-// A count that was never committed may have been of two states, and tells nothing. So the repair names itself in the record: where the
-// answer to its commit is lost, it is recognised.
+// A count that was never committed may have been of two states, and tells nothing. So the repair names itself in the
+// record: where the answer to its commit is lost, it is recognised.
 func (s *Counts) Recount(ctx context.Context, id string) (drift organization.Drift, found bool, err error) {
 	ref, ok := s.client.ref(organizationCollection, id)
 	if !ok {
@@ -86,8 +88,8 @@ func (s *Counts) Recount(ctx context.Context, id string) (drift organization.Dri
 	return drift, true, nil
 }
 
-// held adds up what an organization's agents and keys are now. Expired keys count as long as they exist, because their deletion gives
-// them back.
+// held adds up what an organization's agents and keys are now. Expired keys count as long as they exist, because their
+// deletion gives them back.
 func (s *Counts) held(ctx context.Context, id string) (organization.Usage, error) {
 	var sum organization.Usage
 	err := s.each(ctx, agentCollection, id, []string{"plan", "status"}, func(snap *gcp.DocumentSnapshot) error {

@@ -15,7 +15,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestRecountAfterFaults fails every call of a recount in every way: a drift is found once, unless the recount says that it failed.
+// TestRecountAfterFaults fails every call of a recount in every way: a drift is found once, unless the recount says
+// that it failed.
 func TestRecountAfterFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
@@ -25,7 +26,8 @@ func TestRecountAfterFaults(t *testing.T) {
 	}
 }
 
-// recounted recounts an organization that is off by so many agents under sabotage. It is false when the recount makes fewer calls.
+// recounted recounts an organization that is off by so many agents under sabotage. It is false when the recount makes
+// fewer calls.
 func recounted(t *testing.T, c *Client, off int64, s *sabotage) bool {
 	t.Helper()
 	o, label := s.options()
@@ -52,8 +54,8 @@ func recounted(t *testing.T, c *Client, off int64, s *sabotage) bool {
 	return s.calls >= s.at
 }
 
-// TestTornCount has a change come between the record and the count, and the commit of what was counted fail without a trace: nobody knows
-// whether it was carried out. It was not, and there never was a drift.
+// TestTornCount has a change come between the record and the count, and the commit of what was counted fail without a
+// trace: nobody knows whether it was carried out. It was not, and there never was a drift.
 func TestTornCount(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
@@ -62,7 +64,8 @@ func TestTornCount(t *testing.T) {
 	torn, lost := false, false
 	intrude := []grpc.DialOption{
 		grpc.WithChainStreamInterceptor(func(
-			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+			opts ...grpc.CallOption,
 		) (grpc.ClientStream, error) {
 			if strings.HasSuffix(method, "/RunQuery") && !torn {
 				torn = true
@@ -71,7 +74,8 @@ func TestTornCount(t *testing.T) {
 			return open(ctx, desc, cc, method, opts...)
 		}),
 		grpc.WithChainUnaryInterceptor(func(
-			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+			opts ...grpc.CallOption,
 		) error {
 			if strings.HasSuffix(method, "/Commit") && !lost {
 				lost = true
@@ -82,7 +86,8 @@ func TestTornCount(t *testing.T) {
 	}
 	drift, found, err := open(t, c.project(), Options{DialOptions: intrude}).Counts().Recount(t.Context(), org.ID)
 	if err != nil || found || !torn || !lost {
-		t.Errorf("drift %+v, found %t, %v (torn %t, lost %t); want none of a count that was torn and lost", drift, found, err, torn, lost)
+		t.Errorf("drift %+v, found %t, %v (torn %t, lost %t); want none of a count that was torn and lost", drift,
+			found, err, torn, lost)
 	}
 }
 
@@ -111,7 +116,8 @@ func TestRecountCalls(t *testing.T) {
 			}
 		}
 		got := plain(counter.of(func() {
-			if _, found, err := (&Counts{client: c, page: row.page}).Recount(t.Context(), org.ID); err != nil || found != row.spoil {
+			if _, found, err := (&Counts{client: c, page: row.page}).Recount(t.Context(), org.ID); err != nil ||
+				found != row.spoil {
 				t.Errorf("found %t, %v", found, err)
 			}
 		}))

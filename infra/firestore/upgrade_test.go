@@ -18,8 +18,8 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// Functions of different ages work on the same documents. testdata/documents holds documents as they were stored once, or may be stored
-// later; none of its files is ever changed.
+// Functions of different ages work on the same documents. testdata/documents holds documents as they were stored once,
+// or may be stored later; none of its files is ever changed.
 
 const (
 	fixtureOrganization = "org_old"
@@ -74,8 +74,8 @@ func stored(t *testing.T, v any) any {
 	}
 }
 
-// TestDocumentsOfOtherReleases reads what other releases wrote, in every way that functions read, changes it, and finds everything that is
-// not known here where it was.
+// TestDocumentsOfOtherReleases reads what other releases wrote, in every way that functions read, changes it, and finds
+// everything that is not known here where it was.
 func TestDocumentsOfOtherReleases(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/documents/*.json")
@@ -116,7 +116,8 @@ func readAll(ctx context.Context, t *testing.T, c *Client) {
 	t.Helper()
 	agents, all := c.Agents(&agenttest.Nudges{}), page.Request{Limit: page.MaxLimit}
 	a, err := agents.Get(ctx, fixtureAgent)
-	if err != nil || a.Status != agent.Running || a.Generation != 3 || len(a.Env) == 0 || a.Env[0].Value != "1" || a.CreatedAt.IsZero() {
+	if err != nil || a.Status != agent.Running || a.Generation != 3 || len(a.Env) == 0 || a.Env[0].Value != "1" ||
+		a.CreatedAt.IsZero() {
 		t.Fatalf("get: %+v, %v", a, err)
 	}
 	if _, err := json.Marshal(a.Show(identity.From(ctx), agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
@@ -131,7 +132,8 @@ func readAll(ctx context.Context, t *testing.T, c *Client) {
 	if _, err := c.WorkerStore().ListDue(ctx, time.Now(), 10); err != nil {
 		t.Errorf("due: %v", err)
 	}
-	if _, key, err := c.Keys().Find(ctx, "old-hash", document.Ref{}); err != nil || key.OrganizationID != fixtureOrganization {
+	if _, key, err := c.Keys().Find(ctx, "old-hash", document.Ref{}); err != nil ||
+		key.OrganizationID != fixtureOrganization {
 		t.Errorf("find: %+v, %v", key, err)
 	}
 	if keys, err := c.Keys().List(ctx, all); err != nil || len(keys.Items) != 1 {
@@ -170,13 +172,14 @@ func equalJSON(a, b any) bool {
 	return errX == nil && errY == nil && slices.Equal(x, y)
 }
 
-// TestFieldsHaveZeroValues reads an agent's document from which each field is missing in turn: a field that a release adds is missing in
-// all that older ones wrote.
+// TestFieldsHaveZeroValues reads an agent's document from which each field is missing in turn: a field that a release
+// adds is missing in all that older ones wrote.
 func TestFieldsHaveZeroValues(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	replay(t, c, "testdata/documents/2026-11-first.json")
-	ctx := identity.With(t.Context(), identity.Caller{Type: identity.APIKey, ID: "k", OrganizationID: fixtureOrganization, Role: identity.RoleAdmin})
+	ctx := identity.With(t.Context(),
+		identity.Caller{Type: identity.APIKey, ID: "k", OrganizationID: fixtureOrganization, Role: identity.RoleAdmin})
 	whole := storedAgent(ctx, t, c)
 	for name := range known() {
 		if name == "organization_id" {
@@ -192,7 +195,8 @@ func TestFieldsHaveZeroValues(t *testing.T) {
 			t.Errorf("without %s: %v", name, err)
 			continue
 		}
-		if _, err := json.Marshal(a.Show(identity.From(ctx), agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
+		if _, err := json.Marshal(a.Show(identity.From(ctx),
+			agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
 			t.Errorf("without %s it can't be shown: %v", name, err)
 		}
 	}

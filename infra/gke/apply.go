@@ -15,8 +15,8 @@ import (
 // quotaWait is the first wait for a quota that isn't worked out yet; it doubles, within callTimeout in all.
 const quotaWait = 20 * time.Millisecond
 
-// Apply implements provisioning.Cluster. One object is one request, and nothing is read: a first provision costs as many requests as the
-// agent has objects.
+// Apply implements provisioning.Cluster. One object is one request, and nothing is read: a first provision costs as
+// many requests as the agent has objects.
 func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageName, m provisioning.RuntimeInput) error {
 	client, err := c.client(a.Cell)
 	if err != nil {

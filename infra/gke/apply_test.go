@@ -72,7 +72,8 @@ func TestApplyRefused(t *testing.T) {
 		t.Parallel()
 		stranger := w.newAgent(t)
 		for _, stage := range []agent.StageName{
-			agent.StagePolicy, agent.StageIdentity, agent.StageSecrets, agent.StageStorage, agent.StageRuntime, agent.StageRoute,
+			agent.StagePolicy, agent.StageIdentity, agent.StageSecrets, agent.StageStorage, agent.StageRuntime,
+			agent.StageRoute,
 		} {
 			wantUnavailable(t, w.Apply(t.Context(), stranger, stage, testMaterial()), provisioning.CodeNamespaceMissing)
 		}
@@ -151,7 +152,8 @@ func TestOursStaysOurs(t *testing.T) {
 	w.apply(t, a, testMaterial(), agent.StageNamespace, agent.StagePolicy)
 	quotas := w.admin.CoreV1().ResourceQuotas(a.Namespace())
 	other := `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"labels":{"added":"yes"}},"spec":{"hard":{"pods":"50"}}}`
-	_, err := quotas.Patch(t.Context(), agentName, types.ApplyPatchType, []byte(other), metav1.PatchOptions{FieldManager: "somebody", Force: new(true)})
+	_, err := quotas.Patch(t.Context(), agentName, types.ApplyPatchType, []byte(other),
+		metav1.PatchOptions{FieldManager: "somebody", Force: new(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,11 +163,13 @@ func TestOursStaysOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pods := quota.Spec.Hard[corev1.ResourcePods]; pods.Value() != quotaPods || quota.Labels["added"] != "yes" {
-		t.Errorf("the quota has %s pods and labels %v, want %d pods and the label that was added", pods.String(), quota.Labels, quotaPods)
+		t.Errorf("the quota has %s pods and labels %v, want %d pods and the label that was added", pods.String(),
+			quota.Labels, quotaPods)
 	}
 }
 
-// TestQuotaNotWorkedOut shows that an object that is refused because a quota is too new is applied when the quota is not.
+// TestQuotaNotWorkedOut shows that an object that is refused because a quota is too new is applied when the quota is
+// not.
 func TestQuotaNotWorkedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

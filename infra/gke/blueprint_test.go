@@ -22,7 +22,8 @@ func TestMaterialIsComplete(t *testing.T) {
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
 	noCredentials := testMaterial("MODEL_API_KEY")
 	noCredentials.Credentials = credential.Credentials{}
-	for name, m := range map[string]provisioning.RuntimeInput{"no credentials": noCredentials, "no value": testMaterial()} {
+	for name, m := range map[string]provisioning.RuntimeInput{"no credentials": noCredentials,
+		"no value": testMaterial()} {
 		b, err := testClusters(t, testSettings()).blueprint(a, m)
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +38,8 @@ func TestMaterialIsComplete(t *testing.T) {
 	}
 	objects, err := b.objects(agent.StageIdentity)
 	if err != nil || len(objects) != 1 {
-		t.Errorf("identity of an agent with secrets: %d objects, error %v, want its service account alone", len(objects), err)
+		t.Errorf("identity of an agent with secrets: %d objects, error %v, want its service account alone",
+			len(objects), err)
 	}
 }
 
@@ -45,12 +47,18 @@ func TestConfigHash(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	for name, change := range map[string]func(*agent.Agent){
-		"nothing":           func(*agent.Agent) {},
-		"plain value":       func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}} },
-		"plain key":         func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LEVEL", Value: "info"}} },
-		"no variable":       func(a *agent.Agent) { a.Env = nil },
-		"secret":            func(a *agent.Agent) { a.Env = append(slices.Clone(a.Env), agent.EnvVar{Key: "K", SecretVersion: 1}) },
-		"secret's version":  func(a *agent.Agent) { a.Env = append(slices.Clone(a.Env), agent.EnvVar{Key: "K", SecretVersion: 2}) },
+		"nothing":     func(*agent.Agent) {},
+		"plain value": func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}} },
+		"plain key":   func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LEVEL", Value: "info"}} },
+		"no variable": func(a *agent.Agent) { a.Env = nil },
+		"secret": func(a *agent.Agent) {
+			a.Env = append(slices.Clone(a.Env),
+				agent.EnvVar{Key: "K", SecretVersion: 1})
+		},
+		"secret's version": func(a *agent.Agent) {
+			a.Env = append(slices.Clone(a.Env),
+				agent.EnvVar{Key: "K", SecretVersion: 2})
+		},
 		"credential":        func(a *agent.Agent) { a.CredentialVersion++ },
 		"rollout":           func(a *agent.Agent) { a.Rollout++ },
 		"sandbox":           func(a *agent.Agent) { a.Sandbox = true },

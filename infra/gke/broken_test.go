@@ -20,18 +20,20 @@ import (
 // answer is an API server's error.
 func answer(code int32, reason metav1.StatusReason, message string) *http.Response {
 	body, err := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code,
+		Reason: reason, Message: message,
 	})
 	if err != nil {
 		body = nil // strings and numbers always encode
 	}
 	return &http.Response{
-		StatusCode: int(code), Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+		StatusCode: int(code), Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)),
 	}
 }
 
-// TestBrokenCalls breaks every call of a kind once, in every way, and looks at what comes of it: an error that says to try again, and
-// then, tried again, success.
+// TestBrokenCalls breaks every call of a kind once, in every way, and looks at what comes of it: an error that says to
+// try again, and then, tried again, success.
 func TestBrokenCalls(t *testing.T) {
 	t.Parallel()
 	reset := errors.New("connection reset by peer")
@@ -39,7 +41,10 @@ func TestBrokenCalls(t *testing.T) {
 		"conflict": func() (*http.Response, error) {
 			return answer(http.StatusConflict, metav1.StatusReasonConflict, "changed"), nil
 		},
-		"internal": func() (*http.Response, error) { return answer(http.StatusInternalServerError, "", "internal"), nil },
+		"internal": func() (*http.Response, error) {
+			return answer(http.StatusInternalServerError, "", "internal"),
+				nil
+		},
 		"forbidden": func() (*http.Response, error) {
 			return answer(http.StatusForbidden, metav1.StatusReasonForbidden, "no right"), nil
 		},
@@ -71,7 +76,8 @@ func TestBrokenCalls(t *testing.T) {
 	}
 }
 
-// TestAnswerLost applies although the answer to the first attempt was lost: the object is there, and applying again changes nothing.
+// TestAnswerLost applies although the answer to the first attempt was lost: the object is there, and applying again
+// changes nothing.
 func TestAnswerLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -124,11 +130,13 @@ func TestBrokenWatches(t *testing.T) {
 		"too old, told late": func(*http.Request, http.RoundTripper) (*http.Response, error) {
 			gone := answer(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
 			status, err := io.ReadAll(gone.Body)
-			gone.StatusCode, gone.Body = http.StatusOK, io.NopCloser(strings.NewReader(`{"type":"ERROR","object":`+string(status)+`}`))
+			gone.StatusCode, gone.Body = http.StatusOK,
+				io.NopCloser(strings.NewReader(`{"type":"ERROR","object":`+string(status)+`}`))
 			return gone, err
 		},
 		"ends at once": func(*http.Request, http.RoundTripper) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: http.NoBody}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: http.NoBody}, nil
 		},
 		"unavailable": func(*http.Request, http.RoundTripper) (*http.Response, error) {
 			return answer(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "starting"), nil

@@ -64,12 +64,13 @@ func (c *client) get(ctx context.Context, t target) (*unstructured.Unstructured,
 	return c.at(t).Get(ctx, t.name, metav1.GetOptions{})
 }
 
-// patch sends an object by server-side apply and returns what the object has become. Fields of ours that others have set meanwhile become
-// ours again; the objects hold no other fields.
+// patch sends an object by server-side apply and returns what the object has become. Fields of ours that others have
+// set meanwhile become ours again; the objects hold no other fields.
 func (c *client) patch(ctx context.Context, t target, body []byte) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.at(t).Patch(ctx, t.name, types.ApplyYAMLPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+	return c.at(t).Patch(ctx, t.name, types.ApplyYAMLPatchType, body,
+		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 }
 
 // delete begins the deletion of an object if it still has the uid.
@@ -82,9 +83,10 @@ func (c *client) delete(ctx context.Context, t target, uid types.UID) error {
 // maxListAttempts bounds how often a list is begun again because its pages had grown too old to go on.
 const maxListAttempts = 3
 
-// list hands every object to see: all pages are of one moment. When they can't be, the list is begun anew, so see must cope with objects
-// that it has seen; begin is called at every beginning.
-func (c *client) list(ctx context.Context, t target, o metav1.ListOptions, begin func(), see func(*unstructured.Unstructured)) error {
+// list hands every object to see: all pages are of one moment. When they can't be, the list is begun anew, so see must
+// cope with objects that it has seen; begin is called at every beginning.
+func (c *client) list(ctx context.Context, t target, o metav1.ListOptions, begin func(),
+	see func(*unstructured.Unstructured)) error {
 	var err error
 	for range maxListAttempts {
 		begin()
@@ -95,7 +97,8 @@ func (c *client) list(ctx context.Context, t target, o metav1.ListOptions, begin
 	return err
 }
 
-func (c *client) listOnce(ctx context.Context, t target, o metav1.ListOptions, see func(*unstructured.Unstructured)) error {
+func (c *client) listOnce(ctx context.Context, t target, o metav1.ListOptions,
+	see func(*unstructured.Unstructured)) error {
 	o.Limit, o.Continue = pageSize, ""
 	for {
 		page, err := c.page(ctx, t, o)

@@ -124,7 +124,8 @@ func (c *calls) take() (reads, writes int) {
 	return reads, writes
 }
 
-// newWorld connects to the shared cluster. Building that may take longer than go test allows a package, so that -short goes without.
+// newWorld connects to the shared cluster. Building that may take longer than go test allows a package, so that -short
+// goes without.
 func newWorld(t *testing.T, change ...func(*Settings)) *world {
 	t.Helper()
 	if testing.Short() {
@@ -183,7 +184,8 @@ func (w *world) awaitReady(t *testing.T, a agent.Agent) {
 func (w *world) suffer(t *testing.T, a agent.Agent, f cluster.Fault) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, cluster.FaultAnnotation, f)
-	_, err := w.admin.CoreV1().Namespaces().Patch(t.Context(), a.Namespace(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := w.admin.CoreV1().Namespaces().Patch(t.Context(), a.Namespace(), types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,8 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	faults := map[provisioningtest.Trouble]cluster.Fault{
-		provisioningtest.None: "", provisioningtest.NeverReady: cluster.NotReady, provisioningtest.CrashLoop: cluster.CrashLoop,
+		provisioningtest.None: "", provisioningtest.NeverReady: cluster.NotReady,
+		provisioningtest.CrashLoop: cluster.CrashLoop,
 	}
 	provisioningtest.Run(t, provisioningtest.World{
 		Cluster: w, Fleet: w, Lookout: w, Agent: w.newAgent, Patience: patience, Moment: 2 * time.Second,

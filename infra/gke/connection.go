@@ -73,7 +73,8 @@ func (c *connection) config() (*rest.Config, error) {
 		return clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	}
 	// The cluster knows the caller by its email address, which a token for the first scope alone does not tell.
-	tokens, err := google.DefaultTokenSource(c.base, "https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/userinfo.email")
+	tokens, err := google.DefaultTokenSource(c.base, "https://www.googleapis.com/auth/cloud-platform",
+		"https://www.googleapis.com/auth/userinfo.email")
 	if err != nil {
 		return nil, err
 	}
@@ -100,16 +101,20 @@ func tune(config *rest.Config, cell string) {
 	config.UserAgent = fieldManager
 	config.QPS = -1 // client-go's own limit, 5 a second, makes provisioning 60 times slower; 429 is honoured without it
 	config.WarningHandlerWithContext = warnings(cell)
-	// A dialer of its own gives the cell a transport of its own, which notices dead connections; otherwise http.DefaultTransport, which
-	// does not, would serve endpoints with a public certificate.
+	// A dialer of its own gives the cell a transport of its own, which notices dead connections; otherwise
+	// http.DefaultTransport, which does not, would serve endpoints with a public certificate.
 	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 }
 
 // traced makes a span of every request. The API server is told nothing of it: no propagator is set.
 func traced(cell string) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
-		return spans{next, otelhttp.NewTransport(next, otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()),
-			otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " Kubernetes " + cell }))}
+		return spans{next, otelhttp.NewTransport(next,
+			otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()),
+			otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
+				return r.Method + " Kubernetes " +
+					cell
+			}))}
 	}
 }
 

@@ -76,7 +76,8 @@ func TestDeadline(t *testing.T) {
 				return nil, r.Context().Err()
 			}}}
 		})
-		wantUnavailable(t, c.Apply(t.Context(), testAgent(), agent.StageNamespace, testMaterial()), codeClusterUnavailable)
+		wantUnavailable(t, c.Apply(t.Context(), testAgent(), agent.StageNamespace, testMaterial()),
+			codeClusterUnavailable)
 		wantUnavailable(t, c.Delete(t.Context(), testAgent()), codeClusterUnavailable)
 		wantUnavailable(t, c.AwaitReady(t.Context(), testAgent()), codeClusterUnavailable)
 	})

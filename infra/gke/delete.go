@@ -24,8 +24,8 @@ func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 	return client.deleteNamespace(ctx, a.ID, "")
 }
 
-// deleteNamespace begins the deletion of the namespace of the agent with the id; when uid isn't "", only of the namespace that has it.
-// A namespace that isn't ours by its labels is left alone, whatever its name.
+// deleteNamespace begins the deletion of the namespace of the agent with the id; when uid isn't "", only of the
+// namespace that has it. A namespace that isn't ours by its labels is left alone, whatever its name.
 func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.UID) error {
 	t := core("Namespace", "", agent.Namespace(agentID))
 	namespace, err := c.get(ctx, t)
@@ -56,12 +56,13 @@ func ours(namespace *unstructured.Unstructured, agentID string) bool {
 	return labels[labelManagedBy] == fieldManager && labels[labelAgent] == agentID
 }
 
-// AwaitGone implements provisioning.Cluster. When ctx ends before, the error is Unavailable, says what is left, and wraps ctx's.
+// AwaitGone implements provisioning.Cluster. When ctx ends before, the error is Unavailable, says what is left, and
+// wraps ctx's.
 //
-// A volume outlives its namespace by moments, or for as long as its storage can't be reached. Which volume it is stands in the claim, for
-// as long as that is there: mostly it still is, because the deletion of a namespace takes seconds. Otherwise, as when an earlier wait
-// was broken off, the volumes of the whole cell are listed once, after the claim is certainly gone: volumes can't be selected by the
-// namespace of their claim.
+// A volume outlives its namespace by moments, or for as long as its storage can't be reached. Which volume it is stands
+// in the claim, for as long as that is there: mostly it still is, because the deletion of a namespace takes seconds.
+// Otherwise, as when an earlier wait was broken off, the volumes of the whole cell are listed once, after the claim is
+// certainly gone: volumes can't be selected by the namespace of their claim.
 func (c *Clusters) AwaitGone(ctx context.Context, a agent.Agent) error {
 	client, err := c.client(a.Cell)
 	if err != nil {

@@ -31,7 +31,8 @@ func TestDelete(t *testing.T) {
 			volume := w.volume(t, a)
 			if claimIsGone {
 				w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
-					if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims/"+volumeName) {
+					if r.Method == http.MethodGet &&
+						strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims/"+volumeName) {
 						return answer(http.StatusNotFound, metav1.StatusReasonNotFound, "gone"), nil
 					}
 					return nil, nil
@@ -45,10 +46,12 @@ func TestDelete(t *testing.T) {
 			if err := w.AwaitGone(ctx, a); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.admin.CoreV1().Namespaces().Get(ctx, a.Namespace(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			if _, err := w.admin.CoreV1().Namespaces().Get(ctx, a.Namespace(),
+				metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("namespace: error %v, want it gone", err)
 			}
-			if _, err := w.admin.CoreV1().PersistentVolumes().Get(ctx, volume, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			if _, err := w.admin.CoreV1().PersistentVolumes().Get(ctx, volume,
+				metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("volume: error %v, want it gone", err)
 			}
 			if err := errors.Join(w.Delete(ctx, a), w.AwaitGone(ctx, a)); err != nil {
@@ -60,7 +63,8 @@ func TestDelete(t *testing.T) {
 
 func (w *world) volume(t *testing.T, a agent.Agent) string {
 	t.Helper()
-	claim, err := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName, metav1.GetOptions{})
+	claim, err := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName,
+		metav1.GetOptions{})
 	if err != nil || claim.Spec.VolumeName == "" {
 		t.Fatalf("the claim is bound to %q (%v)", claim.Spec.VolumeName, err)
 	}
@@ -136,7 +140,8 @@ func TestForeignNamespaceStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantPermanent(t, w.Delete(t.Context(), a), "namespace_not_owned")
-		wantPermanent(t, w.DeleteNamespace(t.Context(), provisioning.Placement{Cell: "local", AgentID: a.ID, UID: string(made.UID)}), "namespace_not_owned")
+		wantPermanent(t, w.DeleteNamespace(t.Context(),
+			provisioning.Placement{Cell: "local", AgentID: a.ID, UID: string(made.UID)}), "namespace_not_owned")
 		there, err := w.admin.CoreV1().Namespaces().Get(t.Context(), a.Namespace(), metav1.GetOptions{})
 		if err != nil || there.DeletionTimestamp != nil {
 			t.Errorf("%s: the namespace is deleted (%v)", name, err)

@@ -21,7 +21,8 @@ func TestNamespaceIsEnforced(t *testing.T) {
 	w.awaitReady(t, a)
 	client := w.admin.CoreV1()
 
-	// The agent's own pod, under another name, is accepted: so it is the change that is refused, and not something else.
+	// The agent's own pod, under another name, is accepted: so it is the change that is refused, and not something
+	// else.
 	own, err := client.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -43,9 +44,11 @@ func TestNamespaceIsEnforced(t *testing.T) {
 			c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = new(true), new(true)
 		})},
 		{name: "host-network", want: "PodSecurity", change: func(s *corev1.PodSpec) { s.HostNetwork = true }},
-		{name: "root", want: "PodSecurity", change: func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = new(false) }},
+		{name: "root", want: "PodSecurity",
+			change: func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = new(false) }},
 		{name: "host-path", want: "PodSecurity", change: func(s *corev1.PodSpec) {
-			s.Volumes = append(s.Volumes, corev1.Volume{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
+			s.Volumes = append(s.Volumes,
+				corev1.Volume{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
 		}},
 		{name: "large", want: "maximum memory usage per Container", change: container(func(c *corev1.Container) {
 			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("3Gi")
@@ -61,14 +64,16 @@ func TestNamespaceIsEnforced(t *testing.T) {
 			t.Errorf("%s: error %v, want it forbidden for %q", test.name, err, test.want)
 		}
 	}
-	if own.Spec.AutomountServiceAccountToken == nil || *own.Spec.AutomountServiceAccountToken || len(own.Spec.Volumes) != 2 {
+	if own.Spec.AutomountServiceAccountToken == nil || *own.Spec.AutomountServiceAccountToken ||
+		len(own.Spec.Volumes) != 2 {
 		t.Errorf("the pod has volumes %v, want the agent's two and no token", own.Spec.Volumes)
 	}
 	balancer := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "way-in"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	}
-	if _, err := client.Services(a.Namespace()).Create(t.Context(), balancer, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := client.Services(a.Namespace()).Create(t.Context(), balancer,
+		metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a load balancer: error %v, want it forbidden", err)
 	}
 }

@@ -45,7 +45,8 @@ func explain(err error, t target) error {
 	}
 	s := status.Status()
 	switch {
-	case s.Code == http.StatusUnprocessableEntity, s.Code == http.StatusBadRequest, s.Code == http.StatusMethodNotAllowed,
+	case s.Code == http.StatusUnprocessableEntity, s.Code == http.StatusBadRequest,
+		s.Code == http.StatusMethodNotAllowed,
 		s.Code == http.StatusRequestEntityTooLarge:
 		return &provisioning.Permanent{
 			Code: codeObjectRejected, Cause: cause,
@@ -55,7 +56,8 @@ func explain(err error, t target) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return terminating().WithCause(cause)
 	case s.Code == http.StatusForbidden && strings.Contains(s.Message, "exceeded quota"):
-		return fault.New(fault.Unavailable, codeQuotaExceeded, "The agent's namespace has no room left for its %s.", t.gvk.Kind).WithCause(cause)
+		return fault.New(fault.Unavailable, codeQuotaExceeded, "The agent's namespace has no room left for its %s.",
+			t.gvk.Kind).WithCause(cause)
 	case s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":
 		return missing("namespace").WithCause(cause)
 	default:
@@ -69,11 +71,13 @@ func explain(err error, t target) error {
 
 // unavailable is an error of the way to the API server, or of the server itself.
 func unavailable(cause error) *fault.Error {
-	return fault.New(fault.Unavailable, codeClusterUnavailable, "The agent's cluster can't be worked with at the moment.").WithCause(cause)
+	return fault.New(fault.Unavailable, codeClusterUnavailable,
+		"The agent's cluster can't be worked with at the moment.").WithCause(cause)
 }
 
 func terminating() *fault.Error {
-	return fault.New(fault.Unavailable, codeNamespaceTerminating, "A former namespace of the agent is still being deleted.")
+	return fault.New(fault.Unavailable, codeNamespaceTerminating,
+		"A former namespace of the agent is still being deleted.")
 }
 
 // missing says that something that was made is no longer there.
@@ -82,15 +86,18 @@ func missing(what string) *fault.Error {
 		"The agent's %s is no longer on its cluster; provisioning begins again.", what)
 }
 
-// quotaPending reports whether a call failed only because a quota that has just been made isn't worked out yet. That takes milliseconds.
+// quotaPending reports whether a call failed only because a quota that has just been made isn't worked out yet. That
+// takes milliseconds.
 func quotaPending(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "status unknown for quota")
 }
 
-// confidential reports whether objects of the kind hold values that nobody may read in an error. The API server quotes what it refuses.
+// confidential reports whether objects of the kind hold values that nobody may read in an error. The API server quotes
+// what it refuses.
 func confidential(t target) bool { return t.gvk.Kind == "Secret" || t.gvk.Kind == "ConfigMap" }
 
-// redact removes the API server's text from its error about a confidential object. What is wrong, and in which field, stays.
+// redact removes the API server's text from its error about a confidential object. What is wrong, and in which field,
+// stays.
 func redact(err error, t target) error {
 	var status apierrors.APIStatus
 	if !confidential(t) || !errors.As(err, &status) {

@@ -16,10 +16,11 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// trouble is what the newest event says that explains why a pod is not created, or not started; nil when none does. pod is "" when there
-// is none. A workload that isn't there at all is the error namespace_missing.
+// trouble is what the newest event says that explains why a pod is not created, or not started; nil when none does. pod
+// is "" when there is none. A workload that isn't there at all is the error namespace_missing.
 func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (*verdict, error) {
-	t := target{gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, namespace: namespace, name: agentName}
+	t := target{gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, namespace: namespace,
+		name: agentName}
 	set, err := c.get(ctx, t)
 	if apierrors.IsNotFound(err) {
 		return nil, missing("workload").WithCause(err)
@@ -31,10 +32,12 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 	t = core("Event", namespace, "")
 	var newest corev1.Event
 	var told *verdict
-	err = c.list(ctx, t, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning}, func() { told, newest = nil, corev1.Event{} },
+	err = c.list(ctx, t, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning},
+		func() { told, newest = nil, corev1.Event{} },
 		func(o *unstructured.Unstructured) {
 			var e corev1.Event
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &e) != nil || happened(e).Before(since) || happened(e).Before(happened(newest)) {
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &e) != nil ||
+				happened(e).Before(since) || happened(e).Before(happened(newest)) {
 				return
 			}
 			if !about(e, set.GetUID(), pod) {
@@ -55,7 +58,8 @@ func about(e corev1.Event, set, pod types.UID) bool {
 	return e.InvolvedObject.UID == pod
 }
 
-// appliedAt is when the object last became what this program wanted it to be. What happened before is about something else.
+// appliedAt is when the object last became what this program wanted it to be. What happened before is about something
+// else.
 func appliedAt(o *unstructured.Unstructured) time.Time {
 	for _, m := range o.GetManagedFields() {
 		if m.Manager == fieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Time != nil {
@@ -110,7 +114,8 @@ func explainRefusal(message string) *provisioning.PodFailure {
 			Message: "The cluster's security rules or limits refuse the agent's pod. Nothing you can change is likely to help; tell the operator.",
 		}
 	default:
-		return &provisioning.PodFailure{Code: codeRejected, Message: "The cluster refuses the agent's pod at the moment. It goes on trying; tell the operator if it takes long."}
+		return &provisioning.PodFailure{Code: codeRejected,
+			Message: "The cluster refuses the agent's pod at the moment. It goes on trying; tell the operator if it takes long."}
 	}
 }
 

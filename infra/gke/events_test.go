@@ -40,7 +40,8 @@ func TestRefusedPods(t *testing.T) {
 			// As if the templates of this package were wrong.
 			patch := fmt.Sprintf(`{"spec":{"replicas":1,"template":{"spec":%s}}}`, test.template)
 			sets := w.admin.AppsV1().StatefulSets(a.Namespace())
-			if _, err := sets.Patch(t.Context(), agentName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			if _, err := sets.Patch(t.Context(), agentName, types.StrategicMergePatchType, []byte(patch),
+				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			wait := patience
@@ -52,13 +53,14 @@ func TestRefusedPods(t *testing.T) {
 	}
 }
 
-// fill leaves no room in the namespace's quota. Pods that use it up would not do: the controller that counts them may count too few for a
-// moment.
+// fill leaves no room in the namespace's quota. Pods that use it up would not do: the controller that counts them may
+// count too few for a moment.
 func (w *world) fill(t *testing.T, a agent.Agent) {
 	t.Helper()
 	quotas := w.admin.CoreV1().ResourceQuotas(a.Namespace())
 	none := []byte(`{"spec":{"hard":{"pods":"0"}}}`)
-	if _, err := quotas.Patch(t.Context(), agentName, types.StrategicMergePatchType, none, metav1.PatchOptions{}); err != nil {
+	if _, err := quotas.Patch(t.Context(), agentName, types.StrategicMergePatchType, none,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func(ctx context.Context) error {
@@ -88,12 +90,14 @@ func TestOldEventsAreOver(t *testing.T) {
 	old := metav1.NewTime(set.CreationTimestamp.Add(-time.Minute))
 	for i, at := range []metav1.Time{old, metav1.Now()} {
 		event := &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("event-%d", i)},
-			InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", Namespace: a.Namespace(), Name: agentName, UID: set.UID},
-			Type:           corev1.EventTypeWarning, Reason: "FailedCreate", FirstTimestamp: at, LastTimestamp: at,
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("event-%d", i)},
+			InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", Namespace: a.Namespace(), Name: agentName,
+				UID: set.UID},
+			Type: corev1.EventTypeWarning, Reason: "FailedCreate", FirstTimestamp: at, LastTimestamp: at,
 			Message: `create Pod agent-0 in StatefulSet agent failed error: pods "agent-0" is forbidden: pod rejected: RuntimeClass "gvisor" not found`,
 		}
-		if _, err := w.admin.CoreV1().Events(a.Namespace()).Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+		if _, err := w.admin.CoreV1().Events(a.Namespace()).Create(t.Context(), event,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		code, permanent := codeTimeout, false

@@ -29,7 +29,8 @@ func (w *world) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
 	return nil
 }
 
-// TestFleet lists namespaces in pages of one, while the list grows too old once, and deletes only the very namespace that was listed.
+// TestFleet lists namespaces in pages of one, while the list grows too old once, and deletes only the very namespace
+// that was listed.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

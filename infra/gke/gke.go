@@ -1,10 +1,12 @@
-// Package gke knows how an agent lives on a Kubernetes cluster: which objects it consists of, how they are applied, watched and taken away,
-// and what the API server's errors and a pod's troubles mean. It is the only package that speaks to Kubernetes. It does not know when any
-// of this is done, nor what is recorded of it: that is package provisioning's.
+// Package gke knows how an agent lives on a Kubernetes cluster: which objects it consists of, how they are applied,
+// watched and taken away, and what the API server's errors and a pod's troubles mean. It is the only package that
+// speaks to Kubernetes. It does not know when any of this is done, nor what is recorded of it: that is package
+// provisioning's.
 //
-// The objects are pure functions from an agent, its plan, its secrets and the settings; testdata shows them whole. They are written in the
-// plain types of k8s.io/api and sent by server-side apply. The generated apply configurations of client-go would send the same, but link
-// the scheme of the whole clientset: a process then spends 7.6 ms of CPU on its start instead of 3.7, and is 18 MB larger.
+// The objects are pure functions from an agent, its plan, its secrets and the settings; testdata shows them whole. They
+// are written in the plain types of k8s.io/api and sent by server-side apply. The generated apply configurations of
+// client-go would send the same, but link the scheme of the whole clientset: a process then spends 7.6 ms of CPU on its
+// start instead of 3.7, and is 18 MB larger.
 package gke
 
 import (
@@ -32,9 +34,9 @@ type Settings struct {
 	Gateway Gateway
 	// StorageClass is the class of new volumes; empty takes the cluster's default. Existing volumes keep theirs.
 	StorageClass string
-	// Resolvers lists ranges of DNS servers beside those of a GKE Autopilot cluster, in CIDR notation. A cluster with a node-local cache and
-	// a Service range of its own needs the address of its kube-dns Service here; one without a node-local cache that uses Cloud DNS needs
-	// 169.254.169.254/32. They are reached on port 53 only.
+	// Resolvers lists ranges of DNS servers beside those of a GKE Autopilot cluster, in CIDR notation. A cluster with a
+	// node-local cache and a Service range of its own needs the address of its kube-dns Service here; one without a
+	// node-local cache that uses Cloud DNS needs 169.254.169.254/32. They are reached on port 53 only.
 	Resolvers []string
 }
 
@@ -42,8 +44,8 @@ type Settings struct {
 type Gateway struct {
 	Namespace string
 	Name      string
-	// Sources lists ranges that requests come from, in CIDR notation, beside Google's front ends and the pods in Namespace. A regional load
-	// balancer needs its proxy-only subnet here.
+	// Sources lists ranges that requests come from, in CIDR notation, beside Google's front ends and the pods in
+	// Namespace. A regional load balancer needs its proxy-only subnet here.
 	Sources []string
 }
 
@@ -51,7 +53,8 @@ type Gateway struct {
 type Cell struct {
 	// Name is what agents' records call it.
 	Name string
-	// Endpoint is the DNS endpoint of a GKE cluster, reached with the process's own Google identity: its certificate is a public one.
+	// Endpoint is the DNS endpoint of a GKE cluster, reached with the process's own Google identity: its certificate is
+	// a public one.
 	Endpoint string
 	// Kubeconfig is the path of a kubeconfig file.
 	Kubeconfig string
@@ -59,8 +62,8 @@ type Cell struct {
 	Image string
 }
 
-// Clusters are the cells of a deployment. They implement provisioning.Cluster, Fleet and Lookout, and may be used at once from many
-// goroutines.
+// Clusters are the cells of a deployment. They implement provisioning.Cluster, Fleet and Lookout, and may be used at
+// once from many goroutines.
 type Clusters struct {
 	settings Settings
 	cells    map[string]*connection
@@ -71,8 +74,8 @@ var (
 	_ provisioning.NamespaceLister = (*Clusters)(nil)
 )
 
-// Open checks the settings. It asks no cluster: each is connected to when it is first needed. ctx has no say once Open has returned. The
-// error names the setting that can't work.
+// Open checks the settings. It asks no cluster: each is connected to when it is first needed. ctx has no say once Open
+// has returned. The error names the setting that can't work.
 func Open(ctx context.Context, s Settings) (*Clusters, error) {
 	c := &Clusters{settings: s, cells: make(map[string]*connection, len(s.Cells))}
 	errs := []error{checkRanges("resolver", s.Resolvers), checkRanges("gateway source", s.Gateway.Sources)}
@@ -148,7 +151,8 @@ func (c *Clusters) client(name string) (*client, error) {
 	return cell.open()
 }
 
-// wrapTransports has every cell that is not connected yet send its requests through wrap. It is for tests that count or break calls.
+// wrapTransports has every cell that is not connected yet send its requests through wrap. It is for tests that count or
+// break calls.
 func (c *Clusters) wrapTransports(wrap func(http.RoundTripper) http.RoundTripper) {
 	for _, cell := range c.cells {
 		cell.wrap = wrap

@@ -9,11 +9,13 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// configHash stands for everything in an agent's record that a pod is started with: two records with one hash want the same pod. It
-// is on the pod, so that a change replaces the pod, and so that the pod of the desired state can be told from the one before.
+// configHash stands for everything in an agent's record that a pod is started with: two records with one hash want the
+// same pod. It is on the pod, so that a change replaces the pod, and so that the pod of the desired state can be told
+// from the one before.
 //
-// Secrets are in it by their versions, not by their values, which could be guessed from a hash. Settings, such as the image, are not in
-// it: they differ between two versions of this program, and either must recognise the pod that the other made.
+// Secrets are in it by their versions, not by their values, which could be guessed from a hash. Settings, such as the
+// image, are not in it: they differ between two versions of this program, and either must recognise the pod that the
+// other made.
 func configHash(a agent.Agent) string {
 	versions := map[string]int64{}
 	for _, e := range a.Env {

@@ -6,8 +6,9 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// identity is the service account, and the Secret of an agent without secret variables. The Secret of an agent that has some waits for
-// their values, in its own stage: without them, applying it would take them from a pod that runs, and it is written once, not twice.
+// identity is the service account, and the Secret of an agent without secret variables. The Secret of an agent that has
+// some waits for their values, in its own stage: without them, applying it would take them from a pod that runs, and it
+// is written once, not twice.
 func (b blueprint) identity() ([]object, error) {
 	account := &corev1.ServiceAccount{
 		TypeMeta: typed("v1", "ServiceAccount"), ObjectMeta: b.named(agentName),

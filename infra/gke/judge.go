@@ -41,7 +41,8 @@ type verdict struct {
 	event bool
 	// pod is the pod that was looked at, "" when there is none.
 	pod types.UID
-	// said is the cluster's own text about it. It is for the log: it tells of the inside of the cluster. Never what a container wrote.
+	// said is the cluster's own text about it. It is for the log: it tells of the inside of the cluster. Never what a
+	// container wrote.
 	said string
 }
 
@@ -63,10 +64,12 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 		v.ready = true
 		return v
 	case pod.Status.Phase == corev1.PodFailed:
-		v.failure, v.said = waiting("The agent's pod was ended by the cluster and was not replaced in time."), pod.Status.Reason
+		v.failure, v.said = waiting("The agent's pod was ended by the cluster and was not replaced in time."),
+			pod.Status.Reason
 		return v
 	}
-	if scheduled := condition(pod, corev1.PodScheduled); scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable {
+	if scheduled := condition(pod, corev1.PodScheduled); scheduled.Status == corev1.ConditionFalse &&
+		scheduled.Reason == corev1.PodReasonUnschedulable {
 		v.said = scheduled.Message
 		v.failure = &provisioning.PodFailure{
 			Code: codeUnschedulable, Message: "No machine of the region has room for the agent yet. More are started by themselves; try again in some minutes.",
@@ -106,7 +109,8 @@ func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus) verdi
 	case exit != nil:
 		v.failure, v.said = d.crashed(status, exit), exit.Reason
 	case status.State.Running != nil:
-		v.failure = waiting("The agent runs, but did not answer GET %s on port %d with 200 in time.", readyPath, portHTTP)
+		v.failure = waiting("The agent runs, but did not answer GET %s on port %d with 200 in time.", readyPath,
+			portHTTP)
 	default:
 		v.silent, v.failure = true, waiting("The agent's container was not started in time.")
 	}
@@ -122,7 +126,8 @@ func notStarted(reason string) *provisioning.PodFailure {
 		}
 	case "InvalidImageName":
 		return &provisioning.PodFailure{
-			Code: codeImagePull, Permanent: true, Message: "The name of the agent's image is not valid. The operator has to correct it.",
+			Code: codeImagePull, Permanent: true,
+			Message: "The name of the agent's image is not valid. The operator has to correct it.",
 		}
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return &provisioning.PodFailure{
@@ -133,8 +138,10 @@ func notStarted(reason string) *provisioning.PodFailure {
 	}
 }
 
-// crashed explains a container that ended by itself. It is certain once the kubelet backs off and has tried often enough.
-func (d desired) crashed(status *corev1.ContainerStatus, exit *corev1.ContainerStateTerminated) *provisioning.PodFailure {
+// crashed explains a container that ended by itself. It is certain once the kubelet backs off and has tried often
+// enough.
+func (d desired) crashed(status *corev1.ContainerStatus,
+	exit *corev1.ContainerStateTerminated) *provisioning.PodFailure {
 	crashes := status.RestartCount
 	if status.State.Running == nil {
 		crashes++ // the last one is not followed by a restart yet

@@ -63,8 +63,10 @@ func TestLookoutFaults(t *testing.T) {
 				if len(pods) != 1 || pods[0].Failure == nil {
 					return fmt.Errorf("the pods %+v, want one that fails", pods)
 				}
-				if f := pods[0].Failure; f.Code != c.code || f.Permanent != c.permanent || !strings.Contains(f.Message, c.message) {
-					return fmt.Errorf("the pod fails with %w, permanent %t; want %s, permanent %t, and %q", f, f.Permanent, c.code, c.permanent, c.message)
+				if f := pods[0].Failure; f.Code != c.code || f.Permanent != c.permanent ||
+					!strings.Contains(f.Message, c.message) {
+					return fmt.Errorf("the pod fails with %w, permanent %t; want %s, permanent %t, and %q", f,
+						f.Permanent, c.code, c.permanent, c.message)
 				}
 				return nil
 			})
@@ -72,7 +74,8 @@ func TestLookoutFaults(t *testing.T) {
 	}
 }
 
-// TestLookoutPages lists pods in pages of one, while the list grows too old once, and passes over what is somebody else's.
+// TestLookoutPages lists pods in pages of one, while the list grows too old once, and passes over what is somebody
+// else's.
 func TestLookoutPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,14 +119,16 @@ func (w *world) impostor(t *testing.T, a agent.Agent) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName, Labels: model.Labels, Annotations: model.Annotations}, Spec: model.Spec}
+	fake := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName, Labels: model.Labels,
+		Annotations: model.Annotations}, Spec: model.Spec}
 	fake.Spec.NodeName = ""
 	if _, err := w.admin.CoreV1().Pods(home.Namespace()).Create(t.Context(), fake, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestLookoutIsWholeOrAnError shows that what can't be listed to the end, or not be read, makes the whole list an error.
+// TestLookoutIsWholeOrAnError shows that what can't be listed to the end, or not be read, makes the whole list an
+// error.
 func TestLookoutIsWholeOrAnError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(s *Settings) {
@@ -190,7 +195,8 @@ func TestPresenceWhileTerminating(t *testing.T) {
 	pods := w.admin.CoreV1().Pods(a.Namespace())
 	hold := func(patch string) {
 		t.Helper()
-		if _, err := pods.Patch(t.Context(), podName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := pods.Patch(t.Context(), podName, types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +236,8 @@ func spoiled(response *http.Response, err error) (*http.Response, error) {
 	for _, item := range list.Items {
 		item["spec"] = "none"
 	}
-	body, err := json.Marshal(map[string]any{"kind": list.Kind, "apiVersion": list.APIVersion, "metadata": list.Metadata, "items": list.Items})
+	body, err := json.Marshal(map[string]any{"kind": list.Kind, "apiVersion": list.APIVersion,
+		"metadata": list.Metadata, "items": list.Items})
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	response.Header.Del("Content-Length")
 	return response, err

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// namespace is the agent's own. Its label makes the API server refuse every pod in it that is not restricted by Pod Security's measure,
-// whoever makes it.
+// namespace is the agent's own. Its label makes the API server refuse every pod in it that is not restricted by Pod
+// Security's measure, whoever makes it.
 func (b blueprint) namespace() object {
 	n := &corev1.Namespace{
 		TypeMeta:   typed("v1", "Namespace"),

@@ -14,7 +14,8 @@ const (
 	portDNS     = 53
 )
 
-// denyAll lets no pod of the namespace be reached or reach anything. What is allowed besides is the agent's pod's alone.
+// denyAll lets no pod of the namespace be reached or reach anything. What is allowed besides is the agent's pod's
+// alone.
 func (b blueprint) denyAll() object {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named("default-deny"),
@@ -22,8 +23,8 @@ func (b blueprint) denyAll() object {
 	}
 }
 
-// allow lets requests in from the gateway and from the collector of metrics, and lets the agent resolve names and reach the internet.
-// Kubelets' own probes are let in by every network plugin.
+// allow lets requests in from the gateway and from the collector of metrics, and lets the agent resolve names and reach
+// the internet. Kubelets' own probes are let in by every network plugin.
 func (b blueprint) allow() object {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named(agentName),
@@ -32,13 +33,16 @@ func (b blueprint) allow() object {
 			PolicyTypes: bothWays(),
 			Ingress: []networkingv1.NetworkPolicyIngressRule{
 				{From: b.gatewayPeers(), Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portHTTP)}},
-				// Managed Prometheus collects from the first namespace on standard clusters, from the second on Autopilot.
-				{From: namespaces("gmp-system", "gke-gmp-system"), Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portMetrics)}},
+				// Managed Prometheus collects from the first namespace on standard clusters, from the second on
+				// Autopilot.
+				{From: namespaces("gmp-system", "gke-gmp-system"),
+					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portMetrics)}},
 			},
 			Egress: []networkingv1.NetworkPolicyEgressRule{
 				{
-					To:    b.resolverPeers(),
-					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, portDNS), port(corev1.ProtocolTCP, portDNS)},
+					To: b.resolverPeers(),
+					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, portDNS),
+						port(corev1.ProtocolTCP, portDNS)},
 				},
 				{To: internet()},
 			},
@@ -50,16 +54,17 @@ func bothWays() []networkingv1.PolicyType {
 	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 }
 
-// gatewayPeers are where requests come from. A GKE Gateway is no pod: Google's front ends and health checks speak to the agent's pod from
-// ranges of their own. A gateway of pods is in the Gateway's namespace.
+// gatewayPeers are where requests come from. A GKE Gateway is no pod: Google's front ends and health checks speak to
+// the agent's pod from ranges of their own. A gateway of pods is in the Gateway's namespace.
 func (b blueprint) gatewayPeers() []networkingv1.NetworkPolicyPeer {
 	peers := namespaces(b.settings.Gateway.Namespace)
 	return append(peers, ranges(append([]string{"35.191.0.0/16", "130.211.0.0/22"}, b.settings.Gateway.Sources...))...)
 }
 
-// resolverPeers are the DNS servers. On Autopilot a cache on every node answers, at a link-local address, with Cloud DNS or kube-dns behind
-// it; where a pod is told to ask kube-dns itself, it is the pods in kube-system or their Service, whose default range is Google's own.
-// The metadata server, which answers DNS on standard clusters, is left out: an operator who needs it there names it in Settings.Resolvers.
+// resolverPeers are the DNS servers. On Autopilot a cache on every node answers, at a link-local address, with Cloud
+// DNS or kube-dns behind it; where a pod is told to ask kube-dns itself, it is the pods in kube-system or their
+// Service, whose default range is Google's own. The metadata server, which answers DNS on standard clusters, is left
+// out: an operator who needs it there names it in Settings.Resolvers.
 func (b blueprint) resolverPeers() []networkingv1.NetworkPolicyPeer {
 	peers := namespaces(metav1.NamespaceSystem)
 	return append(peers, ranges(append([]string{nodeLocalCache, googleServices}, b.settings.Resolvers...))...)
@@ -67,18 +72,21 @@ func (b blueprint) resolverPeers() []networkingv1.NetworkPolicyPeer {
 
 const (
 	nodeLocalCache = "169.254.20.10/32"
-	googleServices = "34.118.224.0/20" // where GKE has Services unless told otherwise; the API server's address in the cluster is one
+	// where GKE has Services unless told otherwise; the API server's address in the cluster is one
+	googleServices = "34.118.224.0/20"
 )
 
-// internet is every address but those that mean something inside: private and shared ranges that a VPC may use, link-local ones with the
-// metadata server, and the cluster's Services.
+// internet is every address but those that mean something inside: private and shared ranges that a VPC may use,
+// link-local ones with the metadata server, and the cluster's Services.
 func internet() []networkingv1.NetworkPolicyPeer {
 	return []networkingv1.NetworkPolicyPeer{
 		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{
-			"0.0.0.0/8", "10.0.0.0/8", googleServices, "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+			"0.0.0.0/8", "10.0.0.0/8", googleServices, "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+			"172.16.0.0/12", "192.0.0.0/24",
 			"192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
 		}}},
-		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"::1/128", "fc00::/7", "fe80::/10", "ff00::/8"}}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0",
+			Except: []string{"::1/128", "fc00::/7", "fe80::/10", "ff00::/8"}}},
 	}
 }
 

@@ -43,19 +43,22 @@ type blueprint struct {
 	material provisioning.RuntimeInput
 }
 
-// blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not exist.
+// blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not
+// exist.
 func (c *Clusters) blueprint(a agent.Agent, m provisioning.RuntimeInput) (blueprint, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {
 		return blueprint{}, &provisioning.Permanent{
-			Code: "plan_unknown", Message: fmt.Sprintf("The agent's plan %q does not exist (any more).", a.Plan), Cause: err,
+			Code: "plan_unknown", Message: fmt.Sprintf("The agent's plan %q does not exist (any more).", a.Plan),
+			Cause: err,
 		}
 	}
 	return blueprint{agent: a, plan: p, cell: c.cells[a.Cell].Cell, settings: c.settings, material: m}, nil
 }
 
-// objects lists the objects of a stage in the order in which they are applied: a pod finds what it refers to. A stage that is only waited
-// for has none. The error says that the material lacks what the record names; applying would take it from the agent.
+// objects lists the objects of a stage in the order in which they are applied: a pod finds what it refers to. A stage
+// that is only waited for has none. The error says that the material lacks what the record names; applying would take
+// it from the agent.
 func (b blueprint) objects(stage agent.StageName) ([]object, error) {
 	switch stage {
 	case agent.StageNamespace:
@@ -84,7 +87,8 @@ func (b blueprint) labels() map[string]string {
 	return map[string]string{labelManagedBy: fieldManager, labelName: agentName, labelAgent: b.agent.ID}
 }
 
-// podLabels are those by which the agent's pod is found. A StatefulSet's can't change, so there are no more than must be.
+// podLabels are those by which the agent's pod is found. A StatefulSet's can't change, so there are no more than must
+// be.
 func podLabels() map[string]string { return map[string]string{labelName: agentName} }
 
 // named is the metadata of an object in the agent's namespace.
@@ -100,8 +104,8 @@ func targetOf(o object) target {
 	return target{gvk: o.GetObjectKind().GroupVersionKind(), namespace: o.GetNamespace(), name: o.GetName()}
 }
 
-// encode writes an object as an apply configuration: the fields that are set, and no others, because each becomes ours. Go's types write
-// a status and empty structures even where nothing is set.
+// encode writes an object as an apply configuration: the fields that are set, and no others, because each becomes ours.
+// Go's types write a status and empty structures even where nothing is set.
 func encode(o object) ([]byte, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -112,8 +116,8 @@ func encode(o object) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// dropEmpty removes nulls, and structures of which nothing is set. No object of ours means anything by an empty structure: a selector of
-// everything is what an absent one means, too.
+// dropEmpty removes nulls, and structures of which nothing is set. No object of ours means anything by an empty
+// structure: a selector of everything is what an absent one means, too.
 func dropEmpty(fields map[string]any) {
 	for key, value := range fields {
 		switch value := value.(type) {

@@ -24,7 +24,8 @@ const testID = "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9"
 
 func testSettings() Settings {
 	return Settings{
-		Cells:     []Cell{{Name: "local", Kubeconfig: "unused"}, {Name: "gke", Endpoint: "https://gke.example", Image: "region.example/agent@sha256:22"}},
+		Cells: []Cell{{Name: "local", Kubeconfig: "unused"},
+			{Name: "gke", Endpoint: "https://gke.example", Image: "region.example/agent@sha256:22"}},
 		Image:     "registry.example/agent@sha256:11",
 		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
 		Gateway:   Gateway{Namespace: "agent-gateway", Name: "agents"},
@@ -33,15 +34,17 @@ func testSettings() Settings {
 
 func testAgent() agent.Agent {
 	return agent.Agent{
-		ID: testID, OrganizationID: "org_2abc", Name: "Research agent", Slug: "research-agent", Plan: plan.Starter, Region: "us-central1", Cell: "local",
+		ID: testID, OrganizationID: "org_2abc", Name: "Research agent", Slug: "research-agent", Plan: plan.Starter,
+		Region: "us-central1", Cell: "local",
 		Env: []agent.EnvVar{{Key: "LOG_LEVEL", Value: "info"}}, Status: agent.Provisioning, CredentialVersion: 1,
 	}
 }
 
 func testMaterial(secrets ...string) provisioning.RuntimeInput {
 	m := provisioning.RuntimeInput{
-		Credentials: credential.Credentials{DashboardUsername: "admin", DashboardPassword: "golden-password", APIKey: "golden-key"},
-		Secrets:     map[string][]byte{},
+		Credentials: credential.Credentials{DashboardUsername: "admin", DashboardPassword: "golden-password",
+			APIKey: "golden-key"},
+		Secrets: map[string][]byte{},
 	}
 	for _, key := range secrets {
 		m.Secrets[key] = []byte("golden-value")
@@ -98,7 +101,8 @@ func TestGolden(t *testing.T) {
 				a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 4})
 			},
 			settings: func(s *Settings) {
-				s.StorageClass, s.Resolvers, s.Gateway.Sources = "premium-rwo", []string{"10.8.0.10/32"}, []string{"10.129.0.0/23"}
+				s.StorageClass, s.Resolvers, s.Gateway.Sources = "premium-rwo", []string{"10.8.0.10/32"},
+					[]string{"10.129.0.0/23"}
 			},
 			secrets: []string{"MODEL_API_KEY"},
 		},
@@ -137,7 +141,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestObjectsAreTheSameEveryTime shows that nothing but the arguments has a say, and that the arguments stay as they are.
+// TestObjectsAreTheSameEveryTime shows that nothing but the arguments has a say, and that the arguments stay as they
+// are.
 func TestObjectsAreTheSameEveryTime(t *testing.T) {
 	t.Parallel()
 	a := testAgent()

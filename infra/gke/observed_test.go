@@ -25,13 +25,15 @@ func TestObserved(t *testing.T) {
 	told := func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(stopping)) }
 	ready := func(s corev1.ConditionStatus, at time.Time) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: s, LastTransitionTime: metav1.NewTime(at)})
+			p.Status.Conditions = append(p.Status.Conditions,
+				corev1.PodCondition{Type: corev1.PodReady, Status: s, LastTransitionTime: metav1.NewTime(at)})
 		}
 	}
 	sized := func(p *corev1.Pod) {
-		p.Spec.Containers = []corev1.Container{{Name: "sidecar"}, {Name: agentName, Resources: corev1.ResourceRequirements{
-			Limits: corev1.ResourceList{corev1.ResourceMemory: mebibytes(2048)},
-		}}}
+		p.Spec.Containers = []corev1.Container{{Name: "sidecar"},
+			{Name: agentName, Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{corev1.ResourceMemory: mebibytes(2048)},
+			}}}
 	}
 	loop := waitingFor("CrashLoopBackOff")
 	epoch, unset := time.Unix(0, 0), time.Time{}
@@ -42,20 +44,36 @@ func TestObserved(t *testing.T) {
 		lastRun time.Duration
 		message string
 	}{
-		"new":                     {pod: podWith(made), code: codeTimeout, since: created, lastRun: 0, message: "not started"},
-		"ready":                   {pod: podWith(made, ready(corev1.ConditionTrue, later), withContainer(0, running, none)), code: "", since: later, lastRun: 0, message: ""},
-		"ready after a crash":     {pod: podWith(made, ready(corev1.ConditionTrue, later), withContainer(1, running, endedAfter(created, created.Add(time.Minute)))), code: "", since: later, lastRun: time.Minute, message: ""},
-		"not ready any more":      {pod: podWith(made, ready(corev1.ConditionFalse, later), withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not answer"},
-		"ready, told to stop":     {pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout, since: stopping, lastRun: 0, message: "former pod"},
-		"not ready, told to stop": {pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout, since: later, lastRun: 0, message: "former pod"},
-		"a crash loop":            {pod: podWith(made, withContainer(3, loop, endedAfter(later, later.Add(time.Second)))), code: codeCrashLoop, since: created, lastRun: time.Second, message: "4 times"},
-		"a crash, this moment":    {pod: podWith(made, withContainer(3, endedAfter(later, later.Add(2*time.Second)), endedAfter(created, later))), code: codeCrashLoop, since: created, lastRun: 2 * time.Second, message: ""},
-		"what could not start":    {pod: podWith(made, withContainer(3, loop, endedAfter(epoch, later))), code: codeCrashLoop, since: created, lastRun: 0, message: ""},
-		"an end without times":    {pod: podWith(made, withContainer(3, loop, endedAfter(unset, unset))), code: codeCrashLoop, since: created, lastRun: 0, message: ""},
-		"an end without a start":  {pod: podWith(made, withContainer(3, loop, endedAfter(unset, later))), code: codeCrashLoop, since: created, lastRun: 0, message: ""},
-		"clocks that went back":   {pod: podWith(made, withContainer(3, loop, endedAfter(later, created))), code: codeCrashLoop, since: created, lastRun: 0, message: ""},
+		"new": {pod: podWith(made), code: codeTimeout, since: created, lastRun: 0,
+			message: "not started"},
+		"ready": {pod: podWith(made, ready(corev1.ConditionTrue, later),
+			withContainer(0, running, none)), code: "", since: later, lastRun: 0, message: ""},
+		"ready after a crash": {pod: podWith(made, ready(corev1.ConditionTrue, later),
+			withContainer(1, running, endedAfter(created, created.Add(time.Minute)))), code: "", since: later,
+			lastRun: time.Minute, message: ""},
+		"not ready any more": {pod: podWith(made, ready(corev1.ConditionFalse, later),
+			withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not answer"},
+		"ready, told to stop": {pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout,
+			since: stopping, lastRun: 0, message: "former pod"},
+		"not ready, told to stop": {pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout,
+			since: later, lastRun: 0, message: "former pod"},
+		"a crash loop": {pod: podWith(made,
+			withContainer(3, loop, endedAfter(later, later.Add(time.Second)))), code: codeCrashLoop, since: created,
+			lastRun: time.Second, message: "4 times"},
+		"a crash, this moment": {pod: podWith(made,
+			withContainer(3, endedAfter(later, later.Add(2*time.Second)), endedAfter(created, later))),
+			code: codeCrashLoop, since: created, lastRun: 2 * time.Second, message: ""},
+		"what could not start": {pod: podWith(made, withContainer(3, loop, endedAfter(epoch, later))),
+			code: codeCrashLoop, since: created, lastRun: 0, message: ""},
+		"an end without times": {pod: podWith(made, withContainer(3, loop, endedAfter(unset, unset))),
+			code: codeCrashLoop, since: created, lastRun: 0, message: ""},
+		"an end without a start": {pod: podWith(made, withContainer(3, loop, endedAfter(unset, later))),
+			code: codeCrashLoop, since: created, lastRun: 0, message: ""},
+		"clocks that went back": {pod: podWith(made, withContainer(3, loop, endedAfter(later, created))),
+			code: codeCrashLoop, since: created, lastRun: 0, message: ""},
 		"out of memory": {
-			pod: podWith(made, sized, withContainer(3, loop, exited(137, "OOMKilled"))), code: codeOutOfMemory, since: created, lastRun: 0, message: "more than the 2 GiB",
+			pod: podWith(made, sized, withContainer(3, loop, exited(137, "OOMKilled"))), code: codeOutOfMemory,
+			since: created, lastRun: 0, message: "more than the 2 GiB",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,8 +83,10 @@ func TestObserved(t *testing.T) {
 			if got.Failure != nil {
 				code, message = got.Failure.Code, got.Failure.Message
 			}
-			if got.AgentID != "a" || got.Config != "hash" || code != c.code || !got.Since.Equal(c.since) || got.LastRun != c.lastRun || !strings.Contains(message, c.message) {
-				t.Errorf("%+v with %q %q, want %q since %v after a run of %v", got, code, message, c.code, c.since, c.lastRun)
+			if got.AgentID != "a" || got.Config != "hash" || code != c.code || !got.Since.Equal(c.since) ||
+				got.LastRun != c.lastRun || !strings.Contains(message, c.message) {
+				t.Errorf("%+v with %q %q, want %q since %v after a run of %v", got, code, message, c.code, c.since,
+					c.lastRun)
 			}
 		})
 	}

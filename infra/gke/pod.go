@@ -19,12 +19,13 @@ const (
 	readyPath    = "/health/ready"
 )
 
-// pod is the template of the agent's pod: restricted by Pod Security's measure, without a service account's token, and with nothing to
-// write to but its volume and a small /tmp.
+// pod is the template of the agent's pod: restricted by Pod Security's measure, without a service account's token, and
+// with nothing to write to but its volume and a small /tmp.
 func (b blueprint) pod() corev1.PodTemplateSpec {
 	labels := b.labels()
 	template := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{annotationConfig: configHash(b.agent)}},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels,
+			Annotations: map[string]string{annotationConfig: configHash(b.agent)}},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:           agentName,
 			AutomountServiceAccountToken: new(false),
@@ -54,7 +55,8 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 }
 
 func (b blueprint) container() corev1.Container {
-	ready := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: readyPath, Port: intstr.FromString(portName), Scheme: corev1.URISchemeHTTP}}
+	ready := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: readyPath, Port: intstr.FromString(portName),
+		Scheme: corev1.URISchemeHTTP}}
 	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(portName)}}
 	return corev1.Container{
 		Name: agentName, Image: b.cell.Image,
@@ -75,7 +77,8 @@ func (b blueprint) container() corev1.Container {
 		// A start may take five minutes; the other probes begin with its end.
 		StartupProbe:   &corev1.Probe{ProbeHandler: ready, PeriodSeconds: 2, TimeoutSeconds: 2, FailureThreshold: 150},
 		ReadinessProbe: &corev1.Probe{ProbeHandler: ready, PeriodSeconds: 5, TimeoutSeconds: 2, FailureThreshold: 3},
-		// Only an agent that has stopped listening is restarted; one that is busy, or waits for another service, is left alone.
+		// Only an agent that has stopped listening is restarted; one that is busy, or waits for another service, is
+		// left alone.
 		LivenessProbe: &corev1.Probe{ProbeHandler: listens, PeriodSeconds: 20, TimeoutSeconds: 5, FailureThreshold: 6},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false),

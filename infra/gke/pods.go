@@ -31,7 +31,8 @@ func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, e
 	var found []provisioning.Pod
 	var illegible error
 	t := core("Pod", "", "")
-	labelled := metav1.ListOptions{LabelSelector: labelManagedBy + "=" + fieldManager + "," + labelName + "=" + agentName + "," + labelAgent}
+	labelled := metav1.ListOptions{LabelSelector: labelManagedBy + "=" + fieldManager + "," + labelName + "=" +
+		agentName + "," + labelAgent}
 	err = client.list(ctx, t, labelled, func() { found, illegible = nil, nil }, func(o *unstructured.Unstructured) {
 		id := o.GetLabels()[labelAgent]
 		if o.GetNamespace() != agent.Namespace(id) || o.GetName() != podName {
@@ -53,14 +54,16 @@ func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, e
 	return found, nil
 }
 
-// observed says what a pod says of itself. Whether it is the pod that the agent wants is not known without the agent's record: see Current.
+// observed says what a pod says of itself. Whether it is the pod that the agent wants is not known without the agent's
+// record: see Current.
 func observed(id string, pod *corev1.Pod) provisioning.Pod {
 	hash := pod.Annotations[annotationConfig]
 	v := desired{hash: hash, memoryMiB: memoryMiB(pod)}.judge(pod)
 	return provisioning.Pod{AgentID: id, Config: hash, Since: since(pod), Failure: v.failure, LastRun: lastRun(pod)}
 }
 
-// since is when the pod became Ready or ceased to be. One that is told to stop counts as Ready for as long as it may take to do so.
+// since is when the pod became Ready or ceased to be. One that is told to stop counts as Ready for as long as it may
+// take to do so.
 func since(pod *corev1.Pod) time.Time {
 	switch ready := condition(pod, corev1.PodReady); {
 	case pod.DeletionTimestamp != nil && ready.Status == corev1.ConditionTrue:
@@ -72,8 +75,8 @@ func since(pod *corev1.Pod) time.Time {
 	}
 }
 
-// lastRun is how long the agent's container had run when it last ended. A runtime that could not even start it tells the beginning of
-// Unix time, or nothing, for the time of its start: then it has not run.
+// lastRun is how long the agent's container had run when it last ended. A runtime that could not even start it tells
+// the beginning of Unix time, or nothing, for the time of its start: then it has not run.
 func lastRun(pod *corev1.Pod) time.Duration {
 	for i := range pod.Status.ContainerStatuses {
 		status := &pod.Status.ContainerStatuses[i]

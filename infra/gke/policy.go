@@ -6,10 +6,12 @@ import (
 )
 
 const (
-	// quotaPods is how many pods, and plans' worth of CPU and memory, fit a namespace at once: the agent's, and one more. What a pod held
-	// may be counted for a moment after it is gone, and the pod that replaces it must not be refused meanwhile. A sandbox's overhead counts, too.
+	// quotaPods is how many pods, and plans' worth of CPU and memory, fit a namespace at once: the agent's, and one
+	// more. What a pod held may be counted for a moment after it is gone, and the pod that replaces it must not be
+	// refused meanwhile. A sandbox's overhead counts, too.
 	quotaPods = 2
-	// ephemeralBytes is what a pod may write outside its volume: its logs, and scratchBytes. On Autopilot the request is the limit.
+	// ephemeralBytes is what a pod may write outside its volume: its logs, and scratchBytes. On Autopilot the request
+	// is the limit.
 	ephemeralBytes = 1 << 30
 )
 
@@ -51,7 +53,8 @@ func (b blueprint) limits() object {
 // most is what the plan lets a container have.
 func (b blueprint) most() corev1.ResourceList {
 	return corev1.ResourceList{
-		corev1.ResourceCPU: millicores(b.plan.CPULimitMillicores), corev1.ResourceMemory: mebibytes(b.plan.MemoryLimitMiB),
+		corev1.ResourceCPU:              millicores(b.plan.CPULimitMillicores),
+		corev1.ResourceMemory:           mebibytes(b.plan.MemoryLimitMiB),
 		corev1.ResourceEphemeralStorage: size(ephemeralBytes),
 	}
 }
@@ -59,7 +62,8 @@ func (b blueprint) most() corev1.ResourceList {
 // least is what the plan keeps ready for a container.
 func (b blueprint) least() corev1.ResourceList {
 	return corev1.ResourceList{
-		corev1.ResourceCPU: millicores(b.plan.CPURequestMillicores), corev1.ResourceMemory: mebibytes(b.plan.MemoryRequestMiB),
+		corev1.ResourceCPU:              millicores(b.plan.CPURequestMillicores),
+		corev1.ResourceMemory:           mebibytes(b.plan.MemoryRequestMiB),
 		corev1.ResourceEphemeralStorage: size(ephemeralBytes),
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// TestProvision brings agents up and counts: one write an object, no read, and none of either changes anything the second time.
+// TestProvision brings agents up and counts: one write an object, no read, and none of either changes anything the
+// second time.
 func TestProvision(t *testing.T) {
 	t.Parallel()
 	for name, secrets := range map[string][]string{"plain": nil, "with secrets": {"MODEL_API_KEY", "OTHER_TOKEN"}} {
@@ -28,7 +29,8 @@ func TestProvision(t *testing.T) {
 			stages := agent.StageNames()
 			if len(secrets) == 0 { // package provisioning skips the stage of an agent without any
 				stages = []agent.StageName{
-					agent.StageNamespace, agent.StagePolicy, agent.StageIdentity, agent.StageStorage, agent.StageRuntime, agent.StageRoute,
+					agent.StageNamespace, agent.StagePolicy, agent.StageIdentity, agent.StageStorage,
+					agent.StageRuntime, agent.StageRoute,
 				}
 			}
 			objects := w.objects(t, a, testMaterial(secrets...), stages)
@@ -68,7 +70,8 @@ func (w *world) objects(t *testing.T, a agent.Agent, m provisioning.RuntimeInput
 	return all
 }
 
-// versions reads the spec's version of objects, or their resource version where there is none: controllers write statuses at any time.
+// versions reads the spec's version of objects, or their resource version where there is none: controllers write
+// statuses at any time.
 func (w *world) versions(t *testing.T, objects []object) map[string]string {
 	t.Helper()
 	c, err := w.client("local")
@@ -97,7 +100,8 @@ func (w *world) wantEnvironment(t *testing.T, a agent.Agent, secrets []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{envDashboardUsername: "admin", envDashboardPassword: "golden-password", envAPIKey: "golden-key"}
+	want := map[string]string{envDashboardUsername: "admin", envDashboardPassword: "golden-password",
+		envAPIKey: "golden-key"}
 	for _, key := range secrets {
 		want[key] = "golden-value"
 	}

@@ -14,18 +14,18 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// When the cluster's events are asked why nothing happens: the first look, and the most time between two. They are looked at only while
-// the pod itself doesn't say.
+// When the cluster's events are asked why nothing happens: the first look, and the most time between two. They are
+// looked at only while the pod itself doesn't say.
 const (
 	firstLook   = 3 * time.Second
 	longestLook = 30 * time.Second
 )
 
-// AwaitReady implements provisioning.Cluster. The desired pod is the one that carries the hash of the agent's present configuration, is
-// not being deleted, and is Ready.
+// AwaitReady implements provisioning.Cluster. The desired pod is the one that carries the hash of the agent's present
+// configuration, is not being deleted, and is Ready.
 //
-// When ctx's deadline passes, the error is both: the *PodFailure that is the best present explanation, and ctx's error. When ctx is
-// canceled nothing is said about the pod.
+// When ctx's deadline passes, the error is both: the *PodFailure that is the best present explanation, and ctx's error.
+// When ctx is canceled nothing is said about the pod.
 func (c *Clusters) AwaitReady(ctx context.Context, a agent.Agent) error {
 	client, err := c.client(a.Cell)
 	if err != nil {
@@ -35,11 +35,13 @@ func (c *Clusters) AwaitReady(ctx context.Context, a agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	w := wait{client: client, desired: desired{hash: configHash(a), memoryMiB: b.plan.MemoryLimitMiB}, namespace: a.Namespace()}
+	w := wait{client: client, desired: desired{hash: configHash(a), memoryMiB: b.plan.MemoryLimitMiB},
+		namespace: a.Namespace()}
 	err = w.ready(ctx)
 	var failure *provisioning.PodFailure
 	if errors.As(err, &failure) {
-		slog.WarnContext(ctx, "the agent's pod is not ready", "agent_id", a.ID, "cell", a.Cell, "code", failure.Code, "said", w.last.said)
+		slog.WarnContext(ctx, "the agent's pod is not ready", "agent_id", a.ID, "cell", a.Cell, "code", failure.Code,
+			"said", w.last.said)
 	}
 	return err
 }
@@ -106,7 +108,8 @@ func (w *wait) certain() error {
 	return nil
 }
 
-// askEvents looks for what controllers say about a pod that doesn't speak for itself, because it isn't there, or is still being made.
+// askEvents looks for what controllers say about a pod that doesn't speak for itself, because it isn't there, or is
+// still being made.
 func (w *wait) askEvents(ctx context.Context) error {
 	if !w.last.silent {
 		return nil

@@ -84,7 +84,8 @@ func TestSlowStart(t *testing.T) {
 	w.awaitReady(t, a)
 }
 
-// TestBrokenPodIsReplaced shows that what mends an agent reaches it though its pod is never ready: a StatefulSet's default is to wait.
+// TestBrokenPodIsReplaced shows that what mends an agent reaches it though its pod is never ready: a StatefulSet's
+// default is to wait.
 func TestBrokenPodIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -136,7 +137,8 @@ func TestStopAndStart(t *testing.T) {
 	}
 	volume := func() string {
 		t.Helper()
-		claim, err := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName, metav1.GetOptions{})
+		claim, err := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName,
+			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +171,8 @@ func TestNothingToWaitFor(t *testing.T) {
 	wantUnavailable(t, w.awaitFor(t, w.newAgent(t), patience), provisioning.CodeNamespaceMissing)
 }
 
-// TestEventsOutliveSilence shows that what an event told of a pod is not forgotten for the pod's saying nothing, and is for anything else.
+// TestEventsOutliveSilence shows that what an event told of a pod is not forgotten for the pod's saying nothing, and is
+// for anything else.
 func TestEventsOutliveSilence(t *testing.T) {
 	t.Parallel()
 	told := verdict{failure: explainEvent("FailedMount", ""), silent: true, event: true, pod: "pod"}
@@ -179,15 +182,18 @@ func TestEventsOutliveSilence(t *testing.T) {
 	}{
 		"silent":  {pod: podWith(), code: codeNoVolume},
 		"another": {pod: podWith(func(p *corev1.Pod) { p.UID = "next" }), code: codeTimeout},
-		"speaks":  {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), corev1.ContainerState{})), code: codeImagePull},
+		"speaks": {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), corev1.ContainerState{})),
+			code: codeImagePull},
 	} {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(test.pod)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := wait{desired: desired{hash: "hash"}, last: told}
-		if done, err := w.see(state{object: &unstructured.Unstructured{Object: object}}); done || err != nil || w.last.failure.Code != test.code {
-			t.Errorf("%s: done %t, error %v, %s; want to wait on, and %s", name, done, err, w.last.failure.Code, test.code)
+		if done, err := w.see(state{object: &unstructured.Unstructured{Object: object}}); done || err != nil ||
+			w.last.failure.Code != test.code {
+			t.Errorf("%s: done %t, error %v, %s; want to wait on, and %s", name, done, err, w.last.failure.Code,
+				test.code)
 		}
 	}
 }

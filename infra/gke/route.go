@@ -32,8 +32,8 @@ func (b blueprint) route() object {
 	}
 }
 
-// healthCheck tells GKE's load balancer how to find out whether the agent serves. It does not look at the pod's probes, and would ask for
-// the dashboard, which refuses everybody who has no password: no agent would ever be sent a request.
+// healthCheck tells GKE's load balancer how to find out whether the agent serves. It does not look at the pod's probes,
+// and would ask for the dashboard, which refuses everybody who has no password: no agent would ever be sent a request.
 //
 // The kind is GKE's own, and other clusters do not have it.
 func (b blueprint) healthCheck() object {
@@ -41,10 +41,12 @@ func (b blueprint) healthCheck() object {
 	policy := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
 			"default": map[string]any{
-				"checkIntervalSec": int64(5), "timeoutSec": int64(5), "healthyThreshold": int64(1), "unhealthyThreshold": int64(3),
+				"checkIntervalSec": int64(5), "timeoutSec": int64(5), "healthyThreshold": int64(1),
+				"unhealthyThreshold": int64(3),
 				"config": map[string]any{
-					"type":            "HTTP",
-					"httpHealthCheck": map[string]any{"portSpecification": "USE_SERVING_PORT", "requestPath": readyPath},
+					"type": "HTTP",
+					"httpHealthCheck": map[string]any{"portSpecification": "USE_SERVING_PORT",
+						"requestPath": readyPath},
 				},
 			},
 			"targetRef": map[string]any{"group": "", "kind": "Service", "name": agentName},

@@ -28,16 +28,18 @@ func (b blueprint) secrets() ([]object, error) {
 	return []object{secret}, nil
 }
 
-// secret holds the credentials and the values of the agent's secret variables. One that lacks any of them is never made: applied, it would
-// take from the agent what it lacks.
+// secret holds the credentials and the values of the agent's secret variables. One that lacks any of them is never
+// made: applied, it would take from the agent what it lacks.
 func (b blueprint) secret() (object, error) {
 	m := b.material
 	if m.Credentials == (credential.Credentials{}) {
-		return nil, fault.New(fault.Internal, "internal_error", "The agent's Secret can't be made without its credentials.")
+		return nil, fault.New(fault.Internal, "internal_error",
+			"The agent's Secret can't be made without its credentials.")
 	}
 	for _, e := range b.agent.Env {
 		if _, ok := m.Secrets[e.Key]; e.Secret() && !ok {
-			return nil, fault.New(fault.Internal, "internal_error", "The agent's Secret can't be made without the value of %s.", e.Key)
+			return nil, fault.New(fault.Internal, "internal_error",
+				"The agent's Secret can't be made without the value of %s.", e.Key)
 		}
 	}
 	data := map[string][]byte{}
@@ -51,7 +53,8 @@ func (b blueprint) secret() (object, error) {
 	}, nil
 }
 
-// environment holds the plain variables. It belongs to the runtime's stage, so that it is there, and new, whenever a pod is made of it.
+// environment holds the plain variables. It belongs to the runtime's stage, so that it is there, and new, whenever a
+// pod is made of it.
 func (b blueprint) environment() object {
 	return &corev1.ConfigMap{
 		TypeMeta: typed("v1", "ConfigMap"), ObjectMeta: b.named(environmentName),

@@ -19,8 +19,8 @@ import (
 // point is a value by how many minutes before noon its interval began.
 func point(minutes int, v float64) metrics.Point { return metrics.Point{T: ago(minutes).Unix(), V: v} }
 
-// TestCollected holds what a client sees against what was computed by hand from the raw points, through the real client, in pages of any
-// size, and with points of others in between.
+// TestCollected holds what a client sees against what was computed by hand from the raw points, through the real
+// client, in pages of any size, and with points of others in between.
 func TestCollected(t *testing.T) {
 	t.Parallel()
 	f := func(v float64) *float64 { return &v }
@@ -49,7 +49,8 @@ func TestCollected(t *testing.T) {
 		}, want: metrics.View{
 			MemPct: f(50), MemoryBytes: f(1 << 30), UptimePct24h: f(100),
 			Series: metrics.Curves{
-				CPU: []metrics.Point{}, Memory: []metrics.Point{point(2, 1<<30)}, Requests: []metrics.Point{}, Errors: []metrics.Point{},
+				CPU: []metrics.Point{}, Memory: []metrics.Point{point(2, 1<<30)}, Requests: []metrics.Point{},
+				Errors: []metrics.Point{},
 			},
 			CollectedAt: &noon,
 		}},
@@ -60,7 +61,9 @@ func TestCollected(t *testing.T) {
 				w := newWorld(t, pageSize)
 				got := w.collected(row.plan, row.raw)
 				same := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9*math.Max(1, math.Abs(b)) })
-				if diff := cmp.Diff(row.want, got, same, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".agentID" }, cmp.Ignore())); diff != "" {
+				if diff := cmp.Diff(row.want, got, same,
+					cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".agentID" },
+						cmp.Ignore())); diff != "" {
 					t.Errorf("in pages of %d: %s", pageSize, diff)
 				}
 			}
@@ -68,16 +71,19 @@ func TestCollected(t *testing.T) {
 	}
 }
 
-// used are the raw points of an agent that is used. Its container was started 15 minutes before noon, crashed four minutes before, and was
-// down for 45 seconds of the 15 minutes. Its counters began anew, and some minutes are missing.
+// used are the raw points of an agent that is used. Its container was started 15 minutes before noon, crashed four
+// minutes before, and was down for 45 seconds of the 15 minutes. Its counters began anew, and some minutes are missing.
 func used(w world, host string) []monitoringemu.Sample {
 	again := noon().Add(-195 * time.Second)
 	raw := []monitoringemu.Sample{
-		w.total(cpuTime, ago(15), ago(7), 100.0), w.total(cpuTime, ago(15), ago(6), 115.0), w.total(cpuTime, ago(15), ago(5), 145.0),
+		w.total(cpuTime, ago(15), ago(7), 100.0), w.total(cpuTime, ago(15), ago(6), 115.0),
+		w.total(cpuTime, ago(15), ago(5), 145.0),
 		w.total(cpuTime, again, ago(1), 6.0), w.total(cpuTime, again, ago(0), 12.0),
-		w.memory("non-evictable", ago(1), 256<<20), w.memory("non-evictable", ago(0), 512<<20), w.memory("evictable", ago(0), 700<<20),
+		w.memory("non-evictable", ago(1), 256<<20), w.memory("non-evictable", ago(0), 512<<20),
+		w.memory("evictable", ago(0), 700<<20),
 		w.volume("data", ago(1), 0.125), w.volume("tmp", ago(1), 0.5),
-		w.total(restarted, ago(2000), ago(1500), int64(5)), w.total(restarted, ago(2000), ago(1000), int64(6)), w.total(restarted, ago(15), ago(1), int64(1)),
+		w.total(restarted, ago(2000), ago(1500), int64(5)), w.total(restarted, ago(2000), ago(1000), int64(6)),
+		w.total(restarted, ago(15), ago(1), int64(1)),
 	}
 	for minutes := 14; minutes >= 4; minutes-- {
 		raw = append(raw, w.raw(uptime, ago(minutes), float64(60*(15-minutes))))
@@ -87,7 +93,8 @@ func used(w world, host string) []monitoringemu.Sample {
 	}
 	count := func(host, code string, values ...float64) { // at noon and the minutes before
 		for i, v := range values {
-			raw = append(raw, w.scraped(requested, ago(15), ago(len(values)-1-i), v, map[string]string{"host": host, "code": code}))
+			raw = append(raw, w.scraped(requested, ago(15), ago(len(values)-1-i), v,
+				map[string]string{"host": host, "code": code}))
 		}
 	}
 	count(host, "200", 100, 130, 160, 190)
@@ -104,13 +111,15 @@ func used(w world, host string) []monitoringemu.Sample {
 func (w world) collected(p plan.ID, raw func(world, string) []monitoringemu.Sample) metrics.View {
 	w.Helper()
 	store := &metricstest.Memory{}
-	a := agent.Agent{ID: w.agent, OrganizationID: "o", Cell: "cell", Plan: p, Slug: "bot", Status: agent.Running, Stages: agent.NewStages()}
+	a := agent.Agent{ID: w.agent, OrganizationID: "o", Cell: "cell", Plan: p, Slug: "bot", Status: agent.Running,
+		Stages: agent.NewStages()}
 	a.EndStage(agent.StageReady, agent.StageSucceeded, ago(14))
 	a = store.Put(a)
 	addresses := agent.Addresses{Domain: domain}
 	w.feed(raw(w, a.Hostname(addresses))...)
 	for _, namespace := range []string{"kube-system", "agent-gateway", "agent-" + uuid.NewString()} {
-		w.feed(in(w.raw(uptime, ago(1), 60.0), "namespace_name", namespace), in(w.total(cpuTime, ago(15), ago(1), 1000.0), "namespace_name", namespace))
+		w.feed(in(w.raw(uptime, ago(1), 60.0), "namespace_name", namespace),
+			in(w.total(cpuTime, ago(15), ago(1), 1000.0), "namespace_name", namespace))
 	}
 	c := metrics.Collector{
 		Agents: store.Agents(), Source: w.source, Records: store, Addresses: addresses, Now: noon,

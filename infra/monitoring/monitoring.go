@@ -1,8 +1,9 @@
-// Package monitoring reads what was measured of agents from Cloud Monitoring. It knows the metrics that GKE and Managed Prometheus write,
-// and how the many series of an agent become one. It does not know what becomes of the values (package metrics in shared).
+// Package monitoring reads what was measured of agents from Cloud Monitoring. It knows the metrics that GKE and Managed
+// Prometheus write, and how the many series of an agent become one. It does not know what becomes of the values
+// (package metrics in shared).
 //
-// A metric is read with one query for all agents of a cluster, aligned to minutes and reduced by namespace, so that calls grow with pages
-// of points and not with agents.
+// A metric is read with one query for all agents of a cluster, aligned to minutes and reduced by namespace, so that
+// calls grow with pages of points and not with agents.
 package monitoring
 
 import (
@@ -36,9 +37,11 @@ const (
 
 // Options say what to read.
 type Options struct {
-	// ProjectID is the project whose metrics are read: the one of the clusters, or one that has them in its metrics scope.
+	// ProjectID is the project whose metrics are read: the one of the clusters, or one that has them in its metrics
+	// scope.
 	ProjectID string
-	// Endpoint is the host:port of a Cloud Monitoring on this machine, spoken to without encryption or credentials. Empty is Google's.
+	// Endpoint is the host:port of a Cloud Monitoring on this machine, spoken to without encryption or credentials.
+	// Empty is Google's.
 	Endpoint string
 	// Domain is the domain of agents' hostnames. Requests to other hosts are not read.
 	Domain string
@@ -72,7 +75,8 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	}
 	options := []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(count()))}
 	if o.Endpoint != "" {
-		options = append(options, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+		options = append(options, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(),
+			option.WithTelemetryDisabled(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
 	c, err := client.NewMetricClient(ctx, options...)
@@ -80,7 +84,8 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 		return nil, fmt.Errorf("open the monitoring client: %w", err)
 	}
 	c.CallOptions.ListTimeSeries = []gax.CallOption{gax.WithTimeout(pageTimeout), gax.WithRetry(repeat)}
-	s := &Source{client: c, project: "projects/" + o.ProjectID, domain: o.Domain, cells: map[string]Cell{}, pageSize: o.PageSize}
+	s := &Source{client: c, project: "projects/" + o.ProjectID, domain: o.Domain, cells: map[string]Cell{},
+		pageSize: o.PageSize}
 	for _, cell := range o.Cells {
 		s.cells[cell.Name] = cell
 	}
@@ -92,7 +97,8 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 
 // repeat has a page read again whose connection broke.
 func repeat() gax.Retryer {
-	return gax.OnCodes([]codes.Code{codes.Unavailable}, gax.Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second, Multiplier: 2})
+	return gax.OnCodes([]codes.Code{codes.Unavailable},
+		gax.Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second, Multiplier: 2})
 }
 
 // Close ends the connection.
@@ -103,7 +109,8 @@ type callsKey struct{}
 
 // count counts the calls that are sent, repetitions included: each is one that the service's quota counts.
 func count() grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption) error {
 		if calls, ok := ctx.Value(callsKey{}).(*int); ok {
 			*calls++
 		}
@@ -133,7 +140,8 @@ func (s *Source) Read(ctx context.Context, q metrics.Query, visit func(metrics.S
 }
 
 // list reads all pages of a request. A series may go on in the next page.
-func (s *Source) list(ctx context.Context, m source, r *monitoringpb.ListTimeSeriesRequest, visit func(metrics.Sample)) (metrics.Usage, error) {
+func (s *Source) list(ctx context.Context, m source, r *monitoringpb.ListTimeSeriesRequest,
+	visit func(metrics.Sample)) (metrics.Usage, error) {
 	var u metrics.Usage
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, callsKey{}, &u.Calls), readTimeout)
 	defer cancel()
@@ -155,14 +163,15 @@ func (s *Source) list(ctx context.Context, m source, r *monitoringpb.ListTimeSer
 	}
 }
 
-// translate turns an error of the service into one of ours. What a later try may mend is Unavailable; anything else is a defect, or a
-// permission that is missing.
+// translate turns an error of the service into one of ours. What a later try may mend is Unavailable; anything else is
+// a defect, or a permission that is missing.
 func translate(err error) error {
 	cause := fmt.Errorf("monitoring: %w", err)
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated:
 		return cause
 	default:
-		return fault.New(fault.Unavailable, "monitoring_unavailable", "What was measured can't be read at the moment. Try again.").WithCause(cause)
+		return fault.New(fault.Unavailable, "monitoring_unavailable",
+			"What was measured can't be read at the moment. Try again.").WithCause(cause)
 	}
 }

@@ -57,13 +57,17 @@ func TestRead(t *testing.T) {
 		want   map[int]float64
 	}{
 		"cores are seconds of CPU a second": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0), w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(20), ago(1), 145.0)}
+			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0),
+				w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(20), ago(1), 145.0)}
 		}, want: map[int]float64{2: 0.25, 1: 0.5}},
-		"a counter that begins anew counts what it has": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0), w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(2), ago(1), 6.0)}
-		}, want: map[int]float64{2: 0.25, 1: 0.1}},
+		"a counter that begins anew counts what it has": {metric: metrics.CPU,
+			raw: func(w world) []monitoringemu.Sample {
+				return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0),
+					w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(2), ago(1), 6.0)}
+			}, want: map[int]float64{2: 0.25, 1: 0.1}},
 		"minutes without a point are left out": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(6), 100.0), w.total(cpuTime, ago(20), ago(5), 115.0), w.total(cpuTime, ago(20), ago(1), 235.0)}
+			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(6), 100.0),
+				w.total(cpuTime, ago(20), ago(5), 115.0), w.total(cpuTime, ago(20), ago(1), 235.0)}
 		}, want: map[int]float64{5: 0.25, 1: 0.5}}, // 120 s of CPU in four minutes
 		"a pod and its successor add up": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
 			other := func(s monitoringemu.Sample) monitoringemu.Sample { return in(s, "pod_name", "agent-1") }
@@ -72,14 +76,19 @@ func TestRead(t *testing.T) {
 				other(w.total(cpuTime, ago(20), ago(2), 10.0)), other(w.total(cpuTime, ago(20), ago(1), 40.0)),
 			}
 		}, want: map[int]float64{1: 0.75}},
-		"memory that can be given back does not count": {metric: metrics.Memory, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), w.memory("evictable", ago(1), 5000)}
-		}, want: map[int]float64{1: 700}},
-		"a pod and its successor don't hold their memory at once": {metric: metrics.Memory, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 300), "pod_name", "agent-1")}
-		}, want: map[int]float64{1: 700}},
+		"memory that can be given back does not count": {metric: metrics.Memory,
+			raw: func(w world) []monitoringemu.Sample {
+				return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700),
+					w.memory("evictable", ago(1), 5000)}
+			}, want: map[int]float64{1: 700}},
+		"a pod and its successor don't hold their memory at once": {metric: metrics.Memory,
+			raw: func(w world) []monitoringemu.Sample {
+				return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700),
+					in(w.memory("non-evictable", ago(1), 300), "pod_name", "agent-1")}
+			}, want: map[int]float64{1: 700}},
 		"another container does not count": {metric: metrics.Memory, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700), in(w.memory("non-evictable", ago(1), 90), "container_name", "sidecar")}
+			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700),
+				in(w.memory("non-evictable", ago(1), 90), "container_name", "sidecar")}
 		}, want: map[int]float64{1: 700}},
 		"the agent's own volume": {metric: metrics.Volume, raw: func(w world) []monitoringemu.Sample {
 			return []monitoringemu.Sample{w.volume("data", ago(1), 0.25), w.volume("tmp", ago(1), 0.9)}
@@ -123,7 +132,8 @@ func TestReadByHost(t *testing.T) {
 		return w.scraped(durations, ago(20), ago(at), histogram(counts...), map[string]string{"host": host})
 	}
 	w.feed(
-		count(2, 10, w.host(), "200"), count(1, 40, w.host(), "200"), count(2, 0, w.host(), "503"), count(1, 6, w.host(), "503"),
+		count(2, 10, w.host(), "200"), count(1, 40, w.host(), "200"), count(2, 0, w.host(), "503"),
+		count(1, 6, w.host(), "503"),
 		count(2, 0, "other."+domain, "200"), count(1, 60, "other."+domain, "200"),
 		count(2, 0, "10.0.0.7:8080", "200"), count(1, 600, "10.0.0.7:8080", "200"),
 		took(7, w.host(), 0, 0, 0, 0), took(1, w.host(), 0, 20, 0, 0),
@@ -137,7 +147,8 @@ func TestReadByHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })); diff != "" {
+		if diff := cmp.Diff(want, got,
+			cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })); diff != "" {
 			t.Errorf("%s: %s", m, diff)
 		}
 	}
@@ -152,7 +163,8 @@ func TestOthers(t *testing.T) {
 	for label, value := range map[string]string{"cluster_name": "cluster-2", "location": "europe-west1"} {
 		w.feed(in(w.raw(uptime, ago(1), 60.0), label, value))
 	}
-	for _, namespace := range []string{"kube-system", "agent-", "agent-gateway", "agent-" + strings.ToUpper(w.agent), "xagent-" + w.agent} {
+	for _, namespace := range []string{"kube-system", "agent-", "agent-gateway", "agent-" + strings.ToUpper(w.agent),
+		"xagent-" + w.agent} {
 		w.feed(in(w.raw(uptime, ago(1), 60.0), "namespace_name", namespace))
 	}
 	got, _, err := w.read(metrics.Query{Metric: metrics.Uptime})
@@ -167,7 +179,9 @@ func TestCalls(t *testing.T) {
 	for _, row := range []struct {
 		agents, pageSize, named int
 		calls                   int
-	}{{agents: 1, pageSize: 0, named: 0, calls: 1}, {agents: 10, pageSize: 0, named: 0, calls: 1}, {agents: 1000, pageSize: 0, named: 0, calls: 1}, {agents: 10, pageSize: 4, named: 0, calls: 3}, {agents: 100, pageSize: 0, named: 30, calls: 1}, {agents: 100, pageSize: 0, named: 31, calls: 2}} {
+	}{{agents: 1, pageSize: 0, named: 0, calls: 1}, {agents: 10, pageSize: 0, named: 0, calls: 1},
+		{agents: 1000, pageSize: 0, named: 0, calls: 1}, {agents: 10, pageSize: 4, named: 0, calls: 3},
+		{agents: 100, pageSize: 0, named: 30, calls: 1}, {agents: 100, pageSize: 0, named: 31, calls: 2}} {
 		w := newWorld(t, row.pageSize)
 		var ids []string
 		for range row.agents {
@@ -193,7 +207,8 @@ func TestCalls(t *testing.T) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[codes.Code]fault.Kind{
-		codes.ResourceExhausted: fault.Unavailable, codes.DeadlineExceeded: fault.Unavailable, codes.Internal: fault.Unavailable,
+		codes.ResourceExhausted: fault.Unavailable, codes.DeadlineExceeded: fault.Unavailable,
+		codes.Internal:         fault.Unavailable,
 		codes.PermissionDenied: fault.Internal, codes.InvalidArgument: fault.Internal,
 	} {
 		w := newWorld(t, 0)
@@ -223,7 +238,8 @@ func TestGivesUp(t *testing.T) {
 	w := newWorld(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.server.Inject(func(string, string) rpc.Fault { cancel(); return rpc.Fault{Delay: time.Minute} })
-	_, err := w.source.Read(ctx, metrics.Query{Cell: "cell", Metric: metrics.CPU, Span: span()}, func(metrics.Sample) {})
+	_, err := w.source.Read(ctx, metrics.Query{Cell: "cell", Metric: metrics.CPU, Span: span()},
+		func(metrics.Sample) {})
 	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}

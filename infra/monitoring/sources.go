@@ -44,33 +44,39 @@ const (
 	volumeName    = "data"
 )
 
-// sources is the table of what is read. Alignment to a minute is the finest that the service has; GKE samples once in it. An agent has one
-// container at a time, but in the minute in which one follows another there are series of both: what they used adds up, what they held
-// does not.
+// sources is the table of what is read. Alignment to a minute is the finest that the service has; GKE samples once in
+// it. An agent has one container at a time, but in the minute in which one follows another there are series of both:
+// what they used adds up, what they held does not.
 func sources() map[metrics.Metric]source {
 	const (
 		inContainer = `resource.labels.container_name = "` + containerName + `"`
 		requests    = "prometheus.googleapis.com/http_requests_total/counter"
 		durations   = "prometheus.googleapis.com/http_request_duration_seconds/histogram"
 	)
-	of := func(metric string, r resource, condition string, a monitoringpb.Aggregation_Aligner, reduce monitoringpb.Aggregation_Reducer) source {
-		return source{metric: metric, resource: r, condition: condition, aligner: a, period: time.Minute, reducer: reduce, scale: 1}
+	of := func(metric string, r resource, condition string, a monitoringpb.Aggregation_Aligner,
+		reduce monitoringpb.Aggregation_Reducer) source {
+		return source{metric: metric, resource: r, condition: condition, aligner: a, period: time.Minute,
+			reducer: reduce, scale: 1}
 	}
 	all := map[metrics.Metric]source{
 		metrics.CPU: of("kubernetes.io/container/cpu/core_usage_time", container(), inContainer,
 			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Memory: of("kubernetes.io/container/memory/used_bytes", container(), inContainer+` AND metric.labels.memory_type = "non-evictable"`,
+		metrics.Memory: of("kubernetes.io/container/memory/used_bytes", container(), inContainer+
+			` AND metric.labels.memory_type = "non-evictable"`,
 			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX),
 		metrics.Uptime: of("kubernetes.io/container/uptime", container(), inContainer,
 			monitoringpb.Aggregation_ALIGN_MAX, monitoringpb.Aggregation_REDUCE_MAX),
 		metrics.Restarts: of("kubernetes.io/container/restart_count", container(), inContainer,
 			monitoringpb.Aggregation_ALIGN_DELTA, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Volume: of("kubernetes.io/pod/volume/utilization", pod(), `metric.labels.volume_name = "`+volumeName+`"`,
+		metrics.Volume: of("kubernetes.io/pod/volume/utilization", pod(), `metric.labels.volume_name = "`+volumeName+
+			`"`,
 			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX),
-		metrics.Requests: of(requests, target(), "", monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM),
+		metrics.Requests: of(requests, target(), "", monitoringpb.Aggregation_ALIGN_RATE,
+			monitoringpb.Aggregation_REDUCE_SUM),
 		metrics.Errors: of(requests, target(), `metric.labels.code = starts_with("5")`,
 			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Latency: of(durations, target(), "", monitoringpb.Aggregation_ALIGN_DELTA, monitoringpb.Aggregation_REDUCE_PERCENTILE_95),
+		metrics.Latency: of(durations, target(), "", monitoringpb.Aggregation_ALIGN_DELTA,
+			monitoringpb.Aggregation_REDUCE_PERCENTILE_95),
 	}
 	for _, m := range []metrics.Metric{metrics.Requests, metrics.Errors, metrics.Latency} {
 		s := all[m]
@@ -91,7 +97,8 @@ const maxNamed = 30
 func (s source) filters(c Cell, domain string, agents []string) []string {
 	common := []string{
 		fmt.Sprintf("metric.type = %q", s.metric), fmt.Sprintf("resource.type = %q", s.resource.kind),
-		fmt.Sprintf("resource.labels.%s = %q", s.resource.cluster, c.Cluster), fmt.Sprintf("resource.labels.location = %q", c.Location),
+		fmt.Sprintf("resource.labels.%s = %q", s.resource.cluster, c.Cluster),
+		fmt.Sprintf("resource.labels.location = %q", c.Location),
 	}
 	if s.condition != "" {
 		common = append(common, s.condition)
@@ -131,7 +138,8 @@ func (s source) request(project, filter string, span metrics.Span) *monitoringpb
 		Name: project, Filter: filter,
 		Interval: &monitoringpb.TimeInterval{StartTime: timestamppb.New(from), EndTime: timestamppb.New(span.To)},
 		Aggregation: &monitoringpb.Aggregation{
-			AlignmentPeriod: durationpb.New(s.period), PerSeriesAligner: s.aligner, CrossSeriesReducer: s.reducer, GroupByFields: groups,
+			AlignmentPeriod: durationpb.New(s.period), PerSeriesAligner: s.aligner, CrossSeriesReducer: s.reducer,
+			GroupByFields: groups,
 		},
 	}
 }
@@ -157,6 +165,7 @@ func (s source) samples(series *monitoringpb.TimeSeries, visit func(metrics.Samp
 		default:
 			continue
 		}
-		visit(metrics.Sample{AgentID: id, Host: host, At: p.GetInterval().GetEndTime().AsTime(), Value: value * s.scale})
+		visit(metrics.Sample{AgentID: id, Host: host, At: p.GetInterval().GetEndTime().AsTime(),
+			Value: value * s.scale})
 	}
 }

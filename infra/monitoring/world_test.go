@@ -69,7 +69,8 @@ func (w world) raw(metricType string, at time.Time, value any) monitoringemu.Sam
 	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: at, Value: value,
 		ResourceLabels: map[string]string{
-			"project_id": project, "location": "us-central1", "cluster_name": "cluster-1", "namespace_name": "agent-" + w.agent,
+			"project_id": project, "location": "us-central1", "cluster_name": "cluster-1", "namespace_name": "agent-" +
+				w.agent,
 			"pod_name": "agent-0", "container_name": "agent",
 		},
 	}
@@ -83,7 +84,8 @@ func (w world) total(metricType string, began, at time.Time, value any) monitori
 }
 
 // scraped is a point of a counter as Managed Prometheus writes it.
-func (w world) scraped(metricType string, began, at time.Time, value any, labels map[string]string) monitoringemu.Sample {
+func (w world) scraped(metricType string, began, at time.Time, value any,
+	labels map[string]string) monitoringemu.Sample {
 	s := w.total(metricType, began, at, value)
 	s.Resource, s.MetricLabels = "prometheus_target", labels
 	s.ResourceLabels = map[string]string{

@@ -14,8 +14,9 @@ type entry[T any] struct {
 	key *key
 }
 
-// cache remembers good tokens by their SHA-256, at most size of them. It keeps two generations: when the younger is full, it becomes the
-// older one, and the former older one is forgotten. So what is in use stays, what is not goes, and neither needs a list or a sweep.
+// cache remembers good tokens by their SHA-256, at most size of them. It keeps two generations: when the younger is
+// full, it becomes the older one, and the former older one is forgotten. So what is in use stays, what is not goes, and
+// neither needs a list or a sweep.
 type cache[T any] struct {
 	mu             sync.RWMutex
 	younger, older map[[sha256.Size]byte]entry[T]

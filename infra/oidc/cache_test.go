@@ -42,7 +42,8 @@ func TestKeysThatStayAreTheSamePointers(t *testing.T) {
 	rsaKey := func(n int64) *rsa.PublicKey { return &rsa.PublicKey{N: big.NewInt(n), E: 65537} }
 	stays, changes := &key{id: "stays", public: rsaKey(1)}, &key{id: "changes", public: rsaKey(2)}
 	known := &published{keys: map[string]*key{"stays": stays, "changes": changes}}
-	kept := keep(known, map[string]*key{"stays": {id: "stays", public: rsaKey(1)}, "changes": {id: "changes", public: rsaKey(3)}})
+	kept := keep(known, map[string]*key{"stays": {id: "stays", public: rsaKey(1)},
+		"changes": {id: "changes", public: rsaKey(3)}})
 	if kept["stays"] != stays {
 		t.Error("a key that stays is another pointer: tokens that are remembered would be verified again")
 	}

@@ -50,8 +50,9 @@ func checkParty(c object, allowed []string) error {
 	return nil
 }
 
-// checkStatus refuses sessions that are not complete: "pending" is the session of a user who has still to do something, such as to
-// choose an organization or to set up a second factor. A status that is unknown here is no complete session either.
+// checkStatus refuses sessions that are not complete: "pending" is the session of a user who has still to do something,
+// such as to choose an organization or to set up a second factor. A status that is unknown here is no complete session
+// either.
 func checkStatus(c object) error {
 	status, err := c.text("sts")
 	if err != nil {
@@ -63,8 +64,8 @@ func checkStatus(c object) error {
 	return nil
 }
 
-// readOrganization reads the active organization and the role in it. The provider writes the role without its prefix "org:"; custom
-// token templates write it with the prefix.
+// readOrganization reads the active organization and the role in it. The provider writes the role without its prefix
+// "org:"; custom token templates write it with the prefix.
 func readOrganization(c object) (id string, role identity.Role, err error) {
 	o, err := c.child("o")
 	if err != nil {
@@ -90,7 +91,8 @@ func readOrganization(c object) (id string, role identity.Role, err error) {
 	}
 }
 
-// checkPush checks the claims of a push token. Google signs tokens for whoever asks, with any audience: it is the account that counts.
+// checkPush checks the claims of a push token. Google signs tokens for whoever asks, with any audience: it is the
+// account that counts.
 func checkPush(c object, o PushOptions) error {
 	audience, err := c.audience()
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 // maxKeyIDBytes bounds a kid. It is looked up in a map and nowhere else, whatever is in it.
 const maxKeyIDBytes = 256
 
-// readHeader checks the form and the header of a token and returns the id of the key that it says it is signed with. The form is checked here
-// because go-jose is lenient: it takes JSON serialization and passes over white space, which gives one token many spellings.
+// readHeader checks the form and the header of a token and returns the id of the key that it says it is signed with.
+// The form is checked here because go-jose is lenient: it takes JSON serialization and passes over white space, which
+// gives one token many spellings.
 func readHeader(token string) (kid string, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

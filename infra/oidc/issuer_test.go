@@ -20,7 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Generating keys is slow, so that all tests share some: two that issuers sign with, one that nobody publishes, one that is too short.
+// Generating keys is slow, so that all tests share some: two that issuers sign with, one that nobody publishes, one
+// that is too short.
 var testKeys = sync.OnceValue(func() [4]*rsa.PrivateKey {
 	var keys [4]*rsa.PrivateKey
 	for i, bits := range [...]int{2048, 2048, 2048, 1024} {

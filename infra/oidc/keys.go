@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// fetchInterval is how often keys are fetched at most once some are known. A flood of tokens with made-up key ids therefore
-	// costs the issuer one request in it, and a rotated key is known after it at the latest, mostly at once.
+	// fetchInterval is how often keys are fetched at most once some are known. A flood of tokens with made-up key ids
+	// therefore costs the issuer one request in it, and a rotated key is known after it at the latest, mostly at once.
 	fetchInterval = 30 * time.Second
-	// firstInterval is the same while none are known: nobody can sign in then, so a shorter wait is worth more requests.
+	// firstInterval is the same while none are known: nobody can sign in then, so a shorter wait is worth more
+	// requests.
 	firstInterval = time.Second
 	// maxAge is when keys are fetched again though nobody misses one, so that a withdrawn key does not stay good.
 	maxAge = time.Hour
@@ -98,8 +99,8 @@ func (s *keySet) stale() bool {
 	return now.Sub(s.current.Load().fetched) > maxAge && now.UnixNano() >= s.next.Load()
 }
 
-// refresh fetches the keys once for everybody who asks at the same time, unless that was done a moment ago (errTooSoon). It does not end
-// with the caller who happened to be the first; the source's own time-outs end it.
+// refresh fetches the keys once for everybody who asks at the same time, unless that was done a moment ago
+// (errTooSoon). It does not end with the caller who happened to be the first; the source's own time-outs end it.
 func (s *keySet) refresh(ctx context.Context) <-chan singleflight.Result {
 	detached := context.WithoutCancel(ctx)
 	return s.flight.DoChan("", func() (any, error) {

@@ -97,13 +97,19 @@ func TestOutageDoesNotLockOutKnownKeys(t *testing.T) {
 		"empty set":  func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"keys":[]}`)) },
 		"no set":     func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) },
 		"a web page": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) },
-		"too long":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat(" ", 1<<20) + k2)) },
+		"too long": func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = w.Write([]byte(strings.Repeat(" ", 1<<20) + k2))
+		},
 		"an error with keys": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = w.Write([]byte(k2))
 		},
-		"cut off":    func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"redirected": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+		"cut off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"redirected": func(w http.ResponseWriter,
+			r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +163,8 @@ func TestKeysOfAnHTTPSIssuerAreNotFetchedInTheClear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.URL = "https://issuer.example.com"
-	sessions, err := oidc.New(oidc.Options{Issuer: w.URL, HTTPClient: &http.Client{Transport: w.inProcess()}, Now: w.Now})
+	sessions, err := oidc.New(oidc.Options{Issuer: w.URL, HTTPClient: &http.Client{Transport: w.inProcess()},
+		Now: w.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +186,8 @@ func TestFloodOfUnknownKeysFetchesOnceInThirtySeconds(t *testing.T) {
 		for n := range 8 {
 			flood.Go(func() {
 				for m := range 25 {
-					mustRefuse(t, w.check(t, sign(stranger(), header(fmt.Sprintf("r%d-%d-%d", round, n, m)).String(), w.claims().String())))
+					mustRefuse(t, w.check(t, sign(stranger(), header(fmt.Sprintf("r%d-%d-%d", round, n, m)).String(),
+						w.claims().String())))
 				}
 			})
 		}

@@ -16,8 +16,9 @@ import (
 // object is a JSON object whose every name is there once, by its exact spelling.
 type object map[string]json.RawMessage
 
-// parseObject reads an object strictly. encoding/json lets the last of several equal names win, and takes names that differ in case for
-// equal; other parsers do neither. What is read differently by different parties is how checks are passed, so such an object is refused.
+// parseObject reads an object strictly. encoding/json lets the last of several equal names win, and takes names that
+// differ in case for equal; other parsers do neither. What is read differently by different parties is how checks are
+// passed, so such an object is refused.
 func parseObject(data []byte) (object, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("it is not UTF-8")
@@ -84,13 +85,15 @@ func (o object) child(name string) (object, error) {
 	return c, nil
 }
 
-// time reads a NumericDate: a JSON number of seconds, whose fraction is dropped. Only moments from 1970 to the year 9999 are taken.
+// time reads a NumericDate: a JSON number of seconds, whose fraction is dropped. Only moments from 1970 to the year
+// 9999 are taken.
 func (o object) time(name string) (t time.Time, present bool, err error) {
 	value, present := o[name]
 	if !present {
 		return time.Time{}, false, nil
 	}
-	// ParseFloat alone would also take "Inf" and hexadecimal, but those are no JSON. A string begins with a quote and fails.
+	// ParseFloat alone would also take "Inf" and hexadecimal, but those are no JSON. A string begins with a quote and
+	// fails.
 	seconds, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || seconds < 0 || seconds > maxSeconds {
 		return time.Time{}, true, fmt.Errorf("%s: not a time in seconds since 1970", name)

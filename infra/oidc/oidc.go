@@ -1,9 +1,10 @@
-// Package identity verifies tokens that others sign: the session tokens of the identity provider, and the tokens that Pub/Sub signs
-// its pushes with. It knows JSON Web Tokens, where an issuer publishes its keys, and when to ask for them again. It does not know
-// what a caller may do (shared/identity and shared/function) nor API keys (shared/apikey).
+// Package identity verifies tokens that others sign: the session tokens of the identity provider, and the tokens that
+// Pub/Sub signs its pushes with. It knows JSON Web Tokens, where an issuer publishes its keys, and when to ask for them
+// again. It does not know what a caller may do (shared/identity and shared/function) nor API keys (shared/apikey).
 //
-// A token is good only if everything about it is: a header, a signature, or a claim that two parsers could read differently is refused.
-// Keys are found by the kid header among those that the issuer publishes and nowhere else; jku, jwk, x5u and x5c are never looked at.
+// A token is good only if everything about it is: a header, a signature, or a claim that two parsers could read
+// differently is refused. Keys are found by the kid header among those that the issuer publishes and nowhere else; jku,
+// jwk, x5u and x5c are never looked at.
 package oidc
 
 import (
@@ -44,11 +45,12 @@ type Sessions struct {
 	tokens *verifier[identity.Claims]
 }
 
-// New makes a verifier of session tokens. It asks the network for nothing: the keys are fetched with the first token. The error tells
-// of options that cannot work.
+// New makes a verifier of session tokens. It asks the network for nothing: the keys are fetched with the first token.
+// The error tells of options that cannot work.
 func New(o Options) (*Sessions, error) {
 	common := settings{Issuer: o.Issuer, HTTPClient: o.HTTPClient, Now: o.Now, Leeway: o.Leeway}
-	v, err := newVerifier(common, func(c object) (identity.Claims, error) { return readSession(c, o.Issuer, o.AuthorizedParties) })
+	v, err := newVerifier(common,
+		func(c object) (identity.Claims, error) { return readSession(c, o.Issuer, o.AuthorizedParties) })
 	if err != nil {
 		return nil, fmt.Errorf("session tokens: %w", err)
 	}
@@ -100,7 +102,8 @@ func (p *Pushes) Verify(ctx context.Context, token string) error {
 	return public(err)
 }
 
-// public gives an error the one text that a caller may see. What was wrong with the token stays in the cause, for the log.
+// public gives an error the one text that a caller may see. What was wrong with the token stays in the cause, for the
+// log.
 func public(err error) error {
 	switch {
 	case err == nil:
@@ -124,7 +127,8 @@ type settings struct {
 // complete checks the settings and fills in defaults.
 func (s settings) complete() (settings, error) {
 	u, err := url.Parse(s.Issuer)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return s, fmt.Errorf("the issuer %q is not an http(s) URL without query; configure the exact iss claim of its tokens", s.Issuer)
 	}
 	if s.Now == nil {

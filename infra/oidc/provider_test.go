@@ -57,7 +57,8 @@ func TestProviderRotatesAndFails(t *testing.T) {
 	got, err := sessions.Verify(t.Context(), first)
 	mustAccept(t, err)
 	want := identity.Claims{
-		Issuer: idp.URL(), Subject: "user_1", Email: "user_1@example.com", Name: "user 1", OrganizationID: "org_1", Role: identity.RoleAdmin,
+		Issuer: idp.URL(), Subject: "user_1", Email: "user_1@example.com", Name: "user 1", OrganizationID: "org_1",
+		Role: identity.RoleAdmin,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
@@ -101,7 +102,9 @@ func TestProviderSignsPushes(t *testing.T) {
 	for _, c := range []struct {
 		audience, account string
 		good              bool
-	}{{audience: pushAudience, account: pushAccount, good: true}, {audience: pushAudience, account: "other@example.com", good: false}, {audience: "https://other.example.com", account: pushAccount, good: false}} {
+	}{{audience: pushAudience, account: pushAccount, good: true},
+		{audience: pushAudience, account: "other@example.com", good: false},
+		{audience: "https://other.example.com", account: pushAccount, good: false}} {
 		token, err := idp.Push(c.audience, c.account)
 		if err != nil {
 			t.Fatal(err)

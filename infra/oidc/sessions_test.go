@@ -29,7 +29,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{fakeIssuer: newIssuer(t), clock: newClock()}
 	sessions, err := oidc.New(oidc.Options{
-		Issuer: w.URL, AuthorizedParties: []string{"https://other.example.com", webApp}, HTTPClient: w.client, Now: w.Now,
+		Issuer: w.URL, AuthorizedParties: []string{"https://other.example.com", webApp}, HTTPClient: w.client,
+		Now: w.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,8 @@ func newWorld(t *testing.T) *world {
 // claims are those of a good token, as Clerk writes them.
 func (w *world) claims() fields {
 	return fields{
-		"iss": `"` + w.URL + `"`, "sub": `"user_1"`, "azp": `"` + webApp + `"`, "sts": `"active"`, "sid": `"sess_1"`, "v": "2",
+		"iss": `"` + w.URL + `"`, "sub": `"user_1"`, "azp": `"` + webApp + `"`, "sts": `"active"`, "sid": `"sess_1"`,
+		"v":   "2",
 		"iat": w.after(0), "nbf": w.after(-10 * time.Second), "exp": w.after(time.Minute),
 		"o": `{"id":"org_1","rol":"admin","slg":"acme"}`, "email": `"a@example.com"`, "name": `"Ada"`,
 	}
@@ -67,14 +69,16 @@ func mustAccept(t *testing.T, err error) {
 func mustRefuse(t *testing.T, err error) {
 	t.Helper()
 	want := identity.InvalidToken()
-	if got := fault.From(err); got == nil || got.Kind != want.Kind || got.Code != want.Code || got.Detail != want.Detail || got.Meta != nil {
+	if got := fault.From(err); got == nil || got.Kind != want.Kind || got.Code != want.Code ||
+		got.Detail != want.Detail || got.Meta != nil {
 		t.Errorf("got %v, want %v", err, want)
 	}
 }
 
 func mustBeUnavailable(t *testing.T, err error) {
 	t.Helper()
-	if got := fault.From(err); got == nil || got.Kind != fault.Unavailable || got.Code != "identity_provider_unavailable" {
+	if got := fault.From(err); got == nil || got.Kind != fault.Unavailable ||
+		got.Code != "identity_provider_unavailable" {
 		t.Errorf("got %v, want identity_provider_unavailable", err)
 	}
 }
@@ -92,25 +96,40 @@ func TestVerifyReadsClaims(t *testing.T) {
 		changes []string
 		want    identity.Claims
 	}{
-		"admin":                  {changes: nil, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"admin with prefix":      {changes: []string{"o", `{"id":"org_1","rol":"org:admin"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"member":                 {changes: []string{"o", `{"id":"org_1","rol":"member"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"another role":           {changes: []string{"o", `{"id":"org_1","rol":"org:administrator"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role in capitals":       {changes: []string{"o", `{"id":"org_1","rol":"ADMIN"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role by another name":   {changes: []string{"o", `{"id":"org_1","Rol":"admin"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"no role":                {changes: []string{"o", `{"id":"org_1"}`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role outside of o":      {changes: []string{"o", `{"id":"org_1"}`, "rol", `"admin"`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"no o":                   {changes: []string{"o", ""}, want: identity.Claims{}},
-		"null o":                 {changes: []string{"o", "null"}, want: identity.Claims{}},
-		"empty o":                {changes: []string{"o", "{}"}, want: identity.Claims{}},
-		"empty id":               {changes: []string{"o", `{"id":"","rol":"admin"}`}, want: identity.Claims{}},
-		"no azp":                 {changes: []string{"azp", ""}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"no sts":                 {changes: []string{"sts", ""}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"no nbf, no iat":         {changes: []string{"nbf", "", "iat", ""}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"times with a fraction":  {changes: []string{"exp", "1800000060.5", "iat", "1.8e9"}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"an audience":            {changes: []string{"aud", `["a","b"]`}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"deep unknown claims":    {changes: []string{"x", strings.Repeat("[", 100) + strings.Repeat("]", 100)}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"a subject with | and /": {changes: []string{"sub", `"auth0|a/b"`}, want: identity.Claims{Subject: "auth0|a/b", OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"admin": {changes: nil,
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"admin with prefix": {changes: []string{"o", `{"id":"org_1","rol":"org:admin"}`},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"member": {changes: []string{"o", `{"id":"org_1","rol":"member"}`},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"another role": {changes: []string{"o", `{"id":"org_1","rol":"org:administrator"}`},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"role in capitals": {changes: []string{"o", `{"id":"org_1","rol":"ADMIN"}`},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"role by another name": {changes: []string{"o", `{"id":"org_1","Rol":"admin"}`},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"no role": {changes: []string{"o", `{"id":"org_1"}`},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"role outside of o": {changes: []string{"o", `{"id":"org_1"}`, "rol", `"admin"`},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"no o":     {changes: []string{"o", ""}, want: identity.Claims{}},
+		"null o":   {changes: []string{"o", "null"}, want: identity.Claims{}},
+		"empty o":  {changes: []string{"o", "{}"}, want: identity.Claims{}},
+		"empty id": {changes: []string{"o", `{"id":"","rol":"admin"}`}, want: identity.Claims{}},
+		"no azp": {changes: []string{"azp", ""},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"no sts": {changes: []string{"sts", ""},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"no nbf, no iat": {changes: []string{"nbf", "", "iat", ""},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"times with a fraction": {changes: []string{"exp", "1800000060.5", "iat", "1.8e9"},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"an audience": {changes: []string{"aud", `["a","b"]`},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"deep unknown claims": {changes: []string{"x", strings.Repeat("[", 100) + strings.Repeat("]", 100)},
+			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"a subject with | and /": {changes: []string{"sub", `"auth0|a/b"`},
+			want: identity.Claims{Subject: "auth0|a/b", OrganizationID: "org_1", Role: identity.RoleAdmin}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +157,8 @@ func TestVerifyWithoutAuthorizedPartiesAllowsAny(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = sessions.Verify(t.Context(), sign(key(0), header("k1").String(), w.claims().with("azp", `"https://x.example.com"`).String()))
+	_, err = sessions.Verify(t.Context(),
+		sign(key(0), header("k1").String(), w.claims().with("azp", `"https://x.example.com"`).String()))
 	mustAccept(t, err)
 }
 
@@ -183,7 +203,8 @@ func TestRememberedTokenExpires(t *testing.T) {
 
 func TestNewRefusesOptionsThatCannotWork(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"", "issuer.example.com", "ftp://issuer.example.com", "https://issuer.example.com?x=1", "https://", "://"} {
+	for _, url := range []string{"", "issuer.example.com", "ftp://issuer.example.com", "https://issuer.example.com?x=1",
+		"https://", "://"} {
 		if _, err := oidc.New(oidc.Options{Issuer: url}); err == nil {
 			t.Errorf("issuer %q was taken", url)
 		}

@@ -36,8 +36,8 @@ func newSource(issuer string, client *http.Client) *source {
 	return &source{issuer: issuer, client: client}
 }
 
-// fetch asks the issuer for its keys. An answer without a usable key is an error: it is more likely a fault of the issuer than its
-// wish to have nobody sign in.
+// fetch asks the issuer for its keys. An answer without a usable key is an error: it is more likely a fault of the
+// issuer than its wish to have nobody sign in.
 func (s *source) fetch(ctx context.Context) (map[string]*key, error) {
 	if s.url == "" {
 		u, err := s.discover(ctx)
@@ -91,7 +91,8 @@ func (s *source) get(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// parseKeys reads a JSON Web Key Set. Keys that can't sign session tokens are passed over, as RFC 7517 wants it: a set may hold others.
+// parseKeys reads a JSON Web Key Set. Keys that can't sign session tokens are passed over, as RFC 7517 wants it: a set
+// may hold others.
 func parseKeys(body []byte) (map[string]*key, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -106,7 +107,8 @@ func parseKeys(body []byte) (map[string]*key, error) {
 			continue
 		}
 		public, ok := k.Key.(*rsa.PublicKey)
-		if !ok || public.N.BitLen() < minKeyBits || !either(k.Use, "", "sig") || !either(k.Algorithm, "", string(jose.RS256)) {
+		if !ok || public.N.BitLen() < minKeyBits || !either(k.Use, "", "sig") ||
+			!either(k.Algorithm, "", string(jose.RS256)) {
 			continue
 		}
 		keys[k.KeyID] = &key{id: k.KeyID, public: public}
@@ -119,8 +121,8 @@ func parseKeys(body []byte) (map[string]*key, error) {
 
 func either(s, a, b string) bool { return s == a || s == b }
 
-// limited cuts off answers that are too long, and makes an error of those that are not 200: readers that know no limit would hold the
-// former in memory and put the latter into their errors.
+// limited cuts off answers that are too long, and makes an error of those that are not 200: readers that know no limit
+// would hold the former in memory and put the latter into their errors.
 type limited struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

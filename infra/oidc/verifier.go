@@ -33,8 +33,9 @@ func newVerifier[T any](s settings, read func(object) (T, error)) (*verifier[T],
 	return &verifier[T]{settings: s, keys: newKeySet(s), cache: newCache[T](cachedTokens), read: read}, nil
 }
 
-// verify answers for a token that was good before from memory: it is as good as before while it has not expired and the key that
-// signed it is still published. Only good tokens are remembered, so that nobody can fill the memory with others.
+// verify answers for a token that was good before from memory: it is as good as before while it has not expired and the
+// key that signed it is still published. Only good tokens are remembered, so that nobody can fill the memory with
+// others.
 func (v *verifier[T]) verify(ctx context.Context, token string) (T, error) {
 	var nobody T
 	if len(token) > maxTokenBytes {

@@ -1,8 +1,8 @@
-// Package pubsub asks workers to look at agents, through Google Cloud Pub/Sub. It knows how a nudge is published. It does not know who
-// receives it (package function) nor what becomes of a nudge that is lost (the sweep repeats it).
+// Package pubsub asks workers to look at agents, through Google Cloud Pub/Sub. It knows how a nudge is published. It
+// does not know who receives it (package function) nor what becomes of a nudge that is lost (the sweep repeats it).
 //
-// It publishes with the unary call and not with the library's batching publisher: a nudge is one small message that somebody waits
-// for, so there is nothing to batch, and the goroutines and timers of batching would only cost a start.
+// It publishes with the unary call and not with the library's batching publisher: a nudge is one small message that
+// somebody waits for, so there is nothing to batch, and the goroutines and timers of batching would only cost a start.
 package pubsub
 
 import (
@@ -39,7 +39,8 @@ type Options struct {
 	ProjectID string
 	// Topic is the topic's id, without its project.
 	Topic string
-	// EmulatorHost is the host:port of a Pub/Sub on this machine, spoken to without encryption or credentials. Empty is Google's.
+	// EmulatorHost is the host:port of a Pub/Sub on this machine, spoken to without encryption or credentials. Empty is
+	// Google's.
 	EmulatorHost string
 }
 
@@ -61,7 +62,8 @@ func Open(ctx context.Context, o Options) (*Publisher, error) {
 	}
 	var options []option.ClientOption
 	if o.EmulatorHost != "" {
-		options = append(options, option.WithEndpoint(o.EmulatorHost), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+		options = append(options, option.WithEndpoint(o.EmulatorHost), option.WithoutAuthentication(),
+			option.WithTelemetryDisabled(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
 	client, err := apiv1.NewTopicAdminClient(ctx, options...)
@@ -78,7 +80,8 @@ func repeat() gax.Retryer {
 	return gax.OnCodes(passing, gax.Backoff{Initial: firstRepeat, Max: lastRepeat, Multiplier: 2})
 }
 
-// Nudge implements agent.Nudger: it returns when Pub/Sub has the message, after 5 s at most. Errors: Unavailable (queue_unavailable).
+// Nudge implements agent.Nudger: it returns when Pub/Sub has the message, after 5 s at most. Errors: Unavailable
+// (queue_unavailable).
 func (p *Publisher) Nudge(ctx context.Context, agentID string) error {
 	if agentID == "" {
 		return errors.New("a nudge without an agent's id")
@@ -113,7 +116,8 @@ func (p *Publisher) begin() bool {
 	return true
 }
 
-// Close waits for the nudges that are being published, which takes 5 s at most, and ends the connection. It is safe to call again.
+// Close waits for the nudges that are being published, which takes 5 s at most, and ends the connection. It is safe to
+// call again.
 func (p *Publisher) Close() error {
 	p.mu.Lock()
 	again := p.closed
@@ -127,5 +131,6 @@ func (p *Publisher) Close() error {
 }
 
 func unavailable(cause error) error {
-	return fault.New(fault.Unavailable, "queue_unavailable", "The work can't be queued at the moment. Try again.").WithCause(cause)
+	return fault.New(fault.Unavailable, "queue_unavailable",
+		"The work can't be queued at the moment. Try again.").WithCause(cause)
 }

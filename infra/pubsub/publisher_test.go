@@ -80,7 +80,8 @@ func TestNudgesArrive(t *testing.T) {
 	if _, err := client.TopicAdminClient.CreateTopic(t.Context(), &pubsubpb.Topic{Name: at}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.SubscriptionAdminClient.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: from, Topic: at}); err != nil {
+	if _, err := client.SubscriptionAdminClient.CreateSubscription(t.Context(),
+		&pubsubpb.Subscription{Name: from, Topic: at}); err != nil {
 		t.Fatal(err)
 	}
 	p := open(t, project, host)
@@ -100,7 +101,8 @@ func TestNudgesArrive(t *testing.T) {
 	defer cancel()
 	var got []string
 	for len(got) < len(want) {
-		pulled, err := client.SubscriptionAdminClient.Pull(ctx, &pubsubpb.PullRequest{Subscription: from, MaxMessages: 100})
+		pulled, err := client.SubscriptionAdminClient.Pull(ctx,
+			&pubsubpb.PullRequest{Subscription: from, MaxMessages: 100})
 		if err != nil {
 			t.Fatalf("after %d messages of %d: %v", len(got), len(want), err)
 		}
@@ -134,7 +136,8 @@ func (queue) Publish(context.Context, *pubsubpb.PublishRequest) (*pubsubpb.Publi
 
 func serve(t *testing.T) *rpc.Server {
 	t.Helper()
-	server, err := rpc.Start(t.Context(), "", func(r grpc.ServiceRegistrar) { pubsubpb.RegisterPublisherServer(r, queue{}) },
+	server, err := rpc.Start(t.Context(), "",
+		func(r grpc.ServiceRegistrar) { pubsubpb.RegisterPublisherServer(r, queue{}) },
 		func(any) string { return topic })
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +153,8 @@ func serve(t *testing.T) *rpc.Server {
 func TestNudgeIsRepeatedAfterWhatPasses(t *testing.T) {
 	t.Parallel()
 	for code, calls := range map[codes.Code]int{
-		codes.Unavailable: 3, codes.Aborted: 3, codes.Internal: 3, codes.ResourceExhausted: 3, codes.PermissionDenied: 1, codes.NotFound: 1,
+		codes.Unavailable: 3, codes.Aborted: 3, codes.Internal: 3, codes.ResourceExhausted: 3,
+		codes.PermissionDenied: 1, codes.NotFound: 1,
 	} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +187,8 @@ func TestNudgeEndsAfterFiveSeconds(t *testing.T) {
 	server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Delay: time.Hour} })
 	began := time.Now()
 	err := open(t, "p", server.Addr).Nudge(t.Context(), "a")
-	if took := time.Since(began); fault.Code(err) != "queue_unavailable" || took < 4*time.Second || took > 30*time.Second {
+	if took := time.Since(began); fault.Code(err) != "queue_unavailable" || took < 4*time.Second ||
+		took > 30*time.Second {
 		t.Errorf("%v after %v, want queue_unavailable after 5 s", err, took)
 	}
 }

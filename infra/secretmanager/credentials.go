@@ -15,17 +15,19 @@ import (
 )
 
 const (
-	// current is the alias of the version that holds the credentials in force. Which version that is can't be told from numbers: of two
-	// calls that race each may add one, and a call may end between adding a version and anything else. The alias is set by
-	// compare-and-set on the secret's etag, so that all calls agree, whenever they look.
+	// current is the alias of the version that holds the credentials in force. Which version that is can't be told from
+	// numbers: of two calls that race each may add one, and a call may end between adding a version and anything else.
+	// The alias is set by compare-and-set on the secret's etag, so that all calls agree, whenever they look.
 	current = "current"
-	// appointments is how often Ensure looks again when others change the secret at the same time. The first that succeeds ends it for all.
+	// appointments is how often Ensure looks again when others change the secret at the same time. The first that
+	// succeeds ends it for all.
 	appointments = 5
 )
 
-// EnsureCredentials implements credential.Vault. It takes 2 calls of the service once the credentials are there. Errors: Unavailable with one of the
-// codes of this package.
-func (v *Store) EnsureCredentials(ctx context.Context, agentID, username string) (credential.Credentials, int64, error) {
+// EnsureCredentials implements credential.Vault. It takes 2 calls of the service once the credentials are there.
+// Errors: Unavailable with one of the codes of this package.
+func (v *Store) EnsureCredentials(ctx context.Context, agentID, username string) (credential.Credentials, int64,
+	error) {
 	n, err := credentialsOf(agentID)
 	if err != nil {
 		return credential.Credentials{}, 0, err
@@ -124,8 +126,8 @@ func (v *Store) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error
 	return v.client.GetSecret(ctx, &secretmanagerpb.GetSecretRequest{Name: v.path(n)})
 }
 
-// oldest returns the enabled version with the lowest number, or 0: one that a call added whose answer was lost, or that ended before it
-// could point to it.
+// oldest returns the enabled version with the lowest number, or 0: one that a call added whose answer was lost, or that
+// ended before it could point to it.
 func (v *Store) oldest(ctx context.Context, n name) (int64, error) {
 	versions, err := v.versions(ctx, n, "state:ENABLED")
 	if err != nil || len(versions) == 0 {
@@ -157,7 +159,8 @@ func (v *Store) point(ctx context.Context, read *secretmanagerpb.Secret, version
 	return err
 }
 
-// discard destroys the version that this call added in vain. Nobody can have used it: only the version in force is ever read.
+// discard destroys the version that this call added in vain. Nobody can have used it: only the version in force is ever
+// read.
 func (v *Store) discard(ctx context.Context, n name, added, inForce int64) error {
 	if added == 0 || added == inForce {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Versions that calls left behind which ended before they put one in force: the oldest that is enabled is taken, and none is added.
+// Versions that calls left behind which ended before they put one in force: the oldest that is enabled is taken, and
+// none is added.
 func TestVersionsLeftBehindAreTakenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -40,7 +41,8 @@ func TestVersionsLeftBehindAreTakenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.raw.DisableSecretVersion(t.Context(), &secretmanagerpb.DisableSecretVersionRequest{Name: made.GetName() + "/versions/1"}); err != nil {
+	if _, err := w.raw.DisableSecretVersion(t.Context(),
+		&secretmanagerpb.DisableSecretVersionRequest{Name: made.GetName() + "/versions/1"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -101,7 +103,8 @@ func TestCredentialsOfCallsThatAllSawNoneAreOne(t *testing.T) {
 // A lost answer of any call, once, leaves one version for one operation when the operation is repeated.
 func TestLostAnswersLeaveOneVersionOfCredentials(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"GetSecret", "CreateSecret", "ListSecretVersions", "AddSecretVersion", "UpdateSecret", "AccessSecretVersion"} {
+	for _, method := range []string{"GetSecret", "CreateSecret", "ListSecretVersions", "AddSecretVersion",
+		"UpdateSecret", "AccessSecretVersion"} {
 		for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
 			t.Run(method+"/"+code.String(), func(t *testing.T) {
 				t.Parallel()

@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// destroyRounds is how often Destroy lists: once to find, once to see that nothing is left, once for what was written meanwhile.
+	// destroyRounds is how often Destroy lists: once to find, once to see that nothing is left, once for what was
+	// written meanwhile.
 	destroyRounds = 3
 	// destroyAtOnce bounds the deletions in flight: the quota of writes is a project's, not an agent's.
 	destroyAtOnce = 4
 )
 
-// Destroy implements credential.Vault. It ends only when it has seen that the agent has no secret left; the error is Unavailable when
-// somebody keeps writing some.
+// Destroy implements credential.Vault. It ends only when it has seen that the agent has no secret left; the error is
+// Unavailable when somebody keeps writing some.
 func (v *Store) Destroy(ctx context.Context, agentID string) error {
 	if err := checkAgent(agentID); err != nil {
 		return err
@@ -44,7 +45,8 @@ func (v *Store) list(ctx context.Context, agentID string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	secrets := v.client.ListSecrets(ctx, &secretmanagerpb.ListSecretsRequest{
-		Parent: v.project, Filter: "labels." + labelAgent + "=" + agentID + " AND labels." + labelManagedBy + "=" + manager,
+		Parent: v.project, Filter: "labels." + labelAgent + "=" + agentID + " AND labels." + labelManagedBy + "=" +
+			manager,
 	})
 	var names []string
 	for {

@@ -23,12 +23,13 @@ const (
 	quotaWindow = time.Minute
 )
 
-// callOptions have the calls repeated, once, that change nothing when they are repeated; the client's own would have AccessSecretVersion
-// repeated until its deadline. All other calls are made once.
+// callOptions have the calls repeated, once, that change nothing when they are repeated; the client's own would have
+// AccessSecretVersion repeated until its deadline. All other calls are made once.
 func callOptions() *client.CallOptions {
 	repeat := []gax.CallOption{gax.WithRetry(func() gax.Retryer { return &onceMore{} })}
 	return &client.CallOptions{
-		GetSecret: repeat, ListSecrets: repeat, ListSecretVersions: repeat, AccessSecretVersion: repeat, DeleteSecret: repeat,
+		GetSecret: repeat, ListSecrets: repeat, ListSecretVersions: repeat, AccessSecretVersion: repeat,
+		DeleteSecret: repeat,
 	}
 }
 
@@ -54,8 +55,8 @@ func code(err error) codes.Code {
 	}
 }
 
-// translate turns an error of the service into one of ours. All are worth another try later: permissions and quotas are mended by people
-// while the work waits. What is not known to be so is a defect and stays an unknown error.
+// translate turns an error of the service into one of ours. All are worth another try later: permissions and quotas are
+// mended by people while the work waits. What is not known to be so is a defect and stays an unknown error.
 func translate(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -66,15 +67,18 @@ func translate(doing string, err error) error {
 		return fault.New(fault.Unavailable, "secret_store_denied",
 			"The secret store does not let this service in. Its operator must grant access; try again then.").WithCause(cause)
 	case codes.ResourceExhausted:
-		exceeded := fault.New(fault.Unavailable, "secret_quota_exceeded", "The secret store's quota is used up. Try again in a minute.")
+		exceeded := fault.New(fault.Unavailable, "secret_quota_exceeded",
+			"The secret store's quota is used up. Try again in a minute.")
 		exceeded.RetryAfter = quotaWindow
 		return exceeded.WithCause(cause)
 	case codes.FailedPrecondition:
 		return fault.New(fault.Unavailable, "secret_value_unavailable",
 			"A value in the secret store was disabled or destroyed. Its operator must enable it; try again then.").WithCause(cause)
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown, codes.DataLoss,
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown,
+		codes.DataLoss,
 		codes.NotFound: // what was there a moment ago was deleted meanwhile
-		return fault.New(fault.Unavailable, "secret_store_unavailable", "The secret store can't be reached. Try again.").WithCause(cause)
+		return fault.New(fault.Unavailable, "secret_store_unavailable",
+			"The secret store can't be reached. Try again.").WithCause(cause)
 	default:
 		return cause
 	}

@@ -25,7 +25,8 @@ const canary = "canary-0f1e2d3c4b5a"
 // mustNotLeak looks for the canary in every form that an error might carry it in.
 func mustNotLeak(t *testing.T, what, text string) {
 	t.Helper()
-	for _, form := range []string{canary, hex.EncodeToString([]byte(canary)), base64.StdEncoding.EncodeToString([]byte(canary))[:20]} {
+	for _, form := range []string{canary, hex.EncodeToString([]byte(canary)),
+		base64.StdEncoding.EncodeToString([]byte(canary))[:20]} {
 		if strings.Contains(text, form) {
 			t.Errorf("%s holds the value", what)
 		}
@@ -58,7 +59,10 @@ func TestErrorsOfTheService(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A service that is rude enough to repeat what it was sent.
-			w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Before: status.Error(code, "refused: "+canary)} })
+			w.server.Inject(func(string,
+				string) rpc.Fault {
+				return rpc.Fault{Before: status.Error(code, "refused: "+canary)}
+			})
 			_, _, ensureErr := w.EnsureCredentials(t.Context(), w.agent, "admin")
 			_, putErr := w.Put(t.Context(), w.agent, "TOKEN", []byte(canary))
 			_, createErr := w.Put(t.Context(), w.agent, "OTHER", []byte(canary))
@@ -67,7 +71,8 @@ func TestErrorsOfTheService(t *testing.T) {
 				t.Error("a value came with an error")
 			}
 			for what, err := range map[string]error{
-				"Ensure": ensureErr, "Put": putErr, "first Put": createErr, "Read": readErr, "Destroy": w.Destroy(t.Context(), w.agent),
+				"Ensure": ensureErr, "Put": putErr, "first Put": createErr, "Read": readErr,
+				"Destroy": w.Destroy(t.Context(), w.agent),
 			} {
 				if got := fault.From(err); got == nil || got.Code != want.code || got.Kind != want.kind {
 					t.Errorf("%s: %v, want %s", what, err, want.code)
@@ -85,7 +90,8 @@ func TestDisabledCredentialsAreNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := w.secret(t, w.credentialsID()).GetName() + "/versions/1"
-	if _, err := w.raw.DisableSecretVersion(t.Context(), &secretmanagerpb.DisableSecretVersionRequest{Name: name}); err != nil {
+	if _, err := w.raw.DisableSecretVersion(t.Context(),
+		&secretmanagerpb.DisableSecretVersionRequest{Name: name}); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")

@@ -56,8 +56,8 @@ func checkAgent(id string) error {
 	return nil
 }
 
-// id is the secret's id, at most 175 characters, as operations show it. No two secrets share one: agent ids are equally long, a variable's
-// key holds no "-", and what follows the agent's id begins with the kind.
+// id is the secret's id, at most 175 characters, as operations show it. No two secrets share one: agent ids are equally
+// long, a variable's key holds no "-", and what follows the agent's id begins with the kind.
 func (n name) id() string {
 	if n.kind == kindCredentials {
 		return secret.Ref(n.agent, secret.CredentialsKey)

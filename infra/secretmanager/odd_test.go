@@ -21,13 +21,15 @@ type odd struct {
 	sum *int64
 }
 
-func (o odd) AccessSecretVersion(_ context.Context, r *secretmanagerpb.AccessSecretVersionRequest) (*secretmanagerpb.AccessSecretVersionResponse, error) {
+func (o odd) AccessSecretVersion(_ context.Context,
+	r *secretmanagerpb.AccessSecretVersionRequest) (*secretmanagerpb.AccessSecretVersionResponse, error) {
 	return &secretmanagerpb.AccessSecretVersionResponse{
 		Name: r.GetName(), Payload: &secretmanagerpb.SecretPayload{Data: []byte(canary), DataCrc32C: o.sum},
 	}, nil
 }
 
-func (o odd) AddSecretVersion(_ context.Context, r *secretmanagerpb.AddSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+func (o odd) AddSecretVersion(_ context.Context,
+	r *secretmanagerpb.AddSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
 	return &secretmanagerpb.SecretVersion{Name: r.GetParent() + "/versions/latest"}, nil
 }
 
@@ -80,15 +82,16 @@ func TestVersionWithoutANumberIsRefused(t *testing.T) {
 func TestEveryCallHasADeadline(t *testing.T) {
 	t.Parallel()
 	seen := make(chan time.Duration, 100)
-	v := open(t, serve(t, odd{}, func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		deadline, ok := ctx.Deadline()
-		left := time.Until(deadline)
-		if !ok {
-			left = time.Hour
-		}
-		seen <- left
-		return handle(ctx, r)
-	}))
+	v := open(t, serve(t, odd{},
+		func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			deadline, ok := ctx.Deadline()
+			left := time.Until(deadline)
+			if !ok {
+				left = time.Hour
+			}
+			seen <- left
+			return handle(ctx, r)
+		}))
 	// The caller's own deadline is far off, as a worker's is.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()

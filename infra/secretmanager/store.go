@@ -1,9 +1,9 @@
-// Package secretmanager keeps agents' credentials and secret variables in Google Secret Manager. It knows secret ids, labels, versions,
-// checksums and what the service's errors mean. It does not know what the values are for, nor when a lost answer is to be settled
-// (package provisioning).
+// Package secretmanager keeps agents' credentials and secret variables in Google Secret Manager. It knows secret ids,
+// labels, versions, checksums and what the service's errors mean. It does not know what the values are for, nor when a
+// lost answer is to be settled (package provisioning).
 //
-// There is one secret an agent and variable, and one for the agent's credentials. AddSecretVersion is neither idempotent nor ever repeated
-// here: a second version would be one that nobody recorded.
+// There is one secret an agent and variable, and one for the agent's credentials. AddSecretVersion is neither
+// idempotent nor ever repeated here: a second version would be one that nobody recorded.
 package secretmanager
 
 import (
@@ -31,7 +31,8 @@ const MaxValueBytes = 64 << 10
 type Options struct {
 	// ProjectID is the Google Cloud project that owns them.
 	ProjectID string
-	// Endpoint is the host:port of a Secret Manager on this machine, spoken to without encryption or credentials. Empty is Google's.
+	// Endpoint is the host:port of a Secret Manager on this machine, spoken to without encryption or credentials. Empty
+	// is Google's.
 	Endpoint string
 	// Regions are where values are kept; empty leaves that to Google.
 	Regions []string
@@ -67,7 +68,8 @@ func clientOptions(endpoint string) []option.ClientOption {
 	if endpoint == "" {
 		return options
 	}
-	return append(options, option.WithEndpoint(endpoint), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+	return append(options, option.WithEndpoint(endpoint), option.WithoutAuthentication(),
+		option.WithTelemetryDisabled(),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 }
 
@@ -85,15 +87,17 @@ func replication(regions []string) *secretmanagerpb.Replication {
 // Close ends the connection.
 func (v *Store) Close() error { return v.client.Close() }
 
-// Put implements credential.Depositary. The secret is made only when it turns out not to be there: that answer says that nothing was added, so
-// adding then is no repetition. Errors: Unavailable with one of the codes of this package; after one the version may be there or not.
+// Put implements credential.Depositary. The secret is made only when it turns out not to be there: that answer says
+// that nothing was added, so adding then is no repetition. Errors: Unavailable with one of the codes of this package;
+// after one the version may be there or not.
 func (v *Store) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
 	name, err := variable(agentID, key)
 	if err != nil {
 		return 0, err
 	}
 	if len(value) == 0 || len(value) > MaxValueBytes {
-		return 0, fmt.Errorf("secret variable %s: a value of %d bytes instead of 1 to %d", key, len(value), MaxValueBytes)
+		return 0, fmt.Errorf("secret variable %s: a value of %d bytes instead of 1 to %d", key, len(value),
+			MaxValueBytes)
 	}
 	version, err := v.add(ctx, name, value)
 	if code(err) == codes.NotFound {
@@ -105,8 +109,8 @@ func (v *Store) Put(ctx context.Context, agentID, key string, value []byte) (int
 	return version, translate("add a version", err)
 }
 
-// Read implements credential.Vault. Errors: BadRequest (secret_value_unavailable) for a version that is not there or not enabled;
-// Unavailable with one of the codes of this package.
+// Read implements credential.Vault. Errors: BadRequest (secret_value_unavailable) for a version that is not there or
+// not enabled; Unavailable with one of the codes of this package.
 func (v *Store) Read(ctx context.Context, agentID, key string, version int64) ([]byte, error) {
 	name, err := variable(agentID, key)
 	if err != nil {
@@ -126,8 +130,8 @@ func (v *Store) create(ctx context.Context, n name) (*secretmanagerpb.Secret, er
 	})
 }
 
-// add adds a version, exactly once. Its error tells the code only: the request holds the value, and what others make of a request that
-// they refuse is not for our logs.
+// add adds a version, exactly once. Its error tells the code only: the request holds the value, and what others make of
+// a request that they refuse is not for our logs.
 func (v *Store) add(ctx context.Context, n name, value []byte) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -161,8 +165,8 @@ func (v *Store) access(ctx context.Context, n name, version int64) ([]byte, erro
 // path is the secret's full name.
 func (v *Store) path(n name) string { return v.project + "/secrets/" + n.id() }
 
-// versionNumber reads the number of a version from its name. The rest of the name is not as it was asked for: the service names
-// projects by number.
+// versionNumber reads the number of a version from its name. The rest of the name is not as it was asked for: the
+// service names projects by number.
 func versionNumber(name string) (int64, error) {
 	number, err := strconv.ParseInt(name[strings.LastIndexByte(name, '/')+1:], 10, 64)
 	if err != nil || number < 1 {

@@ -19,7 +19,8 @@ import (
 func TestSecretsAreLabelledAndReplicated(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ regions, want []string }{
-		"automatic": {}, "regions": {regions: []string{"europe-west1", "europe-west4"}, want: []string{"europe-west1", "europe-west4"}},
+		"automatic": {}, "regions": {regions: []string{"europe-west1", "europe-west4"},
+			want: []string{"europe-west1", "europe-west4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -30,7 +31,8 @@ func TestSecretsAreLabelledAndReplicated(t *testing.T) {
 			if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
 				t.Fatal(err)
 			}
-			for id, kind := range map[string]string{"agent-" + w.agent + "-env-API_TOKEN": "env", w.credentialsID(): "credentials"} {
+			for id, kind := range map[string]string{"agent-" + w.agent + "-env-API_TOKEN": "env",
+				w.credentialsID(): "credentials"} {
 				made := w.secret(t, id)
 				want := map[string]string{"managed-by": "agent-control-plane", "agent-id": w.agent, "kind": kind}
 				if diff := cmp.Diff(want, made.GetLabels()); diff != "" {
@@ -43,7 +45,8 @@ func TestSecretsAreLabelledAndReplicated(t *testing.T) {
 				if !slices.Equal(regions, c.want) || (made.GetReplication().GetAutomatic() != nil) != (c.want == nil) {
 					t.Errorf("%s is replicated to %v, want %v", id, regions, c.want)
 				}
-				version, err := w.raw.GetSecretVersion(t.Context(), &secretmanagerpb.GetSecretVersionRequest{Name: made.GetName() + "/versions/1"})
+				version, err := w.raw.GetSecretVersion(t.Context(),
+					&secretmanagerpb.GetSecretVersionRequest{Name: made.GetName() + "/versions/1"})
 				if err != nil || !version.GetClientSpecifiedPayloadChecksum() {
 					t.Errorf("version 1 of %s came without a checksum, %v", id, err)
 				}
@@ -82,7 +85,8 @@ func TestCallsOfTheService(t *testing.T) {
 	step("next put", put(), map[string]int{"AddSecretVersion": 1})
 	step("read", read(), map[string]int{"AccessSecretVersion": 1})
 	step("first credentials", ensure(), map[string]int{
-		"GetSecret": 1, "CreateSecret": 1, "ListSecretVersions": 1, "AddSecretVersion": 1, "UpdateSecret": 1, "AccessSecretVersion": 1,
+		"GetSecret": 1, "CreateSecret": 1, "ListSecretVersions": 1, "AddSecretVersion": 1, "UpdateSecret": 1,
+		"AccessSecretVersion": 1,
 	})
 	step("credentials", ensure(), map[string]int{"GetSecret": 1, "AccessSecretVersion": 1})
 	step("destroy", w.Destroy(t.Context(), w.agent), map[string]int{"ListSecrets": 2, "DeleteSecret": 2})
@@ -95,9 +99,13 @@ func TestLostAnswerOfPutIsNotRepeated(t *testing.T) {
 	if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("one")); err != nil {
 		t.Fatal(err)
 	}
-	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.DeadlineExceeded} {
+	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.Internal,
+		codes.DeadlineExceeded} {
 		before, there := w.server.Calls()["AddSecretVersion"], w.enabled(t, secret.Ref(w.agent, "TOKEN"))
-		w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{After: status.Error(code, "the answer is lost")} })
+		w.server.Inject(func(string,
+			string) rpc.Fault {
+			return rpc.Fault{After: status.Error(code, "the answer is lost")}
+		})
 		_, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("two"))
 		w.server.Inject(nil)
 		if !fault.Is(err, fault.Unavailable) {
@@ -115,11 +123,13 @@ func TestLostAnswerOfPutIsNotRepeated(t *testing.T) {
 func TestNamesThatCannotBeAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, agent := range []string{"", "a", "x" + w.agent, strings.ToUpper(w.agent), w.agent + "-env-A", w.agent + " OR labels.kind=env", "../" + w.agent[3:]} {
+	for _, agent := range []string{"", "a", "x" + w.agent, strings.ToUpper(w.agent), w.agent + "-env-A", w.agent +
+		" OR labels.kind=env", "../" + w.agent[3:]} {
 		_, _, ensureErr := w.EnsureCredentials(t.Context(), agent, "admin")
 		_, putErr := w.Put(t.Context(), agent, "TOKEN", []byte("value"))
 		_, readErr := w.Read(t.Context(), agent, "TOKEN", 1)
-		for what, err := range map[string]error{"Ensure": ensureErr, "Put": putErr, "Read": readErr, "Destroy": w.Destroy(t.Context(), agent)} {
+		for what, err := range map[string]error{"Ensure": ensureErr, "Put": putErr, "Read": readErr,
+			"Destroy": w.Destroy(t.Context(), agent)} {
 			if fault.From(err) == nil || fault.From(err).Kind != fault.Internal {
 				t.Errorf("%s of agent %q: %v, want an error that is a defect", what, agent, err)
 			}

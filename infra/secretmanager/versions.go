@@ -20,7 +20,8 @@ func (v *Store) LatestVersion(ctx context.Context, agentID, key string) (int64, 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	// The service lists the newest first, and destroyed versions, too.
-	first, err := v.client.ListSecretVersions(ctx, &secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), PageSize: 1}).Next()
+	first, err := v.client.ListSecretVersions(ctx,
+		&secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), PageSize: 1}).Next()
 	if errors.Is(err, iterator.Done) || code(err) == codes.NotFound {
 		return 0, nil
 	}
@@ -45,8 +46,8 @@ func (v *Store) VersionsAfter(ctx context.Context, agentID, key string, after in
 	return versions, nil
 }
 
-// DestroyVersionsBefore implements credential.Vault. The secret itself stays, so that no number stands for two values. Errors: Unavailable with one of the
-// codes of this package.
+// DestroyVersionsBefore implements credential.Vault. The secret itself stays, so that no number stands for two values.
+// Errors: Unavailable with one of the codes of this package.
 func (v *Store) DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error {
 	n, err := secretOf(agentID, key)
 	if err != nil {
@@ -66,7 +67,8 @@ func (v *Store) DestroyVersionsBefore(ctx context.Context, agentID, key string, 
 			if number >= before {
 				continue
 			}
-			if err := v.destroyVersion(ctx, n, number); err != nil && code(err) != codes.FailedPrecondition { // destroyed already
+			// destroyed already
+			if err := v.destroyVersion(ctx, n, number); err != nil && code(err) != codes.FailedPrecondition {
 				return translate("destroy a version", err)
 			}
 		}
@@ -87,7 +89,8 @@ func (v *Store) putInForce(ctx context.Context, n name, version int64) error {
 func (v *Store) versions(ctx context.Context, n name, filter string) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	listed := v.client.ListSecretVersions(ctx, &secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), Filter: filter})
+	listed := v.client.ListSecretVersions(ctx,
+		&secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), Filter: filter})
 	var numbers []int64
 	for {
 		version, err := listed.Next()

@@ -68,7 +68,8 @@ func newWorld(t *testing.T, regions ...string) world {
 // open opens a vault that is closed before what is cleaned up earlier.
 func open(t *testing.T, endpoint string, regions ...string) *secretmanager.Store {
 	t.Helper()
-	v, err := secretmanager.Open(t.Context(), secretmanager.Options{ProjectID: project, Endpoint: endpoint, Regions: regions})
+	v, err := secretmanager.Open(t.Context(),
+		secretmanager.Options{ProjectID: project, Endpoint: endpoint, Regions: regions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,8 @@ func open(t *testing.T, endpoint string, regions ...string) *secretmanager.Store
 // secret reads a secret from outside.
 func (w world) secret(t *testing.T, id string) *secretmanagerpb.Secret {
 	t.Helper()
-	s, err := w.raw.GetSecret(t.Context(), &secretmanagerpb.GetSecretRequest{Name: "projects/" + project + "/secrets/" + id})
+	s, err := w.raw.GetSecret(t.Context(),
+		&secretmanagerpb.GetSecretRequest{Name: "projects/" + project + "/secrets/" + id})
 	if err != nil {
 		t.Fatal(err)
 	}

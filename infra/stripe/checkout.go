@@ -21,8 +21,9 @@ const organizationKey = "organization_id"
 // portalLife is how long a page of the portal can be opened. Stripe doesn't tell, but documents it.
 const portalLife = 5 * time.Minute
 
-// Checkout implements billing.Payments. Who has no live subscription buys one; who has one confirms on a page of the portal what becomes
-// of it: another price, at once or from the end of the period on, as the portal is configured, or its end.
+// Checkout implements billing.Payments. Who has no live subscription buys one; who has one confirms on a page of the
+// portal what becomes of it: another price, at once or from the end of the period on, as the portal is configured, or
+// its end.
 func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -58,7 +59,8 @@ func (p *Payments) price(ctx context.Context, to plan.ID, interval billing.Inter
 		}
 		return found.ID, nil
 	}
-	return "", fmt.Errorf("stripe: no active price has the lookup key %q: create one with the metadata plan=%s", key, to)
+	return "", fmt.Errorf("stripe: no active price has the lookup key %q: create one with the metadata plan=%s", key,
+		to)
 }
 
 // subscribe makes a page on which a subscription is bought.
@@ -66,7 +68,8 @@ func (p *Payments) subscribe(ctx context.Context, o billing.Order, price string)
 	whose := map[string]string{organizationKey: o.OrganizationID}
 	params := &api.CheckoutSessionCreateParams{
 		Mode: api.String(string(api.CheckoutSessionModeSubscription)), ClientReferenceID: api.String(o.OrganizationID),
-		LineItems:        []*api.CheckoutSessionCreateLineItemParams{{Price: api.String(price), Quantity: api.Int64(1)}},
+		LineItems: []*api.CheckoutSessionCreateLineItemParams{{Price: api.String(price),
+			Quantity: api.Int64(1)}},
 		SubscriptionData: &api.CheckoutSessionCreateSubscriptionDataParams{Metadata: whose},
 		SuccessURL:       api.String(p.back), CancelURL: api.String(p.back),
 	}
@@ -110,7 +113,8 @@ func (p *Payments) Portal(ctx context.Context, customerID string) (billing.Sessi
 	return p.portal(ctx, customerID, nil)
 }
 
-func (p *Payments) portal(ctx context.Context, customerID string, flow *api.BillingPortalSessionCreateFlowDataParams) (billing.Session, error) {
+func (p *Payments) portal(ctx context.Context, customerID string,
+	flow *api.BillingPortalSessionCreateFlowDataParams) (billing.Session, error) {
 	params := &api.BillingPortalSessionCreateParams{
 		Customer: api.String(customerID), ReturnURL: api.String(p.back), FlowData: flow,
 	}
@@ -123,7 +127,8 @@ func (p *Payments) portal(ctx context.Context, customerID string, flow *api.Bill
 	return billing.Session{URL: s.URL, ExpiresAt: at(s.Created).Add(portalLife)}, nil
 }
 
-// keyed hands the call's idempotency key on, under the name that it has among those of all organizations: Stripe keeps the answer.
+// keyed hands the call's idempotency key on, under the name that it has among those of all organizations: Stripe keeps
+// the answer.
 func keyed(ctx context.Context, params *api.Params) *idempotency.Attempt {
 	attempt := idempotency.From(ctx)
 	if attempt == nil || attempt.Used() {
@@ -136,7 +141,8 @@ func keyed(ctx context.Context, params *api.Params) *idempotency.Attempt {
 // refused is the error of a page that could not be made.
 func refused(attempt *idempotency.Attempt, doing string, err error) error {
 	var e *api.Error
-	if attempt != nil && errors.As(err, &e) && e.Type == api.ErrorTypeIdempotency && e.HTTPStatusCode == http.StatusBadRequest {
+	if attempt != nil && errors.As(err, &e) && e.Type == api.ErrorTypeIdempotency &&
+		e.HTTPStatusCode == http.StatusBadRequest {
 		return idempotency.Reused()
 	}
 	return failure(doing, err)

@@ -18,8 +18,8 @@ const tolerance = 5 * time.Minute
 // maxID is longer than any id of Stripe's.
 const maxID = 255
 
-// Event implements billing.Payments. Only the event's id, its type and what it is about are looked at, so that the version of the
-// interface that the endpoint was made with does not matter.
+// Event implements billing.Payments. Only the event's id, its type and what it is about are looked at, so that the
+// version of the interface that the endpoint was made with does not matter.
 func (p *Payments) Event(body []byte, signature string) (billing.Event, error) {
 	e, err := webhook.ConstructEventWithOptions(body, signature, p.secret, webhook.ConstructEventOptions{
 		Tolerance: tolerance, IgnoreAPIVersionMismatch: true,
@@ -36,7 +36,8 @@ func (p *Payments) Event(body []byte, signature string) (billing.Event, error) {
 
 // reason is why a body is refused, without anything of the body.
 func reason(err error) error {
-	for _, known := range []error{webhook.ErrInvalidHeader, webhook.ErrNoValidSignature, webhook.ErrNotSigned, webhook.ErrTooOld} {
+	for _, known := range []error{webhook.ErrInvalidHeader, webhook.ErrNoValidSignature, webhook.ErrNotSigned,
+		webhook.ErrTooOld} {
 		if errors.Is(err, known) {
 			return known
 		}
@@ -46,7 +47,8 @@ func reason(err error) error {
 
 // about reports whether events of a type tell of a change to a subscription.
 func about(kind string) bool {
-	for _, prefix := range []string{"customer.subscription.", "subscription_schedule.", "invoice.", "checkout.session."} {
+	for _, prefix := range []string{"customer.subscription.", "subscription_schedule.", "invoice.",
+		"checkout.session."} {
 		if strings.HasPrefix(kind, prefix) {
 			return true
 		}

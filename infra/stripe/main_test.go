@@ -11,8 +11,8 @@ import (
 	"agents.example/controlplane/emulators/stripeemu"
 )
 
-// provider is the stand-in that all tests share: stripe-mock checks every request against Stripe's description. Each test has
-// subscriptions of its own.
+// provider is the stand-in that all tests share: stripe-mock checks every request against Stripe's description. Each
+// test has subscriptions of its own.
 var provider *stripeemu.Server
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -38,7 +38,8 @@ func run(m *testing.M) int {
 // open opens payments through the stand-in.
 func open(t *testing.T, change func(*Options)) *Payments {
 	t.Helper()
-	o := Options{Key: provider.Key, WebhookSecret: provider.WebhookSecret, URL: provider.URL, ReturnURL: "https://app.example/billing"}
+	o := Options{Key: provider.Key, WebhookSecret: provider.WebhookSecret, URL: provider.URL,
+		ReturnURL: "https://app.example/billing"}
 	if change != nil {
 		change(&o)
 	}

@@ -44,8 +44,10 @@ func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	p := open(t, nil)
 	s := bought(t, p, plan.Startup, billing.Year)
-	if s.Provider != billing.Stripe || s.Status != billing.Active || s.Plan != plan.Startup || s.Interval != billing.Year || s.PendingPlan != "" ||
-		s.CustomerID == "" || s.CancelAtPeriodEnd || !s.PeriodEnd.After(s.PeriodStart) || time.Since(s.StartedAt).Abs() > time.Minute {
+	if s.Provider != billing.Stripe || s.Status != billing.Active || s.Plan != plan.Startup ||
+		s.Interval != billing.Year || s.PendingPlan != "" ||
+		s.CustomerID == "" || s.CancelAtPeriodEnd || !s.PeriodEnd.After(s.PeriodStart) ||
+		time.Since(s.StartedAt).Abs() > time.Minute {
 		t.Errorf("bought %+v", s)
 	}
 	again, err := p.Checkout(t.Context(), billing.Order{
@@ -71,8 +73,11 @@ func TestMove(t *testing.T) {
 		interval billing.Interval
 		plan     plan.ID
 		ends     bool
-	}{{to: plan.Pro, interval: billing.Year, plan: plan.Pro, ends: false}, {to: plan.Hobby, interval: billing.Month, plan: plan.Pro, ends: true}, {to: plan.Pro, interval: billing.Month, plan: plan.Pro, ends: false}} {
-		page, err := p.Checkout(t.Context(), billing.Order{OrganizationID: "org_1", Present: s, Plan: c.to, Interval: c.interval})
+	}{{to: plan.Pro, interval: billing.Year, plan: plan.Pro, ends: false},
+		{to: plan.Hobby, interval: billing.Month, plan: plan.Pro, ends: true},
+		{to: plan.Pro, interval: billing.Month, plan: plan.Pro, ends: false}} {
+		page, err := p.Checkout(t.Context(),
+			billing.Order{OrganizationID: "org_1", Present: s, Plan: c.to, Interval: c.interval})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,18 +107,30 @@ func TestStates(t *testing.T) {
 		status  billing.Status
 		pending plan.ID
 	}{
-		"trialing":           {change: []stripeemu.Change{stripeemu.Status("trialing")}, status: billing.Trialing, pending: ""},
-		"past due":           {change: []stripeemu.Change{stripeemu.Status("past_due")}, status: billing.PastDue, pending: ""},
-		"unpaid":             {change: []stripeemu.Change{stripeemu.Status("unpaid")}, status: billing.PastDue, pending: ""},
-		"paused":             {change: []stripeemu.Change{stripeemu.Status("paused")}, status: billing.PastDue, pending: ""},
-		"canceled":           {change: []stripeemu.Change{stripeemu.EndWithPeriod(), stripeemu.Status("canceled")}, status: billing.Canceled, pending: ""},
-		"incomplete":         {change: []stripeemu.Change{stripeemu.Status("incomplete")}, status: billing.None, pending: ""},
-		"never completed":    {change: []stripeemu.Change{stripeemu.Status("incomplete_expired")}, status: billing.None, pending: ""},
-		"a later downgrade":  {change: []stripeemu.Change{stripeemu.Schedule("starter_month")}, status: billing.Active, pending: plan.Starter},
-		"a later interval":   {change: []stripeemu.Change{stripeemu.Schedule("pro_year")}, status: billing.Active, pending: ""},
-		"ending":             {change: []stripeemu.Change{stripeemu.EndWithPeriod()}, status: billing.Active, pending: plan.Hobby},
-		"of no plan, ended":  {change: []stripeemu.Change{stripeemu.Price("mug_month"), stripeemu.Status("canceled")}, status: billing.Canceled, pending: ""},
-		"upgraded elsewhere": {change: []stripeemu.Change{stripeemu.Price("business_month")}, status: billing.Active, pending: ""},
+		"trialing": {change: []stripeemu.Change{stripeemu.Status("trialing")}, status: billing.Trialing,
+			pending: ""},
+		"past due": {change: []stripeemu.Change{stripeemu.Status("past_due")}, status: billing.PastDue,
+			pending: ""},
+		"unpaid": {change: []stripeemu.Change{stripeemu.Status("unpaid")}, status: billing.PastDue,
+			pending: ""},
+		"paused": {change: []stripeemu.Change{stripeemu.Status("paused")}, status: billing.PastDue,
+			pending: ""},
+		"canceled": {change: []stripeemu.Change{stripeemu.EndWithPeriod(), stripeemu.Status("canceled")},
+			status: billing.Canceled, pending: ""},
+		"incomplete": {change: []stripeemu.Change{stripeemu.Status("incomplete")}, status: billing.None,
+			pending: ""},
+		"never completed": {change: []stripeemu.Change{stripeemu.Status("incomplete_expired")}, status: billing.None,
+			pending: ""},
+		"a later downgrade": {change: []stripeemu.Change{stripeemu.Schedule("starter_month")}, status: billing.Active,
+			pending: plan.Starter},
+		"a later interval": {change: []stripeemu.Change{stripeemu.Schedule("pro_year")}, status: billing.Active,
+			pending: ""},
+		"ending": {change: []stripeemu.Change{stripeemu.EndWithPeriod()}, status: billing.Active,
+			pending: plan.Hobby},
+		"of no plan, ended": {change: []stripeemu.Change{stripeemu.Price("mug_month"), stripeemu.Status("canceled")},
+			status: billing.Canceled, pending: ""},
+		"upgraded elsewhere": {change: []stripeemu.Change{stripeemu.Price("business_month")}, status: billing.Active,
+			pending: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +164,8 @@ func TestNotOurs(t *testing.T) {
 	if state, err := p.Fetch(t.Context(), s.ID); err != nil || state != (billing.State{}) {
 		t.Errorf("another product's subscription: %+v, %v", state, err)
 	}
-	if _, err := p.Checkout(t.Context(), billing.Order{OrganizationID: "o", Plan: plan.Enterprise, Interval: billing.Month}); err == nil ||
+	if _, err := p.Checkout(t.Context(),
+		billing.Order{OrganizationID: "o", Plan: plan.Enterprise, Interval: billing.Month}); err == nil ||
 		!strings.Contains(err.Error(), "enterprise_month") {
 		t.Errorf("a plan without a price: %v, want its lookup key", err)
 	}
@@ -159,7 +177,8 @@ func TestIdempotency(t *testing.T) {
 	p := open(t, nil)
 	call := func(key string, to plan.ID) (billing.Session, *idempotency.Attempt, error) {
 		a := idempotency.New("org_1", key, idempotency.Request{})
-		s, err := p.Checkout(idempotency.With(t.Context(), a), billing.Order{OrganizationID: "org_1", Plan: to, Interval: billing.Month})
+		s, err := p.Checkout(idempotency.With(t.Context(), a),
+			billing.Order{OrganizationID: "org_1", Plan: to, Interval: billing.Month})
 		return s, a, err
 	}
 	first, attempt, err := call("key-1", plan.Pro)
@@ -191,7 +210,8 @@ func TestTrouble(t *testing.T) {
 	}))
 	t.Cleanup(broken.Close)
 	p := open(t, func(o *Options) { o.URL, o.Key = broken.URL, "sk_test_canary" })
-	for code, kind := range map[int]fault.Kind{500: fault.Unavailable, 503: fault.Unavailable, 429: fault.Unavailable, 401: fault.Internal, 400: fault.Internal} {
+	for code, kind := range map[int]fault.Kind{500: fault.Unavailable, 503: fault.Unavailable, 429: fault.Unavailable,
+		401: fault.Internal, 400: fault.Internal} {
 		status <- code
 		_, err := p.Fetch(t.Context(), "sub_1")
 		if e := fault.From(err); e.Kind != kind || strings.Contains(e.Error(), "canary") {
@@ -203,7 +223,8 @@ func TestTrouble(t *testing.T) {
 	if _, err := gone.Portal(t.Context(), "cus_1"); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("nobody answers: %v, want unavailable", err)
 	}
-	for _, o := range []Options{{Key: "k", WebhookSecret: "w"}, {Key: "k", ReturnURL: "r"}, {WebhookSecret: "w", ReturnURL: "r"}} {
+	for _, o := range []Options{{Key: "k", WebhookSecret: "w"}, {Key: "k", ReturnURL: "r"},
+		{WebhookSecret: "w", ReturnURL: "r"}} {
 		if _, err := Open(o); err == nil {
 			t.Errorf("opened with %+v", o)
 		}

@@ -1,10 +1,12 @@
 // Package stripe takes payments through Stripe. It is the only package that speaks to it.
 //
-// It knows how a plan is a price of Stripe's, how pages for customers are made, how an event is told from a forged one, and how Stripe's
-// subscription is one of ours. It does not know what follows from any of it (package billing in shared).
+// It knows how a plan is a price of Stripe's, how pages for customers are made, how an event is told from a forged one,
+// and how Stripe's subscription is one of ours. It does not know what follows from any of it (package billing in
+// shared).
 //
-// A plan is sold by the price whose lookup key is the plan and the interval, as in "startup_month", so that a price can be replaced
-// without a change here. What a subscription is for says its price's metadata "plan", which stays when the lookup key has moved on.
+// A plan is sold by the price whose lookup key is the plan and the interval, as in "startup_month", so that a price can
+// be replaced without a change here. What a subscription is for says its price's metadata "plan", which stays when the
+// lookup key has moved on.
 package stripe
 
 import (
@@ -81,17 +83,21 @@ func (p *Payments) Close() error {
 // Provider implements billing.Payments.
 func (*Payments) Provider() billing.Provider { return billing.Stripe }
 
-// failure is the one mapping of Stripe's errors to the vocabulary of faults. Stripe's messages are left out: they repeat what was sent.
+// failure is the one mapping of Stripe's errors to the vocabulary of faults. Stripe's messages are left out: they
+// repeat what was sent.
 func failure(doing string, err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) {
 		return unavailable(fmt.Errorf("stripe: %s: %w", doing, err))
 	}
-	cause := fmt.Errorf("stripe: %s: status %d, type %s, code %s, parameter %s, request %s", doing, e.HTTPStatusCode, e.Type, e.Code, e.Param, e.RequestID)
+	cause := fmt.Errorf("stripe: %s: status %d, type %s, code %s, parameter %s, request %s", doing, e.HTTPStatusCode,
+		e.Type, e.Code, e.Param, e.RequestID)
 	switch {
 	case e.HTTPStatusCode == http.StatusNotFound:
-		return fault.New(fault.NotFound, "not_found", "The payment provider does not know the subscription.").WithCause(cause)
-	case e.HTTPStatusCode == http.StatusTooManyRequests, e.HTTPStatusCode == http.StatusConflict, e.HTTPStatusCode >= http.StatusInternalServerError:
+		return fault.New(fault.NotFound, "not_found",
+			"The payment provider does not know the subscription.").WithCause(cause)
+	case e.HTTPStatusCode == http.StatusTooManyRequests, e.HTTPStatusCode == http.StatusConflict,
+		e.HTTPStatusCode >= http.StatusInternalServerError:
 		return unavailable(cause)
 	default:
 		return cause
@@ -99,6 +105,7 @@ func failure(doing string, err error) error {
 }
 
 func unavailable(cause error) error {
-	return fault.New(fault.Unavailable, "payment_provider_unavailable", "The payment provider can't be reached at the moment. Try again in a few seconds.").
+	return fault.New(fault.Unavailable, "payment_provider_unavailable",
+		"The payment provider can't be reached at the moment. Try again in a few seconds.").
 		WithCause(cause)
 }

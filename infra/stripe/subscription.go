@@ -36,7 +36,8 @@ func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
 		return billing.Subscription{}, err
 	}
 	ours := billing.Subscription{
-		Provider: billing.Stripe, ID: s.ID, Status: statusOf(s.Status), Plan: planOf(item.Price), StartedAt: at(s.Created),
+		Provider: billing.Stripe, ID: s.ID, Status: statusOf(s.Status), Plan: planOf(item.Price),
+		StartedAt:   at(s.Created),
 		PeriodStart: at(item.CurrentPeriodStart), PeriodEnd: at(item.CurrentPeriodEnd),
 		// Where billing is flexible, an end with the period is a date.
 		CancelAtPeriodEnd: s.CancelAtPeriodEnd || s.CancelAt != 0 && s.CancelAt <= item.CurrentPeriodEnd,
@@ -48,7 +49,8 @@ func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
 		ours.Interval = billing.Interval(item.Price.Recurring.Interval)
 	}
 	if _, err := plan.Get(ours.Plan); err != nil && ours.Live() {
-		return ours, fmt.Errorf("stripe: the price %s of a subscription names no plan: give it the metadata plan", item.Price.ID)
+		return ours, fmt.Errorf("stripe: the price %s of a subscription names no plan: give it the metadata plan",
+			item.Price.ID)
 	}
 	switch {
 	case !ours.Live():
@@ -95,8 +97,8 @@ func pendingIn(s *api.SubscriptionSchedule, end int64, present plan.ID) plan.ID 
 	return ""
 }
 
-// statusOf is our status for one of Stripe's. Whoever has stopped paying, in whatever way, is past due until the subscription is paid or
-// ends; who has not begun to pay has nothing.
+// statusOf is our status for one of Stripe's. Whoever has stopped paying, in whatever way, is past due until the
+// subscription is paid or ends; who has not begun to pay has nothing.
 func statusOf(s api.SubscriptionStatus) billing.Status {
 	switch s {
 	case api.SubscriptionStatusTrialing:

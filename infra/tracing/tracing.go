@@ -1,5 +1,6 @@
-// Package tracing knows Cloud Trace: which part of the calls is traced, and how spans are sent there. It does not know what a span is of:
-// package function starts those of calls and messages, and the clients of outside systems those of their own calls.
+// Package tracing knows Cloud Trace: which part of the calls is traced, and how spans are sent there. It does not know
+// what a span is of: package function starts those of calls and messages, and the clients of outside systems those of
+// their own calls.
 package tracing
 
 import (
@@ -30,13 +31,14 @@ type Options struct {
 	Client []option.ClientOption
 }
 
-// Start has spans collected for the whole process until stop is called, which sends what is left. What fails to be sent is lost, and no
-// call fails for it.
+// Start has spans collected for the whole process until stop is called, which sends what is left. What fails to be sent
+// is lost, and no call fails for it.
 func Start(ctx context.Context, o Options) (stop func() error, err error) {
 	if o.Ratio <= 0 || o.Ratio > 1 {
 		return nil, fmt.Errorf("TRACE_RATIO is %v: want a number above 0 and up to 1, or 0 to trace nothing", o.Ratio)
 	}
-	exporter, err := cloudtrace.New(cloudtrace.WithProjectID(o.ProjectID), cloudtrace.WithContext(context.WithoutCancel(ctx)),
+	exporter, err := cloudtrace.New(cloudtrace.WithProjectID(o.ProjectID),
+		cloudtrace.WithContext(context.WithoutCancel(ctx)),
 		cloudtrace.WithTraceClientOptions(append([]option.ClientOption{option.WithTelemetryDisabled()}, o.Client...)),
 		cloudtrace.WithErrorHandler(otel.GetErrorHandler()))
 	if err != nil {
@@ -45,8 +47,8 @@ func Start(ctx context.Context, o Options) (stop func() error, err error) {
 	return collect(exporter, o.Ratio), nil
 }
 
-// collect has spans sent by an exporter. Every function decides by the trace's id alone, so that all of them keep the same traces, and no
-// caller's flag has all of its own kept.
+// collect has spans sent by an exporter. Every function decides by the trace's id alone, so that all of them keep the
+// same traces, and no caller's flag has all of its own kept.
 func collect(exporter sdk.SpanExporter, ratio float64) (stop func() error) {
 	byID := sdk.TraceIDRatioBased(ratio)
 	provider := sdk.NewTracerProvider(

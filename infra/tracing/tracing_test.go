@@ -62,8 +62,8 @@ type anyPush struct{}
 
 func (anyPush) Verify(context.Context, string) error { return nil }
 
-// TestOneTrace follows a call through the message that it publishes to the worker and its outside call. It is not parallel, nor are the
-// others: a process has one tracer.
+// TestOneTrace follows a call through the message that it publishes to the worker and its outside call. It is not
+// parallel, nor are the others: a process has one tracer.
 func TestOneTrace(t *testing.T) { //nolint:paralleltest // see above
 	s, stop := start(t, 1)
 	var carried map[string]string
@@ -85,7 +85,8 @@ func TestOneTrace(t *testing.T) { //nolint:paralleltest // see above
 	req.Header.Set("Traceparent", "00-"+caller+"-b7ad6b7169203331-00")
 	req.Header.Set("Content-Type", "application/json")
 	route.ServeHTTP(httptest.NewRecorder(), req)
-	body, err := json.Marshal(map[string]any{"message": map[string]any{"data": []byte("canary"), "attributes": carried, "messageId": "7"}})
+	body, err := json.Marshal(map[string]any{"message": map[string]any{"data": []byte("canary"), "attributes": carried,
+		"messageId": "7"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func TestOneTrace(t *testing.T) { //nolint:paralleltest // see above
 		}
 	}
 	slices.Sort(told)
-	want := []string{"CreateThing " + caller, "DoThing " + "11111111111111111111111111111111", "DoThing " + caller, "outside call " + caller}
+	want := []string{"CreateThing " + caller, "DoThing " + "11111111111111111111111111111111", "DoThing " + caller,
+		"outside call " + caller}
 	slices.Sort(want)
 	if !slices.Equal(told, want) {
 		t.Errorf("spans\n%v, want\n%v", told, want)
@@ -118,7 +120,10 @@ func TestPart(t *testing.T) { //nolint:paralleltest // see above
 	s, stop := start(t, 0.5)
 	h := function.Route{
 		Name: "Get", Method: http.MethodGet, Path: "/", Access: function.Public, Status: http.StatusOK,
-		Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) { return function.None{}, nil }),
+		Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) {
+			return function.None{},
+				nil
+		}),
 	}.Handler(function.Guard{})
 	for _, id := range []string{"0000000000000000ffffffffffffffff", "00000000000000000000000000000001"} {
 		for _, flag := range []string{"00", "01"} {
@@ -143,7 +148,8 @@ func TestPart(t *testing.T) { //nolint:paralleltest // see above
 func TestBadRatio(t *testing.T) {
 	t.Parallel()
 	for _, ratio := range []float64{-1, 0, 1.5} {
-		if _, err := Start(t.Context(), Options{ProjectID: "p", Ratio: ratio}); err == nil || !strings.Contains(err.Error(), "TRACE_RATIO") {
+		if _, err := Start(t.Context(), Options{ProjectID: "p", Ratio: ratio}); err == nil ||
+			!strings.Contains(err.Error(), "TRACE_RATIO") {
 			t.Errorf("%v: %v", ratio, err)
 		}
 	}

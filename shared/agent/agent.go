@@ -1,5 +1,6 @@
-// Package agent knows the agent: its record, its states and the moves between them, its provisioning stages, the rules for its
-// name, environment and hostname, and how it is shown to a client. It does not know how it is stored, nor how a cluster runs it.
+// Package agent knows the agent: its record, its states and the moves between them, its provisioning stages, the rules
+// for its name, environment and hostname, and how it is shown to a client. It does not know how it is stored, nor how a
+// cluster runs it.
 package agent
 
 import (
@@ -10,8 +11,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Agent is the record: the desired state, written by routes, and what workers observed of it. New fields must have a usable zero
-// value, because functions are deployed in any order.
+// Agent is the record: the desired state, written by routes, and what workers observed of it. New fields must have a
+// usable zero value, because functions are deployed in any order.
 type Agent struct {
 	ID             string
 	OrganizationID string
@@ -38,7 +39,8 @@ type Agent struct {
 	Stages       []Stage
 	// Failure is why the agent is in error or pending, or why it runs without what was asked for; otherwise nil.
 	Failure *Failure
-	// RevertReason is why what was asked for is being taken back; it is the Failure of the agent once it runs as before. Otherwise nil.
+	// RevertReason is why what was asked for is being taken back; it is the Failure of the agent once it runs as
+	// before. Otherwise nil.
 	RevertReason *Failure
 	// Warming is true while the dashboard may be briefly unavailable after a pod restart.
 	Warming bool
@@ -52,12 +54,14 @@ type Agent struct {
 	FormerCredential int64
 	// RevealedAt is when the credentials were last shown to a client; zero if never.
 	RevealedAt time.Time
-	// Rollout counts the requested pod replacements. It is part of the pod template, so that raising it replaces the pod.
+	// Rollout counts the requested pod replacements. It is part of the pod template, so that raising it replaces the
+	// pod.
 	Rollout int64
-	// Operations lists the secret operations that are open, the oldest first, and right after a change those that it ended, too.
+	// Operations lists the secret operations that are open, the oldest first, and right after a change those that it
+	// ended, too.
 	Operations []secret.Operation
-	// SecretsRevision rises whenever an operation is recorded, or what became of one at the secret store: who looked at the store between
-	// two equal revisions saw all that operations added.
+	// SecretsRevision rises whenever an operation is recorded, or what became of one at the secret store: who looked at
+	// the store between two equal revisions saw all that operations added.
 	SecretsRevision int64
 	// StoringUntil is until when requests may still be adding values for operations that were canceled with the agent.
 	StoringUntil time.Time
@@ -111,7 +115,8 @@ func (a Agent) Runs() bool {
 	}
 }
 
-// Failure is why an agent is in error, why its provisioning is being retried, or why it runs without what was asked for.
+// Failure is why an agent is in error, why its provisioning is being retried, or why it runs without what was asked
+// for.
 type Failure struct {
 	// Code is a stable name such as "image_pull_failed".
 	Code string `json:"code"`
@@ -168,7 +173,8 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 const (
 	// ProvisioningTimeout is how long provisioning may take before the sweep ends it in error.
 	ProvisioningTimeout = 15 * time.Minute
-	// ReadinessTimeout is how long a running agent's new pod may take to become Ready before the sweep ends it in error.
+	// ReadinessTimeout is how long a running agent's new pod may take to become Ready before the sweep ends it in
+	// error.
 	ReadinessTimeout = 10 * time.Minute
 	// LeaseTime is how long a worker keeps others off an agent without recording progress.
 	LeaseTime = 5 * time.Second

@@ -15,7 +15,8 @@ const (
 
 // reservedConfig lists the keys of config that the control plane fills. A client's values for them are ignored.
 func reservedConfig() []string {
-	return []string{"provisioning_stages", "status_reason", "allowed_actions", "sandbox_enabled", "plan_limits", "error"}
+	return []string{"provisioning_stages", "status_reason", "allowed_actions", "sandbox_enabled", "plan_limits",
+		"error"}
 }
 
 // ConfigViolations checks a client's config as decoded from JSON.

@@ -6,7 +6,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Reveal records that a client was shown the credentials. Errors: Conflict before there are any, or while the agent is deleted.
+// Reveal records that a client was shown the credentials. Errors: Conflict before there are any, or while the agent is
+// deleted.
 func (a *Agent) Reveal(now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("reveal")

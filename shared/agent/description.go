@@ -13,7 +13,8 @@ import (
 // AmendSchema adds to the view's description what its fields' types don't tell.
 func (View) AmendSchema(s *jsonschema.Schema) {
 	s.Properties["id"].Format = "uuid"
-	s.Properties["env_vars"].AdditionalProperties = &jsonschema.Schema{Type: "string", Enum: []any{EnvIsSecret, EnvIsConfigured}}
+	s.Properties["env_vars"].AdditionalProperties = &jsonschema.Schema{Type: "string",
+		Enum: []any{EnvIsSecret, EnvIsConfigured}}
 	for _, name := range []string{"dashboard_url", "api_url", "dashboard_handoff_url"} {
 		s.Properties[name].Format = "uri"
 	}
@@ -48,10 +49,12 @@ func (View) Example() any {
 	}
 	a.BecameReady(now)
 	a.CredentialVersion, a.Version = 1, "1"
-	return a.Show(identity.Caller{OrganizationID: "org_1", Role: identity.RoleAdmin}, Addresses{Domain: "agents.example.com", Scheme: "https"})
+	return a.Show(identity.Caller{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		Addresses{Domain: "agents.example.com", Scheme: "https"})
 }
 
-// Example implements the contract of package function for outputs with an example: an agent whose provisioning has begun.
+// Example implements the contract of package function for outputs with an example: an agent whose provisioning has
+// begun.
 func (Created) Example() any {
 	v, _ := View{}.Example().(View)
 	a := New(v.ID, "a", Draft{Name: v.Name, Plan: v.ResourcePlan, Cloud: v.Cloud, Region: v.Region}, v.CreatedAt)

@@ -50,8 +50,8 @@ func LooksSecret(key string) bool {
 	return false
 }
 
-// EnvViolations checks a client's env_vars as decoded from JSON. Values that are not strings are the schema's business and are passed
-// over here. No violation quotes a value.
+// EnvViolations checks a client's env_vars as decoded from JSON. Values that are not strings are the schema's business
+// and are passed over here. No violation quotes a value.
 func EnvViolations(env map[string]any) []fault.Violation {
 	var found []fault.Violation
 	total := 0
@@ -76,7 +76,8 @@ func EnvViolations(env map[string]any) []fault.Violation {
 		found = append(found, invalid([]any{"body", "env_vars"}, fmt.Sprintf("there are at most %d keys", MaxEnvKeys)))
 	}
 	if total > MaxEnvBytes {
-		found = append(found, invalid([]any{"body", "env_vars"}, fmt.Sprintf("keys and values have at most %d bytes in all", MaxEnvBytes)))
+		found = append(found, invalid([]any{"body", "env_vars"},
+			fmt.Sprintf("keys and values have at most %d bytes in all", MaxEnvBytes)))
 	}
 	return found
 }
@@ -94,7 +95,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// PlainEnv makes the record's form of plain variables, sorted by key. Secrets are left out: they are stored elsewhere first.
+// PlainEnv makes the record's form of plain variables, sorted by key. Secrets are left out: they are stored elsewhere
+// first.
 func PlainEnv(env map[string]string) []EnvVar {
 	vars := make([]EnvVar, 0, len(env))
 	for _, key := range sortedKeys(env) {

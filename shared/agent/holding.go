@@ -5,11 +5,11 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// HeldUsage is what an agent takes of its organization's plan in its present status. The usage of an organization is the sum of its
-// agents' holdings, always: every change of an agent moves the usage by the difference.
+// HeldUsage is what an agent takes of its organization's plan in its present status. The usage of an organization is
+// the sum of its agents' holdings, always: every change of an agent moves the usage by the difference.
 //
-// A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped one keeps slot and storage. A deleting
-// one keeps only its storage, until the volume is observed gone.
+// A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped one keeps slot and
+// storage. A deleting one keeps only its storage, until the volume is observed gone.
 func (a Agent) HeldUsage() (organization.Usage, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {

@@ -21,7 +21,8 @@ type Addresses struct {
 // maxSlug is how many characters of the name reach the hostname, so that slug, dash and id fit a DNS label of 63.
 const maxSlug = 30
 
-// Slug turns a name into the readable part of a hostname: lower-case letters, digits and single dashes. It is "agent" when nothing is left.
+// Slug turns a name into the readable part of a hostname: lower-case letters, digits and single dashes. It is "agent"
+// when nothing is left.
 func Slug(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {

@@ -9,7 +9,8 @@ import (
 // EntityTag is the value of the ETag header: it changes with every write of the record.
 func (a Agent) EntityTag() string { return `"` + a.Version + `"` }
 
-// Match checks the value of an If-Match header against the present version; an empty one asks for nothing. Errors: PreconditionFailed.
+// Match checks the value of an If-Match header against the present version; an empty one asks for nothing. Errors:
+// PreconditionFailed.
 func (a Agent) Match(ifMatch string) error {
 	if ifMatch == "" || strings.TrimSpace(ifMatch) == "*" {
 		return nil

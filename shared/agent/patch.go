@@ -31,10 +31,12 @@ func UpdateViolations(body map[string]any) []fault.Violation {
 }
 
 func secretViolation(key string) fault.Violation {
-	return invalid([]any{"body", "env_vars", key}, "the key is a secret: set or delete it through /agents/{agent_id}/secrets")
+	return invalid([]any{"body", "env_vars", key},
+		"the key is a secret: set or delete it through /agents/{agent_id}/secrets")
 }
 
-// Apply merges a patch. The pod is replaced only when its environment changes. Errors: Invalid, Conflict while the agent is deleted.
+// Apply merges a patch. The pod is replaced only when its environment changes. Errors: Invalid, Conflict while the
+// agent is deleted.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -74,7 +76,8 @@ func (a *Agent) Migrate(enabled bool, now time.Time) error {
 	return nil
 }
 
-// replacePod has a worker bring the present desired state into the pod. Where nothing runs, it holds from the next start.
+// replacePod has a worker bring the present desired state into the pod. Where nothing runs, it holds from the next
+// start.
 func (a *Agent) replacePod(now time.Time) {
 	switch a.Status { //nolint:exhaustive // elsewhere nothing runs
 	case Running, Error:
@@ -98,7 +101,8 @@ func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool
 		value, old := patch[key], vars[key]
 		_, exists := vars[key]
 		switch {
-		case exists && value != nil && (*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()):
+		case exists && value != nil &&
+			(*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()):
 			continue // what a client read and sends back
 		case old.Secret(), a.isSetting(key):
 			return nil, false, fault.Validation(secretViolation(key))

@@ -33,8 +33,8 @@ func (c Cells) Regions() []string {
 	return regions
 }
 
-// Place chooses the cell of a new agent. The choice is spread evenly and depends on the id alone, so that a repeated request agrees
-// with the first. Errors: Unavailable when no cell of the region takes agents.
+// Place chooses the cell of a new agent. The choice is spread evenly and depends on the id alone, so that a repeated
+// request agrees with the first. Errors: Unavailable when no cell of the region takes agents.
 func (c Cells) Place(region, id string) (string, error) {
 	var open []string
 	for _, cell := range c {
@@ -43,7 +43,8 @@ func (c Cells) Place(region, id string) (string, error) {
 		}
 	}
 	if len(open) == 0 {
-		return "", fault.New(fault.Unavailable, "region_full", "Region %s takes no new agents at the moment. Try another region.", region)
+		return "", fault.New(fault.Unavailable, "region_full",
+			"Region %s takes no new agents at the moment. Try another region.", region)
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails
@@ -68,6 +69,7 @@ func (c Cells) RegionViolations(body map[string]any) []fault.Violation {
 		expected += fmt.Sprintf("'%s'", r)
 	}
 	return []fault.Violation{{
-		Loc: []any{"body", "region"}, Type: "enum", Msg: "Input should be " + expected, Ctx: map[string]any{"expected": expected},
+		Loc: []any{"body", "region"}, Type: "enum", Msg: "Input should be " + expected,
+		Ctx: map[string]any{"expected": expected},
 	}}
 }

@@ -41,7 +41,8 @@ func TestAnAbandonedOperationWaitsForItsClient(t *testing.T) {
 	begin(t, &a, 2, set("a", "A"))
 	stored(t, &a, 2, "a", 1)
 	a.AbandonOperations(at(3))
-	if a.OperationsDue() || !a.WorkDueAt.IsZero() || a.Operation("a").Status != secret.Failed || a.Operation("a").ErrorCode != "internal_error" {
+	if a.OperationsDue() || !a.WorkDueAt.IsZero() || a.Operation("a").Status != secret.Failed ||
+		a.Operation("a").ErrorCode != "internal_error" {
 		t.Errorf("due at %v: %s", a.WorkDueAt, standing(a))
 	}
 	if err := a.RetryOperation("a", at(4)); err != nil || !a.OperationsDue() {
@@ -53,10 +54,12 @@ func TestStoringIsRememberedWhenAnAgentIsDeleted(t *testing.T) {
 	t.Parallel()
 	a := withSecret()
 	begin(t, &a, 2, set("a", "A"))
-	if err := a.Act(agent.Delete, "", at(2).Add(time.Second)); err != nil || !a.StoringUntil.Equal(at(2).Add(secret.StoringTime)) {
+	if err := a.Act(agent.Delete, "", at(2).Add(time.Second)); err != nil ||
+		!a.StoringUntil.Equal(at(2).Add(secret.StoringTime)) {
 		t.Errorf("storing until %v, %v", a.StoringUntil, err)
 	}
-	if err := a.RecordStored([]agent.Outcome{{OperationID: "a", Version: 1}}, at(3)); fault.Code(err) != "agent_deleting" {
+	if err := a.RecordStored([]agent.Outcome{{OperationID: "a", Version: 1}},
+		at(3)); fault.Code(err) != "agent_deleting" {
 		t.Errorf("stored for a deleted agent: %v", err)
 	}
 }

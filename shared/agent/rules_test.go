@@ -13,9 +13,11 @@ import (
 func TestLooksSecret(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]bool{
-		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "db_password": true, "MY_SECRET": true, "APIKEY": true, "TLS_PRIVATE_KEY": true,
+		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "db_password": true, "MY_SECRET": true, "APIKEY": true,
+		"TLS_PRIVATE_KEY": true,
 		"AWS_CREDENTIALS": true, "PASSWD": true,
-		"MAX_TOKENS": false, "TOKENIZERS_PARALLELISM": false, "KEY": false, "PUBLIC_KEY": false, "API_URL": false, "MONKEY": false,
+		"MAX_TOKENS": false, "TOKENIZERS_PARALLELISM": false, "KEY": false, "PUBLIC_KEY": false, "API_URL": false,
+		"MONKEY": false,
 	} {
 		if agent.LooksSecret(key) != want {
 			t.Errorf("LooksSecret(%q) = %t", key, !want)
@@ -26,8 +28,10 @@ func TestLooksSecret(t *testing.T) {
 func TestReservedKeys(t *testing.T) {
 	t.Parallel()
 	for key, refused := range map[string]bool{
-		"DASHBOARD_USERNAME": true, "API_SERVER_KEY": true, "X_DASHBOARD_BASIC_AUTH_USER": true, "MY_GATEWAY_TOKEN": true,
-		"KUBERNETES_SERVICE_HOST": true, "PATH": true, "LD_PRELOAD": true, "PORT": true, "1A": true, "A-B": true, "": true,
+		"DASHBOARD_USERNAME": true, "API_SERVER_KEY": true, "X_DASHBOARD_BASIC_AUTH_USER": true,
+		"MY_GATEWAY_TOKEN":        true,
+		"KUBERNETES_SERVICE_HOST": true, "PATH": true, "LD_PRELOAD": true, "PORT": true, "1A": true, "A-B": true,
+		"":                       true,
 		strings.Repeat("A", 129): true, strings.Repeat("A", 128): false, "_A1": false, "MY_PATH": false, "PORTS": false,
 	} {
 		if (agent.EnvKeyViolation(key) != "") != refused {
@@ -41,7 +45,8 @@ func TestHostnames(t *testing.T) {
 	d := agent.Addresses{Domain: "agents.example.com", Scheme: "https"}
 	for name, slug := range map[string]string{
 		"My Agent": "my-agent", "  ": "agent", "Äpfel & Birnen": "pfel-birnen", "日本": "agent", "a--b__c": "a-b-c",
-		strings.Repeat("x", 40): strings.Repeat("x", 30), "ends with dash at thirty charsx y": "ends-with-dash-at-thirty-chars",
+		strings.Repeat("x", 40):             strings.Repeat("x", 30),
+		"ends with dash at thirty charsx y": "ends-with-dash-at-thirty-chars",
 	} {
 		if got := agent.Slug(name); got != slug {
 			t.Errorf("Slug(%q) = %q, want %q", name, got, slug)
@@ -78,16 +83,29 @@ func TestPatch(t *testing.T) {
 		replaced bool
 		refused  bool
 	}{
-		"nothing":                {patch: agent.Patch{}, env: "GITHUB_TOKEN=gsm MODE=fast", config: `{"theme":{"color":"red","size":1},"tags":["a"]}`, replaced: false, refused: false},
-		"round trip":             {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("gsm"), "MODE": text("configured")}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: false, refused: false},
-		"add":                    {patch: agent.Patch{Env: map[string]*string{"A": text("1")}}, env: "A=1 GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: true, refused: false},
-		"add an empty one":       {patch: agent.Patch{Env: map[string]*string{"A": text("")}}, env: "A= GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: true, refused: false},
-		"same value":             {patch: agent.Patch{Env: map[string]*string{"MODE": text("fast")}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: false, refused: false},
-		"remove":                 {patch: agent.Patch{Env: map[string]*string{"MODE": nil, "UNKNOWN": nil}}, env: "GITHUB_TOKEN=gsm", config: "", replaced: true, refused: false},
-		"overwrite a secret":     {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("plain")}}, env: "", config: "", replaced: false, refused: true},
-		"remove a secret":        {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": nil}}, env: "", config: "", replaced: false, refused: true},
-		"merge config":           {patch: agent.Patch{Config: map[string]any{"theme": map[string]any{"color": nil, "font": "b"}, "tags": []any{"c"}}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: `{"tags":["c"],"theme":{"font":"b","size":1}}`, replaced: false, refused: false},
-		"ignored keys of config": {patch: agent.Patch{Config: map[string]any{"error": "x", "n": json.Number("1")}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: `{"n":1,"tags":["a"],"theme":{"color":"red","size":1}}`, replaced: false, refused: false},
+		"nothing": {patch: agent.Patch{}, env: "GITHUB_TOKEN=gsm MODE=fast",
+			config: `{"theme":{"color":"red","size":1},"tags":["a"]}`, replaced: false, refused: false},
+		"round trip": {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("gsm"),
+			"MODE": text("configured")}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: false,
+			refused: false},
+		"add": {patch: agent.Patch{Env: map[string]*string{"A": text("1")}},
+			env: "A=1 GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: true, refused: false},
+		"add an empty one": {patch: agent.Patch{Env: map[string]*string{"A": text("")}},
+			env: "A= GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: true, refused: false},
+		"same value": {patch: agent.Patch{Env: map[string]*string{"MODE": text("fast")}},
+			env: "GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: false, refused: false},
+		"remove": {patch: agent.Patch{Env: map[string]*string{"MODE": nil, "UNKNOWN": nil}},
+			env: "GITHUB_TOKEN=gsm", config: "", replaced: true, refused: false},
+		"overwrite a secret": {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("plain")}}, env: "",
+			config: "", replaced: false, refused: true},
+		"remove a secret": {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": nil}}, env: "",
+			config: "", replaced: false, refused: true},
+		"merge config": {patch: agent.Patch{Config: map[string]any{"theme": map[string]any{"color": nil,
+			"font": "b"}, "tags": []any{"c"}}}, env: "GITHUB_TOKEN=gsm MODE=fast",
+			config: `{"tags":["c"],"theme":{"font":"b","size":1}}`, replaced: false, refused: false},
+		"ignored keys of config": {patch: agent.Patch{Config: map[string]any{"error": "x", "n": json.Number("1")}},
+			env: "GITHUB_TOKEN=gsm MODE=fast", config: `{"n":1,"tags":["a"],"theme":{"color":"red","size":1}}`,
+			replaced: false, refused: false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +146,8 @@ func TestPatch(t *testing.T) {
 func TestMembersSeeNoEnvironment(t *testing.T) {
 	t.Parallel()
 	a := in(agent.Running)
-	a.Env, a.CredentialVersion, a.Routed = []agent.EnvVar{{Key: "A", Value: "plain-value"}, {Key: "B_TOKEN", SecretVersion: 2}}, 1, true
+	a.Env, a.CredentialVersion,
+		a.Routed = []agent.EnvVar{{Key: "A", Value: "plain-value"}, {Key: "B_TOKEN", SecretVersion: 2}}, 1, true
 	a.Config = json.RawMessage(`{"mine":1,"error":"forged","provisioning_stages":"forged"}`)
 	d := agent.Addresses{Domain: "agents.localhost", Scheme: "http", Port: "8443"}
 	render := func(role identity.Role) map[string]any {
@@ -153,7 +172,8 @@ func TestMembersSeeNoEnvironment(t *testing.T) {
 	if config["mine"] != 1.0 || config["error"] != nil || len(config["provisioning_stages"].([]any)) != 8 {
 		t.Errorf("config %v", config)
 	}
-	if host := admin["hostname"].(string); strings.Contains(host, "8443") || admin["api_url"] != "http://"+host+":8443/v1" {
+	if host := admin["hostname"].(string); strings.Contains(host, "8443") || admin["api_url"] != "http://"+host+
+		":8443/v1" {
 		t.Errorf("hostname %v, api_url %v", host, admin["api_url"])
 	}
 }

@@ -28,14 +28,16 @@ const (
 	CodeUnschedulable = "pod_unschedulable"
 )
 
-// sandboxRefused reports whether a failure is the end of an attempt to move into the sandbox. It is that only for an agent that is known
-// to run outside: one that never ran, or ran in the sandbox, is not let out of it without being asked for.
+// sandboxRefused reports whether a failure is the end of an attempt to move into the sandbox. It is that only for an
+// agent that is known to run outside: one that never ran, or ran in the sandbox, is not let out of it without being
+// asked for.
 func (a Agent) sandboxRefused(f Failure) bool {
-	return a.Sandbox && a.LastReadyIsolation == Plain && (f.Code == CodeSandboxUnschedulable || f.Code == CodeUnschedulable)
+	return a.Sandbox && a.LastReadyIsolation == Plain &&
+		(f.Code == CodeSandboxUnschedulable || f.Code == CodeUnschedulable)
 }
 
-// revertSandbox takes the agent back to the pod that it had before it was to move into the sandbox. The status stays, and the client is told
-// why for as long as nothing else is changed.
+// revertSandbox takes the agent back to the pod that it had before it was to move into the sandbox. The status stays,
+// and the client is told why for as long as nothing else is changed.
 func (a *Agent) revertSandbox(now time.Time) {
 	f := Failure{
 		Code: CodeSandboxUnschedulable,
@@ -56,7 +58,8 @@ func (a *Agent) Repair(now time.Time) {
 	}
 }
 
-// Break records why a running agent doesn't run any more. While a worker is at the agent, what becomes of it is that worker's to say.
+// Break records why a running agent doesn't run any more. While a worker is at the agent, what becomes of it is that
+// worker's to say.
 func (a *Agent) Break(f Failure, now time.Time) {
 	if a.Status == Running && a.Converged() {
 		a.GiveUp(f, now)

@@ -10,8 +10,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// MaxSecretBytes is how many bytes the secrets of an agent have in all, keys and values: a Kubernetes Secret takes 1 MiB, and the
-// credentials are in it, too.
+// MaxSecretBytes is how many bytes the secrets of an agent have in all, keys and values: a Kubernetes Secret takes 1
+// MiB, and the credentials are in it, too.
 const MaxSecretBytes = 1<<20 - 32<<10
 
 // What keeps operations from being recorded for a moment.
@@ -22,8 +22,9 @@ var (
 	ErrSecretsMoved = errors.New("the agent's secrets changed since they were looked at")
 )
 
-// BeginOperations records operations that a client asks for, and returns those that were: what is the case already takes none. revision is the
-// SecretsRevision with which the secret store was looked at. Errors: ErrStoring, ErrSecretsMoved, Conflict, Invalid.
+// BeginOperations records operations that a client asks for, and returns those that were: what is the case already
+// takes none. revision is the SecretsRevision with which the secret store was looked at. Errors: ErrStoring,
+// ErrSecretsMoved, Conflict, Invalid.
 func (a *Agent) BeginOperations(revision int64, asked []secret.Operation, now time.Time) ([]secret.Operation, error) {
 	if a.Status == Deleting {
 		return nil, a.conflict("secrets")
@@ -46,8 +47,10 @@ func (a *Agent) BeginOperations(revision int64, asked []secret.Operation, now ti
 		}
 		o = secret.New(o, now)
 		for i := range a.Operations {
-			// A value that is not known to have been added is not waited for. One that has been goes on until the newer one is there, too.
-			if older := &a.Operations[i]; older.Key == o.Key && (o.Action == secret.Delete || older.Stage == secret.Store) {
+			// A value that is not known to have been added is not waited for. One that has been goes on until the newer
+			// one is there, too.
+			if older := &a.Operations[i]; older.Key == o.Key &&
+				(o.Action == secret.Delete || older.Stage == secret.Store) {
 				older.Apply(secret.EventSuperseded, "", now)
 			}
 		}
@@ -63,8 +66,8 @@ func (a *Agent) BeginOperations(revision int64, asked []secret.Operation, now ti
 	return begun, a.secretViolations(begun)
 }
 
-// isSatisfied reports whether an operation would change nothing: what it deletes is not there, or being deleted, or what it rotates is being
-// rotated.
+// isSatisfied reports whether an operation would change nothing: what it deletes is not there, or being deleted, or
+// what it rotates is being rotated.
 func (a Agent) isSatisfied(asked secret.Operation) bool {
 	var last *secret.Operation
 	for i := range a.Operations {
@@ -74,7 +77,8 @@ func (a Agent) isSatisfied(asked secret.Operation) bool {
 	}
 	switch asked.Action {
 	case secret.Delete:
-		return asked.Key == secret.CredentialsKey || last != nil && last.Action == secret.Delete || last == nil && !a.HasSecret(asked.Key)
+		return asked.Key == secret.CredentialsKey || last != nil && last.Action == secret.Delete || last == nil &&
+			!a.HasSecret(asked.Key)
 	case secret.Rotate:
 		return last != nil && last.Stage != secret.Store && last.Stage != secret.Complete
 	default:
@@ -116,16 +120,19 @@ func (a Agent) secretViolations(begun []secret.Operation) error {
 	loc := []any{"body", "secrets"}
 	switch {
 	case len(keys) > MaxEnvKeys:
-		return fault.Validation(invalid(loc, fmt.Sprintf("an agent has at most %d variables, secret and plain", MaxEnvKeys)))
+		return fault.Validation(invalid(loc,
+			fmt.Sprintf("an agent has at most %d variables, secret and plain", MaxEnvKeys)))
 	case total > MaxSecretBytes:
-		return fault.Validation(invalid(loc, fmt.Sprintf("the secrets of an agent have at most %d bytes in all", MaxSecretBytes)))
+		return fault.Validation(invalid(loc,
+			fmt.Sprintf("the secrets of an agent have at most %d bytes in all", MaxSecretBytes)))
 	default:
 		return nil
 	}
 }
 
-// RecordStored records what became of operations at the secret store: the version that each added, or why it is not known to have added any.
-// One that was overtaken meanwhile is left as it is. Errors: Conflict while the agent is deleted.
+// RecordStored records what became of operations at the secret store: the version that each added, or why it is not
+// known to have added any. One that was overtaken meanwhile is left as it is. Errors: Conflict while the agent is
+// deleted.
 func (a *Agent) RecordStored(outcomes []Outcome, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("secrets")
@@ -188,8 +195,8 @@ func (a *Agent) Operation(id string) *secret.Operation {
 	return nil
 }
 
-// RetryOperation has a worker try the persisted stage of an operation once more. One at the store is not tried again by itself: see
-// package deposit. Errors: Conflict.
+// RetryOperation has a worker try the persisted stage of an operation once more. One at the store is not tried again by
+// itself: see package deposit. Errors: Conflict.
 func (a *Agent) RetryOperation(id string, now time.Time) error {
 	o := a.Operation(id)
 	switch {
@@ -202,7 +209,8 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 	case o.Stage == secret.Rollout && !a.Runs():
 		return a.conflict("reconcile")
 	case !o.Apply(secret.EventRetried, "", now):
-		return fault.New(fault.BadRequest, "stage_not_retryable", "The operation's stage %q can't be tried again by itself.", o.Stage)
+		return fault.New(fault.BadRequest, "stage_not_retryable",
+			"The operation's stage %q can't be tried again by itself.", o.Stage)
 	}
 	if (o.Stage == secret.Sync || o.Stage == secret.Rollout) && a.Converged() {
 		if a.Status == Error {
@@ -223,7 +231,8 @@ func ErrOperationTerminal() error {
 
 // ErrOperationInProgress is the error of a request that would get into the way of one that is being carried out.
 func ErrOperationInProgress() error {
-	e := fault.New(fault.Conflict, "operation_in_progress", "The operation is being carried out at this moment. Look again in some seconds.")
+	e := fault.New(fault.Conflict, "operation_in_progress",
+		"The operation is being carried out at this moment. Look again in some seconds.")
 	e.RetryAfter = LeaseTime
 	return e
 }

@@ -7,7 +7,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Secrets lists the agent's secrets as a client sees them: those that it wants, that are on their way, and that the running pod still has.
+// Secrets lists the agent's secrets as a client sees them: those that it wants, that are on their way, and that the
+// running pod still has.
 func (a Agent) Secrets() []secret.Summary {
 	all := map[string]*secret.Summary{}
 	of := func(key string) *secret.Summary {
@@ -59,7 +60,8 @@ const codeNotRunning = "agent_not_running"
 // operationCode is the error code of an operation for that of a failure.
 func operationCode(code string) string {
 	switch code {
-	case "secret_store_unavailable", "secret_store_denied", "secret_quota_exceeded", "secret_value_unavailable", "namespace_missing",
+	case "secret_store_unavailable", "secret_store_denied", "secret_quota_exceeded", "secret_value_unavailable",
+		"namespace_missing",
 		"sync_conflict", "pod_crash_loop", "gateway_unhealthy":
 		return code
 	case "namespace_terminating":
@@ -72,7 +74,8 @@ func operationCode(code string) string {
 		return "pod_crash_loop"
 	case CodeUnschedulable, CodeSandboxUnschedulable:
 		return "pod_unschedulable"
-	case "readiness_timeout", "provisioning_timeout", "attempts_exhausted", "timeout", "image_pull_failed", "container_start_failed",
+	case "readiness_timeout", "provisioning_timeout", "attempts_exhausted", "timeout", "image_pull_failed",
+		"container_start_failed",
 		"volume_unavailable", "pod_rejected":
 		return "rollout_timeout"
 	default:

@@ -9,7 +9,8 @@ import (
 
 // OperationsDue reports whether a worker has something to do for the agent's secret operations.
 func (a Agent) OperationsDue() bool {
-	return a.Status != Deleting && slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Due(a.Runs()) })
+	return a.Status != Deleting &&
+		slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Due(a.Runs()) })
 }
 
 // OperationsAt lists the open operations at a stage that a worker has something to do for.
@@ -69,13 +70,15 @@ func (a *Agent) MarkSecretsSynced(now time.Time) {
 // ParkSecrets records that operations wait for the agent's next start.
 func (a *Agent) ParkSecrets(now time.Time) {
 	for i := range a.Operations {
-		if o := &a.Operations[i]; o.Stage == secret.Rollout && (o.Status != secret.Pending || o.ErrorCode != codeNotRunning) {
+		if o := &a.Operations[i]; o.Stage == secret.Rollout &&
+			(o.Status != secret.Pending || o.ErrorCode != codeNotRunning) {
 			o.Apply(secret.EventWaitingForStart, codeNotRunning, now)
 		}
 	}
 }
 
-// markSecretsRolledOut records that the pod of the present generation runs. A rotation has to be proved beside: see Rotated.
+// markSecretsRolledOut records that the pod of the present generation runs. A rotation has to be proved beside: see
+// Rotated.
 func (a *Agent) markSecretsRolledOut(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Action != secret.Rotate {
@@ -101,7 +104,8 @@ func (a *Agent) MarkRotated(now time.Time) {
 	a.refreshRotation()
 }
 
-// Rotating reports whether the pod that is being rolled out has to be proved to accept other credentials than the one before.
+// Rotating reports whether the pod that is being rolled out has to be proved to accept other credentials than the one
+// before.
 func (a Agent) Rotating() bool {
 	return slices.ContainsFunc(a.Operations, func(o secret.Operation) bool {
 		return o.Action == secret.Rotate && o.Open() && o.Stage == secret.Rollout
@@ -111,16 +115,19 @@ func (a Agent) Rotating() bool {
 // proveRotation leaves it to a worker to prove a rotation whose pod became ready by itself.
 func (a *Agent) proveRotation(now time.Time) {
 	for i := range a.Operations {
-		if o := &a.Operations[i]; o.Action == secret.Rotate && o.Stage == secret.Rollout && o.Apply(secret.EventRetryScheduled, o.ErrorCode, now) {
+		if o := &a.Operations[i]; o.Action == secret.Rotate && o.Stage == secret.Rollout &&
+			o.Apply(secret.EventRetryScheduled, o.ErrorCode, now) {
 			a.WorkDueAt = now
 		}
 	}
 }
 
-// refreshRotation derives whether credentials are still converging: from when the new ones are stored until they are proved.
+// refreshRotation derives whether credentials are still converging: from when the new ones are stored until they are
+// proved.
 func (a *Agent) refreshRotation() {
 	a.RotationPending = slices.ContainsFunc(a.Operations, func(o secret.Operation) bool {
-		return o.Action == secret.Rotate && o.Open() && (o.Stage == secret.Bind || o.Stage == secret.Sync || o.Stage == secret.Rollout)
+		return o.Action == secret.Rotate && o.Open() &&
+			(o.Stage == secret.Bind || o.Stage == secret.Sync || o.Stage == secret.Rollout)
 	})
 }
 
@@ -167,7 +174,8 @@ func (a *Agent) AbandonOperations(now time.Time) {
 	}
 }
 
-// cancelOperations ends all operations of an agent that is deleted, and remembers until when requests may still be adding values.
+// cancelOperations ends all operations of an agent that is deleted, and remembers until when requests may still be
+// adding values.
 func (a *Agent) cancelOperations(now time.Time) {
 	for i := range a.Operations {
 		o := &a.Operations[i]
@@ -179,8 +187,8 @@ func (a *Agent) cancelOperations(now time.Time) {
 	a.refreshRotation()
 }
 
-// AwaitedSecret is a key whose value was to come with the agent's creation and is not known to be in the secret store; "" when there is none.
-// An agent does not start without what its creator gave it.
+// AwaitedSecret is a key whose value was to come with the agent's creation and is not known to be in the secret store;
+// "" when there is none. An agent does not start without what its creator gave it.
 func (a Agent) AwaitedSecret() string {
 	for _, o := range a.Operations {
 		if o.Open() && o.Stage == secret.Store && o.CreatedAt.Equal(a.CreatedAt) {

@@ -17,7 +17,8 @@ const (
 // Values lists the statuses in the order the interface documents them.
 func (Status) Values() []string {
 	return []string{
-		string(Pending), string(Provisioning), string(Running), string(Paused), string(Stopped), string(Error), string(Deleting),
+		string(Pending), string(Provisioning), string(Running), string(Paused), string(Stopped), string(Error),
+		string(Deleting),
 	}
 }
 

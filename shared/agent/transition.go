@@ -49,8 +49,8 @@ type Transition struct {
 	To      Status
 }
 
-// Transitions is the whole table of moves. Every other move is a conflict. The last move, from deleting to gone, is the removal of
-// the record and has no row.
+// Transitions is the whole table of moves. Every other move is a conflict. The last move, from deleting to gone, is the
+// removal of the record and has no row.
 func Transitions() []Transition {
 	return []Transition{
 		{Restart, []Status{Running}, Running},
@@ -69,8 +69,8 @@ func Transitions() []Transition {
 	}
 }
 
-// satisfiedStatuses lists, for the triggers of a client, the statuses in which there is nothing left to do: the answer is a success, so that a
-// retry is safe.
+// satisfiedStatuses lists, for the triggers of a client, the statuses in which there is nothing left to do: the answer
+// is a success, so that a retry is safe.
 func satisfiedStatuses(t Trigger) []Status {
 	switch t {
 	case Start, Resume:
@@ -107,8 +107,8 @@ func (a Agent) AllowedActions() []Trigger {
 	return actions
 }
 
-// Act carries out a client's request for a move. It changes nothing when the target is reached already. The error is a Conflict that
-// names the status and the allowed actions.
+// Act carries out a client's request for a move. It changes nothing when the target is reached already. The error is a
+// Conflict that names the status and the allowed actions.
 func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	if slices.Contains(satisfiedStatuses(t), a.Status) {
 		return nil
@@ -142,9 +142,11 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 func (a Agent) conflict(t Trigger) error {
 	meta := map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()}
 	if a.Status == Deleting {
-		return fault.New(fault.Conflict, "agent_deleting", "The agent is being deleted; it takes no other action.").WithMeta(meta)
+		return fault.New(fault.Conflict, "agent_deleting",
+			"The agent is being deleted; it takes no other action.").WithMeta(meta)
 	}
-	return fault.New(fault.Conflict, "agent_state_conflict", "The agent is %s; %s is not possible in this state.", a.Status, t).WithMeta(meta)
+	return fault.New(fault.Conflict, "agent_state_conflict", "The agent is %s; %s is not possible in this state.",
+		a.Status, t).WithMeta(meta)
 }
 
 // applyTrigger carries out a worker's move and reports whether the table has it.
@@ -156,8 +158,8 @@ func (a *Agent) applyTrigger(t Trigger) bool {
 	return ok
 }
 
-// BecameReady records that the desired state of the present generation has been brought about and the agent answers. A failure is over with
-// that, unless it is why the state is a former one.
+// BecameReady records that the desired state of the present generation has been brought about and the agent answers. A
+// failure is over with that, unless it is why the state is a former one.
 func (a *Agent) BecameReady(now time.Time) {
 	a.applyTrigger(redelivered)
 	a.applyTrigger(becameReady)
@@ -169,7 +171,8 @@ func (a *Agent) BecameReady(now time.Time) {
 	a.MarkObserved(now)
 }
 
-// MarkObserved records that the worker has nothing left to do for the present generation. Secret operations may still have work for it.
+// MarkObserved records that the worker has nothing left to do for the present generation. Secret operations may still
+// have work for it.
 func (a *Agent) MarkObserved(now time.Time) {
 	a.ObservedGeneration, a.Attempts = a.Generation, 0
 	a.WorkDueAt, a.Lease, a.UpdatedAt = time.Time{}, Lease{}, now
@@ -189,8 +192,9 @@ func (a *Agent) Retry(f Failure, now time.Time) {
 // Redelivered records that a worker took up the work again.
 func (a *Agent) Redelivered() { a.applyTrigger(redelivered) }
 
-// GiveUp ends provisioning, or a running agent's life, in error. Only a client's action or the pod's own recovery leads out of it. What
-// failed only for the sandbox is not given up: it is begun anew without, as before, and the agent has not converged then.
+// GiveUp ends provisioning, or a running agent's life, in error. Only a client's action or the pod's own recovery leads
+// out of it. What failed only for the sandbox is not given up: it is begun anew without, as before, and the agent has
+// not converged then.
 func (a *Agent) GiveUp(f Failure, now time.Time) {
 	if a.sandboxRefused(f) {
 		a.revertSandbox(now)

@@ -18,19 +18,21 @@ func in(status agent.Status) agent.Agent {
 	return a
 }
 
-// moves is what the interface's table says of every pair of a status and an action: the next status, "same" for a success that changes
-// nothing, or "" for a conflict.
+// moves is what the interface's table says of every pair of a status and an action: the next status, "same" for a
+// success that changes nothing, or "" for a conflict.
 func moves() map[agent.Status]map[agent.Trigger]agent.Status {
 	const same = "same"
 	return map[agent.Status]map[agent.Trigger]agent.Status{
 		agent.Pending:      {"resume": same, "start": same, "stop": agent.Stopped, "delete": agent.Deleting},
 		agent.Provisioning: {"resume": same, "start": same, "stop": agent.Stopped, "delete": agent.Deleting},
 		agent.Running: {
-			"restart": agent.Running, "pause": agent.Paused, "resume": same, "start": same, "stop": agent.Stopped, "delete": agent.Deleting,
+			"restart": agent.Running, "pause": agent.Paused, "resume": same, "start": same, "stop": agent.Stopped,
+			"delete": agent.Deleting,
 		},
-		agent.Paused:   {"pause": same, "resume": agent.Provisioning, "stop": agent.Stopped, "delete": agent.Deleting},
-		agent.Stopped:  {"stop": same, "start": agent.Provisioning, "delete": agent.Deleting},
-		agent.Error:    {"restart": agent.Provisioning, "start": agent.Provisioning, "stop": agent.Stopped, "delete": agent.Deleting},
+		agent.Paused:  {"pause": same, "resume": agent.Provisioning, "stop": agent.Stopped, "delete": agent.Deleting},
+		agent.Stopped: {"stop": same, "start": agent.Provisioning, "delete": agent.Deleting},
+		agent.Error: {"restart": agent.Provisioning, "start": agent.Provisioning, "stop": agent.Stopped,
+			"delete": agent.Deleting},
 		agent.Deleting: {"delete": same},
 	}
 }
@@ -90,19 +92,32 @@ func TestWhatWorkersObserve(t *testing.T) {
 		to      agent.Status
 		settled bool
 	}{
-		"ready":                     {from: agent.Provisioning, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Running, settled: true},
-		"ready from pending":        {from: agent.Pending, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Running, settled: true},
-		"ready after a restart":     {from: agent.Running, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Running, settled: true},
-		"recovered":                 {from: agent.Error, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Running, settled: true},
-		"a transient failure":       {from: agent.Provisioning, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, to: agent.Pending, settled: false},
-		"one while running":         {from: agent.Running, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, to: agent.Running, settled: false},
-		"redelivered":               {from: agent.Pending, observe: func(a *agent.Agent) { a.Redelivered() }, to: agent.Provisioning, settled: false},
-		"given up":                  {from: agent.Provisioning, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, to: agent.Error, settled: true},
-		"given up while pending":    {from: agent.Pending, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, to: agent.Error, settled: true},
-		"broken while running":      {from: agent.Running, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, to: agent.Error, settled: true},
-		"expired":                   {from: agent.Pending, observe: func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, to: agent.Error, settled: true},
-		"not expired":               {from: agent.Pending, observe: func(a *agent.Agent) { a.Deadline = at(3); a.Expire(at(2)) }, to: agent.Pending, settled: false},
-		"ready does not undo pause": {from: agent.Paused, observe: func(a *agent.Agent) { a.BecameReady(at(2)) }, to: agent.Paused, settled: true},
+		"ready": {from: agent.Provisioning, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			to: agent.Running, settled: true},
+		"ready from pending": {from: agent.Pending, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			to: agent.Running, settled: true},
+		"ready after a restart": {from: agent.Running, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			to: agent.Running, settled: true},
+		"recovered": {from: agent.Error, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			to: agent.Running, settled: true},
+		"a transient failure": {from: agent.Provisioning,
+			observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, to: agent.Pending, settled: false},
+		"one while running": {from: agent.Running, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) },
+			to: agent.Running, settled: false},
+		"redelivered": {from: agent.Pending, observe: func(a *agent.Agent) { a.Redelivered() },
+			to: agent.Provisioning, settled: false},
+		"given up": {from: agent.Provisioning,
+			observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, to: agent.Error, settled: true},
+		"given up while pending": {from: agent.Pending, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
+			to: agent.Error, settled: true},
+		"broken while running": {from: agent.Running, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
+			to: agent.Error, settled: true},
+		"expired": {from: agent.Pending,
+			observe: func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, to: agent.Error, settled: true},
+		"not expired": {from: agent.Pending,
+			observe: func(a *agent.Agent) { a.Deadline = at(3); a.Expire(at(2)) }, to: agent.Pending, settled: false},
+		"ready does not undo pause": {from: agent.Paused, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			to: agent.Paused, settled: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +136,8 @@ func TestExpiryKeepsTheLastProblem(t *testing.T) {
 	t.Parallel()
 	a := in(agent.Provisioning)
 	a.Deadline = at(15)
-	a.Retry(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady, Message: "The image can't be pulled."}, at(3))
+	a.Retry(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady, Message: "The image can't be pulled."},
+		at(3))
 	a.Expire(at(15))
 	if a.Status != agent.Error || a.Failure.Code != "image_pull_failed" || !a.Failure.Retryable {
 		t.Fatalf("status %s, failure %+v", a.Status, a.Failure)
@@ -136,7 +152,8 @@ func TestHoldingFollowsTheStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		deleting, stopped := s == "deleting", s == "stopped"
-		if (u.Agents == 0) != deleting || (u.CPUMillis == 0) != (deleting || stopped) || (u.MemoryBytes == 0) != (deleting || stopped) ||
+		if (u.Agents == 0) != deleting || (u.CPUMillis == 0) != (deleting || stopped) ||
+			(u.MemoryBytes == 0) != (deleting || stopped) ||
 			u.StorageBytes != 40<<30 {
 			t.Errorf("%s holds %+v", s, u)
 		}

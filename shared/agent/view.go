@@ -76,8 +76,10 @@ const (
 // Show renders the agent for a caller. Members see neither the environment's keys nor the dashboard's user.
 func (a Agent) Show(caller identity.Caller, d Addresses) View {
 	v := View{
-		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan, Config: a.showConfig(),
-		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Cloud: a.Cloud, Region: a.Region, EnvVars: map[string]string{},
+		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan,
+		Config:    a.showConfig(),
+		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Cloud: a.Cloud, Region: a.Region,
+		EnvVars:          map[string]string{},
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),
 	}
@@ -106,8 +108,9 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 
 func (a Agent) showConfig() ConfigView {
 	c := ConfigView{
-		ProvisioningStages: make([]StageView, len(a.Stages)), AllowedActions: a.AllowedActions(), SandboxEnabled: a.Sandbox,
-		Error: a.Failure,
+		ProvisioningStages: make([]StageView, len(a.Stages)), AllowedActions: a.AllowedActions(),
+		SandboxEnabled: a.Sandbox,
+		Error:          a.Failure,
 	}
 	own := json.NewDecoder(bytes.NewReader(a.Config))
 	own.UseNumber()

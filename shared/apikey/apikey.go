@@ -1,5 +1,5 @@
-// Package apikey knows the control plane's API keys: their form, their record and how they are shown. It does not know how they are
-// stored.
+// Package apikey knows the control plane's API keys: their form, their record and how they are shown. It does not know
+// how they are stored.
 package apikey
 
 import (
@@ -66,7 +66,8 @@ func (View) AmendSchema(s *jsonschema.Schema) {
 func (View) Example() any {
 	created := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 	return Key{
-		ID: "7d9f1c66-1a3b-4b6e-8f60-3d0c5f2a9e11", Name: "Deployments", Purpose: "ci", Prefix: exampleKey[:PrefixLength],
+		ID: "7d9f1c66-1a3b-4b6e-8f60-3d0c5f2a9e11", Name: "Deployments", Purpose: "ci",
+		Prefix:    exampleKey[:PrefixLength],
 		CreatedBy: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", CreatedAt: created, LastUsedAt: created.AddDate(0, 0, 7),
 	}.Show()
 }
@@ -91,7 +92,8 @@ func (CreatedView) Example() any {
 
 // Show renders the record for a client.
 func (k Key) Show() View {
-	v := View{ID: k.ID, Name: k.Name, Purpose: k.Purpose, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt.UTC(), CreatedBy: k.CreatedBy}
+	v := View{ID: k.ID, Name: k.Name, Purpose: k.Purpose, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt.UTC(),
+		CreatedBy: k.CreatedBy}
 	if !k.LastUsedAt.IsZero() {
 		t := k.LastUsedAt.UTC()
 		v.LastUsedAt = &t
@@ -105,9 +107,9 @@ func (k Key) Show() View {
 
 // Store is what routes do with the keys of the caller's organization.
 type Store interface {
-	// Create writes a key, the organization's count and the audit entry in one transaction, and returns the record. A repeated request
-	// (package idempotency) gets the record of the first, with another id than k's and without a hash. Errors: Conflict when the limit
-	// of live keys is reached, Unavailable.
+	// Create writes a key, the organization's count and the audit entry in one transaction, and returns the record. A
+	// repeated request (package idempotency) gets the record of the first, with another id than k's and without a hash.
+	// Errors: Conflict when the limit of live keys is reached, Unavailable.
 	Create(ctx context.Context, k Key) (Key, error)
 	// List reads a page of keys, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, p page.Request) (page.Page[Key], error)
@@ -117,8 +119,8 @@ type Store interface {
 
 // Finder looks keys up when a request is authenticated.
 type Finder interface {
-	// Find reads the key with the hash and, in the same round trip, the document that the route reads. The returned context carries
-	// that document. Errors: NotFound for an unknown key, Unavailable.
+	// Find reads the key with the hash and, in the same round trip, the document that the route reads. The returned
+	// context carries that document. Errors: NotFound for an unknown key, Unavailable.
 	Find(ctx context.Context, hash string, also document.Ref) (context.Context, Key, error)
 	// Touch records a use of the key, in the background and at most once in TouchInterval. It never fails a request.
 	Touch(ctx context.Context, k Key)

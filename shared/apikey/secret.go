@@ -21,8 +21,8 @@ const (
 	alphabet     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Generate makes a new key: "so_", 256 random bits and a checksum, so that scanners and the service's own edge tell a typo without a
-// look-up.
+// Generate makes a new key: "so_", 256 random bits and a checksum, so that scanners and the service's own edge tell a
+// typo without a look-up.
 func Generate() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
@@ -39,8 +39,8 @@ func WellFormed(token string) bool {
 	return strings.Trim(token[len(Scheme):], alphabet) == "" && checksum(token[:body]) == token[body:]
 }
 
-// Hash is the keyed hash of a key, the only form in which it is stored. The pepper keeps a stolen database from being a list of
-// things to check guesses against.
+// Hash is the keyed hash of a key, the only form in which it is stored. The pepper keeps a stolen database from being a
+// list of things to check guesses against.
 func Hash(pepper []byte, token string) string {
 	mac := hmac.New(sha256.New, pepper)
 	mac.Write([]byte(token))

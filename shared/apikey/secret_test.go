@@ -43,7 +43,8 @@ func TestTyposAreRefused(t *testing.T) {
 			t.Errorf("a typo at %d is not noticed", i)
 		}
 	}
-	for _, bad := range []string{"", "so_", k + "0", k[:len(k)-1], "sk_" + k[3:], strings.Replace(k, k[10:11], "-", 1), k[:20] + "é" + k[22:]} {
+	for _, bad := range []string{"", "so_", k + "0", k[:len(k)-1], "sk_" + k[3:], strings.Replace(k, k[10:11], "-", 1),
+		k[:20] + "é" + k[22:]} {
 		if apikey.WellFormed(bad) {
 			t.Errorf("%q passes", bad)
 		}

@@ -1,5 +1,5 @@
-// Package audit knows the audit log: what an entry holds, where its facts come from, and that a call has one entry. It does not know how
-// entries are stored, nor who may read them.
+// Package audit knows the audit log: what an entry holds, where its facts come from, and that a call has one entry. It
+// does not know how entries are stored, nor who may read them.
 package audit
 
 import (
@@ -16,7 +16,8 @@ type Entry struct {
 	ID             string
 	OrganizationID string
 	CreatedAt      time.Time
-	// ExpiresAt is when the entry's retention ends. From then on it is not shown, whether it has been deleted yet or not.
+	// ExpiresAt is when the entry's retention ends. From then on it is not shown, whether it has been deleted yet or
+	// not.
 	ExpiresAt time.Time
 	Actor     identity.Caller
 	// Action is the name of the route, such as "StopAgent".
@@ -52,8 +53,8 @@ type Request struct {
 
 type requestKey struct{}
 
-// With returns a context that carries the call's facts. What a client wrote is made legible, because a store may refuse bytes that are no
-// UTF-8, and an entry without end.
+// With returns a context that carries the call's facts. What a client wrote is made legible, because a store may refuse
+// bytes that are no UTF-8, and an entry without end.
 func With(ctx context.Context, r Request) context.Context {
 	r.IP, r.UserAgent = printable(r.IP), printable(r.UserAgent)
 	return context.WithValue(ctx, requestKey{}, r)

@@ -26,8 +26,10 @@ func TestFacts(t *testing.T) {
 		"cut in a rune":  {given: "x" + long, want: "x" + strings.Repeat("é", 255) + "\uFFFD"},
 		"as long as may": {given: strings.Repeat("é", 256), want: strings.Repeat("é", 256)},
 	} {
-		got := audit.From(audit.With(t.Context(), audit.Request{Action: "A", RequestID: "r", IP: c.given, UserAgent: c.given}))
-		if got != (audit.Request{Action: "A", RequestID: "r", IP: c.want, UserAgent: c.want}) || !utf8.ValidString(got.UserAgent) {
+		got := audit.From(audit.With(t.Context(),
+			audit.Request{Action: "A", RequestID: "r", IP: c.given, UserAgent: c.given}))
+		if got != (audit.Request{Action: "A", RequestID: "r", IP: c.want, UserAgent: c.want}) ||
+			!utf8.ValidString(got.UserAgent) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -37,7 +39,8 @@ func TestTrail(t *testing.T) {
 	t.Parallel()
 	ctx, trail := audit.WithCallEntry(t.Context())
 	_, other := audit.WithCallEntry(t.Context())
-	if audit.CallEntryFrom(ctx) != trail || audit.CallEntryFrom(t.Context()) != nil || trail.ID() == "" || trail.ID() == other.ID() {
+	if audit.CallEntryFrom(ctx) != trail || audit.CallEntryFrom(t.Context()) != nil || trail.ID() == "" ||
+		trail.ID() == other.ID() {
 		t.Errorf("the trail %+v is not that of its call, or has no id of its own", trail)
 	}
 	if trail.Written() || trail.Target() != (audit.Target{}) {
@@ -91,15 +94,18 @@ func TestShow(t *testing.T) {
 		want  string
 	}{
 		"a refused call": {
-			entry: audit.Entry{Outcome: "role_required", Actor: identity.Caller{Type: identity.APIKey, ID: "k", KeyPrefix: "so_1", Subject: "s", Name: "n"}},
+			entry: audit.Entry{Outcome: "role_required",
+				Actor: identity.Caller{Type: identity.APIKey, ID: "k", KeyPrefix: "so_1", Subject: "s", Name: "n"}},
 			want: `{"id":"","created_at":"0001-01-01T00:00:00Z","actor":{"type":"api_key","id":"k","email":null,"role":"","key_prefix":"so_1"},"action":"",` +
 				`"target":{"type":"","id":null,"name":null},"outcome":"role_required","request_id":"","ip":"","user_agent":"","changes":[]}`,
 		},
 		"a change": {
 			entry: audit.Entry{
-				ID: "e", Actor: identity.Caller{Email: "ada@example.com", Role: identity.RoleAdmin}, Target: audit.Target{Type: "agent", ID: "a", Name: "Bot"},
+				ID: "e", Actor: identity.Caller{Email: "ada@example.com", Role: identity.RoleAdmin},
+				Target:  audit.Target{Type: "agent", ID: "a", Name: "Bot"},
 				Request: audit.Request{RequestID: "r", IP: "i", UserAgent: "u"},
-				Changes: []audit.Change{{Field: "name", Old: "Bat", New: "Bot"}, {Field: "config", Old: "", New: "changed"}, {Field: "x", Old: "gone", New: ""}},
+				Changes: []audit.Change{{Field: "name", Old: "Bat", New: "Bot"},
+					{Field: "config", Old: "", New: "changed"}, {Field: "x", Old: "gone", New: ""}},
 			},
 			want: `{"id":"e","created_at":"0001-01-01T00:00:00Z","actor":{"type":"","id":"","email":"ada@example.com","role":"admin","key_prefix":null},"action":"",` +
 				`"target":{"type":"agent","id":"a","name":"Bot"},"outcome":"","request_id":"r","ip":"i","user_agent":"u","changes":[` +

@@ -7,10 +7,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// CallEntry sees to it that a call has one entry. Its id is chosen before anything is done: a change that the call commits writes the entry
-// under that id in the same commit, and whoever serves the call writes it when no change did. Both create it, so where the outcome of a
-// commit is unknown one of the two fails, and the entry says what happened: a change that is committed has its own entry, and one whose
-// place was taken can't be committed any more.
+// CallEntry sees to it that a call has one entry. Its id is chosen before anything is done: a change that the call
+// commits writes the entry under that id in the same commit, and whoever serves the call writes it when no change did.
+// Both create it, so where the outcome of a commit is unknown one of the two fails, and the entry says what happened: a
+// change that is committed has its own entry, and one whose place was taken can't be committed any more.
 //
 // A nil Trail is a call that nobody keeps the entry of. Its methods may be called from any goroutine.
 type CallEntry struct {
@@ -44,8 +44,8 @@ func (t *CallEntry) ID() string {
 	return t.id
 }
 
-// Claim tells a change whether it is the call's first, which creates the entry; later ones add to it. Without a trail every change is a
-// first one.
+// Claim tells a change whether it is the call's first, which creates the entry; later ones add to it. Without a trail
+// every change is a first one.
 func (t *CallEntry) Claim() (first bool) {
 	if t == nil {
 		return true

@@ -61,10 +61,13 @@ func (View) Example() any {
 	return Entry{
 		ID: "2f1b9c1e-7a34-4c0e-8c55-0f6a1d2b3c4d", CreatedAt: time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC),
 		Actor: identity.Caller{
-			Type: identity.Session, ID: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", Email: "ada@example.com", Role: identity.RoleAdmin,
+			Type: identity.Session, ID: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", Email: "ada@example.com",
+			Role: identity.RoleAdmin,
 		},
-		Action: "StopAgent", Target: Target{"agent", "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "Support Assistant"}, Outcome: Succeeded,
-		Request: Request{RequestID: "5f3c9a0e-6f0b-4d8b-9d51-0c6c7f1f2a3b", IP: "203.0.113.7", UserAgent: "Mozilla/5.0"},
+		Action: "StopAgent", Target: Target{"agent", "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "Support Assistant"},
+		Outcome: Succeeded,
+		Request: Request{RequestID: "5f3c9a0e-6f0b-4d8b-9d51-0c6c7f1f2a3b", IP: "203.0.113.7",
+			UserAgent: "Mozilla/5.0"},
 		Changes: []Change{{"status", "running", "stopped"}},
 	}.Show()
 }
@@ -74,10 +77,12 @@ func (e Entry) Show() View {
 	v := View{
 		ID: e.ID, CreatedAt: e.CreatedAt.UTC(), Action: e.Action, Outcome: e.Outcome,
 		Actor: ActorView{
-			Type: ActorType(e.Actor.Type), ID: e.Actor.ID, Email: nullable(e.Actor.Email), Role: e.Actor.Role, KeyPrefix: nullable(e.Actor.KeyPrefix),
+			Type: ActorType(e.Actor.Type), ID: e.Actor.ID, Email: nullable(e.Actor.Email), Role: e.Actor.Role,
+			KeyPrefix: nullable(e.Actor.KeyPrefix),
 		},
 		Target:    TargetView{Type: e.Target.Type, ID: nullable(e.Target.ID), Name: nullable(e.Target.Name)},
-		RequestID: e.Request.RequestID, IP: e.Request.IP, UserAgent: e.Request.UserAgent, Changes: make([]ChangeView, len(e.Changes)),
+		RequestID: e.Request.RequestID, IP: e.Request.IP, UserAgent: e.Request.UserAgent,
+		Changes: make([]ChangeView, len(e.Changes)),
 	}
 	for i, c := range e.Changes {
 		v.Changes[i] = ChangeView{c.Field, nullable(c.Old), nullable(c.New)}

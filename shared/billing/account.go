@@ -19,7 +19,8 @@ type Account struct {
 	Version string
 }
 
-// ApplySubscription takes over the state in which the provider has a subscription. It changes nothing when that is not the organization's, or is known.
+// ApplySubscription takes over the state in which the provider has a subscription. It changes nothing when that is not
+// the organization's, or is known.
 func (a *Account) ApplySubscription(present Subscription, now time.Time) {
 	if !present.replaces(a.Subscription) {
 		return

@@ -38,19 +38,45 @@ func TestTake(t *testing.T) {
 		status          organization.Status
 		id              string
 	}{
-		"the first payment":           {before: billing.Subscription{}, present: subscription("sub_1", billing.Active, plan.Startup), plan: plan.Startup, status: organization.Active, id: "sub_1"},
-		"a trial":                     {before: billing.Subscription{}, present: subscription("sub_1", billing.Trialing, plan.Pro), plan: plan.Pro, status: organization.Active, id: "sub_1"},
-		"not paid yet":                {before: billing.Subscription{}, present: subscription("sub_1", billing.None, plan.Pro), plan: plan.Hobby, status: organization.Active, id: "sub_1"},
-		"an upgrade":                  {before: subscription("sub_1", billing.Active, plan.Starter), present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Pro, status: organization.Active, id: "sub_1"},
-		"a failed payment":            {before: subscription("sub_1", billing.Active, plan.Pro), present: subscription("sub_1", billing.PastDue, plan.Pro), plan: plan.Pro, status: organization.PastDue, id: "sub_1"},
-		"paid after all":              {before: subscription("sub_1", billing.PastDue, plan.Pro), present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Pro, status: organization.Active, id: "sub_1"},
-		"canceled":                    {before: subscription("sub_1", billing.Active, plan.Pro), present: subscription("sub_1", billing.Canceled, plan.Pro), plan: plan.Hobby, status: organization.Active, id: "sub_1"},
-		"canceled while past due":     {before: subscription("sub_1", billing.PastDue, plan.Pro), present: subscription("sub_1", billing.Canceled, plan.Pro), plan: plan.Hobby, status: organization.Active, id: "sub_1"},
-		"another one, that is dead":   {before: subscription("sub_1", billing.Active, plan.Pro), present: subscription("sub_2", billing.Canceled, plan.Starter), plan: plan.Pro, status: organization.Active, id: "sub_1"},
-		"another one, that is new":    {before: subscription("sub_1", billing.Active, plan.Pro), present: later(subscription("sub_2", billing.Active, plan.Starter)), plan: plan.Starter, status: organization.Active, id: "sub_2"},
-		"another one, that is older":  {before: later(subscription("sub_2", billing.Active, plan.Starter)), present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Starter, status: organization.Active, id: "sub_2"},
-		"again after a cancellation":  {before: later(subscription("sub_1", billing.Canceled, plan.Pro)), present: subscription("sub_2", billing.Active, plan.Starter), plan: plan.Starter, status: organization.Active, id: "sub_2"},
-		"bought after the operator's": {before: billing.Subscription{Provider: billing.Manual, Status: billing.Active, Plan: plan.Enterprise}, present: later(subscription("sub_1", billing.Active, plan.Pro)), plan: plan.Pro, status: organization.Active, id: "sub_1"},
+		"the first payment": {before: billing.Subscription{},
+			present: subscription("sub_1", billing.Active, plan.Startup), plan: plan.Startup,
+			status: organization.Active, id: "sub_1"},
+		"a trial": {before: billing.Subscription{},
+			present: subscription("sub_1", billing.Trialing, plan.Pro), plan: plan.Pro, status: organization.Active,
+			id: "sub_1"},
+		"not paid yet": {before: billing.Subscription{},
+			present: subscription("sub_1", billing.None, plan.Pro), plan: plan.Hobby, status: organization.Active,
+			id: "sub_1"},
+		"an upgrade": {before: subscription("sub_1", billing.Active, plan.Starter),
+			present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Pro, status: organization.Active,
+			id: "sub_1"},
+		"a failed payment": {before: subscription("sub_1", billing.Active, plan.Pro),
+			present: subscription("sub_1", billing.PastDue, plan.Pro), plan: plan.Pro, status: organization.PastDue,
+			id: "sub_1"},
+		"paid after all": {before: subscription("sub_1", billing.PastDue, plan.Pro),
+			present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Pro, status: organization.Active,
+			id: "sub_1"},
+		"canceled": {before: subscription("sub_1", billing.Active, plan.Pro),
+			present: subscription("sub_1", billing.Canceled, plan.Pro), plan: plan.Hobby, status: organization.Active,
+			id: "sub_1"},
+		"canceled while past due": {before: subscription("sub_1", billing.PastDue, plan.Pro),
+			present: subscription("sub_1", billing.Canceled, plan.Pro), plan: plan.Hobby, status: organization.Active,
+			id: "sub_1"},
+		"another one, that is dead": {before: subscription("sub_1", billing.Active, plan.Pro),
+			present: subscription("sub_2", billing.Canceled, plan.Starter), plan: plan.Pro, status: organization.Active,
+			id: "sub_1"},
+		"another one, that is new": {before: subscription("sub_1", billing.Active, plan.Pro),
+			present: later(subscription("sub_2", billing.Active, plan.Starter)), plan: plan.Starter,
+			status: organization.Active, id: "sub_2"},
+		"another one, that is older": {before: later(subscription("sub_2", billing.Active, plan.Starter)),
+			present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Starter, status: organization.Active,
+			id: "sub_2"},
+		"again after a cancellation": {before: later(subscription("sub_1", billing.Canceled, plan.Pro)),
+			present: subscription("sub_2", billing.Active, plan.Starter), plan: plan.Starter,
+			status: organization.Active, id: "sub_2"},
+		"bought after the operator's": {before: billing.Subscription{Provider: billing.Manual, Status: billing.Active,
+			Plan: plan.Enterprise}, present: later(subscription("sub_1", billing.Active, plan.Pro)), plan: plan.Pro,
+			status: organization.Active, id: "sub_1"},
 	} {
 		a := billing.Account{Organization: organization.New("org_1", start)}
 		if c.before.Status != "" {
@@ -58,7 +84,8 @@ func TestTake(t *testing.T) {
 		}
 		a.ApplySubscription(c.present, start.Add(day))
 		if a.Plan != c.plan || a.Status != c.status || a.Subscription.ID != c.id {
-			t.Errorf("%s: plan %s, status %s, subscription %s; want %s, %s, %s", name, a.Plan, a.Status, a.Subscription.ID, c.plan, c.status, c.id)
+			t.Errorf("%s: plan %s, status %s, subscription %s; want %s, %s, %s", name, a.Plan, a.Status,
+				a.Subscription.ID, c.plan, c.status, c.id)
 		}
 	}
 }
@@ -119,23 +146,33 @@ func TestOrder(t *testing.T) {
 		kind     fault.Kind
 		code     string
 	}{
-		"the first plan":           {account: billing.Account{Organization: organization.New("o", start)}, to: plan.Starter, interval: billing.Month, kind: 0, code: ""},
-		"a larger plan":            {account: full, to: plan.Business, interval: billing.Month, kind: 0, code: ""},
-		"another interval":         {account: full, to: plan.Startup, interval: billing.Year, kind: 0, code: ""},
-		"a smaller plan":           {account: account(billing.Active, plan.Pro), to: plan.Starter, interval: billing.Month, kind: 0, code: ""},
-		"a smaller plan, too full": {account: full, to: plan.Starter, interval: billing.Month, kind: fault.Conflict, code: "usage_over_plan"},
-		"to stay after all":        {account: ending, to: plan.Startup, interval: billing.Month, kind: 0, code: ""},
-		"to leave, too full":       {account: full, to: plan.Hobby, interval: billing.Month, kind: fault.Conflict, code: "usage_over_plan"},
-		"what it has":              {account: full, to: plan.Startup, interval: billing.Month, kind: fault.Conflict, code: "plan_unchanged"},
-		"nothing, having nothing":  {account: account(billing.Canceled, plan.Pro), to: plan.Hobby, interval: billing.Month, kind: fault.Conflict, code: "plan_unchanged"},
-		"enterprise":               {account: full, to: plan.Enterprise, interval: billing.Month, kind: fault.Forbidden, code: "plan_feature_required"},
-		"while a payment is open":  {account: account(billing.PastDue, plan.Starter), to: plan.Pro, interval: billing.Month, kind: fault.PaymentRequired, code: "subscription_past_due"},
+		"the first plan": {account: billing.Account{Organization: organization.New("o", start)},
+			to: plan.Starter, interval: billing.Month, kind: 0, code: ""},
+		"a larger plan":    {account: full, to: plan.Business, interval: billing.Month, kind: 0, code: ""},
+		"another interval": {account: full, to: plan.Startup, interval: billing.Year, kind: 0, code: ""},
+		"a smaller plan": {account: account(billing.Active, plan.Pro), to: plan.Starter,
+			interval: billing.Month, kind: 0, code: ""},
+		"a smaller plan, too full": {account: full, to: plan.Starter, interval: billing.Month, kind: fault.Conflict,
+			code: "usage_over_plan"},
+		"to stay after all": {account: ending, to: plan.Startup, interval: billing.Month, kind: 0, code: ""},
+		"to leave, too full": {account: full, to: plan.Hobby, interval: billing.Month, kind: fault.Conflict,
+			code: "usage_over_plan"},
+		"what it has": {account: full, to: plan.Startup, interval: billing.Month, kind: fault.Conflict,
+			code: "plan_unchanged"},
+		"nothing, having nothing": {account: account(billing.Canceled, plan.Pro), to: plan.Hobby,
+			interval: billing.Month, kind: fault.Conflict, code: "plan_unchanged"},
+		"enterprise": {account: full, to: plan.Enterprise, interval: billing.Month, kind: fault.Forbidden,
+			code: "plan_feature_required"},
+		"while a payment is open": {account: account(billing.PastDue, plan.Starter), to: plan.Pro,
+			interval: billing.Month, kind: fault.PaymentRequired, code: "subscription_past_due"},
 	} {
 		o, err := c.account.NewOrder(c.to, c.interval, func() ([]agent.Agent, error) { return nil, nil })
-		if e := fault.From(err); c.code != "" && (e == nil || e.Kind != c.kind || e.Code != c.code) || c.code == "" && err != nil {
+		if e := fault.From(err); c.code != "" && (e == nil || e.Kind != c.kind || e.Code != c.code) || c.code == "" &&
+			err != nil {
 			t.Errorf("%s: %v, want %q", name, err, c.code)
 		}
-		if want := (billing.Order{OrganizationID: c.account.ID, Present: c.account.Subscription, Plan: c.to, Interval: c.interval}); err == nil && o != want {
+		if want := (billing.Order{OrganizationID: c.account.ID, Present: c.account.Subscription, Plan: c.to,
+			Interval: c.interval}); err == nil && o != want {
 			t.Errorf("%s: order %+v, want %+v", name, o, want)
 		}
 	}

@@ -16,13 +16,16 @@ type Action struct {
 	Trigger agent.Trigger
 }
 
-// relook is how long consequences that stay are left to themselves: an agent may mend by itself and run again, or another be deleted.
+// relook is how long consequences that stay are left to themselves: an agent may mend by itself and run again, or
+// another be deleted.
 const relook = 5 * time.Minute
 
-// EnforcementActions lists what becomes of an organization's agents, and when to look again; zero for never, until the account changes.
+// EnforcementActions lists what becomes of an organization's agents, and when to look again; zero for never, until the
+// account changes.
 //
-// Where the service is withheld nothing runs. Elsewhere what runs, or would but for its bill, has to fit the plan: the oldest agents first,
-// so that it is always the same ones that go on. Nothing is stopped or deleted, and what its owner paused or stopped stays so.
+// Where the service is withheld nothing runs. Elsewhere what runs, or would but for its bill, has to fit the plan: the
+// oldest agents first, so that it is always the same ones that go on. Nothing is stopped or deleted, and what its owner
+// paused or stopped stays so.
 func (a Account) EnforcementActions(agents []agent.Agent, now time.Time) (moves []Action, next time.Time) {
 	kept, left := a.withinLimits(agents, now)
 	waiting := false

@@ -14,9 +14,9 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Enforcer carries out what follows from accounts: agents are paused when payment has stopped, and come back when it is made up for. It may
-// run any number of times, at once: every move looks at the agent again, and a run that an account changed under leaves the rest to the
-// next.
+// Enforcer carries out what follows from accounts: agents are paused when payment has stopped, and come back when it is
+// made up for. It may run any number of times, at once: every move looks at the agent again, and a run that an account
+// changed under leaves the rest to the next.
 type Enforcer struct {
 	Store  Store
 	Agents agent.Store
@@ -57,7 +57,8 @@ func (k *Enforcer) enforceAccount(ctx context.Context, organizationID string) er
 		return err
 	}
 	if len(moves) > 0 {
-		slog.InfoContext(ctx, "agents were moved because of their organization's account", "organization_id", organizationID,
+		slog.InfoContext(ctx, "agents were moved because of their organization's account", "organization_id",
+			organizationID,
 			"status", a.Status, "plan", a.Plan, "moves", len(moves))
 	}
 	if next.Equal(a.DueAt) {

@@ -31,13 +31,15 @@ func (a Account) Excesses(to plan.Plan, agents []agent.Agent) ([]Excess, error) 
 	for _, g := range agents {
 		size, err := plan.Get(g.Plan)
 		if err == nil && g.Status != agent.Deleting && on.CheckFits(size) != nil {
-			over = append(over, Excess{Limit: "resource_plan", Current: g.Plan, Max: to.ID, AgentID: g.ID, Name: g.Name})
+			over = append(over, Excess{Limit: "resource_plan", Current: g.Plan, Max: to.ID, AgentID: g.ID,
+				Name: g.Name})
 		}
 	}
 	return over, nil
 }
 
-// CheckPlanFits checks that a plan has room for everything that the organization holds. The error is a Conflict with the list of what is over.
+// CheckPlanFits checks that a plan has room for everything that the organization holds. The error is a Conflict with
+// the list of what is over.
 func (a Account) CheckPlanFits(to plan.Plan, agents []agent.Agent) error {
 	over, err := a.Excesses(to, agents)
 	if err != nil || len(over) == 0 {

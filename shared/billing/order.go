@@ -6,8 +6,9 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// NewOrder makes the order of a plan, if the organization may have it. agents reads what it has, where that matters. Errors: Forbidden for a
-// plan that is not for sale, PaymentRequired while a payment is open, Conflict when it is what the organization has, or too small for it.
+// NewOrder makes the order of a plan, if the organization may have it. agents reads what it has, where that matters.
+// Errors: Forbidden for a plan that is not for sale, PaymentRequired while a payment is open, Conflict when it is what
+// the organization has, or too small for it.
 func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.Agent, error)) (Order, error) {
 	wanted, err := plan.Get(to)
 	if err != nil {
@@ -20,7 +21,8 @@ func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.
 	s := a.Subscription
 	switch {
 	case wanted.PriceUSDMonth == nil:
-		return Order{}, fault.New(fault.Forbidden, "plan_feature_required", "The %s plan is sold by contract. Ask the operator of the service.", to)
+		return Order{}, fault.New(fault.Forbidden, "plan_feature_required",
+			"The %s plan is sold by contract. Ask the operator of the service.", to)
 	case s.Status == PastDue:
 		return Order{}, fault.New(fault.PaymentRequired, "subscription_past_due",
 			"A payment of the present subscription failed. Pay it in the billing portal first.")

@@ -13,9 +13,9 @@ import (
 type Store interface {
 	// Account reads an organization's account. Errors: NotFound, Unavailable.
 	Account(ctx context.Context, organizationID string) (Account, error)
-	// Save writes plan, status, subscription and dates of an account, in one commit with the audit entry of the caller in ctx and with the
-	// record of the event that caused it, if that is not "". The account's usage is not written. Errors: ErrChanged when the organization
-	// was written since the account was read, NotFound, Unavailable.
+	// Save writes plan, status, subscription and dates of an account, in one commit with the audit entry of the caller
+	// in ctx and with the record of the event that caused it, if that is not "". The account's usage is not written.
+	// Errors: ErrChanged when the organization was written since the account was read, NotFound, Unavailable.
 	Save(ctx context.Context, a Account, eventID string) error
 	// Postpone writes when an account is to be looked at again, and nothing else. Errors: as Save.
 	Postpone(ctx context.Context, a Account, next time.Time) error
@@ -37,13 +37,14 @@ func (e changed) Error() string { return string(e) }
 type Payments interface {
 	// Provider names it.
 	Provider() Provider
-	// Checkout makes a page on which an organization subscribes to a plan, or moves its subscription to another. Errors: Forbidden when
-	// that plan can't be bought, Invalid when the call's idempotency key was used with another order, Unavailable.
+	// Checkout makes a page on which an organization subscribes to a plan, or moves its subscription to another.
+	// Errors: Forbidden when that plan can't be bought, Invalid when the call's idempotency key was used with another
+	// order, Unavailable.
 	Checkout(ctx context.Context, o Order) (Session, error)
 	// Portal makes a page on which a customer sees and changes what it pays with. Errors: Forbidden, Unavailable.
 	Portal(ctx context.Context, customerID string) (Session, error)
-	// Event verifies what was sent as an event of the provider, by its signature over the raw body. Errors: BadRequest when it is not the
-	// provider's, which never repeats any of the body; NotFound when the provider sends none.
+	// Event verifies what was sent as an event of the provider, by its signature over the raw body. Errors: BadRequest
+	// when it is not the provider's, which never repeats any of the body; NotFound when the provider sends none.
 	Event(body []byte, signature string) (Event, error)
 	// Fetch asks for the present state of a subscription. Errors: NotFound, Unavailable.
 	Fetch(ctx context.Context, subscriptionID string) (State, error)
@@ -80,7 +81,8 @@ type State struct {
 
 // asSystem returns a context in which the control plane acts by itself on an organization.
 func asSystem(ctx context.Context, actor, organizationID string) context.Context {
-	return identity.With(ctx, identity.Caller{Type: identity.System, ID: actor, OrganizationID: organizationID, Role: identity.RoleAdmin})
+	return identity.With(ctx,
+		identity.Caller{Type: identity.System, ID: actor, OrganizationID: organizationID, Role: identity.RoleAdmin})
 }
 
 // NoProvider is the payment provider of a deployment without one: the operator sets plans.
@@ -92,7 +94,8 @@ var _ Payments = NoProvider{}
 func (NoProvider) Provider() Provider { return Manual }
 
 func errManual() error {
-	return fault.New(fault.Forbidden, "plan_feature_required", "Plans can't be bought here. Ask the operator of the service to set the plan.")
+	return fault.New(fault.Forbidden, "plan_feature_required",
+		"Plans can't be bought here. Ask the operator of the service to set the plan.")
 }
 
 // Checkout implements Payments.
@@ -103,7 +106,8 @@ func (NoProvider) Portal(context.Context, string) (Session, error) { return Sess
 
 // Event implements Payments.
 func (NoProvider) Event([]byte, string) (Event, error) {
-	return Event{}, fault.New(fault.NotFound, "not_found", "This service takes no payments, and so no events about them.")
+	return Event{}, fault.New(fault.NotFound, "not_found",
+		"This service takes no payments, and so no events about them.")
 }
 
 // Fetch implements Payments.

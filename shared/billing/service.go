@@ -24,8 +24,8 @@ type Service struct {
 // maxTries bounds how often a change of an account begins again because the organization was written meanwhile.
 const maxTries = 20
 
-// HandleEvent brings an account up to date after an event of the provider's. An event that was applied before, or is about nothing of ours,
-// changes nothing. Errors: Unavailable, and whatever else keeps the provider trying.
+// HandleEvent brings an account up to date after an event of the provider's. An event that was applied before, or is
+// about nothing of ours, changes nothing. Errors: Unavailable, and whatever else keeps the provider trying.
 func (d *Service) HandleEvent(ctx context.Context, e Event) error {
 	if e.SubscriptionID == "" {
 		return nil
@@ -41,10 +41,11 @@ func (d *Service) HandleEvent(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
-	ctx = audit.With(asSystem(ctx, string(d.Payments.Provider()), whose.OrganizationID), acting(ctx, "ChangeSubscription"))
+	ctx = audit.With(asSystem(ctx, string(d.Payments.Provider()), whose.OrganizationID),
+		acting(ctx, "ChangeSubscription"))
 	err = d.updateAccount(ctx, whose.OrganizationID, e.ID, func(a *Account) error {
-		// Fetched between the read and the commit, whose precondition is that nobody wrote in between: of two events at once, none
-		// can put back what the other has brought.
+		// Fetched between the read and the commit, whose precondition is that nobody wrote in between: of two events at
+		// once, none can put back what the other has brought.
 		state, err := d.Payments.Fetch(ctx, e.SubscriptionID)
 		if err != nil {
 			return err
@@ -53,14 +54,15 @@ func (d *Service) HandleEvent(ctx context.Context, e Event) error {
 		return nil
 	})
 	if fault.Is(err, fault.NotFound) {
-		slog.ErrorContext(ctx, "an event is about the subscription of an organization that does not exist", "event_id", e.ID)
+		slog.ErrorContext(ctx, "an event is about the subscription of an organization that does not exist", "event_id",
+			e.ID)
 		return nil
 	}
 	return err
 }
 
-// SetPlan has the operator put the organization of the caller in ctx on a plan. Where it holds more than that plan allows it is refused,
-// unless that is forced: then what is over is paused. Errors: NotFound, Conflict, Unavailable.
+// SetPlan has the operator put the organization of the caller in ctx on a plan. Where it holds more than that plan
+// allows it is refused, unless that is forced: then what is over is paused. Errors: NotFound, Conflict, Unavailable.
 func (d *Service) SetPlan(ctx context.Context, organizationID string, to plan.Plan, force bool) error {
 	agents, err := agent.ListAll(ctx, d.Agents)
 	if err != nil {
@@ -74,7 +76,8 @@ func (d *Service) SetPlan(ctx context.Context, organizationID string, to plan.Pl
 		if err := a.CheckPlanFits(to, agents); err != nil && !force {
 			return err
 		}
-		s := Subscription{Provider: Manual, Status: Active, Plan: to.ID, CustomerID: a.Subscription.CustomerID, StartedAt: d.Now()}
+		s := Subscription{Provider: Manual, Status: Active, Plan: to.ID, CustomerID: a.Subscription.CustomerID,
+			StartedAt: d.Now()}
 		if to.ID == plan.Hobby {
 			s.Status = None
 		}
@@ -110,7 +113,8 @@ func (d *Service) updateAccount(ctx context.Context, organizationID, eventID str
 			return err
 		}
 	}
-	return fault.New(fault.Unavailable, "store_unavailable", "The organization is changed too often at the moment. Try again in a few seconds.")
+	return fault.New(fault.Unavailable, "store_unavailable",
+		"The organization is changed too often at the moment. Try again in a few seconds.")
 }
 
 // acting is the call's facts with an action of the control plane's own.

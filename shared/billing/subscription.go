@@ -1,8 +1,9 @@
-// Package billing knows who pays for an organization: its subscription, which plan follows from it, what happens when payment stops, and
-// what a smaller plan would leave over. It does not know how a payment provider is spoken to (infra/stripe), nor how anything is stored.
+// Package billing knows who pays for an organization: its subscription, which plan follows from it, what happens when
+// payment stops, and what a smaller plan would leave over. It does not know how a payment provider is spoken to
+// (infra/stripe), nor how anything is stored.
 //
-// The provider is the truth. What it reports is never added up: its present state is fetched and taken over whole, so that reports which
-// come twice, late or in another order change nothing.
+// The provider is the truth. What it reports is never added up: its present state is fetched and taken over whole, so
+// that reports which come twice, late or in another order change nothing.
 package billing
 
 import (
@@ -86,8 +87,9 @@ func (s Subscription) Live() bool {
 	return s.Status == Trialing || s.Status == Active || s.Status == PastDue
 }
 
-// replaces reports whether the subscription is the organization's from now on. Normally it is the one that it was before. Of two, a live
-// one counts, and of two live ones that which was made later: it is what the organization decided last.
+// replaces reports whether the subscription is the organization's from now on. Normally it is the one that it was
+// before. Of two, a live one counts, and of two live ones that which was made later: it is what the organization
+// decided last.
 func (s Subscription) replaces(old Subscription) bool {
 	switch {
 	case s.ID == old.ID:

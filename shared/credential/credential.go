@@ -1,5 +1,5 @@
-// Package credential knows the credentials of an agent's own dashboard and API. They are kept in the secret store alone: no value of
-// this package is ever written to a record, a message or a log.
+// Package credential knows the credentials of an agent's own dashboard and API. They are kept in the secret store
+// alone: no value of this package is ever written to a record, a message or a log.
 package credential
 
 import (
@@ -39,14 +39,14 @@ func random() string {
 
 // SecretStore is what workers do with an agent's secrets in the secret store.
 type SecretStore interface {
-	// EnsureCredentials returns the credentials in force and their version, generating the first when there are none. Two calls at once agree on the
-	// same. It is for an agent whose record names no version yet.
+	// EnsureCredentials returns the credentials in force and their version, generating the first when there are none.
+	// Two calls at once agree on the same. It is for an agent whose record names no version yet.
 	EnsureCredentials(ctx context.Context, agentID, username string) (Credentials, int64, error)
 	Reader
 	// Read returns the value of a version of a secret variable.
 	Read(ctx context.Context, agentID, key string, version int64) ([]byte, error)
-	// DestroyVersionsBefore destroys the versions of a secret that are older than one; the credentials' older versions are in force no more. The numbers of
-	// versions are never given again. Pruning twice is a success.
+	// DestroyVersionsBefore destroys the versions of a secret that are older than one; the credentials' older versions
+	// are in force no more. The numbers of versions are never given again. Pruning twice is a success.
 	DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error
 	// Destroy removes every secret of an agent. Destroying twice is a success.
 	Destroy(ctx context.Context, agentID string) error
@@ -58,14 +58,17 @@ type Reader interface {
 	GetCredentials(ctx context.Context, agentID string, version int64) (Credentials, error)
 }
 
-// SecretWriter takes values that requests bring, and tells which versions there are. It reads no value. Keys are those of secret variables,
-// or secret.CredentialsKey.
+// SecretWriter takes values that requests bring, and tells which versions there are. It reads no value. Keys are those
+// of secret variables, or secret.CredentialsKey.
 type SecretWriter interface {
-	// Put stores the value of a secret variable as a new version. It is never repeated by itself: a lost answer is the caller's to settle.
+	// Put stores the value of a secret variable as a new version. It is never repeated by itself: a lost answer is the
+	// caller's to settle.
 	Put(ctx context.Context, agentID, key string, value []byte) (version int64, err error)
-	// AddCredentials stores new credentials as a new version that is not in force yet. It is never repeated by itself, either.
+	// AddCredentials stores new credentials as a new version that is not in force yet. It is never repeated by itself,
+	// either.
 	AddCredentials(ctx context.Context, agentID, username string) (version int64, err error)
-	// LatestVersion is the number of the version that was added last, whatever became of it; 0 when there never was any.
+	// LatestVersion is the number of the version that was added last, whatever became of it; 0 when there never was
+	// any.
 	LatestVersion(ctx context.Context, agentID, key string) (int64, error)
 	// VersionsAfter lists the versions after one that can be read, in ascending order.
 	VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error)

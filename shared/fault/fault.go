@@ -1,5 +1,6 @@
 // Package fault is the one vocabulary of errors. It knows kinds, their HTTP statuses and which of them a queue retries.
-// It does not know how an error is rendered (package function) nor how an outside system's errors map to it (each infra package).
+// It does not know how an error is rendered (package function) nor how an outside system's errors map to it (each infra
+// package).
 package fault
 
 import (
@@ -20,7 +21,8 @@ type Error struct {
 	Meta map[string]any
 	// Violations lists every violation of an Invalid request.
 	Violations []Violation
-	// RetryAfter is when the same request may succeed; zero means the default of RateLimited and Unavailable, and never for other kinds.
+	// RetryAfter is when the same request may succeed; zero means the default of RateLimited and Unavailable, and never
+	// for other kinds.
 	RetryAfter time.Duration
 
 	cause error
@@ -66,7 +68,8 @@ func (e *Error) WithMeta(meta map[string]any) *Error {
 func (e *Error) Error() string {
 	s := e.Code + ": " + e.Detail
 	if len(e.Violations) > 0 {
-		s += fmt.Sprintf(" (%d violations, first at %v: %s)", len(e.Violations), e.Violations[0].Loc, e.Violations[0].Type)
+		s += fmt.Sprintf(" (%d violations, first at %v: %s)", len(e.Violations), e.Violations[0].Loc,
+			e.Violations[0].Type)
 	}
 	if e.cause != nil {
 		s += ": " + e.cause.Error()
@@ -89,8 +92,8 @@ func (e *Error) After() time.Duration {
 	}
 }
 
-// From finds the Error in err. A context's end becomes Unavailable; anything unknown becomes Internal with err as its cause.
-// From of nil is nil.
+// From finds the Error in err. A context's end becomes Unavailable; anything unknown becomes Internal with err as its
+// cause. From of nil is nil.
 func From(err error) *Error {
 	var e *Error
 	switch {
@@ -101,7 +104,8 @@ func From(err error) *Error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return New(Unavailable, "timeout", "The request took too long. Try again.").WithCause(err)
 	default:
-		return New(Internal, "internal_error", "Something went wrong on our side. It has been recorded under the request id.").WithCause(err)
+		return New(Internal, "internal_error",
+			"Something went wrong on our side. It has been recorded under the request id.").WithCause(err)
 	}
 }
 

@@ -17,9 +17,12 @@ func TestKinds(t *testing.T) {
 		status    int
 		retryable bool
 	}{
-		fault.Internal: {status: 500, retryable: true}, fault.BadRequest: {status: 400, retryable: false}, fault.Unauthenticated: {status: 401, retryable: false}, fault.PaymentRequired: {status: 402, retryable: false},
-		fault.Forbidden: {status: 403, retryable: false}, fault.NotFound: {status: 404, retryable: false}, fault.MethodNotAllowed: {status: 405, retryable: false}, fault.Conflict: {status: 409, retryable: false},
-		fault.PreconditionFailed: {status: 412, retryable: false}, fault.TooLarge: {status: 413, retryable: false}, fault.UnsupportedMedia: {status: 415, retryable: false}, fault.Invalid: {status: 422, retryable: false},
+		fault.Internal: {status: 500, retryable: true}, fault.BadRequest: {status: 400, retryable: false},
+		fault.Unauthenticated: {status: 401, retryable: false}, fault.PaymentRequired: {status: 402, retryable: false},
+		fault.Forbidden: {status: 403, retryable: false}, fault.NotFound: {status: 404, retryable: false},
+		fault.MethodNotAllowed: {status: 405, retryable: false}, fault.Conflict: {status: 409, retryable: false},
+		fault.PreconditionFailed: {status: 412, retryable: false}, fault.TooLarge: {status: 413, retryable: false},
+		fault.UnsupportedMedia: {status: 415, retryable: false}, fault.Invalid: {status: 422, retryable: false},
 		fault.RateLimited: {status: 429, retryable: true}, fault.Unavailable: {status: 503, retryable: true},
 	}
 	for kind, w := range want {
@@ -38,10 +41,12 @@ func TestFrom(t *testing.T) {
 		kind fault.Kind
 		code string
 	}{
-		"a fault":         {err: conflict, kind: fault.Conflict, code: "agent_deleting"},
-		"a wrapped fault": {err: fmt.Errorf("while: %w", conflict.WithCause(cause)), kind: fault.Conflict, code: "agent_deleting"},
-		"a deadline":      {err: fmt.Errorf("call: %w", context.DeadlineExceeded), kind: fault.Unavailable, code: "timeout"},
-		"anything else":   {err: cause, kind: fault.Internal, code: "internal_error"},
+		"a fault": {err: conflict, kind: fault.Conflict, code: "agent_deleting"},
+		"a wrapped fault": {err: fmt.Errorf("while: %w", conflict.WithCause(cause)), kind: fault.Conflict,
+			code: "agent_deleting"},
+		"a deadline": {err: fmt.Errorf("call: %w", context.DeadlineExceeded), kind: fault.Unavailable,
+			code: "timeout"},
+		"anything else": {err: cause, kind: fault.Internal, code: "internal_error"},
 	} {
 		if e := fault.From(c.err); e.Kind != c.kind || e.Code != c.code {
 			t.Errorf("%s: %+v", name, e)

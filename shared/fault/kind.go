@@ -38,14 +38,19 @@ type rule struct {
 // rules is the one table that ties kinds to statuses and to the retry rule, for routes and workers alike.
 func rules(k Kind) rule {
 	status := [...]int{
-		Internal: http.StatusInternalServerError, BadRequest: http.StatusBadRequest, Unauthenticated: http.StatusUnauthorized,
+		Internal: http.StatusInternalServerError, BadRequest: http.StatusBadRequest,
+		Unauthenticated: http.StatusUnauthorized,
 		PaymentRequired: http.StatusPaymentRequired, Forbidden: http.StatusForbidden, NotFound: http.StatusNotFound,
-		MethodNotAllowed: http.StatusMethodNotAllowed, Conflict: http.StatusConflict, PreconditionFailed: http.StatusPreconditionFailed,
-		TooLarge: http.StatusRequestEntityTooLarge, UnsupportedMedia: http.StatusUnsupportedMediaType,
-		Invalid: http.StatusUnprocessableEntity, RateLimited: http.StatusTooManyRequests, Unavailable: http.StatusServiceUnavailable,
+		MethodNotAllowed: http.StatusMethodNotAllowed, Conflict: http.StatusConflict,
+		PreconditionFailed: http.StatusPreconditionFailed,
+		TooLarge:           http.StatusRequestEntityTooLarge, UnsupportedMedia: http.StatusUnsupportedMediaType,
+		Invalid: http.StatusUnprocessableEntity, RateLimited: http.StatusTooManyRequests,
+		Unavailable: http.StatusServiceUnavailable,
 	}[k]
-	// An internal error is retried, too: a defect that loses work is worse than one that repeats it until it is dead-lettered.
-	return rule{status: status, title: http.StatusText(status), retry: k == Internal || k == RateLimited || k == Unavailable}
+	// An internal error is retried, too: a defect that loses work is worse than one that repeats it until it is
+	// dead-lettered.
+	return rule{status: status, title: http.StatusText(status), retry: k == Internal || k == RateLimited ||
+		k == Unavailable}
 }
 
 // Status is the HTTP status the kind answers with.

@@ -71,16 +71,25 @@ type actInput struct {
 // audited serves routes whose handler does what a test wants.
 func audited(g function.Guard, do func(ctx context.Context) error) http.Handler {
 	act := function.Handle(func(ctx context.Context, in actInput) (echo, error) { return echo{in.Body.Text}, do(ctx) })
-	plain := function.Handle(func(ctx context.Context, in echoInput) (echo, error) { return echo{in.Body.Text}, do(ctx) })
-	read := function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) { return function.None{}, do(ctx) })
+	plain := function.Handle(func(ctx context.Context, in echoInput) (echo, error) {
+		return echo{in.Body.Text},
+			do(ctx)
+	})
+	read := function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) {
+		return function.None{},
+			do(ctx)
+	})
 	g.Authenticator = tokens{}
 	var served []function.Served
 	for _, r := range []function.Route{
-		{Name: "ActOnAgent", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin, Handle: act},
-		{Name: "ReadAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin, Handle: read},
+		{Name: "ActOnAgent", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin,
+			Handle: act},
+		{Name: "ReadAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin,
+			Handle: read},
 		{Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Handle: plain},
 		{Name: "CreateKey", Method: http.MethodPost, Path: "/api/v1/api-keys", Access: function.Admin, Handle: plain},
-		{Name: "Feature", Method: http.MethodPost, Path: "/api/v1/organizations/current/x", Access: function.Admin, Feature: plan.AuditLog, Handle: plain},
+		{Name: "Feature", Method: http.MethodPost, Path: "/api/v1/organizations/current/x", Access: function.Admin,
+			Feature: plan.AuditLog, Handle: plain},
 		{Name: "Public", Method: http.MethodPost, Path: "/api/v1/billing/x", Access: function.Public, Handle: plain},
 	} {
 		r.Status, r.BodyLimit = http.StatusOK, 100
@@ -91,8 +100,8 @@ func audited(g function.Guard, do func(ctx context.Context) error) http.Handler 
 
 const actPath = "/api/v1/agents/" + agentID + "/act"
 
-// TestOneEntryACall: every call that may change something of an organization has one entry, whatever becomes of it. That of a change is
-// written by the change; the guard writes all others.
+// TestOneEntryACall: every call that may change something of an organization has one entry, whatever becomes of it.
+// That of a change is written by the change; the guard writes all others.
 func TestOneEntryACall(t *testing.T) {
 	t.Parallel()
 	own := audit.Target{Type: "agent", ID: agentID}
@@ -113,39 +122,75 @@ func TestOneEntryACall(t *testing.T) {
 		outcome string
 		target  audit.Target
 	}{
-		"a change":                 {req: post(actPath, "admin", goodBody), do: changes, status: 200, outcome: "", target: own},
-		"nothing to change":        {req: post(actPath, "admin", goodBody), do: fine, status: 200, outcome: audit.Succeeded, target: own},
-		"nothing to change, found": {req: post(actPath, "admin", goodBody), do: func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(named); return nil }, status: 200, outcome: audit.Succeeded, target: named},
+		"a change": {req: post(actPath, "admin", goodBody), do: changes, status: 200, outcome: "",
+			target: own},
+		"nothing to change": {req: post(actPath, "admin", goodBody), do: fine, status: 200,
+			outcome: audit.Succeeded, target: own},
+		"nothing to change, found": {req: post(actPath, "admin", goodBody),
+			do: func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(named); return nil }, status: 200,
+			outcome: audit.Succeeded, target: named},
 		"a replay": {req: post(actPath, "admin", goodBody, "k"), do: func(ctx context.Context) error {
 			idempotency.From(ctx).Replay()
 			return nil
 		}, status: 200, outcome: audit.Succeeded, target: own},
-		"refused by role":           {req: post(actPath, "member", goodBody), do: fine, status: 403, outcome: "role_required", target: own},
-		"refused by plan":           {req: post("/api/v1/organizations/current/x", "admin", goodBody), do: fine, status: 403, outcome: "plan_feature_required", target: audit.Target{Type: "organization"}},
-		"the shorter path":          {req: post("/agents/"+agentID+"/act", "member", goodBody), do: fine, status: 403, outcome: "role_required", target: own},
-		"an id in capitals":         {req: post(strings.Replace(actPath, "fa", "FA", 1), "member", goodBody), do: fine, status: 403, outcome: "role_required", target: own},
-		"an invalid body":           {req: post(actPath, "admin", `{}`), do: fine, status: 422, outcome: "validation_error", target: own},
-		"an invalid id":             {req: post("/api/v1/agents/none/act", "admin", goodBody), do: fine, status: 422, outcome: "validation_error", target: audit.Target{Type: "agent"}},
-		"an invalid id of a member": {req: post("/api/v1/agents/none/act", "member", goodBody), do: fine, status: 403, outcome: "role_required", target: audit.Target{Type: "agent"}},
-		"a bad idempotency key":     {req: post(actPath, "admin", goodBody, "a b"), do: fine, status: 400, outcome: "invalid_idempotency_key", target: own},
-		"too large a body":          {req: post(actPath, "admin", strings.Repeat(" ", 101)), do: fine, status: 413, outcome: "body_too_large", target: own},
-		"no JSON":                   {req: text, do: fine, status: 415, outcome: "unsupported_media_type", target: own},
-		"not found":                 {req: post(actPath, "admin", goodBody), do: fails(fault.New(fault.NotFound, "agent_not_found", "No.")), status: 404, outcome: "agent_not_found", target: own},
-		"a conflict":                {req: post(actPath, "admin", goodBody), do: fails(fault.New(fault.Conflict, "agent_deleting", "No.")), status: 409, outcome: "agent_deleting", target: own},
-		"a change that fails later": {req: post(actPath, "admin", goodBody), do: func(ctx context.Context) error { return errors.Join(changes(ctx), errors.New("x")) }, status: 500, outcome: "", target: own},
-		"an unknown error":          {req: post(actPath, "admin", goodBody), do: fails(errors.New("the secret value")), status: 500, outcome: "internal_error", target: own},
-		"a deadline":                {req: post(actPath, "admin", goodBody), do: fails(context.DeadlineExceeded), status: 503, outcome: "timeout", target: own},
-		"a panic":                   {req: post(actPath, "admin", goodBody), do: func(context.Context) error { panic("the secret value") }, status: 500, outcome: "internal_error", target: own},
-		"a panic after a change":    {req: post(actPath, "admin", goodBody), do: func(ctx context.Context) error { _ = changes(ctx); panic("x") }, status: 500, outcome: "", target: own},
-		"a creation in vain":        {req: post("/api/v1/agents", "admin", goodBody), do: fails(fault.New(fault.PaymentRequired, "plan_capacity_exceeded", "No.")), status: 402, outcome: "plan_capacity_exceeded", target: audit.Target{Type: "agent"}},
-		"a key in vain":             {req: post("/api/v1/api-keys", "admin", goodBody), do: fails(fault.New(fault.Conflict, "api_key_limit_reached", "No.")), status: 409, outcome: "api_key_limit_reached", target: audit.Target{Type: "api_key"}},
-		"a reader":                  {req: keyed("GET", actPath, "admin", ""), do: fine, status: 200, outcome: "", target: own},
-		"a reader's head":           {req: keyed("HEAD", actPath, "admin", ""), do: fine, status: 200, outcome: "", target: own},
-		"a reader that is refused":  {req: keyed("GET", actPath, "member", ""), do: fine, status: 403, outcome: "", target: own},
-		"nobody":                    {req: post(actPath, "garbage", goodBody), do: fine, status: 401, outcome: "", target: own},
-		"an outage of identity":     {req: post(actPath, "outage", goodBody), do: fine, status: 503, outcome: "", target: own},
-		"no organization":           {req: post(actPath, "nowhere", goodBody), do: fine, status: 403, outcome: "", target: own},
-		"a public route":            {req: post("/api/v1/billing/x", "admin", goodBody), do: fine, status: 200, outcome: "", target: own},
+		"refused by role": {req: post(actPath, "member", goodBody), do: fine, status: 403,
+			outcome: "role_required", target: own},
+		"refused by plan": {req: post("/api/v1/organizations/current/x", "admin", goodBody), do: fine,
+			status: 403, outcome: "plan_feature_required", target: audit.Target{Type: "organization"}},
+		"the shorter path": {req: post("/agents/"+agentID+"/act", "member", goodBody), do: fine, status: 403,
+			outcome: "role_required", target: own},
+		"an id in capitals": {req: post(strings.Replace(actPath, "fa", "FA", 1), "member", goodBody), do: fine,
+			status: 403, outcome: "role_required", target: own},
+		"an invalid body": {req: post(actPath, "admin", `{}`), do: fine, status: 422,
+			outcome: "validation_error", target: own},
+		"an invalid id": {req: post("/api/v1/agents/none/act", "admin", goodBody), do: fine, status: 422,
+			outcome: "validation_error", target: audit.Target{Type: "agent"}},
+		"an invalid id of a member": {req: post("/api/v1/agents/none/act", "member", goodBody), do: fine, status: 403,
+			outcome: "role_required", target: audit.Target{Type: "agent"}},
+		"a bad idempotency key": {req: post(actPath, "admin", goodBody, "a b"), do: fine, status: 400,
+			outcome: "invalid_idempotency_key", target: own},
+		"too large a body": {req: post(actPath, "admin", strings.Repeat(" ", 101)), do: fine, status: 413,
+			outcome: "body_too_large", target: own},
+		"no JSON": {req: text, do: fine, status: 415, outcome: "unsupported_media_type", target: own},
+		"not found": {req: post(actPath, "admin", goodBody),
+			do: fails(fault.New(fault.NotFound, "agent_not_found", "No.")), status: 404, outcome: "agent_not_found",
+			target: own},
+		"a conflict": {req: post(actPath, "admin", goodBody),
+			do: fails(fault.New(fault.Conflict, "agent_deleting", "No.")), status: 409, outcome: "agent_deleting",
+			target: own},
+		"a change that fails later": {req: post(actPath, "admin", goodBody),
+			do: func(ctx context.Context) error { return errors.Join(changes(ctx), errors.New("x")) }, status: 500,
+			outcome: "", target: own},
+		"an unknown error": {req: post(actPath, "admin", goodBody), do: fails(errors.New("the secret value")),
+			status: 500, outcome: "internal_error", target: own},
+		"a deadline": {req: post(actPath, "admin", goodBody), do: fails(context.DeadlineExceeded),
+			status: 503, outcome: "timeout", target: own},
+		"a panic": {req: post(actPath, "admin", goodBody),
+			do: func(context.Context) error { panic("the secret value") }, status: 500, outcome: "internal_error",
+			target: own},
+		"a panic after a change": {req: post(actPath, "admin", goodBody),
+			do: func(ctx context.Context) error { _ = changes(ctx); panic("x") }, status: 500, outcome: "",
+			target: own},
+		"a creation in vain": {req: post("/api/v1/agents", "admin", goodBody),
+			do: fails(fault.New(fault.PaymentRequired, "plan_capacity_exceeded", "No.")), status: 402,
+			outcome: "plan_capacity_exceeded", target: audit.Target{Type: "agent"}},
+		"a key in vain": {req: post("/api/v1/api-keys", "admin", goodBody),
+			do: fails(fault.New(fault.Conflict, "api_key_limit_reached", "No.")), status: 409,
+			outcome: "api_key_limit_reached", target: audit.Target{Type: "api_key"}},
+		"a reader": {req: keyed("GET", actPath, "admin", ""), do: fine, status: 200, outcome: "",
+			target: own},
+		"a reader's head": {req: keyed("HEAD", actPath, "admin", ""), do: fine, status: 200, outcome: "",
+			target: own},
+		"a reader that is refused": {req: keyed("GET", actPath, "member", ""), do: fine, status: 403, outcome: "",
+			target: own},
+		"nobody": {req: post(actPath, "garbage", goodBody), do: fine, status: 401, outcome: "",
+			target: own},
+		"an outage of identity": {req: post(actPath, "outage", goodBody), do: fine, status: 503, outcome: "",
+			target: own},
+		"no organization": {req: post(actPath, "nowhere", goodBody), do: fine, status: 403, outcome: "",
+			target: own},
+		"a public route": {req: post("/api/v1/billing/x", "admin", goodBody), do: fine, status: 200,
+			outcome: "", target: own},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,10 +217,12 @@ func TestOneEntryACall(t *testing.T) {
 				t.Fatalf("%d entries, want 1", len(log.appended))
 			}
 			got := log.appended[0]
-			if got.ID == "" || got.OrganizationID != "o1" || got.Outcome != c.outcome || got.Target != c.target || got.Action != got.Request.Action {
+			if got.ID == "" || got.OrganizationID != "o1" || got.Outcome != c.outcome || got.Target != c.target ||
+				got.Action != got.Request.Action {
 				t.Errorf("the entry %+v, want %s of %+v", got, c.outcome, c.target)
 			}
-			if got.Request.RequestID != "request-1" || got.Request.UserAgent != "suite" || got.Actor.OrganizationID != "o1" || got.Actor.ID == "" || got.Changes != nil {
+			if got.Request.RequestID != "request-1" || got.Request.UserAgent != "suite" ||
+				got.Actor.OrganizationID != "o1" || got.Actor.ID == "" || got.Changes != nil {
 				t.Errorf("the entry is of %+v in %+v", got.Actor, got.Request)
 			}
 			if strings.Contains(w.Body.String()+got.Outcome, "secret value") {
@@ -206,7 +253,8 @@ func TestNoFloodOfEntries(t *testing.T) {
 	}
 }
 
-// TestEntryThatFails is not parallel: it looks at the process's logger. The log's trouble changes no answer, and a person learns of it.
+// TestEntryThatFails is not parallel: it looks at the process's logger. The log's trouble changes no answer, and a
+// person learns of it.
 func TestEntryThatFails(t *testing.T) { //nolint:paralleltest // see above
 	var b bytes.Buffer
 	old := slog.Default()
@@ -223,14 +271,17 @@ func TestEntryThatFails(t *testing.T) { //nolint:paralleltest // see above
 			b.Reset()
 			began := time.Now()
 			ctx, leave := context.WithCancel(t.Context())
-			h := audited(function.Guard{Audit: &entries{on: c.on}}, func(context.Context) error { leave(); return nil }) // the client is gone meanwhile
-			if r := call(t, h, keyed("POST", actPath, "admin", goodBody).WithContext(ctx)); r.status != 200 || r.body["text"] != "x" {
+			// the client is gone meanwhile
+			h := audited(function.Guard{Audit: &entries{on: c.on}}, func(context.Context) error { leave(); return nil })
+			if r := call(t, h, keyed("POST", actPath, "admin", goodBody).WithContext(ctx)); r.status != 200 ||
+				r.body["text"] != "x" {
 				t.Errorf("%s: %d %v", name, r.status, r.body)
 			}
 			if took := time.Since(began); took != c.takes {
 				t.Errorf("%s: the answer waited for %v, want %v", name, took, c.takes)
 			}
-			for _, part := range []string{`"severity":"ERROR"`, `"event":"audit_entry_missing"`, "ActOnAgent", agentID, "u1", "o1"} {
+			for _, part := range []string{`"severity":"ERROR"`, `"event":"audit_entry_missing"`, "ActOnAgent", agentID,
+				"u1", "o1"} {
 				if !strings.Contains(b.String(), part) {
 					t.Errorf("%s: %q is not in the log: %s", name, part, b.String())
 				}

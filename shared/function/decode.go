@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// decode reads a request into the JSON document that a route's input decodes from. The error names every violation at once.
-// The order is: 413, 415, malformed JSON alone, then path, query, header and body together.
+// decode reads a request into the JSON document that a route's input decodes from. The error names every violation at
+// once. The order is: 413, 415, malformed JSON alone, then path, query, header and body together.
 func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	schema, err := r.Handle.schema()
 	if err != nil {
@@ -52,7 +52,8 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 	return json.Marshal(document)
 }
 
-// prune takes out what the schema doesn't name. It is ignored by the interface, but not by Go's decoder, to which the case of a name is all one.
+// prune takes out what the schema doesn't name. It is ignored by the interface, but not by Go's decoder, to which the
+// case of a name is all one.
 func prune(s *infer.Schema, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -101,14 +102,16 @@ func illegible(part string, values map[string]any) []Violation {
 	for name, value := range values {
 		if text, ok := value.(string); ok && !utf8.ValidString(text) {
 			found = append(found, Violation{
-				Loc: []any{part, name}, Type: "string_unicode", Msg: "Input should be a valid string, unable to parse raw data as a unicode string",
+				Loc: []any{part, name}, Type: "string_unicode",
+				Msg: "Input should be a valid string, unable to parse raw data as a unicode string",
 			})
 		}
 	}
 	return found
 }
 
-// decodeBody reads the body into document["body"]. An absent body, or null, leaves the key out, which the schema reports if it is required.
+// decodeBody reads the body into document["body"]. An absent body, or null, leaves the key out, which the schema
+// reports if it is required.
 func (r Route) decodeBody(w http.ResponseWriter, req *http.Request, document map[string]any) error {
 	body, err := readBody(w, req, r.bodyLimit())
 	if err != nil {
@@ -137,7 +140,8 @@ func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, er
 	case errors.As(err, &tooLarge):
 		return nil, fault.New(fault.TooLarge, "body_too_large", "The request body is larger than %d bytes.", limit)
 	case err != nil:
-		return nil, fault.New(fault.BadRequest, "body_unreadable", "The request body could not be read to its end.").WithCause(err)
+		return nil, fault.New(fault.BadRequest, "body_unreadable",
+			"The request body could not be read to its end.").WithCause(err)
 	}
 	return body, nil
 }

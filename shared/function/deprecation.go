@@ -18,7 +18,8 @@ type Deprecation struct {
 	Successor string
 }
 
-// announce sets Deprecation (RFC 9745), Sunset (RFC 8594) and the links to read on. It adds to other links and does nothing on nil.
+// announce sets Deprecation (RFC 9745), Sunset (RFC 8594) and the links to read on. It adds to other links and does
+// nothing on nil.
 func (d *Deprecation) announce(h http.Header) {
 	if d == nil {
 		return

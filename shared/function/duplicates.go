@@ -7,8 +7,9 @@ import (
 
 const twice = "the key stands twice in one object; send it once"
 
-// duplicates finds the keys that stand twice in an object of a body. Parsers differ in which of the two counts, so one that checked the
-// body on its way here may have seen another value: such a body is refused. The body must be valid JSON.
+// duplicates finds the keys that stand twice in an object of a body. Parsers differ in which of the two counts, so one
+// that checked the body on its way here may have seen another value: such a body is refused. The body must be valid
+// JSON.
 func duplicates(body []byte) []Violation {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -29,7 +30,8 @@ func duplicates(body []byte) []Violation {
 			current.key, _ = token.(string)
 			if current.seen[current.key] {
 				found = append(found, Violation{
-					Loc: current.at(), Type: "value_error", Msg: "Value error, " + twice, Ctx: map[string]any{"error": twice},
+					Loc: current.at(), Type: "value_error", Msg: "Value error, " + twice,
+					Ctx: map[string]any{"error": twice},
 				})
 			}
 			current.seen[current.key] = true

@@ -9,7 +9,8 @@ import (
 	"reflect"
 )
 
-// Endpoint is a handler with its input and output types, so that the description of a route is made from what serves it.
+// Endpoint is a handler with its input and output types, so that the description of a route is made from what serves
+// it.
 type Endpoint struct {
 	// Input is a struct whose fields "path", "query", "header" and "body" (by JSON name) are the parts of the request.
 	Input reflect.Type
@@ -29,15 +30,15 @@ type Reply interface {
 	Reply(h http.Header) (body any)
 }
 
-// Exampler is implemented by inputs and outputs that show one of their own kind, for the description of the interface. An output's
-// example is rendered as any other value: what its Reply does to the headers is described, too.
+// Exampler is implemented by inputs and outputs that show one of their own kind, for the description of the interface.
+// An output's example is rendered as any other value: what its Reply does to the headers is described, too.
 type Exampler interface {
 	// Example returns a value of the implementing type. A type that embeds another has to have an example of its own.
 	Example() any
 }
 
-// Handle makes an endpoint from a typed function and the rules its body must keep beside its schema. The function is called with an
-// input that has been validated.
+// Handle makes an endpoint from a typed function and the rules its body must keep beside its schema. The function is
+// called with an input that has been validated.
 func Handle[In, Out any](f func(ctx context.Context, in In) (Out, error), checks ...Check) Endpoint {
 	input := reflect.TypeFor[In]()
 	return Endpoint{

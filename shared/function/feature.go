@@ -15,8 +15,8 @@ type Organizations interface {
 	Organization(ctx context.Context, id string) (organization.Organization, error)
 }
 
-// included decides whether the plan of the caller's organization has the feature that a route is part of. It costs a read, and is asked
-// before the request is looked at: what is not included need not be valid. The error is Forbidden.
+// included decides whether the plan of the caller's organization has the feature that a route is part of. It costs a
+// read, and is asked before the request is looked at: what is not included need not be valid. The error is Forbidden.
 func (g Guard) included(ctx context.Context, r Route, c identity.Caller) error {
 	if r.Feature == "" {
 		return nil
@@ -41,5 +41,6 @@ func (g Guard) included(ctx context.Context, r Route, c identity.Caller) error {
 			break
 		}
 	}
-	return fault.New(fault.Forbidden, "plan_feature_required", "The %s plan does not include this. Upgrade the plan.", o.Plan).WithMeta(meta)
+	return fault.New(fault.Forbidden, "plan_feature_required", "The %s plan does not include this. Upgrade the plan.",
+		o.Plan).WithMeta(meta)
 }

@@ -30,20 +30,33 @@ func TestFeatures(t *testing.T) {
 		code        string
 		asked       int
 	}{
-		"the plan has it":             {path: gated, token: "other", plans: &plans{}, status: 200, code: "", asked: 1},
-		"the plan lacks it":           {path: gated, token: "admin", plans: &plans{}, status: 403, code: "plan_feature_required", asked: 1},
-		"invalid, where it lacks":     {path: gated + "?number=x", token: "admin", plans: &plans{}, status: 403, code: "plan_feature_required", asked: 1},
-		"invalid, where it has":       {path: gated + "?number=x", token: "other", plans: &plans{}, status: 422, code: "validation_error", asked: 1},
-		"an organization never seen":  {path: gated, token: "other", plans: &plans{fail: fault.New(fault.NotFound, "not_found", "No.")}, status: 403, code: "plan_feature_required", asked: 1},
-		"nobody to ask":               {path: gated, token: "other", plans: nil, status: 403, code: "plan_feature_required", asked: 0},
-		"the store is down":           {path: gated, token: "other", plans: &plans{fail: down}, status: 503, code: "store_unavailable", asked: 1},
-		"the store has a defect":      {path: gated, token: "other", plans: &plans{fail: errors.New("why")}, status: 500, code: "internal_error", asked: 1},
-		"a member":                    {path: gated, token: "member", plans: &plans{}, status: 403, code: "role_required", asked: 0},
-		"no organization":             {path: gated, token: "nowhere", plans: &plans{}, status: 403, code: "organization_required", asked: 0},
-		"nobody":                      {path: gated, token: "garbage", plans: &plans{}, status: 401, code: "invalid_token", asked: 0},
-		"what is part of every plan":  {path: open, token: "admin", plans: &plans{}, status: 200, code: "", asked: 0},
-		"the same while it is down":   {path: open, token: "admin", plans: &plans{fail: down}, status: 200, code: "", asked: 0},
-		"what is part of none at all": {path: "/api/v1/never", token: "other", plans: &plans{}, status: 403, code: "plan_feature_required", asked: 1},
+		"the plan has it": {path: gated, token: "other", plans: &plans{}, status: 200, code: "", asked: 1},
+		"the plan lacks it": {path: gated, token: "admin", plans: &plans{}, status: 403,
+			code: "plan_feature_required", asked: 1},
+		"invalid, where it lacks": {path: gated + "?number=x", token: "admin", plans: &plans{}, status: 403,
+			code: "plan_feature_required", asked: 1},
+		"invalid, where it has": {path: gated + "?number=x", token: "other", plans: &plans{}, status: 422,
+			code: "validation_error", asked: 1},
+		"an organization never seen": {path: gated, token: "other",
+			plans: &plans{fail: fault.New(fault.NotFound, "not_found", "No.")}, status: 403,
+			code: "plan_feature_required", asked: 1},
+		"nobody to ask": {path: gated, token: "other", plans: nil, status: 403,
+			code: "plan_feature_required", asked: 0},
+		"the store is down": {path: gated, token: "other", plans: &plans{fail: down}, status: 503,
+			code: "store_unavailable", asked: 1},
+		"the store has a defect": {path: gated, token: "other", plans: &plans{fail: errors.New("why")},
+			status: 500, code: "internal_error", asked: 1},
+		"a member": {path: gated, token: "member", plans: &plans{}, status: 403,
+			code: "role_required", asked: 0},
+		"no organization": {path: gated, token: "nowhere", plans: &plans{}, status: 403,
+			code: "organization_required", asked: 0},
+		"nobody": {path: gated, token: "garbage", plans: &plans{}, status: 401,
+			code: "invalid_token", asked: 0},
+		"what is part of every plan": {path: open, token: "admin", plans: &plans{}, status: 200, code: "", asked: 0},
+		"the same while it is down": {path: open, token: "admin", plans: &plans{fail: down}, status: 200, code: "",
+			asked: 0},
+		"what is part of none at all": {path: "/api/v1/never", token: "other", plans: &plans{}, status: 403,
+			code: "plan_feature_required", asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,10 +65,15 @@ func TestFeatures(t *testing.T) {
 				g.Organizations = c.plans
 			}
 			var served []function.Served
-			for path, feature := range map[string]string{gated: plan.AuditLog, open: "", "/api/v1/never": "time_travel"} {
+			for path, feature := range map[string]string{gated: plan.AuditLog, open: "",
+				"/api/v1/never": "time_travel"} {
 				r := function.Route{
-					Name: "Test", Method: http.MethodGet, Path: path, Access: function.Admin, Feature: feature, Status: http.StatusOK,
-					Handle: function.Handle(func(context.Context, featureInput) (echo, error) { return echo{"x"}, nil }),
+					Name: "Test", Method: http.MethodGet, Path: path, Access: function.Admin, Feature: feature,
+					Status: http.StatusOK,
+					Handle: function.Handle(func(context.Context, featureInput) (echo, error) {
+						return echo{"x"},
+							nil
+					}),
 				}
 				served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)})
 			}

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 // tokens authenticates by the text of the token.
 type tokens struct{}
 
-func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller, error) {
+func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller,
+	error) {
 	switch token {
 	case "admin":
 		return ctx, identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
@@ -67,10 +68,13 @@ func routes(fail error) http.Handler {
 	})
 	var served []function.Served
 	for access, path := range map[function.Access]string{
-		function.Admin: "/api/v1/admin", function.Member: "/api/v1/agents/member", function.User: "/api/v1/user", function.Public: "/api/v1/public",
+		function.Admin: "/api/v1/admin", function.Member: "/api/v1/agents/member", function.User: "/api/v1/user",
+		function.Public: "/api/v1/public",
 	} {
-		r := function.Route{Name: string(access), Method: http.MethodPost, Path: path, Access: access, Status: http.StatusOK, BodyLimit: 1000, Handle: handle}
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(function.Guard{Authenticator: tokens{}})})
+		r := function.Route{Name: string(access), Method: http.MethodPost, Path: path, Access: access,
+			Status: http.StatusOK, BodyLimit: 1000, Handle: handle}
+		served = append(served, function.Served{Method: r.Method, Path: r.Path,
+			Handler: r.Handler(function.Guard{Authenticator: tokens{}})})
 	}
 	return function.Mux(served)
 }
@@ -103,7 +107,8 @@ func request(path, token, body string) *http.Request {
 	return req
 }
 
-// TestWhoIsLetIn tries every kind of access with every kind of caller. The body is never valid, so 422 means that the caller was let in.
+// TestWhoIsLetIn tries every kind of access with every kind of caller. The body is never valid, so 422 means that the
+// caller was let in.
 func TestWhoIsLetIn(t *testing.T) {
 	t.Parallel()
 	const in = 422
@@ -125,7 +130,8 @@ func TestWhoIsLetIn(t *testing.T) {
 			if r.status != want[i] {
 				t.Errorf("%q on %s: %d, want %d", token, path, r.status, want[i])
 			}
-			if (r.status == 401) != (r.header.Get("WWW-Authenticate") == "Bearer") || (r.status == 503) != (r.header.Get("Retry-After") != "") {
+			if (r.status == 401) != (r.header.Get("WWW-Authenticate") == "Bearer") ||
+				(r.status == 503) != (r.header.Get("Retry-After") != "") {
 				t.Errorf("%q on %s: headers %v", token, path, r.header)
 			}
 		}
@@ -161,21 +167,37 @@ func TestProtocol(t *testing.T) {
 		status int
 		code   string
 	}{
-		"a good call":            {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: nil, status: 200, code: ""},
-		"the path without /api":  {req: request("/agents/member", "Bearer admin", `{"text": "x"}`), fail: nil, status: 200, code: ""},
-		"another path without":   {req: request("/user", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404, code: "not_found"},
-		"an unknown path":        {req: request("/api/v1/none", "", `{}`), fail: nil, status: 404, code: "not_found"},
-		"empty segments":         {req: request("//api/v1//admin", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404, code: "not_found"},
-		"dotted segments":        {req: request("/api/v1/x/../admin", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404, code: "not_found"},
-		"a slash at the end":     {req: request("/api/v1/admin/", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404, code: "not_found"},
-		"another method":         {req: httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), fail: nil, status: 405, code: "method_not_allowed"},
-		"no JSON":                {req: plain, fail: nil, status: 415, code: "unsupported_media_type"},
-		"too large":              {req: request("/api/v1/admin", "Bearer admin", `{"text": "`+strings.Repeat("x", 1000)+`"}`), fail: nil, status: 413, code: "body_too_large"},
-		"a panic":                {req: request("/api/v1/admin", "Bearer admin", `{"text": "panic"}`), fail: nil, status: 500, code: "internal_error"},
-		"an unknown error":       {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: errors.New("the secret value"), status: 500, code: "internal_error"},
-		"a wrapped fault":        {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: fmt.Errorf("while: %w", fault.New(fault.Conflict, "agent_deleting", "No.")), status: 409, code: "agent_deleting"},
-		"a context that ended":   {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: context.DeadlineExceeded, status: 503, code: "timeout"},
-		"a fault with its cause": {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("the secret value")), status: 503, code: "store_unavailable"},
+		"a good call": {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`), fail: nil,
+			status: 200, code: ""},
+		"the path without /api": {req: request("/agents/member", "Bearer admin", `{"text": "x"}`), fail: nil,
+			status: 200, code: ""},
+		"another path without": {req: request("/user", "Bearer admin", `{"text": "x"}`), fail: nil, status: 404,
+			code: "not_found"},
+		"an unknown path": {req: request("/api/v1/none", "", `{}`), fail: nil, status: 404, code: "not_found"},
+		"empty segments": {req: request("//api/v1//admin", "Bearer admin", `{"text": "x"}`), fail: nil,
+			status: 404, code: "not_found"},
+		"dotted segments": {req: request("/api/v1/x/../admin", "Bearer admin", `{"text": "x"}`), fail: nil,
+			status: 404, code: "not_found"},
+		"a slash at the end": {req: request("/api/v1/admin/", "Bearer admin", `{"text": "x"}`), fail: nil,
+			status: 404, code: "not_found"},
+		"another method": {req: httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), fail: nil,
+			status: 405, code: "method_not_allowed"},
+		"no JSON": {req: plain, fail: nil, status: 415, code: "unsupported_media_type"},
+		"too large": {req: request("/api/v1/admin", "Bearer admin", `{"text": "`+strings.Repeat("x", 1000)+
+			`"}`), fail: nil, status: 413, code: "body_too_large"},
+		"a panic": {req: request("/api/v1/admin", "Bearer admin", `{"text": "panic"}`), fail: nil,
+			status: 500, code: "internal_error"},
+		"an unknown error": {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`),
+			fail: errors.New("the secret value"), status: 500, code: "internal_error"},
+		"a wrapped fault": {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`),
+			fail: fmt.Errorf("while: %w", fault.New(fault.Conflict, "agent_deleting", "No.")), status: 409,
+			code: "agent_deleting"},
+		"a context that ended": {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`),
+			fail: context.DeadlineExceeded, status: 503, code: "timeout"},
+		"a fault with its cause": {req: request("/api/v1/admin", "Bearer admin", `{"text": "x"}`),
+			fail: fault.New(fault.Unavailable, "store_unavailable",
+				"Later.").WithCause(errors.New("the secret value")),
+			status: 503, code: "store_unavailable"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +207,8 @@ func TestProtocol(t *testing.T) {
 			if r.status != c.status || code != c.code {
 				t.Fatalf("%d %q, want %d %q: %v", r.status, code, c.status, c.code, r.body)
 			}
-			if r.header.Get("X-Request-Id") == "" || (c.status >= 400 && r.body["request_id"] != r.header.Get("X-Request-Id")) {
+			if r.header.Get("X-Request-Id") == "" ||
+				(c.status >= 400 && r.body["request_id"] != r.header.Get("X-Request-Id")) {
 				t.Errorf("request id %q, body %v", r.header.Get("X-Request-Id"), r.body)
 			}
 			if strings.Contains(fmt.Sprint(r.body), "the secret value") {
@@ -200,7 +223,8 @@ func TestProtocol(t *testing.T) {
 
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
-	for id, kept := range map[string]bool{"abc-123_X.y": true, "": false, "a b": false, "a\"b": false, strings.Repeat("x", 129): false} {
+	for id, kept := range map[string]bool{"abc-123_X.y": true, "": false, "a b": false, "a\"b": false,
+		strings.Repeat("x", 129): false} {
 		req := request("/api/v1/user", "Bearer admin", `{"text": "x"}`)
 		req.Header.Set("X-Request-Id", id)
 		if got := call(t, routes(nil), req).header.Get("X-Request-Id"); (got == id) != kept || got == "" {
@@ -223,8 +247,10 @@ func TestOneLogLine(t *testing.T) { //nolint:paralleltest // see above
 		t.Fatalf("want one JSON line, got %q", b.String())
 	}
 	want := map[string]any{
-		"severity": "WARNING", "message": "POST /api/v1/admin", "function": "admin", "code": "store_unavailable", "organization_id": "o1",
-		"logging.googleapis.com/trace": "projects/proj/traces/0af7651916cd43dd8448eb211c80319c", "logging.googleapis.com/spanId": "b7ad6b7169203331",
+		"severity": "WARNING", "message": "POST /api/v1/admin", "function": "admin", "code": "store_unavailable",
+		"organization_id":                      "o1",
+		"logging.googleapis.com/trace":         "projects/proj/traces/0af7651916cd43dd8448eb211c80319c",
+		"logging.googleapis.com/spanId":        "b7ad6b7169203331",
 		"logging.googleapis.com/trace_sampled": true, "@type": nil,
 	}
 	if _, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["time"])); err != nil {
@@ -259,7 +285,8 @@ func TestErrorsAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := line.Context.ReportLocation
-	if line.Type != "type.googleapis.com/google.devtools.clouderrorreporting.v1beta1.ReportedErrorEvent" || line.Message != "it broke" ||
+	if line.Type != "type.googleapis.com/google.devtools.clouderrorreporting.v1beta1.ReportedErrorEvent" ||
+		line.Message != "it broke" ||
 		line.Severity != "ERROR" || !strings.HasSuffix(at.FilePath, "function_test.go") || at.LineNumber == 0 ||
 		!strings.HasSuffix(at.FunctionName, "TestErrorsAreReported") {
 		t.Errorf("the line is %s", b.String())
@@ -273,17 +300,19 @@ func (p pushes) Verify(context.Context, string) error { return p.err }
 func TestWorker(t *testing.T) {
 	t.Parallel()
 	data := base64.StdEncoding.EncodeToString([]byte(`{"agent_id":"a"}`))
-	good := `{"message":{"data":"` + data + `","messageId":"m1","publishTime":"2026-01-01T00:00:00Z"},"subscription":"s","deliveryAttempt":3}`
+	good := `{"message":{"data":"` + data +
+		`","messageId":"m1","publishTime":"2026-01-01T00:00:00Z"},"subscription":"s","deliveryAttempt":3}`
 	cases := map[string]struct {
 		token, body string
 		verify      error
 		handle      error
 		status      int
 	}{
-		"done":             {token: "Bearer t", body: good, verify: nil, handle: nil, status: 204},
-		"no token":         {token: "", body: good, verify: nil, handle: nil, status: 401},
-		"a bad token":      {token: "Bearer t", body: good, verify: identity.InvalidToken(), handle: nil, status: 401},
-		"come again":       {token: "Bearer t", body: good, verify: nil, handle: fault.New(fault.Unavailable, "busy", "Later."), status: 503},
+		"done":        {token: "Bearer t", body: good, verify: nil, handle: nil, status: 204},
+		"no token":    {token: "", body: good, verify: nil, handle: nil, status: 401},
+		"a bad token": {token: "Bearer t", body: good, verify: identity.InvalidToken(), handle: nil, status: 401},
+		"come again": {token: "Bearer t", body: good, verify: nil,
+			handle: fault.New(fault.Unavailable, "busy", "Later."), status: 503},
 		"not a push":       {token: "Bearer t", body: `{"agent_id":"a"}`, verify: nil, handle: nil, status: 400},
 		"not even JSON":    {token: "Bearer t", body: `{`, verify: nil, handle: nil, status: 400},
 		"an unknown error": {token: "Bearer t", body: good, verify: nil, handle: errors.New("why"), status: 500},

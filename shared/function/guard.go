@@ -14,8 +14,8 @@ import (
 
 // Authenticator tells who a bearer token belongs to.
 type Authenticator interface {
-	// Authenticate verifies a token and, where the caller's key is read anyway, fetches the document named by reads in the same round
-	// trip; the returned context carries it. Errors: Unauthenticated, Unavailable.
+	// Authenticate verifies a token and, where the caller's key is read anyway, fetches the document named by reads in
+	// the same round trip; the returned context carries it. Errors: Unauthenticated, Unavailable.
 	Authenticate(ctx context.Context, token string, reads document.Ref) (context.Context, identity.Caller, error)
 }
 
@@ -24,9 +24,11 @@ type Guard struct {
 	Authenticator Authenticator
 	// Limiter counts calls; nil counts none.
 	Limiter *ratelimit.Limiter
-	// Audit has an entry of every call that may change something of an organization; nil has none but those that changes write.
+	// Audit has an entry of every call that may change something of an organization; nil has none but those that
+	// changes write.
 	Audit audit.Log
-	// Organizations is asked for the plan by routes that are part of a plan's feature; nil has every organization on the smallest.
+	// Organizations is asked for the plan by routes that are part of a plan's feature; nil has every organization on
+	// the smallest.
 	Organizations Organizations
 }
 
@@ -50,7 +52,8 @@ func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context
 	return ctx, g.included(ctx, r, caller)
 }
 
-// refused counts a call that its caller may not make, because it costs an entry in the audit log. The error is the refusal, or RateLimited.
+// refused counts a call that its caller may not make, because it costs an entry in the audit log. The error is the
+// refusal, or RateLimited.
 func (g Guard) refused(r Route, c identity.Caller, req *http.Request, refusal error) error {
 	if g.Limiter == nil || !r.Mutates() || c.OrganizationID == "" {
 		return refusal
@@ -98,7 +101,8 @@ func (a Access) check(c identity.Caller) error {
 func bearer(h http.Header) (string, error) {
 	value := h.Get("Authorization")
 	if value == "" {
-		return "", fault.New(fault.Unauthenticated, "missing_token", "Send a bearer token: Authorization: Bearer <token>.")
+		return "", fault.New(fault.Unauthenticated, "missing_token",
+			"Send a bearer token: Authorization: Bearer <token>.")
 	}
 	scheme, token, _ := strings.Cut(value, " ")
 	token = strings.TrimSpace(token)

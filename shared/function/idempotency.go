@@ -10,9 +10,9 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// attempt returns a context that carries the attempt of a call with an Idempotency-Key. It reads the body, because the key stands for the
-// whole request, and leaves it to be read again. The key of a call that changes nothing, or that is of no organization, means nothing.
-// Errors: BadRequest for a bad key, TooLarge.
+// attempt returns a context that carries the attempt of a call with an Idempotency-Key. It reads the body, because the
+// key stands for the whole request, and leaves it to be read again. The key of a call that changes nothing, or that is
+// of no organization, means nothing. Errors: BadRequest for a bad key, TooLarge.
 func (r Route) attempt(ctx context.Context, w http.ResponseWriter, req *http.Request) (context.Context, error) {
 	caller := identity.From(ctx)
 	if !r.Mutates() || caller.OrganizationID == "" {

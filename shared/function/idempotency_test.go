@@ -34,12 +34,17 @@ func (a *attempts) handler(limiter *ratelimit.Limiter) http.Handler {
 	})
 	var served []function.Served
 	for _, r := range []function.Route{
-		{Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusCreated, Limit: ratelimit.Creations, Handle: withBody},
-		{Method: http.MethodPatch, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusOK, Handle: withBody},
-		{Method: http.MethodGet, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusOK, Handle: without},
-		{Method: http.MethodDelete, Path: "/api/v1/agents/{id}", Access: function.Admin, Status: http.StatusNoContent, Handle: without},
+		{Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusCreated,
+			Limit: ratelimit.Creations, Handle: withBody},
+		{Method: http.MethodPatch, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusOK,
+			Handle: withBody},
+		{Method: http.MethodGet, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusOK,
+			Handle: without},
+		{Method: http.MethodDelete, Path: "/api/v1/agents/{id}", Access: function.Admin, Status: http.StatusNoContent,
+			Handle: without},
 		{Method: http.MethodPost, Path: "/api/v1/user", Access: function.User, Status: http.StatusOK, Handle: withBody},
-		{Method: http.MethodPost, Path: "/api/v1/public", Access: function.Public, Status: http.StatusOK, Handle: withBody},
+		{Method: http.MethodPost, Path: "/api/v1/public", Access: function.Public, Status: http.StatusOK,
+			Handle: withBody},
 	} {
 		r.Name, r.BodyLimit = "Test", 100
 		g := function.Guard{Authenticator: tokens{}, Limiter: limiter}
@@ -76,25 +81,44 @@ func TestIdempotencyKeys(t *testing.T) {
 		code   string
 		seen   bool
 	}{
-		"a key":                       {req: keyed("POST", "/agents", "admin", goodBody, "k"), status: 201, code: "", seen: true},
-		"a long key":                  {req: keyed("POST", "/agents", "admin", goodBody, long[1:]), status: 201, code: "", seen: true},
-		"a key and no body":           {req: keyed("DELETE", "/agents/a", "admin", "", "k"), status: 204, code: "", seen: true},
-		"no key":                      {req: keyed("POST", "/agents", "admin", goodBody), status: 201, code: "", seen: false},
-		"an empty key":                {req: keyed("POST", "/agents", "admin", goodBody, ""), status: 400, code: "invalid_idempotency_key", seen: false},
-		"a key that is too long":      {req: keyed("POST", "/agents", "admin", goodBody, long), status: 400, code: "invalid_idempotency_key", seen: false},
-		"a space in the key":          {req: keyed("POST", "/agents", "admin", goodBody, "a b"), status: 400, code: "invalid_idempotency_key", seen: false},
-		"a key beyond ASCII":          {req: keyed("DELETE", "/agents/a", "admin", "", "é"), status: 400, code: "invalid_idempotency_key", seen: false},
-		"two keys":                    {req: keyed("POST", "/agents", "admin", goodBody, "a", "b"), status: 400, code: "invalid_idempotency_key", seen: false},
-		"a bad key and a bad body":    {req: keyed("POST", "/agents", "admin", `{}`, ""), status: 400, code: "invalid_idempotency_key", seen: false},
-		"a good key and a bad body":   {req: keyed("POST", "/agents", "admin", `{}`, "k"), status: 422, code: "validation_error", seen: false},
-		"a bad key of nobody":         {req: keyed("POST", "/agents", "garbage", goodBody, ""), status: 401, code: "invalid_token", seen: false},
-		"a bad key of a member":       {req: keyed("POST", "/agents", "member", goodBody, ""), status: 403, code: "role_required", seen: false},
-		"a large body":                {req: keyed("POST", "/agents", "admin", `{"text": "`+long+`"}`, "k"), status: 413, code: "body_too_large", seen: false},
-		"a large body that none asks": {req: keyed("DELETE", "/agents/a", "admin", long, "k"), status: 413, code: "body_too_large", seen: false},
-		"a bad key of a reader":       {req: keyed("GET", "/agents", "admin", "", ""), status: 200, code: "", seen: false},
-		"no organization":             {req: keyed("POST", "/api/v1/user", "nowhere", goodBody, ""), status: 200, code: "", seen: false},
-		"a user's organization":       {req: keyed("POST", "/api/v1/user", "member", goodBody, "k"), status: 200, code: "", seen: true},
-		"a public route":              {req: keyed("POST", "/api/v1/public", "", goodBody, ""), status: 200, code: "", seen: false},
+		"a key": {req: keyed("POST", "/agents", "admin", goodBody, "k"), status: 201, code: "",
+			seen: true},
+		"a long key": {req: keyed("POST", "/agents", "admin", goodBody, long[1:]), status: 201,
+			code: "", seen: true},
+		"a key and no body": {req: keyed("DELETE", "/agents/a", "admin", "", "k"), status: 204, code: "",
+			seen: true},
+		"no key": {req: keyed("POST", "/agents", "admin", goodBody), status: 201, code: "",
+			seen: false},
+		"an empty key": {req: keyed("POST", "/agents", "admin", goodBody, ""), status: 400,
+			code: "invalid_idempotency_key", seen: false},
+		"a key that is too long": {req: keyed("POST", "/agents", "admin", goodBody, long), status: 400,
+			code: "invalid_idempotency_key", seen: false},
+		"a space in the key": {req: keyed("POST", "/agents", "admin", goodBody, "a b"), status: 400,
+			code: "invalid_idempotency_key", seen: false},
+		"a key beyond ASCII": {req: keyed("DELETE", "/agents/a", "admin", "", "é"), status: 400,
+			code: "invalid_idempotency_key", seen: false},
+		"two keys": {req: keyed("POST", "/agents", "admin", goodBody, "a", "b"), status: 400,
+			code: "invalid_idempotency_key", seen: false},
+		"a bad key and a bad body": {req: keyed("POST", "/agents", "admin", `{}`, ""), status: 400,
+			code: "invalid_idempotency_key", seen: false},
+		"a good key and a bad body": {req: keyed("POST", "/agents", "admin", `{}`, "k"), status: 422,
+			code: "validation_error", seen: false},
+		"a bad key of nobody": {req: keyed("POST", "/agents", "garbage", goodBody, ""), status: 401,
+			code: "invalid_token", seen: false},
+		"a bad key of a member": {req: keyed("POST", "/agents", "member", goodBody, ""), status: 403,
+			code: "role_required", seen: false},
+		"a large body": {req: keyed("POST", "/agents", "admin", `{"text": "`+long+`"}`, "k"),
+			status: 413, code: "body_too_large", seen: false},
+		"a large body that none asks": {req: keyed("DELETE", "/agents/a", "admin", long, "k"), status: 413,
+			code: "body_too_large", seen: false},
+		"a bad key of a reader": {req: keyed("GET", "/agents", "admin", "", ""), status: 200, code: "",
+			seen: false},
+		"no organization": {req: keyed("POST", "/api/v1/user", "nowhere", goodBody, ""), status: 200,
+			code: "", seen: false},
+		"a user's organization": {req: keyed("POST", "/api/v1/user", "member", goodBody, "k"), status: 200,
+			code: "", seen: true},
+		"a public route": {req: keyed("POST", "/api/v1/public", "", goodBody, ""), status: 200, code: "",
+			seen: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +142,8 @@ func TestSameRequests(t *testing.T) {
 	t.Parallel()
 	see := func(req *http.Request) idempotency.Attempt {
 		var a attempts
-		if r := call(t, a.handler(nil), req); r.status >= 300 || a.seen == nil || req.Method != http.MethodDelete && a.text != "x" {
+		if r := call(t, a.handler(nil), req); r.status >= 300 || a.seen == nil || req.Method != http.MethodDelete &&
+			a.text != "x" {
 			t.Fatalf("%d, attempt %+v, text %q", r.status, a.seen, a.text)
 		}
 		return *a.seen
@@ -146,11 +171,13 @@ func TestSameRequests(t *testing.T) {
 func TestReplays(t *testing.T) {
 	t.Parallel()
 	a := attempts{replay: true}
-	if r := call(t, a.handler(nil), keyed("POST", "/agents", "admin", goodBody, "k")); r.status != 201 || r.header.Get("Idempotency-Replayed") != "true" {
+	if r := call(t, a.handler(nil), keyed("POST", "/agents", "admin", goodBody, "k")); r.status != 201 ||
+		r.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("a replay: %d %v", r.status, r.header)
 	}
 	a.fail = fault.New(fault.Unavailable, "secret_store_unavailable", "Later.").WithCause(errors.New("why"))
-	if r := call(t, a.handler(nil), keyed("POST", "/agents", "admin", goodBody, "k")); r.status != 503 || r.header.Get("Idempotency-Replayed") != "" {
+	if r := call(t, a.handler(nil), keyed("POST", "/agents", "admin", goodBody, "k")); r.status != 503 ||
+		r.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("an error: %d %v", r.status, r.header)
 	}
 }
@@ -166,7 +193,8 @@ func TestReplaysCreateNothing(t *testing.T) {
 	for i, c := range []struct {
 		replay bool
 		status int
-	}{{replay: false, status: 201}, {replay: true, status: 201}, {replay: true, status: 201}, {replay: true, status: 201}, {replay: false, status: 201}, {replay: false, status: 429}} {
+	}{{replay: false, status: 201}, {replay: true, status: 201}, {replay: true, status: 201},
+		{replay: true, status: 201}, {replay: false, status: 201}, {replay: false, status: 429}} {
 		h.replay = c.replay
 		if r := call(t, served, keyed("POST", "/agents", "admin", goodBody, "k")); r.status != c.status {
 			t.Errorf("call %d: %d, want %d", i, r.status, c.status)

@@ -8,7 +8,8 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// bucket names the bucket of every call of the route by a caller: polling one agent does not eat the budget of other reads.
+// bucket names the bucket of every call of the route by a caller: polling one agent does not eat the budget of other
+// reads.
 func (r Route) bucket(c identity.Caller, req *http.Request) (ratelimit.Class, string) {
 	who := string(c.Type) + " " + c.ID
 	switch {
@@ -21,8 +22,9 @@ func (r Route) bucket(c identity.Caller, req *http.Request) (ratelimit.Class, st
 	}
 }
 
-// extraBucket names the bucket of the route's own limit, if it has one. An id is taken for what it means and not as it is written, of which
-// there are many ways, and belongs to the caller's organization, so that nobody uses up another's bucket.
+// extraBucket names the bucket of the route's own limit, if it has one. An id is taken for what it means and not as it
+// is written, of which there are many ways, and belongs to the caller's organization, so that nobody uses up another's
+// bucket.
 func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
 	switch r.Limit {
 	case ratelimit.Creations:

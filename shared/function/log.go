@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// NewLogger makes a logger that writes JSON with the field names of Cloud Logging. project is the Google Cloud project that traces
-// belong to; it may be empty.
+// NewLogger makes a logger that writes JSON with the field names of Cloud Logging. project is the Google Cloud project
+// that traces belong to; it may be empty.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	rename := func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) > 0 {
@@ -58,13 +58,15 @@ func (t traced) Handle(ctx context.Context, r slog.Record) error {
 	return t.Handler.Handle(ctx, r)
 }
 
-// reported is what makes Error Reporting take a line: its type, and the place it was written at, by which it groups lines.
+// reported is what makes Error Reporting take a line: its type, and the place it was written at, by which it groups
+// lines.
 func reported(r slog.Record) []slog.Attr {
 	frame, _ := runtime.CallersFrames([]uintptr{r.PC}).Next()
 	return []slog.Attr{
 		slog.String("@type", "type.googleapis.com/google.devtools.clouderrorreporting.v1beta1.ReportedErrorEvent"),
 		slog.Group("context", slog.Group("reportLocation",
-			slog.String("filePath", frame.File), slog.Int("lineNumber", frame.Line), slog.String("functionName", frame.Function))),
+			slog.String("filePath", frame.File), slog.Int("lineNumber", frame.Line),
+			slog.String("functionName", frame.Function))),
 	}
 }
 
@@ -107,7 +109,8 @@ func (c call) log(ctx context.Context) {
 			slog.String("latency", time.Since(c.began).String())),
 	}
 	if caller.ID != "" {
-		attrs = append(attrs, slog.String("organization_id", caller.OrganizationID), slog.String("caller_id", caller.ID),
+		attrs = append(attrs, slog.String("organization_id", caller.OrganizationID),
+			slog.String("caller_id", caller.ID),
 			slog.String("caller_type", string(caller.Type)))
 	}
 	if e := fault.From(c.err); e != nil {

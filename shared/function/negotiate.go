@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Negotiable is implemented by bodies that can be had in other formats than JSON. JSON is what a client gets that prefers none of them.
+// Negotiable is implemented by bodies that can be had in other formats than JSON. JSON is what a client gets that
+// prefers none of them.
 type Negotiable interface {
 	// Formats lists the other formats, the one that is to be preferred first. It must answer for a zero value, too.
 	Formats() []Format
@@ -21,7 +22,8 @@ type Format struct {
 	Encode func() []byte
 }
 
-// negotiate picks the format that the client prefers, or nil for JSON: also where it prefers none, or one that there is not.
+// negotiate picks the format that the client prefers, or nil for JSON: also where it prefers none, or one that there is
+// not.
 func negotiate(req *http.Request, formats []Format) *Format {
 	accepted := accepts(req.Header.Values("Accept"))
 	var best *Format
@@ -57,8 +59,8 @@ func accepts(headers []string) acceptance {
 	return a
 }
 
-// quality is how much a media type is wanted: what is said of it, else of its kind, else of everything. Parameters such as a version do
-// not count: a reader knows from the answer which one it got.
+// quality is how much a media type is wanted: what is said of it, else of its kind, else of everything. Parameters such
+// as a version do not count: a reader knows from the answer which one it got.
 func (a acceptance) quality(contentType string) float64 {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -27,9 +27,10 @@ func TestNegotiation(t *testing.T) {
 	t.Parallel()
 	const json, speech, text = "application/json", "application/x-speech; version=2", "text/plain; charset=utf-8"
 	bodies := map[string]string{json: "{\"word\":\"hello\"}\n", speech: "aloud: hello", text: "hello"}
-	h := served(function.Route{Method: http.MethodGet, Handle: function.Handle(func(context.Context, function.Empty) (spoken, error) {
-		return spoken{"hello"}, nil
-	})})
+	h := served(function.Route{Method: http.MethodGet,
+		Handle: function.Handle(func(context.Context, function.Empty) (spoken, error) {
+			return spoken{"hello"}, nil
+		})})
 	for accept, want := range map[string]string{
 		"":                                    json,
 		"*/*":                                 json,
@@ -55,7 +56,8 @@ func TestNegotiation(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
-		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != want || w.Body.String() != bodies[want] || w.Header().Get("Vary") != "Accept" {
+		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != want || w.Body.String() != bodies[want] ||
+			w.Header().Get("Vary") != "Accept" {
 			t.Errorf("%q: %d %s %q, want %s", accept, w.Code, got, w.Body, want)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	infer "github.com/google/jsonschema-go/jsonschema"
 )
 
-// relax applies, in place, the conversions that pydantic's lax mode makes before it validates: numbers and booleans written as
-// strings, booleans written as numbers, and strings whose surrounding white space does not count. What does not convert stays as it
-// is, for the validation to report.
+// relax applies, in place, the conversions that pydantic's lax mode makes before it validates: numbers and booleans
+// written as strings, booleans written as numbers, and strings whose surrounding white space does not count. What does
+// not convert stays as it is, for the validation to report.
 func relax(s *infer.Schema, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -79,7 +79,8 @@ func laxBool(value any) (b, ok bool) {
 	return false, false
 }
 
-// unparsedBool reports whether a value that is no boolean is of a kind that could have been one: text, or a whole number.
+// unparsedBool reports whether a value that is no boolean is of a kind that could have been one: text, or a whole
+// number.
 func unparsedBool(value any) bool {
 	switch v := value.(type) {
 	case string:

@@ -17,8 +17,8 @@ import (
 type Raw struct {
 	ContentType string
 	Bytes       []byte
-	// Stream writes the body instead of Bytes, for one that is too large to hold. The writer collects a little and sends it; its errors
-	// mean that the client is gone. Nil where Bytes is the body.
+	// Stream writes the body instead of Bytes, for one that is too large to hold. The writer collects a little and
+	// sends it; its errors mean that the client is gone. Nil where Bytes is the body.
 	Stream func(w io.Writer) error
 }
 
@@ -52,7 +52,8 @@ func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 	return writeJSON(w, r.Status, "application/json", body)
 }
 
-// notModified reports whether a reader has the version with the entity tag already. Tags are compared weakly, as RFC 9110 has it.
+// notModified reports whether a reader has the version with the entity tag already. Tags are compared weakly, as RFC
+// 9110 has it.
 func notModified(req *http.Request, tag string) bool {
 	if tag == "" || req.Method != http.MethodGet && req.Method != http.MethodHead {
 		return false
@@ -87,7 +88,8 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_, _ = w.Write(body) // the client is gone: there is nobody to tell
 }
 
-// Problem is the body of every error: a superset of the interface's ErrorBody and, when detail is a string, an RFC 9457 problem.
+// Problem is the body of every error: a superset of the interface's ErrorBody and, when detail is a string, an RFC 9457
+// problem.
 type Problem struct {
 	// Detail is a string, or the list of violations of a validation error.
 	Detail    any            `json:"detail"`
@@ -102,7 +104,8 @@ type Problem struct {
 func WriteError(w http.ResponseWriter, requestID string, err error) {
 	e := fault.From(err)
 	p := Problem{
-		Detail: e.Detail, Code: e.Code, Status: e.Kind.Status(), Title: e.Kind.Title(), RequestID: requestID, Meta: e.Meta,
+		Detail: e.Detail, Code: e.Code, Status: e.Kind.Status(), Title: e.Kind.Title(), RequestID: requestID,
+		Meta: e.Meta,
 	}
 	if len(e.Violations) > 0 {
 		p.Detail = e.Violations

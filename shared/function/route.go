@@ -1,6 +1,6 @@
-// Package function knows what a function is: a route or a worker as a plain value, and everything that happens around its handler in
-// one place: request ids, authentication, access, limits, decoding and validation, rendering, errors and the one log line of a call.
-// It does not know which functions exist (package functions) nor any outside system.
+// Package function knows what a function is: a route or a worker as a plain value, and everything that happens around
+// its handler in one place: request ids, authentication, access, limits, decoding and validation, rendering, errors and
+// the one log line of a call. It does not know which functions exist (package functions) nor any outside system.
 package function
 
 import (
@@ -26,8 +26,8 @@ const (
 	Public Access = "public"
 )
 
-// Need names an outside system, and the right to it, that a function cannot work without. It decides what the function is handed and
-// which IAM roles it is granted.
+// Need names an outside system, and the right to it, that a function cannot work without. It decides what the function
+// is handed and which IAM roles it is granted.
 type Need string
 
 // The needs.
@@ -73,16 +73,18 @@ type Route struct {
 	Summary string
 	// Status is the status of a success.
 	Status int
-	// Errors lists the kinds of errors that Handle decides on by its own rules, such as fault.Conflict. What follows from the other fields
-	// (authentication, access, an id in the path, a body, outside systems) is not repeated here.
+	// Errors lists the kinds of errors that Handle decides on by its own rules, such as fault.Conflict. What follows
+	// from the other fields (authentication, access, an id in the path, a body, outside systems) is not repeated here.
 	Errors []fault.Kind
 	// Deprecated is nil for a route that stays.
 	Deprecated *Deprecation
 	// BodyLimit is how many bytes a body may have; zero means DefaultBodyLimit.
 	BodyLimit int64
-	// Limit is a class of calls with a limit of its own that the route counts into, beside the limit of every call; empty for none.
+	// Limit is a class of calls with a limit of its own that the route counts into, beside the limit of every call;
+	// empty for none.
 	Limit ratelimit.Class
-	// Reads names the document the route reads, from its path parameters, so that it is fetched in the round trip that authenticates.
+	// Reads names the document the route reads, from its path parameters, so that it is fetched in the round trip that
+	// authenticates.
 	Reads func(path func(name string) string) document.Ref
 	// Handle is made by Handle.
 	Handle Endpoint

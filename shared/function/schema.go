@@ -25,8 +25,8 @@ type Enumeration interface {
 	Values() []string
 }
 
-// Check is a rule that JSON Schema can't say. It sees the body as decoded, whatever the schema said of it, so that all violations of a
-// request come in one answer.
+// Check is a rule that JSON Schema can't say. It sees the body as decoded, whatever the schema said of it, so that all
+// violations of a request come in one answer.
 type Check func(body map[string]any) []Violation
 
 // UUID is a path parameter or field that holds an id. It decodes into the canonical lower-case form.
@@ -51,7 +51,8 @@ const trimKeyword = "x-trim-whitespace"
 
 // Trimmed is the schema of a string that is trimmed and then has min to max characters.
 func Trimmed(minimum, maximum int) *infer.Schema {
-	return &infer.Schema{Type: "string", MinLength: &minimum, MaxLength: &maximum, Extra: map[string]any{trimKeyword: true}}
+	return &infer.Schema{Type: "string", MinLength: &minimum, MaxLength: &maximum,
+		Extra: map[string]any{trimKeyword: true}}
 }
 
 // Integer is the schema of a whole number between two bounds, with a default.
@@ -88,7 +89,8 @@ func schemaOf(input reflect.Type, checks []Check) func() (*inputSchema, error) {
 // Schema infers the JSON Schema of a Go type. Unknown properties are allowed, as the interface ignores them.
 func Schema(t reflect.Type) (*infer.Schema, error) { return SchemaWith(t, nil) }
 
-// SchemaWith infers the schema of a type with the schemas of some types below it given, such as references to where they are described.
+// SchemaWith infers the schema of a type with the schemas of some types below it given, such as references to where
+// they are described.
 func SchemaWith(t reflect.Type, given map[reflect.Type]*infer.Schema) (*infer.Schema, error) {
 	types := map[reflect.Type]*infer.Schema{
 		reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},
@@ -132,7 +134,8 @@ func collect(t reflect.Type, types map[reflect.Type]*infer.Schema, seen map[refl
 	}
 }
 
-// loosen lets structs take unknown properties, keeps null out of arrays that are not pointers, and lets it into enumerations that are.
+// loosen lets structs take unknown properties, keeps null out of arrays that are not pointers, and lets it into
+// enumerations that are.
 func loosen(s *infer.Schema) {
 	if s == nil {
 		return
@@ -143,7 +146,8 @@ func loosen(s *infer.Schema) {
 	if len(s.Types) == 2 && s.Types[0] == "null" && s.Types[1] == "array" {
 		s.Type, s.Types = "array", nil
 	}
-	if s.Enum != nil && len(s.Types) == 1 { // a pointer to an enumeration, which has no type that null could stand beside
+	// a pointer to an enumeration, which has no type that null could stand beside
+	if s.Enum != nil && len(s.Types) == 1 {
 		s.Types, s.Enum = nil, append(slices.Clip(s.Enum), nil)
 	}
 	for _, p := range s.Properties {

@@ -43,15 +43,17 @@ func (r Route) Handler(g Guard) http.Handler {
 	})
 }
 
-// handler answers a call or returns the error to render. The returned context is what is known of the call by then, for its log line.
+// handler answers a call or returns the error to render. The returned context is what is known of the call by then, for
+// its log line.
 type handler func(w http.ResponseWriter, req *http.Request) (context.Context, error)
 
-// observed wraps a handler with what every function has: a request id, the facts of the call, a guard against panics, the rendering
-// of errors and the one log line.
+// observed wraps a handler with what every function has: a request id, the facts of the call, a guard against panics,
+// the rendering of errors and the one log line.
 func observed(name string, handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := time.Now()
-		facts := audit.Request{Action: name, RequestID: requestID(req.Header), IP: remoteIP(req), UserAgent: req.UserAgent()}
+		facts := audit.Request{Action: name, RequestID: requestID(req.Header), IP: remoteIP(req),
+			UserAgent: req.UserAgent()}
 		req, span := begin(req.WithContext(audit.With(req.Context(), facts)), name)
 		w.Header().Set("X-Request-Id", facts.RequestID)
 		rec := &recorder{ResponseWriter: w}
@@ -79,7 +81,8 @@ func requestID(h http.Header) string {
 	id := h.Get("X-Request-Id")
 	sane := len(id) > 0 && len(id) <= 128
 	for _, c := range id {
-		sane = sane && (c == '-' || c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z')
+		sane = sane && (c == '-' || c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' &&
+			c <= 'z')
 	}
 	if sane {
 		return id

@@ -10,8 +10,8 @@ import (
 // streamChunk is how many bytes of a stream are collected before they are sent.
 const streamChunk = 16 << 10
 
-// stream writes a body piece by piece. An error, or a panic, before the first piece is sent leaves the answer open for the error; after it,
-// the connection is broken off, because a body that ends in good order is taken to be whole.
+// stream writes a body piece by piece. An error, or a panic, before the first piece is sent leaves the answer open for
+// the error; after it, the connection is broken off, because a body that ends in good order is taken to be whole.
 func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error {
 	w.Header().Set("Content-Type", b.ContentType)
 	s := &sender{w: w, control: http.NewResponseController(w), status: status}

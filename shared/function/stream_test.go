@@ -24,12 +24,14 @@ func (s streamed) Reply(http.Header) any {
 }
 
 func streaming(write func(w io.Writer) error) http.Handler {
-	return served(function.Route{Method: http.MethodGet, Handle: function.Handle(func(context.Context, function.Empty) (streamed, error) {
-		return write, nil
-	})})
+	return served(function.Route{Method: http.MethodGet,
+		Handle: function.Handle(func(context.Context, function.Empty) (streamed, error) {
+			return write, nil
+		})})
 }
 
-// TestStreams asks over real connections, because what matters is whether a client can tell a body that is whole from one that isn't.
+// TestStreams asks over real connections, because what matters is whether a client can tell a body that is whole from
+// one that isn't.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	line := strings.Repeat("x", 999) + "\n"
@@ -55,17 +57,21 @@ func TestStreams(t *testing.T) {
 		// bytes is how many the body has; -1 for a body that is broken off.
 		bytes int
 	}{
-		"a small one":              {method: "GET", write: lines(3, fine), status: 200, kind: ndjson, bytes: 3000},
-		"a large one":              {method: "GET", write: lines(500, fine), status: 200, kind: ndjson, bytes: 500_000},
-		"an empty one":             {method: "GET", write: lines(0, fine), status: 200, kind: ndjson, bytes: 0},
-		"the head":                 {method: "HEAD", write: func(io.Writer) error { t.Error("a body was made for nobody"); return nil }, status: 200, kind: ndjson, bytes: 0},
+		"a small one":  {method: "GET", write: lines(3, fine), status: 200, kind: ndjson, bytes: 3000},
+		"a large one":  {method: "GET", write: lines(500, fine), status: 200, kind: ndjson, bytes: 500_000},
+		"an empty one": {method: "GET", write: lines(0, fine), status: 200, kind: ndjson, bytes: 0},
+		"the head": {method: "HEAD",
+			write: func(io.Writer) error { t.Error("a body was made for nobody"); return nil }, status: 200,
+			kind: ndjson, bytes: 0},
 		"an error at once":         {method: "GET", write: lines(0, down), status: 503, kind: problem, bytes: 0},
 		"an error before any left": {method: "GET", write: lines(10, down), status: 503, kind: problem, bytes: 0},
 		"an error on the way":      {method: "GET", write: lines(100, down), status: 200, kind: ndjson, bytes: -1},
 		"a panic at once":          {method: "GET", write: lines(0, panics), status: 500, kind: problem, bytes: 0},
 		"a panic on the way":       {method: "GET", write: lines(100, panics), status: 200, kind: ndjson, bytes: -1},
-		"an error of unknown kind": {method: "GET", write: lines(1, func() error { return errors.New("the secret value") }), status: 500, kind: problem, bytes: 0},
-		"one of two pieces":        {method: "GET", write: lines(20, fine), status: 200, kind: ndjson, bytes: 20_000},
+		"an error of unknown kind": {method: "GET",
+			write: lines(1, func() error { return errors.New("the secret value") }), status: 500, kind: problem,
+			bytes: 0},
+		"one of two pieces": {method: "GET", write: lines(20, fine), status: 200, kind: ndjson, bytes: 20_000},
 	} {
 		for _, second := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -84,13 +90,15 @@ func TestStreams(t *testing.T) {
 				}
 				defer func() { _ = response.Body.Close() }()
 				body, broken := io.ReadAll(response.Body)
-				if response.StatusCode != c.status || response.Header.Get("Content-Type") != c.kind || (response.ProtoMajor == 2) != second {
+				if response.StatusCode != c.status || response.Header.Get("Content-Type") != c.kind ||
+					(response.ProtoMajor == 2) != second {
 					t.Errorf("%s %d %v", response.Proto, response.StatusCode, response.Header)
 				}
 				if (broken != nil) != (c.bytes < 0) || c.kind == ndjson && c.bytes >= 0 && len(body) != c.bytes {
 					t.Errorf("%d bytes, %v; want %d", len(body), broken, c.bytes)
 				}
-				if c.kind == problem && !bytes.Contains(body, []byte(`"request_id"`)) || bytes.Contains(body, []byte("secret value")) {
+				if c.kind == problem && !bytes.Contains(body, []byte(`"request_id"`)) ||
+					bytes.Contains(body, []byte("secret value")) {
 					t.Errorf("the error's body is %s", body)
 				}
 			})
@@ -127,7 +135,8 @@ func TestReaderLeaves(t *testing.T) {
 	}
 }
 
-// TestBrokenStreamIsLogged is not parallel: it looks at the process's logger. The status of such a call is that of a success.
+// TestBrokenStreamIsLogged is not parallel: it looks at the process's logger. The status of such a call is that of a
+// success.
 func TestBrokenStreamIsLogged(t *testing.T) { //nolint:paralleltest // see above
 	var b bytes.Buffer
 	old := slog.Default()

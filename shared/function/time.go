@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// timeForm is the form of a time; Go reads more than that as one. Whether there is such a day and such an hour is not in it.
+// timeForm is the form of a time; Go reads more than that as one. Whether there is such a day and such an hour is not
+// in it.
 var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 var errNoTime = errors.New("not a time of RFC 3339")
@@ -19,8 +20,9 @@ const (
 	leapEnd = len("2006-01-02T15:04:05")
 )
 
-// ParseTime reads a time as RFC 3339 writes it. That lets its letters be small and has leap seconds, and Go's form of a time has neither; a
-// leap second is read as the moment after it. What it reads is what a request may have where a schema says date-time.
+// ParseTime reads a time as RFC 3339 writes it. That lets its letters be small and has leap seconds, and Go's form of a
+// time has neither; a leap second is read as the moment after it. What it reads is what a request may have where a
+// schema says date-time.
 func ParseTime(text string) (time.Time, error) {
 	plain := strings.ToUpper(text)
 	if !timeForm.MatchString(plain) {

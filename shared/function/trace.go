@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/audit"
 )
 
-// A call is a span of its caller's trace, and the work on a message one of its publisher's. Where nobody collects spans (package tracing of
-// infra), they cost next to nothing, and the trace's id still goes through to logs and messages.
+// A call is a span of its caller's trace, and the work on a message one of its publisher's. Where nobody collects spans
+// (package tracing of infra), they cost next to nothing, and the trace's id still goes through to logs and messages.
 
 const tracerName = "agents.example/controlplane/shared/function"
 
@@ -26,8 +26,9 @@ func begin(req *http.Request, name string) (*http.Request, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, cloudTrace(req.Header.Get("X-Cloud-Trace-Context")))
 	}
-	ctx, span := otel.Tracer(tracerName).Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String("http.request.method", req.Method), attribute.String("faas.trigger", "http")))
+	ctx, span := otel.Tracer(tracerName).Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(
+			attribute.String("http.request.method", req.Method), attribute.String("faas.trigger", "http")))
 	return req.WithContext(ctx), span
 }
 
@@ -71,7 +72,8 @@ func Carried(ctx context.Context) map[string]string {
 	return carried
 }
 
-// resume starts the span of the work on a message. It belongs to the trace of who published it, and is linked to that of the push.
+// resume starts the span of the work on a message. It belongs to the trace of who published it, and is linked to that
+// of the push.
 func resume(ctx context.Context, name string, m Message) (context.Context, trace.Span) {
 	published := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(m.Attributes))
 	from := trace.SpanContextFromContext(published)

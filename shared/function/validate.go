@@ -17,8 +17,8 @@ import (
 // Violation is one entry of a validation error.
 type Violation = fault.Violation
 
-// violations validates a request document and tells all that is wrong with it in pydantic v2's vocabulary. The entries carry no
-// "input": a field may hold a secret where its name does not tell.
+// violations validates a request document and tells all that is wrong with it in pydantic v2's vocabulary. The entries
+// carry no "input": a field may hold a secret where its name does not tell.
 func (s *inputSchema) violations(document map[string]any) []Violation {
 	var found []Violation
 	var failed *validator.ValidationError
@@ -54,7 +54,8 @@ func translate(e *validator.ValidationError, document map[string]any) []Violatio
 	case *kind.Required:
 		var missing []Violation
 		for _, name := range k.Missing {
-			missing = append(missing, Violation{Loc: append(loc[:len(loc):len(loc)], name), Type: "missing", Msg: "Field required"})
+			missing = append(missing,
+				Violation{Loc: append(loc[:len(loc):len(loc)], name), Type: "missing", Msg: "Field required"})
 		}
 		return missing
 	case *kind.Type:
@@ -64,18 +65,24 @@ func translate(e *validator.ValidationError, document map[string]any) []Violatio
 		expected := alternatives(k.Want)
 		return one("enum", "Input should be "+expected, map[string]any{"expected": expected})
 	case *kind.MinLength:
-		return one("string_too_short", "String should have at least "+characters(k.Want), map[string]any{"min_length": k.Want})
+		return one("string_too_short", "String should have at least "+characters(k.Want),
+			map[string]any{"min_length": k.Want})
 	case *kind.MaxLength:
-		return one("string_too_long", "String should have at most "+characters(k.Want), map[string]any{"max_length": k.Want})
+		return one("string_too_long", "String should have at most "+characters(k.Want),
+			map[string]any{"max_length": k.Want})
 	case *kind.Minimum:
-		return one("greater_than_equal", "Input should be greater than or equal to "+number(k.Want), map[string]any{"ge": json.Number(number(k.Want))})
+		return one("greater_than_equal", "Input should be greater than or equal to "+number(k.Want),
+			map[string]any{"ge": json.Number(number(k.Want))})
 	case *kind.Maximum:
-		return one("less_than_equal", "Input should be less than or equal to "+number(k.Want), map[string]any{"le": json.Number(number(k.Want))})
+		return one("less_than_equal", "Input should be less than or equal to "+number(k.Want),
+			map[string]any{"le": json.Number(number(k.Want))})
 	case *kind.MinProperties:
-		return one("too_short", fmt.Sprintf("Dictionary should have at least %d items after validation, not %d", k.Want, k.Got),
+		return one("too_short", fmt.Sprintf("Dictionary should have at least %d items after validation, not %d", k.Want,
+			k.Got),
 			map[string]any{"field_type": "Dictionary", "min_length": k.Want, "actual_length": k.Got})
 	case *kind.MaxProperties:
-		return one("too_long", fmt.Sprintf("Dictionary should have at most %d items after validation, not %d", k.Want, k.Got),
+		return one("too_long", fmt.Sprintf("Dictionary should have at most %d items after validation, not %d", k.Want,
+			k.Got),
 			map[string]any{"field_type": "Dictionary", "max_length": k.Want, "actual_length": k.Got})
 	case *kind.Format:
 		if k.Want == "uuid" {
@@ -83,7 +90,8 @@ func translate(e *validator.ValidationError, document map[string]any) []Violatio
 		}
 		return one("datetime_from_date_parsing", "Input should be a valid datetime", nil)
 	case *kind.Pattern:
-		return one("string_pattern_mismatch", "String should match pattern '"+k.Want+"'", map[string]any{"pattern": k.Want})
+		return one("string_pattern_mismatch", "String should match pattern '"+k.Want+"'",
+			map[string]any{"pattern": k.Want})
 	default:
 		return one("value_error", "Value error, the value is not valid", nil)
 	}

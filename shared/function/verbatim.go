@@ -8,8 +8,8 @@ import (
 	infer "github.com/google/jsonschema-go/jsonschema"
 )
 
-// Verbatim is the body of a request as it was sent, byte for byte: for a route whose caller signed it. Whatever was sent is taken, also
-// nothing; what it is worth is the handler's to find out.
+// Verbatim is the body of a request as it was sent, byte for byte: for a route whose caller signed it. Whatever was
+// sent is taken, also nothing; what it is worth is the handler's to find out.
 type Verbatim []byte
 
 // JSONSchema implements Schemer. The sender decides what the body is.

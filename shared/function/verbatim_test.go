@@ -15,7 +15,8 @@ func TestVerbatim(t *testing.T) {
 	t.Parallel()
 	var got string
 	r := function.Route{
-		Name: "Verbatim", Method: http.MethodPost, Path: "/v", Access: function.Public, Status: http.StatusOK, BodyLimit: 100,
+		Name: "Verbatim", Method: http.MethodPost, Path: "/v", Access: function.Public, Status: http.StatusOK,
+		BodyLimit: 100,
 		Handle: function.Handle(func(_ context.Context, in struct {
 			Body function.Verbatim `json:"body"`
 		},
@@ -24,7 +25,8 @@ func TestVerbatim(t *testing.T) {
 			return function.None{}, nil
 		}),
 	}
-	for _, body := range []string{"", "{ \"b\" : 1.0,\n \"a\":2 }", "no JSON", "\xff\x00", "null", strings.Repeat("x", 100)} {
+	for _, body := range []string{"", "{ \"b\" : 1.0,\n \"a\":2 }", "no JSON", "\xff\x00", "null",
+		strings.Repeat("x", 100)} {
 		got = "not called"
 		w := httptest.NewRecorder()
 		req := httptest.NewRequest(http.MethodPost, "/v", strings.NewReader(body))
@@ -35,7 +37,8 @@ func TestVerbatim(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	r.Handler(function.Guard{}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v", strings.NewReader(strings.Repeat("x", 101))))
+	r.Handler(function.Guard{}).ServeHTTP(w,
+		httptest.NewRequest(http.MethodPost, "/v", strings.NewReader(strings.Repeat("x", 101))))
 	if w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body over the limit: %d", w.Code)
 	}

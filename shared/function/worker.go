@@ -21,8 +21,8 @@ type Worker struct {
 	Needs []Need
 	// Schedule is the cron expression by which Cloud Scheduler publishes to the topic; empty where others publish.
 	Schedule string
-	// Handle does the work of one message. Nil acknowledges it; an error that fault knows as retryable has it delivered again, any other
-	// is logged and delivered again, too, until it is dead-lettered: a message is never dropped.
+	// Handle does the work of one message. Nil acknowledges it; an error that fault knows as retryable has it delivered
+	// again, any other is logged and delivered again, too, until it is dead-lettered: a message is never dropped.
 	Handle func(ctx context.Context, m Message) error
 }
 
@@ -35,7 +35,8 @@ const (
 	AgentNudges Topic = "agent-nudges"
 	// AgentNudgesDead carries the nudges that were delivered too often.
 	AgentNudgesDead Topic = "agent-nudges-dead"
-	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks, CollectTicks and BillingTicks carry the ticks of Cloud Scheduler.
+	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks, CollectTicks and BillingTicks carry the ticks of Cloud
+	// Scheduler.
 	SweepTicks   Topic = "sweep-ticks"
 	ObserveTicks Topic = "observe-ticks"
 	OrphanTicks  Topic = "orphan-ticks"
@@ -119,7 +120,8 @@ func decodePush(w http.ResponseWriter, req *http.Request) (Message, error) {
 			WithCause(errors.Join(err, errors.New("subscriptions must push wrapped messages")))
 	}
 	return Message{
-		ID: p.Message.MessageID, Data: p.Message.Data, Attributes: p.Message.Attributes, PublishedAt: p.Message.PublishTime,
-		Attempt: p.DeliveryAttempt,
+		ID: p.Message.MessageID, Data: p.Message.Data, Attributes: p.Message.Attributes,
+		PublishedAt: p.Message.PublishTime,
+		Attempt:     p.DeliveryAttempt,
 	}, nil
 }

@@ -1,5 +1,6 @@
-// Package handoff knows the links by which an admin of an organization opens an agent's dashboard without its password: who gets one, what
-// it says, and how it is signed. It does not know how an agent verifies it; what an agent has to check is said at Claims.
+// Package handoff knows the links by which an admin of an organization opens an agent's dashboard without its password:
+// who gets one, what it says, and how it is signed. It does not know how an agent verifies it; what an agent has to
+// check is said at Claims.
 package handoff
 
 import (
@@ -20,9 +21,9 @@ const Lifetime = time.Minute
 // Issuer is the iss of every link.
 const Issuer = "agent-control-plane"
 
-// Claims is what a link's token says. It is a JWT, signed with ES256 by a key of /.well-known/jwks.json that its kid names. An agent takes
-// it once, and only if the signature is good, aud is its own hostname, iss is Issuer, and the present lies between iat and exp; it has to
-// remember jti until exp. Clocks may differ by some seconds.
+// Claims is what a link's token says. It is a JWT, signed with ES256 by a key of /.well-known/jwks.json that its kid
+// names. An agent takes it once, and only if the signature is good, aud is its own hostname, iss is Issuer, and the
+// present lies between iat and exp; it has to remember jti until exp. Clocks may differ by some seconds.
 type Claims struct {
 	jwt.Claims
 	// AgentID is the agent whose dashboard is opened.
@@ -42,13 +43,14 @@ func NewSigner(key Key) *Signer {
 	return &Signer{key}
 }
 
-// Link makes a link to the dashboard of an agent that runs, for the session of an admin; for everybody else there is none. API keys get
-// none, because who has a link is let in as a person.
+// Link makes a link to the dashboard of an agent that runs, for the session of an admin; for everybody else there is
+// none. API keys get none, because who has a link is let in as a person.
 func (s *Signer) Link(a agent.Agent, caller identity.Caller, d agent.Addresses, now time.Time) (*string, error) {
 	if s == nil || a.Status != agent.Running || !a.Routed || caller.Type != identity.Session || !caller.Admin() {
 		return nil, nil
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: *s.key.jwk}, (&jose.SignerOptions{}).WithType("JWT"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: *s.key.jwk},
+		(&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,8 @@ import (
 var addresses = agent.Addresses{Domain: "agents.test", Scheme: "https"}
 
 func running() agent.Agent {
-	return agent.Agent{ID: "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9", OrganizationID: "org_1", Slug: "research", Status: agent.Running, Routed: true}
+	return agent.Agent{ID: "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9", OrganizationID: "org_1", Slug: "research",
+		Status: agent.Running, Routed: true}
 }
 
 func admin() identity.Caller {
@@ -77,8 +78,10 @@ func TestLinkSaysWhoMayOpenWhat(t *testing.T) {
 		if err := token.Claims(published, &claims); err != nil {
 			t.Fatal(err)
 		}
-		expected := jwt.Expected{Issuer: handoff.Issuer, Subject: "user_1", AnyAudience: jwt.Audience{running().Hostname(addresses)}, Time: now}
-		if err := claims.ValidateWithLeeway(expected, 0); err != nil || claims.AgentID != running().ID || claims.OrganizationID != "org_1" {
+		expected := jwt.Expected{Issuer: handoff.Issuer, Subject: "user_1",
+			AnyAudience: jwt.Audience{running().Hostname(addresses)}, Time: now}
+		if err := claims.ValidateWithLeeway(expected, 0); err != nil || claims.AgentID != running().ID ||
+			claims.OrganizationID != "org_1" {
 			t.Errorf("claims %+v, %v", claims, err)
 		}
 		if life := claims.Expiry.Time().Sub(claims.IssuedAt.Time()); life != time.Minute {
@@ -100,12 +103,17 @@ func TestWhoGetsNoLink(t *testing.T) {
 		agent  agent.Agent
 		caller identity.Caller
 	}{
-		"an API key":              {signer: signer, agent: running(), caller: identity.Caller{Type: identity.APIKey, ID: "k", OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"a member":                {signer: signer, agent: running(), caller: identity.Caller{Type: identity.Session, ID: "u", OrganizationID: "org_1", Role: identity.RoleMember}},
-		"nobody":                  {signer: signer, agent: running(), caller: identity.Caller{}},
-		"an agent that is paused": {signer: signer, agent: with(func(a *agent.Agent) { a.Status = agent.Paused }), caller: admin()},
-		"one without a hostname":  {signer: signer, agent: with(func(a *agent.Agent) { a.Routed = false }), caller: admin()},
-		"no key":                  {signer: handoff.NewSigner(handoff.Key{}), agent: running(), caller: admin()},
+		"an API key": {signer: signer, agent: running(),
+			caller: identity.Caller{Type: identity.APIKey, ID: "k", OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"a member": {signer: signer, agent: running(),
+			caller: identity.Caller{Type: identity.Session, ID: "u", OrganizationID: "org_1",
+				Role: identity.RoleMember}},
+		"nobody": {signer: signer, agent: running(), caller: identity.Caller{}},
+		"an agent that is paused": {signer: signer, agent: with(func(a *agent.Agent) { a.Status = agent.Paused }),
+			caller: admin()},
+		"one without a hostname": {signer: signer, agent: with(func(a *agent.Agent) { a.Routed = false }),
+			caller: admin()},
+		"no key": {signer: handoff.NewSigner(handoff.Key{}), agent: running(), caller: admin()},
 	} {
 		if link, err := c.signer.Link(c.agent, c.caller, addresses, time.Now()); link != nil || err != nil {
 			t.Errorf("%s: %v, %v", name, link, err)
@@ -124,10 +132,12 @@ func TestKeysThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{
-		"no JSON": "secret-canary", "a public key": string(set.Keys[0]), "another curve": `{"kty":"EC","crv":"P-384"}`, "no kid": strings.Replace(secret, `"kid"`, `"kit"`, 1),
+		"no JSON": "secret-canary", "a public key": string(set.Keys[0]), "another curve": `{"kty":"EC","crv":"P-384"}`,
+		"no kid": strings.Replace(secret, `"kid"`, `"kit"`, 1),
 	} {
 		var key handoff.Key
-		if err := key.EnvDecode(value); err == nil || strings.Contains(err.Error(), "canary") || handoff.NewSigner(key) != nil {
+		if err := key.EnvDecode(value); err == nil || strings.Contains(err.Error(), "canary") ||
+			handoff.NewSigner(key) != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

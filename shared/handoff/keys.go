@@ -79,7 +79,8 @@ func Generate() (key, set string, err error) {
 	}
 	id := make([]byte, 9)
 	_, _ = rand.Read(id) // never fails: crypto/rand ends the process instead
-	jwk := jose.JSONWebKey{Key: private, KeyID: base64.RawURLEncoding.EncodeToString(id), Algorithm: string(jose.ES256), Use: "sig"}
+	jwk := jose.JSONWebKey{Key: private, KeyID: base64.RawURLEncoding.EncodeToString(id), Algorithm: string(jose.ES256),
+		Use: "sig"}
 	secret, err := json.Marshal(jwk)
 	if err != nil {
 		return "", "", err

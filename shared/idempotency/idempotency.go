@@ -1,9 +1,10 @@
-// Package idempotency knows requests that carry an Idempotency-Key: the form of a key, how a repeat is told from another request, and
-// what became of it. It does not know how requests are read (package function) nor how answers are kept (the stores).
+// Package idempotency knows requests that carry an Idempotency-Key: the form of a key, how a repeat is told from
+// another request, and what became of it. It does not know how requests are read (package function) nor how answers are
+// kept (the stores).
 //
-// A store commits the key, the change and its answer together, so there is no state "still running": a repeat that comes before that commit
-// competes with the first request, loses, reads again and finds the answer. Only a request whose work goes on after its first commit, and
-// whose later changes amend the answer, can be found unfinished.
+// A store commits the key, the change and its answer together, so there is no state "still running": a repeat that
+// comes before that commit competes with the first request, loses, reads again and finds the answer. Only a request
+// whose work goes on after its first commit, and whose later changes amend the answer, can be found unfinished.
 package idempotency
 
 import (
@@ -33,8 +34,8 @@ const retryAfter = 2 * time.Second
 // maxKey is the length of the longest key in bytes.
 const maxKey = 255
 
-// Parse checks the values of the header and returns the key, which is empty when there is none. Errors: BadRequest for a key that has no
-// characters, too many, or others than visible ASCII, and for several keys.
+// Parse checks the values of the header and returns the key, which is empty when there is none. Errors: BadRequest for
+// a key that has no characters, too many, or others than visible ASCII, and for several keys.
 func Parse(values []string) (key string, err error) {
 	if len(values) == 0 {
 		return "", nil
@@ -69,9 +70,11 @@ type Request struct {
 	Body []byte
 }
 
-// Attempt is one call with a key. It belongs to the goroutine that serves the call; a nil Attempt is a call without a key.
+// Attempt is one call with a key. It belongs to the goroutine that serves the call; a nil Attempt is a call without a
+// key.
 //
-// A key stands for one change: the first that a call makes. Further changes of the same call are made as if it had no key.
+// A key stands for one change: the first that a call makes. Further changes of the same call are made as if it had no
+// key.
 type Attempt struct {
 	// ID names the key among those of all organizations, without showing it.
 	ID string
@@ -92,7 +95,8 @@ func New(organizationID, key string, r Request) *Attempt {
 	return &Attempt{ID: hex.EncodeToString(id[:]), Fingerprint: hex.EncodeToString(fingerprint.Sum(nil))}
 }
 
-// Amend has the further changes of the call replace the answer that its first one kept, until which the request counts as unfinished.
+// Amend has the further changes of the call replace the answer that its first one kept, until which the request counts
+// as unfinished.
 func Amend(ctx context.Context) {
 	if a := From(ctx); a != nil {
 		a.amending = true
@@ -104,7 +108,8 @@ func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !
 
 // InProgress is the error of a repeat that comes while the request is still being carried out.
 func InProgress() *fault.Error {
-	e := fault.New(fault.Conflict, "idempotency_in_progress", "A request with this Idempotency-Key is still being carried out. Repeat it in some seconds.")
+	e := fault.New(fault.Conflict, "idempotency_in_progress",
+		"A request with this Idempotency-Key is still being carried out. Repeat it in some seconds.")
 	e.RetryAfter = retryAfter
 	return e
 }
@@ -145,8 +150,8 @@ func From(ctx context.Context) *Attempt {
 	return a
 }
 
-// Anew has a repeat of the call carried out again, because its answer is one that may not be kept. The key is kept without an answer, so
-// that it is still refused to other requests.
+// Anew has a repeat of the call carried out again, because its answer is one that may not be kept. The key is kept
+// without an answer, so that it is still refused to other requests.
 func Anew(ctx context.Context) {
 	if a := From(ctx); a != nil {
 		a.anew = true

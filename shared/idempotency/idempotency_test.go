@@ -22,7 +22,8 @@ func TestParse(t *testing.T) {
 	if key, err := idempotency.Parse(nil); key != "" || err != nil {
 		t.Errorf("no header became %q, %v", key, err)
 	}
-	for _, bad := range [][]string{{""}, {strings.Repeat("x", 256)}, {"a b"}, {"a\tb"}, {"a\x7f"}, {"é"}, {"\x00"}, {"a", "a"}, {"", "a"}} {
+	for _, bad := range [][]string{{""}, {strings.Repeat("x", 256)}, {"a b"}, {"a\tb"}, {"a\x7f"}, {"é"}, {"\x00"},
+		{"a", "a"}, {"", "a"}} {
 		key, err := idempotency.Parse(bad)
 		if key != "" || !fault.Is(err, fault.BadRequest) || fault.Code(err) != "invalid_idempotency_key" {
 			t.Errorf("%q became %q, %v", bad, key, err)
@@ -47,10 +48,17 @@ func TestAttempts(t *testing.T) {
 		"another organization": {organization: "org2", key: "key", request: request, id: true, print: false},
 		"another key":          {organization: "org", key: "key2", request: request, id: true, print: true},
 		"a shifted border":     {organization: "orgk", key: "ey", request: request, id: true, print: true},
-		"another method":       {organization: "org", key: "key", request: idempotency.Request{Method: "PUT", Path: request.Path, Body: request.Body}, id: false, print: true},
-		"another path":         {organization: "org", key: "key", request: idempotency.Request{Method: "POST", Path: "/api/v1/api-keys", Body: request.Body}, id: false, print: true},
-		"another body":         {organization: "org", key: "key", request: idempotency.Request{Method: "POST", Path: request.Path, Body: []byte(`{"pin": 1235}`)}, id: false, print: true},
-		"no body":              {organization: "org", key: "key", request: idempotency.Request{Method: "POST", Path: request.Path}, id: false, print: true},
+		"another method": {organization: "org", key: "key",
+			request: idempotency.Request{Method: "PUT", Path: request.Path, Body: request.Body}, id: false,
+			print: true},
+		"another path": {organization: "org", key: "key",
+			request: idempotency.Request{Method: "POST", Path: "/api/v1/api-keys", Body: request.Body}, id: false,
+			print: true},
+		"another body": {organization: "org", key: "key",
+			request: idempotency.Request{Method: "POST", Path: request.Path, Body: []byte(`{"pin": 1235}`)}, id: false,
+			print: true},
+		"no body": {organization: "org", key: "key",
+			request: idempotency.Request{Method: "POST", Path: request.Path}, id: false, print: true},
 	} {
 		a := idempotency.New(other.organization, other.key, other.request)
 		if ids[a.ID] == other.id || prints[a.Fingerprint] == other.print {

@@ -16,7 +16,8 @@ import (
 
 // InvalidToken is the one error for every bearer token that is not good, whatever is wrong with it.
 func InvalidToken() *fault.Error {
-	return fault.New(fault.Unauthenticated, "invalid_token", "The bearer token is not valid. It may be mistyped, expired or revoked.")
+	return fault.New(fault.Unauthenticated, "invalid_token",
+		"The bearer token is not valid. It may be mistyped, expired or revoked.")
 }
 
 // Authenticator tells who a bearer token belongs to: an API key by its form, anything else as a session.
@@ -31,7 +32,8 @@ type Authenticator struct {
 }
 
 // Authenticate implements function.Authenticator.
-func (a *Authenticator) Authenticate(ctx context.Context, token string, reads document.Ref) (context.Context, Caller, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, token string, reads document.Ref) (context.Context, Caller,
+	error) {
 	if strings.HasPrefix(token, apikey.Scheme) {
 		return a.key(ctx, token, reads)
 	}
@@ -70,6 +72,7 @@ func (a *Authenticator) key(ctx context.Context, token string, reads document.Re
 		return ctx, Caller{}, InvalidToken()
 	}
 	a.Keys.Touch(ctx, k)
-	c := Caller{Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: RoleAdmin, KeyPrefix: k.Prefix}
+	c := Caller{Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: RoleAdmin,
+		KeyPrefix: k.Prefix}
 	return fetched, c, nil
 }

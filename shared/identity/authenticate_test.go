@@ -67,9 +67,11 @@ func TestAuthenticate(t *testing.T) {
 	good, expired, unknown := apikey.Generate(), apikey.Generate(), apikey.Generate()
 	world := func() *outside {
 		return &outside{
-			sessions: map[string]identity.Claims{"jwt": {Issuer: "i", Subject: "s", OrganizationID: "o1", Role: identity.RoleMember}},
+			sessions: map[string]identity.Claims{"jwt": {Issuer: "i", Subject: "s", OrganizationID: "o1",
+				Role: identity.RoleMember}},
 			keys: map[string]apikey.Key{
-				apikey.Hash(pepper, good):    {ID: "k1", OrganizationID: "o2", Prefix: good[:11], ExpiresAt: now.Add(time.Second)},
+				apikey.Hash(pepper, good): {ID: "k1", OrganizationID: "o2", Prefix: good[:11],
+					ExpiresAt: now.Add(time.Second)},
 				apikey.Hash(pepper, expired): {ID: "k2", OrganizationID: "o2", ExpiresAt: now},
 			},
 		}
@@ -81,9 +83,13 @@ func TestAuthenticate(t *testing.T) {
 		code  string
 		finds int
 	}{
-		"a session":           {token: "jwt", want: identity.Caller{Type: identity.Session, Subject: "s", OrganizationID: "o1", Role: identity.RoleMember}},
-		"a bad session":       {token: "other", code: "invalid_token"},
-		"a key":               {token: good, want: identity.Caller{Type: identity.APIKey, ID: "k1", OrganizationID: "o2", Role: identity.RoleAdmin, KeyPrefix: good[:11]}, finds: 1},
+		"a session": {token: "jwt",
+			want: identity.Caller{Type: identity.Session, Subject: "s", OrganizationID: "o1",
+				Role: identity.RoleMember}},
+		"a bad session": {token: "other", code: "invalid_token"},
+		"a key": {token: good,
+			want: identity.Caller{Type: identity.APIKey, ID: "k1", OrganizationID: "o2", Role: identity.RoleAdmin,
+				KeyPrefix: good[:11]}, finds: 1},
 		"an expired key":      {token: expired, code: "invalid_token", finds: 1},
 		"an unknown key":      {token: unknown, code: "invalid_token", finds: 1},
 		"a typo":              {token: good + "x", code: "invalid_token"},
@@ -95,7 +101,8 @@ func TestAuthenticate(t *testing.T) {
 			t.Parallel()
 			o := world()
 			o.down = c.down
-			a := &identity.Authenticator{Sessions: o, Keys: o, Directory: o, Pepper: pepper, Now: func() time.Time { return now }}
+			a := &identity.Authenticator{Sessions: o, Keys: o, Directory: o, Pepper: pepper,
+				Now: func() time.Time { return now }}
 			ref := document.Ref{Collection: "agents", ID: "a"}
 			ctx, caller, err := a.Authenticate(t.Context(), c.token, ref)
 			if fault.Code(err) != c.code || o.finds != c.finds {

@@ -1,5 +1,5 @@
-// Package identity knows who a caller is, which role they have in which organization, and how a bearer token is told apart.
-// It does not know how a token's signature is verified (infra/oidc) nor how keys are stored (package apikey).
+// Package identity knows who a caller is, which role they have in which organization, and how a bearer token is told
+// apart. It does not know how a token's signature is verified (infra/oidc) nor how keys are stored (package apikey).
 package identity
 
 import "context"

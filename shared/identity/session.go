@@ -19,7 +19,8 @@ type Claims struct {
 
 // Sessions verifies the session tokens that the identity provider issues.
 type Sessions interface {
-	// Verify checks a token's signature and claims, mostly without a network call. Errors: Unauthenticated (InvalidToken) whatever is
-	// wrong with the token; Unavailable (identity_provider_unavailable) when the provider's keys could never be fetched.
+	// Verify checks a token's signature and claims, mostly without a network call. Errors: Unauthenticated
+	// (InvalidToken) whatever is wrong with the token; Unavailable (identity_provider_unavailable) when the provider's
+	// keys could never be fetched.
 	Verify(ctx context.Context, token string) (Claims, error)
 }

@@ -1,11 +1,12 @@
-// Package logevent names the log lines that alerts, log-based metrics and dashboards count. A line carries its name as the attribute
-// Key, so that its sentence can change without changing what is counted. It does not log anything.
+// Package logevent names the log lines that alerts, log-based metrics and dashboards count. A line carries its name as
+// the attribute Key, so that its sentence can change without changing what is counted. It does not log anything.
 package logevent
 
 // Key is the key of the attribute that holds a name.
 const Key = "event"
 
-// Name names one kind of log line. Names are part of the interface to operators: terraform/signals.tf counts each of them.
+// Name names one kind of log line. Names are part of the interface to operators: terraform/signals.tf counts each of
+// them.
 type Name string
 
 // The names.

@@ -1,8 +1,8 @@
-// Package member knows who belongs to an organization, and that one of them is always an admin. It does not know how an identity provider
-// keeps them (infra/firebase), nor how anything is stored.
+// Package member knows who belongs to an organization, and that one of them is always an admin. It does not know how an
+// identity provider keeps them (infra/firebase), nor how anything is stored.
 //
-// The identity provider is the truth: a membership is what its session tokens will say. Our records only remember who was seen in which
-// organization, so that the members can be found without asking about everybody.
+// The identity provider is the truth: a membership is what its session tokens will say. Our records only remember who
+// was seen in which organization, so that the members can be found without asking about everybody.
 package member
 
 import (
@@ -27,23 +27,26 @@ type Person struct {
 
 // Provider keeps the members of organizations in the identity provider.
 type Provider interface {
-	// People looks persons up; those that don't exist are left out. Errors: NotFound where members are kept elsewhere, Unavailable.
-	People(ctx context.Context, ids []string) ([]Person, error)
-	// Assign has a person's next token name an organization and a role; an empty organization ends the membership. Errors: NotFound,
+	// People looks persons up; those that don't exist are left out. Errors: NotFound where members are kept elsewhere,
 	// Unavailable.
+	People(ctx context.Context, ids []string) ([]Person, error)
+	// Assign has a person's next token name an organization and a role; an empty organization ends the membership.
+	// Errors: NotFound, Unavailable.
 	Assign(ctx context.Context, id, organizationID string, role identity.Role) error
-	// Revoke ends a person's sessions: no new token is issued for them. Tokens that were issued are good until they expire, an hour at
-	// most. Errors: NotFound, Unavailable.
+	// Revoke ends a person's sessions: no new token is issued for them. Tokens that were issued are good until they
+	// expire, an hour at most. Errors: NotFound, Unavailable.
 	Revoke(ctx context.Context, id string) error
 }
 
 // Records remembers who was seen in which organization.
 type Records interface {
-	// ListMemberIDs lists the ids of the persons who were seen in an organization. Some may have left since. Errors: Unavailable.
+	// ListMemberIDs lists the ids of the persons who were seen in an organization. Some may have left since. Errors:
+	// Unavailable.
 	ListMemberIDs(ctx context.Context, organizationID string) ([]string, error)
 	// RecordMember remembers a person in an organization. Errors: Unavailable.
 	RecordMember(ctx context.Context, organizationID, id string) error
-	// WithLock runs do while nobody else does for the organization. Errors: do's, Conflict while somebody else does, Unavailable.
+	// WithLock runs do while nobody else does for the organization. Errors: do's, Conflict while somebody else does,
+	// Unavailable.
 	WithLock(ctx context.Context, organizationID string, do func(context.Context) error) error
 }
 
@@ -62,7 +65,8 @@ var _ Provider = ManagedExternally{}
 
 func (e ManagedExternally) err() error {
 	return fault.New(fault.NotFound, "members_managed_elsewhere",
-		"Members are managed at the identity provider, %s, not here. Invite them and change their roles there.", e.Issuer)
+		"Members are managed at the identity provider, %s, not here. Invite them and change their roles there.",
+		e.Issuer)
 }
 
 // People implements Provider.

@@ -18,8 +18,8 @@ type Service struct {
 	Audit    audit.Log
 }
 
-// List lists the members, admins first. A member whose membership was made elsewhere is in it from the first session on. Errors: NotFound
-// where members are kept elsewhere, Unavailable.
+// List lists the members, admins first. A member whose membership was made elsewhere is in it from the first session
+// on. Errors: NotFound where members are kept elsewhere, Unavailable.
 func (r *Service) List(ctx context.Context) ([]Person, error) {
 	return r.members(ctx, identity.From(ctx).OrganizationID)
 }
@@ -46,8 +46,8 @@ func (r *Service) members(ctx context.Context, organizationID string, also ...st
 	return members, nil
 }
 
-// Set gives a member a role. A user of no organization becomes a member; one of another organization is not found. A role that is lower
-// ends the member's sessions. Errors: NotFound, Conflict for the last admin, Unavailable.
+// Set gives a member a role. A user of no organization becomes a member; one of another organization is not found. A
+// role that is lower ends the member's sessions. Errors: NotFound, Conflict for the last admin, Unavailable.
 func (r *Service) Set(ctx context.Context, id string, role identity.Role) (Person, error) {
 	var now Person
 	err := r.change(ctx, id, func(ctx context.Context, p Person, members []Person) error {
@@ -98,9 +98,10 @@ func (r *Service) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// change looks a person up, together with all members, and changes them, while nobody else changes a member of the organization: of two
-// admins who remove each other at once, one remains.
-func (r *Service) change(ctx context.Context, id string, apply func(ctx context.Context, p Person, members []Person) error) error {
+// change looks a person up, together with all members, and changes them, while nobody else changes a member of the
+// organization: of two admins who remove each other at once, one remains.
+func (r *Service) change(ctx context.Context, id string,
+	apply func(ctx context.Context, p Person, members []Person) error) error {
 	organizationID := identity.From(ctx).OrganizationID
 	// Where members are kept elsewhere, that is the answer, whoever is asked for.
 	if _, err := r.Provider.People(ctx, nil); err != nil {
@@ -125,10 +126,12 @@ func lastAdmin(members []Person, id string) bool {
 }
 
 func errLastAdmin(what string) error {
-	return fault.New(fault.Conflict, "last_admin", "The last admin of an organization can't be %s. Make somebody else an admin first.", what)
+	return fault.New(fault.Conflict, "last_admin",
+		"The last admin of an organization can't be %s. Make somebody else an admin first.", what)
 }
 
-// record writes the call's audit entry. The change is made: where the entry can't be written now, whoever serves the call tries again.
+// record writes the call's audit entry. The change is made: where the entry can't be written now, whoever serves the
+// call tries again.
 func (r *Service) record(ctx context.Context, p Person, change audit.Change) {
 	trail, caller, request := audit.CallEntryFrom(ctx), identity.From(ctx), audit.From(ctx)
 	target := audit.Target{Type: "member", ID: p.ID, Name: p.Email}

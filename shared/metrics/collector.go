@@ -13,15 +13,16 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Collector keeps the snapshots of all agents up to date. Each metric is read once for all agents of a cell, so that what it asks for
-// does not grow with them. A run that fails, or never happens, loses nothing: the next one reads from where the last good one ended.
+// Collector keeps the snapshots of all agents up to date. Each metric is read once for all agents of a cell, so that
+// what it asks for does not grow with them. A run that fails, or never happens, loses nothing: the next one reads from
+// where the last good one ended.
 type Collector struct {
 	Agents    Agents
 	Source    Source
 	Records   WorkerStore
 	Addresses agent.Addresses
-	// Minutes bounds how many minutes of agents are read at once, and with it the memory that this takes: a longer time of many agents is
-	// read in pieces. 0 is a million.
+	// Minutes bounds how many minutes of agents are read at once, and with it the memory that this takes: a longer time
+	// of many agents is read in pieces. 0 is a million.
 	Minutes int
 	// Now is the clock.
 	Now func() time.Time
@@ -42,8 +43,8 @@ const (
 	maxSaves = 3
 )
 
-// Collect does what is due at this tick: of the cells whose cycle has come all agents, of the others those that somebody looks at. The
-// trouble of one cell does not keep it from the others.
+// Collect does what is due at this tick: of the cells whose cycle has come all agents, of the others those that
+// somebody looks at. The trouble of one cell does not keep it from the others.
 func (c *Collector) Collect(ctx context.Context) error {
 	now := c.Now()
 	cells, err := c.Records.Progress(ctx)
@@ -90,7 +91,8 @@ func (c *Collector) cycle(ctx context.Context, cells map[string]Progress, now ti
 			continue
 		}
 		whole := spanSince(last.Until, now)
-		r := run{Collector: c, kind: "cycle", cell: cell, subjects: of, span: whole.piece(len(of), cmp.Or(c.Minutes, defaultMinutes)), now: now}
+		r := run{Collector: c, kind: "cycle", cell: cell, subjects: of,
+			span: whole.piece(len(of), cmp.Or(c.Minutes, defaultMinutes)), now: now}
 		p, err := r.advance(ctx, last, whole)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cell %s: %w", cell, err))
@@ -166,7 +168,8 @@ func (c *Collector) watched(ctx context.Context, collected map[string]Progress, 
 	})
 	errs := []error{err}
 	for cell, of := range subjects {
-		r := run{Collector: c, kind: "watched", cell: cell, subjects: of, span: spanSince(since[cell], now), now: now, known: known, only: keys(of)}
+		r := run{Collector: c, kind: "watched", cell: cell, subjects: of, span: spanSince(since[cell], now), now: now,
+			known: known, only: keys(of)}
 		if _, err := r.collect(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("cell %s: %w", cell, err))
 		}
@@ -193,7 +196,8 @@ func inParallel[T any](items []T, do func(T) error) error {
 // log tells what a run did and cost.
 func (r run) log(ctx context.Context, u Usage, saved int, err error) {
 	level, attrs := slog.LevelInfo, []any{
-		"kind", r.kind, "cell", r.cell, "agents", len(r.subjects), "saved", saved, "calls", u.Calls, "series", u.Series, "points", u.Points,
+		"kind", r.kind, "cell", r.cell, "agents", len(r.subjects), "saved", saved, "calls", u.Calls, "series", u.Series,
+		"points", u.Points,
 		"from", r.span.From, "to", r.span.To,
 	}
 	if err != nil {

@@ -19,18 +19,21 @@ func TestCycle(t *testing.T) {
 	w := newWorld(t)
 	running := w.agent(agent.Running)
 	others := map[agent.Status]string{}
-	for _, status := range []agent.Status{agent.Provisioning, agent.Pending, agent.Paused, agent.Stopped, agent.Deleting} {
+	for _, status := range []agent.Status{agent.Provisioning, agent.Pending, agent.Paused, agent.Stopped,
+		agent.Deleting} {
 		others[status] = w.agent(status).ID
 	}
 	long := w.agent(agent.Error)
 	long.UpdatedAt = w.now.Add(-25 * time.Hour)
 	w.Put(long)
 	w.collect()
-	if asked := w.source.asked(); len(asked) != len(metrics.Metrics()) || asked[0].Agents != nil || asked[0].Cell != "one" {
+	if asked := w.source.asked(); len(asked) != len(metrics.Metrics()) || asked[0].Agents != nil ||
+		asked[0].Cell != "one" {
 		t.Fatalf("asked %d times: %+v", len(asked), asked)
 	}
 	v := w.show(running.ID)
-	if v.CPUPct == nil || *v.CPUPct != 50 || len(v.Series.CPU) != 59 || v.Stale || v.UptimePct24h == nil || *v.UptimePct24h != 100 {
+	if v.CPUPct == nil || *v.CPUPct != 50 || len(v.Series.CPU) != 59 || v.Stale || v.UptimePct24h == nil ||
+		*v.UptimePct24h != 100 {
 		t.Errorf("%+v", v)
 	}
 	if loads, saves, _ := w.Counts(); loads != 1 || saves != 1 {
@@ -68,13 +71,16 @@ func TestCallsDoNotGrow(t *testing.T) {
 		w.Counts()
 		w.pass(5)
 		asked := w.source.asked()
-		if loads, saves, agents := w.Counts(); len(asked) != len(metrics.Metrics()) || loads != n || saves != n || agents != n {
-			t.Errorf("%d agents: %d queries, %d snapshots read, %d written, %d agents read", n, len(asked), loads, saves, agents)
+		if loads, saves, agents := w.Counts(); len(asked) != len(metrics.Metrics()) || loads != n || saves != n ||
+			agents != n {
+			t.Errorf("%d agents: %d queries, %d snapshots read, %d written, %d agents read", n, len(asked), loads,
+				saves, agents)
 		}
 	}
 }
 
-// TestPieces: a day of many agents is read in pieces, at consecutive ticks, from the oldest on, and until then nothing passes for news.
+// TestPieces: a day of many agents is read in pieces, at consecutive ticks, from the oldest on, and until then nothing
+// passes for news.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -101,7 +107,8 @@ func TestPieces(t *testing.T) {
 	}
 	// A piece of the past does not replace figures of the present.
 	seen := s[last.ID]
-	seen.Take(metrics.Subject{}, metrics.Reading{}, metrics.Span{From: w.now.Add(-2 * time.Hour), To: w.now.Add(-time.Hour)}, w.now)
+	seen.Take(metrics.Subject{}, metrics.Reading{},
+		metrics.Span{From: w.now.Add(-2 * time.Hour), To: w.now.Add(-time.Hour)}, w.now)
 	if v := seen.Show(metrics.Window1h, w.now); v.CPUCores == nil || v.Stale {
 		t.Errorf("%+v", v)
 	}
@@ -120,10 +127,12 @@ func TestWatched(t *testing.T) {
 	w.Counts()
 	w.pass(1)
 	asked := w.source.asked()
-	if len(asked) != len(metrics.Metrics()) || !slices.Equal(asked[0].Agents, []string{seen.ID}) || w.now.Sub(asked[0].Span.From) > 20*time.Minute {
+	if len(asked) != len(metrics.Metrics()) || !slices.Equal(asked[0].Agents, []string{seen.ID}) ||
+		w.now.Sub(asked[0].Span.From) > 20*time.Minute {
 		t.Fatalf("%+v", asked)
 	}
-	if _, saves, _ := w.Counts(); saves != 1 || !w.show(seen.ID).CollectedAt.Equal(w.now) || !w.show(unseen.ID).CollectedAt.Equal(before) {
+	if _, saves, _ := w.Counts(); saves != 1 || !w.show(seen.ID).CollectedAt.Equal(w.now) ||
+		!w.show(unseen.ID).CollectedAt.Equal(before) {
 		t.Errorf("%d snapshots were written", saves)
 	}
 	w.pass(15)
@@ -210,7 +219,8 @@ func TestCells(t *testing.T) {
 	there = w.Put(there)
 	w.collect() // the signal knows no agent of the second cell
 	progress, err := w.Progress(t.Context())
-	if err != nil || progress["one"].Until.IsZero() || !progress["two"].Until.IsZero() || progress["two"].Next.IsZero() {
+	if err != nil || progress["one"].Until.IsZero() || !progress["two"].Until.IsZero() ||
+		progress["two"].Next.IsZero() {
 		t.Errorf("%+v, %v", progress, err)
 	}
 	if w.show(here.ID).CollectedAt == nil || w.show(there.ID).CollectedAt != nil {

@@ -1,6 +1,6 @@
-// Package metrics knows what is measured of agents: a snapshot with its figures and series, how both are computed from points, when a
-// snapshot is stale, and how snapshots are collected at a cost that does not grow with how often they are read. It does not know where
-// points come from, nor how snapshots are kept.
+// Package metrics knows what is measured of agents: a snapshot with its figures and series, how both are computed from
+// points, when a snapshot is stale, and how snapshots are collected at a cost that does not grow with how often they
+// are read. It does not know where points come from, nor how snapshots are kept.
 package metrics
 
 import (
@@ -14,8 +14,8 @@ import (
 
 // How often, and how far back.
 const (
-	// Cycle is how often the snapshots of all agents are collected. Those of agents that somebody looks at are with every tick, which
-	// is a minute.
+	// Cycle is how often the snapshots of all agents are collected. Those of agents that somebody looks at are with
+	// every tick, which is a minute.
 	Cycle = 5 * time.Minute
 	// Watched is how long after a look an agent counts as looked at.
 	Watched = 15 * time.Minute
@@ -25,7 +25,8 @@ const (
 	Fresh = 5 * time.Minute
 	// StaleAfter is the age from which a snapshot is stale: a whole cycle was missed.
 	StaleAfter = Cycle + 2*time.Minute
-	// Forgotten is the age from which the figures of a snapshot say nothing about the present any more: they become null.
+	// Forgotten is the age from which the figures of a snapshot say nothing about the present any more: they become
+	// null.
 	Forgotten = 15 * time.Minute
 	// Day is how far back anything goes.
 	Day = 24 * time.Hour
@@ -33,8 +34,8 @@ const (
 	Late = 4 * time.Minute
 )
 
-// Snapshot is what is kept of one agent: the figures as they were when it was collected, and the points of the last day. It is bounded:
-// a newer point takes the place of the oldest one.
+// Snapshot is what is kept of one agent: the figures as they were when it was collected, and the points of the last
+// day. It is bounded: a newer point takes the place of the oldest one.
 type Snapshot struct {
 	AgentID        string
 	OrganizationID string
@@ -69,7 +70,8 @@ type Figures struct {
 	Restarts      float64
 }
 
-// Document names the snapshot of the agent with an id as it stands in a client's path. An id that is none names no document.
+// Document names the snapshot of the agent with an id as it stands in a client's path. An id that is none names no
+// document.
 func Document(agentID string) document.Ref {
 	d := agent.Document(agentID)
 	if d.ID == "" {
@@ -98,8 +100,8 @@ type Subject struct {
 	Version string
 }
 
-// SubjectOf makes the subject of an agent. It is false for one that is not measured: only what should run is, and what is broken only
-// for as long as that has a part in the figures of a day.
+// SubjectOf makes the subject of an agent. It is false for one that is not measured: only what should run is, and what
+// is broken only for as long as that has a part in the figures of a day.
 func SubjectOf(a agent.Agent, d agent.Addresses, now time.Time) (Subject, bool) {
 	if a.Status != agent.Running && (a.Status != agent.Error || now.Sub(a.UpdatedAt) > Day) {
 		return Subject{}, false

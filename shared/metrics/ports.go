@@ -51,7 +51,8 @@ type Query struct {
 
 // Usage is what reading cost.
 type Usage struct {
-	// Calls counts requests, a page each; Series the time series in the answers, which are what is paid for; Points their points.
+	// Calls counts requests, a page each; Series the time series in the answers, which are what is paid for; Points
+	// their points.
 	Calls, Series, Points int
 }
 
@@ -62,16 +63,19 @@ func (u Usage) Plus(v Usage) Usage {
 
 // Source reads what was measured.
 type Source interface {
-	// Read hands every sample that a query finds to visit, in no particular order, also those of agents that nobody knows. A metric that
-	// was never measured has no samples. Errors: Unavailable, after which what was visited may be a part.
+	// Read hands every sample that a query finds to visit, in no particular order, also those of agents that nobody
+	// knows. A metric that was never measured has no samples. Errors: Unavailable, after which what was visited may be
+	// a part.
 	Read(ctx context.Context, q Query, visit func(Sample)) (Usage, error)
 }
 
 // Store is what routes do with snapshots, in the organization of the caller in ctx.
 type Store interface {
-	// Get reads the snapshot of an agent. Errors: NotFound when there is none, or it is another organization's; Unavailable.
+	// Get reads the snapshot of an agent. Errors: NotFound when there is none, or it is another organization's;
+	// Unavailable.
 	Get(ctx context.Context, agentID string) (Snapshot, error)
-	// MarkViewed records that somebody looked at a snapshot, at most once in LookInterval, and neither delays nor fails: nobody waits for it.
+	// MarkViewed records that somebody looked at a snapshot, at most once in LookInterval, and neither delays nor
+	// fails: nobody waits for it.
 	MarkViewed(ctx context.Context, s Snapshot)
 }
 
@@ -81,8 +85,9 @@ type WorkerStore interface {
 	Load(ctx context.Context, agentIDs []string) (map[string]Snapshot, error)
 	// ListViewedSince lists the snapshots that were looked at since a time, at most limit. Errors: Unavailable.
 	ListViewedSince(ctx context.Context, since time.Time, limit int) ([]Snapshot, error)
-	// Save writes a snapshot that was read, or one of New, which is written only while the agent's record is of the given version: a
-	// snapshot never outlives its agent. Errors: ErrChanged, NotFound once the agent is gone, Unavailable.
+	// Save writes a snapshot that was read, or one of New, which is written only while the agent's record is of the
+	// given version: a snapshot never outlives its agent. Errors: ErrChanged, NotFound once the agent is gone,
+	// Unavailable.
 	Save(ctx context.Context, s Snapshot, agentVersion string) error
 	// Progress tells how far the collection of all agents has come, by cell. Errors: Unavailable.
 	Progress(ctx context.Context) (map[string]Progress, error)

@@ -16,8 +16,8 @@ type Reading struct {
 	LatencyAt time.Time
 }
 
-// add puts a sample into the reading. Samples may come in any order. Requests that did not come to the agent's own hostname are somebody
-// else's: anybody can write a name into a request.
+// add puts a sample into the reading. Samples may come in any order. Requests that did not come to the agent's own
+// hostname are somebody else's: anybody can write a name into a request.
 func (r *Reading) add(m Metric, s Sample, hostname string) {
 	if math.IsNaN(s.Value) || math.IsInf(s.Value, 0) || m.byHost() && s.Host != hostname {
 		return
@@ -32,7 +32,8 @@ func (r *Reading) add(m Metric, s Sample, hostname string) {
 		}
 	default:
 		of := map[Metric]*Minutes{
-			CPU: &r.CPU, Memory: &r.Memory, Uptime: &r.Uptime, Volume: &r.Volume, Requests: &r.Requests, Errors: &r.Errors,
+			CPU: &r.CPU, Memory: &r.Memory, Uptime: &r.Uptime, Volume: &r.Volume, Requests: &r.Requests,
+			Errors: &r.Errors,
 		}[m]
 		if of == nil {
 			return
@@ -44,11 +45,12 @@ func (r *Reading) add(m Metric, s Sample, hostname string) {
 	}
 }
 
-// Span is the time that a reading is about: after From up to To. From begins an interval of five minutes, To ends a minute.
+// Span is the time that a reading is about: after From up to To. From begins an interval of five minutes, To ends a
+// minute.
 type Span struct{ From, To time.Time }
 
-// spanSince is the span that has to be read when points were last read at a time: what may have come late since then is in it, and the
-// intervals at its beginning are whole.
+// spanSince is the span that has to be read when points were last read at a time: what may have come late since then is
+// in it, and the intervals at its beginning are whole.
 func spanSince(last, now time.Time) Span {
 	to := now.Truncate(fine)
 	from := last.Add(-Late - coarse)
@@ -67,8 +69,8 @@ func (s Span) piece(agents, minutes int) Span {
 	return s
 }
 
-// Take puts a reading into the snapshot and computes its figures anew, as of the end of the span, unless they are of a later time already.
-// It is pure, and taking the same reading again changes nothing.
+// Take puts a reading into the snapshot and computes its figures anew, as of the end of the span, unless they are of a
+// later time already. It is pure, and taking the same reading again changes nothing.
 func (s *Snapshot) Take(of Subject, r Reading, span Span, now time.Time) {
 	s.CPU.merge(r.CPU)
 	s.Memory.merge(r.Memory)
@@ -86,8 +88,8 @@ func (s *Snapshot) Take(of Subject, r Reading, span Span, now time.Time) {
 	s.figure(of, r, span.To)
 }
 
-// withZeros adds the minutes in which requests were counted and none of them was an error. A counter of errors does not exist before the
-// first one.
+// withZeros adds the minutes in which requests were counted and none of them was an error. A counter of errors does not
+// exist before the first one.
 func withZeros(errors, requests Minutes) Minutes {
 	if len(requests) == 0 {
 		return errors
@@ -100,13 +102,15 @@ func withZeros(errors, requests Minutes) Minutes {
 	return all
 }
 
-// takeUptime judges the minutes of a span. Since the agent last became ready it should be up: for whole minutes, but those of which a
-// sample may still come. Before that, such as when it was paused, or while it started, it may be up, and what it was not does not count.
+// takeUptime judges the minutes of a span. Since the agent last became ready it should be up: for whole minutes, but
+// those of which a sample may still come. Before that, such as when it was paused, or while it started, it may be up,
+// and what it was not does not count.
 func (s *Snapshot) takeUptime(of Subject, uptime Minutes, span Span) {
 	minute := int64(fine / time.Second)
 	certain, ready := span.To.Add(-Late).Unix(), of.ReadySince.Unix()
 	up, due := map[int64]float64{}, map[int64]float64{}
-	// A sample says since when the container runs, so that it speaks for the minutes before it, too, also where those have none.
+	// A sample says since when the container runs, so that it speaks for the minutes before it, too, also where those
+	// have none.
 	runsSince := span.To.Unix()
 	for end := span.To.Unix(); end > span.From.Unix(); end -= minute {
 		age, sampled := uptime[end]

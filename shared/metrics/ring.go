@@ -20,8 +20,8 @@ const (
 	bytesInValue = 8
 )
 
-// Ring holds one value for each interval of a fixed length, for a fixed number of intervals back from the newest one that has a value.
-// An interval may have none: a gap stays one. The zero value takes nothing.
+// Ring holds one value for each interval of a fixed length, for a fixed number of intervals back from the newest one
+// that has a value. An interval may have none: a gap stays one. The zero value takes nothing.
 type Ring struct {
 	step int64 // seconds
 	size int
@@ -50,8 +50,8 @@ func (r Ring) slot(t int64) int64 {
 	return t
 }
 
-// Set sets the value of the interval that ends at or after t. What is older than the ring reaches is dropped; a newer interval than all
-// takes the place of the oldest.
+// Set sets the value of the interval that ends at or after t. What is older than the ring reaches is dropped; a newer
+// interval than all takes the place of the oldest.
 func (r *Ring) Set(t time.Time, v float64) {
 	if r.size == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
@@ -132,8 +132,9 @@ func (r Ring) sum(since time.Time) float64 {
 	return total
 }
 
-// MarshalBinary implements encoding.BinaryMarshaler. The form is dense, because a snapshot is read whole with every request: a version,
-// the length of an interval, how many there may be, the end of the newest, and the values as they are in memory.
+// MarshalBinary implements encoding.BinaryMarshaler. The form is dense, because a snapshot is read whole with every
+// request: a version, the length of an interval, how many there may be, the end of the newest, and the values as they
+// are in memory.
 func (r Ring) MarshalBinary() ([]byte, error) {
 	b := make([]byte, 0, ringHeader+bytesInValue*len(r.values))
 	b = append(b, ringVersion)
@@ -165,7 +166,8 @@ func (r *Ring) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: %d values of %d, a step of %d s", errNoRing, n, found.size, found.step)
 	}
 	for i := range n {
-		found.values = append(found.values, math.Float64frombits(binary.BigEndian.Uint64(b[ringHeader+i*bytesInValue:])))
+		found.values = append(found.values,
+			math.Float64frombits(binary.BigEndian.Uint64(b[ringHeader+i*bytesInValue:])))
 	}
 	*r = found
 	return nil
@@ -184,8 +186,8 @@ func newSeries() Series {
 // Minutes are values by the end of their minute, in Unix seconds.
 type Minutes map[int64]float64
 
-// merge puts values into their places, whatever stood there. The minutes must hold all that is known of the five-minute intervals they
-// are in. Where they have none, nothing changes: a gap stays a gap.
+// merge puts values into their places, whatever stood there. The minutes must hold all that is known of the five-minute
+// intervals they are in. Where they have none, nothing changes: a gap stays a gap.
 func (s *Series) merge(values Minutes) {
 	type mean struct{ total, count float64 }
 	means := map[int64]mean{}

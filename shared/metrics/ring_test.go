@@ -88,9 +88,11 @@ func TestRingsThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{
-		"nothing": nil, "too short": good[:5], "another version": append([]byte{9}, good[1:]...), "half a value": append(good[:len(good):len(good)], 1, 2),
-		"more values than slots": append(good[:len(good):len(good)], make([]byte, 4*8)...), "no step": append([]byte{1, 0, 0, 0, 0}, good[5:]...),
-		"endless": append([]byte{1, 0, 0, 0, 60, 255, 255, 255, 255}, good[9:]...),
+		"nothing": nil, "too short": good[:5], "another version": append([]byte{9}, good[1:]...),
+		"half a value":           append(good[:len(good):len(good)], 1, 2),
+		"more values than slots": append(good[:len(good):len(good)], make([]byte, 4*8)...),
+		"no step":                append([]byte{1, 0, 0, 0, 0}, good[5:]...),
+		"endless":                append([]byte{1, 0, 0, 0, 60, 255, 255, 255, 255}, good[9:]...),
 	} {
 		var r Ring
 		if err := r.UnmarshalBinary(b); err == nil {

@@ -40,8 +40,8 @@ func (r run) advance(ctx context.Context, last Progress, whole Span) (Progress, 
 	}
 }
 
-// collect reads every metric, and writes at most one snapshot an agent. It is not done when it has to be tried again without anything
-// having failed, because there is nothing to read yet; that costs nothing.
+// collect reads every metric, and writes at most one snapshot an agent. It is not done when it has to be tried again
+// without anything having failed, because there is nothing to read yet; that costs nothing.
 func (r run) collect(ctx context.Context) (done bool, err error) {
 	var usage Usage
 	var saved atomic.Int64
@@ -59,8 +59,8 @@ func (r run) collect(ctx context.Context) (done bool, err error) {
 	return true, r.saveAll(ctx, readings, &saved)
 }
 
-// silent reports whether no agent is known to have been up, although some should be. That all are down at once is less likely than that
-// they are not measured, and what is not measured is no downtime.
+// silent reports whether no agent is known to have been up, although some should be. That all are down at once is less
+// likely than that they are not measured, and what is not measured is no downtime.
 func (r run) silent(readings map[string]Reading) bool {
 	expected := false
 	for id, s := range r.subjects {
@@ -109,8 +109,8 @@ func (r run) saveAll(ctx context.Context, readings map[string]Reading, saved *at
 	return nil
 }
 
-// read reads every metric of the cell, and sorts the samples by agent. Samples of others are dropped: their namespaces are not of agents
-// that we know, or of agents that are not measured any more.
+// read reads every metric of the cell, and sorts the samples by agent. Samples of others are dropped: their namespaces
+// are not of agents that we know, or of agents that are not measured any more.
 func (r run) read(ctx context.Context) (map[string]Reading, Usage, error) {
 	readings := map[string]*Reading{}
 	var usage Usage
@@ -137,7 +137,8 @@ func (r run) read(ctx context.Context) (map[string]Reading, Usage, error) {
 	return found, usage, nil
 }
 
-// save writes a snapshot with a reading, unless its agent is gone. When it was written meanwhile, such as by a look, it is read again.
+// save writes a snapshot with a reading, unless its agent is gone. When it was written meanwhile, such as by a look, it
+// is read again.
 func (r run) save(ctx context.Context, s Snapshot, reading Reading) (written bool, err error) {
 	subject := r.subjects[s.AgentID]
 	for range maxSaves {
@@ -164,7 +165,8 @@ func (r run) save(ctx context.Context, s Snapshot, reading Reading) (written boo
 	return err == nil, unlessGone(err)
 }
 
-// unlessGone is the error, unless it says that the agent is gone or that others wrote a snapshot time and again: then it is up to date.
+// unlessGone is the error, unless it says that the agent is gone or that others wrote a snapshot time and again: then
+// it is up to date.
 func unlessGone(err error) error {
 	if errors.Is(err, ErrChanged) || fault.Is(err, fault.NotFound) {
 		return nil

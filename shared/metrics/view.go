@@ -35,7 +35,8 @@ type Point struct {
 	V float64 `json:"v"`
 }
 
-// Curves are the series of a window: by the minute for an hour, by five minutes for longer. What was not measured is left out.
+// Curves are the series of a window: by the minute for an hour, by five minutes for longer. What was not measured is
+// left out.
 type Curves struct {
 	CPU      []Point `json:"cpu" jsonschema:"Cores in use."`
 	Memory   []Point `json:"memory" jsonschema:"Bytes in use."`
@@ -60,8 +61,8 @@ type View struct {
 	agentID string
 }
 
-// Show renders the snapshot as of now. Figures of a snapshot that is too old to be about the present are null; what is about the past
-// stays.
+// Show renders the snapshot as of now. Figures of a snapshot that is too old to be about the present are null; what is
+// about the past stays.
 func (s Snapshot) Show(w Window, now time.Time) View {
 	f, age := s.Figures, now.Sub(s.CollectedAt)
 	v := View{
@@ -93,7 +94,8 @@ func (View) Example() any {
 	s := New("6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a", "org_1")
 	s.CollectedAt = now
 	s.Figures = Figures{
-		CPUPct: f(12.5), MemPct: f(37.5), PVCPct: f(8), UptimePct: f(100), CPUCores: f(0.125), MemoryBytes: f(768 << 20), LatencyMillis: f(84),
+		CPUPct: f(12.5), MemPct: f(37.5), PVCPct: f(8), UptimePct: f(100), CPUCores: f(0.125),
+		MemoryBytes: f(768 << 20), LatencyMillis: f(84),
 	}
 	for _, of := range []struct {
 		series *Series

@@ -27,8 +27,10 @@ func shown(t *testing.T, v View) map[string]any {
 func TestNothing(t *testing.T) {
 	t.Parallel()
 	want := map[string]any{
-		"cpu_pct": nil, "mem_pct": nil, "pvc_pct": nil, "uptime_pct_24h": nil, "latency_p95_ms": nil, "cpu_cores": nil, "memory_bytes": nil,
-		"restarts_24h": 0.0, "series": map[string]any{"cpu": []any{}, "memory": []any{}, "requests": []any{}, "errors": []any{}},
+		"cpu_pct": nil, "mem_pct": nil, "pvc_pct": nil, "uptime_pct_24h": nil, "latency_p95_ms": nil, "cpu_cores": nil,
+		"memory_bytes": nil,
+		"restarts_24h": 0.0, "series": map[string]any{"cpu": []any{}, "memory": []any{}, "requests": []any{},
+			"errors": []any{}},
 		"collected_at": nil, "stale": true,
 	}
 	if diff := cmp.Diff(want, shown(t, New("a", "o").Show(Window24h, noon()))); diff != "" {
@@ -36,12 +38,14 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestAges: a snapshot that was not renewed in time is stale, and what it says of the present ends sooner than what it says of the past.
+// TestAges: a snapshot that was not renewed in time is stale, and what it says of the present ends sooner than what it
+// says of the past.
 func TestAges(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	s.CollectedAt = noon()
-	s.Figures = Figures{CPUPct: value(1), CPUCores: value(1), UptimePct: value(99), Restarts: 2, LatencyMillis: value(80)}
+	s.Figures = Figures{CPUPct: value(1), CPUCores: value(1), UptimePct: value(99), Restarts: 2,
+		LatencyMillis: value(80)}
 	s.CPU.merge(at(map[int]float64{1: 1}))
 	for _, row := range []struct {
 		age      time.Duration
@@ -60,7 +64,8 @@ func TestAges(t *testing.T) {
 	} {
 		v := shown(t, s.Show(Window24h, noon().Add(row.age)))
 		points := v["series"].(map[string]any)["cpu"].([]any)
-		if v["stale"] != row.stale || v["cpu_pct"] != row.cpu || v["cpu_cores"] != row.cpu || v["restarts_24h"] != row.restarts ||
+		if v["stale"] != row.stale || v["cpu_pct"] != row.cpu || v["cpu_cores"] != row.cpu ||
+			v["restarts_24h"] != row.restarts ||
 			v["latency_p95_ms"] != 80.0 || len(points) != row.points || v["collected_at"] != "2026-03-01T12:00:00Z" {
 			t.Errorf("after %v: %v", row.age, v)
 		}
@@ -115,7 +120,8 @@ agent_metrics_stale{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 0
 		t.Error(diff)
 	}
 	open := string(formats[0].Encode())
-	if !strings.HasSuffix(open, "\n# EOF\n") || !strings.Contains(open, "# UNIT agent_cpu_usage_ratio ratio\n") || strings.Contains(text, "# UNIT") {
+	if !strings.HasSuffix(open, "\n# EOF\n") || !strings.Contains(open, "# UNIT agent_cpu_usage_ratio ratio\n") ||
+		strings.Contains(text, "# UNIT") {
 		t.Error(open)
 	}
 	for line := range strings.Lines(open) {

@@ -35,14 +35,16 @@ func (s *signal) Read(_ context.Context, q metrics.Query, visit func(metrics.Sam
 		return u, s.fail
 	}
 	for _, id := range s.agents {
-		if s.down[id] || q.Agents != nil && !slices.Contains(q.Agents, id) || q.Metric != metrics.CPU && q.Metric != metrics.Uptime {
+		if s.down[id] || q.Agents != nil && !slices.Contains(q.Agents, id) || q.Metric != metrics.CPU &&
+			q.Metric != metrics.Uptime {
 			continue
 		}
 		u.Series++
 		for at := q.Span.From.Add(time.Minute); !at.After(q.Span.To); at = at.Add(time.Minute) {
 			if at.After(s.since[id]) {
 				up := at.Sub(s.since[id]).Seconds()
-				visit(metrics.Sample{AgentID: id, At: at, Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: up}[q.Metric]})
+				visit(metrics.Sample{AgentID: id, At: at,
+					Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: up}[q.Metric]})
 			}
 		}
 	}
@@ -81,7 +83,8 @@ func newWorld(t *testing.T) *world {
 
 // agent puts an agent that has been in a status for an hour.
 func (w *world) agent(status agent.Status) agent.Agent {
-	a := agent.Agent{OrganizationID: "o", Cell: "one", Plan: plan.Starter, Status: status, UpdatedAt: w.now.Add(-time.Hour), Stages: agent.NewStages()}
+	a := agent.Agent{OrganizationID: "o", Cell: "one", Plan: plan.Starter, Status: status,
+		UpdatedAt: w.now.Add(-time.Hour), Stages: agent.NewStages()}
 	a.EndStage(agent.StageReady, agent.StageSucceeded, w.now.Add(-time.Hour))
 	a = w.Put(a)
 	w.source.agents = append(w.source.agents, a.ID)

@@ -1,5 +1,5 @@
-// Package organization knows the tenant: its plan, what it may hold and what it holds. It does not know who pays (package billing) nor
-// how it is stored.
+// Package organization knows the tenant: its plan, what it may hold and what it holds. It does not know who pays
+// (package billing) nor how it is stored.
 package organization
 
 import (
@@ -112,12 +112,15 @@ func (o Organization) CheckFits(size plan.Plan) error {
 		return nil
 	}
 	return fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
-		"An organization on the %s plan can't create an agent of size %s. Upgrade, or choose a smaller size.", o.Plan, size.ID).
-		WithMeta(map[string]any{"limit": "resource_plan", "current": size.ID, "max": o.Plan, "plan": o.Plan, "upgrade_to": size.ID})
+		"An organization on the %s plan can't create an agent of size %s. Upgrade, or choose a smaller size.", o.Plan,
+		size.ID).
+		WithMeta(map[string]any{"limit": "resource_plan", "current": size.ID, "max": o.Plan, "plan": o.Plan,
+			"upgrade_to": size.ID})
 }
 
-// CheckMayStart checks that an agent of the organization may be created, or brought up that is down: nothing is due, nothing withheld, and what
-// it holds is within its plan, as it may not be since the plan became smaller. The error is PaymentRequired.
+// CheckMayStart checks that an agent of the organization may be created, or brought up that is down: nothing is due,
+// nothing withheld, and what it holds is within its plan, as it may not be since the plan became smaller. The error is
+// PaymentRequired.
 func (o Organization) CheckMayStart() error {
 	switch o.Status {
 	case PastDue:
@@ -139,8 +142,8 @@ func (o Organization) CheckMayStart() error {
 	return nil
 }
 
-// AddUsage adds a change to the usage. Where the change needs more than the plan has room for, the usage stays as it is and the error is
-// PaymentRequired with the limit that is reached. Giving back always succeeds.
+// AddUsage adds a change to the usage. Where the change needs more than the plan has room for, the usage stays as it is
+// and the error is PaymentRequired with the limit that is reached. Giving back always succeeds.
 func (o *Organization) AddUsage(change Usage) error {
 	limits, err := o.Limits()
 	if err != nil {
@@ -176,9 +179,9 @@ func (o Organization) exceeded(limit string, current, most any) error {
 
 // Directory knows the organizations and users that sign in through the identity provider.
 type Directory interface {
-	// Ensure creates the records of an organization and a user that are seen for the first time, once, however many requests race, and
-	// keeps the user's email and name as u has them, where it has any. An empty organizationID leaves the organization out.
-	// Errors: Unavailable.
+	// Ensure creates the records of an organization and a user that are seen for the first time, once, however many
+	// requests race, and keeps the user's email and name as u has them, where it has any. An empty organizationID
+	// leaves the organization out. Errors: Unavailable.
 	Ensure(ctx context.Context, organizationID string, u User) error
 	// Organization reads an organization. Errors: NotFound, Unavailable.
 	Organization(ctx context.Context, id string) (Organization, error)

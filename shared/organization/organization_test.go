@@ -16,11 +16,14 @@ func TestTake(t *testing.T) {
 		used, change organization.Usage
 		limit        string
 	}{
-		"the first":              {used: organization.Usage{}, change: one, limit: ""},
-		"one too many":           {used: one, change: one, limit: "agents"},
-		"only CPU":               {used: organization.Usage{CPUMillis: 100}, change: organization.Usage{CPUMillis: 401}, limit: "cpu_cores"},
-		"only memory":            {used: organization.Usage{}, change: organization.Usage{MemoryBytes: 1<<30 + 1}, limit: "memory_bytes"},
-		"only storage":           {used: organization.Usage{}, change: organization.Usage{StorageBytes: 5<<30 + 1}, limit: "storage_bytes"},
+		"the first":    {used: organization.Usage{}, change: one, limit: ""},
+		"one too many": {used: one, change: one, limit: "agents"},
+		"only CPU": {used: organization.Usage{CPUMillis: 100}, change: organization.Usage{CPUMillis: 401},
+			limit: "cpu_cores"},
+		"only memory": {used: organization.Usage{}, change: organization.Usage{MemoryBytes: 1<<30 + 1},
+			limit: "memory_bytes"},
+		"only storage": {used: organization.Usage{}, change: organization.Usage{StorageBytes: 5<<30 + 1},
+			limit: "storage_bytes"},
 		"giving back over limit": {used: one.Plus(one).Plus(one), change: organization.Usage{}.Minus(one), limit: ""},
 	} {
 		o := organization.New("o", time.Now())
@@ -33,7 +36,8 @@ func TestTake(t *testing.T) {
 			continue
 		}
 		e := fault.From(err)
-		if e == nil || e.Kind != fault.PaymentRequired || e.Meta["limit"] != c.limit || e.Meta["upgrade_to"] != plan.Starter || o.Usage != c.used {
+		if e == nil || e.Kind != fault.PaymentRequired || e.Meta["limit"] != c.limit ||
+			e.Meta["upgrade_to"] != plan.Starter || o.Usage != c.used {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}

@@ -84,14 +84,20 @@ func TestRecount(t *testing.T) {
 		reported int
 		failed   bool
 	}{
-		"none":                      {counts: &counts{}, lists: 1, counted: 0, reported: 0, failed: false},
-		"one":                       {counts: &counts{total: 1, drifted: third}, lists: 1, counted: 1, reported: 1, failed: false},
-		"a page that is full":       {counts: &counts{total: 200}, lists: 2, counted: 200, reported: 0, failed: false},
-		"several pages":             {counts: &counts{total: 450, drifted: third}, lists: 3, counted: 450, reported: 150, failed: false},
-		"some can't be counted":     {counts: &counts{total: 30, drifted: third, fails: func(n int) bool { return n%2 == 0 }}, lists: 1, counted: 30, reported: 5, failed: false},
-		"none can be counted":       {counts: &counts{total: 3, fails: func(int) bool { return true }}, lists: 1, counted: 3, reported: 0, failed: false},
-		"no list":                   {counts: &counts{total: 450, listFails: 1}, lists: 1, counted: 0, reported: 0, failed: true},
-		"a list that ends too soon": {counts: &counts{total: 450, drifted: third, listFails: 2}, lists: 2, counted: 200, reported: 67, failed: true},
+		"none": {counts: &counts{}, lists: 1, counted: 0, reported: 0, failed: false},
+		"one": {counts: &counts{total: 1, drifted: third}, lists: 1, counted: 1, reported: 1,
+			failed: false},
+		"a page that is full": {counts: &counts{total: 200}, lists: 2, counted: 200, reported: 0, failed: false},
+		"several pages": {counts: &counts{total: 450, drifted: third}, lists: 3, counted: 450,
+			reported: 150, failed: false},
+		"some can't be counted": {counts: &counts{total: 30, drifted: third,
+			fails: func(n int) bool { return n%2 == 0 }}, lists: 1, counted: 30, reported: 5, failed: false},
+		"none can be counted": {counts: &counts{total: 3, fails: func(int) bool { return true }}, lists: 1,
+			counted: 3, reported: 0, failed: false},
+		"no list": {counts: &counts{total: 450, listFails: 1}, lists: 1, counted: 0, reported: 0,
+			failed: true},
+		"a list that ends too soon": {counts: &counts{total: 450, drifted: third, listFails: 2}, lists: 2, counted: 200,
+			reported: 67, failed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +110,8 @@ func TestRecount(t *testing.T) {
 				reported = append(reported, d.OrganizationID)
 			})
 			slices.Sort(reported)
-			if (err != nil) != c.failed || c.counts.lists != c.lists || len(slices.Compact(reported)) != c.reported || len(reported) != c.reported {
+			if (err != nil) != c.failed || c.counts.lists != c.lists || len(slices.Compact(reported)) != c.reported ||
+				len(reported) != c.reported {
 				t.Errorf("%v after %d lists, reported %v", err, c.counts.lists, reported)
 			}
 			if len(c.counts.counted) != c.counted || c.counts.most > 8 {
@@ -124,7 +131,8 @@ func TestRecountEnds(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())
 	c := &counts{total: 450, counted: map[string]int{}, on: end}
-	if err := organization.Recount(ctx, c, func(organization.Drift) {}); !errors.Is(err, context.Canceled) || c.lists != 1 {
+	if err := organization.Recount(ctx, c, func(organization.Drift) {}); !errors.Is(err, context.Canceled) ||
+		c.lists != 1 {
 		t.Errorf("%v after %d lists, want the context's error after one", err, c.lists)
 	}
 }

@@ -1,5 +1,5 @@
-// Package page knows cursor pagination: requests, pages and the headers that lead to the next one. It does not know what a cursor
-// means to a store.
+// Package page knows cursor pagination: requests, pages and the headers that lead to the next one. It does not know
+// what a cursor means to a store.
 package page
 
 import (
@@ -48,7 +48,8 @@ func (p Page[T]) Reply(h http.Header) any {
 	return p.Items
 }
 
-// Example implements the contract of package function for outputs with an example, where the items have one: a page that another follows.
+// Example implements the contract of package function for outputs with an example, where the items have one: a page
+// that another follows.
 func (p Page[T]) Example() any {
 	var item T
 	if e, ok := any(item).(interface{ Example() any }); ok {

@@ -18,7 +18,8 @@ func TestPages(t *testing.T) {
 	if body := p.Reply(h); !reflect.DeepEqual(body, []string{"1", "2"}) {
 		t.Errorf("body %v", body)
 	}
-	if h.Get("X-Next-Cursor") != "a b&c" || h.Get("Link") != `</api/v1/agents?cursor=a+b%26c&limit=2&status=running>; rel="next"` {
+	if h.Get("X-Next-Cursor") != "a b&c" ||
+		h.Get("Link") != `</api/v1/agents?cursor=a+b%26c&limit=2&status=running>; rel="next"` {
 		t.Errorf("headers %v", h)
 	}
 	last := http.Header{}

@@ -52,7 +52,8 @@ type Plan struct {
 //go:embed plans.json
 var data []byte
 
-// load parses the embedded table once. A table that can't be read is a defect of the build, caught by this package's test.
+// load parses the embedded table once. A table that can't be read is a defect of the build, caught by this package's
+// test.
 //
 //nolint:gochecknoglobals // an immutable, lazily parsed constant
 var load = sync.OnceValue(func() []Plan {

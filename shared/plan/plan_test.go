@@ -29,8 +29,10 @@ func TestTheTable(t *testing.T) {
 	}
 	for i, w := range want {
 		p, err := plan.Get(w.id)
-		if err != nil || all[i].ID != w.id || p.CPUCores() != w.cpu || p.MemoryBytes() != w.memory<<30 || p.StorageBytes() != w.disk<<30 ||
-			p.MaxAgents != w.agents || (p.PriceUSDMonth == nil) != (w.price < 0) || (w.price >= 0 && *p.PriceUSDMonth != float64(w.price)) {
+		if err != nil || all[i].ID != w.id || p.CPUCores() != w.cpu || p.MemoryBytes() != w.memory<<30 ||
+			p.StorageBytes() != w.disk<<30 ||
+			p.MaxAgents != w.agents || (p.PriceUSDMonth == nil) != (w.price < 0) ||
+			(w.price >= 0 && *p.PriceUSDMonth != float64(w.price)) {
 			t.Errorf("%s: %+v, %v", w.id, p, err)
 		}
 		if p.CPURequestMillicores > p.CPULimitMillicores || p.MemoryRequestMiB > p.MemoryLimitMiB {

@@ -72,7 +72,8 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	return a, nil
 }
 
-// todo lists the phases that are left. Those that a change of a running agent can touch are done again; its other stages are done.
+// todo lists the phases that are left. Those that a change of a running agent can touch are done again; its other
+// stages are done.
 func (w run) todo(a agent.Agent, provisioning bool) []phase {
 	left := a.Unfinished()
 	var todo []phase
@@ -85,8 +86,8 @@ func (w run) todo(a agent.Agent, provisioning bool) []phase {
 	return todo
 }
 
-// hold keeps other workers off while objects are written. The last stage is a watch that may take minutes: it does without the lease,
-// so that a crash of this process costs no waiting, and two watches harm nobody.
+// hold keeps other workers off while objects are written. The last stage is a watch that may take minutes: it does
+// without the lease, so that a crash of this process costs no waiting, and two watches harm nobody.
 func (w run) hold(a *agent.Agent, stage agent.StageName) {
 	if stage == agent.StageReady {
 		a.ReleaseLease(w.Now(), w.WatchTimeout+agent.NudgeGrace)
@@ -95,14 +96,16 @@ func (w run) hold(a *agent.Agent, stage agent.StageName) {
 	a.AcquireLease(w.holder, w.Now())
 }
 
-func (w run) apply(stage agent.StageName) func(context.Context, agent.Agent, *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
+func (w run) apply(stage agent.StageName) func(context.Context, agent.Agent, *RuntimeInput) (agent.StageStatus,
+	func(*agent.Agent), error) {
 	return func(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
 		return agent.StageSucceeded, nil, w.Cluster.Apply(ctx, a, stage, *m)
 	}
 }
 
 // identify makes the service account, and the first credentials.
-func (w run) identify(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
+func (w run) identify(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
+	error) {
 	version, err := w.fetchCredentials(ctx, a, m)
 	if err != nil {
 		return "", nil, err
@@ -120,8 +123,10 @@ func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInpu
 	return version, err
 }
 
-// awaitReady waits until the pod is Ready and the gateway answers on the agent's hostname, with the credentials that it is to have.
-func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
+// awaitReady waits until the pod is Ready and the gateway answers on the agent's hostname, with the credentials that it
+// is to have.
+func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
+	error) {
 	watch, cancel := context.WithTimeout(ctx, w.WatchTimeout)
 	defer cancel()
 	if err := w.Cluster.AwaitReady(watch, a); err != nil {
@@ -198,7 +203,8 @@ func describe(stage agent.StageName, cause error) (f agent.Failure, permanent bo
 	case errors.As(cause, &refused):
 		return agent.Failure{Code: refused.Code, Stage: stage, Message: refused.Message}, true
 	case errors.As(cause, &pod):
-		return agent.Failure{Code: pod.Code, Stage: stage, Message: pod.Message, Retryable: !pod.Permanent}, pod.Permanent
+		return agent.Failure{Code: pod.Code, Stage: stage, Message: pod.Message, Retryable: !pod.Permanent},
+			pod.Permanent
 	default:
 		e := fault.From(cause)
 		return agent.Failure{Code: e.Code, Stage: stage, Message: e.Detail, Retryable: true}, false

@@ -16,13 +16,14 @@ import (
 	"agents.example/controlplane/shared/logevent"
 )
 
-// HealthController keeps the records of agents true to what becomes of their pods while nobody works on them: a running agent whose pod breaks
-// goes to error, and one in error whose pod mends goes back to running.
+// HealthController keeps the records of agents true to what becomes of their pods while nobody works on them: a running
+// agent whose pod breaks goes to error, and one in error whose pod mends goes back to running.
 //
-// A run costs one list of pods for each cell, and reads at most observeBatch records of agents in error and as many of running ones,
-// however many there are, and one for each pod that is broken. What it writes is what changed.
+// A run costs one list of pods for each cell, and reads at most observeBatch records of agents in error and as many of
+// running ones, however many there are, and one for each pod that is broken. What it writes is what changed.
 //
-// Nothing follows from a list that failed. What follows from an agent's not being in a list is decided by asking for that agent.
+// Nothing follows from a list that failed. What follows from an agent's not being in a list is decided by asking for
+// that agent.
 type HealthController struct {
 	Records agent.WorkerStore
 	Pods    PodLister
@@ -33,13 +34,16 @@ type HealthController struct {
 }
 
 const (
-	// observeBatch is how many agents of a status one run reads. A fleet that is larger is gone through in turns, see turn.
+	// observeBatch is how many agents of a status one run reads. A fleet that is larger is gone through in turns, see
+	// turn.
 	observeBatch = 200
 	// observers is how many agents are attended to at the same time.
 	observers = 16
-	// settling is how long ago a record must have been written for a list to be about what it says. Clocks differ by less.
+	// settling is how long ago a record must have been written for a list to be about what it says. Clocks differ by
+	// less.
 	settling = 5 * time.Second
-	// maxMissingPerRun bounds how many agents without a pod one run acts on: that many at once are rather a mistake in the settings.
+	// maxMissingPerRun bounds how many agents without a pod one run acts on: that many at once are rather a mistake in
+	// the settings.
 	maxMissingPerRun = 5
 )
 
@@ -50,7 +54,8 @@ type podSnapshot struct {
 	cells map[string]map[string]Pod
 }
 
-// covers reports whether the sighting is of the state that a record tells of: it has been brought about, and a while before.
+// covers reports whether the sighting is of the state that a record tells of: it has been brought about, and a while
+// before.
 func (s podSnapshot) covers(a agent.Agent) bool {
 	_, seen := s.cells[a.Cell]
 	return seen && a.Converged() && a.UpdatedAt.Before(s.begun.Add(-settling))
@@ -103,8 +108,10 @@ func (o *HealthController) listPods(ctx context.Context) (podSnapshot, error) {
 	return s, errors.Join(errs...)
 }
 
-// agentsWithStatus reads the agents of a status whose turn it is, which are all unless there are more than observeBatch.
-func (o *HealthController) agentsWithStatus(ctx context.Context, status agent.Status, now time.Time) ([]agent.Agent, error) {
+// agentsWithStatus reads the agents of a status whose turn it is, which are all unless there are more than
+// observeBatch.
+func (o *HealthController) agentsWithStatus(ctx context.Context, status agent.Status, now time.Time) ([]agent.Agent,
+	error) {
 	begin := listCursor(now)
 	agents, err := o.Records.ListByStatus(ctx, status, begin, observeBatch)
 	if err != nil || len(agents) == observeBatch {
@@ -120,8 +127,9 @@ func (o *HealthController) agentsWithStatus(ctx context.Context, status agent.St
 	return agents, err
 }
 
-// listCursor is the id at which the run of a minute begins. Multiples of the golden ratio, modulo 1, are spread so evenly that no agent of n is
-// passed over for much longer than n/observeBatch minutes, and nothing has to be remembered from one run to the next.
+// listCursor is the id at which the run of a minute begins. Multiples of the golden ratio, modulo 1, are spread so
+// evenly that no agent of n is passed over for much longer than n/observeBatch minutes, and nothing has to be
+// remembered from one run to the next.
 func listCursor(now time.Time) string {
 	const golden = 0x9E3779B97F4A7C15 // of 2^64
 	var id uuid.UUID
@@ -142,7 +150,8 @@ func (o *HealthController) breakAgent(ctx context.Context, s podSnapshot, cell, 
 }
 
 func (o *HealthController) recordFailure(ctx context.Context, a agent.Agent, f agent.Failure) error {
-	slog.WarnContext(ctx, "a running agent broke", logevent.Key, logevent.AgentBroke, "agent_id", a.ID, "cell", a.Cell, "code", f.Code)
+	slog.WarnContext(ctx, "a running agent broke", logevent.Key, logevent.AgentBroke, "agent_id", a.ID, "cell", a.Cell,
+		"code", f.Code)
 	_, err := o.Records.Update(ctx, a, func(a *agent.Agent) { a.Break(f, o.Now()) })
 	return ignoreSuperseded(a.ID, err)
 }
@@ -168,15 +177,16 @@ func (o *HealthController) missing(ctx context.Context, s podSnapshot, running [
 	}
 	if len(missing) > maxMissingPerRun {
 		slog.ErrorContext(ctx, "many running agents have no pod: check that the control plane reads the right clusters",
-			logevent.Key, logevent.MissingPodLimitExceeded, "missing", len(missing), "of", len(running), "attending", maxMissingPerRun)
+			logevent.Key, logevent.MissingPodLimitExceeded, "missing", len(missing), "of", len(running), "attending",
+			maxMissingPerRun)
 		missing = missing[:maxMissingPerRun]
 	}
 	return missing
 }
 
-// restoreObjects has the pod of a running agent made again that somebody took away. An agent whose namespace is gone has lost its volume, too: that
-// is for a person to know and to decide on. A cell without any pod of ours may be another than that of the agents, so that no namespace is
-// missed there.
+// restoreObjects has the pod of a running agent made again that somebody took away. An agent whose namespace is gone
+// has lost its volume, too: that is for a person to know and to decide on. A cell without any pod of ours may be
+// another than that of the agents, so that no namespace is missed there.
 func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a agent.Agent) error {
 	there, err := o.Pods.Existence(ctx, a)
 	if err != nil {
@@ -192,7 +202,8 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 		}
 		return ignoreSuperseded(a.ID, err)
 	case len(s.cells[a.Cell]) == 0:
-		slog.ErrorContext(ctx, "a cell has no pods at all: check that it is the one that agents were placed on", "cell", a.Cell, "agent_id", a.ID)
+		slog.ErrorContext(ctx, "a cell has no pods at all: check that it is the one that agents were placed on", "cell",
+			a.Cell, "agent_id", a.ID)
 		return nil
 	default:
 		return o.recordFailure(ctx, a, agent.Failure{

@@ -42,7 +42,9 @@ func observe(mutant string) (defects []string) {
 			code = a.Failure.Code
 		}
 		if a.Status != r.status || code != r.code || s.called(own) != r.calls || (err != nil) != r.failed {
-			defects = append(defects, fmt.Sprintf("%s: %s %q after %q (%v), want %s %q after %q", name, a.Status, code, s.called(own), err, r.status, r.code, r.calls))
+			defects = append(defects,
+				fmt.Sprintf("%s: %s %q after %q (%v), want %s %q after %q", name, a.Status, code, s.called(own), err,
+					r.status, r.code, r.calls))
 			continue
 		}
 		if r.also != nil {
@@ -50,8 +52,10 @@ func observe(mutant string) (defects []string) {
 				defects = append(defects, name+": "+wrong)
 			}
 		}
-		if o := s.agents[other]; o.Status != agent.Running || !o.Converged() || strings.Contains(s.called(other), "record") {
-			defects = append(defects, fmt.Sprintf("%s: the other agent became %s after %q", name, o.Status, s.called(other)))
+		if o := s.agents[other]; o.Status != agent.Running || !o.Converged() ||
+			strings.Contains(s.called(other), "record") {
+			defects = append(defects,
+				fmt.Sprintf("%s: the other agent became %s after %q", name, o.Status, s.called(other)))
 		}
 	}
 	return defects
@@ -67,14 +71,16 @@ func TestObserve(t *testing.T) {
 // TestTheWorldsFindPlantedDefects shows that the worlds would find what they are there to find.
 func TestTheWorldsFindPlantedDefects(t *testing.T) {
 	t.Parallel()
-	for _, mutant := range []string{"unguarded write", "partial list", "any pod is current", "unknown is absent", "a gateway that always answers"} {
+	for _, mutant := range []string{"unguarded write", "partial list", "any pod is current", "unknown is absent",
+		"a gateway that always answers"} {
 		if len(observe(mutant)) == 0 {
 			t.Errorf("the defect %q was not found", mutant)
 		}
 	}
 }
 
-// TestManyAreMissing: that many at once are rather a mistake than a loss, and are attended to a few at a time, all in the end.
+// TestManyAreMissing: that many at once are rather a mistake than a loss, and are attended to a few at a time, all in
+// the end.
 func TestManyAreMissing(t *testing.T) {
 	t.Parallel()
 	s := newScene()
@@ -114,7 +120,8 @@ func count(s *scene, name string) (n int) {
 	return n
 }
 
-// TestTurns: of a fleet that is larger than what a run reads, every agent has its turn, and none waits for much longer than the others.
+// TestTurns: of a fleet that is larger than what a run reads, every agent has its turn, and none waits for much longer
+// than the others.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	const fleet, batch = 1000, 200

@@ -24,8 +24,8 @@ const (
 
 var errDown = fault.New(fault.Unavailable, "down", "It is down.")
 
-// scene is what an observer sees and writes: records, clusters, a gateway and a queue. It keeps the promises of the ports and no others,
-// and remembers the calls that are about one agent.
+// scene is what an observer sees and writes: records, clusters, a gateway and a queue. It keeps the promises of the
+// ports and no others, and remembers the calls that are about one agent.
 type scene struct {
 	mu     sync.Mutex
 	agents map[string]*agent.Agent
@@ -34,7 +34,8 @@ type scene struct {
 	presence map[string]provisioning.Existence
 	// former are the agents whose pod is of a configuration that is not the present one any more.
 	former map[string]bool
-	// down has what is named here fail: "pods <cell>", or one of "load", "record", "list running", "list error", "presence", "probe", "nudge".
+	// down has what is named here fail: "pods <cell>", or one of "load", "record", "list running", "list error",
+	// "presence", "probe", "nudge".
 	down map[string]bool
 	// meanwhile happens to an agent once, between its being read and its being written.
 	meanwhile func(*agent.Agent)
@@ -48,7 +49,8 @@ type scene struct {
 // newScene is a world in which two agents run and are well.
 func newScene() *scene {
 	s := &scene{
-		agents: map[string]*agent.Agent{}, pods: map[string][]provisioning.Pod{"cell-1": {readyPod(other, time.Hour)}, "cell-2": nil},
+		agents:   map[string]*agent.Agent{},
+		pods:     map[string][]provisioning.Pod{"cell-1": {readyPod(other, time.Hour)}, "cell-2": nil},
 		presence: map[string]provisioning.Existence{}, former: map[string]bool{}, down: map[string]bool{},
 	}
 	s.add(runningAgent(own))
@@ -60,7 +62,8 @@ func (s *scene) add(a agent.Agent) { s.agents[a.ID] = &a }
 
 func (s *scene) observer() *provisioning.HealthController {
 	return &provisioning.HealthController{
-		Records: sceneRecords{s}, Pods: sceneLookout{s}, Prober: sceneGateway{scene: s}, Nudger: sceneQueue{s}, Now: func() time.Time { return observedAt },
+		Records: sceneRecords{s}, Pods: sceneLookout{s}, Prober: sceneGateway{scene: s}, Nudger: sceneQueue{s},
+		Now: func() time.Time { return observedAt },
 	}
 }
 
@@ -178,7 +181,8 @@ func (sceneRecords) ListDue(context.Context, time.Time, int) ([]agent.Agent, err
 	return nil, errors.New("an observer asks for nothing that is due")
 }
 
-func (s sceneRecords) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
+func (s sceneRecords) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
+	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limit = max(s.limit, limit)

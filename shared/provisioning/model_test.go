@@ -32,8 +32,8 @@ type trouble struct {
 	mode   mode
 }
 
-// world is a model of everything outside: the record, the cluster and the secret store, with trouble at chosen effects. It keeps the
-// promises of the ports and no others.
+// world is a model of everything outside: the record, the cluster and the secret store, with trouble at chosen effects.
+// It keeps the promises of the ports and no others.
 type world struct {
 	id       string
 	record   *agent.Agent

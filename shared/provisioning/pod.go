@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	// disturbance is how long a pod of a running agent may lack a machine or its image: as long as it takes to move it from one machine to
-	// another that is there.
+	// disturbance is how long a pod of a running agent may lack a machine or its image: as long as it takes to move it
+	// from one machine to another that is there.
 	disturbance = 30 * time.Second
 	// steadyTime is how long a pod has to be Ready to count as mended: three checks of its readiness.
 	steadyTime = 15 * time.Second
-	// loopTime is how long a container runs at most for its end to be part of a crash loop: then a kubelet forgets its back-off.
+	// loopTime is how long a container runs at most for its end to be part of a crash loop: then a kubelet forgets its
+	// back-off.
 	loopTime = 10 * time.Minute
 )
 
@@ -37,8 +38,8 @@ func (p Pod) broken(now time.Time) *PodFailure {
 	return p.Failure
 }
 
-// steady reports whether the pod has been Ready for so long that it can be trusted. One that crashes again and again is Ready in between:
-// it has to stay so for twice as long as it lived the last time.
+// steady reports whether the pod has been Ready for so long that it can be trusted. One that crashes again and again is
+// Ready in between: it has to stay so for twice as long as it lived the last time.
 func (p Pod) steady(now time.Time) bool {
 	needed := steadyTime
 	if p.LastRun < loopTime {

@@ -1,5 +1,5 @@
-// Package provisioning knows how an agent is brought to its desired state: the phases in their order, what is recorded when, and what
-// an error means. It does not know how a cluster, a secret store or a gateway is spoken to.
+// Package provisioning knows how an agent is brought to its desired state: the phases in their order, what is recorded
+// when, and what an error means. It does not know how a cluster, a secret store or a gateway is spoken to.
 package provisioning
 
 import (
@@ -10,7 +10,8 @@ import (
 	"agents.example/controlplane/shared/credential"
 )
 
-// RuntimeInput is what the objects of an agent are built from besides its record. It holds secrets and is never recorded or logged.
+// RuntimeInput is what the objects of an agent are built from besides its record. It holds secrets and is never
+// recorded or logged.
 type RuntimeInput struct {
 	Credentials credential.Credentials
 	// Secrets maps the keys of the agent's secret variables to their values.
@@ -35,7 +36,8 @@ type Cluster interface {
 type AgentProber interface {
 	// Probe asks the agent on its own hostname whether it serves. Errors: Unavailable, with what the gateway said.
 	Probe(ctx context.Context, a agent.Agent) error
-	// Accepts asks the agent, as its users do, what it thinks of credentials. Errors: Unavailable, with what the gateway said.
+	// Accepts asks the agent, as its users do, what it thinks of credentials. Errors: Unavailable, with what the
+	// gateway said.
 	Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (Verdict, error)
 }
 
@@ -54,8 +56,8 @@ const (
 
 // NamespaceLister is what a sweep sees of the clusters.
 type NamespaceLister interface {
-	// Namespaces lists every namespace of agents that the clusters hold, with the time of its creation. A list that may be incomplete is
-	// an error, so that nothing is deleted for not having been seen.
+	// Namespaces lists every namespace of agents that the clusters hold, with the time of its creation. A list that may
+	// be incomplete is an error, so that nothing is deleted for not having been seen.
 	Namespaces(ctx context.Context) ([]Placement, error)
 	// DeleteNamespace begins the deletion of a namespace without a record, if it is still the one that was listed.
 	DeleteNamespace(ctx context.Context, p Placement) error
@@ -73,8 +75,8 @@ type Placement struct {
 type PodLister interface {
 	// Cells names the clusters.
 	Cells() []string
-	// Pods looks at the pods of all agents of a cell at once, at the cost of one list. A list that may be incomplete is an error, so that
-	// nothing follows from what was not seen. Errors: Unavailable.
+	// Pods looks at the pods of all agents of a cell at once, at the cost of one list. A list that may be incomplete is
+	// an error, so that nothing follows from what was not seen. Errors: Unavailable.
 	Pods(ctx context.Context, cell string) ([]Pod, error)
 	// Current reports whether a pod was started with the agent's present configuration.
 	Current(a agent.Agent, p Pod) bool

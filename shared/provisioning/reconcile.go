@@ -21,12 +21,13 @@ type Reconciler struct {
 	Prober  AgentProber
 	// Now is the clock.
 	Now func() time.Time
-	// WatchTimeout is how long one run watches for readiness, or for a deletion to be observed. It must fit the queue's deadline.
+	// WatchTimeout is how long one run watches for readiness, or for a deletion to be observed. It must fit the queue's
+	// deadline.
 	WatchTimeout time.Duration
 }
 
-// Reconcile looks at the present record of an agent and moves the world toward it. Nil says that there is nothing left to do;
-// an error that fault knows as retryable, that the queue should deliver the work again.
+// Reconcile looks at the present record of an agent and moves the world toward it. Nil says that there is nothing left
+// to do; an error that fault knows as retryable, that the queue should deliver the work again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 	holder := uuid.NewString()
 	for superseded := false; ; {
@@ -37,8 +38,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 		if err != nil {
 			return err
 		}
-		// A run that lost to a newer generation may have written an older state after the winner: it brings about the new state itself,
-		// even where the record says that another run has.
+		// A run that lost to a newer generation may have written an older state after the winner: it brings about the
+		// new state itself, even where the record says that another run has.
 		if a.Converged() && !superseded && !a.OperationsDue() {
 			return nil
 		}
@@ -54,7 +55,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 	}
 }
 
-// load reads the record. When another run holds it, it waits once for that run's lease to end: a run that is alive renews it.
+// load reads the record. When another run holds it, it waits once for that run's lease to end: a run that is alive
+// renews it.
 func (r *Reconciler) load(ctx context.Context, agentID, holder string) (agent.Agent, error) {
 	a, err := r.Records.Load(ctx, agentID)
 	if err != nil || !working(a) || !a.Leased(holder, r.Now()) {
@@ -94,8 +96,8 @@ type run struct {
 // working reports whether there is something to do for an agent.
 func working(a agent.Agent) bool { return !a.Converged() || a.OperationsDue() }
 
-// dispatch does what the record asks for: first what was asked for since becomes part of the desired state, then that is brought about,
-// and then what it leaves behind is destroyed. It returns the record as it is then.
+// dispatch does what the record asks for: first what was asked for since becomes part of the desired state, then that
+// is brought about, and then what it leaves behind is destroyed. It returns the record as it is then.
 func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agent.Agent, error) {
 	if a.Status == agent.Deleting {
 		return a, w.tearDown(ctx, a)

@@ -14,7 +14,8 @@ import (
 // reconciler is one worker process in the world.
 func reconciler(w *world) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
-		Records: records{w}, Cluster: cluster{w}, Secrets: vault{w}, Prober: gateway{w}, Now: time.Now, WatchTimeout: time.Minute,
+		Records: records{w}, Cluster: cluster{w}, Secrets: vault{w}, Prober: gateway{w}, Now: time.Now,
+		WatchTimeout: time.Minute,
 	}
 }
 
@@ -60,7 +61,8 @@ func check(w *world, redeliveries int) error {
 	switch {
 	case w.deleteAt > 0 && w.deleteAt <= w.effects:
 		return fmt.Errorf("deleted, and still %s", w.record.Status)
-	case w.record.Status != agent.Running || !w.record.Converged() || w.replicas != 1 || w.versions != 1 || !w.record.WorkDueAt.IsZero():
+	case w.record.Status != agent.Running || !w.record.Converged() || w.replicas != 1 || w.versions != 1 ||
+		!w.record.WorkDueAt.IsZero():
 		return fmt.Errorf("status %s, generation %d observed %d, replicas %d, secret versions %d, failure %+v",
 			w.record.Status, w.record.Generation, w.record.ObservedGeneration, w.replicas, w.versions, w.record.Failure)
 	}
@@ -75,8 +77,9 @@ func check(w *world, redeliveries int) error {
 // deletions is how many ways of deleting each pair of troubles is tried with.
 const deletions = 7
 
-// everySchedule stops the worker around every outside effect, and around every pair of them, with and without a deletion at some step,
-// and delivers every message twice. It answers how many schedules it tried and the first that did not converge.
+// everySchedule stops the worker around every outside effect, and around every pair of them, with and without a
+// deletion at some step, and delivers every message twice. It answers how many schedules it tried and the first that
+// did not converge.
 func everySchedule(mutant string) (schedules int, err error) {
 	quiet := newWorld(nil, 0)
 	quiet.mutant = mutant
@@ -86,7 +89,8 @@ func everySchedule(mutant string) (schedules int, err error) {
 	steps := quiet.effects
 	for first := range steps * int(modes) {
 		for second := range (steps + 4) * int(modes) {
-			troubles := []trouble{{effect: first/int(modes) + 1, mode: mode(first % int(modes))}, {effect: second/int(modes) + 1, mode: mode(second % int(modes))}}
+			troubles := []trouble{{effect: first/int(modes) + 1, mode: mode(first % int(modes))},
+				{effect: second/int(modes) + 1, mode: mode(second % int(modes))}}
 			for d := range deletions {
 				w := newWorld(troubles, 0)
 				w.mutant = mutant

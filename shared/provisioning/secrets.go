@@ -10,7 +10,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// bind has the agent want what the secret store was given, however many operations that are. It is one write, without an effect outside.
+// bind has the agent want what the secret store was given, however many operations that are. It is one write, without
+// an effect outside.
 func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if len(a.OperationsAt(secret.Bind)) == 0 {
 		return a, nil
@@ -19,7 +20,8 @@ func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 }
 
 // syncSecrets is the stage of the secrets. An agent without any has nothing to do, unless it lost the last one.
-func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error) {
+func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
+	error) {
 	if key := a.AwaitedSecret(); key != "" {
 		return "", nil, fault.New(fault.Unavailable, "secret_value_unavailable",
 			"The value of %s, which was sent with the agent, is not known to be in the secret store. Reconcile its operation, or send it again with PUT secrets.", key)
@@ -41,7 +43,8 @@ func wantsSecrets(a agent.Agent) bool {
 	return false
 }
 
-// writeSecrets reads the secret variables from the secret store and writes them, beside the credentials, into the namespace.
+// writeSecrets reads the secret variables from the secret store and writes them, beside the credentials, into the
+// namespace.
 func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) error {
 	m.Secrets = map[string][]byte{}
 	for _, e := range a.Env {
@@ -62,8 +65,8 @@ func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) e
 	return w.Cluster.Apply(ctx, a, agent.StageSecrets, *m)
 }
 
-// store writes the secrets of an agent that does not run, where operations wait for it. A namespace that is not there yet gets them when
-// the agent is started.
+// store writes the secrets of an agent that does not run, where operations wait for it. A namespace that is not there
+// yet gets them when the agent is started.
 func (w run) store(ctx context.Context, a agent.Agent) error {
 	if len(a.OperationsAt(secret.Sync)) == 0 || a.CredentialVersion == 0 {
 		return nil
@@ -75,7 +78,8 @@ func (w run) store(ctx context.Context, a agent.Agent) error {
 	return err
 }
 
-// proof makes the probe of a rotation: the live gateway accepts the new credentials and refuses those that were accepted before.
+// proof makes the probe of a rotation: the live gateway accepts the new credentials and refuses those that were
+// accepted before.
 func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, agent.Agent) error, error) {
 	latter, err := w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 	if err != nil {
@@ -106,8 +110,8 @@ func (w run) wants(ctx context.Context, a agent.Agent, c credential.Credentials,
 	return err
 }
 
-// finish destroys the versions that nothing wants any more. A version that is newer than the operation's is never touched: it may be one
-// that another request is adding at this moment.
+// finish destroys the versions that nothing wants any more. A version that is newer than the operation's is never
+// touched: it may be one that another request is adding at this moment.
 func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	done := a.OperationsAt(secret.Destroy, secret.Complete)
 	if len(done) == 0 {
@@ -136,11 +140,13 @@ func (w run) hindered(ctx context.Context, a agent.Agent, cause error) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	_, err := w.Records.Update(last, a, func(a *agent.Agent) {
-		a.RecordOperationFailure(secret.EventRetryScheduled, fault.From(cause).Code, w.Now(), secret.Destroy, secret.Complete)
+		a.RecordOperationFailure(secret.EventRetryScheduled, fault.From(cause).Code, w.Now(), secret.Destroy,
+			secret.Complete)
 		a.WorkDueAt = w.Now().Add(agent.NudgeGrace)
 	})
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Unavailable, fault.From(cause).Code, "Secret versions that are not needed any more could not be destroyed yet.").WithCause(cause)
+	return fault.New(fault.Unavailable, fault.From(cause).Code,
+		"Secret versions that are not needed any more could not be destroyed yet.").WithCause(cause)
 }

@@ -35,7 +35,8 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 		if a.Expired(s.Now()) {
 			expired++
 		}
-		if err := s.attend(ctx, a); err != nil && !errors.Is(err, agent.ErrSuperseded) && !fault.Is(err, fault.NotFound) {
+		if err := s.attend(ctx, a); err != nil && !errors.Is(err, agent.ErrSuperseded) &&
+			!fault.Is(err, fault.NotFound) {
 			errs = append(errs, fmt.Errorf("agent %s: %w", a.ID, err))
 		}
 	}
@@ -43,7 +44,8 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 		slog.InfoContext(ctx, "sweep", "overdue", len(due), "expired", expired, "failed", len(errs))
 	}
 	if expired > 0 {
-		slog.WarnContext(ctx, "ended the work on agents at its deadline", logevent.Key, logevent.AgentsExpired, "agents", expired)
+		slog.WarnContext(ctx, "ended the work on agents at its deadline", logevent.Key, logevent.AgentsExpired,
+			"agents", expired)
 	}
 	return errors.Join(errs...)
 }
@@ -62,8 +64,8 @@ func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
 	return s.Nudger.Nudge(ctx, a.ID)
 }
 
-// DeadLetter ends the work on an agent whose messages were delivered in vain. What is to be taken away is left to the sweep, which
-// tries for ever. Secret operations are left to clients, who may have them tried again.
+// DeadLetter ends the work on an agent whose messages were delivered in vain. What is to be taken away is left to the
+// sweep, which tries for ever. Secret operations are left to clients, who may have them tried again.
 func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	a, err := s.Records.Load(ctx, agentID)
 	if fault.Is(err, fault.NotFound) {
@@ -80,7 +82,8 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 		if a.Converged() || !a.Runs() {
 			return
 		}
-		f := agent.Failure{Code: "attempts_exhausted", Retryable: true, Message: "The work on the agent was tried too often without success."}
+		f := agent.Failure{Code: "attempts_exhausted", Retryable: true,
+			Message: "The work on the agent was tried too often without success."}
 		if a.Failure != nil {
 			f = *a.Failure
 			f.Message = "Given up after too many attempts. Last problem: " + f.Message
@@ -109,7 +112,8 @@ const (
 	maxOrphanShare   = 0.01
 )
 
-// Collect deletes orphaned namespaces: only those old enough, only as many as the bound allows, and none when a list fails.
+// Collect deletes orphaned namespaces: only those old enough, only as many as the bound allows, and none when a list
+// fails.
 func (c *OrphanCollector) Collect(ctx context.Context) error {
 	all, err := c.Namespaces.Namespaces(ctx)
 	if err != nil {
@@ -130,7 +134,8 @@ func (c *OrphanCollector) Collect(ctx context.Context) error {
 	most := max(maxOrphansPerRun, int(maxOrphanShare*float64(len(all))))
 	if len(orphans) > most {
 		slog.ErrorContext(ctx, "more orphaned namespaces than one run may delete: check that the control plane reads the right database",
-			logevent.Key, logevent.OrphanLimitExceeded, "orphans", len(orphans), "namespaces", len(all), "deleting", most)
+			logevent.Key, logevent.OrphanLimitExceeded, "orphans", len(orphans), "namespaces", len(all), "deleting",
+			most)
 		orphans = orphans[:most]
 	}
 	var errs []error

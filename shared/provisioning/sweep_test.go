@@ -31,12 +31,15 @@ func TestSweep(t *testing.T) {
 		nudged  int
 		code    string
 	}{
-		"work that is young":         {after: 30 * time.Second, status: agent.Provisioning},
-		"a nudge that was lost":      {after: 2 * time.Minute, status: agent.Provisioning, nudged: 1},
-		"provisioning for too long":  {after: 15 * time.Minute, status: agent.Error, code: "provisioning_timeout"},
-		"a deletion for a long time": {after: 24 * time.Hour, prepare: act(agent.Delete), status: agent.Deleting, nudged: 1},
-		"a stop for a long time":     {after: 24 * time.Hour, prepare: act(agent.Stop), status: agent.Stopped, nudged: 1},
-		"what is done":               {after: 24 * time.Hour, prepare: func(a *agent.Agent) { a.BecameReady(time.Now()) }, status: agent.Running},
+		"work that is young":        {after: 30 * time.Second, status: agent.Provisioning},
+		"a nudge that was lost":     {after: 2 * time.Minute, status: agent.Provisioning, nudged: 1},
+		"provisioning for too long": {after: 15 * time.Minute, status: agent.Error, code: "provisioning_timeout"},
+		"a deletion for a long time": {after: 24 * time.Hour, prepare: act(agent.Delete), status: agent.Deleting,
+			nudged: 1},
+		"a stop for a long time": {after: 24 * time.Hour, prepare: act(agent.Stop), status: agent.Stopped,
+			nudged: 1},
+		"what is done": {after: 24 * time.Hour,
+			prepare: func(a *agent.Agent) { a.BecameReady(time.Now()) }, status: agent.Running},
 		"a restart for too long": {after: 11 * time.Minute, prepare: func(a *agent.Agent) {
 			a.BecameReady(time.Now())
 			_ = a.Act(agent.Restart, agent.Manual, time.Now())
@@ -58,7 +61,8 @@ func TestSweep(t *testing.T) {
 			if w.record.Status != c.status || len(n.ids) != c.nudged {
 				t.Errorf("status %s after %d nudges, want %s, %d", w.record.Status, len(n.ids), c.status, c.nudged)
 			}
-			if c.code != "" && (w.record.Failure == nil || w.record.Failure.Code != c.code || !w.record.Failure.Retryable) {
+			if c.code != "" && (w.record.Failure == nil || w.record.Failure.Code != c.code ||
+				!w.record.Failure.Retryable) {
 				t.Errorf("failure %+v", w.record.Failure)
 			}
 		})
@@ -73,7 +77,8 @@ func TestSweepTellsOfNudgesThatFail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(nil, 0)
 	s := &provisioning.Sweeper{
-		Records: records{w}, Nudger: &nudges{err: errors.New("down")}, Now: func() time.Time { return time.Now().Add(2 * time.Minute) },
+		Records: records{w}, Nudger: &nudges{err: errors.New("down")},
+		Now: func() time.Time { return time.Now().Add(2 * time.Minute) },
 	}
 	if err := s.Sweep(t.Context()); err == nil {
 		t.Error("a nudge failed and nobody was told")
@@ -155,7 +160,8 @@ func TestCollect(t *testing.T) {
 			if !c.known {
 				w.record = nil
 			}
-			err := (&provisioning.OrphanCollector{Records: records{w}, Namespaces: &c.fleet, Now: time.Now}).Collect(t.Context())
+			err := (&provisioning.OrphanCollector{Records: records{w}, Namespaces: &c.fleet,
+				Now: time.Now}).Collect(t.Context())
 			if (err != nil) != c.failed || len(c.fleet.deleted) != c.deleted {
 				t.Errorf("deleted %d, error %v", len(c.fleet.deleted), err)
 			}

@@ -1,5 +1,6 @@
-// Package ratelimit knows how often callers may call: the classes of calls, their limits, and the token buckets that count. It counts in
-// this process alone, so a deployment of many instances lets through a multiple; the global limit is the edge's. It does not know HTTP.
+// Package ratelimit knows how often callers may call: the classes of calls, their limits, and the token buckets that
+// count. It counts in this process alone, so a deployment of many instances lets through a multiple; the global limit
+// is the edge's. It does not know HTTP.
 package ratelimit
 
 import (
@@ -70,10 +71,12 @@ func (d Decision) Err() error {
 	if d.Allowed {
 		return nil
 	}
-	e := fault.New(fault.RateLimited, "rate_limited", "Too many requests: the limit of %s is %d in %s. Try again in %s.",
+	e := fault.New(fault.RateLimited, "rate_limited",
+		"Too many requests: the limit of %s is %d in %s. Try again in %s.",
 		d.Class, d.Limit.Quota, d.Limit.Window, time.Duration(math.Ceil(d.Reset.Seconds()))*time.Second)
 	e.RetryAfter = d.Reset
-	return e.WithMeta(map[string]any{"limit": string(d.Class), "max": d.Limit.Quota, "window_seconds": d.Limit.Window.Seconds()})
+	return e.WithMeta(map[string]any{"limit": string(d.Class), "max": d.Limit.Quota,
+		"window_seconds": d.Limit.Window.Seconds()})
 }
 
 // Policy is the value of a RateLimit-Policy header.
@@ -115,7 +118,8 @@ func New(limits Limits, now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now
 	}
-	return &Limiter{limits: limits, now: now, most: maxBuckets, buckets: map[bucketKey]*list.Element{}, recent: list.New()}
+	return &Limiter{limits: limits, now: now, most: maxBuckets, buckets: map[bucketKey]*list.Element{},
+		recent: list.New()}
 }
 
 // Take counts a call, unless the bucket is empty.

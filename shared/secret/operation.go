@@ -1,5 +1,5 @@
-// Package secret knows secret operations: how a value that a client set, or had rotated, gets into its agent, stage by stage, and what
-// each stage may lead to. It does not know values, nor how a secret store or a cluster is spoken to.
+// Package secret knows secret operations: how a value that a client set, or had rotated, gets into its agent, stage by
+// stage, and what each stage may lead to. It does not know values, nor how a secret store or a cluster is spoken to.
 package secret
 
 import (
@@ -27,7 +27,8 @@ type Stage string
 
 // The stages, in order.
 const (
-	// Store adds the value to the secret store. It is the only stage that needs the value, so it is worked on by the request that brings it.
+	// Store adds the value to the secret store. It is the only stage that needs the value, so it is worked on by the
+	// request that brings it.
 	Store Stage = "store"
 	// Bind has the agent want the version.
 	Bind Stage = "bind"
@@ -63,7 +64,8 @@ const (
 
 // Values lists the statuses.
 func (Status) Values() []string {
-	return []string{string(Pending), string(Running), string(Succeeded), string(Failed), string(Superseded), string(Canceled)}
+	return []string{string(Pending), string(Running), string(Succeeded), string(Failed), string(Superseded),
+		string(Canceled)}
 }
 
 // Terminal reports whether nothing follows.
@@ -83,7 +85,8 @@ type Operation struct {
 	ErrorCode string
 	// Attempts counts how often the present stage was begun, from 1.
 	Attempts int
-	// LatestBefore is the newest version that the store had when the operation was recorded; 0 for none. What the operation adds is newer.
+	// LatestBefore is the newest version that the store had when the operation was recorded; 0 for none. What the
+	// operation adds is newer.
 	LatestBefore int64
 	// Version is the one that the operation added; 0 before it is known.
 	Version int64
@@ -91,16 +94,19 @@ type Operation struct {
 	Bytes int64
 	// Batch is the same for the operations of one request.
 	Batch string
-	// StoringUntil is until when the request that brings the value may be adding it. It can't be told what became of it before.
+	// StoringUntil is until when the request that brings the value may be adding it. It can't be told what became of it
+	// before.
 	StoringUntil time.Time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
 
-// CredentialsKey is the key under which the rotation of an agent's credentials is recorded. No client can set a variable of this name.
+// CredentialsKey is the key under which the rotation of an agent's credentials is recorded. No client can set a
+// variable of this name.
 const CredentialsKey = "DASHBOARD_CREDENTIALS"
 
-// StoringTime is how long a request may take to add the values that it brings. Its calls of the secret store end before.
+// StoringTime is how long a request may take to add the values that it brings. Its calls of the secret store end
+// before.
 const StoringTime = 30 * time.Second
 
 // New records that a value is about to be added, or that a secret is to be deleted, for which nothing has to be added.
@@ -122,8 +128,8 @@ func (o Operation) Storing(now time.Time) bool {
 	return o.Stage == Store && o.Status == Pending && now.Before(o.StoringUntil)
 }
 
-// Due reports whether a worker has something to do for the operation. One that failed waits for a client, one that is parked at its
-// rollout for the agent's next start.
+// Due reports whether a worker has something to do for the operation. One that failed waits for a client, one that is
+// parked at its rollout for the agent's next start.
 func (o Operation) Due(runs bool) bool {
 	if o.Status != Pending && o.Status != Running {
 		return false

@@ -36,8 +36,9 @@ const (
 	EventCanceled Event = "withdrawn"
 )
 
-// Transition is one row of the table: Event takes an operation of one of Actions from one of From to To with Status. An empty To is the
-// stage that it is at. Every open status is taken: a worker that gets a stage done has done it for those, too, that had failed at it.
+// Transition is one row of the table: Event takes an operation of one of Actions from one of From to To with Status. An
+// empty To is the stage that it is at. Every open status is taken: a worker that gets a stage done has done it for
+// those, too, that had failed at it.
 type Transition struct {
 	Event   Event
 	Actions []Action
@@ -49,7 +50,8 @@ type Transition struct {
 // Transitions is the whole table of moves of operations that are open. An operation at its end never moves again.
 func Transitions() []Transition {
 	all, adds, deletes := []Action{Set, Delete, Rotate}, []Action{Set, Rotate}, []Action{Delete}
-	stages, later := []Stage{Store, Bind, Sync, Rollout, Destroy, Complete}, []Stage{Bind, Sync, Rollout, Destroy, Complete}
+	stages, later := []Stage{Store, Bind, Sync, Rollout, Destroy, Complete},
+		[]Stage{Bind, Sync, Rollout, Destroy, Complete}
 	return []Transition{
 		{EventStored, adds, []Stage{Store}, Bind, Pending},
 		{EventBound, all, []Stage{Bind}, Sync, Running},
@@ -67,8 +69,8 @@ func Transitions() []Transition {
 	}
 }
 
-// Apply moves the operation and reports whether the table has the move; otherwise nothing changes. code is why, for events that are no
-// success.
+// Apply moves the operation and reports whether the table has the move; otherwise nothing changes. code is why, for
+// events that are no success.
 func (o *Operation) Apply(e Event, code string, now time.Time) bool {
 	if !o.Open() {
 		return false

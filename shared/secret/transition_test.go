@@ -9,17 +9,21 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// moves is what the interface says of every event, written down a second time: for an action and a stage, where the event leads. What is
-// not here is no move.
+// moves is what the interface says of every event, written down a second time: for an action and a stage, where the
+// event leads. What is not here is no move.
 func moves() map[string]string {
 	return map[string]string{
 		"stored set store": "bind pending", "stored rotate store": "bind pending",
 		"bound set bind": "sync running", "bound rotate bind": "sync running", "bound delete bind": "sync running",
-		"synced set sync": "rollout running", "synced rotate sync": "rollout running", "synced delete sync": "rollout running",
-		"parked set rollout": "rollout pending", "parked rotate rollout": "rollout pending", "parked delete rollout": "rollout pending",
-		"rolled_out set rollout": "complete running", "rolled_out rotate rollout": "complete running", "rolled_out delete rollout": "destroy running",
-		"destroyed delete destroy": "complete running",
-		"completed set complete":   "complete succeeded", "completed rotate complete": "complete succeeded", "completed delete complete": "complete succeeded",
+		"synced set sync": "rollout running", "synced rotate sync": "rollout running",
+		"synced delete sync": "rollout running",
+		"parked set rollout": "rollout pending", "parked rotate rollout": "rollout pending",
+		"parked delete rollout":  "rollout pending",
+		"rolled_out set rollout": "complete running", "rolled_out rotate rollout": "complete running",
+		"rolled_out delete rollout": "destroy running",
+		"destroyed delete destroy":  "complete running",
+		"completed set complete":    "complete succeeded", "completed rotate complete": "complete succeeded",
+		"completed delete complete": "complete succeeded",
 	}
 }
 
@@ -32,14 +36,18 @@ func everywhere() map[secret.Event]struct {
 		status  secret.Status
 		atStore bool
 	}{
-		secret.EventRetryScheduled: {status: secret.Pending, atStore: false}, secret.EventRetried: {status: secret.Pending, atStore: false}, secret.EventGaveUp: {status: secret.Failed, atStore: true},
-		secret.EventSuperseded: {status: secret.Superseded, atStore: true}, secret.EventCanceled: {status: secret.Canceled, atStore: true},
+		secret.EventRetryScheduled: {status: secret.Pending, atStore: false},
+		secret.EventRetried:        {status: secret.Pending, atStore: false},
+		secret.EventGaveUp:         {status: secret.Failed, atStore: true},
+		secret.EventSuperseded:     {status: secret.Superseded, atStore: true},
+		secret.EventCanceled:       {status: secret.Canceled, atStore: true},
 	}
 }
 
 func events() []secret.Event {
 	return []secret.Event{
-		secret.EventStored, secret.EventBound, secret.EventSynced, secret.EventWaitingForStart, secret.EventRolledOut, secret.EventDestroyed, secret.EventCompleted, secret.EventRetryScheduled,
+		secret.EventStored, secret.EventBound, secret.EventSynced, secret.EventWaitingForStart, secret.EventRolledOut,
+		secret.EventDestroyed, secret.EventCompleted, secret.EventRetryScheduled,
 		secret.EventGaveUp, secret.EventRetried, secret.EventSuperseded, secret.EventCanceled,
 	}
 }
@@ -52,7 +60,8 @@ func TestEveryMove(t *testing.T) {
 			for _, stage := range secret.Stage("").Values() {
 				for _, status := range secret.Status("").Values() {
 					cases++
-					o := secret.Operation{Action: secret.Action(action), Stage: secret.Stage(stage), Status: secret.Status(status), Attempts: 3}
+					o := secret.Operation{Action: secret.Action(action), Stage: secret.Stage(stage),
+						Status: secret.Status(status), Attempts: 3}
 					before := o
 					want := moves()[strings.Join([]string{string(e), action, stage}, " ")]
 					if to, ok := everywhere()[e]; ok && (to.atStore || stage != "store") {
@@ -68,7 +77,8 @@ func TestEveryMove(t *testing.T) {
 						t.Errorf("%s of %s at %s %s: %t to %s, want %q", e, action, stage, status, moved, got, want)
 					case !moved && o != before:
 						t.Errorf("%s of %s at %s %s changed something", e, action, stage, status)
-					case moved && o.Stage != before.Stage && o.Attempts != 1, moved && e == secret.EventRetried && o.Attempts != 4:
+					case moved && o.Stage != before.Stage && o.Attempts != 1, moved && e == secret.EventRetried &&
+						o.Attempts != 4:
 						t.Errorf("%s of %s at %s: attempt %d", e, action, stage, o.Attempts)
 					}
 				}

@@ -43,7 +43,8 @@ func (o Operation) Show() View {
 func (View) Example() any {
 	created := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 	o := New(Operation{
-		ID: "6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11", AgentID: "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", Key: "OPENAI_API_KEY", Action: Set,
+		ID: "6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11", AgentID: "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+		Key: "OPENAI_API_KEY", Action: Set,
 	}, created)
 	o.Apply(EventStored, "", created.Add(time.Second))
 	return o.Show()

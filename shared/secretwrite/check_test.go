@@ -9,7 +9,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// told checks what holds at any time: no operation has two versions, none has another's, and what is said to be live is.
+// told checks what holds at any time: no operation has two versions, none has another's, and what is said to be live
+// is.
 func (w *world) told() error {
 	if w.record == nil {
 		return nil
@@ -26,7 +27,8 @@ func (w *world) told() error {
 			}
 			taken[place] = true
 			if o.Version > int64(len(w.versions[o.Key])) {
-				return fmt.Errorf("an operation has version %d of %s, which has %d", o.Version, o.Key, len(w.versions[o.Key]))
+				return fmt.Errorf("an operation has version %d of %s, which has %d", o.Version, o.Key,
+					len(w.versions[o.Key]))
 			}
 		}
 		if on := w.record.Operation(o.ID); o.Open() != (on != nil) {
@@ -45,7 +47,8 @@ func (w *world) told() error {
 		}
 		v, err := vault{w}.find(s.Key, *s.LiveVersion)
 		if err != nil || w.pod == nil || w.pod.env[s.Key] != v.value {
-			return fmt.Errorf("%s is said to be live in version %d, and is not (%s)", s.Key, *s.LiveVersion, fault.Code(err))
+			return fmt.Errorf("%s is said to be live in version %d, and is not (%s)", s.Key, *s.LiveVersion,
+				fault.Code(err))
 		}
 	}
 	if !w.record.RotationPending && w.record.Status == agent.Running && w.record.Converged() {
@@ -75,7 +78,8 @@ func (w *world) tidy() error {
 		return fmt.Errorf("deleted, and still %s", w.record.Status)
 	case len(w.record.Operations) > 0:
 		return fmt.Errorf("operations are left over: %+v", w.record.Operations)
-	case w.record.Status != agent.Running || !w.record.Converged() || !w.record.WorkDueAt.IsZero() || w.record.Warming || w.record.RotationPending:
+	case w.record.Status != agent.Running || !w.record.Converged() || !w.record.WorkDueAt.IsZero() ||
+		w.record.Warming || w.record.RotationPending:
 		return fmt.Errorf("the agent is %s, due at %v, %+v", w.record.Status, w.record.WorkDueAt, w.record.Failure)
 	case w.pod.env["TOKEN"] != "third" || w.pod.env["OTHER"] != "":
 		return fmt.Errorf("the pod has %v", w.pod.env)

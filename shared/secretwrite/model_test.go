@@ -48,8 +48,8 @@ type pod struct {
 	credentials credential.Credentials
 }
 
-// world is a model of everything outside: the records, the secret store, and the cluster, with trouble at chosen effects. It keeps the
-// promises of the ports and no others.
+// world is a model of everything outside: the records, the secret store, and the cluster, with trouble at chosen
+// effects. It keeps the promises of the ports and no others.
 type world struct {
 	id       string
 	record   *agent.Agent
@@ -111,7 +111,8 @@ func (w *world) write(a agent.Agent) {
 }
 
 func clone(a agent.Agent) agent.Agent {
-	a.Stages, a.Env, a.Operations, a.Live = slices.Clone(a.Stages), slices.Clone(a.Env), slices.Clone(a.Operations), slices.Clone(a.Live)
+	a.Stages, a.Env, a.Operations, a.Live = slices.Clone(a.Stages), slices.Clone(a.Env), slices.Clone(a.Operations),
+		slices.Clone(a.Live)
 	if a.Failure != nil {
 		f := *a.Failure
 		a.Failure = &f

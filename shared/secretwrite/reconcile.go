@@ -13,9 +13,9 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Reconcile retries the persisted stage of an operation, and nothing else. At the store it adds nothing: it finds out whether the request
-// that brought the value had added it. The operation is nil when the agent has none with this id that is open. Errors: NotFound for the
-// agent, Conflict, BadRequest when the value is not there, Unavailable.
+// Reconcile retries the persisted stage of an operation, and nothing else. At the store it adds nothing: it finds out
+// whether the request that brought the value had added it. The operation is nil when the agent has none with this id
+// that is open. Errors: NotFound for the agent, Conflict, BadRequest when the value is not there, Unavailable.
 func (d Service) Reconcile(ctx context.Context, agentID, operationID string) (*secret.Operation, error) {
 	a, err := d.Agents.Get(ctx, agentID)
 	for range maxTries {
@@ -71,7 +71,8 @@ func (d Service) retry(ctx context.Context, a agent.Agent, o secret.Operation) (
 	}, nil
 }
 
-// forEach calls f for the numbers below n, some at a time, all of them, and returns the error of the lowest that had one.
+// forEach calls f for the numbers below n, some at a time, all of them, and returns the error of the lowest that had
+// one.
 func (d Service) forEach(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	if d.Concurrency == 1 {

@@ -24,7 +24,8 @@ func (w *world) depositor() secretwrite.Service {
 func (w *world) deliver() error {
 	return survive(func() error {
 		return (&provisioning.Reconciler{
-			Records: store{w}, Cluster: cluster{w}, Secrets: vault{w}, Prober: cluster{w}, Now: time.Now, WatchTimeout: time.Minute,
+			Records: store{w}, Cluster: cluster{w}, Secrets: vault{w}, Prober: cluster{w}, Now: time.Now,
+			WatchTimeout: time.Minute,
 		}).Reconcile(context.Background(), w.id)
 	})
 }
@@ -87,8 +88,8 @@ func wishes() []func(context.Context, secretwrite.Service, string) error {
 	}
 }
 
-// pursue asks for something until it is under way, as a client does that reads what it is told: it reconciles what is left open, twice,
-// and asks again where there is nothing to reconcile.
+// pursue asks for something until it is under way, as a client does that reads what it is told: it reconciles what is
+// left open, twice, and asks again where there is nothing to reconcile.
 func (w *world) pursue(ask func(context.Context, secretwrite.Service, string) error) error {
 	ctx := context.Background()
 	for range 12 {
@@ -158,8 +159,8 @@ func (w *world) play() error {
 // deletions is how many ways of deleting each pair of troubles is tried with, beside none.
 const deletions = 1
 
-// everySchedule ends the process around every outside effect, and around every pair of them, with and without a deletion at some step. It
-// answers how many schedules it tried and the first that went wrong.
+// everySchedule ends the process around every outside effect, and around every pair of them, with and without a
+// deletion at some step. It answers how many schedules it tried and the first that went wrong.
 func everySchedule(mutant string) (schedules int, err error) {
 	quiet, err := newWorld(mutant)
 	if err == nil {
@@ -176,7 +177,8 @@ func everySchedule(mutant string) (schedules int, err error) {
 				if err != nil {
 					return schedules, err
 				}
-				w.troubles = []trouble{{effect: first/int(modes) + 1, mode: mode(first % int(modes))}, {effect: second/int(modes) + 1, mode: mode(second % int(modes))}}
+				w.troubles = []trouble{{effect: first/int(modes) + 1, mode: mode(first % int(modes))},
+					{effect: second/int(modes) + 1, mode: mode(second % int(modes))}}
 				if d > 0 {
 					w.deleteAt = 1 + (first+second*d)%(quiet.effects+3)
 				}
@@ -204,7 +206,8 @@ func TestEveryScheduleConverges(t *testing.T) {
 // TestTheSuiteFindsPlantedDefects shows that the schedules would find what they are there to find.
 func TestTheSuiteFindsPlantedDefects(t *testing.T) {
 	t.Parallel()
-	for _, mutant := range []string{"repeated add", "blind adoption", "early proof", "greedy prune", "unguarded write", "torn commit"} {
+	for _, mutant := range []string{"repeated add", "blind adoption", "early proof", "greedy prune", "unguarded write",
+		"torn commit"} {
 		t.Run(mutant, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -1,9 +1,9 @@
-// Package deposit knows how values that requests bring get into the secret store so that each is added at most once, whatever is lost on
-// the way: an operation is recorded with what the store had, then the value is added, then its version is recorded. It does not know what
-// becomes of a version afterwards (package provisioning), nor routes.
+// Package deposit knows how values that requests bring get into the secret store so that each is added at most once,
+// whatever is lost on the way: an operation is recorded with what the store had, then the value is added, then its
+// version is recorded. It does not know what becomes of a version afterwards (package provisioning), nor routes.
 //
-// Between the two records nobody else adds anything under the same key, so that of a request that died in between it can be told later
-// whether its value is there: it is the one version that is newer than what was recorded.
+// Between the two records nobody else adds anything under the same key, so that of a request that died in between it
+// can be told later whether its value is there: it is the one version that is newer than what was recorded.
 package secretwrite
 
 import (
@@ -32,16 +32,19 @@ type Service struct {
 }
 
 const (
-	// storingCalls bounds the calls of the secret store of one request. It leaves some of secret.StoringTime for the record.
+	// storingCalls bounds the calls of the secret store of one request. It leaves some of secret.StoringTime for the
+	// record.
 	storingCalls = 20 * time.Second
 	storedAtOnce = 4
 	// maxTries is how often a request begins again because others changed the same agent's secrets.
 	maxTries = 8
 )
 
-// Put carries out what a client asks for of an agent's secrets: a nil value deletes. It returns the agent and the operations, also when
-// only some of the values could be stored. Errors: NotFound, Conflict, Invalid, Unavailable; when no value could be stored, the store's.
-func (d Service) Put(ctx context.Context, agentID string, changes map[string]*string) (agent.Agent, []secret.Operation, error) {
+// Put carries out what a client asks for of an agent's secrets: a nil value deletes. It returns the agent and the
+// operations, also when only some of the values could be stored. Errors: NotFound, Conflict, Invalid, Unavailable; when
+// no value could be stored, the store's.
+func (d Service) Put(ctx context.Context, agentID string, changes map[string]*string) (agent.Agent, []secret.Operation,
+	error) {
 	var asked []secret.Operation
 	values := map[string][]byte{}
 	for key, value := range changes {
@@ -61,8 +64,8 @@ func (d Service) Rotate(ctx context.Context, agentID string) (agent.Agent, error
 	return a, err
 }
 
-// Create creates an agent with secrets. The agent is there as soon as its operations are recorded; it waits with its start for their
-// values, and says so where one could not be stored. Errors: those of agent.Store.
+// Create creates an agent with secrets. The agent is there as soon as its operations are recorded; it waits with its
+// start for their values, and says so where one could not be stored. Errors: those of agent.Store.
 func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]string) (agent.Agent, error) {
 	if len(values) == 0 {
 		return d.Agents.Create(ctx, a)
@@ -121,9 +124,11 @@ func assignIDs(ctx context.Context, agentID string, asked []secret.Operation) []
 	return asked
 }
 
-// recordOperations records operations together with what the secret store has under their keys. Requests that bring values for the same key take
-// turns. Errors: those of agent.Store and agent.Begin; Conflict when others keep changing the agent's secrets.
-func (d Service) recordOperations(ctx context.Context, agentID string, asked []secret.Operation) (agent.Agent, []secret.Operation, error) {
+// recordOperations records operations together with what the secret store has under their keys. Requests that bring
+// values for the same key take turns. Errors: those of agent.Store and agent.Begin; Conflict when others keep changing
+// the agent's secrets.
+func (d Service) recordOperations(ctx context.Context, agentID string, asked []secret.Operation) (agent.Agent,
+	[]secret.Operation, error) {
 	a, err := d.Agents.Get(ctx, agentID)
 	for range maxTries {
 		if err != nil {
@@ -157,7 +162,8 @@ func (d Service) readLatestVersions(ctx context.Context, agentID string, asked [
 	})
 }
 
-// awaitOtherWriters waits until no other request is adding values under the same keys, or can be any more, and returns the agent as it is then.
+// awaitOtherWriters waits until no other request is adding values under the same keys, or can be any more, and returns
+// the agent as it is then.
 func (d Service) awaitOtherWriters(ctx context.Context, agentID string, asked []secret.Operation) (agent.Agent, error) {
 	wait, cancel := context.WithTimeout(ctx, secret.StoringTime)
 	defer cancel()

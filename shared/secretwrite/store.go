@@ -10,8 +10,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// storeAndRecord adds the values of operations that have been recorded, each once, and records the outcomes in one write: one rollout serves them
-// all. A client that goes away meanwhile changes nothing.
+// storeAndRecord adds the values of operations that have been recorded, each once, and records the outcomes in one
+// write: one rollout serves them all. A client that goes away meanwhile changes nothing.
 func (d Service) storeAndRecord(
 	ctx context.Context, a agent.Agent, begun []secret.Operation, values map[string][]byte,
 ) (agent.Agent, []secret.Operation, error) {
@@ -25,7 +25,8 @@ func (d Service) storeAndRecord(
 		return agent.Agent{}, nil, err
 	}
 	operations := d.currentOperations(after, begun)
-	if failure != nil && !slices.ContainsFunc(operations, func(o secret.Operation) bool { return o.Stage != secret.Store }) {
+	if failure != nil && !slices.ContainsFunc(operations,
+		func(o secret.Operation) bool { return o.Stage != secret.Store }) {
 		return after, operations, withOperations(failure, operations)
 	}
 	return after, operations, nil

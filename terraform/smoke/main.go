@@ -1,5 +1,6 @@
-// Command smoke finds out, through the public URL and nothing else, whether a deployment does its main job: it is healthy, and an agent can
-// be created, becomes running, and can be deleted. It knows no more of the deployment than a client does.
+// Command smoke finds out, through the public URL and nothing else, whether a deployment does its main job: it is
+// healthy, and an agent can be created, becomes running, and can be deleted. It knows no more of the deployment than a
+// client does.
 //
 //	go run ./terraform/smoke -url https://api.example.com -key-file FILE
 package main
@@ -34,11 +35,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	url := flag.String("url", "", "the API's base URL")
-	keyFile := flag.String("key-file", "", `a file with an API key of an organization for tests; "none" in it tests health only`)
+	keyFile := flag.String("key-file", "",
+		`a file with an API key of an organization for tests; "none" in it tests health only`)
 	flag.Parse()
 	key, err := os.ReadFile(*keyFile)
 	if err == nil {
-		err = smoke{url: strings.TrimSuffix(*url, "/"), key: strings.TrimSpace(string(key)), out: os.Stdout, pause: pause}.run(ctx)
+		err = smoke{url: strings.TrimSuffix(*url, "/"), key: strings.TrimSpace(string(key)), out: os.Stdout,
+			pause: pause}.run(ctx)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "smoke:", err)
@@ -79,7 +82,8 @@ func (s smoke) run(ctx context.Context) error {
 }
 
 func (s smoke) create(ctx context.Context) (id string, err error) {
-	status, body, err := s.call(ctx, http.MethodPost, "/api/v1/agents", map[string]any{"name": "Smoke test", "resource_plan": "hobby"})
+	status, body, err := s.call(ctx, http.MethodPost, "/api/v1/agents",
+		map[string]any{"name": "Smoke test", "resource_plan": "hobby"})
 	if err != nil || status != http.StatusCreated {
 		return "", unexpected("create an agent", status, body, err)
 	}
@@ -114,7 +118,8 @@ func (s smoke) running(ctx context.Context, id string) error {
 func (s smoke) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	if status, body, err := s.call(ctx, http.MethodDelete, "/api/v1/agents/"+id, nil); err != nil || status != http.StatusAccepted {
+	if status, body, err := s.call(ctx, http.MethodDelete, "/api/v1/agents/"+id, nil); err != nil ||
+		status != http.StatusAccepted {
 		return unexpected("delete the agent", status, body, err)
 	}
 	return s.until(ctx, "the agent is gone", func() (bool, error) {

@@ -28,7 +28,8 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	call := req.Method + " " + req.URL.Path
 	d.calls = append(d.calls, call)
 	answers := map[string]int{
-		"GET /health/ready": 200, "GET /api/v1/me": 200, "POST /api/v1/agents": 201, "GET /api/v1/agents/a": 200, "DELETE /api/v1/agents/a": 202,
+		"GET /health/ready": 200, "GET /api/v1/me": 200, "POST /api/v1/agents": 201, "GET /api/v1/agents/a": 200,
+		"DELETE /api/v1/agents/a": 202,
 	}
 	status, agent := answers[call], "provisioning"
 	if d.looks++; d.looks > 5 {
@@ -52,13 +53,14 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ broken, key, want, last string }{
-		"all is well":       {broken: "", key: "key", want: "", last: "GET /api/v1/agents/a"},
-		"health only":       {broken: "", key: "none", want: "", last: "GET /health/ready"},
-		"unhealthy":         {broken: "GET /health/ready", key: "key", want: "healthy", last: "GET /health/ready"},
-		"another key":       {broken: "", key: "other", want: "API key", last: "GET /api/v1/me"},
-		"nothing is made":   {broken: "POST /api/v1/agents", key: "key", want: "create", last: "POST /api/v1/agents"},
-		"it does not run":   {broken: "provisioning", key: "key", want: "no room", last: "GET /api/v1/agents/a"},
-		"it is not deleted": {broken: "DELETE /api/v1/agents/a", key: "key", want: "delete", last: "DELETE /api/v1/agents/a"},
+		"all is well":     {broken: "", key: "key", want: "", last: "GET /api/v1/agents/a"},
+		"health only":     {broken: "", key: "none", want: "", last: "GET /health/ready"},
+		"unhealthy":       {broken: "GET /health/ready", key: "key", want: "healthy", last: "GET /health/ready"},
+		"another key":     {broken: "", key: "other", want: "API key", last: "GET /api/v1/me"},
+		"nothing is made": {broken: "POST /api/v1/agents", key: "key", want: "create", last: "POST /api/v1/agents"},
+		"it does not run": {broken: "provisioning", key: "key", want: "no room", last: "GET /api/v1/agents/a"},
+		"it is not deleted": {broken: "DELETE /api/v1/agents/a", key: "key", want: "delete",
+			last: "DELETE /api/v1/agents/a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +78,8 @@ func TestSmoke(t *testing.T) {
 			if last := d.calls[len(d.calls)-1]; last != row.last {
 				t.Errorf("the last call is %s, want %s", last, row.last)
 			}
-			if slices.Contains(d.calls, "POST /api/v1/agents") && row.broken != "POST /api/v1/agents" && !slices.Contains(d.calls, "DELETE /api/v1/agents/a") {
+			if slices.Contains(d.calls, "POST /api/v1/agents") && row.broken != "POST /api/v1/agents" &&
+				!slices.Contains(d.calls, "DELETE /api/v1/agents/a") {
 				t.Error("an agent is left behind")
 			}
 		})

@@ -13,7 +13,8 @@ import (
 // ListCollectionIds implements firestorepb.FirestoreServer. A page's token is the last id that the page before had.
 //
 //nolint:revive // the name is the service's
-func (s *service) ListCollectionIds(_ context.Context, r *firestorepb.ListCollectionIdsRequest) (*firestorepb.ListCollectionIdsResponse, error) {
+func (s *service) ListCollectionIds(_ context.Context,
+	r *firestorepb.ListCollectionIdsRequest) (*firestorepb.ListCollectionIdsResponse, error) {
 	name, err := store.DatabaseOf(r.GetParent())
 	if err != nil {
 		return nil, invalid(err)

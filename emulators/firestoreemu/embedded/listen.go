@@ -13,8 +13,8 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/store"
 )
 
-// Listen implements firestorepb.FirestoreServer for documents. Who resumes is told the present state, which is a possible answer to
-// "what has changed since". States that follow each other quickly may be told as one.
+// Listen implements firestorepb.FirestoreServer for documents. Who resumes is told the present state, which is a
+// possible answer to "what has changed since". States that follow each other quickly may be told as one.
 func (s *service) Listen(stream firestorepb.Firestore_ListenServer) error {
 	ctx := stream.Context()
 	requests, ended := make(chan *firestorepb.ListenRequest), make(chan error, 1)
@@ -40,7 +40,8 @@ func (s *service) Listen(stream firestorepb.Firestore_ListenServer) error {
 }
 
 // receive passes requests on until the client ends the stream.
-func receive(ctx context.Context, stream firestorepb.Firestore_ListenServer, requests chan<- *firestorepb.ListenRequest) error {
+func receive(ctx context.Context, stream firestorepb.Firestore_ListenServer,
+	requests chan<- *firestorepb.ListenRequest) error {
 	for {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -92,7 +93,8 @@ func (s *service) listenTo(l *listener, r *firestorepb.ListenRequest) error {
 	case add.GetOnce():
 		return lacks("a target that ends once it is current")
 	case l.targets[add.GetTargetId()] != nil || add.GetTargetId() == 0:
-		return status.Errorf(codes.InvalidArgument, "target id %d: want a number of its own that is not 0", add.GetTargetId())
+		return status.Errorf(codes.InvalidArgument, "target id %d: want a number of its own that is not 0",
+			add.GetTargetId())
 	}
 	for _, name := range add.GetDocuments().GetDocuments() {
 		if err := store.CheckDocument(d.Name(), name); err != nil {
@@ -146,7 +148,8 @@ func (l *listener) changes(id int32, t *target) (*timestamppb.Timestamp, error) 
 		change := &firestorepb.ListenResponse{}
 		if document == nil {
 			change.ResponseType = &firestorepb.ListenResponse_DocumentDelete{
-				DocumentDelete: &firestorepb.DocumentDelete{Document: name, RemovedTargetIds: []int32{id}, ReadTime: at},
+				DocumentDelete: &firestorepb.DocumentDelete{Document: name, RemovedTargetIds: []int32{id},
+					ReadTime: at},
 			}
 		} else {
 			change.ResponseType = &firestorepb.ListenResponse_DocumentChange{
@@ -161,7 +164,8 @@ func (l *listener) changes(id int32, t *target) (*timestamppb.Timestamp, error) 
 }
 
 // target tells of a change of targets; at, where there is one, is also what resuming goes by.
-func (l *listener) target(kind firestorepb.TargetChange_TargetChangeType, at *timestamppb.Timestamp, ids ...int32) error {
+func (l *listener) target(kind firestorepb.TargetChange_TargetChangeType, at *timestamppb.Timestamp,
+	ids ...int32) error {
 	change := &firestorepb.TargetChange{TargetChangeType: kind, TargetIds: ids, ReadTime: at}
 	if at != nil {
 		change.ResumeToken = []byte(at.AsTime().String())

@@ -37,7 +37,8 @@ func reader(d *store.Database, s selector) (_ store.Reader, begun []byte, err er
 }
 
 // BatchGetDocuments implements firestorepb.FirestoreServer. A document that is asked for twice is answered once.
-func (s *service) BatchGetDocuments(r *firestorepb.BatchGetDocumentsRequest, stream firestorepb.Firestore_BatchGetDocumentsServer) error {
+func (s *service) BatchGetDocuments(r *firestorepb.BatchGetDocumentsRequest,
+	stream firestorepb.Firestore_BatchGetDocumentsServer) error {
 	d, err := s.database(r.GetDatabase())
 	if err != nil {
 		return err
@@ -121,10 +122,11 @@ func (s *service) ask(parent string, q *firestorepb.StructuredQuery, r selector)
 		return found{}, err
 	}
 	f := found{query: parsed, begun: begun}
-	f.documents, f.at, err = from.Scan(parent+"/"+parsed.Collection, func(all []*firestorepb.Document) []*firestorepb.Document {
-		f.skipped = parsed.Skipped(all)
-		return parsed.Choose(all)
-	})
+	f.documents, f.at, err = from.Scan(parent+"/"+parsed.Collection,
+		func(all []*firestorepb.Document) []*firestorepb.Document {
+			f.skipped = parsed.Skipped(all)
+			return parsed.Choose(all)
+		})
 	return f, err
 }
 
@@ -143,7 +145,8 @@ func (s *service) RunQuery(r *firestorepb.RunQueryRequest, stream firestorepb.Fi
 		}
 	}
 	if f.skipped > 0 || len(f.documents) == 0 {
-		if err := stream.Send(&firestorepb.RunQueryResponse{ReadTime: f.at, SkippedResults: int32(f.skipped)}); err != nil {
+		if err := stream.Send(&firestorepb.RunQueryResponse{ReadTime: f.at,
+			SkippedResults: int32(f.skipped)}); err != nil {
 			return err
 		}
 	}
@@ -156,7 +159,8 @@ func (s *service) RunQuery(r *firestorepb.RunQueryRequest, stream firestorepb.Fi
 }
 
 // RunAggregationQuery implements firestorepb.FirestoreServer: it counts.
-func (s *service) RunAggregationQuery(r *firestorepb.RunAggregationQueryRequest, stream firestorepb.Firestore_RunAggregationQueryServer) error {
+func (s *service) RunAggregationQuery(r *firestorepb.RunAggregationQueryRequest,
+	stream firestorepb.Firestore_RunAggregationQueryServer) error {
 	aggregation := r.GetStructuredAggregationQuery()
 	if r.GetExplainOptions() != nil {
 		return lacks("explain_options")

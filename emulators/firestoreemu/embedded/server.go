@@ -1,9 +1,11 @@
-// Package embedded is a Firestore in this process, for machines without the official emulator. Google's client library talks to it.
+// Package embedded is a Firestore in this process, for machines without the official emulator. Google's client library
+// talks to it.
 //
-// It has what package infra/firestore uses, and the comparison in its tests holds it against the official emulator: reads by id, atomic
-// commits under preconditions, field paths and transforms, transactions, queries of one collection, counts, lists of collections, and listeners to documents.
-// Where the emulator is lenient it is as strict as the service: a query needs its index (package index), and a commit has at most 500
-// writes. What it does not have answers UNIMPLEMENTED with its name. It has no security rules, TTL, backups or history.
+// It has what package infra/firestore uses, and the comparison in its tests holds it against the official emulator:
+// reads by id, atomic commits under preconditions, field paths and transforms, transactions, queries of one collection,
+// counts, lists of collections, and listeners to documents. Where the emulator is lenient it is as strict as the
+// service: a query needs its index (package index), and a commit has at most 500 writes. What it does not have answers
+// UNIMPLEMENTED with its name. It has no security rules, TTL, backups or history.
 //
 // Every database of every project exists, empty, until it is written to; a test takes a random project for itself.
 package embedded
@@ -56,7 +58,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &service{indexes: declared, imported: imported, databases: map[string]*store.Database{}}
-	server, err := rpc.Start(ctx, o.Address, func(r grpc.ServiceRegistrar) { firestorepb.RegisterFirestoreServer(r, s) },
+	server, err := rpc.Start(ctx, o.Address,
+		func(r grpc.ServiceRegistrar) { firestorepb.RegisterFirestoreServer(r, s) },
 		resourceOf, grpc.MaxRecvMsgSize(maxRequest))
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded Firestore: %w", err)
@@ -75,7 +78,8 @@ func resourceOf(request any) string {
 	return ""
 }
 
-// service answers Firestore's calls. What is not here is answered by the embedded type: UNIMPLEMENTED with the method's name.
+// service answers Firestore's calls. What is not here is answered by the embedded type: UNIMPLEMENTED with the method's
+// name.
 type service struct {
 	firestorepb.UnimplementedFirestoreServer
 	indexes  index.Declared

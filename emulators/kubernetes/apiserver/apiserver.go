@@ -1,5 +1,5 @@
-// Package apiserver runs a real kube-apiserver over an embedded etcd in this process. It knows how both are configured for one local user;
-// it does not know controllers, nodes, or what is stored.
+// Package apiserver runs a real kube-apiserver over an embedded etcd in this process. It knows how both are configured
+// for one local user; it does not know controllers, nodes, or what is stored.
 package apiserver
 
 import (
@@ -83,14 +83,16 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// listen refuses what is no loopback address: the serving certificate names loopback only, and a cluster for tests is nobody else's.
+// listen refuses what is no loopback address: the serving certificate names loopback only, and a cluster for tests is
+// nobody else's.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API server: %w", err)
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("listen address %s is not a loopback address; use 127.0.0.1", addr), listener.Close())
+		return nil, errors.Join(fmt.Errorf("listen address %s is not a loopback address; use 127.0.0.1", addr),
+			listener.Close())
 	}
 	return listener, nil
 }
@@ -103,9 +105,11 @@ func complete(ctx context.Context, o Options, etcd string, listener net.Listener
 		// The reconciler of the kubernetes Service's endpoints refuses a loopback address and delays the stop.
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.96.0.0/16",
-		"--tls-cert-file=" + o.PKI.ServingCert, "--tls-private-key-file=" + o.PKI.ServingKey, "--client-ca-file=" + o.PKI.CA,
+		"--tls-cert-file=" + o.PKI.ServingCert, "--tls-private-key-file=" + o.PKI.ServingKey, "--client-ca-file=" +
+			o.PKI.CA,
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + o.PKI.ServiceAccountKey, "--service-account-signing-key-file=" + o.PKI.ServiceAccountKey,
+		"--service-account-key-file=" + o.PKI.ServiceAccountKey, "--service-account-signing-key-file=" +
+			o.PKI.ServiceAccountKey,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--profiling=false",
 		// Nobody balances load over this server, so nobody needs time to notice that it stops.
 		"--shutdown-delay-duration=0s",
@@ -130,7 +134,8 @@ func complete(ctx context.Context, o Options, etcd string, listener net.Listener
 	return completed, nil
 }
 
-// writeKubeconfig writes the administrator's kubeconfig, self-contained so that it may be copied, and returns the same for this process.
+// writeKubeconfig writes the administrator's kubeconfig, self-contained so that it may be copied, and returns the same
+// for this process.
 func writeKubeconfig(path, host string, files pki.Files) (*rest.Config, error) {
 	const name = "local"
 	k := clientcmdapi.NewConfig()

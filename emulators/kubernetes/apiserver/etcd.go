@@ -56,8 +56,8 @@ func startEtcd(ctx context.Context, dir string) (*embed.Etcd, string, error) {
 	return nil, "", fmt.Errorf("wait for etcd: %w", err)
 }
 
-// socket is the URL of a Unix socket in dir, relative to the working directory: a socket's path may have some 100 bytes only. It removes the
-// socket that a killed process left.
+// socket is the URL of a Unix socket in dir, relative to the working directory: a socket's path may have some 100 bytes
+// only. It removes the socket that a killed process left.
 func socket(dir, name string) (url.URL, error) {
 	work, err := os.Getwd()
 	if err != nil {

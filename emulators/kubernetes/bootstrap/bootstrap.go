@@ -1,5 +1,5 @@
-// Package bootstrap makes what every local cluster has before anybody uses it, and proves that the cluster works. It knows only the Kubernetes
-// API, not the parts behind it.
+// Package bootstrap makes what every local cluster has before anybody uses it, and proves that the cluster works. It
+// knows only the Kubernetes API, not the parts behind it.
 package bootstrap
 
 import (
@@ -28,8 +28,8 @@ type Options struct {
 	GVisor bool     // make the RuntimeClass gvisor
 }
 
-// Run returns when all objects are there, the custom resources are served, and a pod has become ready: the API server, the service account
-// controller, the scheduler and the simulator do their work.
+// Run returns when all objects are there, the custom resources are served, and a pod has become ready: the API server,
+// the service account controller, the scheduler and the simulator do their work.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -45,7 +45,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			return err
 		}
 	}
-	err = until(ctx, "ConfigMap "+simulator.FaultsConfigMap, func(ctx context.Context) error { // the API server makes its namespace in its own time
+	// the API server makes its namespace in its own time
+	err = until(ctx, "ConfigMap "+simulator.FaultsConfigMap, func(ctx context.Context) error {
 		faults := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: simulator.FaultsConfigMap}}
 		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(ctx, faults, metav1.CreateOptions{})
 		return ignoreExists(err)
@@ -66,7 +67,8 @@ func runPod(ctx context.Context, client kubernetes.Interface) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "readiness-probe"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "registry.k8s.io/pause"}}},
 	}
-	err := until(ctx, "a pod to run", func(ctx context.Context) error { // refused until the namespace's service account is there
+	// refused until the namespace's service account is there
+	err := until(ctx, "a pod to run", func(ctx context.Context) error {
 		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 		return ignoreExists(err)
 	})

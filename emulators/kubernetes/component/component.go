@@ -1,5 +1,5 @@
-// Package component holds what the parts of the control plane have in common: they are configured by their own command-line flags, because
-// those are the interface that Kubernetes documents and keeps. It knows no single part.
+// Package component holds what the parts of the control plane have in common: they are configured by their own
+// command-line flags, because those are the interface that Kubernetes documents and keeps. It knows no single part.
 package component
 
 import (

@@ -1,5 +1,6 @@
-// Package controllers runs the control loops of a real cluster in this process: kube-controller-manager, kube-scheduler, and the deletion of
-// namespaces. It knows which loops are needed and how they are tuned for one local API server; it does not know the simulated nodes.
+// Package controllers runs the control loops of a real cluster in this process: kube-controller-manager,
+// kube-scheduler, and the deletion of namespaces. It knows which loops are needed and how they are tuned for one local
+// API server; it does not know the simulated nodes.
 package controllers
 
 import (
@@ -20,7 +21,8 @@ type ManagerOptions struct {
 	PKI        pki.Files // to sign service account tokens and to publish the certificate authority
 }
 
-// RunManager runs kube-controller-manager until ctx ends. klog.OsExit must not end the process: it is called when a controller stops late.
+// RunManager runs kube-controller-manager until ctx ends. klog.OsExit must not end the process: it is called when a
+// controller stops late.
 func RunManager(ctx context.Context, o ManagerOptions) error {
 	s, err := kcmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
@@ -35,8 +37,8 @@ func RunManager(ctx context.Context, o ManagerOptions) error {
 		"--controllers=" + strings.Join(enabled(), ","),
 		"--kube-api-qps=-1", "--kube-api-content-type=application/vnd.kubernetes.protobuf",
 		"--concurrent-statefulset-syncs=10", "--concurrent-resource-quota-syncs=10",
-		// A request that is cut off between charging the quota and storing its object leaves the quota charged until the next full
-		// sync. Five minutes, the default, is longer than anybody here waits.
+		// A request that is cut off between charging the quota and storing its object leaves the quota charged until
+		// the next full sync. Five minutes, the default, is longer than anybody here waits.
 		"--resource-quota-sync-period=10s", "--concurrent-serviceaccount-token-syncs=10",
 		// A claim is bound when the binder looks again; 15 s, the default, is for provisioners that take minutes.
 		"--pvclaimbinder-sync-period=1s",
@@ -57,15 +59,19 @@ func RunManager(ctx context.Context, o ManagerOptions) error {
 
 // enabled are the loops that tenants' objects need.
 //
-// Left out on purpose: namespace-controller, for RunNamespaceDeletion; node-lifecycle-controller, so that simulated nodes need no heartbeat;
-// and what belongs to real nodes, clouds and certificates.
+// Left out on purpose: namespace-controller, for RunNamespaceDeletion; node-lifecycle-controller, so that simulated
+// nodes need no heartbeat; and what belongs to real nodes, clouds and certificates.
 func enabled() []string {
 	return []string{
-		"serviceaccount-controller", "serviceaccount-token-controller", "root-ca-certificate-publisher-controller", "clusterrole-aggregation-controller",
-		"resourcequota-controller", "garbage-collector-controller", "pod-garbage-collector-controller", "ttl-after-finished-controller",
-		"statefulset-controller", "deployment-controller", "replicaset-controller", "daemonset-controller", "job-controller", "cronjob-controller",
+		"serviceaccount-controller", "serviceaccount-token-controller", "root-ca-certificate-publisher-controller",
+		"clusterrole-aggregation-controller",
+		"resourcequota-controller", "garbage-collector-controller", "pod-garbage-collector-controller",
+		"ttl-after-finished-controller",
+		"statefulset-controller", "deployment-controller", "replicaset-controller", "daemonset-controller",
+		"job-controller", "cronjob-controller",
 		"disruption-controller", "endpoints-controller", "endpointslice-controller",
-		"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller",
+		"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller",
+		"persistentvolume-protection-controller",
 		"ephemeral-volume-controller",
 	}
 }

@@ -26,9 +26,10 @@ const (
 
 // RunNamespaceDeletion empties and finalizes deleted namespaces until ctx ends.
 //
-// It does what namespace-controller does, with that controller's own code, at other times. The original waits 5 s before it looks at a deleted
-// namespace, for the other API servers of the cluster to hear of it, and then half of what the deleted pods' grace periods allow, at least
-// another 5 s. Both are constants. Here are no other API servers, and pods end at once, so that a namespace is gone in well under a second.
+// It does what namespace-controller does, with that controller's own code, at other times. The original waits 5 s
+// before it looks at a deleted namespace, for the other API servers of the cluster to hear of it, and then half of what
+// the deleted pods' grace periods allow, at least another 5 s. Both are constants. Here are no other API servers, and
+// pods end at once, so that a namespace is gone in well under a second.
 func RunNamespaceDeletion(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -38,7 +39,8 @@ func RunNamespaceDeletion(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("make a metadata client: %w", err)
 	}
-	deleter := deletion.NewNamespacedResourcesDeleter(ctx, client.CoreV1().Namespaces(), metadataClient, client.CoreV1(),
+	deleter := deletion.NewNamespacedResourcesDeleter(ctx, client.CoreV1().Namespaces(), metadataClient,
+		client.CoreV1(),
 		client.Discovery().ServerPreferredNamespacedResources, corev1.FinalizerKubernetes)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](namespaceRetryMin, namespaceRetryMax))
 	defer queue.ShutDown()
@@ -70,7 +72,8 @@ func RunNamespaceDeletion(ctx context.Context, config *rest.Config) error {
 }
 
 // deleteNext works on one namespace and reports whether there can be more.
-func deleteNext(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string], deleter deletion.NamespacedResourcesDeleterInterface) bool {
+func deleteNext(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string],
+	deleter deletion.NamespacedResourcesDeleterInterface) bool {
 	name, quit := queue.Get()
 	if quit {
 		return false

@@ -37,9 +37,11 @@ func RunScheduler(ctx context.Context, o SchedulerOptions) error {
 	if err := s.ComponentGlobalsRegistry.Set(); err != nil {
 		return fmt.Errorf("set feature gates: %w", err)
 	}
-	// kube-scheduler registers its configuration under this name and fails when the process has one, as after an earlier scheduler.
+	// kube-scheduler registers its configuration under this name and fails when the process has one, as after an
+	// earlier scheduler.
 	configz.Delete("componentconfig")
-	config, scheduler, err := app.Setup(ctx, s, func(registry runtime.Registry) error { return registry.Merge(o.Filters) })
+	config, scheduler, err := app.Setup(ctx, s,
+		func(registry runtime.Registry) error { return registry.Merge(o.Filters) })
 	if err != nil {
 		return fmt.Errorf("configure kube-scheduler: %w", err)
 	}
@@ -61,7 +63,8 @@ func writeSchedulerConfig(o SchedulerOptions) (string, error) {
 		"leaderElection":   object{"leaderElect": false},
 		// Short, so that a pod is tried again soon after what kept it from every node is gone.
 		"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2,
-		"profiles": []object{{"schedulerName": "default-scheduler", "plugins": object{"filter": object{"enabled": filters}}}},
+		"profiles": []object{{"schedulerName": "default-scheduler",
+			"plugins": object{"filter": object{"enabled": filters}}}},
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode the scheduler's configuration: %w", err)

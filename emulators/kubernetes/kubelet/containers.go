@@ -57,7 +57,8 @@ func digest(image string) string {
 }
 
 func (k *kubelet) containerID(status *corev1.ContainerStatus) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(k.pod.UID), status.Name, strconv.Itoa(int(status.RestartCount))}, "/")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(k.pod.UID), status.Name,
+		strconv.Itoa(int(status.RestartCount))}, "/")))
 	return "simulated://" + hex.EncodeToString(sum[:])
 }
 
@@ -91,7 +92,8 @@ func (k *kubelet) waiting(c *corev1.Container, status corev1.ContainerStatus) co
 	case k.fault.kind != imagePull:
 		return k.start(c, status)
 	case reason == reasonPullError || reason == reasonPullBackoff:
-		return wait(status, reasonPullBackoff, fmt.Sprintf("Back-off pulling image %q: %s: simulated fault", c.Image, reasonPullError))
+		return wait(status, reasonPullBackoff,
+			fmt.Sprintf("Back-off pulling image %q: %s: simulated fault", c.Image, reasonPullError))
 	}
 	k.hold(pullTime)
 	return wait(status, reasonPullError, fmt.Sprintf("failed to pull and unpack image %q: simulated fault", c.Image))
@@ -155,7 +157,8 @@ func (k *kubelet) exit(status corev1.ContainerStatus, code int32, reason string)
 // exited restarts a container, or lets it be, as the pod's restart policy says.
 func (k *kubelet) exited(c *corev1.Container, status corev1.ContainerStatus) corev1.ContainerStatus {
 	policy := k.pod.Spec.RestartPolicy
-	if policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && status.State.Terminated.ExitCode == 0 {
+	if policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure &&
+		status.State.Terminated.ExitCode == 0 {
 		return status
 	}
 	status.LastTerminationState = status.State
@@ -182,6 +185,7 @@ func exit(status *corev1.ContainerStatus, code int32, reason string, now time.Ti
 		started = status.State.Running.StartedAt
 	}
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: code, Reason: reason, StartedAt: started, FinishedAt: metav1.NewTime(now), ContainerID: status.ContainerID,
+		ExitCode: code, Reason: reason, StartedAt: started, FinishedAt: metav1.NewTime(now),
+		ContainerID: status.ContainerID,
 	}}
 }

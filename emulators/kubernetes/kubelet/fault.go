@@ -31,7 +31,8 @@ func (f Fault) Unschedulable() bool { return f.kind == unschedulable }
 // crashes reports whether containers exit by themselves, soon after they started.
 func (f Fault) crashes() bool { return f.kind == crashLoop || f.kind == oom }
 
-// ParseFault is the inverse of how a fault is written: image-pull, crash-loop, oom, unschedulable, not-ready, slow=<duration>, or nothing for none.
+// ParseFault is the inverse of how a fault is written: image-pull, crash-loop, oom, unschedulable, not-ready,
+// slow=<duration>, or nothing for none.
 func ParseFault(text string) (Fault, error) {
 	name, value, hasValue := strings.Cut(text, "=")
 	switch k := kind(name); {

@@ -1,5 +1,5 @@
-// Package kubelet works out what a kubelet would report of a pod next, whether all is well or something goes wrong. It only computes: it knows no
-// API server, no clock and no other pod.
+// Package kubelet works out what a kubelet would report of a pod next, whether all is well or something goes wrong. It
+// only computes: it knows no API server, no clock and no other pod.
 package kubelet
 
 import (
@@ -16,8 +16,8 @@ import (
 type Moment struct {
 	Fault Fault
 	Now   time.Time
-	// Started is when the pod's youngest container started, as the last Report has it. Zero where that is unknown: then the pod's status says
-	// so, in whole seconds.
+	// Started is when the pod's youngest container started, as the last Report has it. Zero where that is unknown: then
+	// the pod's status says so, in whole seconds.
 	Started time.Time
 }
 
@@ -28,8 +28,8 @@ type Report struct {
 	Hold    time.Duration // how long it is true if nothing happens; 0 is for good
 }
 
-// Next is the report after the pod's status, one step further: what takes time takes several reports. The pod, which must have its own and
-// its host's address in its status, is not changed.
+// Next is the report after the pod's status, one step further: what takes time takes several reports. The pod, which
+// must have its own and its host's address in its status, is not changed.
 func Next(pod *corev1.Pod, m Moment) Report {
 	k := &kubelet{pod: pod, fault: m.Fault, now: m.Now, started: m.Started}
 	status := *pod.Status.DeepCopy()

@@ -1,6 +1,6 @@
-// Package pki makes the certificates and keys of one local cluster and keeps them in its state directory, so that a kubeconfig and the service
-// account tokens of an earlier run stay valid. It knows file formats and names; it does not know who uses them. The certificate authority's key
-// is never written.
+// Package pki makes the certificates and keys of one local cluster and keeps them in its state directory, so that a
+// kubeconfig and the service account tokens of an earlier run stay valid. It knows file formats and names; it does not
+// know who uses them. The certificate authority's key is never written.
 package pki
 
 import (
@@ -25,7 +25,8 @@ type Files struct {
 	CA, ServingCert, ServingKey, AdminCert, AdminKey, ServiceAccountKey string
 }
 
-// Ensure makes the files in dir unless they are there from an earlier run. It fails only if dir cannot be read or written.
+// Ensure makes the files in dir unless they are there from an earlier run. It fails only if dir cannot be read or
+// written.
 func Ensure(dir string) (Files, error) {
 	f := Files{
 		CA:          filepath.Join(dir, "ca.crt"),

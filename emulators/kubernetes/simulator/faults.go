@@ -81,15 +81,17 @@ func parseAll(texts map[string]string) map[string]kubelet.Fault {
 // watchNamespaces keeps the annotated faults.
 func (s *Simulator) watchNamespaces() cache.ResourceEventHandler {
 	take := func(object any) {
-		if namespace, ok := object.(*corev1.Namespace); ok && s.faults.annotate(namespace.Name, namespace.Annotations[FaultAnnotation]) {
+		if namespace, ok := object.(*corev1.Namespace); ok &&
+			s.faults.annotate(namespace.Name, namespace.Annotations[FaultAnnotation]) {
 			s.faultsChanged(namespace.Name)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: take, UpdateFunc: func(_, object any) { take(object) }, DeleteFunc: func(object any) {
-		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
-			s.faults.annotate(name, "")
-		}
-	}}
+	return cache.ResourceEventHandlerFuncs{AddFunc: take, UpdateFunc: func(_, object any) { take(object) },
+		DeleteFunc: func(object any) {
+			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				s.faults.annotate(name, "")
+			}
+		}}
 }
 
 // watchFaultsConfigMap keeps the listed faults.
@@ -104,7 +106,8 @@ func (s *Simulator) watchFaultsConfigMap() cache.ResourceEventHandler {
 			take(list.Data)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) }, DeleteFunc: func(any) { take(nil) }}
+	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) },
+		DeleteFunc: func(any) { take(nil) }}
 }
 
 // faultsChanged looks at all pods of a namespace again, and makes the scheduler do so.

@@ -35,10 +35,12 @@ func (s *Simulator) EnsureNodes(ctx context.Context, count int) error {
 }
 
 func (s *Simulator) ensureNode(ctx context.Context, i int) error {
-	node, err := s.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{
-		corev1.LabelHostname: nodeName(i), corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", corev1.LabelInstanceTypeStable: "simulated",
-		corev1.LabelTopologyRegion: "local", corev1.LabelTopologyZone: fmt.Sprintf("local-%c", 'a'+rune(i%3)),
-	}}}, metav1.CreateOptions{})
+	node, err := s.client.CoreV1().Nodes().Create(ctx,
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{
+			corev1.LabelHostname: nodeName(i), corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+			corev1.LabelInstanceTypeStable: "simulated",
+			corev1.LabelTopologyRegion:     "local", corev1.LabelTopologyZone: fmt.Sprintf("local-%c", 'a'+rune(i%3)),
+		}}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -53,19 +55,24 @@ func (s *Simulator) ensureNode(ctx context.Context, i int) error {
 	node.Status = corev1.NodeStatus{
 		Capacity: room, Allocatable: room,
 		Conditions: []corev1.NodeCondition{{
-			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is simulated",
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
+			Message:           "kubelet is simulated",
 			LastHeartbeatTime: now, LastTransitionTime: now,
 		}},
-		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeAddress(i)}, {Type: corev1.NodeHostName, Address: nodeName(i)}},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeAddress(i)},
+			{Type: corev1.NodeHostName, Address: nodeName(i)}},
 		NodeInfo: corev1.NodeSystemInfo{
-			KubeletVersion: version.Get().GitVersion, ContainerRuntimeVersion: "simulated://1", OperatingSystem: "linux", Architecture: "amd64",
+			KubeletVersion: version.Get().GitVersion, ContainerRuntimeVersion: "simulated://1",
+			OperatingSystem: "linux", Architecture: "amd64",
 		},
 	}
 	if _, err := s.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	// Admission taints every new node as not ready, and the controller that would take the taint off, node-lifecycle-controller, does not run.
-	_, err = s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	// Admission taints every new node as not ready, and the controller that would take the taint off,
+	// node-lifecycle-controller, does not run.
+	_, err = s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`),
+		metav1.PatchOptions{})
 	return err
 }
 
@@ -92,7 +99,8 @@ const schedulerFilterName = "SimulatedFaults"
 
 // SchedulerFilters are to be given to the scheduler; without them, no pod is ever unschedulable by a fault.
 func (s *Simulator) SchedulerFilters() schedulerruntime.Registry {
-	return schedulerruntime.Registry{schedulerFilterName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return schedulerruntime.Registry{schedulerFilterName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin,
+		error) {
 		return schedulerFilter{s.faults}, nil
 	}}
 }
@@ -110,11 +118,12 @@ func (f schedulerFilter) Filter(_ context.Context, _ fwk.CycleState, pod *corev1
 
 // EventsToRegister says that only wakeScheduler's doing can change Filter's answer.
 func (schedulerFilter) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}}}, nil
+	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node,
+		ActionType: fwk.UpdateNodeAnnotation}}}, nil
 }
 
-// wakeScheduler annotates a node: the scheduler tries a pod that it found no node for again only when something in the cluster changes, and
-// faults are nothing it watches.
+// wakeScheduler annotates a node: the scheduler tries a pod that it found no node for again only when something in the
+// cluster changes, and faults are nothing it watches.
 func (s *Simulator) wakeScheduler(ctx context.Context, node string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
 		domain + "/faults-changed": time.Now().Format(time.RFC3339Nano),

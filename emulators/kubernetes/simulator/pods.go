@@ -19,7 +19,8 @@ import (
 	"agents.example/controlplane/emulators/kubernetes/kubelet"
 )
 
-// clock is when things of one pod happened and will happen. The API's timestamps are too coarse for that: they have whole seconds.
+// clock is when things of one pod happened and will happen. The API's timestamps are too coarse for that: they have
+// whole seconds.
 type clock struct {
 	uid     types.UID // of the pod; a StatefulSet gives the name to one pod after the other
 	fault   kubelet.Fault
@@ -80,7 +81,8 @@ func (s *Simulator) step(ctx context.Context, pod *corev1.Pod, c clock, now time
 	if !equality.Semantic.DeepEqual(report.Status, pod.Status) {
 		changed := pod.DeepCopy()
 		changed.Status = report.Status
-		if _, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{}); err != nil {
+		if _, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, changed,
+			metav1.UpdateOptions{}); err != nil {
 			return ignoreGone(err)
 		}
 	}

@@ -1,11 +1,11 @@
-// Package simulator plays what a cluster without machines lacks: nodes are ready, a kubelet runs the pods that the scheduler bound, claims get
-// volumes. It knows what these report to the API and when; it runs no container, keeps no file, and knows nothing of the pods' purpose. There
-// are no logs, no exec and no port-forwarding.
+// Package simulator plays what a cluster without machines lacks: nodes are ready, a kubelet runs the pods that the
+// scheduler bound, claims get volumes. It knows what these report to the API and when; it runs no container, keeps no
+// file, and knows nothing of the pods' purpose. There are no logs, no exec and no port-forwarding.
 //
 // # Pods
 //
-// A bound pod is created, runs and becomes ready within some 50 ms; deleted, it ends in good order and is gone. A pod whose restart policy is not
-// Always is a batch job: its containers end with exit code 0 after a second.
+// A bound pod is created, runs and becomes ready within some 50 ms; deleted, it ends in good order and is gone. A pod
+// whose restart policy is not Always is a batch job: its containers end with exit code 0 after a second.
 //
 // # Faults
 //
@@ -13,8 +13,9 @@
 //
 //	simulator.agents.example/fault: image-pull
 //
-// Where a fault must be there before the namespace is, the ConfigMap simulator-faults in kube-system, which exists in every cluster, maps the
-// names of namespaces to faults. The annotation wins. Setting a fault breaks pods that run, taking it away heals them, both at once.
+// Where a fault must be there before the namespace is, the ConfigMap simulator-faults in kube-system, which exists in
+// every cluster, maps the names of namespaces to faults. The annotation wins. Setting a fault breaks pods that run,
+// taking it away heals them, both at once.
 //
 //	image-pull      containers cannot start: ErrImagePull, then ImagePullBackOff; those that run lose their image and stop
 //	crash-loop      containers exit with code 1 soon after each start: CrashLoopBackOff, restartCount rises
@@ -23,8 +24,9 @@
 //	not-ready       containers run and never become ready
 //	slow=<duration> containers become ready that long (a Go duration such as 5s) after they started
 //
-// Back-off is a kubelet's, 40 times faster: from 250 ms doubling to 7.5 s. As with a kubelet, a crashing container without a readiness probe is
-// ready for the moment that it runs. An unknown fault is none, with a complaint on standard error.
+// Back-off is a kubelet's, 40 times faster: from 250 ms doubling to 7.5 s. As with a kubelet, a crashing container
+// without a readiness probe is ready for the moment that it runs. An unknown fault is none, with a complaint on
+// standard error.
 package simulator
 
 import (
@@ -58,7 +60,8 @@ type Simulator struct {
 	clocks    sync.Map // key of a pod → clock
 }
 
-// New makes a simulator of the cluster that client, an administrator's and without a rate limit, talks to. Nothing happens before Run.
+// New makes a simulator of the cluster that client, an administrator's and without a rate limit, talks to. Nothing
+// happens before Run.
 func New(client kubernetes.Interface) *Simulator {
 	s := &Simulator{client: client, faults: newFaults()}
 	s.podQueue = newQueue("pod", s.syncPod)
@@ -74,7 +77,8 @@ func (s *Simulator) Run(ctx context.Context) error {
 	defer cancel()
 
 	factory := informers.NewSharedInformerFactory(s.client, 0)
-	listed := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithNamespace(metav1.NamespaceSystem),
+	listed := informers.NewSharedInformerFactoryWithOptions(s.client, 0,
+		informers.WithNamespace(metav1.NamespaceSystem),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, FaultsConfigMap).String()
 		}))
@@ -83,7 +87,8 @@ func (s *Simulator) Run(ctx context.Context) error {
 	defer cancel() // before the factories wait for their informers
 
 	core := factory.Core().V1()
-	s.pods, s.claims, s.vols = core.Pods().Lister(), core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()
+	s.pods, s.claims, s.vols = core.Pods().Lister(), core.PersistentVolumeClaims().Lister(),
+		core.PersistentVolumes().Lister()
 	claimQueue, volumeQueue := newQueue("claim", s.syncClaim), newQueue("volume", s.syncVolume)
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		core.Pods().Informer():                     s.podQueue,

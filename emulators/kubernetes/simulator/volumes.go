@@ -25,7 +25,8 @@ const (
 func (s *Simulator) ensureStorageClass(ctx context.Context) error {
 	binding, reclaim, expand := storagev1.VolumeBindingWaitForFirstConsumer, corev1.PersistentVolumeReclaimDelete, true
 	_, err := s.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: storageClass, Annotations: map[string]string{annotationDefaultClass: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: storageClass,
+			Annotations: map[string]string{annotationDefaultClass: "true"}},
 		Provisioner: provisioner, VolumeBindingMode: &binding, ReclaimPolicy: &reclaim, AllowVolumeExpansion: &expand,
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -34,8 +35,8 @@ func (s *Simulator) ensureStorageClass(ctx context.Context) error {
 	return nil
 }
 
-// syncClaim gives a claim its volume, once the binder asks for it by annotation: at once, or for WaitForFirstConsumer when the scheduler has
-// chosen a node. A bound claim that asks for more than it has gets that.
+// syncClaim gives a claim its volume, once the binder asks for it by annotation: at once, or for WaitForFirstConsumer
+// when the scheduler has chosen a node. A bound claim that asks for more than it has gets that.
 func (s *Simulator) syncClaim(ctx context.Context, key string) error {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -62,16 +63,19 @@ func (s *Simulator) syncClaim(ctx context.Context, key string) error {
 
 func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), Annotations: map[string]string{annotationProvisionedBy: provisioner}},
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID),
+			Annotations: map[string]string{annotationProvisionedBy: provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
 			AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name,
+				UID:             claim.UID,
 				ResourceVersion: claim.ResourceVersion,
 			},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: domain, VolumeHandle: string(claim.UID)}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: domain,
+				VolumeHandle: string(claim.UID)}},
 		},
 	}
 	if claim.Spec.StorageClassName != nil {
@@ -107,7 +111,8 @@ func (s *Simulator) syncVolume(ctx context.Context, name string) error {
 	if err != nil {
 		return ignoreGone(err)
 	}
-	if volume.Annotations[annotationProvisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased || volume.DeletionTimestamp != nil {
+	if volume.Annotations[annotationProvisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased ||
+		volume.DeletionTimestamp != nil {
 		return nil
 	}
 	return ignoreGone(s.client.CoreV1().PersistentVolumes().Delete(ctx, name, metav1.DeleteOptions{}))

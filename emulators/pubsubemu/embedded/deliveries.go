@@ -17,7 +17,8 @@ const (
 	pullWait = 30 * time.Second
 	// leaseCheck is how soon a message is found whose lease has ended. Everything else that a pull waits for wakes it.
 	leaseCheck = time.Second
-	// hold is the lease of a message that waits for its back-off to end. It is the longest that Pub/Sub gives, as is the back-off.
+	// hold is the lease of a message that waits for its back-off to end. It is the longest that Pub/Sub gives, as is
+	// the back-off.
 	hold = 600
 )
 
@@ -44,7 +45,8 @@ func (b *broker) Pull(ctx context.Context, r *pubsubpb.PullRequest) (*pubsubpb.P
 }
 
 // pull takes the messages that there are. changed is closed when there may be more.
-func (b *broker) pull(ctx context.Context, r *pubsubpb.PullRequest) (messages []*pubsubpb.ReceivedMessage, changed <-chan struct{}, err error) {
+func (b *broker) pull(ctx context.Context, r *pubsubpb.PullRequest) (messages []*pubsubpb.ReceivedMessage,
+	changed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	response, err := b.GServer.Pull(ctx, &pubsubpb.PullRequest{
@@ -87,8 +89,8 @@ func (b *broker) Acknowledge(ctx context.Context, r *pubsubpb.AcknowledgeRequest
 	return b.GServer.Acknowledge(ctx, r)
 }
 
-// ModifyAckDeadline implements pubsubpb.SubscriberServer. A deadline of 0 gives messages back: they come again after their back-off, or
-// become dead letters.
+// ModifyAckDeadline implements pubsubpb.SubscriberServer. A deadline of 0 gives messages back: they come again after
+// their back-off, or become dead letters.
 func (b *broker) ModifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,8 +142,8 @@ func (b *broker) newest(name, ackID string) (*subscription, *delivery) {
 	return s, nil
 }
 
-// lease has pstest lease a message for so many seconds from now; 0 gives it back. Nothing can go wrong with a subscription that is there,
-// and with one that is not, nothing is to be done.
+// lease has pstest lease a message for so many seconds from now; 0 gives it back. Nothing can go wrong with a
+// subscription that is there, and with one that is not, nothing is to be done.
 func (b *broker) lease(ctx context.Context, subscription, ackID string, seconds int32) {
 	_, _ = b.GServer.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{
 		Subscription: subscription, AckIds: []string{ackID}, AckDeadlineSeconds: seconds,
@@ -175,7 +177,8 @@ func (b *broker) bury(ctx context.Context, name string, s *subscription, d *deli
 	dead.Attributes["CloudPubSubDeadLetterSourceSubscriptionProject"] = parts[1]
 	dead.Attributes["CloudPubSubDeadLetterSourceTopicPublishTime"] = dead.GetPublishTime().AsTime().Format(time.RFC3339Nano)
 	topic := s.deadLetter.GetDeadLetterTopic()
-	if _, err := b.GServer.Publish(ctx, &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{dead}}); err != nil {
+	if _, err := b.GServer.Publish(ctx,
+		&pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{dead}}); err != nil {
 		return // without its topic it stays, as in Cloud Pub/Sub
 	}
 	_, _ = b.GServer.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: name, AckIds: []string{d.ackID}})

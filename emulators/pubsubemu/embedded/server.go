@@ -1,9 +1,10 @@
-// Package embedded is a Pub/Sub in this process, for machines without the official emulator. Google's client library talks to it.
+// Package embedded is a Pub/Sub in this process, for machines without the official emulator. Google's client library
+// talks to it.
 //
-// Topics, subscriptions, messages and leases are those of Google's own fake, pstest. This package adds what that lacks and a pull
-// subscription of the official emulator has: a pull that waits for a message, deliveries counted for every subscription by itself, back-off
-// between them, and dead letters. It has no push, as nobody uses the official one's, no streaming pull, and no storage. A message that
-// nobody has pulled for ten minutes is dropped.
+// Topics, subscriptions, messages and leases are those of Google's own fake, pstest. This package adds what that lacks
+// and a pull subscription of the official emulator has: a pull that waits for a message, deliveries counted for every
+// subscription by itself, back-off between them, and dead letters. It has no push, as nobody uses the official one's,
+// no streaming pull, and no storage. A message that nobody has pulled for ten minutes is dropped.
 //
 // It does not know what messages mean, nor who pushes them on.
 package embedded
@@ -77,8 +78,8 @@ func resourceOf(request any) string {
 	}
 }
 
-// broker is pstest with what it lacks. Whatever touches messages goes through here, one call at a time, because pstest's messages change
-// while they are in use.
+// broker is pstest with what it lacks. Whatever touches messages goes through here, one call at a time, because
+// pstest's messages change while they are in use.
 type broker struct {
 	*pstest.GServer
 
@@ -136,5 +137,6 @@ func (b *broker) Publish(ctx context.Context, r *pubsubpb.PublishRequest) (*pubs
 
 // StreamingPull implements pubsubpb.SubscriberServer.
 func (b *broker) StreamingPull(pubsubpb.Subscriber_StreamingPullServer) error {
-	return status.Error(codes.Unimplemented, "the embedded Pub/Sub has no StreamingPull: use Pull, or the official emulator")
+	return status.Error(codes.Unimplemented,
+		"the embedded Pub/Sub has no StreamingPull: use Pull, or the official emulator")
 }

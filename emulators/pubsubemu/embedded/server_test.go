@@ -79,7 +79,8 @@ func (w world) subscribe(id, of string, changes func(*pubsubpb.Subscription)) {
 func (w world) publish(text string) {
 	w.t.Helper()
 	_, err := w.publisher.Publish(w.t.Context(), &pubsubpb.PublishRequest{
-		Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Data: []byte(text), Attributes: map[string]string{"k": "v"}}},
+		Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Data: []byte(text),
+			Attributes: map[string]string{"k": "v"}}},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -107,14 +108,16 @@ func (w world) nothing(id string) bool {
 
 func (w world) ack(id string, m *pubsubpb.ReceivedMessage) {
 	w.t.Helper()
-	if _, err := w.subscriber.Acknowledge(w.t.Context(), &pubsubpb.AcknowledgeRequest{Subscription: name(id), AckIds: []string{m.GetAckId()}}); err != nil {
+	if _, err := w.subscriber.Acknowledge(w.t.Context(),
+		&pubsubpb.AcknowledgeRequest{Subscription: name(id), AckIds: []string{m.GetAckId()}}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w world) nack(id string, m *pubsubpb.ReceivedMessage) {
 	w.t.Helper()
-	if _, err := w.subscriber.ModifyAckDeadline(w.t.Context(), &pubsubpb.ModifyAckDeadlineRequest{Subscription: name(id), AckIds: []string{m.GetAckId()}}); err != nil {
+	if _, err := w.subscriber.ModifyAckDeadline(w.t.Context(),
+		&pubsubpb.ModifyAckDeadlineRequest{Subscription: name(id), AckIds: []string{m.GetAckId()}}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -145,8 +148,10 @@ func TestSubscriptionsCountByThemselves(t *testing.T) {
 	}
 	m := w.pull("graves").GetMessage()
 	attributes := m.GetAttributes()
-	if string(m.GetData()) != "x" || attributes["k"] != "v" || attributes["CloudPubSubDeadLetterSourceDeliveryCount"] != "5" ||
-		attributes["CloudPubSubDeadLetterSourceSubscription"] != "a" || attributes["CloudPubSubDeadLetterSourceSubscriptionProject"] != "p" {
+	if string(m.GetData()) != "x" || attributes["k"] != "v" ||
+		attributes["CloudPubSubDeadLetterSourceDeliveryCount"] != "5" ||
+		attributes["CloudPubSubDeadLetterSourceSubscription"] != "a" ||
+		attributes["CloudPubSubDeadLetterSourceSubscriptionProject"] != "p" {
 		t.Errorf("the dead letter is %v", m)
 	}
 	if !w.nothing("a") {
@@ -162,7 +167,8 @@ func TestBackOff(t *testing.T) {
 	w := newWorld(t)
 	const least, most = 200 * time.Millisecond, 300 * time.Millisecond
 	w.subscribe("s", topic, func(s *pubsubpb.Subscription) {
-		s.RetryPolicy = &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(least), MaximumBackoff: durationpb.New(most)}
+		s.RetryPolicy = &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(least),
+			MaximumBackoff: durationpb.New(most)}
 	})
 	w.publish("x")
 	m := w.pull("s")
@@ -220,7 +226,8 @@ func TestPullWaits(t *testing.T) {
 		t.Error(err)
 	}
 	go pull()
-	if _, err := w.subscriber.DeleteSubscription(t.Context(), &pubsubpb.DeleteSubscriptionRequest{Subscription: name("s")}); err != nil {
+	if _, err := w.subscriber.DeleteSubscription(t.Context(),
+		&pubsubpb.DeleteSubscriptionRequest{Subscription: name("s")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-pulled; status.Code(err) != codes.NotFound {
@@ -229,7 +236,8 @@ func TestPullWaits(t *testing.T) {
 	w.subscribe("s", topic, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := w.subscriber.Pull(ctx, &pubsubpb.PullRequest{Subscription: name("s"), MaxMessages: 1}); status.Code(err) != codes.DeadlineExceeded {
+	if _, err := w.subscriber.Pull(ctx,
+		&pubsubpb.PullRequest{Subscription: name("s"), MaxMessages: 1}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("pulling nothing until the deadline: %v", err)
 	}
 }
@@ -239,7 +247,8 @@ func TestPoliciesChange(t *testing.T) {
 	w := newWorld(t)
 	w.subscribe("s", topic, fiveAttempts)
 	wanted := &pubsubpb.Subscription{
-		Name: name("s"), Topic: topic, AckDeadlineSeconds: 20, RetryPolicy: &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second)},
+		Name: name("s"), Topic: topic, AckDeadlineSeconds: 20,
+		RetryPolicy: &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second)},
 	}
 	for _, paths := range [][]string{{"ack_deadline_seconds"}, {"retry_policy"}, {"dead_letter_policy"}} {
 		r := &pubsubpb.UpdateSubscriptionRequest{Subscription: wanted, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}
@@ -247,7 +256,8 @@ func TestPoliciesChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := w.subscriber.GetSubscription(t.Context(), &pubsubpb.GetSubscriptionRequest{Subscription: name("s")})
-		if err != nil || got.GetAckDeadlineSeconds() != 20 || (got.GetRetryPolicy() != nil) != (paths[0] != "ack_deadline_seconds") ||
+		if err != nil || got.GetAckDeadlineSeconds() != 20 ||
+			(got.GetRetryPolicy() != nil) != (paths[0] != "ack_deadline_seconds") ||
 			(got.GetDeadLetterPolicy() == nil) != (paths[0] == "dead_letter_policy") {
 			t.Errorf("after %v: %v, %v", paths, got, err)
 		}
@@ -261,11 +271,15 @@ func TestRefused(t *testing.T) {
 		change func(*pubsubpb.Subscription)
 		want   codes.Code
 	}{
-		"push":         {change: func(s *pubsubpb.Subscription) { s.PushConfig = &pubsubpb.PushConfig{PushEndpoint: "https://e.example"} }, want: codes.Unimplemented},
-		"filters":      {change: func(s *pubsubpb.Subscription) { s.Filter = `attributes.k = "v"` }, want: codes.Unimplemented},
-		"order":        {change: func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true }, want: codes.Unimplemented},
-		"exactly-once": {change: func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true }, want: codes.Unimplemented},
-		"no topic":     {change: func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" }, want: codes.NotFound},
+		"push": {change: func(s *pubsubpb.Subscription) { s.PushConfig = &pubsubpb.PushConfig{PushEndpoint: "https://e.example"} }, want: codes.Unimplemented},
+		"filters": {change: func(s *pubsubpb.Subscription) { s.Filter = `attributes.k = "v"` },
+			want: codes.Unimplemented},
+		"order": {change: func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true },
+			want: codes.Unimplemented},
+		"exactly-once": {change: func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true },
+			want: codes.Unimplemented},
+		"no topic": {change: func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" },
+			want: codes.NotFound},
 		"no grave": {change: func(s *pubsubpb.Subscription) {
 			fiveAttempts(s)
 			s.DeadLetterPolicy.DeadLetterTopic = "projects/p/topics/none"

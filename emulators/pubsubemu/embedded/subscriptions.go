@@ -18,7 +18,8 @@ const (
 	retryField      = "retry_policy"
 )
 
-// CreateSubscription implements pubsubpb.SubscriberServer. pstest gets no policies: it counts the deliveries of all subscriptions together.
+// CreateSubscription implements pubsubpb.SubscriberServer. pstest gets no policies: it counts the deliveries of all
+// subscriptions together.
 func (b *broker) CreateSubscription(ctx context.Context, r *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,7 +32,8 @@ func (b *broker) CreateSubscription(ctx context.Context, r *pubsubpb.Subscriptio
 	if err != nil {
 		return nil, err
 	}
-	s := &subscription{deadLetter: r.GetDeadLetterPolicy(), retry: r.GetRetryPolicy(), deliveries: map[string]*delivery{}}
+	s := &subscription{deadLetter: r.GetDeadLetterPolicy(), retry: r.GetRetryPolicy(),
+		deliveries: map[string]*delivery{}}
 	b.subscriptions[r.GetName()] = s
 	return s.dress(made), nil
 }
@@ -39,10 +41,12 @@ func (b *broker) CreateSubscription(ctx context.Context, r *pubsubpb.Subscriptio
 // check finds out what is wrong with the policies of a subscription.
 func (b *broker) check(ctx context.Context, r *pubsubpb.Subscription) error {
 	if r.GetPushConfig().GetPushEndpoint() != "" {
-		return status.Error(codes.Unimplemented, "the embedded Pub/Sub has no push: the dispatcher pulls, and pushes by itself")
+		return status.Error(codes.Unimplemented,
+			"the embedded Pub/Sub has no push: the dispatcher pulls, and pushes by itself")
 	}
 	if r.GetFilter() != "" || r.GetEnableMessageOrdering() || r.GetEnableExactlyOnceDelivery() {
-		return status.Error(codes.Unimplemented, "the embedded Pub/Sub has no filters, order or exactly-once delivery: use the official emulator for them")
+		return status.Error(codes.Unimplemented,
+			"the embedded Pub/Sub has no filters, order or exactly-once delivery: use the official emulator for them")
 	}
 	policy := r.GetDeadLetterPolicy()
 	if policy == nil {
@@ -56,7 +60,8 @@ func (b *broker) check(ctx context.Context, r *pubsubpb.Subscription) error {
 }
 
 // GetSubscription implements pubsubpb.SubscriberServer.
-func (b *broker) GetSubscription(ctx context.Context, r *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription, error) {
+func (b *broker) GetSubscription(ctx context.Context, r *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription,
+	error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found, err := b.GServer.GetSubscription(ctx, r)
@@ -67,7 +72,8 @@ func (b *broker) GetSubscription(ctx context.Context, r *pubsubpb.GetSubscriptio
 }
 
 // UpdateSubscription implements pubsubpb.SubscriberServer.
-func (b *broker) UpdateSubscription(ctx context.Context, r *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription, error) {
+func (b *broker) UpdateSubscription(ctx context.Context, r *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription,
+	error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.check(ctx, r.GetSubscription()); err != nil {
@@ -93,7 +99,8 @@ func (b *broker) UpdateSubscription(ctx context.Context, r *pubsubpb.UpdateSubsc
 }
 
 // DeleteSubscription implements pubsubpb.SubscriberServer. Pulls that wait fail.
-func (b *broker) DeleteSubscription(ctx context.Context, r *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
+func (b *broker) DeleteSubscription(ctx context.Context, r *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty,
+	error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.wake()
@@ -102,8 +109,10 @@ func (b *broker) DeleteSubscription(ctx context.Context, r *pubsubpb.DeleteSubsc
 }
 
 // ListSubscriptions implements pubsubpb.SubscriberServer.
-func (b *broker) ListSubscriptions(context.Context, *pubsubpb.ListSubscriptionsRequest) (*pubsubpb.ListSubscriptionsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "the embedded Pub/Sub has no ListSubscriptions: use the official emulator for it")
+func (b *broker) ListSubscriptions(context.Context,
+	*pubsubpb.ListSubscriptionsRequest) (*pubsubpb.ListSubscriptionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented,
+		"the embedded Pub/Sub has no ListSubscriptions: use the official emulator for it")
 }
 
 // dress answers a subscription as pstest has it with the policies that it was not given.

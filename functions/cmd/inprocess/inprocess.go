@@ -1,5 +1,5 @@
-// Package inprocess serves the whole catalogue in the calling process, from the environment variables of the binaries. The local cloud
-// uses it; a deployment runs one binary per role instead.
+// Package inprocess serves the whole catalogue in the calling process, from the environment variables of the binaries.
+// The local cloud uses it; a deployment runs one binary per role instead.
 package inprocess
 
 import (
@@ -29,7 +29,8 @@ type Service struct {
 	Close func() error
 }
 
-// Open opens every function of the catalogue. ctx bounds the opening of clients, which happens when they are first used.
+// Open opens every function of the catalogue. ctx bounds the opening of clients, which happens when they are first
+// used.
 func Open(ctx context.Context, environment map[string]string, o Options) (Service, error) {
 	lookuper := envconfig.MapLookuper(environment)
 	worker, err := config.Read[config.Worker](ctx, lookuper)
@@ -46,5 +47,6 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }
 
-// Variables lists the environment variables that the binary of a role reads in production, and whether each is required.
+// Variables lists the environment variables that the binary of a role reads in production, and whether each is
+// required.
 func Variables(role function.Role) map[string]bool { return config.Variables(role) }

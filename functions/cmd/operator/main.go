@@ -1,5 +1,5 @@
-// Command operator does what the operator of the service may do and its customers may not. It works on the database that its environment
-// names, or on a local cloud:
+// Command operator does what the operator of the service may do and its customers may not. It works on the database
+// that its environment names, or on a local cloud:
 //
 //	operator [-ready FILE] [-as NAME] COMMAND [FLAGS]
 package main
@@ -60,19 +60,22 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if *as != "" {
 		c.Name = *as
 	}
-	records, err := firestore.Open(ctx, firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.FirestoreEmulator})
+	records, err := firestore.Open(ctx,
+		firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.FirestoreEmulator})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
-	nudges, err := pubsub.Open(ctx, pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic, EmulatorHost: c.PubSubEmulator})
+	nudges, err := pubsub.Open(ctx,
+		pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic, EmulatorHost: c.PubSubEmulator})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, nudges.Close()) }()
 	return operator.Commands{
-		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges), Records: records.WorkerStore(),
-		Nudger: nudges, Audit: records.AuditLog(), Name: c.Name, Now: time.Now, Out: out,
+		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
+		Records: records.WorkerStore(),
+		Nudger:  nudges, Audit: records.AuditLog(), Name: c.Name, Now: time.Now, Out: out,
 	}.Run(ctx, flags.Args())
 }
 

@@ -18,7 +18,8 @@ import (
 // TestReadyFile: the command works on the local cloud whose file it is given.
 func TestReadyFile(t *testing.T) {
 	t.Parallel()
-	e, err := firestoreemu.Start(t.Context(), firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
+	e, err := firestoreemu.Start(t.Context(),
+		firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,12 +40,14 @@ func TestReadyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready := filepath.Join(t.TempDir(), "ready.json")
-	facts := `{"project_id": "` + project + `", "firestore_emulator_host": "` + e.Host + `", "pubsub_emulator_host": "127.0.0.1:1", "api_key": "x"}`
+	facts := `{"project_id": "` + project + `", "firestore_emulator_host": "` + e.Host +
+		`", "pubsub_emulator_host": "127.0.0.1:1", "api_key": "x"}`
 	if err := os.WriteFile(ready, []byte(facts), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), strings.Fields("-ready "+ready+" -as ada set-plan -organization org_1 -plan enterprise"), &out); err != nil {
+	if err := run(t.Context(), strings.Fields("-ready "+ready+" -as ada set-plan -organization org_1 -plan enterprise"),
+		&out); err != nil {
 		t.Fatal(err)
 	}
 	a, err := records.Accounts().Account(t.Context(), "org_1")

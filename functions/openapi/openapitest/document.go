@@ -51,8 +51,8 @@ func (d *Document) operation(x Exchange) pointer {
 	return at
 }
 
-// Template finds the template of a path, also of one that leaves out /api/v1 as agents' paths may. Of several the one with the fewest
-// parameters counts.
+// Template finds the template of a path, also of one that leaves out /api/v1 as agents' paths may. Of several the one
+// with the fewest parameters counts.
 func (d *Document) Template(path string) (string, bool) {
 	if path == "/agents" || strings.HasPrefix(path, "/agents/") {
 		path = "/api/v1" + path

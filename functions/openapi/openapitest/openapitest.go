@@ -1,5 +1,5 @@
-// Package openapitest holds what the service answers against what its OpenAPI document says. It knows the document alone: neither routes
-// nor handlers.
+// Package openapitest holds what the service answers against what its OpenAPI document says. It knows the document
+// alone: neither routes nor handlers.
 package openapitest
 
 import (
@@ -56,8 +56,8 @@ type Exchange struct {
 	Body   []byte
 }
 
-// Check tells in what an answer differs from the document: the status, a header that should be there, the media type or the body. Paths
-// and methods that the document doesn't have are answered with a problem and 404 or 405.
+// Check tells in what an answer differs from the document: the status, a header that should be there, the media type or
+// the body. Paths and methods that the document doesn't have are answered with a problem and 404 or 405.
 func (d *Document) Check(x Exchange) error {
 	at := append(d.operation(x), "responses", strconv.Itoa(x.Status))
 	if len(at) == 2 {
@@ -137,7 +137,8 @@ func (d *Document) body(at pointer, content map[string]any, x Exchange) error {
 	return d.valid(at.to(media, "schema"), x.Body)
 }
 
-// valid validates JSON against the schema at a place. The error tells places and keywords, never values: an answer may hold a secret.
+// valid validates JSON against the schema at a place. The error tells places and keywords, never values: an answer may
+// hold a secret.
 func (d *Document) valid(at pointer, raw []byte) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -158,7 +159,8 @@ func (d *Document) valid(at pointer, raw []byte) error {
 
 func leaves(e *jsonschema.ValidationError) []error {
 	if len(e.Causes) == 0 {
-		return []error{fmt.Errorf("/%s breaks %s", strings.Join(e.InstanceLocation, "/"), strings.Join(e.ErrorKind.KeywordPath(), "/"))}
+		return []error{fmt.Errorf("/%s breaks %s", strings.Join(e.InstanceLocation, "/"),
+			strings.Join(e.ErrorKind.KeywordPath(), "/"))}
 	}
 	var all []error
 	for _, c := range e.Causes {

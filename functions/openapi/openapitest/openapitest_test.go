@@ -46,27 +46,48 @@ func TestCheck(t *testing.T) {
 		body         string
 		want         string // part of the error; empty for none
 	}{
-		"as described":                {method: "GET", path: "/api/v1/agents/1", status: 200, header: "Etag: 1", body: good, want: ""},
-		"by its template":             {method: "GET", path: "/api/v1/agents/{agent_id}", status: 200, header: "Etag: 1", body: good, want: ""},
-		"without the prefix":          {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: good, want: ""},
-		"a head":                      {method: "HEAD", path: "/agents/1", status: 200, header: "Etag: 1", body: "", want: ""},
-		"an error":                    {method: "GET", path: "/agents/1", status: 404, header: "", body: `{"detail": "No."}`, want: ""},
-		"nothing":                     {method: "GET", path: "/agents/all", status: 204, header: "", body: "", want: ""},
-		"any media type":              {method: "GET", path: "/docs/a.css", status: 200, header: "Content-Type: text/css", body: "a{}", want: ""},
-		"an unknown path":             {method: "GET", path: "/none", status: 404, header: "", body: `{"detail": "No."}`, want: ""},
-		"another method":              {method: "PUT", path: "/agents/1", status: 405, header: "", body: `{"detail": "No."}`, want: ""},
-		"another status":              {method: "GET", path: "/agents/1", status: 202, header: "", body: good, want: "not among its responses"},
-		"the more literal template":   {method: "GET", path: "/agents/all", status: 200, header: "", body: good, want: "not among its responses"},
-		"no tag":                      {method: "GET", path: "/agents/1", status: 200, header: "", body: good, want: "ETag is missing"},
-		"a header of another type":    {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1\nRetry-After: soon", body: good, want: "Retry-After"},
-		"a missing field":             {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{}`, want: "required"},
-		"a wrong type":                {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{"id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "note": 1}`, want: "/note breaks type"},
-		"a wrong format":              {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{"id": "secret"}`, want: "/id breaks format"},
-		"no JSON":                     {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{`, want: "no JSON"},
-		"another media type":          {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1\nContent-Type: text/html", body: good, want: "text/html is not described"},
-		"a body where none is":        {method: "GET", path: "/agents/all", status: 204, header: "", body: good, want: "none is described"},
-		"an unknown path that is":     {method: "GET", path: "/none", status: 200, header: "", body: good, want: "doesn't have it"},
-		"another body than a problem": {method: "GET", path: "/none", status: 404, header: "", body: `{}`, want: "required"},
+		"as described": {method: "GET", path: "/api/v1/agents/1", status: 200, header: "Etag: 1",
+			body: good, want: ""},
+		"by its template": {method: "GET", path: "/api/v1/agents/{agent_id}", status: 200,
+			header: "Etag: 1", body: good, want: ""},
+		"without the prefix": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: good,
+			want: ""},
+		"a head": {method: "HEAD", path: "/agents/1", status: 200, header: "Etag: 1", body: "",
+			want: ""},
+		"an error": {method: "GET", path: "/agents/1", status: 404, header: "",
+			body: `{"detail": "No."}`, want: ""},
+		"nothing": {method: "GET", path: "/agents/all", status: 204, header: "", body: "",
+			want: ""},
+		"any media type": {method: "GET", path: "/docs/a.css", status: 200,
+			header: "Content-Type: text/css", body: "a{}", want: ""},
+		"an unknown path": {method: "GET", path: "/none", status: 404, header: "",
+			body: `{"detail": "No."}`, want: ""},
+		"another method": {method: "PUT", path: "/agents/1", status: 405, header: "",
+			body: `{"detail": "No."}`, want: ""},
+		"another status": {method: "GET", path: "/agents/1", status: 202, header: "", body: good,
+			want: "not among its responses"},
+		"the more literal template": {method: "GET", path: "/agents/all", status: 200, header: "", body: good,
+			want: "not among its responses"},
+		"no tag": {method: "GET", path: "/agents/1", status: 200, header: "", body: good,
+			want: "ETag is missing"},
+		"a header of another type": {method: "GET", path: "/agents/1", status: 200,
+			header: "Etag: 1\nRetry-After: soon", body: good, want: "Retry-After"},
+		"a missing field": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{}`,
+			want: "required"},
+		"a wrong type": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1",
+			body: `{"id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "note": 1}`, want: "/note breaks type"},
+		"a wrong format": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1",
+			body: `{"id": "secret"}`, want: "/id breaks format"},
+		"no JSON": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{`,
+			want: "no JSON"},
+		"another media type": {method: "GET", path: "/agents/1", status: 200,
+			header: "Etag: 1\nContent-Type: text/html", body: good, want: "text/html is not described"},
+		"a body where none is": {method: "GET", path: "/agents/all", status: 204, header: "", body: good,
+			want: "none is described"},
+		"an unknown path that is": {method: "GET", path: "/none", status: 200, header: "", body: good,
+			want: "doesn't have it"},
+		"another body than a problem": {method: "GET", path: "/none", status: 404, header: "", body: `{}`,
+			want: "required"},
 	}
 	doc, err := openapitest.Parse([]byte(description))
 	if err != nil {
@@ -80,7 +101,8 @@ func TestCheck(t *testing.T) {
 				key, value, _ := strings.Cut(line, ": ")
 				h.Set(key, value)
 			}
-			err := doc.Check(openapitest.Exchange{Method: c.method, Path: c.path, Status: c.status, Header: h, Body: []byte(c.body)})
+			err := doc.Check(openapitest.Exchange{Method: c.method, Path: c.path, Status: c.status, Header: h,
+				Body: []byte(c.body)})
 			switch {
 			case c.want == "" && err != nil:
 				t.Error(err)
@@ -118,7 +140,8 @@ func TestTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
-	if res.ContentLength != int64(len(good)) || len(found) != 1 || !strings.Contains(found[0].Error(), "ETag is missing") {
+	if res.ContentLength != int64(len(good)) || len(found) != 1 ||
+		!strings.Contains(found[0].Error(), "ETag is missing") {
 		t.Errorf("length %d, found %v", res.ContentLength, found)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"net/http"
 )
 
-// Transport checks every answer that comes through it, so that a test that tells a story checks the description on the way.
+// Transport checks every answer that comes through it, so that a test that tells a story checks the description on the
+// way.
 type Transport struct {
 	// Base makes the calls; nil is http.DefaultTransport.
 	Base     http.RoundTripper
@@ -33,7 +34,8 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
-	x := Exchange{Method: req.Method, Path: req.URL.EscapedPath(), Status: res.StatusCode, Header: res.Header, Body: body}
+	x := Exchange{Method: req.Method, Path: req.URL.EscapedPath(), Status: res.StatusCode, Header: res.Header,
+		Body: body}
 	if err := t.Document.Check(x); err != nil {
 		t.Report(err)
 	}

@@ -91,7 +91,8 @@ func auditOfChange(t *testing.T, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	org.change(a.ID, func(a *agent.Agent) error {
-		a.Name, a.Plan, a.Sandbox, a.Status, a.Config = "Renamed", plan.Starter, true, agent.Stopped, []byte(`{"k":"hidden-1"}`)
+		a.Name, a.Plan, a.Sandbox, a.Status, a.Config = "Renamed", plan.Starter, true, agent.Stopped,
+			[]byte(`{"k":"hidden-1"}`)
 		a.Env = []agent.EnvVar{{Key: "FIRST", Value: "hidden-2"}, {Key: "LEVEL", Value: "hidden-3"}}
 		return nil
 	})

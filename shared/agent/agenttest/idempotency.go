@@ -32,7 +32,8 @@ func idempotencyTests() map[string]func(*testing.T, World) {
 	}
 }
 
-// Attempt makes the context of a request with a key, and its attempt. what stands for all that makes it another request.
+// Attempt makes the context of a request with a key, and its attempt. what stands for all that makes it another
+// request.
 func (n Tenant) Attempt(key, what string) (context.Context, *idempotency.Attempt) {
 	a := idempotency.New(n.ID, key, idempotency.Request{Method: "POST", Path: "/test", Body: []byte(what)})
 	return idempotency.With(n.Ctx, a), a
@@ -75,7 +76,8 @@ func repeatedCreation(t *testing.T, w World) {
 			t.Errorf("%d nudges for an agent that was not created", n)
 		}
 	}
-	if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10); len(agents) != 1 || org.Usage() != sum(t, agents...) {
+	if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10); len(agents) != 1 ||
+		org.Usage() != sum(t, agents...) {
 		t.Errorf("%d agents and usage %+v, want one agent", len(agents), org.Usage())
 	}
 	if n := len(org.Entries()); n != 2 {
@@ -151,11 +153,13 @@ func reusedKey(t *testing.T, w World) {
 		},
 	} {
 		ctx, attempt := org.Attempt("k", "another")
-		if err := do(ctx); !fault.Is(err, fault.Invalid) || fault.Code(err) != "idempotency_key_reused" || attempt.Replayed() {
+		if err := do(ctx); !fault.Is(err, fault.Invalid) || fault.Code(err) != "idempotency_key_reused" ||
+			attempt.Replayed() {
 			t.Errorf("%s: replayed %t, %v; want idempotency_key_reused", name, attempt.Replayed(), err)
 		}
 	}
-	if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10); len(agents) != 1 || !reflect.DeepEqual(agents[0], a) {
+	if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10); len(agents) != 1 ||
+		!reflect.DeepEqual(agents[0], a) {
 		t.Errorf("a refused request did something: %+v", agents)
 	}
 }
@@ -193,7 +197,8 @@ func foreignKey(t *testing.T, w World) {
 	for _, id := range ids { // another's first: once the key has an answer, the same request is given it
 		ctx, _ := second.Attempt("k2", "stop")
 		_, err := w.Store.Change(ctx, id, act(agent.Stop))
-		if own := second.load(id).OrganizationID == second.ID; own != (err == nil) || !own && !reflect.DeepEqual(fault.From(err), agent.NotFound()) {
+		if own := second.load(id).OrganizationID == second.ID; own != (err == nil) || !own &&
+			!reflect.DeepEqual(fault.From(err), agent.NotFound()) {
 			t.Errorf("an agent of the own organization (%t): %v", own, err)
 		}
 		if err != nil {
@@ -231,7 +236,8 @@ func raceForKey(t *testing.T, w World) {
 		if firsts := len(slices.DeleteFunc(replays, func(replayed bool) bool { return replayed })); firsts != 1 {
 			t.Errorf("round %d: %d requests were the first", round, firsts)
 		}
-		if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 100); len(agents) != round+1 || org.Usage() != sum(t, agents...) {
+		if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 100); len(agents) != round+1 ||
+			org.Usage() != sum(t, agents...) {
 			t.Errorf("round %d: %d agents and usage %+v, want one more", round, len(agents), org.Usage())
 		}
 	}

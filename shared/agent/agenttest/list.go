@@ -121,13 +121,15 @@ func listWhileOthersCreate(t *testing.T, w World) {
 func filters(t *testing.T, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	values := []agent.Filter{
-		{Status: agent.Running, Plan: "pro", Region: "r1", Name: "Ann"}, {Status: agent.Stopped, Plan: "hobby", Region: "r2", Name: "ann"},
+		{Status: agent.Running, Plan: "pro", Region: "r1", Name: "Ann"},
+		{Status: agent.Stopped, Plan: "hobby", Region: "r2", Name: "ann"},
 	}
 	var all []agent.Agent
 	for i := range 16 {
 		draft := Draft(plan.Pro)
 		pick := func(bit int) agent.Filter { return values[i>>bit&1] }
-		draft.Status, draft.Plan, draft.Region, draft.Name = pick(0).Status, plan.ID(pick(1).Plan), pick(2).Region, pick(3).Name
+		draft.Status, draft.Plan, draft.Region, draft.Name = pick(0).Status, plan.ID(pick(1).Plan), pick(2).Region,
+			pick(3).Name
 		a, err := w.Store.Create(org.Ctx, draft)
 		if err != nil {
 			t.Fatal(err)
@@ -167,7 +169,8 @@ func badCursors(t *testing.T, w World) {
 		t.Fatalf("no cursor to spoil: %v", err)
 	}
 	for _, bad := range []string{
-		"x", "null", "0", " ", "%", "e30", p.Next + "A", p.Next + "=", p.Next[:len(p.Next)/2], strings.Repeat(p.Next, 20),
+		"x", "null", "0", " ", "%", "e30", p.Next + "A", p.Next + "=", p.Next[:len(p.Next)/2],
+		strings.Repeat(p.Next, 20),
 	} {
 		_, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(1, bad))
 		if fault.Code(err) != "invalid_cursor" || !fault.Is(err, fault.BadRequest) {
@@ -176,7 +179,8 @@ func badCursors(t *testing.T, w World) {
 	}
 	// A cursor of another organization is only a place: it shows nothing of that organization.
 	other := w.Tenant(t, plan.Enterprise)
-	if stolen, err := w.Store.List(other.Ctx, agent.Filter{}, pageOf(10, p.Next)); err != nil || len(stolen.Items) != 0 {
+	if stolen, err := w.Store.List(other.Ctx, agent.Filter{}, pageOf(10, p.Next)); err != nil ||
+		len(stolen.Items) != 0 {
 		t.Errorf("another organization's cursor: %v, %v", ids(stolen.Items), err)
 	}
 }

@@ -59,7 +59,8 @@ func record(t *testing.T, w World) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.EndStage(stage, agent.StageSucceeded, Now()) })
+		a, err = w.Records.Update(t.Context(), a,
+			func(a *agent.Agent) { a.EndStage(stage, agent.StageSucceeded, Now()) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,8 @@ func recordSuperseded(t *testing.T, w World) {
 	} {
 		got, err := w.Records.Update(t.Context(), a, apply)
 		if !errors.Is(err, agent.ErrSuperseded) || !reflect.DeepEqual(got, stopped) {
-			t.Errorf("recording %s for a former generation: %+v, %v; want the present record and ErrSuperseded", name, got, err)
+			t.Errorf("recording %s for a former generation: %+v, %v; want the present record and ErrSuperseded", name,
+				got, err)
 		}
 	}
 	if got := org.load(a.ID); !reflect.DeepEqual(got, stopped) {
@@ -154,7 +156,8 @@ func recordGone(t *testing.T, w World) {
 	if err := w.Records.Remove(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Attempts++ }); !fault.Is(err, fault.NotFound) {
+	if _, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Attempts++ }); !fault.Is(err,
+		fault.NotFound) {
 		t.Errorf("recording on a removed agent: %v, want not found", err)
 	}
 	if _, err := w.Records.Load(t.Context(), a.ID); !fault.Is(err, fault.NotFound) {

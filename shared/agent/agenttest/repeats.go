@@ -9,7 +9,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// changeAnew: what may not be kept is done each time, and recorded each time; the key is refused to others nevertheless.
+// changeAnew: what may not be kept is done each time, and recorded each time; the key is refused to others
+// nevertheless.
 func changeAnew(t *testing.T, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
@@ -27,7 +28,8 @@ func changeAnew(t *testing.T, w World) {
 	if n := len(org.Entries()); n != 4 {
 		t.Errorf("%d audit entries, want that of the creation and three of the changes", n)
 	}
-	for name, apply := range map[string]func(*agent.Agent) error{"nothing": func(*agent.Agent) error { return nil }, "a change": act(agent.Stop)} {
+	for name, apply := range map[string]func(*agent.Agent) error{"nothing": func(*agent.Agent) error { return nil },
+		"a change": act(agent.Stop)} {
 		ctx, _ := org.Attempt("k", "reveal another")
 		idempotency.Anew(ctx)
 		if _, err := w.Store.Change(ctx, a.ID, apply); fault.Code(err) != "idempotency_key_reused" {
@@ -36,7 +38,8 @@ func changeAnew(t *testing.T, w World) {
 	}
 	ctx, attempt := org.Attempt("k", "reveal")
 	idempotency.Anew(ctx)
-	if got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil }); err != nil || !attempt.Replayed() || got.Rollout != 3 {
+	if got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil }); err != nil ||
+		!attempt.Replayed() || got.Rollout != 3 {
 		t.Errorf("a repeat that changes nothing: replayed %t, %+v, %v", attempt.Replayed(), got, err)
 	}
 }

@@ -20,7 +20,8 @@ func withStatus(t *testing.T, w World) {
 		}
 		return a
 	}
-	broken := []agent.Agent{with(org, agent.Error), with(other, agent.Error), with(org, agent.Error), with(other, agent.Error)}
+	broken := []agent.Agent{with(org, agent.Error), with(other, agent.Error), with(org, agent.Error),
+		with(other, agent.Error)}
 	slices.SortFunc(broken, func(a, b agent.Agent) int { return cmp.Compare(a.ID, b.ID) })
 	with(org, agent.Running)
 	for _, row := range []struct {
@@ -39,7 +40,8 @@ func withStatus(t *testing.T, w World) {
 	} {
 		got, err := w.Records.ListByStatus(t.Context(), row.status, row.after, row.limit)
 		if err != nil || !reflect.DeepEqual(got, row.want) {
-			t.Errorf("at most %d that are %s after %q: %v, %v; want %v", row.limit, row.status, row.after, ids(got), err, ids(row.want))
+			t.Errorf("at most %d that are %s after %q: %v, %v; want %v", row.limit, row.status, row.after, ids(got),
+				err, ids(row.want))
 		}
 	}
 }

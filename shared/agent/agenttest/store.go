@@ -73,7 +73,8 @@ func create(t *testing.T, w World) {
 		t.Errorf("the agent differs from its draft:\n got %+v\nwant %+v", got, want)
 	}
 	if got.Version == "" || got.ChangeID == "" || !strings.HasPrefix(got.CreatedBy, "user_") {
-		t.Errorf("version %q, change id %q, created by %q: none may be missing", got.Version, got.ChangeID, got.CreatedBy)
+		t.Errorf("version %q, change id %q, created by %q: none may be missing", got.Version, got.ChangeID,
+			got.CreatedBy)
 	}
 	if got, want := org.Usage(), sum(t, created); got != want {
 		t.Errorf("usage %+v, want %+v", got, want)
@@ -86,7 +87,8 @@ func create(t *testing.T, w World) {
 		t.Fatalf("%d audit entries, want 1", len(entries))
 	}
 	e := entries[0]
-	if e.Action != "TestAgent" || e.Outcome != audit.Succeeded || e.Target != (audit.Target{Type: "agent", ID: draft.ID, Name: draft.Name}) {
+	if e.Action != "TestAgent" || e.Outcome != audit.Succeeded ||
+		e.Target != (audit.Target{Type: "agent", ID: draft.ID, Name: draft.Name}) {
 		t.Errorf("the entry says %s %s of %+v", e.Action, e.Outcome, e.Target)
 	}
 	if want := audit.From(org.Ctx); e.Actor.ID != got.CreatedBy || e.Request != want {
@@ -130,18 +132,24 @@ func everyField(t *testing.T, w World) {
 		Env: []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B", SecretVersion: 2, Bytes: 3, SetAt: at}}, Sandbox: true,
 		LastReadyIsolation: agent.Sandboxed, Status: agent.Paused,
 		StatusReason: agent.Billing, Stages: []agent.Stage{{
-			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at, FinishedAt: at.Add(1), ErrorCode: "e", Message: "m",
+			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at, FinishedAt: at.Add(1),
+			ErrorCode: "e", Message: "m",
 		}},
 		Failure:      &agent.Failure{Code: "f", Stage: agent.StageReady, Message: "m", Retryable: true},
 		RevertReason: &agent.Failure{Code: "u", Stage: agent.StageRuntime, Message: "n", Retryable: true},
-		Warming:      true, RotationPending: true, Routed: true, CredentialVersion: 4, RevealedAt: at.Add(6 * time.Second), Rollout: 5, Generation: 6, ObservedGeneration: 7,
+		Warming:      true, RotationPending: true, Routed: true, CredentialVersion: 4,
+		RevealedAt: at.Add(6 * time.Second), Rollout: 5, Generation: 6, ObservedGeneration: 7,
 		Attempts: 8, Lease: agent.Lease{Holder: "h", Until: at.Add(time.Second)}, WorkDueAt: at.Add(2 * time.Second),
-		Deadline: at.Add(3 * time.Second), CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
-		FormerCredential: 3, SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second), Live: []agent.LiveVersion{{Key: "B", Version: 1}},
+		Deadline: at.Add(3 * time.Second), CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second),
+		CreatedBy:        "b",
+		FormerCredential: 3, SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second),
+		Live: []agent.LiveVersion{{Key: "B", Version: 1}},
 	}
 	full.Operations = []secret.Operation{{
-		ID: ID(), AgentID: a.ID, OrganizationID: org.ID, Key: "B", Action: secret.Rotate, Stage: secret.Store, Status: secret.Failed, ErrorCode: "e",
-		Attempts: 2, LatestBefore: 3, Version: 4, Bytes: 5, Batch: "x", StoringUntil: at, CreatedAt: at, UpdatedAt: at.Add(time.Second),
+		ID: ID(), AgentID: a.ID, OrganizationID: org.ID, Key: "B", Action: secret.Rotate, Stage: secret.Store,
+		Status: secret.Failed, ErrorCode: "e",
+		Attempts: 2, LatestBefore: 3, Version: 4, Bytes: 5, Batch: "x", StoringUntil: at, CreatedAt: at,
+		UpdatedAt: at.Add(time.Second),
 	}}
 	for v, i := reflect.ValueOf(full.Operations[0]), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -172,7 +180,8 @@ func everyField(t *testing.T, w World) {
 		*a = agent.Agent{ID: a.ID, OrganizationID: a.OrganizationID, Plan: plan.Hobby}
 		return nil
 	})
-	if got := org.load(a.ID); !reflect.DeepEqual(got, empty) || len(got.Env) != 0 || got.Failure != nil || got.RevertReason != nil || !got.WorkDueAt.IsZero() {
+	if got := org.load(a.ID); !reflect.DeepEqual(got, empty) || len(got.Env) != 0 || got.Failure != nil ||
+		got.RevertReason != nil || !got.WorkDueAt.IsZero() {
 		t.Errorf("zero values were not kept: %+v", got)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// trailTests are the promises to calls whose audit entry is somebody's concern: a change writes it in its own commit, or not at all.
+// trailTests are the promises to calls whose audit entry is somebody's concern: a change writes it in its own commit,
+// or not at all.
 func trailTests() map[string]func(*testing.T, World) {
 	return map[string]func(*testing.T, World){
 		"the entry of a call":         entryOfCall,
@@ -45,10 +46,11 @@ func entryOfCall(t *testing.T, w World) {
 		_, err := w.Store.Create(ctx, a)
 		return err
 	})
-	wantEntry(t, org, "change", audit.Target{Type: "agent", ID: a.ID, Name: "Renamed"}, func(ctx context.Context) error {
-		_, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error { a.Name = "Renamed"; return nil })
-		return err
-	})
+	wantEntry(t, org, "change", audit.Target{Type: "agent", ID: a.ID, Name: "Renamed"},
+		func(ctx context.Context) error {
+			_, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error { a.Name = "Renamed"; return nil })
+			return err
+		})
 }
 
 // wantEntry wants a call to write its entry, under the id that was chosen for it.
@@ -63,7 +65,8 @@ func wantEntry(t *testing.T, org Tenant, name string, target audit.Target, do fu
 	if !trail.Written() {
 		t.Errorf("%s: the trail doesn't say that the entry was written", name)
 	}
-	if len(added) != 1 || added[0].ID != trail.ID() || added[0].Outcome != audit.Succeeded || added[0].Target != target {
+	if len(added) != 1 || added[0].ID != trail.ID() || added[0].Outcome != audit.Succeeded ||
+		added[0].Target != target {
 		t.Errorf("%s: entries %+v, want one with the id %s of %+v", name, added, trail.ID(), target)
 	}
 }
@@ -86,7 +89,8 @@ func callsWithoutEntry(t *testing.T, w World) {
 			return err
 		}, code: "", found: own},
 		"a closure that refuses": {org: org, do: func(ctx context.Context) error {
-			_, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return fault.New(fault.Conflict, "refused", "No.").WithCause(refusal) })
+			_, err := w.Store.Change(ctx, a.ID,
+				func(*agent.Agent) error { return fault.New(fault.Conflict, "refused", "No.").WithCause(refusal) })
 			return err
 		}, code: "refused", found: own},
 		"an agent of others": {org: other, do: func(ctx context.Context) error {
@@ -101,7 +105,8 @@ func callsWithoutEntry(t *testing.T, w World) {
 			_, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error { a.Plan = plan.Pro; return nil })
 			return err
 		}, code: "plan_capacity_exceeded", found: own},
-		"a taken id": {org: org, do: func(ctx context.Context) error { _, err := w.Store.Create(ctx, a); return err }, code: "agent_exists", found: audit.Target{}},
+		"a taken id": {org: org, do: func(ctx context.Context) error { _, err := w.Store.Create(ctx, a); return err },
+			code: "agent_exists", found: audit.Target{}},
 	} {
 		ctx, trail := c.org.Call()
 		var err error
@@ -133,11 +138,14 @@ func changesOfOneCall(t *testing.T, w World) {
 			}
 		}
 	})
-	want := []audit.Change{{Field: "name", Old: a.Name, New: "Renamed"}, {Field: "status", Old: "provisioning", New: "stopped"}}
-	if len(added) != 1 || added[0].ID != trail.ID() || !slices.Equal(added[0].Changes, want) || added[0].Outcome != audit.Succeeded {
+	want := []audit.Change{{Field: "name", Old: a.Name, New: "Renamed"},
+		{Field: "status", Old: "provisioning", New: "stopped"}}
+	if len(added) != 1 || added[0].ID != trail.ID() || !slices.Equal(added[0].Changes, want) ||
+		added[0].Outcome != audit.Succeeded {
 		t.Fatalf("entries %+v, want one with the changes %+v", added, want)
 	}
-	if e := added[0]; e.OrganizationID != org.ID || e.Actor.ID == "" || e.Action != "TestAgent" || e.ExpiresAt.IsZero() {
+	if e := added[0]; e.OrganizationID != org.ID || e.Actor.ID == "" || e.Action != "TestAgent" ||
+		e.ExpiresAt.IsZero() {
 		t.Errorf("later changes spoiled the entry: %+v", e)
 	}
 }
@@ -153,7 +161,8 @@ func callBeginsInVain(t *testing.T, w World) {
 		ctx, trail := org.Call()
 		added := org.added(func() {
 			_, _ = w.Store.Change(ctx, a.ID, first)
-			if _, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error { a.Name += "!"; return nil }); err != nil {
+			if _, err := w.Store.Change(ctx, a.ID,
+				func(a *agent.Agent) error { a.Name += "!"; return nil }); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -166,13 +175,15 @@ func callBeginsInVain(t *testing.T, w World) {
 // longEnoughToFail is how long a call may try what can't succeed.
 const longEnoughToFail = 300 * time.Millisecond
 
-// entryTaken: where an entry stands in the place of a call's, the call was given up, and its change can't be committed any more.
+// entryTaken: where an entry stands in the place of a call's, the call was given up, and its change can't be committed
+// any more.
 func entryTaken(t *testing.T, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	ctx, trail := org.Call()
 	if err := w.Log.Append(ctx, audit.Entry{
-		ID: trail.ID(), OrganizationID: org.ID, Action: "TestAgent", Outcome: "store_unavailable", Target: audit.Target{Type: "agent", ID: a.ID},
+		ID: trail.ID(), OrganizationID: org.ID, Action: "TestAgent", Outcome: "store_unavailable",
+		Target: audit.Target{Type: "agent", ID: a.ID},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package agenttest is the conformance suite of the ports of package agent. It knows what a store promises to routes and workers, and
-// nothing about how it keeps the promise: an adapter hands in a World of its own making.
+// Package agenttest is the conformance suite of the ports of package agent. It knows what a store promises to routes
+// and workers, and nothing about how it keeps the promise: an adapter hands in a World of its own making.
 package agenttest
 
 import (
@@ -93,7 +93,8 @@ func (w World) Tenant(t *testing.T, p plan.ID) Tenant {
 // newcomer makes an organization without a record.
 func (w World) newcomer(t *testing.T, id string) Tenant {
 	caller := identity.Caller{
-		Type: identity.Session, ID: "user_" + ID(), Email: "ada@example.com", OrganizationID: id, Role: identity.RoleAdmin,
+		Type: identity.Session, ID: "user_" + ID(), Email: "ada@example.com", OrganizationID: id,
+		Role: identity.RoleAdmin,
 	}
 	return Tenant{t, w, id, audit.With(identity.With(t.Context(), caller), audit.Request{
 		Action: "TestAgent", RequestID: "request-1", IP: "192.0.2.1", UserAgent: "suite",
@@ -103,8 +104,9 @@ func (w World) newcomer(t *testing.T, id string) Tenant {
 // Draft makes a new agent as a route does. Times are to the microsecond; a store need not keep more.
 func Draft(size plan.ID) agent.Agent {
 	return agent.New(ID(), "cell-1", agent.Draft{
-		Name: "Support Bot", Plan: size, Cloud: "gcp", Region: "europe-west3", Config: json.RawMessage(`{"a.b/c":{"__x__":[1]}}`),
-		Env: []agent.EnvVar{{Key: "LEVEL", Value: "plain-value"}, {Key: "TOKEN", SecretVersion: 3}},
+		Name: "Support Bot", Plan: size, Cloud: "gcp", Region: "europe-west3",
+		Config: json.RawMessage(`{"a.b/c":{"__x__":[1]}}`),
+		Env:    []agent.EnvVar{{Key: "LEVEL", Value: "plain-value"}, {Key: "TOKEN", SecretVersion: 3}},
 	}, Now())
 }
 

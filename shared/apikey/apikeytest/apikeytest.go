@@ -69,7 +69,8 @@ func createAndFind(t *testing.T, w World) {
 
 func unknownKeys(t *testing.T, w World) {
 	for _, hash := range []string{newKey().Hash, "", "a/b", ".", "__x__", "\xff", strings.Repeat("x", 2000)} {
-		if _, _, err := w.Finder.Find(t.Context(), hash, document.Ref{}); !reflect.DeepEqual(fault.From(err), apikey.NotFound()) {
+		if _, _, err := w.Finder.Find(t.Context(), hash, document.Ref{}); !reflect.DeepEqual(fault.From(err),
+			apikey.NotFound()) {
 			t.Errorf("find %.20q: %v, want not found", hash, err)
 		}
 	}
@@ -170,7 +171,8 @@ func revokeRace(t *testing.T, w World) {
 
 func touch(t *testing.T, w World) {
 	org := w.tenant(t)
-	never, long, recent := org.create(nil), org.create(func(k *apikey.Key) { k.LastUsedAt = now().Add(-apikey.TouchInterval) }),
+	never, long, recent := org.create(nil),
+		org.create(func(k *apikey.Key) { k.LastUsedAt = now().Add(-apikey.TouchInterval) }),
 		org.create(func(k *apikey.Key) { k.LastUsedAt = now().Add(-apikey.TouchInterval / 2) })
 	for _, k := range []apikey.Key{never, long, recent, never} {
 		w.Finder.Touch(t.Context(), k)
@@ -179,12 +181,14 @@ func touch(t *testing.T, w World) {
 	for name, c := range map[string]struct {
 		key     apikey.Key
 		written bool
-	}{"never used": {key: never, written: true}, "used long ago": {key: long, written: true}, "used lately": {key: recent, written: false}} {
+	}{"never used": {key: never, written: true}, "used long ago": {key: long, written: true},
+		"used lately": {key: recent, written: false}} {
 		_, got, err := w.Finder.Find(t.Context(), c.key.Hash, document.Ref{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if written := !got.LastUsedAt.Equal(c.key.LastUsedAt); written != c.written || written && now().Sub(got.LastUsedAt) > time.Minute {
+		if written := !got.LastUsedAt.Equal(c.key.LastUsedAt); written != c.written || written &&
+			now().Sub(got.LastUsedAt) > time.Minute {
 			t.Errorf("a key %s was last used at %v", name, got.LastUsedAt)
 		}
 		if got.LastUsedAt = c.key.LastUsedAt; !reflect.DeepEqual(got, c.key) {

@@ -23,7 +23,8 @@ func idempotencyTests() map[string]func(*testing.T, World) {
 	}
 }
 
-// attempt makes the context of a request with a key, and its attempt. what stands for all that makes it another request.
+// attempt makes the context of a request with a key, and its attempt. what stands for all that makes it another
+// request.
 func (n tenant) attempt(key, what string) (context.Context, *idempotency.Attempt) {
 	a := idempotency.New(n.id, key, idempotency.Request{Method: "POST", Path: "/test", Body: []byte(what)})
 	return idempotency.With(n.ctx, a), a
@@ -50,7 +51,8 @@ func repeatedCreation(t *testing.T, w World) {
 		t.Errorf("the repeat got another record:\n got %+v\nwant %+v", got, first)
 	}
 	if there := org.listAll(10); len(there) != 0 || org.live() != 0 || len(org.audited()) != 2 {
-		t.Errorf("%d keys, %d counted, audit entries %v; want the creation and the revocation", len(there), org.live(), org.audited())
+		t.Errorf("%d keys, %d counted, audit entries %v; want the creation and the revocation", len(there), org.live(),
+			org.audited())
 	}
 }
 

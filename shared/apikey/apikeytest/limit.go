@@ -22,7 +22,8 @@ func limit(t *testing.T, w World) {
 	}
 	_, err := w.Store.Create(org.ctx, newKey())
 	want := map[string]any{"current": int64(most), "max": int64(most)}
-	if f := fault.From(err); f == nil || f.Kind != fault.Conflict || f.Code != "api_key_limit_reached" || !reflect.DeepEqual(f.Meta, want) {
+	if f := fault.From(err); f == nil || f.Kind != fault.Conflict || f.Code != "api_key_limit_reached" ||
+		!reflect.DeepEqual(f.Meta, want) {
 		t.Errorf("a key too many: %v, want api_key_limit_reached with %v", err, want)
 	}
 	if err := w.Store.Revoke(org.ctx, last.ID); err != nil {
@@ -56,7 +57,8 @@ func limitInRace(t *testing.T, w World) {
 		}
 	}
 	if refused != creators/2 || org.live() != most || len(org.listAll(100)) != most {
-		t.Errorf("%d of %d refused, %d counted, %d there; want half, %d and %d", refused, creators, org.live(), len(org.listAll(100)), most, most)
+		t.Errorf("%d of %d refused, %d counted, %d there; want half, %d and %d", refused, creators, org.live(),
+			len(org.listAll(100)), most, most)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// entriesOfCalls: a change writes the entry of its call in its own commit, and what changes nothing leaves it to whoever serves the call.
+// entriesOfCalls: a change writes the entry of its call in its own commit, and what changes nothing leaves it to
+// whoever serves the call.
 func entriesOfCalls(t *testing.T, w World) {
 	org, other := w.tenant(t), w.tenant(t)
 	k, last := newKey(), apikey.Key{}
@@ -49,7 +50,8 @@ func entriesOfCalls(t *testing.T, w World) {
 		case step.target == "" && len(added) == 0:
 		case step.target == "" || len(added) != 1:
 			t.Errorf("%s: entries %+v", step.name, added)
-		case added[0].ID != trail.ID() || added[0].Target != want || added[0].Outcome != audit.Succeeded || added[0].ExpiresAt.IsZero():
+		case added[0].ID != trail.ID() || added[0].Target != want || added[0].Outcome != audit.Succeeded ||
+			added[0].ExpiresAt.IsZero():
 			t.Errorf("%s: the entry %+v, want the id %s and the target %+v", step.name, added[0], trail.ID(), want)
 		}
 	}
@@ -66,7 +68,8 @@ func changesOfOneCall(t *testing.T, w World) {
 	if err := w.Store.Revoke(ctx, k.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := org.entries(); len(got) != 1 || got[0].ID != trail.ID() || got[0].Target.ID != k.ID || got[0].Actor.ID != "user_1" {
+	if got := org.entries(); len(got) != 1 || got[0].ID != trail.ID() || got[0].Target.ID != k.ID ||
+		got[0].Actor.ID != "user_1" {
 		t.Errorf("entries %+v, want one", got)
 	}
 }

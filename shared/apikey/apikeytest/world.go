@@ -1,5 +1,5 @@
-// Package apikeytest is the conformance suite of the ports of package apikey. It knows what a store promises to routes and to
-// authentication, and nothing about how it keeps the promise: an adapter hands in a World of its own making.
+// Package apikeytest is the conformance suite of the ports of package apikey. It knows what a store promises to routes
+// and to authentication, and nothing about how it keeps the promise: an adapter hands in a World of its own making.
 package apikeytest
 
 import (
@@ -56,7 +56,8 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 func newKey() apikey.Key {
 	full := apikey.Generate()
 	return apikey.Key{
-		ID: random(), Name: "CI", Purpose: "ci", Prefix: full[:apikey.PrefixLength], Hash: apikey.Hash([]byte("pepper"), full),
+		ID: random(), Name: "CI", Purpose: "ci", Prefix: full[:apikey.PrefixLength],
+		Hash:      apikey.Hash([]byte("pepper"), full),
 		CreatedBy: "user_1", CreatedAt: now(),
 	}
 }

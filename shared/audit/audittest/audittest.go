@@ -46,7 +46,8 @@ func everyField(t *testing.T, w World) {
 	e := audit.Entry{
 		ID: random(), OrganizationID: org.id, CreatedAt: now.Add(-time.Second),
 		Actor: identity.Caller{
-			Type: identity.APIKey, ID: "k", Email: "ada@example.com", OrganizationID: org.id, Role: identity.RoleMember, KeyPrefix: "so_12345678",
+			Type: identity.APIKey, ID: "k", Email: "ada@example.com", OrganizationID: org.id, Role: identity.RoleMember,
+			KeyPrefix: "so_12345678",
 		},
 		Action: "UpdateAgent", Target: audit.Target{Type: "agent", ID: "a", Name: "Bot"}, Outcome: "agent_deleting",
 		Request: audit.Request{Action: "UpdateAgent", RequestID: "r", IP: "192.0.2.1", UserAgent: "suite \uFFFD"},
@@ -93,7 +94,8 @@ func appendOnce(t *testing.T, w World) {
 			t.Errorf("append: %v, want a success", err)
 		}
 	}
-	if got := org.stored(); len(got) != 1 || got[0].Outcome != first.Outcome || !got[0].CreatedAt.Equal(first.CreatedAt) {
+	if got := org.stored(); len(got) != 1 || got[0].Outcome != first.Outcome ||
+		!got[0].CreatedAt.Equal(first.CreatedAt) {
 		t.Errorf("stored %+v, want the first one only", got)
 	}
 }
@@ -137,7 +139,8 @@ func tenancy(t *testing.T, w World) {
 	nobody := other
 	nobody.ctx = t.Context()
 	for name, n := range map[string]tenant{"another organization": other, "nobody": nobody} {
-		for _, f := range []audit.Filter{{}, {TargetID: e.Target.ID}, {ActorID: e.Actor.ID, From: now.Add(-time.Hour)}} {
+		for _, f := range []audit.Filter{{}, {TargetID: e.Target.ID},
+			{ActorID: e.Actor.ID, From: now.Add(-time.Hour)}} {
 			if got := n.list(n.log, f, 10); len(got) != 0 {
 				t.Errorf("%s lists %v with the filter %+v", name, ids(got), f)
 			}

@@ -58,13 +58,15 @@ func pagesWhileOthersAppend(t *testing.T, w World) {
 func filters(t *testing.T, w World) {
 	org := w.tenant(t, plan.Hobby)
 	values := []audit.Filter{
-		{ActorID: "u1", Action: "StopAgent", TargetID: "t1", Outcome: audit.Succeeded}, {ActorID: "u2", Action: "stopagent", TargetID: "t2", Outcome: "role_required"},
+		{ActorID: "u1", Action: "StopAgent", TargetID: "t1", Outcome: audit.Succeeded},
+		{ActorID: "u2", Action: "stopagent", TargetID: "t2", Outcome: "role_required"},
 	}
 	var all []audit.Entry
 	for i := range 16 {
 		pick := func(bit int) audit.Filter { return values[i>>bit&1] }
 		e := org.entry(i)
-		e.Actor.ID, e.Action, e.Target.ID, e.Outcome = pick(0).ActorID, pick(1).Action, pick(2).TargetID, pick(3).Outcome
+		e.Actor.ID, e.Action, e.Target.ID, e.Outcome = pick(0).ActorID, pick(1).Action, pick(2).TargetID,
+			pick(3).Outcome
 		all = append(all, e)
 	}
 	all = org.append(all...)
@@ -84,7 +86,8 @@ func filters(t *testing.T, w World) {
 			t.Errorf("filter %+v: got %v, want %v", f, ids(got), ids(want))
 		}
 	}
-	for _, f := range []audit.Filter{{ActorID: "nobody"}, {From: now, To: now}, {From: now.Add(time.Hour)}, {From: now, To: now.Add(-time.Hour)}} {
+	for _, f := range []audit.Filter{{ActorID: "nobody"}, {From: now, To: now}, {From: now.Add(time.Hour)},
+		{From: now, To: now.Add(-time.Hour)}} {
 		if got := org.list(org.log, f, 100); len(got) != 0 {
 			t.Errorf("a filter that nothing matches, %+v: %v", f, ids(got))
 		}
@@ -157,7 +160,8 @@ func badCursors(t *testing.T, w World) {
 		t.Fatalf("no cursor to spoil: %v", err)
 	}
 	for _, bad := range []string{
-		"x", "null", "0", " ", "%", "e30", p.Next + "A", p.Next + "=", p.Next[:len(p.Next)/2], strings.Repeat(p.Next, 20),
+		"x", "null", "0", " ", "%", "e30", p.Next + "A", p.Next + "=", p.Next[:len(p.Next)/2],
+		strings.Repeat(p.Next, 20),
 	} {
 		_, err := org.log.List(org.ctx, audit.Filter{}, page.Request{Limit: 1, Cursor: bad})
 		if fault.Code(err) != "invalid_cursor" || !fault.Is(err, fault.BadRequest) {
@@ -165,7 +169,8 @@ func badCursors(t *testing.T, w World) {
 		}
 	}
 	// A cursor of another organization is only a place: it shows nothing of that organization.
-	if stolen, err := other.log.List(other.ctx, audit.Filter{}, page.Request{Limit: 1, Cursor: p.Next}); err != nil || len(stolen.Items) != 0 {
+	if stolen, err := other.log.List(other.ctx, audit.Filter{}, page.Request{Limit: 1, Cursor: p.Next}); err != nil ||
+		len(stolen.Items) != 0 {
 		t.Errorf("another organization's cursor: %v, %v", ids(stolen.Items), err)
 	}
 }
@@ -185,7 +190,8 @@ func each(t *testing.T, w World) {
 		var got []audit.Entry
 		err := org.log.Each(org.ctx, f, func(e audit.Entry) error { got = append(got, e); return nil })
 		if err != nil || !reflect.DeepEqual(ids(got), ids(want)) {
-			t.Errorf("filter %+v: visited %d in another order or number than the %d there are (%v)", f, len(got), len(want), err)
+			t.Errorf("filter %+v: visited %d in another order or number than the %d there are (%v)", f, len(got),
+				len(want), err)
 		}
 	}
 }

@@ -56,8 +56,8 @@ func expired(t *testing.T, w World) {
 	}
 }
 
-// expiredAmongOthers: an organization that changed its plan has entries that end at different times. Pages are full all the same, and lead
-// on past what is not shown.
+// expiredAmongOthers: an organization that changed its plan has entries that end at different times. Pages are full all
+// the same, and lead on past what is not shown.
 func expiredAmongOthers(t *testing.T, w World) {
 	org := w.tenant(t, plan.Hobby)
 	org.ago(1, 3, 4, 5, 8, 9, 10)

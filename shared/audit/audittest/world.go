@@ -1,5 +1,5 @@
-// Package audittest is the conformance suite of the port of package audit. It knows what a log promises to routes and to what serves them,
-// and nothing about how it keeps the promise: an adapter hands in a World of its own making.
+// Package audittest is the conformance suite of the port of package audit. It knows what a log promises to routes and
+// to what serves them, and nothing about how it keeps the promise: an adapter hands in a World of its own making.
 package audittest
 
 import (
@@ -23,7 +23,8 @@ type World struct {
 	Log func(t *testing.T, now time.Time) audit.Log
 	// SetPlan puts an organization on a plan, and creates its record if it has none.
 	SetPlan func(ctx context.Context, organizationID string, p plan.ID) error
-	// Entries reads the entries of an organization as they are stored, also those that have expired, in the order of their times.
+	// Entries reads the entries of an organization as they are stored, also those that have expired, in the order of
+	// their times.
 	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
 }
 

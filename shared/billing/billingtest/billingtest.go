@@ -1,5 +1,5 @@
-// Package billingtest is the conformance suite of the store of package billing. It knows what a store promises, and nothing about how it
-// keeps the promise.
+// Package billingtest is the conformance suite of the store of package billing. It knows what a store promises, and
+// nothing about how it keeps the promise.
 package billingtest
 
 import (
@@ -61,7 +61,8 @@ func (w World) tenant(t *testing.T) (id string, ctx context.Context) {
 	if err := w.Directory.Ensure(t.Context(), id, organization.User{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx = identity.With(t.Context(), identity.Caller{Type: identity.System, ID: "stripe", OrganizationID: id, Role: identity.RoleAdmin})
+	ctx = identity.With(t.Context(),
+		identity.Caller{Type: identity.System, ID: "stripe", OrganizationID: id, Role: identity.RoleAdmin})
 	return id, audit.With(ctx, audit.Request{Action: "ChangeSubscription", RequestID: "request_1"})
 }
 
@@ -78,15 +79,18 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 func paid(on plan.ID) billing.Subscription {
 	return billing.Subscription{
-		Provider: billing.Stripe, ID: "sub_1", CustomerID: "cus_1", Status: billing.Active, Plan: on, Interval: billing.Year,
-		PeriodStart: now(), PeriodEnd: now().AddDate(1, 0, 0), CancelAtPeriodEnd: true, PendingPlan: plan.Hobby, StartedAt: now(),
+		Provider: billing.Stripe, ID: "sub_1", CustomerID: "cus_1", Status: billing.Active, Plan: on,
+		Interval:    billing.Year,
+		PeriodStart: now(), PeriodEnd: now().AddDate(1, 0, 0), CancelAtPeriodEnd: true, PendingPlan: plan.Hobby,
+		StartedAt: now(),
 	}
 }
 
 func fresh(t *testing.T, w World) {
 	id, _ := w.tenant(t)
 	a := w.account(t, id)
-	if a.ID != id || a.Plan != plan.Hobby || a.Status != organization.Active || a.Subscription != (billing.Subscription{Status: billing.None}) ||
+	if a.ID != id || a.Plan != plan.Hobby || a.Status != organization.Active ||
+		a.Subscription != (billing.Subscription{Status: billing.None}) ||
 		!a.DueAt.IsZero() || a.Suspended || a.Version == "" {
 		t.Errorf("a new account is %+v", a)
 	}
@@ -110,8 +114,10 @@ func save(t *testing.T, w World) {
 		t.Fatalf("%d audit entries, %v; want 1", len(entries), err)
 	}
 	e := entries[0]
-	if e.Action != "ChangeSubscription" || e.Actor.Type != identity.System || e.Actor.ID != "stripe" || e.Target.Type != "organization" ||
-		e.Target.ID != id || e.Outcome != audit.Succeeded || !slices.Contains(e.Changes, audit.Change{Field: "plan", Old: "hobby", New: "pro"}) {
+	if e.Action != "ChangeSubscription" || e.Actor.Type != identity.System || e.Actor.ID != "stripe" ||
+		e.Target.Type != "organization" ||
+		e.Target.ID != id || e.Outcome != audit.Succeeded ||
+		!slices.Contains(e.Changes, audit.Change{Field: "plan", Old: "hobby", New: "pro"}) {
 		t.Errorf("the audit entry is %+v", e)
 	}
 }
@@ -185,7 +191,8 @@ func postpone(t *testing.T, w World) {
 	if got := w.account(t, id).DueAt; !got.Equal(next) {
 		t.Errorf("due at %s, want %s", got, next)
 	}
-	if err := w.Processes[1].Postpone(ctx, w.account(t, id), time.Time{}); err != nil || !w.account(t, id).DueAt.IsZero() {
+	if err := w.Processes[1].Postpone(ctx, w.account(t, id), time.Time{}); err != nil ||
+		!w.account(t, id).DueAt.IsZero() {
 		t.Errorf("postponing for ever: %v, due at %s", err, w.account(t, id).DueAt)
 	}
 }

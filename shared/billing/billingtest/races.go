@@ -14,7 +14,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// race: two events and two creations at once. Nothing is lost, and a recount agrees with what the organization is said to hold.
+// race: two events and two creations at once. Nothing is lost, and a recount agrees with what the organization is said
+// to hold.
 func race(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	prepared := w.account(t, id)
@@ -55,7 +56,8 @@ func race(t *testing.T, w World) {
 // started: nothing is created or brought up where money is due, and all else goes on.
 func started(t *testing.T, w World) {
 	id, system := w.tenant(t)
-	admin := identity.With(system, identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin})
+	admin := identity.With(system,
+		identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin})
 	set := func(status billing.Status, on plan.ID, suspended bool) {
 		t.Helper()
 		a := w.account(t, id)
@@ -68,7 +70,8 @@ func started(t *testing.T, w World) {
 		}
 	}
 	act := func(ctx context.Context, agentID string, trigger agent.Trigger) error {
-		_, err := w.Agents.Change(ctx, agentID, func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, now()) })
+		_, err := w.Agents.Change(ctx, agentID,
+			func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, now()) })
 		return err
 	}
 	set(billing.Active, plan.Startup, false)
@@ -87,7 +90,9 @@ func started(t *testing.T, w World) {
 		status    billing.Status
 		suspended bool
 		code      string
-	}{{status: billing.PastDue, suspended: false, code: "subscription_past_due"}, {status: billing.Active, suspended: true, code: "billing_required"}, {status: billing.Canceled, suspended: false, code: "plan_capacity_exceeded"}} {
+	}{{status: billing.PastDue, suspended: false, code: "subscription_past_due"},
+		{status: billing.Active, suspended: true, code: "billing_required"},
+		{status: billing.Canceled, suspended: false, code: "plan_capacity_exceeded"}} {
 		set(c.status, plan.Startup, c.suspended)
 		_, creating := w.Agents.Create(admin, agenttest.Draft(plan.Hobby))
 		for what, err := range map[string]error{"create": creating, "start": act(admin, ids[0], agent.Start)} {

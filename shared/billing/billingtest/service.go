@@ -72,7 +72,8 @@ func (w World) desk(p *provider) *billing.Service {
 
 func event(id string) billing.Event { return billing.Event{ID: id, SubscriptionID: "sub_1"} }
 
-// lateAnswer: the answer to the first event's question is overtaken by a second event, whole. It must not put back what that brought.
+// lateAnswer: the answer to the first event's question is overtaken by a second event, whole. It must not put back what
+// that brought.
 func lateAnswer(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	p := &provider{state: billing.State{OrganizationID: id, Subscription: paid(plan.Starter)}}
@@ -137,7 +138,8 @@ func failing(t *testing.T, w World) {
 
 // operator is the context of the operator's act on an organization.
 func operator(ctx context.Context, id string) context.Context {
-	ctx = identity.With(ctx, identity.Caller{Type: identity.Operator, ID: "ops", OrganizationID: id, Role: identity.RoleAdmin})
+	ctx = identity.With(ctx, identity.Caller{Type: identity.Operator, ID: "ops", OrganizationID: id,
+		Role: identity.RoleAdmin})
 	return audit.With(ctx, audit.Request{Action: "SetPlan", RequestID: "request_1"})
 }
 
@@ -154,21 +156,25 @@ func setPlan(t *testing.T, w World) {
 	if err := set(plan.Enterprise, false); err != nil {
 		t.Fatal(err)
 	}
-	if a := w.account(t, id); a.Plan != plan.Enterprise || a.Subscription.Provider != billing.Manual || a.Subscription.Status != billing.Active {
+	if a := w.account(t, id); a.Plan != plan.Enterprise || a.Subscription.Provider != billing.Manual ||
+		a.Subscription.Status != billing.Active {
 		t.Errorf("the account is %+v", a)
 	}
 	if _, err := w.Agents.Create(ctx, agenttest.Draft(plan.Pro)); err != nil {
 		t.Fatal(err)
 	}
-	if err := set(plan.Starter, false); fault.Code(err) != "usage_over_plan" || w.account(t, id).Plan != plan.Enterprise {
+	if err := set(plan.Starter, false); fault.Code(err) != "usage_over_plan" ||
+		w.account(t, id).Plan != plan.Enterprise {
 		t.Errorf("a plan without room: %v, plan %s", err, w.account(t, id).Plan)
 	}
-	if err := set(plan.Starter, true); err != nil || w.account(t, id).Plan != plan.Starter || w.account(t, id).DueAt.IsZero() {
+	if err := set(plan.Starter, true); err != nil || w.account(t, id).Plan != plan.Starter ||
+		w.account(t, id).DueAt.IsZero() {
 		t.Errorf("a plan without room, forced: %v, %+v", err, w.account(t, id))
 	}
 	entries, err := w.Entries(ctx, id)
 	if err != nil || !slices.ContainsFunc(entries, func(e audit.Entry) bool {
-		return e.Action == "SetPlan" && e.Actor.Type == identity.Operator && slices.Contains(e.Changes, audit.Change{Field: "plan", Old: "enterprise", New: "starter"})
+		return e.Action == "SetPlan" && e.Actor.Type == identity.Operator &&
+			slices.Contains(e.Changes, audit.Change{Field: "plan", Old: "enterprise", New: "starter"})
 	}) {
 		t.Errorf("the audit log has %+v, %v", entries, err)
 	}
@@ -185,7 +191,8 @@ func setPlan(t *testing.T, w World) {
 	}
 }
 
-// keeper: what is due is carried out, with entries of the control plane's own, and looked at again when there is a reason to.
+// keeper: what is due is carried out, with entries of the control plane's own, and looked at again when there is a
+// reason to.
 func keeper(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	d := w.desk(&provider{})
@@ -228,7 +235,8 @@ func keeper(t *testing.T, w World) {
 	keep(agent.Provisioning, "", false)
 	entries, err := w.Entries(ctx, id)
 	if err != nil || !slices.ContainsFunc(entries, func(e audit.Entry) bool {
-		return e.Action == "PauseAgent" && e.Actor.Type == identity.System && e.Actor.ID == "billing" && e.Target.ID == g.ID
+		return e.Action == "PauseAgent" && e.Actor.Type == identity.System && e.Actor.ID == "billing" &&
+			e.Target.ID == g.ID
 	}) {
 		t.Errorf("the audit log has %+v, %v", entries, err)
 	}

@@ -41,7 +41,8 @@ func mustMiss(t *testing.T, v Store, agentID, key string, version int64) {
 	t.Helper()
 	got, err := v.Read(t.Context(), agentID, key, version)
 	if fault.Code(err) != "secret_value_unavailable" || fault.From(err).Kind != fault.BadRequest || len(got) > 0 {
-		t.Errorf("Read %s version %d: %d bytes, %v, want secret_value_unavailable as BadRequest", key, version, len(got), err)
+		t.Errorf("Read %s version %d: %d bytes, %v, want secret_value_unavailable as BadRequest", key, version,
+			len(got), err)
 	}
 }
 

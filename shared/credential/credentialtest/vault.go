@@ -1,4 +1,5 @@
-// Package credentialtest holds what every credential.Vault and credential.Depositary must do, as tests. It knows the port and no secret store.
+// Package credentialtest holds what every credential.Vault and credential.Depositary must do, as tests. It knows the
+// port and no secret store.
 package credentialtest
 
 import (
@@ -23,7 +24,8 @@ type Store interface {
 	credential.SecretWriter
 }
 
-// RunVault runs the suite. open returns a vault; several calls may return the same one, since every test uses agents of its own.
+// RunVault runs the suite. open returns a vault; several calls may return the same one, since every test uses agents of
+// its own.
 func RunVault(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Store){
@@ -88,7 +90,8 @@ func racingEnsures(t *testing.T, v Store) {
 	calls.Wait()
 	_, later := ensure(t, v, a)
 	if versions = slices.Compact(append(versions, later)); len(distinct) != 1 || len(versions) != 1 {
-		t.Errorf("racing calls, and one after them, answer %d credentials and versions %v, want one", len(distinct), versions)
+		t.Errorf("racing calls, and one after them, answer %d credentials and versions %v, want one", len(distinct),
+			versions)
 	}
 }
 
@@ -128,7 +131,8 @@ func anyBytes(t *testing.T, v Store) {
 // keysToldApart uses keys that differ little, and that might be names of a store's own.
 func keysToldApart(t *testing.T, v Store) {
 	a, other := uuid.NewString(), uuid.NewString()
-	keys := []string{"TOKEN", "token", "TOKEN_", "_TOKEN", "_", "credentials", "env", "current", "latest", strings.Repeat("K", 128)}
+	keys := []string{"TOKEN", "token", "TOKEN_", "_TOKEN", "_", "credentials", "env", "current", "latest",
+		strings.Repeat("K", 128)}
 	versions := map[string]int64{}
 	for _, key := range keys {
 		versions[key] = put(t, v, a, key, "value of "+key)

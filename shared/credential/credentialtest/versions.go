@@ -87,7 +87,8 @@ func renewed(t *testing.T, v Store) {
 	}
 	mustHave(t, v, a, secret.CredentialsKey, one, two)
 	latter, err := v.GetCredentials(t.Context(), a, two)
-	if err != nil || latter == former || latter.DashboardUsername != username || latter.DashboardPassword == former.DashboardPassword ||
+	if err != nil || latter == former || latter.DashboardUsername != username ||
+		latter.DashboardPassword == former.DashboardPassword ||
 		latter.APIKey == former.APIKey {
 		t.Fatalf("the new credentials are the former ones, or none: %v", err)
 	}

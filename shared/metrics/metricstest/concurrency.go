@@ -127,7 +127,8 @@ func lookedAt(t *testing.T, w tenant) {
 		since time.Time
 		limit int
 		want  int
-	}{{since: began.Add(-time.Hour), limit: 10, want: 3}, {since: began.Add(-time.Hour), limit: 2, want: 2}, {since: time.Now().Add(time.Hour), limit: 10, want: 0}} {
+	}{{since: began.Add(-time.Hour), limit: 10, want: 3}, {since: began.Add(-time.Hour), limit: 2, want: 2},
+		{since: time.Now().Add(time.Hour), limit: 10, want: 0}} {
 		found, err := w.Records.ListViewedSince(w.ctx, row.since, row.limit)
 		if err != nil || len(found) != row.want {
 			t.Errorf("since %v, at most %d: %d, %v; want %d", row.since, row.limit, len(found), err, row.want)

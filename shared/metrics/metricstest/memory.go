@@ -16,7 +16,8 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// Memory keeps agents and snapshots in memory. It implements metrics.Store, metrics.Records and metrics.Agents. The zero value is ready.
+// Memory keeps agents and snapshots in memory. It implements metrics.Store, metrics.Records and metrics.Agents. The
+// zero value is ready.
 type Memory struct {
 	// Now is the clock of looks; nil is time.Now.
 	Now func() time.Time
@@ -40,7 +41,8 @@ func (m *Memory) Put(a agent.Agent) agent.Agent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.agents == nil {
-		m.agents, m.snapshots, m.cells = map[string]agent.Agent{}, map[string]metrics.Snapshot{}, map[string]metrics.Progress{}
+		m.agents, m.snapshots, m.cells = map[string]agent.Agent{}, map[string]metrics.Snapshot{},
+			map[string]metrics.Progress{}
 	}
 	a.ID = cmp.Or(a.ID, uuid.NewString())
 	a.Version = m.version()
@@ -88,7 +90,8 @@ func (m *Memory) write(s metrics.Snapshot) {
 // clone makes a copy that shares nothing.
 func clone(s metrics.Snapshot) metrics.Snapshot {
 	for _, ring := range []*metrics.Ring{
-		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour, &s.Errors.Day, &s.Up, &s.Due,
+		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour,
+		&s.Errors.Day, &s.Up, &s.Due,
 	} {
 		b, _ := ring.MarshalBinary() // never fails
 		var copied metrics.Ring
@@ -104,7 +107,8 @@ func (m *Memory) Get(ctx context.Context, id string) (metrics.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, ok := m.snapshots[id]
-	if organization := identity.From(ctx).OrganizationID; !ok || organization == "" || s.OrganizationID != organization {
+	if organization := identity.From(ctx).OrganizationID; !ok || organization == "" ||
+		s.OrganizationID != organization {
 		return metrics.Snapshot{}, metrics.NotFound()
 	}
 	return clone(s), nil
@@ -209,7 +213,8 @@ func (m memoryAgents) Load(_ context.Context, id string) (agent.Agent, error) {
 }
 
 // ListByStatus implements metrics.Agents.
-func (m memoryAgents) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error) {
+func (m memoryAgents) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
+	error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []agent.Agent

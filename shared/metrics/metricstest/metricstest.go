@@ -1,5 +1,6 @@
-// Package metricstest is the conformance suite of the stores of package metrics, and a store in memory that passes it. It knows what a
-// store promises to routes and to the collector, and nothing about how it keeps the promise: an adapter hands in a World of its own making.
+// Package metricstest is the conformance suite of the stores of package metrics, and a store in memory that passes it.
+// It knows what a store promises to routes and to the collector, and nothing about how it keeps the promise: an adapter
+// hands in a World of its own making.
 package metricstest
 
 import (
@@ -21,7 +22,8 @@ import (
 type World struct {
 	Store   metrics.Store
 	Records metrics.WorkerStore
-	// Create creates an agent in the organization of the caller in ctx. Change changes its record, and Remove removes it.
+	// Create creates an agent in the organization of the caller in ctx. Change changes its record, and Remove removes
+	// it.
 	Create func(ctx context.Context) (agent.Agent, error)
 	Change func(ctx context.Context, id string) error
 	Remove func(ctx context.Context, id string) error
@@ -69,7 +71,8 @@ func random() string {
 
 // in is the context of a caller of an organization.
 func in(ctx context.Context, organization string) context.Context {
-	return identity.With(ctx, identity.Caller{Type: identity.APIKey, ID: "key", OrganizationID: organization, Role: identity.RoleAdmin})
+	return identity.With(ctx,
+		identity.Caller{Type: identity.APIKey, ID: "key", OrganizationID: organization, Role: identity.RoleAdmin})
 }
 
 func (w tenant) create(t *testing.T) agent.Agent {
@@ -95,10 +98,12 @@ func full(s metrics.Snapshot) metrics.Snapshot {
 	v := func(n float64) *float64 { return &n }
 	s.CollectedAt = Now()
 	s.Figures = metrics.Figures{
-		CPUPct: v(1), MemPct: v(2.5), PVCPct: v(3), UptimePct: v(99.5), CPUCores: v(0.1), MemoryBytes: v(1 << 40), LatencyMillis: v(84), Restarts: 3,
+		CPUPct: v(1), MemPct: v(2.5), PVCPct: v(3), UptimePct: v(99.5), CPUCores: v(0.1), MemoryBytes: v(1 << 40),
+		LatencyMillis: v(84), Restarts: 3,
 	}
 	for i, ring := range []*metrics.Ring{
-		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour, &s.Errors.Day, &s.Up, &s.Due,
+		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour,
+		&s.Errors.Day, &s.Up, &s.Due,
 	} {
 		ring.Set(Now().Add(-20*time.Minute), float64(i))
 		ring.Set(Now(), float64(i)/3)
@@ -109,11 +114,13 @@ func full(s metrics.Snapshot) metrics.Snapshot {
 // same compares what two snapshots say.
 func same(a, b metrics.Snapshot) bool {
 	a.Version, b.Version = "", ""
-	return reflect.DeepEqual(a.Figures, b.Figures) && a.CollectedAt.Equal(b.CollectedAt) && a.LookedAt.Equal(b.LookedAt) &&
+	return reflect.DeepEqual(a.Figures, b.Figures) && a.CollectedAt.Equal(b.CollectedAt) &&
+		a.LookedAt.Equal(b.LookedAt) &&
 		a.AgentID == b.AgentID && a.OrganizationID == b.OrganizationID &&
 		reflect.DeepEqual(a.Show(metrics.Window1h, Now()), b.Show(metrics.Window1h, Now())) &&
 		reflect.DeepEqual(a.Show(metrics.Window24h, Now()), b.Show(metrics.Window24h, Now())) &&
-		reflect.DeepEqual(a.Up.Points(time.Time{}), b.Up.Points(time.Time{})) && reflect.DeepEqual(a.Due.Points(time.Time{}), b.Due.Points(time.Time{}))
+		reflect.DeepEqual(a.Up.Points(time.Time{}), b.Up.Points(time.Time{})) &&
+		reflect.DeepEqual(a.Due.Points(time.Time{}), b.Due.Points(time.Time{}))
 }
 
 func isNotFound(err error) bool { return reflect.DeepEqual(fault.From(err), metrics.NotFound()) }
@@ -149,7 +156,8 @@ func saveAndRead(t *testing.T, w tenant) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	found, err := w.Records.Load(w.ctx, []string{b.ID, a.ID, random()})
-	if err != nil || len(found) != 2 || !same(found[a.ID], want) || !same(found[b.ID], metrics.New(b.ID, b.OrganizationID)) {
+	if err != nil || len(found) != 2 || !same(found[a.ID], want) ||
+		!same(found[b.ID], metrics.New(b.ID, b.OrganizationID)) {
 		t.Errorf("%v, %v", found, err)
 	}
 	// What is not measured any more is null again.
@@ -165,7 +173,8 @@ func saveAndRead(t *testing.T, w tenant) {
 
 func tenancy(t *testing.T, w tenant) {
 	a := w.create(t)
-	for name, ctx := range map[string]context.Context{"another organization": in(t.Context(), "org_"+random()), "none": in(t.Context(), "")} {
+	for name, ctx := range map[string]context.Context{"another organization": in(t.Context(), "org_"+random()),
+		"none": in(t.Context(), "")} {
 		if _, err := w.Store.Get(ctx, a.ID); !isNotFound(err) {
 			t.Errorf("%s reads it: %v", name, err)
 		}

@@ -66,7 +66,8 @@ func (w CountsWorld) holder(t *testing.T) holder {
 	if err := w.SetPlan(t.Context(), id, plan.Enterprise); err != nil {
 		t.Fatal(err)
 	}
-	return holder{t, w, id, identity.With(t.Context(), identity.Caller{ID: "u", OrganizationID: id, Role: identity.RoleAdmin})}
+	return holder{t, w, id, identity.With(t.Context(),
+		identity.Caller{ID: "u", OrganizationID: id, Role: identity.RoleAdmin})}
 }
 
 // add creates an agent of a size.
@@ -93,7 +94,8 @@ func (h holder) createKey() (apikey.Key, error) {
 func (h holder) fill() organization.Usage {
 	h.t.Helper()
 	var sum organization.Usage
-	for i, status := range []agent.Status{agent.Provisioning, agent.Running, agent.Paused, agent.Stopped, agent.Error, agent.Deleting} {
+	for i, status := range []agent.Status{agent.Provisioning, agent.Running, agent.Paused, agent.Stopped, agent.Error,
+		agent.Deleting} {
 		a, err := h.world.Records.Update(h.ctx, h.add(plan.All()[i].ID), func(a *agent.Agent) { a.Status = status })
 		if err != nil {
 			h.t.Fatal(err)
@@ -231,7 +233,8 @@ func recountGonePlan(t *testing.T, w CountsWorld) {
 	}
 	h.want(nil, held)
 	h.spoil(held.Plus(organization.Usage{Agents: 1}))
-	h.want(&organization.Drift{OrganizationID: h.id, Counted: held, Recorded: held.Plus(organization.Usage{Agents: 1})}, held)
+	h.want(&organization.Drift{OrganizationID: h.id, Counted: held, Recorded: held.Plus(organization.Usage{Agents: 1})},
+		held)
 	if err := w.Records.Remove(h.ctx, a); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package organizationtest is the conformance suite of the port of package organization. It knows what a directory promises, and nothing
-// about how it keeps the promise.
+// Package organizationtest is the conformance suite of the port of package organization. It knows what a directory
+// promises, and nothing about how it keeps the promise.
 package organizationtest
 
 import (
@@ -109,14 +109,17 @@ func ensureKnown(t *testing.T, w World) {
 		email, name     string
 		wantMail, wants string
 	}{
-		{process: 1, email: "ada@example.com", name: "Ada Lovelace", wantMail: "ada@example.com", wants: "Ada Lovelace"},
+		{process: 1, email: "ada@example.com", name: "Ada Lovelace", wantMail: "ada@example.com",
+			wants: "Ada Lovelace"},
 		{process: 0, email: "countess@example.com", name: "Ada", wantMail: "countess@example.com", wants: "Ada"},
-		{process: 1, email: "countess@example.com", name: "", wantMail: "countess@example.com", wants: "Ada"}, // a token that says nothing takes nothing away
+		// a token that says nothing takes nothing away
+		{process: 1, email: "countess@example.com", name: "", wantMail: "countess@example.com", wants: "Ada"},
 		{process: 1, email: "ada@example.com", name: "Ada", wantMail: "ada@example.com", wants: "Ada"},
 		{process: 1, email: "ada@example.com", name: "Ada", wantMail: "ada@example.com", wants: "Ada"},
 	} {
 		again := u
-		again.Email, again.Name, again.CreatedAt, again.Subject = step.email, step.name, time.Now().Add(time.Hour), "another"
+		again.Email, again.Name, again.CreatedAt, again.Subject = step.email, step.name, time.Now().Add(time.Hour),
+			"another"
 		if err := w.Processes[step.process].Ensure(t.Context(), org, again); err != nil {
 			t.Error(err)
 		}

@@ -13,8 +13,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// changing makes changes of every kind to what the organization holds, one after another, while do runs, and returns what is held in the
-// end.
+// changing makes changes of every kind to what the organization holds, one after another, while do runs, and returns
+// what is held in the end.
 func (h holder) changing(do func()) organization.Usage {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(h.ctx)
@@ -56,7 +56,8 @@ func (h holder) round() error {
 		return err
 	}
 	for _, trigger := range []agent.Trigger{agent.Stop, agent.Start, agent.Delete} {
-		if a, err = h.world.Agents.Change(h.ctx, a.ID, func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, a.UpdatedAt) }); err != nil {
+		if a, err = h.world.Agents.Change(h.ctx, a.ID,
+			func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, a.UpdatedAt) }); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,8 @@ func testDelete(t *testing.T, w World) {
 		t.Errorf("what is gone: %v", err)
 	}
 	w.awaitGone(t, a)
-	if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime, Material()); fault.Code(err) != provisioning.CodeNamespaceMissing {
+	if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime,
+		Material()); fault.Code(err) != provisioning.CodeNamespaceMissing {
 		t.Errorf("apply to what is gone: error %v, want %s", err, provisioning.CodeNamespaceMissing)
 	}
 }
@@ -57,7 +58,8 @@ func testFleet(t *testing.T, w World) {
 		t.Fatal("the namespace is not listed")
 	}
 	// Clusters tell times in whole seconds.
-	if p.Cell != a.Cell || p.UID == "" || p.CreatedAt.Before(begun.Add(-2*time.Second)) || p.CreatedAt.After(time.Now().Add(2*time.Second)) {
+	if p.Cell != a.Cell || p.UID == "" || p.CreatedAt.Before(begun.Add(-2*time.Second)) ||
+		p.CreatedAt.After(time.Now().Add(2*time.Second)) {
 		t.Errorf("placement %+v", *p)
 	}
 	other := *p

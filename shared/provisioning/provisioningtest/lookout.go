@@ -27,7 +27,8 @@ func testLookout(t *testing.T, w World) {
 		t.Fatal("a pod that is ready is not seen")
 	}
 	// Clusters tell times in whole seconds.
-	if p.Failure != nil || p.LastRun != 0 || p.Since.Before(begun.Add(-2*time.Second)) || p.Since.After(time.Now().Add(2*time.Second)) {
+	if p.Failure != nil || p.LastRun != 0 || p.Since.Before(begun.Add(-2*time.Second)) ||
+		p.Since.After(time.Now().Add(2*time.Second)) {
 		t.Errorf("a pod that is ready: %+v, since %v", *p, p.Since)
 	}
 	for _, none := range []agent.Agent{half, unseen} {
@@ -39,7 +40,10 @@ func testLookout(t *testing.T, w World) {
 		t.Error("a pod of the present configuration is not current")
 	}
 	for name, change := range map[string]func(*agent.Agent){
-		"variable": func(a *agent.Agent) { a.Env = append(slices.Clone(a.Env), agent.EnvVar{Key: "ADDED", Value: "yes"}) },
+		"variable": func(a *agent.Agent) {
+			a.Env = append(slices.Clone(a.Env),
+				agent.EnvVar{Key: "ADDED", Value: "yes"})
+		},
 		"secret": func(a *agent.Agent) {
 			a.Env = append(slices.Clone(a.Env), agent.EnvVar{Key: "TOKEN", SecretVersion: 9})
 		},
@@ -79,7 +83,8 @@ func testLookoutTrouble(t *testing.T, w World) {
 	w.apply(t, a)
 	w.wantCrashLoop(t, a)
 	p := w.pod(t, a)
-	if p == nil || p.Failure == nil || p.Failure.Code != "pod_crash_loop" || !p.Failure.Permanent || p.Failure.Message == "" {
+	if p == nil || p.Failure == nil || p.Failure.Code != "pod_crash_loop" || !p.Failure.Permanent ||
+		p.Failure.Message == "" {
 		t.Fatalf("a pod in a crash loop: %+v", p)
 	}
 	if !w.Lookout.Current(a, *p) || p.LastRun > time.Minute {
@@ -116,7 +121,8 @@ func testPresence(t *testing.T, w World) {
 	want("in the end", provisioning.Existence{})
 	a.Cell = "no-such-cell"
 	var permanent *provisioning.Permanent
-	if got, err := w.Lookout.Existence(t.Context(), a); !errors.As(err, &permanent) || got != (provisioning.Existence{}) {
+	if got, err := w.Lookout.Existence(t.Context(), a); !errors.As(err, &permanent) ||
+		got != (provisioning.Existence{}) {
 		t.Errorf("in an unknown cell: %+v, %v; want an error", got, err)
 	}
 }

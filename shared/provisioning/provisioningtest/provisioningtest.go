@@ -1,5 +1,5 @@
-// Package provisioningtest is the conformance suite of the ports Cluster, Fleet and Lookout: what package provisioning relies on, whatever stands
-// behind them. It does not know how a cluster is made to fail; who runs the suite tells it.
+// Package provisioningtest is the conformance suite of the ports Cluster, Fleet and Lookout: what package provisioning
+// relies on, whatever stands behind them. It does not know how a cluster is made to fail; who runs the suite tells it.
 package provisioningtest
 
 import (
@@ -69,7 +69,8 @@ func Run(t *testing.T, w World) {
 
 // Material is what the suite's agents are made from.
 func Material() provisioning.RuntimeInput {
-	return provisioning.RuntimeInput{Credentials: credential.Credentials{DashboardUsername: "admin", DashboardPassword: "password", APIKey: "key"}}
+	return provisioning.RuntimeInput{Credentials: credential.Credentials{DashboardUsername: "admin",
+		DashboardPassword: "password", APIKey: "key"}}
 }
 
 func (w World) apply(t *testing.T, a agent.Agent, stages ...agent.StageName) {
@@ -120,9 +121,11 @@ func (w World) awaitGone(t *testing.T, a agent.Agent) {
 func testNamespaceMissing(t *testing.T, w World) {
 	a := w.Agent(t)
 	for _, stage := range []agent.StageName{
-		agent.StagePolicy, agent.StageIdentity, agent.StageSecrets, agent.StageStorage, agent.StageRuntime, agent.StageRoute,
+		agent.StagePolicy, agent.StageIdentity, agent.StageSecrets, agent.StageStorage, agent.StageRuntime,
+		agent.StageRoute,
 	} {
-		if err := w.Cluster.Apply(t.Context(), a, stage, Material()); fault.Code(err) != provisioning.CodeNamespaceMissing {
+		if err := w.Cluster.Apply(t.Context(), a, stage,
+			Material()); fault.Code(err) != provisioning.CodeNamespaceMissing {
 			t.Errorf("stage %s: error %v, want %s", stage, err, provisioning.CodeNamespaceMissing)
 		}
 	}

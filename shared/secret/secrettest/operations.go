@@ -1,5 +1,6 @@
-// Package secrettest is the conformance suite of the history of secret operations. It knows what a store promises: that the history and
-// the agents' own records never disagree, whoever moved an operation. It knows nothing about how the promise is kept.
+// Package secrettest is the conformance suite of the history of secret operations. It knows what a store promises: that
+// the history and the agents' own records never disagree, whoever moved an operation. It knows nothing about how the
+// promise is kept.
 package secrettest
 
 import (
@@ -48,7 +49,8 @@ func follows(t *testing.T, w World) {
 	id := s.begin("TOKEN")
 	s.must(id, secret.Store, secret.Pending)
 	s.stored(id, 7)
-	if o := s.must(id, secret.Bind, secret.Pending); o.Version != 7 || o.Key != "TOKEN" || o.OrganizationID != s.org.ID {
+	if o := s.must(id, secret.Bind, secret.Pending); o.Version != 7 || o.Key != "TOKEN" ||
+		o.OrganizationID != s.org.ID {
 		t.Errorf("the operation is %+v", o)
 	}
 	s.work(func(a *agent.Agent) { a.BindSecrets(agenttest.Now()) })
@@ -70,7 +72,8 @@ func follows(t *testing.T, w World) {
 func created(t *testing.T, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := agenttest.Draft(plan.Hobby)
-	begun, err := a.BeginOperations(0, []secret.Operation{{ID: agenttest.ID(), AgentID: a.ID, Key: "NEW", Action: secret.Set}}, a.CreatedAt)
+	begun, err := a.BeginOperations(0,
+		[]secret.Operation{{ID: agenttest.ID(), AgentID: a.ID, Key: "NEW", Action: secret.Set}}, a.CreatedAt)
 	if err != nil || len(begun) != 1 {
 		t.Fatalf("%v, %v", begun, err)
 	}
@@ -84,7 +87,8 @@ func created(t *testing.T, w World) {
 		t.Errorf("awaiting %q, %d nudges: the worker can't begin yet", made.AwaitedSecret(), w.Nudges.Count(a.ID))
 	}
 	s.stored(begun[0].ID, 1)
-	if a := s.work(func(a *agent.Agent) { a.BindSecrets(agenttest.Now()) }); a.AwaitedSecret() != "" || w.Nudges.Count(a.ID) != 1 {
+	if a := s.work(func(a *agent.Agent) { a.BindSecrets(agenttest.Now()) }); a.AwaitedSecret() != "" ||
+		w.Nudges.Count(a.ID) != 1 {
 		t.Errorf("awaiting %q, %d nudges", a.AwaitedSecret(), w.Nudges.Count(a.ID))
 	}
 }
@@ -120,8 +124,11 @@ func tenancy(t *testing.T, w World) {
 		"another organization": func() (secret.Operation, error) { return w.Operations.Get(other.org.Ctx, s.id, id) },
 		"another agent":        func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, sibling, id) },
 		"nobody":               func() (secret.Operation, error) { return w.Operations.Get(t.Context(), s.id, id) },
-		"an unknown one":       func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, s.id, agenttest.ID()) },
-		"no id":                func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, s.id, "a/b") },
+		"an unknown one": func() (secret.Operation,
+			error) {
+			return w.Operations.Get(s.org.Ctx, s.id, agenttest.ID())
+		},
+		"no id": func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, s.id, "a/b") },
 	} {
 		if o, err := get(); !reflect.DeepEqual(fault.From(err), secret.NotFound()) || o.ID != "" {
 			t.Errorf("%s: %+v, %v", name, o, err)
@@ -156,7 +163,8 @@ func pages(t *testing.T, w World) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("listed %v, want %v", got, want)
 	}
-	if _, err := w.Operations.List(s.org.Ctx, s.id, page.Request{Cursor: "nonsense"}); fault.Code(err) != "invalid_cursor" {
+	if _, err := w.Operations.List(s.org.Ctx, s.id,
+		page.Request{Cursor: "nonsense"}); fault.Code(err) != "invalid_cursor" {
 		t.Errorf("a bad cursor: %v", err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package index knows which indexes Firestore keeps, and which of them serve a query.
 //
-// Firestore keeps an index of every field by itself, unless an override switches it off; every other index is declared. It merges indexes
-// for a query when each begins with some of the fields that are filtered for equality and ends with the whole order. It does not know
-// documents: whether a query is served depends on its shape only.
+// Firestore keeps an index of every field by itself, unless an override switches it off; every other index is declared.
+// It merges indexes for a query when each begins with some of the fields that are filtered for equality and ends with
+// the whole order. It does not know documents: whether a query is served depends on its shape only.
 package index
 
 import (
@@ -141,7 +141,8 @@ func shapeOf(q *structuredquery.Query) shape {
 	return s
 }
 
-// plainName reports whether the order ends as the indexes do that Firestore keeps: the name goes the way of the field before it.
+// plainName reports whether the order ends as the indexes do that Firestore keeps: the name goes the way of the field
+// before it.
 func (s shape) plainName() bool {
 	last := len(s.order) - 1
 	if last == 0 {
@@ -172,7 +173,8 @@ func (s shape) switchedOff(d Declared) *Field {
 	return nil
 }
 
-// keeps reports whether Firestore keeps the index of a field. What is below a field has its override, unless it has its own.
+// keeps reports whether Firestore keeps the index of a field. What is below a field has its override, unless it has its
+// own.
 func (d Declared) keeps(collection string, f Field) bool {
 	path, err := value.ParsePath(f.FieldPath)
 	if err != nil {
@@ -186,7 +188,8 @@ func (d Declared) keeps(collection string, f Field) bool {
 		}
 		depth, kept = len(p), false
 		for _, i := range o.Indexes {
-			kept = kept || i.Order == f.Order && i.ArrayConfig == f.ArrayConfig && (i.QueryScope == "" || i.QueryScope == Collection)
+			kept = kept || i.Order == f.Order && i.ArrayConfig == f.ArrayConfig &&
+				(i.QueryScope == "" || i.QueryScope == Collection)
 		}
 	}
 	return kept

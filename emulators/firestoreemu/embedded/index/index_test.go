@@ -44,19 +44,21 @@ func ask(t *testing.T, collection, filters, orders string) *structuredquery.Quer
 			"=": firestorepb.StructuredQuery_FieldFilter_EQUAL, "<": firestorepb.StructuredQuery_FieldFilter_LESS_THAN,
 			"has": firestorepb.StructuredQuery_FieldFilter_ARRAY_CONTAINS,
 		}[words[i+1]]
-		and.Filters = append(and.Filters, &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
-				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: words[i]}, Op: op,
-				Value: &firestorepb.Value{ValueType: &firestorepb.Value_IntegerValue{IntegerValue: 1}},
-			},
-		}})
+		and.Filters = append(and.Filters,
+			&firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+				FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
+					Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: words[i]}, Op: op,
+					Value: &firestorepb.Value{ValueType: &firestorepb.Value_IntegerValue{IntegerValue: 1}},
+				},
+			}})
 	}
 	q.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{CompositeFilter: and}}
 	words = strings.Fields(orders)
 	for i := 0; i < len(words); i += 2 {
 		q.OrderBy = append(q.OrderBy, &firestorepb.StructuredQuery_Order{
-			Field:     &firestorepb.StructuredQuery_FieldReference{FieldPath: words[i]},
-			Direction: firestorepb.StructuredQuery_Direction(firestorepb.StructuredQuery_Direction_value[words[i+1]+"ENDING"]),
+			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: words[i]},
+			Direction: firestorepb.StructuredQuery_Direction(firestorepb.StructuredQuery_Direction_value[words[i+1]+
+				"ENDING"]),
 		})
 	}
 	parsed, err := structuredquery.Parse(q)
@@ -77,39 +79,53 @@ func TestMissing(t *testing.T) {
 		// missing are the fields of the index that is missing; empty is none.
 		missing string
 	}{
-		"everything":                     {collection: "c", filters: "", orders: "", missing: ""},
-		"by name":                        {collection: "c", filters: "", orders: "__name__ ASC", missing: ""},
-		"by name, backwards":             {collection: "c", filters: "", orders: "__name__ DESC", missing: "__name__ DESC"},
-		"equality":                       {collection: "c", filters: "a = b =", orders: "", missing: ""},
-		"equality by name":               {collection: "c", filters: "a = b =", orders: "__name__ ASC", missing: ""},
-		"equality by name, backwards":    {collection: "c", filters: "a =", orders: "__name__ DESC", missing: "a ASC __name__ DESC"},
-		"one range":                      {collection: "c", filters: "a <", orders: "", missing: ""},
-		"one order":                      {collection: "c", filters: "", orders: "a DESC", missing: ""},
-		"one order with the name askew":  {collection: "c", filters: "", orders: "a DESC __name__ ASC", missing: "a DESC __name__ ASC"},
-		"one order and its range":        {collection: "c", filters: "a <", orders: "a DESC", missing: ""},
-		"an array":                       {collection: "c", filters: "a has", orders: "", missing: ""},
-		"the declared one":               {collection: "c", filters: "o =", orders: "t DESC", missing: ""},
-		"the declared one with a range":  {collection: "c", filters: "o = t <", orders: "t DESC", missing: ""},
-		"the name goes without saying":   {collection: "c", filters: "s =", orders: "t DESC __name__ DESC", missing: ""},
-		"two merged":                     {collection: "c", filters: "o = s =", orders: "t DESC", missing: ""},
-		"three merged":                   {collection: "c", filters: "o = s = tags has", orders: "t DESC", missing: ""},
-		"one too few to merge":           {collection: "c", filters: "o = x =", orders: "t DESC", missing: "o ASC x ASC t DESC __name__ DESC"},
-		"the wrong way":                  {collection: "c", filters: "o =", orders: "t ASC", missing: "o ASC t ASC __name__ ASC"},
-		"a range without an order":       {collection: "c", filters: "o = t <", orders: "", missing: "o ASC t ASC __name__ ASC"},
-		"an order too many":              {collection: "c", filters: "o =", orders: "t DESC u DESC", missing: "o ASC t DESC u DESC __name__ DESC"},
-		"two orders":                     {collection: "c", filters: "", orders: "a ASC b ASC", missing: "a ASC b ASC __name__ ASC"},
-		"two ranges":                     {collection: "c", filters: "b < a <", orders: "", missing: "a ASC b ASC __name__ ASC"},
-		"without the equality":           {collection: "c", filters: "", orders: "t DESC a ASC", missing: "t DESC a ASC __name__ ASC"},
-		"another collection":             {collection: "d", filters: "o =", orders: "t DESC", missing: "o ASC t DESC __name__ DESC"},
-		"declared for collection groups": {collection: "c", filters: "g =", orders: "t ASC", missing: "g ASC t ASC __name__ ASC"},
-		"equality of an array's element": {collection: "c", filters: "tags =", orders: "t DESC", missing: "tags ASC t DESC __name__ DESC"},
-		"switched off":                   {collection: "c", filters: "off =", orders: "", missing: "off ASC"},
-		"switched off, beside another":   {collection: "c", filters: "a = off =", orders: "", missing: "off ASC"},
-		"below what is switched off":     {collection: "c", filters: "off.x <", orders: "", missing: "off.x ASC"},
-		"switched on again":              {collection: "c", filters: "off.on <", orders: "", missing: ""},
-		"half of it":                     {collection: "c", filters: "", orders: "half ASC", missing: ""},
-		"the other half":                 {collection: "c", filters: "", orders: "half DESC", missing: "half DESC"},
-		"switched off elsewhere":         {collection: "d", filters: "off =", orders: "", missing: ""},
+		"everything": {collection: "c", filters: "", orders: "", missing: ""},
+		"by name":    {collection: "c", filters: "", orders: "__name__ ASC", missing: ""},
+		"by name, backwards": {collection: "c", filters: "", orders: "__name__ DESC",
+			missing: "__name__ DESC"},
+		"equality":         {collection: "c", filters: "a = b =", orders: "", missing: ""},
+		"equality by name": {collection: "c", filters: "a = b =", orders: "__name__ ASC", missing: ""},
+		"equality by name, backwards": {collection: "c", filters: "a =", orders: "__name__ DESC",
+			missing: "a ASC __name__ DESC"},
+		"one range": {collection: "c", filters: "a <", orders: "", missing: ""},
+		"one order": {collection: "c", filters: "", orders: "a DESC", missing: ""},
+		"one order with the name askew": {collection: "c", filters: "", orders: "a DESC __name__ ASC",
+			missing: "a DESC __name__ ASC"},
+		"one order and its range":       {collection: "c", filters: "a <", orders: "a DESC", missing: ""},
+		"an array":                      {collection: "c", filters: "a has", orders: "", missing: ""},
+		"the declared one":              {collection: "c", filters: "o =", orders: "t DESC", missing: ""},
+		"the declared one with a range": {collection: "c", filters: "o = t <", orders: "t DESC", missing: ""},
+		"the name goes without saying": {collection: "c", filters: "s =", orders: "t DESC __name__ DESC",
+			missing: ""},
+		"two merged":   {collection: "c", filters: "o = s =", orders: "t DESC", missing: ""},
+		"three merged": {collection: "c", filters: "o = s = tags has", orders: "t DESC", missing: ""},
+		"one too few to merge": {collection: "c", filters: "o = x =", orders: "t DESC",
+			missing: "o ASC x ASC t DESC __name__ DESC"},
+		"the wrong way": {collection: "c", filters: "o =", orders: "t ASC",
+			missing: "o ASC t ASC __name__ ASC"},
+		"a range without an order": {collection: "c", filters: "o = t <", orders: "",
+			missing: "o ASC t ASC __name__ ASC"},
+		"an order too many": {collection: "c", filters: "o =", orders: "t DESC u DESC",
+			missing: "o ASC t DESC u DESC __name__ DESC"},
+		"two orders": {collection: "c", filters: "", orders: "a ASC b ASC",
+			missing: "a ASC b ASC __name__ ASC"},
+		"two ranges": {collection: "c", filters: "b < a <", orders: "",
+			missing: "a ASC b ASC __name__ ASC"},
+		"without the equality": {collection: "c", filters: "", orders: "t DESC a ASC",
+			missing: "t DESC a ASC __name__ ASC"},
+		"another collection": {collection: "d", filters: "o =", orders: "t DESC",
+			missing: "o ASC t DESC __name__ DESC"},
+		"declared for collection groups": {collection: "c", filters: "g =", orders: "t ASC",
+			missing: "g ASC t ASC __name__ ASC"},
+		"equality of an array's element": {collection: "c", filters: "tags =", orders: "t DESC",
+			missing: "tags ASC t DESC __name__ DESC"},
+		"switched off":                 {collection: "c", filters: "off =", orders: "", missing: "off ASC"},
+		"switched off, beside another": {collection: "c", filters: "a = off =", orders: "", missing: "off ASC"},
+		"below what is switched off":   {collection: "c", filters: "off.x <", orders: "", missing: "off.x ASC"},
+		"switched on again":            {collection: "c", filters: "off.on <", orders: "", missing: ""},
+		"half of it":                   {collection: "c", filters: "", orders: "half ASC", missing: ""},
+		"the other half":               {collection: "c", filters: "", orders: "half DESC", missing: "half DESC"},
+		"switched off elsewhere":       {collection: "d", filters: "off =", orders: "", missing: ""},
 	} {
 		var got []string
 		if missing := declared.Missing(ask(t, row.collection, row.filters, row.orders)); missing != nil {
@@ -151,12 +167,14 @@ func TestWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		fields := linked.GetFields()
-		if linked.GetName() != database+"/collectionGroups/agents/indexes/_" || len(fields) != 3 || fields[1].GetFieldPath() != "created_at" ||
+		if linked.GetName() != database+"/collectionGroups/agents/indexes/_" || len(fields) != 3 ||
+			fields[1].GetFieldPath() != "created_at" ||
 			fields[1].GetOrder() != adminpb.Index_IndexField_DESCENDING {
 			t.Errorf("the link makes %v", &linked)
 		}
 		// The declared line ends the complaint.
-		declared, err := index.Parse([]byte(`{"indexes": [` + strings.TrimPrefix(line, "The index file lacks: ") + `]}`))
+		declared, err := index.Parse([]byte(`{"indexes": [` + strings.TrimPrefix(line, "The index file lacks: ") +
+			`]}`))
 		if err != nil || declared.Missing(ask(t, "agents", "organization_id =", "created_at DESC")) != nil {
 			t.Errorf("after declaring it: %v", err)
 		}

@@ -15,8 +15,8 @@ import (
 // defaultDatabase is the database that the console's links leave out.
 const defaultDatabase = "(default)"
 
-// Error says in Firestore's words that an index is missing, with a link that would make it, and adds the line that declares it. database
-// is projects/P/databases/D.
+// Error says in Firestore's words that an index is missing, with a link that would make it, and adds the line that
+// declares it. database is projects/P/databases/D.
 func (c Composite) Error(database string) error {
 	if len(c.Fields) == 1 {
 		f := c.Fields[0]
@@ -29,18 +29,21 @@ func (c Composite) Error(database string) error {
 	if parts[3] == defaultDatabase {
 		where = ""
 	}
-	link := fmt.Sprintf("https://console.firebase.google.com/v1/r/project/%s/firestore%s/indexes?create_composite=%s", parts[1], where, c.encode(database))
+	link := fmt.Sprintf("https://console.firebase.google.com/v1/r/project/%s/firestore%s/indexes?create_composite=%s",
+		parts[1], where, c.encode(database))
 	line, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	return status.Errorf(codes.FailedPrecondition, "The query requires an index. You can create it here: %s\nThe index file lacks: %s", link, line)
+	return status.Errorf(codes.FailedPrecondition,
+		"The query requires an index. You can create it here: %s\nThe index file lacks: %s", link, line)
 }
 
 // encode writes the index as the console's link holds it.
 func (c Composite) encode(database string) string {
 	index := &adminpb.Index{
-		Name: fmt.Sprintf("%s/collectionGroups/%s/indexes/_", database, c.CollectionGroup), QueryScope: adminpb.Index_COLLECTION,
+		Name:       fmt.Sprintf("%s/collectionGroups/%s/indexes/_", database, c.CollectionGroup),
+		QueryScope: adminpb.Index_COLLECTION,
 	}
 	for _, f := range c.Fields {
 		field := &adminpb.Index_IndexField{FieldPath: f.FieldPath}

@@ -14,9 +14,9 @@ import (
 // MaxWrites is the most writes of one commit.
 const MaxWrites = 500
 
-// Commit carries all writes out, in their order, or none. tx is the transaction that ends with it, successful or not; nil is none. Errors:
-// Aborted when something that the transaction read was changed since; NotFound, AlreadyExists or FailedPrecondition when a precondition
-// fails; InvalidArgument.
+// Commit carries all writes out, in their order, or none. tx is the transaction that ends with it, successful or not;
+// nil is none. Errors: Aborted when something that the transaction read was changed since; NotFound, AlreadyExists or
+// FailedPrecondition when a precondition fails; InvalidArgument.
 func (d *Database) Commit(tx *Transaction, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
 	changes, err := d.understand(writes)
 	d.mu.Lock()
@@ -33,7 +33,8 @@ func (d *Database) Commit(tx *Transaction, writes []*firestorepb.Write) (*firest
 	case tx != nil && tx.readOnly && len(writes) > 0:
 		return nil, status.Error(codes.InvalidArgument, "Cannot modify entities in a read-only transaction.")
 	case tx != nil && !tx.readOnly && !tx.holds():
-		return nil, status.Error(codes.Aborted, "Transaction was aborted because a document that it read was changed. Please retry.")
+		return nil, status.Error(codes.Aborted,
+			"Transaction was aborted because a document that it read was changed. Please retry.")
 	}
 	s := stage{database: d, at: max(d.clock().UnixMicro(), d.last+1), documents: map[string]*firestorepb.Document{}}
 	response := &firestorepb.CommitResponse{CommitTime: stamp(s.at)}

@@ -1,10 +1,12 @@
 // Package store keeps documents: their versions, atomic commits of writes under preconditions, and transactions.
 //
-// Every commit makes a new state and leaves the older ones to the transactions that read them. A transaction reads the state of its first
-// read, and its commit is refused when something that it read is no longer so. That alone keeps transactions apart. Turns (see turn.go) only
-// spare them work. A stored document is never changed, so that it is the same document exactly when its pointer is the same.
+// Every commit makes a new state and leaves the older ones to the transactions that read them. A transaction reads the
+// state of its first read, and its commit is refused when something that it read is no longer so. That alone keeps
+// transactions apart. Turns (see turn.go) only spare them work. A stored document is never changed, so that it is the
+// same document exactly when its pointer is the same.
 //
-// It does not know queries: whoever scans a collection says what of it was of interest. Errors are gRPC statuses, as Firestore has them.
+// It does not know queries: whoever scans a collection says what of it was of interest. Errors are gRPC statuses, as
+// Firestore has them.
 package store
 
 import (
@@ -58,7 +60,8 @@ func (h history) at(moment int64) *firestorepb.Document {
 	return nil
 }
 
-// New makes a database by its name, projects/P/databases/D, with documents that it begins with. clock is usually time.Now.
+// New makes a database by its name, projects/P/databases/D, with documents that it begins with. clock is usually
+// time.Now.
 func New(name string, clock func() time.Time, documents []*firestorepb.Document) *Database {
 	d := &Database{
 		name: name, clock: clock, collections: map[string]map[string]history{}, open: map[string]*Transaction{},
@@ -79,7 +82,8 @@ func (d *Database) Name() string { return d.name }
 type Reader interface {
 	// Get reads documents by their names; nil stands for one that does not exist.
 	Get(ctx context.Context, names ...string) (found []*firestorepb.Document, at *timestamppb.Timestamp, err error)
-	// Scan reads what choose chooses of the documents of a collection, which it gets in no order and leaves as they are.
+	// Scan reads what choose chooses of the documents of a collection, which it gets in no order and leaves as they
+	// are.
 	Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp, err error)
 }
 
@@ -92,7 +96,8 @@ var (
 )
 
 // Get implements Reader. It has no errors.
-func (d *Database) Get(_ context.Context, names ...string) (found []*firestorepb.Document, at *timestamppb.Timestamp, err error) {
+func (d *Database) Get(_ context.Context, names ...string) (found []*firestorepb.Document, at *timestamppb.Timestamp,
+	err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	found = make([]*firestorepb.Document, len(names))
@@ -103,7 +108,8 @@ func (d *Database) Get(_ context.Context, names ...string) (found []*firestorepb
 }
 
 // Scan implements Reader. It has no errors.
-func (d *Database) Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp, err error) {
+func (d *Database) Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp,
+	err error) {
 	d.mu.RLock()
 	all, at := d.all(collection), d.present()
 	d.mu.RUnlock()
@@ -121,7 +127,8 @@ func (d *Database) All() []*firestorepb.Document {
 	return all
 }
 
-// Watch has a commit that changes one of the documents send to changed, unless something is waiting there, until stop is called.
+// Watch has a commit that changes one of the documents send to changed, unless something is waiting there, until stop
+// is called.
 func (d *Database) Watch(names []string, changed chan<- struct{}) (stop func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,7 +174,8 @@ func (d *Database) present() *timestamppb.Timestamp {
 
 func stamp(micros int64) *timestamppb.Timestamp { return timestamppb.New(time.UnixMicro(micros)) }
 
-// install makes a document the newest version; nil deletes it. Older versions stay as long as an open transaction may read them.
+// install makes a document the newest version; nil deletes it. Older versions stay as long as an open transaction may
+// read them.
 func (d *Database) install(name string, document *firestorepb.Document, at int64) {
 	collection := collectionOf(name)
 	documents := d.collections[collection]

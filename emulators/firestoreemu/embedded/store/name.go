@@ -31,7 +31,8 @@ func CheckDocument(database, name string) error {
 	case err != nil:
 		return err
 	case len(ids) == 0 || len(ids)%2 != 0:
-		return fmt.Errorf("document name %q: want pairs of a collection and a document below %s%s", name, database, documents)
+		return fmt.Errorf("document name %q: want pairs of a collection and a document below %s%s", name, database,
+			documents)
 	}
 	return nil
 }
@@ -49,7 +50,8 @@ func CheckParent(database, name string) error {
 func DatabaseOf(name string) (string, error) {
 	database, _, found := strings.Cut(name, documents)
 	if !found {
-		return "", fmt.Errorf("%q is no name of a document: want projects/PROJECT/databases/DATABASE%s and ids", name, documents)
+		return "", fmt.Errorf("%q is no name of a document: want projects/PROJECT/databases/DATABASE%s and ids", name,
+			documents)
 	}
 	return database, CheckDatabase(database)
 }

@@ -40,7 +40,8 @@ type scan struct {
 
 // Begin opens a transaction.
 func (d *Database) Begin(readOnly bool) *Transaction {
-	tx := &Transaction{id: rand.Text(), readOnly: readOnly, database: d, began: d.clock(), read: map[string]*firestorepb.Document{}}
+	tx := &Transaction{id: rand.Text(), readOnly: readOnly, database: d, began: d.clock(),
+		read: map[string]*firestorepb.Document{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, other := range d.open {
@@ -77,9 +78,10 @@ func (tx *Transaction) Rollback() {
 	tx.database.end(tx)
 }
 
-// Get implements Reader. It may wait for other transactions that have read the first document. Errors: InvalidArgument when the transaction
-// has ended.
-func (tx *Transaction) Get(ctx context.Context, names ...string) (found []*firestorepb.Document, at *timestamppb.Timestamp, err error) {
+// Get implements Reader. It may wait for other transactions that have read the first document. Errors: InvalidArgument
+// when the transaction has ended.
+func (tx *Transaction) Get(ctx context.Context, names ...string) (found []*firestorepb.Document,
+	at *timestamppb.Timestamp, err error) {
 	if !tx.readOnly && len(names) > 0 && !tx.hasRead() {
 		tx.database.takeTurn(ctx, tx, names[0])
 	}
@@ -98,7 +100,8 @@ func (tx *Transaction) Get(ctx context.Context, names ...string) (found []*fires
 }
 
 // Scan implements Reader. Errors: InvalidArgument when the transaction has ended.
-func (tx *Transaction) Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp, err error) {
+func (tx *Transaction) Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp,
+	err error) {
 	d := tx.database
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 // turnPatience is how long a transaction waits for its turn before it goes on without.
 const turnPatience = time.Second
 
-// turn is a transaction's turn with a document: those that read it meanwhile wait, because the first to commit would have the others begin
-// again. Turns are economy, never correctness: whoever waited too long, or writes without a transaction, goes on without one. Only a
-// transaction's first read waits, so that no two wait for each other.
+// turn is a transaction's turn with a document: those that read it meanwhile wait, because the first to commit would
+// have the others begin again. Turns are economy, never correctness: whoever waited too long, or writes without a
+// transaction, goes on without one. Only a transaction's first read waits, so that no two wait for each other.
 type turn struct {
 	owner *Transaction
 	ended chan struct{}

@@ -83,7 +83,8 @@ func (d *Database) change(w *firestorepb.Write) (change, error) {
 	return c, nil
 }
 
-// checkTogether refuses several writes of one document of which one has a precondition. The service has rules of its own for them.
+// checkTogether refuses several writes of one document of which one has a precondition. The service has rules of its
+// own for them.
 func checkTogether(changes []change) error {
 	conditional := map[string]bool{}
 	for _, c := range changes {
@@ -120,7 +121,8 @@ func (c change) check(document *firestorepb.Document) error {
 		}
 	case *firestorepb.Precondition_UpdateTime:
 		if stored := document.GetUpdateTime().AsTime(); document == nil || !stored.Equal(want.UpdateTime.AsTime()) {
-			return status.Errorf(codes.FailedPrecondition, "the stored version (%d) does not match the required base version (%d)",
+			return status.Errorf(codes.FailedPrecondition,
+				"the stored version (%d) does not match the required base version (%d)",
 				stored.UnixMicro(), want.UpdateTime.AsTime().UnixMicro())
 		}
 	}

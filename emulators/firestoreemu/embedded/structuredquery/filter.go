@@ -56,9 +56,11 @@ func (f Filter) holds(v *firestorepb.Value) bool {
 	case notEqual:
 		return !isNull(v) && !value.Equal(v, f.v)
 	case arrayContains:
-		return slices.ContainsFunc(v.GetArrayValue().GetValues(), func(e *firestorepb.Value) bool { return value.Equal(e, f.v) })
+		return slices.ContainsFunc(v.GetArrayValue().GetValues(),
+			func(e *firestorepb.Value) bool { return value.Equal(e, f.v) })
 	case in:
-		return slices.ContainsFunc(f.v.GetArrayValue().GetValues(), func(e *firestorepb.Value) bool { return value.Equal(e, v) })
+		return slices.ContainsFunc(f.v.GetArrayValue().GetValues(),
+			func(e *firestorepb.Value) bool { return value.Equal(e, v) })
 	default:
 		return f.bounds(v)
 	}
@@ -154,7 +156,8 @@ func parseField(f *firestorepb.StructuredQuery_FieldFilter) (Filter, error) {
 		return Filter{}, fmt.Errorf("the filter %s: %w", f.GetOp(), ErrUnimplemented)
 	}
 	if special(f.GetOp(), f.GetValue()) {
-		return Filter{}, fmt.Errorf("the filter %s for null or NaN, which have operators of their own: %w", f.GetOp(), ErrUnimplemented)
+		return Filter{}, fmt.Errorf("the filter %s for null or NaN, which have operators of their own: %w", f.GetOp(),
+			ErrUnimplemented)
 	}
 	if !isName(p) {
 		return parsed, nil

@@ -1,4 +1,5 @@
-// Package structuredquery knows Firestore's queries over one collection: what they ask for, and what of some documents they choose.
+// Package structuredquery knows Firestore's queries over one collection: what they ask for, and what of some documents
+// they choose.
 //
 // It does not know where documents come from, nor which index a query needs. What it does not have, it refuses by name.
 package structuredquery
@@ -154,7 +155,8 @@ func (q *Query) Project(d *firestorepb.Document) *firestorepb.Document {
 		return d
 	}
 	return &firestorepb.Document{
-		Name: d.GetName(), Fields: value.Only(d.GetFields(), q.paths), CreateTime: d.GetCreateTime(), UpdateTime: d.GetUpdateTime(),
+		Name: d.GetName(), Fields: value.Only(d.GetFields(), q.paths), CreateTime: d.GetCreateTime(),
+		UpdateTime: d.GetUpdateTime(),
 	}
 }
 

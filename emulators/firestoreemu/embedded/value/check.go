@@ -66,7 +66,8 @@ func storable(v *firestorepb.Value, depth int, inArray bool) (*firestorepb.Value
 		}
 		return Time(t.TimestampValue.AsTime()), nil
 	case *firestorepb.Value_GeoPointValue:
-		if p := t.GeoPointValue; p.GetLatitude() < -90 || p.GetLatitude() > 90 || p.GetLongitude() < -180 || p.GetLongitude() > 180 {
+		if p := t.GeoPointValue; p.GetLatitude() < -90 || p.GetLatitude() > 90 || p.GetLongitude() < -180 ||
+			p.GetLongitude() > 180 {
 			return nil, errors.New("latitudes are -90 to 90 and longitudes -180 to 180")
 		}
 		return v, nil

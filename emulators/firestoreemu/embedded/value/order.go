@@ -1,6 +1,8 @@
-// Package value knows Firestore's values: their order, their size, what may be stored, the paths of fields, and how a field is transformed.
+// Package value knows Firestore's values: their order, their size, what may be stored, the paths of fields, and how a
+// field is transformed.
 //
-// Values are never changed in place: what is stored is shared by all who read it. It does not know documents' names, queries or commits.
+// Values are never changed in place: what is stored is shared by all who read it. It does not know documents' names,
+// queries or commits.
 package value
 
 import (
@@ -65,7 +67,8 @@ func rankOf(v *firestorepb.Value) rank {
 	}
 }
 
-// Comparable reports whether a range filter can hold the two against each other: only values of one type are in a range.
+// Comparable reports whether a range filter can hold the two against each other: only values of one type are in a
+// range.
 func Comparable(a, b *firestorepb.Value) bool { return rankOf(a) == rankOf(b) }
 
 // Compare orders two values as Firestore's indexes do: by type, then by value.
@@ -121,7 +124,8 @@ func compareBool(a, b bool) int {
 	}
 }
 
-// compareNumber compares integers and doubles by what they are, not by what is left of an integer in a double. NaN is before all.
+// compareNumber compares integers and doubles by what they are, not by what is left of an integer in a double. NaN is
+// before all.
 func compareNumber(a, b *firestorepb.Value) int {
 	x, xInt := a.GetValueType().(*firestorepb.Value_IntegerValue)
 	y, yInt := b.GetValueType().(*firestorepb.Value_IntegerValue)

@@ -98,8 +98,8 @@ func Get(fields map[string]*firestorepb.Value, p Path) *firestorepb.Value {
 	return v
 }
 
-// With answers the fields with a value at a path; nil removes what is there. What is in between and no map is replaced by one, unless
-// there is nothing to remove. The given fields stay as they are.
+// With answers the fields with a value at a path; nil removes what is there. What is in between and no map is replaced
+// by one, unless there is nothing to remove. The given fields stay as they are.
 func With(fields map[string]*firestorepb.Value, p Path, v *firestorepb.Value) map[string]*firestorepb.Value {
 	changed := maps.Clone(fields)
 	if changed == nil {

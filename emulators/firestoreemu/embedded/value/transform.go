@@ -36,9 +36,10 @@ func CheckTransform(t *firestorepb.DocumentTransform_FieldTransform) error {
 	}
 }
 
-// Transform answers what becomes of a field's value, which is nil when there is none, and what the writer is told: the new value, or null
-// after a change of an array. now is the time of the commit.
-func Transform(old *firestorepb.Value, t *firestorepb.DocumentTransform_FieldTransform, now time.Time) (changed, told *firestorepb.Value, err error) {
+// Transform answers what becomes of a field's value, which is nil when there is none, and what the writer is told: the
+// new value, or null after a change of an array. now is the time of the commit.
+func Transform(old *firestorepb.Value, t *firestorepb.DocumentTransform_FieldTransform, now time.Time) (changed,
+	told *firestorepb.Value, err error) {
 	switch kind := t.GetTransformType().(type) {
 	case *firestorepb.DocumentTransform_FieldTransform_SetToServerValue:
 		v := Time(now.Truncate(time.Millisecond)) // Firestore gives no more
@@ -51,7 +52,8 @@ func Transform(old *firestorepb.Value, t *firestorepb.DocumentTransform_FieldTra
 		return v, null(), err
 	case *firestorepb.DocumentTransform_FieldTransform_RemoveAllFromArray:
 		v := array(slices.DeleteFunc(slices.Clone(old.GetArrayValue().GetValues()), func(v *firestorepb.Value) bool {
-			return slices.ContainsFunc(kind.RemoveAllFromArray.GetValues(), func(o *firestorepb.Value) bool { return Equal(v, o) })
+			return slices.ContainsFunc(kind.RemoveAllFromArray.GetValues(),
+				func(o *firestorepb.Value) bool { return Equal(v, o) })
 		}))
 		return v, null(), nil
 	default:

@@ -44,8 +44,10 @@ func TestIncrement(t *testing.T) {
 func TestNumbersAreComparedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	ordered := []*firestorepb.Value{
-		double(math.NaN()), double(math.Inf(-1)), double(-1e300), integer(math.MinInt64), integer(-1), double(-0.5), integer(0), double(0.5),
-		integer(1), integer(1 << 53), integer(1<<53 + 1), double(1<<53 + 2), integer(math.MaxInt64), double(1 << 63), double(math.Inf(1)),
+		double(math.NaN()), double(math.Inf(-1)), double(-1e300), integer(math.MinInt64), integer(-1), double(-0.5),
+		integer(0), double(0.5),
+		integer(1), integer(1 << 53), integer(1<<53 + 1), double(1<<53 + 2), integer(math.MaxInt64), double(1 << 63),
+		double(math.Inf(1)),
 	}
 	for i, a := range ordered {
 		for j, b := range ordered {
@@ -62,7 +64,8 @@ func TestNumbersAreComparedAsTheyAre(t *testing.T) {
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]value.Path{
-		"a": {"a"}, "a.b_1": {"a", "b_1"}, "`a.b`": {"a.b"}, "a.`b-c`.d": {"a", "b-c", "d"}, "`\\``": {"`"}, "`\\\\`": {"\\"}, "`ü`": {"ü"},
+		"a": {"a"}, "a.b_1": {"a", "b_1"}, "`a.b`": {"a.b"}, "a.`b-c`.d": {"a", "b-c", "d"}, "`\\``": {"`"},
+		"`\\\\`": {"\\"}, "`ü`": {"ü"},
 	} {
 		got, err := value.ParsePath(text)
 		if err != nil || !slices.Equal(got, want) || got.String() != text {

@@ -1,5 +1,5 @@
-// Package config is the only reader of the environment: one documented struct a role. A missing or bad value fails the start with its
-// name and what it should be.
+// Package config is the only reader of the environment: one documented struct a role. A missing or bad value fails the
+// start with its name and what it should be.
 package config
 
 import (
@@ -42,7 +42,8 @@ type Common struct {
 	Debug bool `env:"LOG_DEBUG"`
 	// TraceRatio is the part of requests that is traced, from 0 to 1, the same in all functions.
 	TraceRatio float64 `env:"TRACE_RATIO, default=0"`
-	// ProxyHops is how many proxies of ours stand before the function, each of which appends an address to X-Forwarded-For.
+	// ProxyHops is how many proxies of ours stand before the function, each of which appends an address to
+	// X-Forwarded-For.
 	ProxyHops int `env:"PROXY_HOPS, default=0"`
 
 	// Issuer is the identity provider's issuer URL, exactly as in its tokens.
@@ -60,7 +61,8 @@ type Common struct {
 	AgentPort string `env:"AGENT_PORT"`
 	// GatewayAddress is dialled for every agent's hostname instead of what DNS says; for networks without that DNS.
 	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
-	// HandoffKey signs the links that open an agent's dashboard: a private P-256 key as a JSON Web Key. Without one there are no such links.
+	// HandoffKey signs the links that open an agent's dashboard: a private P-256 key as a JSON Web Key. Without one
+	// there are no such links.
 	HandoffKey handoff.Key `env:"HANDOFF_SIGNING_KEY"`
 	// HandoffKeys are the public keys of all links that are still good, as a JSON Web Key Set.
 	HandoffKeys handoff.KeySet `env:"HANDOFF_PUBLIC_KEYS"`
@@ -217,7 +219,8 @@ func Read[T any](ctx context.Context, from envconfig.Lookuper) (T, error) {
 	return c, nil
 }
 
-// Variables lists the environment variables that the binary of a role reads in production, and whether each is required.
+// Variables lists the environment variables that the binary of a role reads in production, and whether each is
+// required.
 func Variables(role function.Role) map[string]bool {
 	switch role {
 	case function.RoleWorker:
@@ -258,7 +261,8 @@ func (l withFormerNames) Lookup(key string) (string, bool) {
 		return value, found
 	}
 	if value, found = l.Lookuper.Lookup(former); found {
-		slog.Warn("environment variable was renamed; the former name works in this release only", "former", former, "name", key)
+		slog.Warn("environment variable was renamed; the former name works in this release only", "former", former,
+			"name", key)
 	}
 	return value, found
 }

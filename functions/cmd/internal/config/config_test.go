@@ -17,7 +17,8 @@ func environment() map[string]string {
 		"GOOGLE_CLOUD_PROJECT": "p", "IDENTITY_ISSUER": "https://issuer.example", "AGENT_DOMAIN": "agents.example.com",
 		"API_KEY_PEPPER": "c2VjcmV0LXBlcHBlci1vZi0zMi1ieXRlcy1hdC1sZWFzdC4=",
 		"CELLS":          `[{"name": "c1", "region": "us-central1", "endpoint": "https://c1.example"}]`,
-		"AGENT_IMAGE":    "image@sha256:0", "PUSH_SERVICE_ACCOUNT": "push@example", "PUSH_AUDIENCE": "https://api.example",
+		"AGENT_IMAGE":    "image@sha256:0", "PUSH_SERVICE_ACCOUNT": "push@example",
+		"PUSH_AUDIENCE": "https://api.example",
 	}
 }
 
@@ -27,7 +28,8 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Database != "(default)" || c.Port != "8080" || c.AgentScheme != "https" || c.RateLimitFactor != 1 || c.WatchTimeout.Minutes() != 8 ||
+	if c.Database != "(default)" || c.Port != "8080" || c.AgentScheme != "https" || c.RateLimitFactor != 1 ||
+		c.WatchTimeout.Minutes() != 8 ||
 		c.PushIssuer != "https://accounts.google.com" || len(c.Cells) != 1 || c.Local != (config.Local{}) {
 		t.Errorf("%+v", c)
 	}
@@ -45,8 +47,9 @@ func TestBadValuesAreNamed(t *testing.T) {
 		"no base64":         {key: "API_KEY_PEPPER", value: "secret!", said: "base64"},
 		"cells, no JSON":    {key: "CELLS", value: "c1", said: "JSON array"},
 		"a cell, no region": {key: "CELLS", value: `[{"name": "c1", "endpoint": "https://c1"}]`, said: "region"},
-		"a cell twice told": {key: "CELLS", value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`, said: "either"},
-		"no duration":       {key: "WATCH_TIMEOUT", value: "long", said: "duration"},
+		"a cell twice told": {key: "CELLS",
+			value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`, said: "either"},
+		"no duration": {key: "WATCH_TIMEOUT", value: "long", said: "duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

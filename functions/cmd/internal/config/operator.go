@@ -35,6 +35,7 @@ func ReadyFile(path string) (envconfig.Lookuper, error) {
 		return nil, fmt.Errorf("%s is not a file that a local cloud wrote with -ready", path)
 	}
 	return envconfig.MapLookuper(map[string]string{
-		"GOOGLE_CLOUD_PROJECT": facts.ProjectID, "FIRESTORE_EMULATOR_HOST": facts.Firestore, "PUBSUB_EMULATOR_HOST": facts.PubSub,
+		"GOOGLE_CLOUD_PROJECT": facts.ProjectID, "FIRESTORE_EMULATOR_HOST": facts.Firestore,
+		"PUBSUB_EMULATOR_HOST": facts.PubSub,
 	}), nil
 }

@@ -1,5 +1,5 @@
-// Package run starts a function with functions-framework and ends it well: on SIGTERM requests in flight finish. It knows processes,
-// signals and logs; it does not know which function it runs.
+// Package run starts a function with functions-framework and ends it well: on SIGTERM requests in flight finish. It
+// knows processes, signals and logs; it does not know which function it runs.
 package run
 
 import (
@@ -79,7 +79,8 @@ func logger(out *os.File, s Service) *slog.Logger {
 	return function.NewLogger(out, level, s.Project)
 }
 
-// serve hands the handler to the framework. The handler is a mux of its own with full patterns, so it is registered for every path.
+// serve hands the handler to the framework. The handler is a mux of its own with full patterns, so it is registered for
+// every path.
 func serve(h http.Handler, host, port string) error {
 	ctx := context.Background()
 	if err := funcframework.RegisterHTTPFunctionContext(ctx, "/", h.ServeHTTP); err != nil {
@@ -89,8 +90,8 @@ func serve(h http.Handler, host, port string) error {
 	return funcframework.StartHostPort(host, port)
 }
 
-// ending finds the framework's server, which the framework keeps to itself, by the requests that it serves, and ends it. A process that
-// has served none has nothing to finish.
+// ending finds the framework's server, which the framework keeps to itself, by the requests that it serves, and ends
+// it. A process that has served none has nothing to finish.
 type ending struct{ server atomic.Pointer[http.Server] }
 
 func (e *ending) watch(h http.Handler) http.Handler {

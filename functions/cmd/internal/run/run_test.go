@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slowService says on standard output when a request has arrived, answers it when it is told to on standard input, and says when it closes.
+// slowService says on standard output when a request has arrived, answers it when it is told to on standard input, and
+// says when it closes.
 func slowService(port string) Service {
 	stdin := bufio.NewReader(os.Stdin)
 	mux := http.NewServeMux()
@@ -41,7 +42,8 @@ func slowService(port string) Service {
 		_, _ = stdin.ReadString('\n')
 		fmt.Fprint(w, strings.Repeat("answer ", 1000))
 	})
-	return Service{Handler: mux, Host: "127.0.0.1", Port: port, Close: func() error { fmt.Println("closed"); return nil }}
+	return Service{Handler: mux, Host: "127.0.0.1", Port: port,
+		Close: func() error { fmt.Println("closed"); return nil }}
 }
 
 // process is a running service.
@@ -127,8 +129,8 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestRequestsInFlightFinish tells a process to end while a request is in flight: it takes no more, answers that one whole, closes what it
-// works with, and ends well.
+// TestRequestsInFlightFinish tells a process to end while a request is in flight: it takes no more, answers that one
+// whole, closes what it works with, and ends well.
 func TestRequestsInFlightFinish(t *testing.T) {
 	t.Parallel()
 	p := start(t)

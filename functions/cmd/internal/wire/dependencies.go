@@ -61,7 +61,8 @@ func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need)
 			return err
 		}
 	}
-	d.Agents, d.WorkerStore, d.Keys, d.Directory = client.Agents(d.Nudger), client.WorkerStore(), client.Keys(), client.Directory()
+	d.Agents, d.WorkerStore, d.Keys, d.Directory = client.Agents(d.Nudger), client.WorkerStore(), client.Keys(),
+		client.Directory()
 	d.Counts, d.Audit, d.Operations = client.Counts(), client.AuditLog(), client.Operations()
 	d.Accounts, d.MemberRecords = client.Accounts(), client.Members()
 	d.Metrics, d.MetricsWorkerStore = client.Metrics(), client.Metrics()

@@ -14,7 +14,8 @@ import (
 
 // API opens the routes of the role api: the target, or all of them.
 func API(ctx context.Context, c config.Common) (run.Service, error) {
-	return New(ctx, c, Settings{}).service(functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAPI}}, nil)
+	return New(ctx, c, Settings{}).service(functions.Selection{Target: c.Target,
+		Roles: []function.Role{function.RoleAPI}}, nil)
 }
 
 // Accounts opens the routes of the roles api and accounts: the target, or all of them.
@@ -25,7 +26,8 @@ func Accounts(ctx context.Context, c config.Common, openers Openers) (run.Servic
 
 // Workers opens the workers: the target, or all of them.
 func Workers(ctx context.Context, c config.Worker, openers Openers) (run.Service, error) {
-	return withWorkers(ctx, c, Settings{Openers: openers}, functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
+	return withWorkers(ctx, c, Settings{Openers: openers},
+		functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
 }
 
 // All opens every function of the catalogue, each with the ports that its own needs name.
@@ -35,7 +37,8 @@ func All(ctx context.Context, c config.Worker, s Settings) (run.Service, error) 
 
 func withWorkers(ctx context.Context, c config.Worker, s Settings, selection functions.Selection) (run.Service, error) {
 	s.WatchTimeout = c.WatchTimeout
-	pushes, err := oidc.NewPush(oidc.PushOptions{Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount})
+	pushes, err := oidc.NewPush(oidc.PushOptions{Issuer: c.PushIssuer, Audience: c.PushAudience,
+		ServiceAccount: c.PushServiceAccount})
 	if err != nil {
 		return run.Service{}, err
 	}
@@ -63,6 +66,7 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 	}
 	h = run.BehindProxies(h, o.config.ProxyHops)
 	return run.Service{
-		Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Debug: o.config.Debug, Close: o.Close,
+		Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Debug: o.config.Debug,
+		Close: o.Close,
 	}, nil
 }

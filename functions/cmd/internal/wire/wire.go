@@ -1,6 +1,6 @@
-// Package wire opens the clients that functions need, once each, and gives every function the ports that its needs name. It opens
-// Firestore, Pub/Sub, Secret Manager and the identity provider itself. Clients that only some binaries link are opened by functions that
-// are passed in, so that a binary links no library that it does not use.
+// Package wire opens the clients that functions need, once each, and gives every function the ports that its needs
+// name. It opens Firestore, Pub/Sub, Secret Manager and the identity provider itself. Clients that only some binaries
+// link are opened by functions that are passed in, so that a binary links no library that it does not use.
 package wire
 
 import (
@@ -79,13 +79,16 @@ type Clients struct {
 func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	o := &Clients{ctx: ctx, config: c, settings: s}
 	o.firestore = lazy(o, "Firestore", func(ctx context.Context) (*firestore.Client, error) {
-		return firestore.Open(ctx, firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator})
+		return firestore.Open(ctx,
+			firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator})
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
-		return pubsub.Open(ctx, pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic, EmulatorHost: c.Local.PubSubEmulator})
+		return pubsub.Open(ctx, pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic,
+			EmulatorHost: c.Local.PubSubEmulator})
 	})
 	o.secrets = lazy(o, "Secret Manager", func(ctx context.Context) (*secretmanager.Store, error) {
-		return secretmanager.Open(ctx, secretmanager.Options{ProjectID: c.ProjectID, Endpoint: c.Local.SecretManager, Regions: c.SecretRegions})
+		return secretmanager.Open(ctx,
+			secretmanager.Options{ProjectID: c.ProjectID, Endpoint: c.Local.SecretManager, Regions: c.SecretRegions})
 	})
 	o.clusters = lazy(o, "Kubernetes", s.Clusters)
 	o.metricsSource = lazy(o, "Cloud Monitoring", s.MetricsSource)

@@ -1,5 +1,5 @@
-// Package cells opens the clusters that agents are placed on, and the source of their metrics. It is separate from package wire so that
-// only binaries that use Kubernetes and Cloud Monitoring link their libraries.
+// Package cells opens the clusters that agents are placed on, and the source of their metrics. It is separate from
+// package wire so that only binaries that use Kubernetes and Cloud Monitoring link their libraries.
 package cells
 
 import (

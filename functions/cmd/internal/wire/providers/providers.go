@@ -1,5 +1,5 @@
-// Package providers opens the payment provider and the administration of members. It is separate from package wire so that only binaries
-// that use Stripe and Firebase link their libraries.
+// Package providers opens the payment provider and the administration of members. It is separate from package wire so
+// that only binaries that use Stripe and Firebase link their libraries.
 package providers
 
 import (
@@ -31,7 +31,8 @@ func openPayments(p config.Providers) (billing.Payments, error) {
 	})
 }
 
-// openMembers opens Firebase Authentication if it issues the sessions. Other identity providers manage members themselves.
+// openMembers opens Firebase Authentication if it issues the sessions. Other identity providers manage members
+// themselves.
 func openMembers(ctx context.Context, issuer string) (member.Provider, error) {
 	if project, ok := firebase.Project(issuer); ok {
 		return firebase.Open(ctx, project)
