@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// entry is what is remembered of a good token.
+// entry is the cached result of an accepted token.
 type entry[T any] struct {
 	value   T
 	expires time.Time
-	// key signed the token. When the issuer no longer publishes it, the entry is no longer good.
+	// key signed the token. The entry is invalid once the issuer no longer publishes the key.
 	key *key
 }
 
-// cache remembers good tokens by their SHA-256, at most size of them. It keeps two generations: when the younger is
-// full, it becomes the older one, and the former older one is forgotten. So what is in use stays, what is not goes, and
-// neither needs a list or a sweep.
+// cache holds accepted tokens by their SHA-256, at most size of them. It has two generations. When the younger one is
+// full, it replaces the older one, and a hit in the older one moves the entry to the younger one. Entries in use stay
+// and others go, without a list or a sweep.
 type cache[T any] struct {
 	mu             sync.RWMutex
 	younger, older map[[sha256.Size]byte]entry[T]

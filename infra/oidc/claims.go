@@ -15,7 +15,7 @@ const (
 	maxOrganizationBytes = 128
 )
 
-// readSession checks the claims of a session token and reads what they say.
+// readSession checks and reads the claims of a session token.
 func readSession(c object, issuer string, parties []string) (identity.Claims, error) {
 	if err := errors.Join(checkParty(c, parties), checkStatus(c)); err != nil {
 		return identity.Claims{}, err
@@ -24,7 +24,7 @@ func readSession(c object, issuer string, parties []string) (identity.Claims, er
 	if err != nil {
 		return identity.Claims{}, err
 	}
-	if subject == "" || len(subject) > maxSubjectBytes || !printable(subject) {
+	if subject == "" || len(subject) > maxSubjectBytes || !isPrintable(subject) {
 		return identity.Claims{}, fmt.Errorf("sub: not 1 to %d printable ASCII characters", maxSubjectBytes)
 	}
 	organization, role, err := readOrganization(c)
@@ -38,7 +38,7 @@ func readSession(c object, issuer string, parties []string) (identity.Claims, er
 	}, errors.Join(emailErr, nameErr)
 }
 
-// checkParty checks who the token was made for. Tokens for other than browsers have no azp.
+// checkParty checks which web app the token was issued to. Only tokens for browsers have an azp claim.
 func checkParty(c object, allowed []string) error {
 	party, err := c.text("azp")
 	if err != nil {
@@ -50,9 +50,8 @@ func checkParty(c object, allowed []string) error {
 	return nil
 }
 
-// checkStatus refuses sessions that are not complete: "pending" is the session of a user who has still to do something,
-// such as to choose an organization or to set up a second factor. A status that is unknown here is no complete session
-// either.
+// checkStatus refuses incomplete sessions. A session is "pending" while the user has a step left, such as choosing an
+// organization or setting up a second factor. An unknown status counts as incomplete.
 func checkStatus(c object) error {
 	status, err := c.text("sts")
 	if err != nil {
@@ -64,8 +63,8 @@ func checkStatus(c object) error {
 	return nil
 }
 
-// readOrganization reads the active organization and the role in it. The provider writes the role without its prefix
-// "org:"; custom token templates write it with the prefix.
+// readOrganization reads the active organization and the user's role in it. The provider omits the role's prefix
+// "org:"; custom token templates include it.
 func readOrganization(c object) (id string, role identity.Role, err error) {
 	o, err := c.child("o")
 	if err != nil {
@@ -81,7 +80,7 @@ func readOrganization(c object) (id string, role identity.Role, err error) {
 		return "", "", fmt.Errorf("o.%w", err)
 	case id == "":
 		return "", "", nil
-	case !identifier(id):
+	case !isIdentifier(id):
 		// The id becomes part of document paths and label values.
 		return "", "", fmt.Errorf("o.id: not 1 to %d letters, digits, - and _", maxOrganizationBytes)
 	case rol == "admin" || rol == "org:admin":
@@ -91,8 +90,8 @@ func readOrganization(c object) (id string, role identity.Role, err error) {
 	}
 }
 
-// checkPush checks the claims of a push token. Google signs tokens for whoever asks, with any audience: it is the
-// account that counts.
+// checkPush checks the claims of a push token. Google signs tokens with any audience for any of its customers, so only
+// the service account proves the sender.
 func checkPush(c object, o PushOptions) error {
 	audience, err := c.audience()
 	if err != nil {
@@ -103,9 +102,9 @@ func checkPush(c object, o PushOptions) error {
 	case err != nil:
 		return err
 	case audience != o.Audience:
-		return errors.New("aud: another audience")
+		return errors.New("aud: not the configured audience")
 	case email != o.ServiceAccount:
-		return errors.New("email: another account")
+		return errors.New("email: not the configured service account")
 	case string(c["email_verified"]) != "true":
 		return errors.New("email_verified: not true")
 	default:
@@ -113,23 +112,23 @@ func checkPush(c object, o PushOptions) error {
 	}
 }
 
-// audience reads aud, which may be a string or a list; a list of several is nobody's alone and is refused.
+// audience reads aud, a string or a list. A list with more than one audience is refused.
 func (o object) audience() (string, error) {
-	var several []string
+	var audiences []string
 	if o.has("aud") && o["aud"][0] == '[' {
-		if err := json.Unmarshal(o["aud"], &several); err != nil || len(several) != 1 {
+		if err := json.Unmarshal(o["aud"], &audiences); err != nil || len(audiences) != 1 {
 			return "", errors.New("aud: not exactly one audience")
 		}
-		return several[0], nil
+		return audiences[0], nil
 	}
 	return o.text("aud")
 }
 
-func printable(s string) bool {
+func isPrintable(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 && strings.TrimSpace(s) == s
 }
 
-func identifier(s string) bool {
+func isIdentifier(s string) bool {
 	other := func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// maxKeyIDBytes bounds a kid. It is looked up in a map and nowhere else, whatever is in it.
+// maxKeyIDBytes bounds a kid. A kid is only ever used as a map key, whatever it contains.
 const maxKeyIDBytes = 256
 
-// readHeader checks the form and the header of a token and returns the id of the key that it says it is signed with.
-// The form is checked here because go-jose is lenient: it takes JSON serialization and passes over white space, which
-// gives one token many spellings.
+// readHeader checks the form and the header of a token and returns the id of the signing key. It checks the form
+// because go-jose is lenient: it accepts JSON serialization and ignores white space, which gives one token many
+// spellings.
 func readHeader(token string) (kid string, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return "", fmt.Errorf("%d parts instead of 3", len(parts))
+		return "", fmt.Errorf("got %d parts, want 3", len(parts))
 	}
 	var header []byte
 	for i, part := range parts {
 		decoded, err := base64.RawURLEncoding.Strict().DecodeString(part)
-		// The decoder itself passes over line breaks.
+		// The decoder ignores line breaks, even in strict mode.
 		if err != nil || len(decoded) == 0 || strings.ContainsAny(part, "\r\n") {
-			return "", fmt.Errorf("part %d is not canonical base64url, or empty", i+1)
+			return "", fmt.Errorf("part %d is empty or not canonical base64url", i+1)
 		}
 		if i == 0 {
 			header = decoded
@@ -36,11 +36,11 @@ func readHeader(token string) (kid string, err error) {
 	return h.keyID()
 }
 
-// keyID checks the fields of a header. Where else a key might be had (jku, jwk, x5u, x5c) is not looked at.
+// keyID checks the fields of a header and returns the kid. It ignores other sources of keys (jku, jwk, x5u, x5c).
 func (h object) keyID() (string, error) {
 	for _, name := range [...]string{"crit", "b64"} {
 		if _, ok := h[name]; ok {
-			return "", fmt.Errorf("%s: extensions are not understood here", name)
+			return "", fmt.Errorf("%s: extensions are not supported", name)
 		}
 	}
 	alg, err := h.text("alg")
@@ -48,22 +48,22 @@ func (h object) keyID() (string, error) {
 		return "", err
 	}
 	if alg != "RS256" {
-		return "", errors.New("alg: only RS256 is good")
+		return "", errors.New("alg: want RS256")
 	}
-	// Other kinds of token (at+jwt, logout+jwt) may be signed with the same key and are no sessions.
+	// The same key may sign other kinds of tokens (at+jwt, logout+jwt), which are not session tokens.
 	typ, err := h.text("typ")
 	if err != nil {
 		return "", err
 	}
 	if typ != "" && !strings.EqualFold(typ, "JWT") {
-		return "", errors.New("typ: only JWT is good")
+		return "", errors.New("typ: want JWT")
 	}
 	kid, err := h.text("kid")
 	if err != nil {
 		return "", err
 	}
 	if kid == "" || len(kid) > maxKeyIDBytes {
-		return "", fmt.Errorf("kid: %d bytes instead of 1 to %d", len(kid), maxKeyIDBytes)
+		return "", fmt.Errorf("kid: got %d bytes, want 1 to %d", len(kid), maxKeyIDBytes)
 	}
 	return kid, nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Generating keys is slow, so that all tests share some: two that issuers sign with, one that nobody publishes, one
-// that is too short.
+// testKeys are shared because generating keys is slow. Issuers sign with 0 and 1, no issuer publishes 2, and 3 is too
+// short.
 var testKeys = sync.OnceValue(func() [4]*rsa.PrivateKey {
 	var keys [4]*rsa.PrivateKey
 	for i, bits := range [...]int{2048, 2048, 2048, 1024} {
@@ -34,12 +34,12 @@ var testKeys = sync.OnceValue(func() [4]*rsa.PrivateKey {
 	return keys
 })
 
-func key(n int) *rsa.PrivateKey { return testKeys()[n] }
+func testKey(n int) *rsa.PrivateKey { return testKeys()[n] }
 
-// stranger signs what no issuer has signed.
-func stranger() *rsa.PrivateKey { return key(2) }
+// unpublishedKey is a key that no issuer publishes.
+func unpublishedKey() *rsa.PrivateKey { return testKey(2) }
 
-// fakeIssuer publishes keys, counts how often it is asked for them, and can be made to fail.
+// fakeIssuer publishes keys, counts how often they are fetched, and can be made to fail.
 type fakeIssuer struct {
 	URL     string
 	client  *http.Client
@@ -47,19 +47,19 @@ type fakeIssuer struct {
 	keys    []jose.JSONWebKey
 	extra   []string // raw JWKs
 	fetches int
-	answer  http.HandlerFunc // instead of its own, when set
+	answer  http.HandlerFunc // replaces serve when set
 }
 
-func newIssuer(t *testing.T) *fakeIssuer {
+func newFakeIssuer(t *testing.T) *fakeIssuer {
 	t.Helper()
-	i := &fakeIssuer{keys: []jose.JSONWebKey{public("k1", key(0))}}
+	i := &fakeIssuer{keys: []jose.JSONWebKey{publicJWK("k1", testKey(0))}}
 	server := httptest.NewServer(i)
 	t.Cleanup(server.Close)
 	i.URL, i.client = server.URL, server.Client()
 	return i
 }
 
-func public(id string, k *rsa.PrivateKey) jose.JSONWebKey {
+func publicJWK(id string, k *rsa.PrivateKey) jose.JSONWebKey {
 	return jose.JSONWebKey{Key: k.Public(), KeyID: id, Algorithm: "RS256", Use: "sig"}
 }
 
@@ -70,14 +70,14 @@ func (i *fakeIssuer) publish(keys ...jose.JSONWebKey) {
 	i.keys = keys
 }
 
-// fail makes the issuer answer as given; nil heals it.
-func (i *fakeIssuer) fail(answer http.HandlerFunc) {
+// answerWith replaces the issuer's answers. Nil restores them.
+func (i *fakeIssuer) answerWith(answer http.HandlerFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.answer = answer
 }
 
-func (i *fakeIssuer) fetched() int {
+func (i *fakeIssuer) fetchCount() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.fetches
@@ -96,7 +96,7 @@ func (i *fakeIssuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// serve is what a healthy issuer answers.
+// serve answers as a healthy issuer does.
 func (i *fakeIssuer) serve(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	keys := append(make([]string, 0, len(i.keys)+len(i.extra)), i.extra...)
@@ -113,11 +113,11 @@ func (i *fakeIssuer) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, i.URL, i.URL+"/keys")
 }
 
-func down(w http.ResponseWriter, _ *http.Request) {
+func answer503(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "down", http.StatusServiceUnavailable)
 }
 
-// fields is a JSON object by its raw values. Setting one to "" leaves it out.
+// fields is a JSON object with raw values. String omits a field whose value is "".
 type fields map[string]string
 
 func (f fields) with(changes ...string) fields {
@@ -138,8 +138,10 @@ func (f fields) String() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// and appends raw JSON fields, such as one that is there already.
-func (f fields) and(raw string) string { return strings.TrimSuffix(f.String(), "}") + "," + raw + "}" }
+// withRaw returns the JSON with raw fields appended, which may repeat a name.
+func (f fields) withRaw(raw string) string {
+	return strings.TrimSuffix(f.String(), "}") + "," + raw + "}"
+}
 
 func b64(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
@@ -153,7 +155,7 @@ func sign(k *rsa.PrivateKey, header, payload string) string {
 	return input + "." + b64(string(signature))
 }
 
-// clock is a clock that tests move.
+// clock is a clock that tests advance.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time
@@ -173,8 +175,8 @@ func (c *clock) advance(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// after is the JSON number of a moment d from now.
-func (c *clock) after(d time.Duration) string { return fmt.Sprint(c.Now().Add(d).Unix()) }
+// timestampIn returns the time d from now as a JSON number.
+func (c *clock) timestampIn(d time.Duration) string { return fmt.Sprint(c.Now().Add(d).Unix()) }
 
 func header(kid string) fields {
 	return fields{"alg": `"RS256"`, "typ": `"JWT"`, "kid": fmt.Sprintf("%q", kid)}

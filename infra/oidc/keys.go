@@ -12,40 +12,41 @@ import (
 )
 
 const (
-	// fetchInterval is how often keys are fetched at most once some are known. A flood of tokens with made-up key ids
-	// therefore costs the issuer one request in it, and a rotated key is known after it at the latest, mostly at once.
+	// fetchInterval is the minimum time between two fetches once some keys are known. A flood of tokens with made-up key
+	// ids costs the issuer one request an interval. A rotated key is mostly known immediately, at the latest after one
+	// interval.
 	fetchInterval = 30 * time.Second
-	// firstInterval is the same while none are known: nobody can sign in then, so a shorter wait is worth more
-	// requests.
+	// firstInterval is the minimum time between two fetches while no key is known. It is shorter because no user can
+	// sign in until a fetch succeeds.
 	firstInterval = time.Second
-	// maxAge is when keys are fetched again though nobody misses one, so that a withdrawn key does not stay good.
+	// maxAge is when known keys are fetched again, so that a withdrawn key does not stay valid.
 	maxAge = time.Hour
 )
 
 var (
-	// errUndecided says that the issuer's keys are not known, so that nobody can tell whether a token is good.
-	errUndecided  = errors.New("the issuer's keys are not known")
-	errUnknownKey = errors.New("kid: the issuer does not publish such a key")
-	errTooSoon    = errors.New("the keys were asked for a moment ago")
+	// errUndecided means that no key of the issuer is known, so a token can be neither accepted nor refused.
+	errUndecided  = errors.New("no key of the issuer is known")
+	errUnknownKey = errors.New("kid: the issuer does not publish this key")
+	errTooSoon    = errors.New("the last fetch of the keys is too recent")
 )
 
-// key is one of the issuer's keys. It is the same pointer for as long as the issuer publishes it.
+// key is one of the issuer's keys. Its pointer stays the same while the issuer publishes it.
 type key struct {
 	id     string
 	public *rsa.PublicKey
 }
 
-// keySet holds the keys that an issuer publishes. What it holds stays good while the issuer can't be reached.
+// keySet caches the keys that an issuer publishes. Cached keys stay valid while the issuer is unreachable.
 type keySet struct {
 	source  *source
 	now     func() time.Time
 	flight  singleflight.Group
 	current atomic.Pointer[published]
-	// next is the earliest moment of the next fetch, in nanoseconds since 1970.
+	// next is the earliest time of the next fetch, in nanoseconds since 1970.
 	next atomic.Int64
 }
 
-// published is what the issuer answered at a time. It is never changed.
+// published is the issuer's answer at one time. It is immutable.
 type published struct {
 	keys    map[string]*key
 	fetched time.Time
@@ -55,11 +56,11 @@ func newKeySet(s settings) *keySet {
 	return &keySet{source: newSource(s.Issuer, s.HTTPClient), now: s.Now}
 }
 
-// get returns the key with the id, and fetches the keys again when it is unknown. Errors: errUndecided, errUnknownKey.
+// get returns the key with the id. It fetches the keys again if the id is unknown. Errors: errUndecided, errUnknownKey.
 func (s *keySet) get(ctx context.Context, id string) (*key, error) {
 	if k := s.lookup(id); k != nil {
 		if s.stale() {
-			s.refresh(ctx) // nobody waits for it
+			s.refresh(ctx) // in the background
 		}
 		return k, nil
 	}
@@ -70,7 +71,7 @@ func (s *keySet) get(ctx context.Context, id string) (*key, error) {
 	case <-ctx.Done():
 		return nil, errors.Join(errUndecided, ctx.Err())
 	}
-	// A fetch that others began may have ended between the look-up and the refusal of this one, so look before judging.
+	// Another caller's fetch may have ended between the lookup and refresh, so look up again before refusing.
 	if k := s.lookup(id); k != nil {
 		return k, nil
 	}
@@ -78,13 +79,13 @@ func (s *keySet) get(ctx context.Context, id string) (*key, error) {
 		return nil, errors.Join(errUndecided, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w (not asked again: %w)", errUnknownKey, err)
+		return nil, fmt.Errorf("%w (keys not fetched again: %w)", errUnknownKey, err)
 	}
 	return nil, errUnknownKey
 }
 
-// holds reports whether the issuer still publishes the key.
-func (s *keySet) holds(k *key) bool { return s.lookup(k.id) == k }
+// stillPublishes reports whether the issuer still publishes the key, as far as is known.
+func (s *keySet) stillPublishes(k *key) bool { return s.lookup(k.id) == k }
 
 func (s *keySet) lookup(id string) *key {
 	if p := s.current.Load(); p != nil {
@@ -93,14 +94,14 @@ func (s *keySet) lookup(id string) *key {
 	return nil
 }
 
-// stale reports whether keys that nobody misses should be fetched again, and may be now.
+// stale reports whether the keys are older than maxAge and may be fetched again now.
 func (s *keySet) stale() bool {
 	now := s.now()
 	return now.Sub(s.current.Load().fetched) > maxAge && now.UnixNano() >= s.next.Load()
 }
 
-// refresh fetches the keys once for everybody who asks at the same time, unless that was done a moment ago
-// (errTooSoon). It does not end with the caller who happened to be the first; the source's own time-outs end it.
+// refresh fetches the keys once for all concurrent callers, unless the last fetch is too recent (errTooSoon). The fetch
+// goes on when the first caller's ctx ends; only the source's timeouts end it.
 func (s *keySet) refresh(ctx context.Context) <-chan singleflight.Result {
 	detached := context.WithoutCancel(ctx)
 	return s.flight.DoChan("", func() (any, error) {
@@ -112,20 +113,20 @@ func (s *keySet) refresh(ctx context.Context) <-chan singleflight.Result {
 		if known == nil {
 			wait = firstInterval
 		}
-		// Before the fetch and not after it: one that fails slowly counts, too.
+		// Set before the fetch, so that a fetch that fails slowly counts as well.
 		s.next.Store(began.Add(wait).UnixNano())
 		keys, err := s.source.fetch(detached)
 		if err != nil {
 			return nil, err
 		}
 		s.next.Store(began.Add(fetchInterval).UnixNano())
-		s.current.Store(&published{keys: keep(known, keys), fetched: began})
+		s.current.Store(&published{keys: reuseUnchanged(known, keys), fetched: began})
 		return nil, nil
 	})
 }
 
-// keep replaces keys that have not changed by what is known already, so that they are the same pointers.
-func keep(known *published, keys map[string]*key) map[string]*key {
+// reuseUnchanged replaces unchanged keys with the known ones, so that their pointers stay the same.
+func reuseUnchanged(known *published, keys map[string]*key) map[string]*key {
 	if known == nil {
 		return keys
 	}

@@ -13,129 +13,127 @@ import (
 	"agents.example/controlplane/infra/oidc"
 )
 
-func (w *world) signedBy(kid string, n int) string {
-	return sign(key(n), header(kid).String(), w.claims().with("exp", w.after(time.Hour)).String())
+func (f *sessionFixture) signedBy(kid string, n int) string {
+	return sign(testKey(n), header(kid).String(), f.claims().with("exp", f.timestampIn(time.Hour)).String())
 }
 
-func TestRotatedKeyIsPickedUpAtOnce(t *testing.T) {
+func TestKeys_RotatedKeyIsFetchedOnFirstUse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	old := w.signedBy("k1", 0)
-	mustAccept(t, w.check(t, old))
-	w.advance(31 * time.Second)
-	w.publish(public("k1", key(0)), public("k2", key(1)))
-	mustAccept(t, w.check(t, w.signedBy("k2", 1)))
-	mustAccept(t, w.check(t, old))
-	mustHaveFetched(t, w, 2)
+	f := newSessionFixture(t)
+	old := f.signedBy("k1", 0)
+	mustAccept(t, f.verify(t, old))
+	f.advance(31 * time.Second)
+	f.publish(publicJWK("k1", testKey(0)), publicJWK("k2", testKey(1)))
+	mustAccept(t, f.verify(t, f.signedBy("k2", 1)))
+	mustAccept(t, f.verify(t, old))
+	mustHaveFetched(t, f, 2)
 }
 
-func TestRotationDuringTheThrottleIsPickedUpAfterIt(t *testing.T) {
+func TestKeys_RotatedKeyIsFetchedWhenTheThrottleEnds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mustAccept(t, w.check(t, w.good()))
-	w.publish(public("k1", key(0)), public("k2", key(1)))
-	fresh := w.signedBy("k2", 1)
-	w.advance(29 * time.Second)
-	mustRefuse(t, w.check(t, fresh))
-	w.advance(time.Second)
-	mustAccept(t, w.check(t, fresh))
-	mustHaveFetched(t, w, 2)
+	f := newSessionFixture(t)
+	mustAccept(t, f.verify(t, f.validToken()))
+	f.publish(publicJWK("k1", testKey(0)), publicJWK("k2", testKey(1)))
+	fresh := f.signedBy("k2", 1)
+	f.advance(29 * time.Second)
+	mustRefuse(t, f.verify(t, fresh))
+	f.advance(time.Second)
+	mustAccept(t, f.verify(t, fresh))
+	mustHaveFetched(t, f, 2)
 }
 
-func TestWithdrawnKeyIsForgottenWithItsTokens(t *testing.T) {
+func TestKeys_WithdrawnKeyInvalidatesItsTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	old := w.signedBy("k1", 0)
-	mustAccept(t, w.check(t, old))
-	w.advance(31 * time.Second)
-	w.publish(public("k2", key(1)))
-	mustAccept(t, w.check(t, w.signedBy("k2", 1)))
-	mustRefuse(t, w.check(t, old))
+	f := newSessionFixture(t)
+	old := f.signedBy("k1", 0)
+	mustAccept(t, f.verify(t, old))
+	f.advance(31 * time.Second)
+	f.publish(publicJWK("k2", testKey(1)))
+	mustAccept(t, f.verify(t, f.signedBy("k2", 1)))
+	mustRefuse(t, f.verify(t, old))
 }
 
-func TestReplacedKeyWithTheSameIDIsForgottenWithItsTokens(t *testing.T) {
+func TestKeys_ReplacedKeyWithTheSameIDInvalidatesItsTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	old := w.signedBy("k1", 0)
-	mustAccept(t, w.check(t, old))
-	w.advance(31 * time.Second)
-	w.publish(public("k1", key(1)))
-	mustRefuse(t, w.check(t, w.signedBy("k9", 1)))
-	mustRefuse(t, w.check(t, old))
-	mustAccept(t, w.check(t, w.signedBy("k1", 1)))
+	f := newSessionFixture(t)
+	old := f.signedBy("k1", 0)
+	mustAccept(t, f.verify(t, old))
+	f.advance(31 * time.Second)
+	f.publish(publicJWK("k1", testKey(1)))
+	mustRefuse(t, f.verify(t, f.signedBy("k9", 1)))
+	mustRefuse(t, f.verify(t, old))
+	mustAccept(t, f.verify(t, f.signedBy("k1", 1)))
 }
 
-func TestWithdrawnKeyIsNoticedWithoutAnUnknownOne(t *testing.T) {
+func TestKeys_WithdrawnKeyIsNoticedAfterAnHourWithoutUnknownKeyIDs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mustAccept(t, w.check(t, w.good()))
-	w.publish(public("k2", key(1)))
-	w.advance(time.Hour + time.Second)
-	asked := make(chan struct{})
-	w.fail(func(rw http.ResponseWriter, r *http.Request) {
-		w.fail(nil)
-		close(asked)
-		w.serve(rw, r)
+	f := newSessionFixture(t)
+	mustAccept(t, f.verify(t, f.validToken()))
+	f.publish(publicJWK("k2", testKey(1)))
+	f.advance(time.Hour + time.Second)
+	fetching := make(chan struct{})
+	f.answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		f.answerWith(nil)
+		close(fetching)
+		f.serve(rw, r)
 	})
-	mustAccept(t, w.check(t, w.signedBy("k1", 0))) // the keys are fetched again beside it
+	mustAccept(t, f.verify(t, f.signedBy("k1", 0))) // fetches the keys again in the background
 	select {
-	case <-asked:
+	case <-fetching:
 	case <-time.After(10 * time.Second):
 		t.Fatal("the keys were not fetched again after an hour")
 	}
-	mustRefuse(t, w.check(t, w.signedBy("k9", 1))) // joins that fetch, or comes after it
-	mustRefuse(t, w.check(t, w.signedBy("k1", 0)))
-	mustHaveFetched(t, w, 2)
+	mustRefuse(t, f.verify(t, f.signedBy("k9", 1))) // joins that fetch or follows it
+	mustRefuse(t, f.verify(t, f.signedBy("k1", 0)))
+	mustHaveFetched(t, f, 2)
 }
 
-func TestOutageDoesNotLockOutKnownKeys(t *testing.T) {
+func TestKeys_KnownKeysStayValidDuringAnOutage(t *testing.T) {
 	t.Parallel()
-	jwk, _ := json.Marshal(public("k2", key(1)))
+	jwk, _ := json.Marshal(publicJWK("k2", testKey(1)))
 	k2 := `{"keys":[` + string(jwk) + `]}`
 	for name, answer := range map[string]http.HandlerFunc{
-		"down":       down,
-		"empty set":  func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"keys":[]}`)) },
-		"no set":     func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) },
-		"a web page": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) },
-		"too long": func(w http.ResponseWriter, _ *http.Request) {
-			_,
-				_ = w.Write([]byte(strings.Repeat(" ", 1<<20) + k2))
+		"status 503":       answer503,
+		"an empty key set": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"keys":[]}`)) },
+		"no key set":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) },
+		"a web page":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) },
+		"an answer over the limit": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(strings.Repeat(" ", 1<<20) + k2))
 		},
-		"an error with keys": func(w http.ResponseWriter, _ *http.Request) {
+		"keys with status 500": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = w.Write([]byte(k2))
 		},
-		"cut off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"redirected": func(w http.ResponseWriter,
-			r *http.Request) {
+		"an aborted connection": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			mustAccept(t, w.check(t, w.signedBy("k1", 0)))
-			w.fail(answer)
+			f := newSessionFixture(t)
+			mustAccept(t, f.verify(t, f.signedBy("k1", 0)))
+			f.answerWith(answer)
 			for range 3 {
-				w.advance(31 * time.Second)
-				mustRefuse(t, w.check(t, w.signedBy("k2", 1)))
-				mustAccept(t, w.check(t, w.signedBy("k1", 0)))
+				f.advance(31 * time.Second)
+				mustRefuse(t, f.verify(t, f.signedBy("k2", 1)))
+				mustAccept(t, f.verify(t, f.signedBy("k1", 0)))
 			}
-			w.advance(2 * time.Hour)
-			mustAccept(t, w.check(t, w.signedBy("k1", 0)))
-			mustRefuse(t, w.check(t, w.signedBy("k2", 1))) // waits for the fetch that age began
-			w.fail(nil)
-			w.advance(31 * time.Second)
-			w.publish(public("k2", key(1)))
-			mustAccept(t, w.check(t, w.signedBy("k2", 1)))
+			f.advance(2 * time.Hour)
+			mustAccept(t, f.verify(t, f.signedBy("k1", 0)))
+			mustRefuse(t, f.verify(t, f.signedBy("k2", 1))) // waits for the fetch that maxAge triggered
+			f.answerWith(nil)
+			f.advance(31 * time.Second)
+			f.publish(publicJWK("k2", testKey(1)))
+			mustAccept(t, f.verify(t, f.signedBy("k2", 1)))
 		})
 	}
 }
 
-func TestOutageAtTheFirstTokenIsUnavailableAndHeals(t *testing.T) {
+func TestKeys_OutageAtTheFirstTokenIsUnavailableUntilTheIssuerRecovers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
-		"down": down,
+		"status 503": answer503,
 		"another issuer": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"issuer":"https://evil.example.com","jwks_uri":"https://evil.example.com/keys"}`))
 		},
@@ -145,104 +143,104 @@ func TestOutageAtTheFirstTokenIsUnavailableAndHeals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.fail(answer)
-			token := w.signedBy("k1", 0)
-			mustBeUnavailable(t, w.check(t, token))
-			mustRefuse(t, w.check(t, "nonsense")) // needs no keys to be told
-			w.fail(nil)
-			mustBeUnavailable(t, w.check(t, token)) // asked a moment ago
-			w.advance(time.Second)
-			mustAccept(t, w.check(t, token))
-			mustHaveFetched(t, w, 1)
+			f := newSessionFixture(t)
+			f.answerWith(answer)
+			token := f.signedBy("k1", 0)
+			mustBeUnavailable(t, f.verify(t, token))
+			mustRefuse(t, f.verify(t, "nonsense")) // refused without any key
+			f.answerWith(nil)
+			mustBeUnavailable(t, f.verify(t, token)) // the last fetch is too recent
+			f.advance(time.Second)
+			mustAccept(t, f.verify(t, token))
+			mustHaveFetched(t, f, 1)
 		})
 	}
 }
 
-func TestKeysOfAnHTTPSIssuerAreNotFetchedInTheClear(t *testing.T) {
+func TestKeys_OfAnHTTPSIssuerAreNotFetchedOverHTTP(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.URL = "https://issuer.example.com"
-	sessions, err := oidc.New(oidc.Options{Issuer: w.URL, HTTPClient: &http.Client{Transport: w.inProcess()},
-		Now: w.Now})
+	f := newSessionFixture(t)
+	f.URL = "https://issuer.example.com"
+	sessions, err := oidc.New(oidc.Options{Issuer: f.URL, HTTPClient: &http.Client{Transport: f.inProcess()},
+		Now: f.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.fail(func(rw http.ResponseWriter, r *http.Request) {
+	f.answerWith(func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = rw.Write([]byte(`{"issuer":"https://issuer.example.com","jwks_uri":"http://issuer.example.com/keys"}`))
 	})
-	_, err = sessions.Verify(t.Context(), w.good())
+	_, err = sessions.Verify(t.Context(), f.validToken())
 	mustBeUnavailable(t, err)
-	mustHaveFetched(t, w, 0)
+	mustHaveFetched(t, f, 0)
 }
 
-func TestFloodOfUnknownKeysFetchesOnceInThirtySeconds(t *testing.T) {
+func TestKeys_FloodOfUnknownKeyIDsFetchesOncePerThirtySeconds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mustAccept(t, w.check(t, w.good()))
+	f := newSessionFixture(t)
+	mustAccept(t, f.verify(t, f.validToken()))
 	for round := range 3 {
-		w.advance(30 * time.Second)
+		f.advance(30 * time.Second)
 		var flood sync.WaitGroup
 		for n := range 8 {
 			flood.Go(func() {
 				for m := range 25 {
-					mustRefuse(t, w.check(t, sign(stranger(), header(fmt.Sprintf("r%d-%d-%d", round, n, m)).String(),
-						w.claims().String())))
+					mustRefuse(t, f.verify(t, sign(unpublishedKey(), header(fmt.Sprintf("r%d-%d-%d", round, n, m)).String(),
+						f.claims().String())))
 				}
 			})
 		}
 		flood.Wait()
-		mustHaveFetched(t, w, 2+round)
+		mustHaveFetched(t, f, 2+round)
 	}
-	mustAccept(t, w.check(t, w.signedBy("k1", 0)))
+	mustAccept(t, f.verify(t, f.signedBy("k1", 0)))
 }
 
-func TestFloodDuringAnOutageFetchesOnceInThirtySeconds(t *testing.T) {
+func TestKeys_FloodDuringAnOutageFetchesOncePerThirtySeconds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mustAccept(t, w.check(t, w.good()))
-	w.fail(down)
-	w.advance(30 * time.Second)
+	f := newSessionFixture(t)
+	mustAccept(t, f.verify(t, f.validToken()))
+	f.answerWith(answer503)
+	f.advance(30 * time.Second)
 	for n := range 50 {
-		mustRefuse(t, w.check(t, w.signedBy(fmt.Sprintf("r%d", n), 1)))
+		mustRefuse(t, f.verify(t, f.signedBy(fmt.Sprintf("r%d", n), 1)))
 	}
-	mustHaveFetched(t, w, 2)
+	mustHaveFetched(t, f, 2)
 }
 
-func TestFirstTokensShareOneFetch(t *testing.T) {
+func TestKeys_ConcurrentFirstTokensShareOneFetch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newSessionFixture(t)
 	var calls sync.WaitGroup
 	for range 50 {
-		calls.Go(func() { mustAccept(t, w.check(t, w.good())) })
+		calls.Go(func() { mustAccept(t, f.verify(t, f.validToken())) })
 	}
 	calls.Wait()
-	mustHaveFetched(t, w, 1)
+	mustHaveFetched(t, f, 1)
 }
 
-func TestCallerWhoGivesUpDoesNotEndTheFetchOfOthers(t *testing.T) {
+func TestKeys_CanceledCallerDoesNotCancelASharedFetch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	asked, release := make(chan struct{}), make(chan struct{})
-	w.fail(func(rw http.ResponseWriter, r *http.Request) {
-		close(asked)
+	f := newSessionFixture(t)
+	fetching, release := make(chan struct{}), make(chan struct{})
+	f.answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		close(fetching)
 		<-release
-		w.fail(nil)
-		w.serve(rw, r)
+		f.answerWith(nil)
+		f.serve(rw, r)
 	})
-	ctx, giveUp := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- verify(ctx, w) }()
-	<-asked
-	go func() { second <- verify(t.Context(), w) }()
-	giveUp()
+	go func() { first <- verifyValidToken(ctx, f) }()
+	<-fetching
+	go func() { second <- verifyValidToken(t.Context(), f) }()
+	cancel()
 	mustBeUnavailable(t, <-first)
 	close(release)
 	mustAccept(t, <-second)
-	mustHaveFetched(t, w, 1)
+	mustHaveFetched(t, f, 1)
 }
 
-func verify(ctx context.Context, w *world) error {
-	_, err := w.sessions.Verify(ctx, w.good())
+func verifyValidToken(ctx context.Context, f *sessionFixture) error {
+	_, err := f.sessions.Verify(ctx, f.validToken())
 	return err
 }

@@ -13,55 +13,55 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object whose every name is there once, by its exact spelling.
+// object is a JSON object whose names are unique, regardless of case.
 type object map[string]json.RawMessage
 
-// parseObject reads an object strictly. encoding/json lets the last of several equal names win, and takes names that
-// differ in case for equal; other parsers do neither. What is read differently by different parties is how checks are
-// passed, so such an object is refused.
+// parseObject reads an object strictly. With encoding/json, the last of several equal names wins, and names that differ
+// only in case are equal; other parsers do neither. An attacker could use such a difference to pass a check, so
+// parseObject refuses repeated names.
 func parseObject(data []byte) (object, error) {
 	if !utf8.Valid(data) {
-		return nil, errors.New("it is not UTF-8")
+		return nil, errors.New("not UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("it is not a JSON object")
+		return nil, errors.New("not a JSON object")
 	}
 	o, folded := object{}, map[string]bool{}
 	for d.More() {
 		t, err := d.Token()
 		name, ok := t.(string)
 		if err != nil || !ok {
-			return nil, errors.New("it is not a JSON object")
+			return nil, errors.New("not a JSON object")
 		}
-		// Upper case first: it is what makes the Kelvin sign a K, and the long s an S.
+		// Upper case first: ToUpper turns the long s into an S, which ToLower would leave as it is.
 		fold := strings.ToLower(strings.ToUpper(name))
 		if folded[fold] {
-			return nil, errors.New("a name is there twice")
+			return nil, errors.New("a name appears twice")
 		}
 		folded[fold] = true
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return nil, errors.New("it is not a JSON object")
+			return nil, errors.New("not a JSON object")
 		}
 		o[name] = value
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, errors.New("it is not a JSON object")
+		return nil, errors.New("not a JSON object")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON object")
+		return nil, errors.New("unexpected data after the JSON object")
 	}
 	return o, nil
 }
 
-// has reports whether a value is there and is not null.
+// has reports whether the object has a value other than null under the name.
 func (o object) has(name string) bool {
 	value, ok := o[name]
 	return ok && string(value) != "null"
 }
 
-// text reads a string; a missing one or null is "". The error tells of any other type.
+// text reads a string. A missing value or null reads as ""; any other type is an error.
 func (o object) text(name string) (string, error) {
 	if !o.has(name) {
 		return "", nil
@@ -73,7 +73,7 @@ func (o object) text(name string) (string, error) {
 	return s, nil
 }
 
-// child reads an object; a missing one or null is empty.
+// child reads an object. A missing value or null reads as an empty object.
 func (o object) child(name string) (object, error) {
 	if !o.has(name) {
 		return nil, nil
@@ -85,14 +85,13 @@ func (o object) child(name string) (object, error) {
 	return c, nil
 }
 
-// time reads a NumericDate: a JSON number of seconds, whose fraction is dropped. Only moments from 1970 to the year
-// 9999 are taken.
+// time reads a NumericDate: a JSON number of seconds between 1970 and the year 9999. It drops the fraction.
 func (o object) time(name string) (t time.Time, present bool, err error) {
 	value, present := o[name]
 	if !present {
 		return time.Time{}, false, nil
 	}
-	// ParseFloat alone would also take "Inf" and hexadecimal, but those are no JSON. A string begins with a quote and
+	// ParseFloat would also accept "Inf" and hexadecimal numbers, but neither is JSON. A string begins with a quote and
 	// fails.
 	seconds, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || seconds < 0 || seconds > maxSeconds {

@@ -1,10 +1,9 @@
-// Package identity verifies tokens that others sign: the session tokens of the identity provider, and the tokens that
-// Pub/Sub signs its pushes with. It knows JSON Web Tokens, where an issuer publishes its keys, and when to ask for them
-// again. It does not know what a caller may do (shared/identity and shared/function) nor API keys (shared/apikey).
+// Package oidc verifies OpenID Connect session tokens and the tokens of Pub/Sub pushes. It parses JSON Web Tokens,
+// discovers where an issuer publishes its keys, and decides when to fetch them again. It does not decide what a caller
+// may do (shared/identity and shared/function) and does not handle API keys (shared/apikey).
 //
-// A token is good only if everything about it is: a header, a signature, or a claim that two parsers could read
-// differently is refused. Keys are found by the kid header among those that the issuer publishes and nowhere else; jku,
-// jwk, x5u and x5c are never looked at.
+// A token whose header, signature or claims two parsers could read differently is refused. Keys come only from the set
+// that the issuer publishes and are selected by the kid header. The headers jku, jwk, x5u and x5c are ignored.
 package oidc
 
 import (
@@ -20,33 +19,33 @@ import (
 )
 
 const (
-	// DefaultLeeway is how far the issuer's clock may be from ours.
+	// DefaultLeeway is the tolerated difference between the issuer's clock and ours.
 	DefaultLeeway = 30 * time.Second
-	// cachedTokens bounds the memory of verified tokens, to some 5 MB.
+	// cachedTokens bounds the cache of verified tokens to about 5 MB.
 	cachedTokens = 10_000
 )
 
-// Options say whose session tokens are good.
+// Options configure which session tokens are valid.
 type Options struct {
-	// Issuer is the identity provider's URL: the exact iss claim, and where its keys are discovered.
+	// Issuer is the identity provider's URL: the exact iss claim, and the base of the discovery document's URL.
 	Issuer string
-	// AuthorizedParties are the origins of the web apps whose tokens are good (the azp claim). Empty allows any.
+	// AuthorizedParties are the origins of the web apps whose tokens are valid (the azp claim). Empty allows any.
 	AuthorizedParties []string
-	// HTTPClient fetches the keys; nil is a client of its own. Without a time-out it gets one of 5 s.
+	// HTTPClient fetches the keys. Nil creates a client. A client without a timeout gets one of 5 s.
 	HTTPClient *http.Client
-	// Now is the clock; nil is time.Now.
+	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
-	// Leeway is how far the issuer's clock may be from ours; 0 is DefaultLeeway.
+	// Leeway is the tolerated difference between the issuer's clock and ours. 0 means DefaultLeeway.
 	Leeway time.Duration
 }
 
-// Sessions verifies session tokens. It implements the port of the same name in shared/identity.
+// Sessions verifies session tokens. It implements identity.Sessions.
 type Sessions struct {
 	tokens *verifier[identity.Claims]
 }
 
-// New makes a verifier of session tokens. It asks the network for nothing: the keys are fetched with the first token.
-// The error tells of options that cannot work.
+// New creates a verifier of session tokens. It makes no network request: the first token triggers the first fetch of
+// the keys. An error means that the options are invalid.
 func New(o Options) (*Sessions, error) {
 	common := settings{Issuer: o.Issuer, HTTPClient: o.HTTPClient, Now: o.Now, Leeway: o.Leeway}
 	v, err := newVerifier(common,
@@ -60,10 +59,10 @@ func New(o Options) (*Sessions, error) {
 // Verify implements identity.Sessions.
 func (s *Sessions) Verify(ctx context.Context, token string) (identity.Claims, error) {
 	claims, err := s.tokens.verify(ctx, token)
-	return claims, public(err)
+	return claims, publicError(err)
 }
 
-// PushOptions say whose pushes are good.
+// PushOptions configure which pushes are valid.
 type PushOptions struct {
 	// Issuer signs the tokens: https://accounts.google.com for Cloud Pub/Sub.
 	Issuer string
@@ -77,15 +76,15 @@ type PushOptions struct {
 	Leeway     time.Duration
 }
 
-// Pushes verifies the tokens of Pub/Sub's pushes.
+// Pushes verifies the tokens of Pub/Sub pushes.
 type Pushes struct {
 	tokens *verifier[struct{}]
 }
 
-// NewPush makes a verifier of push tokens. Like New it asks the network for nothing yet.
+// NewPush creates a verifier of push tokens. Like New, it makes no network request.
 func NewPush(o PushOptions) (*Pushes, error) {
 	if o.Audience == "" || o.ServiceAccount == "" {
-		return nil, errors.New("push tokens: the audience and the service account of the push subscription must be configured")
+		return nil, errors.New("push tokens: configure the audience and the service account of the push subscription")
 	}
 	common := settings{Issuer: o.Issuer, HTTPClient: o.HTTPClient, Now: o.Now, Leeway: o.Leeway}
 	v, err := newVerifier(common, func(c object) (struct{}, error) { return struct{}{}, checkPush(c, o) })
@@ -95,16 +94,15 @@ func NewPush(o PushOptions) (*Pushes, error) {
 	return &Pushes{tokens: v}, nil
 }
 
-// Verify checks signature, issuer, audience and service account. Errors: Unauthenticated (invalid_token), Unavailable
-// (identity_provider_unavailable) as for sessions.
+// Verify checks the signature, the issuer, the audience and the service account. Errors: Unauthenticated
+// (invalid_token), Unavailable (identity_provider_unavailable).
 func (p *Pushes) Verify(ctx context.Context, token string) error {
 	_, err := p.tokens.verify(ctx, token)
-	return public(err)
+	return publicError(err)
 }
 
-// public gives an error the one text that a caller may see. What was wrong with the token stays in the cause, for the
-// log.
-func public(err error) error {
+// publicError replaces an error with the only text that a caller may see. The reason stays in the cause, for the log.
+func publicError(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -116,7 +114,7 @@ func public(err error) error {
 	}
 }
 
-// settings is what every verifier needs.
+// settings are the options that all verifiers share.
 type settings struct {
 	Issuer     string
 	HTTPClient *http.Client
@@ -124,12 +122,12 @@ type settings struct {
 	Leeway     time.Duration
 }
 
-// complete checks the settings and fills in defaults.
-func (s settings) complete() (settings, error) {
+// withDefaults validates the settings and fills in defaults.
+func (s settings) withDefaults() (settings, error) {
 	u, err := url.Parse(s.Issuer)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.RawQuery != "" ||
 		u.Fragment != "" {
-		return s, fmt.Errorf("the issuer %q is not an http(s) URL without query; configure the exact iss claim of its tokens", s.Issuer)
+		return s, fmt.Errorf("issuer %q is not an http(s) URL without a query; configure the exact iss claim of its tokens", s.Issuer)
 	}
 	if s.Now == nil {
 		s.Now = time.Now
@@ -139,12 +137,12 @@ func (s settings) complete() (settings, error) {
 	}
 	client := http.Client{}
 	if s.HTTPClient != nil {
-		client = *s.HTTPClient // a copy: the caller's stays as it is
+		client = *s.HTTPClient // a copy, because the caller's client must not change
 	}
 	if client.Timeout == 0 {
 		client.Timeout = requestTimeout
 	}
-	client.Transport = limited{next: client.Transport}
+	client.Transport = limitedTransport{next: client.Transport}
 	s.HTTPClient = &client
 	return s, nil
 }

@@ -12,8 +12,8 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// newProvider starts the identity provider for development, with a clock that is moved ahead to pass the throttle.
-func newProvider(t *testing.T) (*issuer.Issuer, *clock, *http.Client) {
+// startProvider starts the local identity provider. Tests advance the clock to get past the throttle.
+func startProvider(t *testing.T) (*issuer.Issuer, *clock, *http.Client) {
 	t.Helper()
 	idp, err := issuer.Start(t.Context(), issuer.Options{AuthorizedParty: webApp})
 	if err != nil {
@@ -29,7 +29,7 @@ func newProvider(t *testing.T) (*issuer.Issuer, *clock, *http.Client) {
 	return idp, &clock{t: time.Now()}, &http.Client{Transport: transport}
 }
 
-func mint(t *testing.T, p *issuer.Issuer) string {
+func signSession(t *testing.T, p *issuer.Issuer) string {
 	t.Helper()
 	token, err := p.Session(issuer.Session{Subject: "user_1", Organization: "org_1", Role: "org:admin"})
 	if err != nil {
@@ -38,9 +38,9 @@ func mint(t *testing.T, p *issuer.Issuer) string {
 	return token
 }
 
-func TestProviderRotatesAndFails(t *testing.T) {
+func TestSessions_FollowKeyRotationsAndOutagesOfTheLocalIssuer(t *testing.T) {
 	t.Parallel()
-	idp, now, client := newProvider(t)
+	idp, now, client := startProvider(t)
 	sessions, err := oidc.New(oidc.Options{
 		Issuer: idp.URL(), AuthorizedParties: []string{webApp}, HTTPClient: client, Now: now.Now,
 	})
@@ -50,7 +50,7 @@ func TestProviderRotatesAndFails(t *testing.T) {
 	check := func(token string) error { _, err := sessions.Verify(t.Context(), token); return err }
 
 	idp.Pause()
-	first := mint(t, idp)
+	first := signSession(t, idp)
 	mustBeUnavailable(t, check(first))
 	idp.Resume()
 	now.advance(time.Second)
@@ -68,31 +68,31 @@ func TestProviderRotatesAndFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	now.advance(31 * time.Second)
-	second := mint(t, idp)
+	second := signSession(t, idp)
 	mustAccept(t, check(second))
 	mustAccept(t, check(first))
 
 	idp.Pause()
-	mustAccept(t, check(mint(t, idp)))
+	mustAccept(t, check(signSession(t, idp)))
 	if err := idp.Rotate(); err != nil {
 		t.Fatal(err)
 	}
 	now.advance(31 * time.Second)
-	third := mint(t, idp)
+	third := signSession(t, idp)
 	mustRefuse(t, check(third))
 	idp.Resume()
 	now.advance(31 * time.Second)
 	mustAccept(t, check(third))
 	mustAccept(t, check(second))
-	mustRefuse(t, check(first)) // two rotations ago: its key is withdrawn
+	mustRefuse(t, check(first)) // its key was withdrawn two rotations ago
 	if got := idp.KeyFetches(); got != 4 {
-		t.Errorf("the keys were fetched %d times, want 4: the first, two rotations, one refusal", got)
+		t.Errorf("key fetches = %d, want 4: the first one, two rotations, one refusal", got)
 	}
 }
 
-func TestProviderSignsPushes(t *testing.T) {
+func TestPushes_VerifyTokensOfTheLocalIssuer(t *testing.T) {
 	t.Parallel()
-	idp, now, client := newProvider(t)
+	idp, now, client := startProvider(t)
 	pushes, err := oidc.NewPush(oidc.PushOptions{
 		Issuer: idp.URL(), Audience: pushAudience, ServiceAccount: pushAccount, HTTPClient: client, Now: now.Now,
 	})

@@ -13,10 +13,10 @@ const (
 	pushAccount  = "push@project.iam.gserviceaccount.com"
 )
 
-func newPushes(t *testing.T, w *world) *oidc.Pushes {
+func newPushes(t *testing.T, f *sessionFixture) *oidc.Pushes {
 	t.Helper()
 	pushes, err := oidc.NewPush(oidc.PushOptions{
-		Issuer: w.URL, Audience: pushAudience, ServiceAccount: pushAccount, HTTPClient: w.client, Now: w.Now,
+		Issuer: f.URL, Audience: pushAudience, ServiceAccount: pushAccount, HTTPClient: f.client, Now: f.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -24,50 +24,50 @@ func newPushes(t *testing.T, w *world) *oidc.Pushes {
 	return pushes
 }
 
-// pushClaims are those of a token that Google signs for a push subscription.
-func (w *world) pushClaims() fields {
+// pushClaims returns the claims of a token that Google signs for a push subscription.
+func (f *sessionFixture) pushClaims() fields {
 	return fields{
-		"iss": `"` + w.URL + `"`, "aud": `"` + pushAudience + `"`, "azp": `"113774264463038321964"`,
+		"iss": `"` + f.URL + `"`, "aud": `"` + pushAudience + `"`, "azp": `"113774264463038321964"`,
 		"sub":   `"113774264463038321964"`,
-		"email": `"` + pushAccount + `"`, "email_verified": "true", "iat": w.after(0), "exp": w.after(time.Hour),
+		"email": `"` + pushAccount + `"`, "email_verified": "true", "iat": f.timestampIn(0), "exp": f.timestampIn(time.Hour),
 	}
 }
 
-func TestPushTokens(t *testing.T) {
+func TestPushes_AcceptOnlyTheConfiguredAudienceAndAccount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		changes []string
 		good    bool
 	}{
-		"control":                   {changes: nil, good: true},
+		"a valid token":             {changes: nil, good: true},
 		"audience as a list of one": {changes: []string{"aud", `["` + pushAudience + `"]`}, good: true},
 		"audience among others": {changes: []string{"aud", `["` + pushAudience + `","https://evil.example.com"]`},
 			good: false},
 		"audience with a slash": {changes: []string{"aud", `"` + pushAudience + `/"`}, good: false},
 		"audience of another worker": {changes: []string{"aud", `"https://worker.example.com/workers/Sweep"`},
 			good: false},
-		"audience missing":    {changes: []string{"aud", ""}, good: false},
-		"audience empty list": {changes: []string{"aud", "[]"}, good: false},
-		"audience a number":   {changes: []string{"aud", "1"}, good: false},
-		"another account":     {changes: []string{"email", `"push@evil.iam.gserviceaccount.com"`}, good: false},
+		"audience missing":     {changes: []string{"aud", ""}, good: false},
+		"audience empty list":  {changes: []string{"aud", "[]"}, good: false},
+		"audience is a number": {changes: []string{"aud", "1"}, good: false},
+		"another account":      {changes: []string{"email", `"push@evil.iam.gserviceaccount.com"`}, good: false},
 		"account in capitals": {changes: []string{"email", `"PUSH@project.iam.gserviceaccount.com"`},
 			good: false},
-		"account missing":         {changes: []string{"email", ""}, good: false},
-		"account a list":          {changes: []string{"email", `["` + pushAccount + `"]`}, good: false},
-		"not verified":            {changes: []string{"email_verified", "false"}, good: false},
-		"verified as a string":    {changes: []string{"email_verified", `"true"`}, good: false},
-		"verified missing":        {changes: []string{"email_verified", ""}, good: false},
-		"another issuer":          {changes: []string{"iss", `"https://evil.example.com"`}, good: false},
-		"Google, where it is not": {changes: []string{"iss", `"accounts.google.com"`}, good: false},
-		"expired":                 {changes: []string{"exp", "1799999000"}, good: false},
-		"exp missing":             {changes: []string{"exp", ""}, good: false},
+		"account missing":                        {changes: []string{"email", ""}, good: false},
+		"account is a list":                      {changes: []string{"email", `["` + pushAccount + `"]`}, good: false},
+		"email not verified":                     {changes: []string{"email_verified", "false"}, good: false},
+		"email_verified is a string":             {changes: []string{"email_verified", `"true"`}, good: false},
+		"email_verified missing":                 {changes: []string{"email_verified", ""}, good: false},
+		"another issuer":                         {changes: []string{"iss", `"https://evil.example.com"`}, good: false},
+		"Google's short name for another issuer": {changes: []string{"iss", `"accounts.google.com"`}, good: false},
+		"expired":                                {changes: []string{"exp", "1799999000"}, good: false},
+		"exp missing":                            {changes: []string{"exp", ""}, good: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			pushes := newPushes(t, w)
+			f := newSessionFixture(t)
+			pushes := newPushes(t, f)
 			err := pushes.Verify(t.Context(),
-				sign(key(0), header("k1").String(), w.pushClaims().with(c.changes...).String()))
+				sign(testKey(0), header("k1").String(), f.pushClaims().with(c.changes...).String()))
 			if c.good {
 				mustAccept(t, err)
 			} else {
@@ -77,19 +77,19 @@ func TestPushTokens(t *testing.T) {
 	}
 }
 
-func TestPushTokensOfAStrangerAreRefused(t *testing.T) {
+func TestPushes_RefuseForeignSignaturesAndSessionTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	pushes := newPushes(t, w)
-	mustRefuse(t, pushes.Verify(t.Context(), sign(stranger(), header("k1").String(), w.pushClaims().String())))
-	mustRefuse(t, pushes.Verify(t.Context(), w.good()))
-	mustRefuse(t, w.check(t, sign(key(0), header("k1").String(), w.pushClaims().String())))
-	w.fail(down)
-	mustBeUnavailable(t, newPushes(t, w).Verify(t.Context(), w.good()))
+	f := newSessionFixture(t)
+	pushes := newPushes(t, f)
+	mustRefuse(t, pushes.Verify(t.Context(), sign(unpublishedKey(), header("k1").String(), f.pushClaims().String())))
+	mustRefuse(t, pushes.Verify(t.Context(), f.validToken()))
+	mustRefuse(t, f.verify(t, sign(testKey(0), header("k1").String(), f.pushClaims().String())))
+	f.answerWith(answer503)
+	mustBeUnavailable(t, newPushes(t, f).Verify(t.Context(), f.validToken()))
 }
 
-// Google writes its own name in two ways.
-func TestGoogleIsKnownByBothItsNames(t *testing.T) {
+// Google writes its issuer name with and without the scheme.
+func TestPushes_AcceptBothIssuerNamesOfGoogle(t *testing.T) {
 	t.Parallel()
 	for iss, good := range map[string]bool{
 		"https://accounts.google.com": true, "accounts.google.com": true, "http://accounts.google.com": false,
@@ -97,17 +97,17 @@ func TestGoogleIsKnownByBothItsNames(t *testing.T) {
 	} {
 		t.Run(iss, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.URL = "https://accounts.google.com"
+			f := newSessionFixture(t)
+			f.URL = "https://accounts.google.com"
 			pushes, err := oidc.NewPush(oidc.PushOptions{
-				Issuer: w.URL, Audience: pushAudience, ServiceAccount: pushAccount,
-				HTTPClient: &http.Client{Transport: w.inProcess()}, Now: w.Now,
+				Issuer: f.URL, Audience: pushAudience, ServiceAccount: pushAccount,
+				HTTPClient: &http.Client{Transport: f.inProcess()}, Now: f.Now,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			err = pushes.Verify(t.Context(),
-				sign(key(0), header("k1").String(), w.pushClaims().with("iss", `"`+iss+`"`).String()))
+				sign(testKey(0), header("k1").String(), f.pushClaims().with("iss", `"`+iss+`"`).String()))
 			if good {
 				mustAccept(t, err)
 			} else {

@@ -18,60 +18,74 @@ var _ identity.Sessions = (*oidc.Sessions)(nil)
 
 const webApp = "https://app.example.com"
 
-// world is an issuer, a clock, and a verifier of the issuer's tokens.
-type world struct {
+// sessionFixture is a fake issuer, a clock, and a verifier of the issuer's session tokens.
+type sessionFixture struct {
 	*fakeIssuer
 	*clock
 	sessions *oidc.Sessions
 }
 
-func newWorld(t *testing.T) *world {
+func newSessionFixture(t *testing.T) *sessionFixture {
 	t.Helper()
-	w := &world{fakeIssuer: newIssuer(t), clock: newClock()}
+	f := &sessionFixture{fakeIssuer: newFakeIssuer(t), clock: newClock()}
 	sessions, err := oidc.New(oidc.Options{
-		Issuer: w.URL, AuthorizedParties: []string{"https://other.example.com", webApp}, HTTPClient: w.client,
-		Now: w.Now,
+		Issuer: f.URL, AuthorizedParties: []string{"https://other.example.com", webApp}, HTTPClient: f.client,
+		Now: f.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.sessions = sessions
-	return w
+	f.sessions = sessions
+	return f
 }
 
-// claims are those of a good token, as Clerk writes them.
-func (w *world) claims() fields {
+// claims returns the claims of a valid token, as Clerk writes them.
+func (f *sessionFixture) claims() fields {
 	return fields{
-		"iss": `"` + w.URL + `"`, "sub": `"user_1"`, "azp": `"` + webApp + `"`, "sts": `"active"`, "sid": `"sess_1"`,
+		"iss": `"` + f.URL + `"`, "sub": `"user_1"`, "azp": `"` + webApp + `"`, "sts": `"active"`, "sid": `"sess_1"`,
 		"v":   "2",
-		"iat": w.after(0), "nbf": w.after(-10 * time.Second), "exp": w.after(time.Minute),
+		"iat": f.timestampIn(0), "nbf": f.timestampIn(-10 * time.Second), "exp": f.timestampIn(time.Minute),
 		"o": `{"id":"org_1","rol":"admin","slg":"acme"}`, "email": `"a@example.com"`, "name": `"Ada"`,
 	}
 }
 
-func (w *world) good() string { return sign(key(0), header("k1").String(), w.claims().String()) }
+func (f *sessionFixture) validToken() string {
+	return sign(testKey(0), header("k1").String(), f.claims().String())
+}
 
-// check verifies a token and reports the error.
-func (w *world) check(t *testing.T, token string) error {
+// verify returns the error of verifying a token.
+func (f *sessionFixture) verify(t *testing.T, token string) error {
 	t.Helper()
-	_, err := w.sessions.Verify(t.Context(), token)
+	_, err := f.sessions.Verify(t.Context(), token)
 	return err
 }
 
 func mustAccept(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
-		t.Errorf("a good token was refused: %v", err)
+		t.Errorf("a valid token was refused: %v", err)
 	}
 }
 
-// mustRefuse checks the one answer to all bad tokens.
+// mustRefuse checks that the error is the one answer to all invalid tokens.
 func mustRefuse(t *testing.T, err error) {
 	t.Helper()
-	want := identity.InvalidToken()
-	if got := fault.From(err); got == nil || got.Kind != want.Kind || got.Code != want.Code ||
-		got.Detail != want.Detail || got.Meta != nil {
-		t.Errorf("got %v, want %v", err, want)
+	want, got := identity.InvalidToken(), fault.From(err)
+	if got == nil {
+		t.Error("the token was accepted, want it refused")
+		return
+	}
+	if got.Kind != want.Kind {
+		t.Errorf("Kind = %v, want %v (%v)", got.Kind, want.Kind, err)
+	}
+	if got.Code != want.Code {
+		t.Errorf("Code = %s, want %s (%v)", got.Code, want.Code, err)
+	}
+	if got.Detail != want.Detail {
+		t.Errorf("Detail = %q, want %q", got.Detail, want.Detail)
+	}
+	if got.Meta != nil {
+		t.Errorf("Meta = %v, want none", got.Meta)
 	}
 }
 
@@ -79,18 +93,18 @@ func mustBeUnavailable(t *testing.T, err error) {
 	t.Helper()
 	if got := fault.From(err); got == nil || got.Kind != fault.Unavailable ||
 		got.Code != "identity_provider_unavailable" {
-		t.Errorf("got %v, want identity_provider_unavailable", err)
+		t.Errorf("error = %v, want identity_provider_unavailable", err)
 	}
 }
 
-func mustHaveFetched(t *testing.T, w *world, want int) {
+func mustHaveFetched(t *testing.T, f *sessionFixture, want int) {
 	t.Helper()
-	if got := w.fetched(); got != want {
-		t.Errorf("the keys were fetched %d times, want %d", got, want)
+	if got := f.fetchCount(); got != want {
+		t.Errorf("key fetches = %d, want %d", got, want)
 	}
 }
 
-func TestVerifyReadsClaims(t *testing.T) {
+func TestSessions_ReadClaims(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		changes []string
@@ -106,7 +120,7 @@ func TestVerifyReadsClaims(t *testing.T) {
 			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
 		"role in capitals": {changes: []string{"o", `{"id":"org_1","rol":"ADMIN"}`},
 			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role by another name": {changes: []string{"o", `{"id":"org_1","Rol":"admin"}`},
+		"role under another name": {changes: []string{"o", `{"id":"org_1","Rol":"admin"}`},
 			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
 		"no role": {changes: []string{"o", `{"id":"org_1"}`},
 			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
@@ -133,54 +147,54 @@ func TestVerifyReadsClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			c.want.Issuer, c.want.Email, c.want.Name = w.URL, "a@example.com", "Ada"
+			f := newSessionFixture(t)
+			c.want.Issuer, c.want.Email, c.want.Name = f.URL, "a@example.com", "Ada"
 			if c.want.Subject == "" {
 				c.want.Subject = "user_1"
 			}
-			token := sign(key(0), header("k1").String(), w.claims().with(c.changes...).String())
-			for _, how := range []string{"first", "again, from memory"} {
-				got, err := w.sessions.Verify(t.Context(), token)
+			token := sign(testKey(0), header("k1").String(), f.claims().with(c.changes...).String())
+			for _, call := range []string{"first call", "cached call"} {
+				got, err := f.sessions.Verify(t.Context(), token)
 				mustAccept(t, err)
 				if diff := cmp.Diff(c.want, got); diff != "" {
-					t.Errorf("%s: claims (-want +got):\n%s", how, diff)
+					t.Errorf("%s: claims (-want +got):\n%s", call, diff)
 				}
 			}
 		})
 	}
 }
 
-func TestVerifyWithoutAuthorizedPartiesAllowsAny(t *testing.T) {
+func TestSessions_AcceptAnyPartyIfNoneIsConfigured(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	sessions, err := oidc.New(oidc.Options{Issuer: w.URL, HTTPClient: w.client, Now: w.Now})
+	f := newSessionFixture(t)
+	sessions, err := oidc.New(oidc.Options{Issuer: f.URL, HTTPClient: f.client, Now: f.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = sessions.Verify(t.Context(),
-		sign(key(0), header("k1").String(), w.claims().with("azp", `"https://x.example.com"`).String()))
+		sign(testKey(0), header("k1").String(), f.claims().with("azp", `"https://x.example.com"`).String()))
 	mustAccept(t, err)
 }
 
-func TestTimesHaveThirtySecondsOfLeeway(t *testing.T) {
+func TestSessions_AllowThirtySecondsOfLeeway(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		claim string
 		at    time.Duration
 		good  bool
 	}{
-		"expired 29 s ago":     {claim: "exp", at: -29 * time.Second, good: true},
-		"expired 30 s ago":     {claim: "exp", at: -30 * time.Second, good: false},
-		"good in 30 s":         {claim: "nbf", at: 30 * time.Second, good: true},
-		"good in 31 s":         {claim: "nbf", at: 31 * time.Second, good: false},
-		"issued in 30 s":       {claim: "iat", at: 30 * time.Second, good: true},
-		"issued in 31 s":       {claim: "iat", at: 31 * time.Second, good: false},
-		"good in four minutes": {claim: "nbf", at: 4 * time.Minute, good: false},
+		"expired 29 s ago":                 {claim: "exp", at: -29 * time.Second, good: true},
+		"expired 30 s ago":                 {claim: "exp", at: -30 * time.Second, good: false},
+		"not before 30 s from now":         {claim: "nbf", at: 30 * time.Second, good: true},
+		"not before 31 s from now":         {claim: "nbf", at: 31 * time.Second, good: false},
+		"issued 30 s from now":             {claim: "iat", at: 30 * time.Second, good: true},
+		"issued 31 s from now":             {claim: "iat", at: 31 * time.Second, good: false},
+		"not before four minutes from now": {claim: "nbf", at: 4 * time.Minute, good: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			err := w.check(t, sign(key(0), header("k1").String(), w.claims().with(c.claim, w.after(c.at)).String()))
+			f := newSessionFixture(t)
+			err := f.verify(t, sign(testKey(0), header("k1").String(), f.claims().with(c.claim, f.timestampIn(c.at)).String()))
 			if c.good {
 				mustAccept(t, err)
 			} else {
@@ -190,23 +204,23 @@ func TestTimesHaveThirtySecondsOfLeeway(t *testing.T) {
 	}
 }
 
-func TestRememberedTokenExpires(t *testing.T) {
+func TestSessions_CachedTokenExpires(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	token := w.good()
-	mustAccept(t, w.check(t, token))
-	w.advance(time.Minute + 29*time.Second)
-	mustAccept(t, w.check(t, token))
-	w.advance(time.Second)
-	mustRefuse(t, w.check(t, token))
+	f := newSessionFixture(t)
+	token := f.validToken()
+	mustAccept(t, f.verify(t, token))
+	f.advance(time.Minute + 29*time.Second)
+	mustAccept(t, f.verify(t, token))
+	f.advance(time.Second)
+	mustRefuse(t, f.verify(t, token))
 }
 
-func TestNewRefusesOptionsThatCannotWork(t *testing.T) {
+func TestNew_RefusesInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "issuer.example.com", "ftp://issuer.example.com", "https://issuer.example.com?x=1",
 		"https://", "://"} {
 		if _, err := oidc.New(oidc.Options{Issuer: url}); err == nil {
-			t.Errorf("issuer %q was taken", url)
+			t.Errorf("New with issuer %q returned no error", url)
 		}
 	}
 	for _, o := range []oidc.PushOptions{
@@ -215,20 +229,20 @@ func TestNewRefusesOptionsThatCannotWork(t *testing.T) {
 		{Audience: "a", ServiceAccount: "a@b"},
 	} {
 		if _, err := oidc.NewPush(o); err == nil {
-			t.Errorf("options %+v were taken", o)
+			t.Errorf("NewPush with %+v returned no error", o)
 		}
 	}
 }
 
-func TestAnEndedCallIsNotAnInvalidToken(t *testing.T) {
+func TestSessions_CanceledCallIsUnavailableNotUnauthenticated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newSessionFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	release := make(chan struct{})
-	w.fail(func(rw http.ResponseWriter, r *http.Request) { cancel(); <-release; down(rw, r) })
-	_, err := w.sessions.Verify(ctx, w.good())
+	f.answerWith(func(rw http.ResponseWriter, r *http.Request) { cancel(); <-release; answer503(rw, r) })
+	_, err := f.sessions.Verify(ctx, f.validToken())
 	close(release)
 	if fault.Code(err) != "identity_provider_unavailable" {
-		t.Errorf("got %v, want identity_provider_unavailable", err)
+		t.Errorf("error = %v, want identity_provider_unavailable", err)
 	}
 }

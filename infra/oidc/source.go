@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	// requestTimeout bounds one request to the issuer. A caller waits for two at most: discovery and keys.
+	// requestTimeout bounds one request to the issuer. A caller waits for at most two: discovery and keys.
 	requestTimeout = 5 * time.Second
-	// maxBodyBytes bounds what the issuer may answer. Key sets have some kB.
+	// maxBodyBytes bounds the issuer's answers. Key sets have a few kB.
 	maxBodyBytes = 512 << 10
-	// minKeyBits is the least that RFC 7518 allows for RS256.
+	// minKeyBits is the minimum that RFC 7518 allows for RS256.
 	minKeyBits = 2048
 )
 
-// source is where an issuer publishes its keys. Only one fetch runs at a time.
+// source fetches the keys that an issuer publishes. Its fetch must not run concurrently.
 type source struct {
 	issuer string
 	client *http.Client
-	// url is the address of the keys, once it is discovered.
-	url string
+	// keysURL is the address of the keys. It is empty until it is discovered.
+	keysURL string
 }
 
 func newSource(issuer string, client *http.Client) *source {
 	return &source{issuer: issuer, client: client}
 }
 
-// fetch asks the issuer for its keys. An answer without a usable key is an error: it is more likely a fault of the
-// issuer than its wish to have nobody sign in.
+// fetch downloads the issuer's keys. An answer without a usable key is an error: a fault of the issuer is more likely
+// than an issuer that refuses every user.
 func (s *source) fetch(ctx context.Context) (map[string]*key, error) {
-	if s.url == "" {
+	if s.keysURL == "" {
 		u, err := s.discover(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("discover the keys of issuer %s: %w", s.issuer, err)
 		}
-		s.url = u
+		s.keysURL = u
 	}
-	body, err := s.get(ctx)
+	body, err := s.downloadKeys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("fetch the keys of issuer %s: %w", s.issuer, err)
 	}
@@ -77,12 +77,12 @@ func (s *source) discover(ctx context.Context) (string, error) {
 	return document.JWKSURI, nil
 }
 
-func (s *source) get(ctx context.Context) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
+func (s *source) downloadKeys(ctx context.Context) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.keysURL, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Cache-Control", "no-cache") // a cache on the way would keep a rotated key from us
+	req.Header.Set("Cache-Control", "no-cache") // a cache on the way would hide a rotated key
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -91,14 +91,14 @@ func (s *source) get(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// parseKeys reads a JSON Web Key Set. Keys that can't sign session tokens are passed over, as RFC 7517 wants it: a set
-// may hold others.
+// parseKeys reads a JSON Web Key Set. It skips keys that cannot sign tokens for us: RFC 7517 allows a set to contain
+// keys for other uses.
 func parseKeys(body []byte) (map[string]*key, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(body, &set); err != nil {
-		return nil, errors.New("it is not a key set")
+		return nil, errors.New("not a key set")
 	}
 	keys := make(map[string]*key, len(set.Keys))
 	for _, raw := range set.Keys {
@@ -107,26 +107,26 @@ func parseKeys(body []byte) (map[string]*key, error) {
 			continue
 		}
 		public, ok := k.Key.(*rsa.PublicKey)
-		if !ok || public.N.BitLen() < minKeyBits || !either(k.Use, "", "sig") ||
-			!either(k.Algorithm, "", string(jose.RS256)) {
+		if !ok || public.N.BitLen() < minKeyBits || !isOneOf(k.Use, "", "sig") ||
+			!isOneOf(k.Algorithm, "", string(jose.RS256)) {
 			continue
 		}
 		keys[k.KeyID] = &key{id: k.KeyID, public: public}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("it holds no RSA key for RS256 with an id and 2048 bits or more")
+		return nil, errors.New("no RSA key for RS256 with an id and at least 2048 bits")
 	}
 	return keys, nil
 }
 
-func either(s, a, b string) bool { return s == a || s == b }
+func isOneOf(s, a, b string) bool { return s == a || s == b }
 
-// limited cuts off answers that are too long, and makes an error of those that are not 200: readers that know no limit
-// would hold the former in memory and put the latter into their errors.
-type limited struct{ next http.RoundTripper }
+// limitedTransport limits the length of answers and turns any status but 200 into an error. Without it, go-oidc would
+// read a long answer into memory and repeat the body of a failed one in its error.
+type limitedTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (l limited) RoundTrip(req *http.Request) (*http.Response, error) {
+func (l limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	next := l.next
 	if next == nil {
 		next = http.DefaultTransport

@@ -13,47 +13,46 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// maxTokenBytes is refused before anything is parsed. Session tokens travel in headers and cookies and have about 1 kB.
+// maxTokenBytes bounds what is parsed. Session tokens travel in headers and cookies and have about 1 kB.
 const maxTokenBytes = 8 << 10
 
-// verifier verifies the tokens of one issuer and reads what they say as a T.
+// verifier verifies the tokens of one issuer and reads their claims into a T.
 type verifier[T any] struct {
 	settings
 	keys  *keySet
 	cache *cache[T]
-	// read checks the claims that are particular to the kind of token.
+	// read checks and reads the claims that only this kind of token has.
 	read func(object) (T, error)
 }
 
 func newVerifier[T any](s settings, read func(object) (T, error)) (*verifier[T], error) {
-	s, err := s.complete()
+	s, err := s.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	return &verifier[T]{settings: s, keys: newKeySet(s), cache: newCache[T](cachedTokens), read: read}, nil
 }
 
-// verify answers for a token that was good before from memory: it is as good as before while it has not expired and the
-// key that signed it is still published. Only good tokens are remembered, so that nobody can fill the memory with
-// others.
+// verify returns the cached result of a token that it accepted before, while the token has not expired and the issuer
+// still publishes the key that signed it. Only accepted tokens are cached, so invalid tokens cannot fill the cache.
 func (v *verifier[T]) verify(ctx context.Context, token string) (T, error) {
-	var nobody T
+	var zero T
 	if len(token) > maxTokenBytes {
-		return nobody, fmt.Errorf("a token of %d bytes: more than %d are not parsed", len(token), maxTokenBytes)
+		return zero, fmt.Errorf("token of %d bytes exceeds the limit of %d bytes", len(token), maxTokenBytes)
 	}
 	sum := sha256.Sum256([]byte(token))
-	if known, ok := v.cache.get(sum); ok && v.Now().Before(known.expires) && v.keys.holds(known.key) {
+	if known, ok := v.cache.get(sum); ok && v.Now().Before(known.expires) && v.keys.stillPublishes(known.key) {
 		return known.value, nil
 	}
-	verified, err := v.verifyAnew(ctx, token)
+	verified, err := v.verifyUncached(ctx, token)
 	if err != nil {
-		return nobody, err
+		return zero, err
 	}
 	v.cache.put(sum, verified)
 	return verified.value, nil
 }
 
-func (v *verifier[T]) verifyAnew(ctx context.Context, token string) (entry[T], error) {
+func (v *verifier[T]) verifyUncached(ctx context.Context, token string) (entry[T], error) {
 	kid, err := readHeader(token)
 	if err != nil {
 		return entry[T]{}, fmt.Errorf("header: %w", err)
@@ -62,7 +61,7 @@ func (v *verifier[T]) verifyAnew(ctx context.Context, token string) (entry[T], e
 	if err != nil {
 		return entry[T]{}, err
 	}
-	claims, err := v.signed(ctx, token, k.public)
+	claims, err := v.verifySignature(ctx, token, k.public)
 	if err != nil {
 		return entry[T]{}, err
 	}
@@ -77,14 +76,14 @@ func (v *verifier[T]) verifyAnew(ctx context.Context, token string) (entry[T], e
 	return entry[T]{value: value, expires: expires, key: k}, nil
 }
 
-// signed verifies the signature with the one key that the token named, and the issuer, and returns the claims.
-func (v *verifier[T]) signed(ctx context.Context, token string, public *rsa.PublicKey) (object, error) {
+// verifySignature verifies the signature with the key that the token names, checks the issuer, and returns the claims.
+func (v *verifier[T]) verifySignature(ctx context.Context, token string, public *rsa.PublicKey) (object, error) {
 	one := &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{public}}
 	library := oidc.NewVerifier(v.Issuer, one, &oidc.Config{
 		SupportedSigningAlgs: []string{oidc.RS256},
-		// A session token has no audience, and a push token's is checked exactly, not as one of several.
+		// A session token has no audience. checkPush checks the audience of a push token more strictly.
 		SkipClientIDCheck: true,
-		// checkTimes is stricter: here exp may be a string, and nbf may be 5 minutes ahead.
+		// checkTimes is stricter: the library accepts a string as exp, and an nbf 5 minutes ahead.
 		SkipExpiryCheck: true,
 	})
 	verified, err := library.Verify(ctx, token)
@@ -102,7 +101,7 @@ func (v *verifier[T]) signed(ctx context.Context, token string, public *rsa.Publ
 	return claims, v.checkIssuer(claims)
 }
 
-// checkIssuer looks at iss again, by its exact name: encoding/json, which has read it so far, takes "Iss" for it, too.
+// checkIssuer checks iss again, by its exact name: the library uses encoding/json, which also accepts "Iss".
 func (v *verifier[T]) checkIssuer(claims object) error {
 	issuer, err := claims.text("iss")
 	if err != nil {
@@ -112,10 +111,10 @@ func (v *verifier[T]) checkIssuer(claims object) error {
 	if issuer == v.Issuer || v.Issuer == google && issuer == "accounts.google.com" {
 		return nil
 	}
-	return errors.New("claim iss: another issuer")
+	return errors.New("claim iss: not the configured issuer")
 }
 
-// checkTimes checks exp, nbf and iat, and returns the moment from which the token is no longer good, leeway included.
+// checkTimes checks exp, nbf and iat, and returns the time at which the token expires, leeway included.
 func (v *verifier[T]) checkTimes(claims object) (time.Time, error) {
 	now := v.Now()
 	exp, present, err := claims.time("exp")
@@ -133,7 +132,7 @@ func (v *verifier[T]) checkTimes(claims object) (time.Time, error) {
 			return time.Time{}, err
 		}
 		if now.Add(v.Leeway).Before(begins) {
-			return time.Time{}, fmt.Errorf("claim %s: it is in the future", name)
+			return time.Time{}, fmt.Errorf("claim %s: in the future", name)
 		}
 	}
 	return exp.Add(v.Leeway), nil
