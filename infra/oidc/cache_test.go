@@ -42,8 +42,10 @@ func TestReuseUnchanged_KeepsPointersOfUnchangedKeys(t *testing.T) {
 	rsaKey := func(n int64) *rsa.PublicKey { return &rsa.PublicKey{N: big.NewInt(n), E: 65537} }
 	stays, changes := &key{id: "stays", public: rsaKey(1)}, &key{id: "changes", public: rsaKey(2)}
 	known := &published{keys: map[string]*key{"stays": stays, "changes": changes}}
-	kept := reuseUnchanged(known, map[string]*key{"stays": {id: "stays", public: rsaKey(1)},
-		"changes": {id: "changes", public: rsaKey(3)}})
+	kept := reuseUnchanged(known, map[string]*key{
+		"stays":   {id: "stays", public: rsaKey(1)},
+		"changes": {id: "changes", public: rsaKey(3)},
+	})
 	if kept["stays"] != stays {
 		t.Error("an unchanged key has a new pointer: its cached tokens would be verified again")
 	}

@@ -191,8 +191,10 @@ func TestSessions_RefuseForgedTokens(t *testing.T) {
 	t.Parallel()
 	// All rows share one verifier: no token may change the verdict on another.
 	f := newSessionFixture(t)
-	symmetric, _ := json.Marshal(map[string]string{"kty": "oct", "kid": "symmetric", "alg": "HS256",
-		"k": b64(string(testKey(1).N.Bytes()))})
+	symmetric, _ := json.Marshal(map[string]string{
+		"kty": "oct", "kid": "symmetric", "alg": "HS256",
+		"k": b64(string(testKey(1).N.Bytes())),
+	})
 	encryption, other, short := publicJWK("encryption", testKey(1)), publicJWK("rs512", testKey(1)),
 		publicJWK("short", testKey(3))
 	encryption.Use, other.Algorithm = "enc", "RS512"
@@ -200,8 +202,10 @@ func TestSessions_RefuseForgedTokens(t *testing.T) {
 	f.publish(encryption, other, short, publicJWK("k1", testKey(0)), publicJWK("k1", unpublishedKey()))
 	mustAccept(t, f.verify(t, f.validToken()))
 	total := 0
-	for group, rows := range map[string]map[string]string{"header": forgedHeaders(f), "form": malformedTokens(f),
-		"claims": forgedClaims(f)} {
+	for group, rows := range map[string]map[string]string{
+		"header": forgedHeaders(f), "form": malformedTokens(f),
+		"claims": forgedClaims(f),
+	} {
 		for name, token := range rows {
 			total++
 			t.Run(group+"/"+name, func(t *testing.T) {

@@ -161,8 +161,10 @@ func TestKeys_OfAnHTTPSIssuerAreNotFetchedOverHTTP(t *testing.T) {
 	t.Parallel()
 	f := newSessionFixture(t)
 	f.URL = "https://issuer.example.com"
-	sessions, err := oidc.New(oidc.Options{Issuer: f.URL, HTTPClient: &http.Client{Transport: f.inProcess()},
-		Now: f.Now})
+	sessions, err := oidc.New(oidc.Options{
+		Issuer: f.URL, HTTPClient: &http.Client{Transport: f.inProcess()},
+		Now: f.Now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,8 @@ func (s settings) withDefaults() (settings, error) {
 	u, err := url.Parse(s.Issuer)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.RawQuery != "" ||
 		u.Fragment != "" {
-		return s, fmt.Errorf("issuer %q is not an http(s) URL without a query; configure the exact iss claim of its tokens", s.Issuer)
+		return s, fmt.Errorf("issuer %q is not an http(s) URL without a query; configure the exact iss claim of its tokens",
+			s.Issuer)
 	}
 	if s.Now == nil {
 		s.Now = time.Now

@@ -102,9 +102,11 @@ func TestPushes_VerifyTokensOfTheLocalIssuer(t *testing.T) {
 	for _, c := range []struct {
 		audience, account string
 		good              bool
-	}{{audience: pushAudience, account: pushAccount, good: true},
+	}{
+		{audience: pushAudience, account: pushAccount, good: true},
 		{audience: pushAudience, account: "other@example.com", good: false},
-		{audience: "https://other.example.com", account: pushAccount, good: false}} {
+		{audience: "https://other.example.com", account: pushAccount, good: false},
+	} {
 		token, err := idp.Push(c.audience, c.account)
 		if err != nil {
 			t.Fatal(err)

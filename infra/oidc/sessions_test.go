@@ -110,40 +110,70 @@ func TestSessions_ReadClaims(t *testing.T) {
 		changes []string
 		want    identity.Claims
 	}{
-		"admin": {changes: nil,
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"admin with prefix": {changes: []string{"o", `{"id":"org_1","rol":"org:admin"}`},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"member": {changes: []string{"o", `{"id":"org_1","rol":"member"}`},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"another role": {changes: []string{"o", `{"id":"org_1","rol":"org:administrator"}`},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role in capitals": {changes: []string{"o", `{"id":"org_1","rol":"ADMIN"}`},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role under another name": {changes: []string{"o", `{"id":"org_1","Rol":"admin"}`},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"no role": {changes: []string{"o", `{"id":"org_1"}`},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
-		"role outside of o": {changes: []string{"o", `{"id":"org_1"}`, "rol", `"admin"`},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember}},
+		"admin": {
+			changes: nil,
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"admin with prefix": {
+			changes: []string{"o", `{"id":"org_1","rol":"org:admin"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"member": {
+			changes: []string{"o", `{"id":"org_1","rol":"member"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
+		"another role": {
+			changes: []string{"o", `{"id":"org_1","rol":"org:administrator"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
+		"role in capitals": {
+			changes: []string{"o", `{"id":"org_1","rol":"ADMIN"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
+		"role under another name": {
+			changes: []string{"o", `{"id":"org_1","Rol":"admin"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
+		"no role": {
+			changes: []string{"o", `{"id":"org_1"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
+		"role outside of o": {
+			changes: []string{"o", `{"id":"org_1"}`, "rol", `"admin"`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
 		"no o":     {changes: []string{"o", ""}, want: identity.Claims{}},
 		"null o":   {changes: []string{"o", "null"}, want: identity.Claims{}},
 		"empty o":  {changes: []string{"o", "{}"}, want: identity.Claims{}},
 		"empty id": {changes: []string{"o", `{"id":"","rol":"admin"}`}, want: identity.Claims{}},
-		"no azp": {changes: []string{"azp", ""},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"no sts": {changes: []string{"sts", ""},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"no nbf, no iat": {changes: []string{"nbf", "", "iat", ""},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"times with a fraction": {changes: []string{"exp", "1800000060.5", "iat", "1.8e9"},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"an audience": {changes: []string{"aud", `["a","b"]`},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"deep unknown claims": {changes: []string{"x", strings.Repeat("[", 100) + strings.Repeat("]", 100)},
-			want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
-		"a subject with | and /": {changes: []string{"sub", `"auth0|a/b"`},
-			want: identity.Claims{Subject: "auth0|a/b", OrganizationID: "org_1", Role: identity.RoleAdmin}},
+		"no azp": {
+			changes: []string{"azp", ""},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"no sts": {
+			changes: []string{"sts", ""},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"no nbf, no iat": {
+			changes: []string{"nbf", "", "iat", ""},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"times with a fraction": {
+			changes: []string{"exp", "1800000060.5", "iat", "1.8e9"},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"an audience": {
+			changes: []string{"aud", `["a","b"]`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"deep unknown claims": {
+			changes: []string{"x", strings.Repeat("[", 100) + strings.Repeat("]", 100)},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"a subject with | and /": {
+			changes: []string{"sub", `"auth0|a/b"`},
+			want:    identity.Claims{Subject: "auth0|a/b", OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,8 +247,10 @@ func TestSessions_CachedTokenExpires(t *testing.T) {
 
 func TestNew_RefusesInvalidOptions(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"", "issuer.example.com", "ftp://issuer.example.com", "https://issuer.example.com?x=1",
-		"https://", "://"} {
+	for _, url := range []string{
+		"", "issuer.example.com", "ftp://issuer.example.com", "https://issuer.example.com?x=1",
+		"https://", "://",
+	} {
 		if _, err := oidc.New(oidc.Options{Issuer: url}); err == nil {
 			t.Errorf("New with issuer %q returned no error", url)
 		}
