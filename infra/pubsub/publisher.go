@@ -1,8 +1,8 @@
-// Package pubsub asks workers to look at agents, through Google Cloud Pub/Sub. It knows how a nudge is published. It
-// does not know who receives it (package function) nor what becomes of a nudge that is lost (the sweep repeats it).
+// Package pubsub publishes nudges, which ask a worker to reconcile an agent, through Google Cloud Pub/Sub. It does not
+// receive them (package function) and does not repeat lost ones (the sweep does).
 //
-// It publishes with the unary call and not with the library's batching publisher: a nudge is one small message that
-// somebody waits for, so there is nothing to batch, and the goroutines and timers of batching would only cost a start.
+// It uses the unary Publish call and not the library's batching publisher. A nudge is one small message whose sender
+// waits for the answer, so batching would not help, and its goroutines and timers would slow down every start.
 package pubsub
 
 import (
@@ -26,21 +26,21 @@ import (
 )
 
 const (
-	// publishTimeout bounds Nudge, repetitions included. Somebody waits for it whose work is committed already.
+	// publishTimeout bounds Nudge, retries included. The caller, whose work is already committed, waits for it.
 	publishTimeout = 5 * time.Second
-	// firstRepeat and lastRepeat bound the wait before a repetition. A nudge that arrives twice changes nothing.
-	firstRepeat = 50 * time.Millisecond
-	lastRepeat  = time.Second
+	// firstRetryDelay and maxRetryDelay bound the wait before a retry. A duplicate nudge has no effect.
+	firstRetryDelay = 50 * time.Millisecond
+	maxRetryDelay   = time.Second
 )
 
-// Options say where to publish.
+// Options configure where to publish.
 type Options struct {
 	// ProjectID is the Google Cloud project that owns the topic.
 	ProjectID string
 	// Topic is the topic's id, without its project.
 	Topic string
-	// EmulatorHost is the host:port of a Pub/Sub on this machine, spoken to without encryption or credentials. Empty is
-	// Google's.
+	// EmulatorHost is the host:port of a local Pub/Sub emulator, called without encryption or credentials. Empty means
+	// Google's service.
 	EmulatorHost string
 }
 
@@ -51,14 +51,14 @@ type Publisher struct {
 
 	mu     sync.Mutex
 	closed bool
-	// flying counts the nudges that are being published.
-	flying sync.WaitGroup
+	// inFlight counts the Nudge calls that have not returned.
+	inFlight sync.WaitGroup
 }
 
-// Open makes the client. Nothing is sent yet, and the topic is not looked for.
+// Open creates the client. It makes no call and does not check that the topic exists.
 func Open(ctx context.Context, o Options) (*Publisher, error) {
 	if o.ProjectID == "" || o.Topic == "" {
-		return nil, errors.New("pubsub: the project and the topic must be configured")
+		return nil, errors.New("pubsub: configure the project and the topic")
 	}
 	var options []option.ClientOption
 	if o.EmulatorHost != "" {
@@ -70,30 +70,30 @@ func Open(ctx context.Context, o Options) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the pubsub client: %w", err)
 	}
-	client.CallOptions = &apiv1.TopicAdminCallOptions{Publish: []gax.CallOption{gax.WithRetry(repeat)}}
+	client.CallOptions = &apiv1.TopicAdminCallOptions{Publish: []gax.CallOption{gax.WithRetry(newRetryer)}}
 	return &Publisher{client: client, topic: "projects/" + o.ProjectID + "/topics/" + o.Topic}, nil
 }
 
-// repeat has a nudge published again after errors that pass.
-func repeat() gax.Retryer {
-	passing := []codes.Code{codes.Unavailable, codes.Aborted, codes.Internal, codes.Unknown, codes.ResourceExhausted}
-	return gax.OnCodes(passing, gax.Backoff{Initial: firstRepeat, Max: lastRepeat, Multiplier: 2})
+// newRetryer returns a retryer for transient errors.
+func newRetryer() gax.Retryer {
+	transient := []codes.Code{codes.Unavailable, codes.Aborted, codes.Internal, codes.Unknown, codes.ResourceExhausted}
+	return gax.OnCodes(transient, gax.Backoff{Initial: firstRetryDelay, Max: maxRetryDelay, Multiplier: 2})
 }
 
-// Nudge implements agent.Nudger: it returns when Pub/Sub has the message, after 5 s at most. Errors: Unavailable
+// Nudge implements agent.Nudger. It returns when Pub/Sub has stored the message, after at most 5 s. Errors: Unavailable
 // (queue_unavailable).
 func (p *Publisher) Nudge(ctx context.Context, agentID string) error {
 	if agentID == "" {
-		return errors.New("a nudge without an agent's id")
+		return errors.New("pubsub: a nudge needs an agent id")
 	}
 	data, err := json.Marshal(function.AgentNudge{AgentID: agentID})
 	if err != nil {
 		return fmt.Errorf("encode a nudge: %w", err)
 	}
-	if !p.begin() {
+	if !p.beginNudge() {
 		return unavailable(errors.New("the publisher is closed"))
 	}
-	defer p.flying.Done()
+	defer p.inFlight.Done()
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	_, err = p.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: p.topic, Messages: []*pubsubpb.PubsubMessage{{
@@ -105,26 +105,25 @@ func (p *Publisher) Nudge(ctx context.Context, agentID string) error {
 	return nil
 }
 
-// begin counts a nudge in, unless the publisher is closed.
-func (p *Publisher) begin() bool {
+// beginNudge adds a nudge to inFlight and reports whether the publisher is still open.
+func (p *Publisher) beginNudge() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return false
 	}
-	p.flying.Add(1)
+	p.inFlight.Add(1)
 	return true
 }
 
-// Close waits for the nudges that are being published, which takes 5 s at most, and ends the connection. It is safe to
-// call again.
+// Close waits for the nudges in flight, which takes at most 5 s, and closes the connection. It is safe to call again.
 func (p *Publisher) Close() error {
 	p.mu.Lock()
-	again := p.closed
+	wasClosed := p.closed
 	p.closed = true
 	p.mu.Unlock()
-	p.flying.Wait()
-	if again {
+	p.inFlight.Wait()
+	if wasClosed {
 		return nil
 	}
 	return p.client.Close()

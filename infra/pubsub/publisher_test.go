@@ -26,7 +26,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// host is the emulator that tests share: each has a project of its own in it. TestMain sets it.
+// host is the emulator that all tests share. Each test uses a separate project in it. TestMain sets host.
 var host string
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 func leaks() int {
-	// A library of the client starts this one when it is loaded, and never ends it.
+	// A library of the client starts this goroutine when it is loaded and never stops it.
 	if err := goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -54,7 +54,7 @@ var _ agent.Nudger = (*pubsub.Publisher)(nil)
 
 const topic = "agent-nudges"
 
-func open(t *testing.T, project, host string) *pubsub.Publisher {
+func openPublisher(t *testing.T, project, host string) *pubsub.Publisher {
 	t.Helper()
 	p, err := pubsub.Open(t.Context(), pubsub.Options{ProjectID: project, Topic: topic, EmulatorHost: host})
 	if err != nil {
@@ -68,7 +68,7 @@ func open(t *testing.T, project, host string) *pubsub.Publisher {
 	return p
 }
 
-func TestNudgesArrive(t *testing.T) {
+func TestPublisher_DeliversNudges(t *testing.T) {
 	t.Parallel()
 	project := "p-" + uuid.NewString()
 	client, err := pubsubemu.Client(t.Context(), host, project)
@@ -84,7 +84,7 @@ func TestNudgesArrive(t *testing.T) {
 		&pubsubpb.Subscription{Name: from, Topic: at}); err != nil {
 		t.Fatal(err)
 	}
-	p := open(t, project, host)
+	p := openPublisher(t, project, host)
 	var want []string
 	var nudges sync.WaitGroup
 	for range 50 {
@@ -104,7 +104,7 @@ func TestNudgesArrive(t *testing.T) {
 		pulled, err := client.SubscriptionAdminClient.Pull(ctx,
 			&pubsubpb.PullRequest{Subscription: from, MaxMessages: 100})
 		if err != nil {
-			t.Fatalf("after %d messages of %d: %v", len(got), len(want), err)
+			t.Fatalf("pull after %d of %d messages: %v", len(got), len(want), err)
 		}
 		for _, m := range pulled.GetReceivedMessages() {
 			got = append(got, string(m.GetMessage().GetData()))
@@ -113,31 +113,34 @@ func TestNudgesArrive(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("messages = %v, want %v", got, want)
 	}
 }
 
-func TestNudgeToATopicThatIsNotThere(t *testing.T) {
+func TestNudge_ToAMissingTopicIsUnavailable(t *testing.T) {
 	t.Parallel()
-	err := open(t, "p-"+uuid.NewString(), host).Nudge(t.Context(), uuid.NewString())
-	if fault.Code(err) != "queue_unavailable" || !fault.Is(err, fault.Unavailable) {
-		t.Errorf("got %v, want queue_unavailable", err)
+	err := openPublisher(t, "p-"+uuid.NewString(), host).Nudge(t.Context(), uuid.NewString())
+	if fault.Code(err) != "queue_unavailable" {
+		t.Errorf("Nudge returned %v, want code queue_unavailable", err)
+	}
+	if !fault.Is(err, fault.Unavailable) {
+		t.Errorf("Nudge returned %v, want kind Unavailable", err)
 	}
 }
 
-// queue is a Pub/Sub that takes every message; the server around it makes it fail.
-type queue struct {
+// fakePubSub accepts every message. The server around it injects failures.
+type fakePubSub struct {
 	pubsubpb.UnimplementedPublisherServer
 }
 
-func (queue) Publish(context.Context, *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+func (fakePubSub) Publish(context.Context, *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	return &pubsubpb.PublishResponse{MessageIds: []string{"1"}}, nil
 }
 
-func serve(t *testing.T) *rpc.Server {
+func startFakePubSub(t *testing.T) *rpc.Server {
 	t.Helper()
 	server, err := rpc.Start(t.Context(), "",
-		func(r grpc.ServiceRegistrar) { pubsubpb.RegisterPublisherServer(r, queue{}) },
+		func(r grpc.ServiceRegistrar) { pubsubpb.RegisterPublisherServer(r, fakePubSub{}) },
 		func(any) string { return topic })
 	if err != nil {
 		t.Fatal(err)
@@ -150,15 +153,15 @@ func serve(t *testing.T) *rpc.Server {
 	return server
 }
 
-func TestNudgeIsRepeatedAfterWhatPasses(t *testing.T) {
+func TestNudge_RetriesTransientErrorsOnly(t *testing.T) {
 	t.Parallel()
-	for code, calls := range map[codes.Code]int{
+	for code, wantCalls := range map[codes.Code]int{
 		codes.Unavailable: 3, codes.Aborted: 3, codes.Internal: 3, codes.ResourceExhausted: 3,
 		codes.PermissionDenied: 1, codes.NotFound: 1,
 	} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
-			server := serve(t)
+			server := startFakePubSub(t)
 			failures := make(chan struct{}, 2)
 			failures <- struct{}{}
 			failures <- struct{}{}
@@ -170,86 +173,96 @@ func TestNudgeIsRepeatedAfterWhatPasses(t *testing.T) {
 					return rpc.Fault{}
 				}
 			})
-			err := open(t, "p", server.Addr).Nudge(t.Context(), "a")
-			if (err == nil) != (calls == 3) || err != nil && fault.Code(err) != "queue_unavailable" {
-				t.Errorf("got %v", err)
+			err := openPublisher(t, "p", server.Addr).Nudge(t.Context(), "a")
+			if wantCalls == 3 && err != nil {
+				t.Errorf("Nudge returned %v, want success after two retries", err)
 			}
-			if got := server.Calls()["Publish"]; got != calls {
-				t.Errorf("published %d times, want %d", got, calls)
+			if wantCalls == 1 && fault.Code(err) != "queue_unavailable" {
+				t.Errorf("Nudge returned %v, want code queue_unavailable", err)
+			}
+			if got := server.Calls()["Publish"]; got != wantCalls {
+				t.Errorf("Publish calls = %d, want %d", got, wantCalls)
 			}
 		})
 	}
 }
 
-func TestNudgeEndsAfterFiveSeconds(t *testing.T) {
+func TestNudge_TimesOutAfterFiveSeconds(t *testing.T) {
 	t.Parallel()
-	server := serve(t)
+	server := startFakePubSub(t)
 	server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Delay: time.Hour} })
 	began := time.Now()
-	err := open(t, "p", server.Addr).Nudge(t.Context(), "a")
-	if took := time.Since(began); fault.Code(err) != "queue_unavailable" || took < 4*time.Second ||
-		took > 30*time.Second {
-		t.Errorf("%v after %v, want queue_unavailable after 5 s", err, took)
+	err := openPublisher(t, "p", server.Addr).Nudge(t.Context(), "a")
+	if fault.Code(err) != "queue_unavailable" {
+		t.Errorf("Nudge returned %v, want code queue_unavailable", err)
+	}
+	if took := time.Since(began); took < 4*time.Second || took > 30*time.Second {
+		t.Errorf("Nudge took %v, want about 5 s", took)
 	}
 }
 
-func TestNudgeEndsWithItsCaller(t *testing.T) {
+func TestNudge_EndsWhenItsCallerCancels(t *testing.T) {
 	t.Parallel()
-	server := serve(t)
+	server := startFakePubSub(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	server.Inject(func(string, string) rpc.Fault { cancel(); return rpc.Fault{Delay: time.Hour} })
-	if err := open(t, "p", server.Addr).Nudge(ctx, "a"); fault.Code(err) != "queue_unavailable" {
-		t.Errorf("got %v, want queue_unavailable", err)
+	if err := openPublisher(t, "p", server.Addr).Nudge(ctx, "a"); fault.Code(err) != "queue_unavailable" {
+		t.Errorf("Nudge returned %v, want code queue_unavailable", err)
 	}
 }
 
-func TestCloseWaitsForNudges(t *testing.T) {
+func TestClose_WaitsForNudgesInFlight(t *testing.T) {
 	t.Parallel()
-	server := serve(t)
+	server := startFakePubSub(t)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	server.Inject(func(string, string) rpc.Fault { close(arrived); <-release; return rpc.Fault{} })
-	p := open(t, "p", server.Addr)
+	p := openPublisher(t, "p", server.Addr)
 	nudged, closed := make(chan error, 1), make(chan error, 2)
 	go func() { nudged <- p.Nudge(t.Context(), "a") }()
 	<-arrived
 	go func() { closed <- p.Close() }()
-	// A nudge is refused from the moment that Close has begun.
-	for !isClosed(p.Nudge(canceled(t), "b")) {
+	// Once Close has begun, it refuses further nudges.
+	for !refusedBecauseClosed(p.Nudge(canceledContext(t), "b")) {
 		continue
 	}
 	select {
 	case err := <-closed:
-		t.Errorf("Close did not wait for the nudge: %v", err)
+		t.Errorf("Close returned %v before the nudge ended", err)
 	default:
 	}
 	close(release)
 	if err := <-nudged; err != nil {
-		t.Errorf("the nudge was cut off: %v", err)
+		t.Errorf("the nudge in flight failed: %v", err)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 }
 
-func canceled(t *testing.T) context.Context {
+func canceledContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
 }
 
-func isClosed(err error) bool {
+func refusedBecauseClosed(err error) bool {
 	return fault.From(err).Code == "queue_unavailable" && fault.From(err).Unwrap().Error() == "the publisher is closed"
 }
 
-func TestOptionsAndIDsThatAreMissing(t *testing.T) {
+func TestOpen_RefusesMissingOptions(t *testing.T) {
 	t.Parallel()
 	for _, o := range []pubsub.Options{{Topic: topic}, {ProjectID: "p"}, {}} {
 		if _, err := pubsub.Open(t.Context(), o); err == nil {
-			t.Errorf("options %+v were taken", o)
+			t.Errorf("Open with %+v returned no error", o)
 		}
 	}
-	if err := open(t, "p", host).Nudge(t.Context(), ""); err == nil || fault.From(err).Kind != fault.Internal {
-		t.Errorf("got %v, want an error that is a defect", err)
+}
+
+func TestNudge_RefusesAnEmptyAgentID(t *testing.T) {
+	t.Parallel()
+	err := openPublisher(t, "p", host).Nudge(t.Context(), "")
+	if err == nil || fault.From(err).Kind != fault.Internal {
+		t.Errorf("Nudge returned %v, want an internal error", err)
 	}
 }
