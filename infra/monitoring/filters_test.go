@@ -9,8 +9,7 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// TestFilters keeps filters below the service's limit, however many agents are named and however long names are.
-func TestFilters(t *testing.T) {
+func TestFilters_StayBelowTheLengthLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 2048
 	cell := Cell{Cluster: strings.Repeat("c", 40), Location: "northamerica-northeast2-a"}
@@ -22,11 +21,11 @@ func TestFilters(t *testing.T) {
 		filters := sources()[m].filters(cell, "agents."+strings.Repeat("d", 63)+".example.com", ids)
 		for _, f := range filters {
 			if len(f) > limit {
-				t.Errorf("%s: a filter of %d characters", m, len(f))
+				t.Errorf("%s: filter length = %d, want at most %d", m, len(f), limit)
 			}
 		}
 		if all := strings.Join(filters, ""); strings.Count(all, "agent-") != len(ids) {
-			t.Errorf("%s: %d of %d agents are named", m, strings.Count(all, "agent-"), len(ids))
+			t.Errorf("%s: filters select %d agents, want %d", m, strings.Count(all, "agent-"), len(ids))
 		}
 	}
 }

@@ -22,25 +22,25 @@ const (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	// A library of the client starts this one when it is loaded, and never ends it.
+	// A library of the client starts this goroutine when it is loaded and never stops it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// noon is the time at which everything is read.
+// noon is the time of every read.
 func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
-// ago is a number of minutes before noon.
-func ago(minutes int) time.Time { return noon().Add(-time.Duration(minutes) * time.Minute) }
+// minutesAgo returns the time that many minutes before noon.
+func minutesAgo(minutes int) time.Time { return noon().Add(-time.Duration(minutes) * time.Minute) }
 
-// world is an empty Cloud Monitoring, read in small pages, and an agent.
-type world struct {
+// fixture is an empty local Cloud Monitoring, a source that reads it, and the id of an agent.
+type fixture struct {
 	*testing.T
 	server *monitoringemu.Server
 	source *monitoring.Source
 	agent  string
 }
 
-func newWorld(t *testing.T, pageSize int) world {
+func newFixture(t *testing.T, pageSize int) fixture {
 	t.Helper()
 	server, err := monitoringemu.Start(t.Context(), monitoringemu.Options{})
 	if err != nil {
@@ -61,57 +61,58 @@ func newWorld(t *testing.T, pageSize int) world {
 			t.Error(err)
 		}
 	})
-	return world{T: t, server: server, source: source, agent: uuid.NewString()}
+	return fixture{T: t, server: server, source: source, agent: uuid.NewString()}
 }
 
-// raw is a point as GKE writes it, of the agent's container.
-func (w world) raw(metricType string, at time.Time, value any) monitoringemu.Sample {
+// gaugePoint returns a gauge's point of the agent's container, as GKE writes it.
+func (f fixture) gaugePoint(metricType string, at time.Time, value any) monitoringemu.Sample {
 	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: at, Value: value,
 		ResourceLabels: map[string]string{
 			"project_id": project, "location": "us-central1", "cluster_name": "cluster-1", "namespace_name": "agent-" +
-				w.agent,
+				f.agent,
 			"pod_name": "agent-0", "container_name": "agent",
 		},
 	}
 }
 
-// total is a point of a counter that began to count at a time.
-func (w world) total(metricType string, began, at time.Time, value any) monitoringemu.Sample {
-	s := w.raw(metricType, at, value)
+// counterPoint returns a counter's point. The counter started at began.
+func (f fixture) counterPoint(metricType string, began, at time.Time, value any) monitoringemu.Sample {
+	s := f.gaugePoint(metricType, at, value)
 	s.Kind, s.Start = metric.MetricDescriptor_CUMULATIVE, began
 	return s
 }
 
-// scraped is a point of a counter as Managed Prometheus writes it.
-func (w world) scraped(metricType string, began, at time.Time, value any,
-	labels map[string]string) monitoringemu.Sample {
-	s := w.total(metricType, began, at, value)
+// prometheusPoint returns a counter's point as Managed Prometheus writes it.
+func (f fixture) prometheusPoint(metricType string, began, at time.Time, value any,
+	labels map[string]string,
+) monitoringemu.Sample {
+	s := f.counterPoint(metricType, began, at, value)
 	s.Resource, s.MetricLabels = "prometheus_target", labels
 	s.ResourceLabels = map[string]string{
-		"project_id": project, "location": "us-central1", "cluster": "cluster-1", "namespace": "agent-" + w.agent,
+		"project_id": project, "location": "us-central1", "cluster": "cluster-1", "namespace": "agent-" + f.agent,
 		"job": "agent", "instance": "agent-0:9090",
 	}
 	return s
 }
 
-func (w world) host() string { return "bot-" + w.agent[:8] + "." + domain }
+func (f fixture) host() string { return "bot-" + f.agent[:8] + "." + domain }
 
-func (w world) feed(samples ...monitoringemu.Sample) {
-	w.Helper()
-	if err := w.server.Feed(project, samples...); err != nil {
-		w.Fatal(err)
+func (f fixture) feed(samples ...monitoringemu.Sample) {
+	f.Helper()
+	if err := f.server.Feed(project, samples...); err != nil {
+		f.Fatal(err)
 	}
 }
 
-// span is the ten minutes before noon.
-func span() metrics.Span { return metrics.Span{From: ago(10), To: noon()} }
+// span returns the ten minutes before noon.
+func span() metrics.Span { return metrics.Span{From: minutesAgo(10), To: noon()} }
 
-// read reads a metric of all agents, by agent and the minutes before noon.
-func (w world) read(q metrics.Query) (map[string]map[int]float64, metrics.Usage, error) {
+// read returns the values of a metric by agent and host, and by the minutes before noon.
+func (f fixture) read(q metrics.Query) (map[string]map[int]float64, metrics.Usage, error) {
 	found := map[string]map[int]float64{}
 	q.Cell, q.Span = "cell", span()
-	usage, err := w.source.Read(w.Context(), q, func(s metrics.Sample) {
+	usage, err := f.source.Read(f.Context(), q, func(s metrics.Sample) {
 		if found[s.AgentID+s.Host] == nil {
 			found[s.AgentID+s.Host] = map[int]float64{}
 		}
@@ -120,7 +121,7 @@ func (w world) read(q metrics.Query) (map[string]map[int]float64, metrics.Usage,
 	return found, usage, err
 }
 
-// histogram has bounds at 0.1, 0.2 and 0.4 seconds.
+// histogram returns a histogram with bounds at 0.1, 0.2 and 0.4 seconds.
 func histogram(counts ...int64) *distribution.Distribution {
 	d := &distribution.Distribution{BucketCounts: counts, BucketOptions: &distribution.Distribution_BucketOptions{
 		Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{

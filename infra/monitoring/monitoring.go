@@ -1,9 +1,9 @@
-// Package monitoring reads what was measured of agents from Cloud Monitoring. It knows the metrics that GKE and Managed
-// Prometheus write, and how the many series of an agent become one. It does not know what becomes of the values
-// (package metrics in shared).
+// Package monitoring reads the metrics of agents from Cloud Monitoring. It queries the metrics that GKE and Managed
+// Prometheus write and reduces the many series of an agent to one. It does not store or interpret the values (package
+// metrics in shared).
 //
-// A metric is read with one query for all agents of a cluster, aligned to minutes and reduced by namespace, so that
-// calls grow with pages of points and not with agents.
+// One query reads a metric for all agents of a cluster, aligned to minutes and reduced by namespace. The number of
+// calls therefore grows with the pages of points and not with the agents.
 package monitoring
 
 import (
@@ -27,33 +27,33 @@ import (
 )
 
 const (
-	// readTimeout bounds one query with all of its pages and repetitions.
+	// readTimeout bounds one query with all its pages and retries.
 	readTimeout = 2 * time.Minute
 	// pageTimeout bounds one page.
 	pageTimeout = 30 * time.Second
-	// pageSize is the service's own limit, in points.
+	// pageSize is the service's limit, in points.
 	pageSize = 100_000
 )
 
-// Options say what to read.
+// Options configure what to read.
 type Options struct {
-	// ProjectID is the project whose metrics are read: the one of the clusters, or one that has them in its metrics
-	// scope.
+	// ProjectID is the project whose metrics are read: the project of the clusters, or one whose metrics scope includes
+	// it.
 	ProjectID string
-	// Endpoint is the host:port of a Cloud Monitoring on this machine, spoken to without encryption or credentials.
-	// Empty is Google's.
+	// Endpoint is the host:port of a local Cloud Monitoring, called without encryption or credentials. Empty means
+	// Google's service.
 	Endpoint string
-	// Domain is the domain of agents' hostnames. Requests to other hosts are not read.
+	// Domain is the domain of the agents' hostnames. Requests to other hosts are not read.
 	Domain string
-	// Cells are the clusters.
+	// Cells are the clusters to read.
 	Cells []Cell
-	// PageSize is how many points a page has at most; 0 is as many as the service allows.
+	// PageSize is the maximum number of points in a page. 0 means the service's limit.
 	PageSize int
 }
 
 // Cell is one cluster.
 type Cell struct {
-	// Name is the cell's, and Cluster and Location are the cluster's as its metrics name them.
+	// Name is the cell's name. Cluster and Location are the cluster's labels in its metrics.
 	Name, Cluster, Location string
 }
 
@@ -68,12 +68,12 @@ type Source struct {
 
 var _ metrics.Source = (*Source)(nil)
 
-// Open makes the client. Nothing is sent yet.
+// Open creates the client. It makes no call.
 func Open(ctx context.Context, o Options) (*Source, error) {
 	if o.ProjectID == "" {
-		return nil, errors.New("monitoring: the project must be configured")
+		return nil, errors.New("monitoring: configure the project")
 	}
-	options := []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(count()))}
+	options := []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(countCalls()))}
 	if o.Endpoint != "" {
 		options = append(options, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(),
 			option.WithTelemetryDisabled(),
@@ -83,9 +83,11 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the monitoring client: %w", err)
 	}
-	c.CallOptions.ListTimeSeries = []gax.CallOption{gax.WithTimeout(pageTimeout), gax.WithRetry(repeat)}
-	s := &Source{client: c, project: "projects/" + o.ProjectID, domain: o.Domain, cells: map[string]Cell{},
-		pageSize: o.PageSize}
+	c.CallOptions.ListTimeSeries = []gax.CallOption{gax.WithTimeout(pageTimeout), gax.WithRetry(newRetryer)}
+	s := &Source{
+		client: c, project: "projects/" + o.ProjectID, domain: o.Domain, cells: map[string]Cell{},
+		pageSize: o.PageSize,
+	}
 	for _, cell := range o.Cells {
 		s.cells[cell.Name] = cell
 	}
@@ -95,22 +97,23 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	return s, nil
 }
 
-// repeat has a page read again whose connection broke.
-func repeat() gax.Retryer {
+// newRetryer returns a retryer for broken connections.
+func newRetryer() gax.Retryer {
 	return gax.OnCodes([]codes.Code{codes.Unavailable},
 		gax.Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second, Multiplier: 2})
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *Source) Close() error { return s.client.Close() }
 
-// callsKey is where a context carries the number of calls that were made for it.
+// callsKey is the context key of the number of calls made with the context.
 type callsKey struct{}
 
-// count counts the calls that are sent, repetitions included: each is one that the service's quota counts.
-func count() grpc.UnaryClientInterceptor {
+// countCalls counts the calls sent, retries included, because each one counts against the service's quota.
+func countCalls() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption) error {
+		opts ...grpc.CallOption,
+	) error {
 		if calls, ok := ctx.Value(callsKey{}).(*int); ok {
 			*calls++
 		}
@@ -122,26 +125,27 @@ func count() grpc.UnaryClientInterceptor {
 func (s *Source) Read(ctx context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage, error) {
 	cell, ok := s.cells[q.Cell]
 	if !ok {
-		return metrics.Usage{}, fmt.Errorf("monitoring: cell %q is not configured: add it to the cells", q.Cell)
+		return metrics.Usage{}, fmt.Errorf("monitoring: cell %q is not configured; add it to the cells", q.Cell)
 	}
 	m, ok := sources()[q.Metric]
 	if !ok {
-		return metrics.Usage{}, fmt.Errorf("monitoring: metric %q is not known", q.Metric)
+		return metrics.Usage{}, fmt.Errorf("monitoring: unknown metric %q", q.Metric)
 	}
 	var usage metrics.Usage
 	for _, filter := range m.filters(cell, s.domain, q.Agents) {
-		u, err := s.list(ctx, m, m.request(s.project, filter, q.Span), visit)
+		u, err := s.readPages(ctx, m, m.request(s.project, filter, q.Span), visit)
 		usage = usage.Plus(u)
 		if err != nil {
-			return usage, translate(fmt.Errorf("read %s of cell %s: %w", m.metric, q.Cell, err))
+			return usage, faultOf(fmt.Errorf("read %s of cell %s: %w", m.metric, q.Cell, err))
 		}
 	}
 	return usage, nil
 }
 
-// list reads all pages of a request. A series may go on in the next page.
-func (s *Source) list(ctx context.Context, m source, r *monitoringpb.ListTimeSeriesRequest,
-	visit func(metrics.Sample)) (metrics.Usage, error) {
+// readPages reads all pages of a request. A series may continue on the next page.
+func (s *Source) readPages(ctx context.Context, m source, r *monitoringpb.ListTimeSeriesRequest,
+	visit func(metrics.Sample),
+) (metrics.Usage, error) {
 	var u metrics.Usage
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, callsKey{}, &u.Calls), readTimeout)
 	defer cancel()
@@ -153,19 +157,19 @@ func (s *Source) list(ctx context.Context, m source, r *monitoringpb.ListTimeSer
 		case errors.Is(err, iterator.Done):
 			return u, nil
 		case status.Code(err) == codes.NotFound:
-			return u, nil // a metric that nobody has written yet does not exist
+			return u, nil // a metric does not exist until its first point is written
 		case err != nil:
 			return u, err
 		}
 		u.Series++
 		u.Points += len(series.GetPoints())
-		m.samples(series, visit)
+		m.visitSamples(series, visit)
 	}
 }
 
-// translate turns an error of the service into one of ours. What a later try may mend is Unavailable; anything else is
-// a defect, or a permission that is missing.
-func translate(err error) error {
+// faultOf maps an error of the service to a fault. Errors that a retry may resolve are Unavailable. The others are
+// defects or missing permissions.
+func faultOf(err error) error {
 	cause := fmt.Errorf("monitoring: %w", err)
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated:

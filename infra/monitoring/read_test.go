@@ -27,220 +27,286 @@ const (
 	durations   = "prometheus.googleapis.com/http_request_duration_seconds/histogram"
 )
 
-// memory is a point of a kind of memory.
-func (w world) memory(kind string, at time.Time, bytes int64) monitoringemu.Sample {
-	s := w.raw(memoryUsed, at, bytes)
+// memoryPoint returns a point of one memory type.
+func (f fixture) memoryPoint(kind string, at time.Time, bytes int64) monitoringemu.Sample {
+	s := f.gaugePoint(memoryUsed, at, bytes)
 	s.MetricLabels = map[string]string{"memory_type": kind}
 	return s
 }
 
-// volume is a point of a volume of the agent's pod.
-func (w world) volume(name string, at time.Time, share float64) monitoringemu.Sample {
-	s := w.raw(utilization, at, share)
+// volumePoint returns a point of a volume of the agent's pod.
+func (f fixture) volumePoint(name string, at time.Time, share float64) monitoringemu.Sample {
+	s := f.gaugePoint(utilization, at, share)
 	s.Resource, s.MetricLabels = "k8s_pod", map[string]string{"volume_name": name}
 	delete(s.ResourceLabels, "container_name")
 	return s
 }
 
-// in moves a point to another place.
-func in(s monitoringemu.Sample, label, value string) monitoringemu.Sample {
+// withResourceLabel changes one resource label of a point.
+func withResourceLabel(s monitoringemu.Sample, label, value string) monitoringemu.Sample {
 	s.ResourceLabels[label] = value
 	return s
 }
 
-// TestRead holds what is read of each metric against what was computed by hand from the raw points.
-func TestRead(t *testing.T) {
+// The expected values are computed by hand from the raw points.
+func TestRead_ReducesRawPointsToOneSeriesPerAgent(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		metric metrics.Metric
-		raw    func(world) []monitoringemu.Sample
+		raw    func(fixture) []monitoringemu.Sample
 		want   map[int]float64
 	}{
-		"cores are seconds of CPU a second": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0),
-				w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(20), ago(1), 145.0)}
-		}, want: map[int]float64{2: 0.25, 1: 0.5}},
-		"a counter that begins anew counts what it has": {metric: metrics.CPU,
-			raw: func(w world) []monitoringemu.Sample {
-				return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(3), 100.0),
-					w.total(cpuTime, ago(20), ago(2), 115.0), w.total(cpuTime, ago(2), ago(1), 6.0)}
-			}, want: map[int]float64{2: 0.25, 1: 0.1}},
-		"minutes without a point are left out": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.total(cpuTime, ago(20), ago(6), 100.0),
-				w.total(cpuTime, ago(20), ago(5), 115.0), w.total(cpuTime, ago(20), ago(1), 235.0)}
-		}, want: map[int]float64{5: 0.25, 1: 0.5}}, // 120 s of CPU in four minutes
-		"a pod and its successor add up": {metric: metrics.CPU, raw: func(w world) []monitoringemu.Sample {
-			other := func(s monitoringemu.Sample) monitoringemu.Sample { return in(s, "pod_name", "agent-1") }
+		"CPU time becomes cores": {metric: metrics.CPU, raw: func(f fixture) []monitoringemu.Sample {
 			return []monitoringemu.Sample{
-				w.total(cpuTime, ago(20), ago(2), 100.0), w.total(cpuTime, ago(20), ago(1), 115.0),
-				other(w.total(cpuTime, ago(20), ago(2), 10.0)), other(w.total(cpuTime, ago(20), ago(1), 40.0)),
+				f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(3), 100.0),
+				f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(2), 115.0),
+				f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(1), 145.0),
+			}
+		}, want: map[int]float64{2: 0.25, 1: 0.5}},
+		"a reset counter counts from zero": {
+			metric: metrics.CPU,
+			raw: func(f fixture) []monitoringemu.Sample {
+				return []monitoringemu.Sample{
+					f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(3), 100.0),
+					f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(2), 115.0),
+					f.counterPoint(cpuTime, minutesAgo(2), minutesAgo(1), 6.0),
+				}
+			}, want: map[int]float64{2: 0.25, 1: 0.1},
+		},
+		"minutes without a point are omitted": {metric: metrics.CPU, raw: func(f fixture) []monitoringemu.Sample {
+			return []monitoringemu.Sample{
+				f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(6), 100.0),
+				f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(5), 115.0),
+				f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(1), 235.0),
+			}
+		}, want: map[int]float64{5: 0.25, 1: 0.5}}, // 120 s of CPU in four minutes
+		"CPU of a pod and its successor adds up": {metric: metrics.CPU, raw: func(f fixture) []monitoringemu.Sample {
+			other := func(s monitoringemu.Sample) monitoringemu.Sample {
+				return withResourceLabel(s, "pod_name", "agent-1")
+			}
+			return []monitoringemu.Sample{
+				f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(2), 100.0),
+				f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(1), 115.0),
+				other(f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(2), 10.0)),
+				other(f.counterPoint(cpuTime, minutesAgo(20), minutesAgo(1), 40.0)),
 			}
 		}, want: map[int]float64{1: 0.75}},
-		"memory that can be given back does not count": {metric: metrics.Memory,
-			raw: func(w world) []monitoringemu.Sample {
-				return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700),
-					w.memory("evictable", ago(1), 5000)}
-			}, want: map[int]float64{1: 700}},
-		"a pod and its successor don't hold their memory at once": {metric: metrics.Memory,
-			raw: func(w world) []monitoringemu.Sample {
-				return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700),
-					in(w.memory("non-evictable", ago(1), 300), "pod_name", "agent-1")}
-			}, want: map[int]float64{1: 700}},
-		"another container does not count": {metric: metrics.Memory, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.memory("non-evictable", ago(1), 700),
-				in(w.memory("non-evictable", ago(1), 90), "container_name", "sidecar")}
-		}, want: map[int]float64{1: 700}},
-		"the agent's own volume": {metric: metrics.Volume, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.volume("data", ago(1), 0.25), w.volume("tmp", ago(1), 0.9)}
-		}, want: map[int]float64{1: 0.25}},
-		"seconds since the container's start": {metric: metrics.Uptime, raw: func(w world) []monitoringemu.Sample {
-			return []monitoringemu.Sample{w.raw(uptime, ago(2), 3600.0), w.raw(uptime, ago(1), 23.0)}
-		}, want: map[int]float64{2: 3600, 1: 23}},
-		"restarts of a day, over a reset": {metric: metrics.Restarts, raw: func(w world) []monitoringemu.Sample {
+		"evictable memory does not count": {
+			metric: metrics.Memory,
+			raw: func(f fixture) []monitoringemu.Sample {
+				return []monitoringemu.Sample{
+					f.memoryPoint("non-evictable", minutesAgo(1), 700),
+					f.memoryPoint("evictable", minutesAgo(1), 5000),
+				}
+			}, want: map[int]float64{1: 700},
+		},
+		"memory of a pod and its successor does not add up": {
+			metric: metrics.Memory,
+			raw: func(f fixture) []monitoringemu.Sample {
+				return []monitoringemu.Sample{
+					f.memoryPoint("non-evictable", minutesAgo(1), 700),
+					withResourceLabel(f.memoryPoint("non-evictable", minutesAgo(1), 300), "pod_name", "agent-1"),
+				}
+			}, want: map[int]float64{1: 700},
+		},
+		"other containers do not count": {metric: metrics.Memory, raw: func(f fixture) []monitoringemu.Sample {
 			return []monitoringemu.Sample{
-				w.total(restarted, ago(2000), ago(1500), int64(7)), // the day before
-				w.total(restarted, ago(2000), ago(600), int64(9)), w.total(restarted, ago(2000), ago(500), int64(10)),
-				w.total(restarted, ago(400), ago(300), int64(1)), w.total(restarted, ago(400), ago(1), int64(4)),
+				f.memoryPoint("non-evictable", minutesAgo(1), 700),
+				withResourceLabel(f.memoryPoint("non-evictable", minutesAgo(1), 90), "container_name", "sidecar"),
 			}
-		}, want: map[int]float64{0: 7}}, // 7 to 10, then 0 to 4
+		}, want: map[int]float64{1: 700}},
+		"only the data volume counts": {metric: metrics.Volume, raw: func(f fixture) []monitoringemu.Sample {
+			return []monitoringemu.Sample{
+				f.volumePoint("data", minutesAgo(1), 0.25),
+				f.volumePoint("tmp", minutesAgo(1), 0.9),
+			}
+		}, want: map[int]float64{1: 0.25}},
+		"uptime is the seconds since the container's start": {
+			metric: metrics.Uptime,
+			raw: func(f fixture) []monitoringemu.Sample {
+				return []monitoringemu.Sample{
+					f.gaugePoint(uptime, minutesAgo(2), 3600.0),
+					f.gaugePoint(uptime, minutesAgo(1), 23.0),
+				}
+			}, want: map[int]float64{2: 3600, 1: 23},
+		},
+		"restarts of a day add up across a reset": {
+			metric: metrics.Restarts,
+			raw: func(f fixture) []monitoringemu.Sample {
+				return []monitoringemu.Sample{
+					f.counterPoint(restarted, minutesAgo(2000), minutesAgo(1500), int64(7)), // the day before
+					f.counterPoint(restarted, minutesAgo(2000), minutesAgo(600), int64(9)),
+					f.counterPoint(restarted, minutesAgo(2000), minutesAgo(500), int64(10)),
+					f.counterPoint(restarted, minutesAgo(400), minutesAgo(300), int64(1)),
+					f.counterPoint(restarted, minutesAgo(400), minutesAgo(1), int64(4)),
+				}
+			}, want: map[int]float64{0: 7},
+		}, // 7 to 10, then 0 to 4
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, pageSize := range []int{0, 1} {
-				w := newWorld(t, pageSize)
-				w.feed(row.raw(w)...)
-				got, _, err := w.read(metrics.Query{Metric: row.metric})
+				f := newFixture(t, pageSize)
+				f.feed(row.raw(f)...)
+				got, _, err := f.read(metrics.Query{Metric: row.metric})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(map[string]map[int]float64{w.agent: row.want}, got); diff != "" {
-					t.Errorf("in pages of %d: %s", pageSize, diff)
+				if diff := cmp.Diff(map[string]map[int]float64{f.agent: row.want}, got); diff != "" {
+					t.Errorf("page size %d: values (-want +got):\n%s", pageSize, diff)
 				}
 			}
 		})
 	}
 }
 
-// TestReadByHost tells the agent's own hostname from what else is written into requests.
-func TestReadByHost(t *testing.T) {
+// A request's Host header may name anything, so requests are read by host.
+func TestRead_SeparatesRequestsByHost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
-	count := func(at int, n float64, host, code string) monitoringemu.Sample {
-		return w.scraped(requested, ago(20), ago(at), n, map[string]string{"host": host, "code": code})
+	f := newFixture(t, 0)
+	requestPoint := func(at int, n float64, host, code string) monitoringemu.Sample {
+		return f.prometheusPoint(requested, minutesAgo(20), minutesAgo(at), n,
+			map[string]string{"host": host, "code": code})
 	}
-	took := func(at int, host string, counts ...int64) monitoringemu.Sample {
-		return w.scraped(durations, ago(20), ago(at), histogram(counts...), map[string]string{"host": host})
+	durationPoint := func(at int, host string, counts ...int64) monitoringemu.Sample {
+		return f.prometheusPoint(durations, minutesAgo(20), minutesAgo(at), histogram(counts...),
+			map[string]string{"host": host})
 	}
-	w.feed(
-		count(2, 10, w.host(), "200"), count(1, 40, w.host(), "200"), count(2, 0, w.host(), "503"),
-		count(1, 6, w.host(), "503"),
-		count(2, 0, "other."+domain, "200"), count(1, 60, "other."+domain, "200"),
-		count(2, 0, "10.0.0.7:8080", "200"), count(1, 600, "10.0.0.7:8080", "200"),
-		took(7, w.host(), 0, 0, 0, 0), took(1, w.host(), 0, 20, 0, 0),
+	f.feed(
+		requestPoint(2, 10, f.host(), "200"), requestPoint(1, 40, f.host(), "200"), requestPoint(2, 0, f.host(), "503"),
+		requestPoint(1, 6, f.host(), "503"),
+		requestPoint(2, 0, "other."+domain, "200"), requestPoint(1, 60, "other."+domain, "200"),
+		requestPoint(2, 0, "10.0.0.7:8080", "200"), requestPoint(1, 600, "10.0.0.7:8080", "200"),
+		durationPoint(7, f.host(), 0, 0, 0, 0), durationPoint(1, f.host(), 0, 20, 0, 0),
 	)
 	for m, want := range map[metrics.Metric]map[string]map[int]float64{
-		metrics.Requests: {w.agent + w.host(): {1: 0.6}, w.agent + "other." + domain: {1: 1}},
-		metrics.Errors:   {w.agent + w.host(): {1: 0.1}},
-		metrics.Latency:  {w.agent + w.host(): {0: 195}}, // 95 % of the way from 0.1 s to 0.2 s
+		metrics.Requests: {f.agent + f.host(): {1: 0.6}, f.agent + "other." + domain: {1: 1}},
+		metrics.Errors:   {f.agent + f.host(): {1: 0.1}},
+		metrics.Latency:  {f.agent + f.host(): {0: 195}}, // 95 % of the way from 0.1 s to 0.2 s
 	} {
-		got, _, err := w.read(metrics.Query{Metric: m})
+		got, _, err := f.read(metrics.Query{Metric: m})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got,
 			cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })); diff != "" {
-			t.Errorf("%s: %s", m, diff)
+			t.Errorf("%s: values (-want +got):\n%s", m, diff)
 		}
 	}
 }
 
-// TestOthers leaves out what is not of an agent, or of another cluster.
-func TestOthers(t *testing.T) {
+func TestRead_IgnoresOtherNamespacesAndClusters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
-	here := w.raw(uptime, ago(1), 60.0)
-	w.feed(here)
+	f := newFixture(t, 0)
+	here := f.gaugePoint(uptime, minutesAgo(1), 60.0)
+	f.feed(here)
 	for label, value := range map[string]string{"cluster_name": "cluster-2", "location": "europe-west1"} {
-		w.feed(in(w.raw(uptime, ago(1), 60.0), label, value))
+		f.feed(withResourceLabel(f.gaugePoint(uptime, minutesAgo(1), 60.0), label, value))
 	}
-	for _, namespace := range []string{"kube-system", "agent-", "agent-gateway", "agent-" + strings.ToUpper(w.agent),
-		"xagent-" + w.agent} {
-		w.feed(in(w.raw(uptime, ago(1), 60.0), "namespace_name", namespace))
+	for _, namespace := range []string{
+		"kube-system", "agent-", "agent-gateway", "agent-" + strings.ToUpper(f.agent),
+		"xagent-" + f.agent,
+	} {
+		f.feed(withResourceLabel(f.gaugePoint(uptime, minutesAgo(1), 60.0), "namespace_name", namespace))
 	}
-	got, _, err := w.read(metrics.Query{Metric: metrics.Uptime})
-	if err != nil || len(got) != 1 || got[w.agent][1] != 60 {
-		t.Errorf("%v, %v", got, err)
+	got, _, err := f.read(metrics.Query{Metric: metrics.Uptime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]map[int]float64{f.agent: {1: 60}}, got); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
 	}
 }
 
-// TestCalls counts: one a metric for any number of agents of a page, more only for pages and for agents that are named.
-func TestCalls(t *testing.T) {
+// One page costs one call for any number of agents. Only further pages and lists of agents cost more.
+func TestRead_CallsGrowWithPagesNotAgents(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		agents, pageSize, named int
-		calls                   int
-	}{{agents: 1, pageSize: 0, named: 0, calls: 1}, {agents: 10, pageSize: 0, named: 0, calls: 1},
-		{agents: 1000, pageSize: 0, named: 0, calls: 1}, {agents: 10, pageSize: 4, named: 0, calls: 3},
-		{agents: 100, pageSize: 0, named: 30, calls: 1}, {agents: 100, pageSize: 0, named: 31, calls: 2}} {
-		w := newWorld(t, row.pageSize)
+		agents, pageSize, listed int
+		wantCalls                int
+	}{
+		{agents: 1, pageSize: 0, listed: 0, wantCalls: 1},
+		{agents: 10, pageSize: 0, listed: 0, wantCalls: 1},
+		{agents: 1000, pageSize: 0, listed: 0, wantCalls: 1},
+		{agents: 10, pageSize: 4, listed: 0, wantCalls: 3},
+		{agents: 100, pageSize: 0, listed: 30, wantCalls: 1},
+		{agents: 100, pageSize: 0, listed: 31, wantCalls: 2},
+	} {
+		f := newFixture(t, row.pageSize)
 		var ids []string
 		for range row.agents {
 			id := uuid.NewString()
 			ids = append(ids, id)
-			w.feed(in(w.raw(uptime, ago(1), 60.0), "namespace_name", "agent-"+id))
+			f.feed(withResourceLabel(f.gaugePoint(uptime, minutesAgo(1), 60.0), "namespace_name", "agent-"+id))
 		}
 		q, want := metrics.Query{Metric: metrics.Uptime}, row.agents
-		if row.named > 0 {
-			q.Agents, want = ids[:row.named], row.named
+		if row.listed > 0 {
+			q.Agents, want = ids[:row.listed], row.listed
 		}
-		got, usage, err := w.read(q)
-		if err != nil || len(got) != want || usage != (metrics.Usage{Calls: row.calls, Series: want, Points: want}) {
-			t.Errorf("%+v: %d agents, %+v, %v", row, len(got), usage, err)
+		got, usage, err := f.read(q)
+		if err != nil {
+			t.Fatalf("%+v: %v", row, err)
 		}
-		if calls := w.server.Calls()["ListTimeSeries"]; calls != usage.Calls {
-			t.Errorf("%+v: counted %d calls of %d", row, usage.Calls, calls)
+		if len(got) != want {
+			t.Errorf("%+v: got %d agents, want %d", row, len(got), want)
+		}
+		if want := (metrics.Usage{Calls: row.wantCalls, Series: want, Points: want}); usage != want {
+			t.Errorf("%+v: usage = %+v, want %+v", row, usage, want)
+		}
+		if calls := f.server.Calls()["ListTimeSeries"]; calls != usage.Calls {
+			t.Errorf("%+v: usage counts %d calls, the server %d", row, usage.Calls, calls)
 		}
 	}
 }
 
-// TestFaults tells what may pass from what will not.
-func TestFaults(t *testing.T) {
+func TestRead_SeparatesTransientErrorsFromDefects(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[codes.Code]fault.Kind{
 		codes.ResourceExhausted: fault.Unavailable, codes.DeadlineExceeded: fault.Unavailable,
 		codes.Internal:         fault.Unavailable,
 		codes.PermissionDenied: fault.Internal, codes.InvalidArgument: fault.Internal,
 	} {
-		w := newWorld(t, 0)
-		w.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Before: status.Error(code, "no")} })
-		_, usage, err := w.read(metrics.Query{Metric: metrics.CPU})
-		if err == nil || fault.From(err).Kind != want || usage.Calls != 1 {
-			t.Errorf("%v: %v after %d calls", code, err, usage.Calls)
+		f := newFixture(t, 0)
+		f.server.Inject(func(string, string) rpc.Fault { return rpc.Fault{Before: status.Error(code, "no")} })
+		_, usage, err := f.read(metrics.Query{Metric: metrics.CPU})
+		if err == nil || fault.From(err).Kind != want {
+			t.Errorf("%v: error = %v, want kind %v", code, err, want)
 		}
-	}
-	w := newWorld(t, 0)
-	w.server.Inject(func(string, string) rpc.Fault {
-		return rpc.Fault{Before: status.Error(codes.NotFound, "no such metric")}
-	})
-	if got, _, err := w.read(metrics.Query{Metric: metrics.Requests}); err != nil || len(got) != 0 {
-		t.Errorf("a metric that nobody has written: %v, %v", got, err)
-	}
-	for _, q := range []metrics.Query{{Cell: "nowhere", Metric: metrics.CPU}, {Cell: "cell", Metric: "mood"}} {
-		if _, err := w.source.Read(t.Context(), q, func(metrics.Sample) {}); err == nil {
-			t.Errorf("%+v was read", q)
+		if usage.Calls != 1 {
+			t.Errorf("%v: calls = %d, want 1", code, usage.Calls)
 		}
 	}
 }
 
-// TestGivesUp ends with its caller, and not later.
-func TestGivesUp(t *testing.T) {
+func TestRead_MissingMetricHasNoValues(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 0)
+	f := newFixture(t, 0)
+	f.server.Inject(func(string, string) rpc.Fault {
+		return rpc.Fault{Before: status.Error(codes.NotFound, "no such metric")}
+	})
+	if got, _, err := f.read(metrics.Query{Metric: metrics.Requests}); err != nil || len(got) != 0 {
+		t.Errorf("read = %v, %v; want no values and no error", got, err)
+	}
+}
+
+func TestRead_RefusesUnknownCellsAndMetrics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 0)
+	for _, q := range []metrics.Query{{Cell: "nowhere", Metric: metrics.CPU}, {Cell: "cell", Metric: "mood"}} {
+		if _, err := f.source.Read(t.Context(), q, func(metrics.Sample) {}); err == nil {
+			t.Errorf("Read(%+v) returned no error", q)
+		}
+	}
+}
+
+func TestRead_EndsWhenItsCallerCancels(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.server.Inject(func(string, string) rpc.Fault { cancel(); return rpc.Fault{Delay: time.Minute} })
-	_, err := w.source.Read(ctx, metrics.Query{Cell: "cell", Metric: metrics.CPU, Span: span()},
+	f.server.Inject(func(string, string) rpc.Fault { cancel(); return rpc.Fault{Delay: time.Minute} })
+	_, err := f.source.Read(ctx, metrics.Query{Cell: "cell", Metric: metrics.CPU, Span: span()},
 		func(metrics.Sample) {})
 	if !fault.Is(err, fault.Unavailable) {
-		t.Errorf("%v", err)
+		t.Errorf("Read returned %v, want kind Unavailable", err)
 	}
 }

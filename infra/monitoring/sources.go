@@ -15,28 +15,28 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// source says where a metric comes from, and how the series of one agent become one.
+// source describes where a metric comes from and how the series of one agent are reduced to one.
 type source struct {
 	metric    string
 	resource  resource
-	condition string // on the metric's labels, beside the cluster and the namespaces
+	condition string // an additional filter on labels
 	aligner   monitoringpb.Aggregation_Aligner
 	period    time.Duration
 	reducer   monitoringpb.Aggregation_Reducer
-	// host is the label with the host of requests; empty where the metric is not of requests.
+	// host is the label with the host of a request. It is empty for metrics that do not count requests.
 	host string
-	// scale turns the value's unit into ours.
+	// scale converts the value's unit to ours.
 	scale float64
-	// window is how far back the one sample of a metric goes that has only one; zero reads the span that is asked for.
+	// window is the period of a metric that is read as one sample. Zero means the query's span.
 	window time.Duration
 }
 
-// resource is a monitored resource with the labels that place it.
+// resource is a type of monitored resource and the names of its location labels.
 type resource struct{ kind, cluster, namespace string }
 
-func container() resource { return resource{"k8s_container", "cluster_name", "namespace_name"} }
-func pod() resource       { return resource{"k8s_pod", "cluster_name", "namespace_name"} }
-func target() resource    { return resource{"prometheus_target", "cluster", "namespace"} }
+func containerResource() resource { return resource{"k8s_container", "cluster_name", "namespace_name"} }
+func podResource() resource       { return resource{"k8s_pod", "cluster_name", "namespace_name"} }
+func targetResource() resource    { return resource{"prometheus_target", "cluster", "namespace"} }
 
 // Names in an agent's pod.
 const (
@@ -44,38 +44,41 @@ const (
 	volumeName    = "data"
 )
 
-// sources is the table of what is read. Alignment to a minute is the finest that the service has; GKE samples once in
-// it. An agent has one container at a time, but in the minute in which one follows another there are series of both:
-// what they used adds up, what they held does not.
+// sources returns the source of each metric. One minute is the service's finest alignment, and GKE samples once a
+// minute. An agent has one container at a time, but in the minute of a replacement both have a series. CPU time and
+// requests of the two add up; memory and volume do not.
 func sources() map[metrics.Metric]source {
 	const (
 		inContainer = `resource.labels.container_name = "` + containerName + `"`
 		requests    = "prometheus.googleapis.com/http_requests_total/counter"
 		durations   = "prometheus.googleapis.com/http_request_duration_seconds/histogram"
 	)
-	of := func(metric string, r resource, condition string, a monitoringpb.Aggregation_Aligner,
-		reduce monitoringpb.Aggregation_Reducer) source {
-		return source{metric: metric, resource: r, condition: condition, aligner: a, period: time.Minute,
-			reducer: reduce, scale: 1}
+	perMinute := func(metric string, r resource, condition string, a monitoringpb.Aggregation_Aligner,
+		reduce monitoringpb.Aggregation_Reducer,
+	) source {
+		return source{
+			metric: metric, resource: r, condition: condition, aligner: a, period: time.Minute,
+			reducer: reduce, scale: 1,
+		}
 	}
 	all := map[metrics.Metric]source{
-		metrics.CPU: of("kubernetes.io/container/cpu/core_usage_time", container(), inContainer,
+		metrics.CPU: perMinute("kubernetes.io/container/cpu/core_usage_time", containerResource(), inContainer,
 			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Memory: of("kubernetes.io/container/memory/used_bytes", container(), inContainer+
+		metrics.Memory: perMinute("kubernetes.io/container/memory/used_bytes", containerResource(), inContainer+
 			` AND metric.labels.memory_type = "non-evictable"`,
 			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX),
-		metrics.Uptime: of("kubernetes.io/container/uptime", container(), inContainer,
+		metrics.Uptime: perMinute("kubernetes.io/container/uptime", containerResource(), inContainer,
 			monitoringpb.Aggregation_ALIGN_MAX, monitoringpb.Aggregation_REDUCE_MAX),
-		metrics.Restarts: of("kubernetes.io/container/restart_count", container(), inContainer,
+		metrics.Restarts: perMinute("kubernetes.io/container/restart_count", containerResource(), inContainer,
 			monitoringpb.Aggregation_ALIGN_DELTA, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Volume: of("kubernetes.io/pod/volume/utilization", pod(), `metric.labels.volume_name = "`+volumeName+
-			`"`,
+		metrics.Volume: perMinute("kubernetes.io/pod/volume/utilization", podResource(),
+			`metric.labels.volume_name = "`+volumeName+`"`,
 			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX),
-		metrics.Requests: of(requests, target(), "", monitoringpb.Aggregation_ALIGN_RATE,
+		metrics.Requests: perMinute(requests, targetResource(), "", monitoringpb.Aggregation_ALIGN_RATE,
 			monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Errors: of(requests, target(), `metric.labels.code = starts_with("5")`,
+		metrics.Errors: perMinute(requests, targetResource(), `metric.labels.code = starts_with("5")`,
 			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Latency: of(durations, target(), "", monitoringpb.Aggregation_ALIGN_DELTA,
+		metrics.Latency: perMinute(durations, targetResource(), "", monitoringpb.Aggregation_ALIGN_DELTA,
 			monitoringpb.Aggregation_REDUCE_PERCENTILE_95),
 	}
 	for _, m := range []metrics.Metric{metrics.Requests, metrics.Errors, metrics.Latency} {
@@ -90,10 +93,12 @@ func sources() map[metrics.Metric]source {
 	return all
 }
 
-// maxNamed is how many agents one filter names: the service takes filters of 2,048 characters, and a namespace has 42.
-const maxNamed = 30
+// maxAgentsPerFilter bounds the agents in one filter. The service limits filters to 2,048 characters, and a namespace
+// has 42.
+const maxAgentsPerFilter = 30
 
-// filters makes the filters that together pick the agents: one for all of a cluster, or several that name them.
+// filters returns the filters that together select the agents: one for all agents of a cluster, or several that list
+// their namespaces.
 func (s source) filters(c Cell, domain string, agents []string) []string {
 	common := []string{
 		fmt.Sprintf("metric.type = %q", s.metric), fmt.Sprintf("resource.type = %q", s.resource.kind),
@@ -114,9 +119,9 @@ func (s source) filters(c Cell, domain string, agents []string) []string {
 		return []string{and(fmt.Sprintf("starts_with(%q)", agent.Namespace("")))}
 	}
 	var filters []string
-	for some := range slices.Chunk(agents, maxNamed) {
-		quoted := make([]string, len(some))
-		for i, id := range some {
+	for chunk := range slices.Chunk(agents, maxAgentsPerFilter) {
+		quoted := make([]string, len(chunk))
+		for i, id := range chunk {
 			quoted[i] = fmt.Sprintf("%q", agent.Namespace(id))
 		}
 		filters = append(filters, and("one_of("+strings.Join(quoted, ", ")+")"))
@@ -124,7 +129,7 @@ func (s source) filters(c Cell, domain string, agents []string) []string {
 	return filters
 }
 
-// request asks for one value an agent, and host, and period.
+// request returns the request for one value per agent, host and period.
 func (s source) request(project, filter string, span metrics.Span) *monitoringpb.ListTimeSeriesRequest {
 	from := span.From
 	if s.window > 0 {
@@ -144,8 +149,8 @@ func (s source) request(project, filter string, span metrics.Span) *monitoringpb
 	}
 }
 
-// samples hands on the points of a series. One of a namespace that is not an agent's is somebody else's.
-func (s source) samples(series *monitoringpb.TimeSeries, visit func(metrics.Sample)) {
+// visitSamples visits the points of a series. It skips series of namespaces that are not an agent's.
+func (s source) visitSamples(series *monitoringpb.TimeSeries, visit func(metrics.Sample)) {
 	id, ok := strings.CutPrefix(series.GetResource().GetLabels()[s.resource.namespace], agent.Namespace(""))
 	parsed, err := uuid.Parse(id)
 	if !ok || err != nil || parsed.String() != id {
@@ -165,7 +170,9 @@ func (s source) samples(series *monitoringpb.TimeSeries, visit func(metrics.Samp
 		default:
 			continue
 		}
-		visit(metrics.Sample{AgentID: id, Host: host, At: p.GetInterval().GetEndTime().AsTime(),
-			Value: value * s.scale})
+		visit(metrics.Sample{
+			AgentID: id, Host: host, At: p.GetInterval().GetEndTime().AsTime(),
+			Value: value * s.scale,
+		})
 	}
 }
