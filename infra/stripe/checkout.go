@@ -15,87 +15,93 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// organizationKey is the metadata of a subscription that says whose it is.
+// organizationKey is the metadata key of a subscription's organization.
 const organizationKey = "organization_id"
 
-// portalLife is how long a page of the portal can be opened. Stripe doesn't tell, but documents it.
-const portalLife = 5 * time.Minute
+// portalSessionLifetime is how long a portal page can be opened. Stripe documents it but does not return it.
+const portalSessionLifetime = 5 * time.Minute
 
-// Checkout implements billing.Payments. Who has no live subscription buys one; who has one confirms on a page of the
-// portal what becomes of it: another price, at once or from the end of the period on, as the portal is configured, or
-// its end.
+// Checkout implements billing.Payments. An organization without a live subscription buys one on a checkout page. An
+// organization with one confirms the change or the cancellation on a portal page. The portal's configuration decides
+// whether a new price applies immediately or from the next period.
 func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	mine := o.Present.Provider == billing.Stripe && o.Present.Live()
+	isOurs := o.Present.Provider == billing.Stripe && o.Present.Live()
 	if o.Plan == plan.Hobby {
-		if !mine {
+		if !isOurs {
 			return billing.Session{}, fault.New(fault.Forbidden, "plan_feature_required",
 				"The operator of the service has set the plan. Ask the operator to change it.")
 		}
-		return p.portal(ctx, o.Present.CustomerID, &api.BillingPortalSessionCreateFlowDataParams{
+		return p.createPortalSession(ctx, o.Present.CustomerID, &api.BillingPortalSessionCreateFlowDataParams{
 			Type:               api.String("subscription_cancel"),
-			SubscriptionCancel: &api.BillingPortalSessionCreateFlowDataSubscriptionCancelParams{Subscription: api.String(o.Present.ID)},
+			SubscriptionCancel: &api.BillingPortalSessionCreateFlowDataSubscriptionCancelParams{
+				Subscription: api.String(o.Present.ID),
+			},
 		})
 	}
-	price, err := p.price(ctx, o.Plan, o.Interval)
+	price, err := p.findPrice(ctx, o.Plan, o.Interval)
 	if err != nil {
 		return billing.Session{}, err
 	}
-	if mine {
-		return p.move(ctx, o, price)
+	if isOurs {
+		return p.createPriceChangeSession(ctx, o, price)
 	}
-	return p.subscribe(ctx, o, price)
+	return p.createCheckoutSession(ctx, o, price)
 }
 
-// price finds what a plan is sold for.
-func (p *Payments) price(ctx context.Context, to plan.ID, interval billing.Interval) (string, error) {
+// findPrice returns the id of a plan's active price.
+func (p *Payments) findPrice(ctx context.Context, to plan.ID, interval billing.Interval) (string, error) {
 	key := fmt.Sprintf("%s_%s", to, interval)
 	params := &api.PriceListParams{Active: api.Bool(true), LookupKeys: []*string{api.String(key)}}
 	params.Single = true
 	for found, err := range p.client.V1Prices.List(ctx, params) {
 		if err != nil {
-			return "", failure("look up a price", err)
+			return "", faultOf("look up a price", err)
 		}
 		return found.ID, nil
 	}
-	return "", fmt.Errorf("stripe: no active price has the lookup key %q: create one with the metadata plan=%s", key,
+	return "", fmt.Errorf("stripe: no active price has the lookup key %q; create one with the metadata plan=%s", key,
 		to)
 }
 
-// subscribe makes a page on which a subscription is bought.
-func (p *Payments) subscribe(ctx context.Context, o billing.Order, price string) (billing.Session, error) {
-	whose := map[string]string{organizationKey: o.OrganizationID}
+// createCheckoutSession creates a page that sells a subscription.
+func (p *Payments) createCheckoutSession(ctx context.Context, o billing.Order, price string) (billing.Session, error) {
+	metadata := map[string]string{organizationKey: o.OrganizationID}
 	params := &api.CheckoutSessionCreateParams{
 		Mode: api.String(string(api.CheckoutSessionModeSubscription)), ClientReferenceID: api.String(o.OrganizationID),
-		LineItems: []*api.CheckoutSessionCreateLineItemParams{{Price: api.String(price),
-			Quantity: api.Int64(1)}},
-		SubscriptionData: &api.CheckoutSessionCreateSubscriptionDataParams{Metadata: whose},
-		SuccessURL:       api.String(p.back), CancelURL: api.String(p.back),
+		LineItems: []*api.CheckoutSessionCreateLineItemParams{{
+			Price:    api.String(price),
+			Quantity: api.Int64(1),
+		}},
+		SubscriptionData: &api.CheckoutSessionCreateSubscriptionDataParams{Metadata: metadata},
+		SuccessURL:       api.String(p.returnURL), CancelURL: api.String(p.returnURL),
 	}
 	if o.Present.CustomerID != "" {
 		params.Customer = api.String(o.Present.CustomerID)
 	}
-	attempt := keyed(ctx, &params.Params)
+	attempt := setIdempotencyKey(ctx, &params.Params)
 	s, err := p.client.V1CheckoutSessions.Create(ctx, params)
 	if err != nil {
-		return billing.Session{}, refused(attempt, "create a checkout session", err)
+		return billing.Session{}, sessionFailure(attempt, "create a checkout session", err)
 	}
-	answered(attempt, s.LastResponse)
-	return billing.Session{URL: s.URL, ExpiresAt: at(s.ExpiresAt)}, nil
+	noteAnswer(attempt, s.LastResponse)
+	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.ExpiresAt)}, nil
 }
 
-// move makes a page on which a subscription is moved to another price.
-func (p *Payments) move(ctx context.Context, o billing.Order, price string) (billing.Session, error) {
+// createPriceChangeSession creates a portal page that moves a subscription to another price.
+func (p *Payments) createPriceChangeSession(ctx context.Context, o billing.Order,
+	price string,
+) (billing.Session, error) {
 	present, err := p.client.V1Subscriptions.Retrieve(ctx, o.Present.ID, nil)
 	if err != nil {
-		return billing.Session{}, failure("fetch a subscription", err)
+		return billing.Session{}, faultOf("fetch a subscription", err)
 	}
-	item, err := itemOf(present)
+	item, err := onlyItemOf(present)
 	if err != nil {
 		return billing.Session{}, err
 	}
-	return p.portal(ctx, o.Present.CustomerID, &api.BillingPortalSessionCreateFlowDataParams{
+	return p.createPortalSession(ctx, o.Present.CustomerID, &api.BillingPortalSessionCreateFlowDataParams{
 		Type: api.String("subscription_update_confirm"),
 		SubscriptionUpdateConfirm: &api.BillingPortalSessionCreateFlowDataSubscriptionUpdateConfirmParams{
 			Subscription: api.String(o.Present.ID),
@@ -110,26 +116,27 @@ func (p *Payments) move(ctx context.Context, o billing.Order, price string) (bil
 func (p *Payments) Portal(ctx context.Context, customerID string) (billing.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	return p.portal(ctx, customerID, nil)
+	return p.createPortalSession(ctx, customerID, nil)
 }
 
-func (p *Payments) portal(ctx context.Context, customerID string,
-	flow *api.BillingPortalSessionCreateFlowDataParams) (billing.Session, error) {
+func (p *Payments) createPortalSession(ctx context.Context, customerID string,
+	flow *api.BillingPortalSessionCreateFlowDataParams,
+) (billing.Session, error) {
 	params := &api.BillingPortalSessionCreateParams{
-		Customer: api.String(customerID), ReturnURL: api.String(p.back), FlowData: flow,
+		Customer: api.String(customerID), ReturnURL: api.String(p.returnURL), FlowData: flow,
 	}
-	attempt := keyed(ctx, &params.Params)
+	attempt := setIdempotencyKey(ctx, &params.Params)
 	s, err := p.client.V1BillingPortalSessions.Create(ctx, params)
 	if err != nil {
-		return billing.Session{}, refused(attempt, "create a portal session", err)
+		return billing.Session{}, sessionFailure(attempt, "create a portal session", err)
 	}
-	answered(attempt, s.LastResponse)
-	return billing.Session{URL: s.URL, ExpiresAt: at(s.Created).Add(portalLife)}, nil
+	noteAnswer(attempt, s.LastResponse)
+	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.Created).Add(portalSessionLifetime)}, nil
 }
 
-// keyed hands the call's idempotency key on, under the name that it has among those of all organizations: Stripe keeps
-// the answer.
-func keyed(ctx context.Context, params *api.Params) *idempotency.Attempt {
+// setIdempotencyKey sends the call's idempotency key to Stripe, which stores the answer. The key's id is unique across
+// organizations. It returns nil if the call has no key or has already used it.
+func setIdempotencyKey(ctx context.Context, params *api.Params) *idempotency.Attempt {
 	attempt := idempotency.From(ctx)
 	if attempt == nil || attempt.Used() {
 		return nil
@@ -138,18 +145,18 @@ func keyed(ctx context.Context, params *api.Params) *idempotency.Attempt {
 	return attempt
 }
 
-// refused is the error of a page that could not be made.
-func refused(attempt *idempotency.Attempt, doing string, err error) error {
+// sessionFailure maps the error of creating a session to a fault.
+func sessionFailure(attempt *idempotency.Attempt, action string, err error) error {
 	var e *api.Error
 	if attempt != nil && errors.As(err, &e) && e.Type == api.ErrorTypeIdempotency &&
 		e.HTTPStatusCode == http.StatusBadRequest {
 		return idempotency.Reused()
 	}
-	return failure(doing, err)
+	return faultOf(action, err)
 }
 
-// answered notes whether Stripe gave the answer of a former call.
-func answered(attempt *idempotency.Attempt, r *api.APIResponse) {
+// noteAnswer records that the attempt used its key, and whether Stripe replayed the answer of an earlier call.
+func noteAnswer(attempt *idempotency.Attempt, r *api.APIResponse) {
 	if attempt == nil {
 		return
 	}
@@ -159,7 +166,7 @@ func answered(attempt *idempotency.Attempt, r *api.APIResponse) {
 	}
 }
 
-func at(unix int64) time.Time {
+func timeOf(unix int64) time.Time {
 	if unix == 0 {
 		return time.Time{}
 	}

@@ -12,32 +12,34 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// tolerance is how old an event's signature may be, so that one that was overheard is soon worth nothing.
-const tolerance = 5 * time.Minute
+// maxSignatureAge bounds the age of an event's signature, so that a recorded event cannot be replayed later.
+const maxSignatureAge = 5 * time.Minute
 
-// maxID is longer than any id of Stripe's.
-const maxID = 255
+// maxIDLength exceeds the length of every id of Stripe.
+const maxIDLength = 255
 
-// Event implements billing.Payments. Only the event's id, its type and what it is about are looked at, so that the
-// version of the interface that the endpoint was made with does not matter.
+// Event implements billing.Payments. It reads only the event's id, type and subscription, so the API version of the
+// endpoint does not matter.
 func (p *Payments) Event(body []byte, signature string) (billing.Event, error) {
-	e, err := webhook.ConstructEventWithOptions(body, signature, p.secret, webhook.ConstructEventOptions{
-		Tolerance: tolerance, IgnoreAPIVersionMismatch: true,
+	e, err := webhook.ConstructEventWithOptions(body, signature, p.webhookSecret, webhook.ConstructEventOptions{
+		Tolerance: maxSignatureAge, IgnoreAPIVersionMismatch: true,
 	})
-	if err != nil || e.ID == "" || len(e.ID) > maxID || strings.Contains(e.ID, "/") {
+	if err != nil || e.ID == "" || len(e.ID) > maxIDLength || strings.Contains(e.ID, "/") {
 		return billing.Event{}, fault.New(fault.BadRequest, "invalid_signature",
-			"This is not an event that Stripe signed for this endpoint within the last minutes.").WithCause(reason(err))
+			"This is not an event that Stripe signed for this endpoint within the last minutes.").WithCause(signatureError(err))
 	}
-	if e.Data == nil || !about(string(e.Type)) {
+	if e.Data == nil || !concernsSubscription(string(e.Type)) {
 		return billing.Event{ID: e.ID}, nil
 	}
 	return billing.Event{ID: e.ID, SubscriptionID: subscriptionIn(e.Data.Raw)}, nil
 }
 
-// reason is why a body is refused, without anything of the body.
-func reason(err error) error {
-	for _, known := range []error{webhook.ErrInvalidHeader, webhook.ErrNoValidSignature, webhook.ErrNotSigned,
-		webhook.ErrTooOld} {
+// signatureError returns the reason to refuse a body, without quoting the body.
+func signatureError(err error) error {
+	for _, known := range []error{
+		webhook.ErrInvalidHeader, webhook.ErrNoValidSignature, webhook.ErrNotSigned,
+		webhook.ErrTooOld,
+	} {
 		if errors.Is(err, known) {
 			return known
 		}
@@ -45,18 +47,21 @@ func reason(err error) error {
 	return errors.New("the body is not an event")
 }
 
-// about reports whether events of a type tell of a change to a subscription.
-func about(kind string) bool {
-	for _, prefix := range []string{"customer.subscription.", "subscription_schedule.", "invoice.",
-		"checkout.session."} {
-		if strings.HasPrefix(kind, prefix) {
+// concernsSubscription reports whether an event type announces changes to a subscription.
+func concernsSubscription(eventType string) bool {
+	for _, prefix := range []string{
+		"customer.subscription.", "subscription_schedule.", "invoice.",
+		"checkout.session.",
+	} {
+		if strings.HasPrefix(eventType, prefix) {
 			return true
 		}
 	}
 	return false
 }
 
-// subscriptionIn finds the subscription that an event's object is, or belongs to, in the old and new form of invoices.
+// subscriptionIn returns the id of the subscription that an event's object is or belongs to. It understands the old and
+// the new form of invoices.
 func subscriptionIn(raw json.RawMessage) string {
 	var o struct {
 		ID           string `json:"id"`

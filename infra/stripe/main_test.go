@@ -11,20 +11,20 @@ import (
 	"agents.example/controlplane/emulators/stripeemu"
 )
 
-// provider is the stand-in that all tests share: stripe-mock checks every request against Stripe's description. Each
-// test has subscriptions of its own.
-var provider *stripeemu.Server
+// stripeServer is the emulator that all tests share. It validates every request against Stripe's OpenAPI description.
+// Each test uses separate subscriptions.
+var stripeServer *stripeemu.Server
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-func run(m *testing.M) int {
+func runTests(m *testing.M) int {
 	var err error
-	if provider, err = stripeemu.Start(context.Background(), stripeemu.Options{}); err != nil {
+	if stripeServer, err = stripeemu.Start(context.Background(), stripeemu.Options{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := m.Run()
-	if err := provider.Close(); err != nil {
+	if err := stripeServer.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -35,11 +35,13 @@ func run(m *testing.M) int {
 	return code
 }
 
-// open opens payments through the stand-in.
-func open(t *testing.T, change func(*Options)) *Payments {
+// openPayments opens a client of the emulator.
+func openPayments(t *testing.T, change func(*Options)) *Payments {
 	t.Helper()
-	o := Options{Key: provider.Key, WebhookSecret: provider.WebhookSecret, URL: provider.URL,
-		ReturnURL: "https://app.example/billing"}
+	o := Options{
+		Key: stripeServer.Key, WebhookSecret: stripeServer.WebhookSecret, URL: stripeServer.URL,
+		ReturnURL: "https://app.example/billing",
+	}
 	if change != nil {
 		change(&o)
 	}

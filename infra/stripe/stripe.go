@@ -1,12 +1,11 @@
-// Package stripe takes payments through Stripe. It is the only package that speaks to it.
+// Package stripe takes payments through Stripe. It is the only package that calls Stripe.
 //
-// It knows how a plan is a price of Stripe's, how pages for customers are made, how an event is told from a forged one,
-// and how Stripe's subscription is one of ours. It does not know what follows from any of it (package billing in
-// shared).
+// It finds the price of a plan, creates checkout and portal pages, verifies webhook events, and converts Stripe's
+// subscriptions to ours. It does not decide what follows from a subscription (package billing in shared).
 //
-// A plan is sold by the price whose lookup key is the plan and the interval, as in "startup_month", so that a price can
-// be replaced without a change here. What a subscription is for says its price's metadata "plan", which stays when the
-// lookup key has moved on.
+// The lookup key of a plan's price is the plan and the interval, as in "startup_month". A price can therefore be
+// replaced without a change here. The plan of a subscription is the metadata "plan" of its price, which stays when the
+// lookup key moves to a new price.
 package stripe
 
 import (
@@ -21,50 +20,50 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Options say whose account is charged, and where users come from.
+// Options configure the Stripe account and the web app's address.
 type Options struct {
 	// Key is a secret or restricted key of the API. Required.
 	Key string
-	// WebhookSecret is the signing secret of the endpoint that events are sent to. Required.
+	// WebhookSecret is the signing secret of the webhook endpoint. Required.
 	WebhookSecret string
-	// ReturnURL is the page of the web app that users come back to. Required.
+	// ReturnURL is the page of the web app to which Stripe's pages return. Required.
 	ReturnURL string
-	// URL is the API's address; empty is Stripe's own.
+	// URL is the API's address. Empty means Stripe's.
 	URL string
-	// Timeout bounds every call, repetitions included; 0 is 8 s.
+	// Timeout bounds every call, retries included. 0 means 8 s.
 	Timeout time.Duration
 }
 
 const (
 	defaultTimeout = 8 * time.Second
-	// repeats is how often the library repeats a call. It sends the same idempotency key with each.
-	repeats = 2
+	// maxRetries is how often the library retries a call. All tries share one idempotency key.
+	maxRetries = 2
 )
 
 // Payments implements billing.Payments.
 type Payments struct {
-	client  *api.Client
-	http    *http.Client
-	secret  string
-	back    string
-	timeout time.Duration
+	client        *api.Client
+	http          *http.Client
+	webhookSecret string
+	returnURL     string
+	timeout       time.Duration
 }
 
 var _ billing.Payments = (*Payments)(nil)
 
-// Open makes the client. It makes no call.
+// Open creates the client. It makes no call.
 func Open(o Options) (*Payments, error) {
 	if o.Key == "" || o.WebhookSecret == "" || o.ReturnURL == "" {
-		return nil, errors.New("stripe: the API key, the webhook's signing secret and the web app's address must all be configured")
+		return nil, errors.New("stripe: configure the API key, the webhook's signing secret and the web app's address")
 	}
-	p := &Payments{secret: o.WebhookSecret, back: o.ReturnURL, timeout: o.Timeout}
+	p := &Payments{webhookSecret: o.WebhookSecret, returnURL: o.ReturnURL, timeout: o.Timeout}
 	if p.timeout <= 0 {
 		p.timeout = defaultTimeout
 	}
 	p.http = &http.Client{Timeout: p.timeout, Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	config := &api.BackendConfig{
-		HTTPClient: p.http, MaxNetworkRetries: api.Int64(repeats), EnableTelemetry: api.Bool(false),
-		// The library's own log would show parts of requests and answers.
+		HTTPClient: p.http, MaxNetworkRetries: api.Int64(maxRetries), EnableTelemetry: api.Bool(false),
+		// The library's log would contain parts of requests and answers.
 		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
 	}
 	if o.URL != "" {
@@ -74,7 +73,7 @@ func Open(o Options) (*Payments, error) {
 	return p, nil
 }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (p *Payments) Close() error {
 	p.http.CloseIdleConnections()
 	return nil
@@ -83,14 +82,13 @@ func (p *Payments) Close() error {
 // Provider implements billing.Payments.
 func (*Payments) Provider() billing.Provider { return billing.Stripe }
 
-// failure is the one mapping of Stripe's errors to the vocabulary of faults. Stripe's messages are left out: they
-// repeat what was sent.
-func failure(doing string, err error) error {
+// faultOf maps Stripe's errors to faults. It omits Stripe's messages because they quote the request.
+func faultOf(action string, err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) {
-		return unavailable(fmt.Errorf("stripe: %s: %w", doing, err))
+		return unavailable(fmt.Errorf("stripe: %s: %w", action, err))
 	}
-	cause := fmt.Errorf("stripe: %s: status %d, type %s, code %s, parameter %s, request %s", doing, e.HTTPStatusCode,
+	cause := fmt.Errorf("stripe: %s: status %d, type %s, code %s, parameter %s, request %s", action, e.HTTPStatusCode,
 		e.Type, e.Code, e.Param, e.RequestID)
 	switch {
 	case e.HTTPStatusCode == http.StatusNotFound:

@@ -19,27 +19,27 @@ func (p *Payments) Fetch(ctx context.Context, subscriptionID string) (billing.St
 		Expand: []*string{api.String("schedule.phases.items.price")},
 	})
 	if err != nil {
-		return billing.State{}, failure("fetch a subscription", err)
+		return billing.State{}, faultOf("fetch a subscription", err)
 	}
 	state := billing.State{OrganizationID: s.Metadata[organizationKey]}
 	if state.OrganizationID == "" {
-		return state, nil // another product's, in the same account: what it is for is not ours to know
+		return state, nil // another product's subscription in the same account
 	}
 	state.Subscription, err = subscriptionOf(s)
 	return state, err
 }
 
-// subscriptionOf makes our subscription of Stripe's.
+// subscriptionOf converts Stripe's subscription to ours.
 func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
-	item, err := itemOf(s)
+	item, err := onlyItemOf(s)
 	if err != nil {
 		return billing.Subscription{}, err
 	}
 	ours := billing.Subscription{
 		Provider: billing.Stripe, ID: s.ID, Status: statusOf(s.Status), Plan: planOf(item.Price),
-		StartedAt:   at(s.Created),
-		PeriodStart: at(item.CurrentPeriodStart), PeriodEnd: at(item.CurrentPeriodEnd),
-		// Where billing is flexible, an end with the period is a date.
+		StartedAt:   timeOf(s.Created),
+		PeriodStart: timeOf(item.CurrentPeriodStart), PeriodEnd: timeOf(item.CurrentPeriodEnd),
+		// With flexible billing, Stripe sets CancelAt instead of CancelAtPeriodEnd.
 		CancelAtPeriodEnd: s.CancelAtPeriodEnd || s.CancelAt != 0 && s.CancelAt <= item.CurrentPeriodEnd,
 	}
 	if s.Customer != nil {
@@ -49,7 +49,7 @@ func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
 		ours.Interval = billing.Interval(item.Price.Recurring.Interval)
 	}
 	if _, err := plan.Get(ours.Plan); err != nil && ours.Live() {
-		return ours, fmt.Errorf("stripe: the price %s of a subscription names no plan: give it the metadata plan",
+		return ours, fmt.Errorf("stripe: the price %s of a subscription names no plan; add the metadata plan to the price",
 			item.Price.ID)
 	}
 	switch {
@@ -58,20 +58,20 @@ func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
 	case ours.CancelAtPeriodEnd:
 		ours.PendingPlan = plan.Hobby
 	default:
-		ours.PendingPlan = pendingIn(s.Schedule, item.CurrentPeriodEnd, ours.Plan)
+		ours.PendingPlan = pendingPlanOf(s.Schedule, item.CurrentPeriodEnd, ours.Plan)
 	}
 	return ours, nil
 }
 
-// itemOf is the one thing that a subscription of ours is for.
-func itemOf(s *api.Subscription) (*api.SubscriptionItem, error) {
+// onlyItemOf returns the subscription's only item. Any other number of items is an error.
+func onlyItemOf(s *api.Subscription) (*api.SubscriptionItem, error) {
 	if s.Items == nil || len(s.Items.Data) != 1 || s.Items.Data[0].Price == nil {
 		return nil, fmt.Errorf("stripe: the subscription %s has not exactly one item with a price", s.ID)
 	}
 	return s.Items.Data[0], nil
 }
 
-// planOf is the plan that a price is for.
+// planOf returns the plan that a price sells.
 func planOf(p *api.Price) plan.ID {
 	if named := p.Metadata["plan"]; named != "" {
 		return plan.ID(named)
@@ -80,8 +80,8 @@ func planOf(p *api.Price) plan.ID {
 	return plan.ID(sold)
 }
 
-// pendingIn is the plan that a schedule changes to at the end of the period; empty when it changes nothing.
-func pendingIn(s *api.SubscriptionSchedule, end int64, present plan.ID) plan.ID {
+// pendingPlanOf returns the plan that a schedule changes to at the end of the period. It is empty if the plan stays.
+func pendingPlanOf(s *api.SubscriptionSchedule, end int64, present plan.ID) plan.ID {
 	if s == nil {
 		return ""
 	}
@@ -97,8 +97,8 @@ func pendingIn(s *api.SubscriptionSchedule, end int64, present plan.ID) plan.ID 
 	return ""
 }
 
-// statusOf is our status for one of Stripe's. Whoever has stopped paying, in whatever way, is past due until the
-// subscription is paid or ends; who has not begun to pay has nothing.
+// statusOf converts Stripe's status to ours. A customer who stopped paying is past due until the subscription is paid
+// or ends. A customer who has not paid yet has no subscription.
 func statusOf(s api.SubscriptionStatus) billing.Status {
 	switch s {
 	case api.SubscriptionStatusTrialing:
