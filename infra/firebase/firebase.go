@@ -1,8 +1,8 @@
-// Package firebase keeps the members of organizations in Firebase Authentication, as custom claims of its users. It is
-// the only package that speaks to Firebase.
+// Package firebase stores the members of organizations in Firebase Authentication, as custom claims of its users. It is
+// the only package that calls Firebase.
 //
-// It knows how a membership is written as claims, which session tokens then carry: o.id and o.rol. It never verifies a
-// session: package infra/oidc does, without any help of Firebase's libraries.
+// It writes a membership as the claims o.id and o.rol, which session tokens then contain. It does not verify session
+// tokens: package infra/oidc does, without Firebase's libraries.
 package firebase
 
 import (
@@ -21,11 +21,10 @@ import (
 	"agents.example/controlplane/shared/member"
 )
 
-// issuerPrefix begins the issuer of every project's tokens; the project's id follows.
+// issuerPrefix is the issuer of a project's tokens without the project's id, which follows it.
 const issuerPrefix = "https://securetoken.google.com/"
 
-// Project is the project whose users an issuer's tokens are of. It is false for an issuer that is not Firebase
-// Authentication.
+// Project returns the project of a Firebase Authentication issuer. It returns false for any other issuer.
 func Project(issuer string) (id string, ok bool) {
 	id, ok = strings.CutPrefix(issuer, issuerPrefix)
 	return id, ok && id != "" && !strings.Contains(id, "/")
@@ -41,8 +40,7 @@ type Members struct {
 
 var _ member.Provider = (*Members)(nil)
 
-// Open makes the client of a project's users. It makes no call. The library itself looks for
-// FIREBASE_AUTH_EMULATOR_HOST.
+// Open creates the client of a project's users. It makes no call. The library reads FIREBASE_AUTH_EMULATOR_HOST.
 func Open(ctx context.Context, projectID string) (*Members, error) {
 	app, err := firebase.NewApp(ctx, &firebase.Config{ProjectID: projectID})
 	if err != nil {
@@ -55,8 +53,8 @@ func Open(ctx context.Context, projectID string) (*Members, error) {
 	return &Members{users: users}, nil
 }
 
-// lookupPage is how many users Firebase looks up at once at most.
-const lookupPage = 100
+// lookupPageSize is the maximum number of users that Firebase looks up in one call.
+const lookupPageSize = 100
 
 // People implements member.Provider.
 func (m *Members) People(ctx context.Context, ids []string) ([]member.Person, error) {
@@ -64,15 +62,15 @@ func (m *Members) People(ctx context.Context, ids []string) ([]member.Person, er
 	defer cancel()
 	var people []member.Person
 	for len(ids) > 0 {
-		asked := ids[:min(len(ids), lookupPage)]
-		ids = ids[len(asked):]
-		identifiers := make([]auth.UserIdentifier, len(asked))
-		for i, id := range asked {
+		chunk := ids[:min(len(ids), lookupPageSize)]
+		ids = ids[len(chunk):]
+		identifiers := make([]auth.UserIdentifier, len(chunk))
+		for i, id := range chunk {
 			identifiers[i] = auth.UIDIdentifier{UID: id}
 		}
 		found, err := m.users.GetUsers(ctx, identifiers)
 		if err != nil {
-			return nil, failure("look up users", err)
+			return nil, faultOf("look up users", err)
 		}
 		for _, u := range found.Users {
 			people = append(people, personOf(u))
@@ -81,7 +79,7 @@ func (m *Members) People(ctx context.Context, ids []string) ([]member.Person, er
 	return people, nil
 }
 
-// personOf makes the person of a user. Claims that are not of our form are of no organization.
+// personOf converts a user to a person. A user whose claims do not have our form has no organization.
 func personOf(u *auth.UserRecord) member.Person {
 	p := member.Person{ID: u.UID, Email: u.Email, Name: u.DisplayName}
 	o, _ := u.CustomClaims["o"].(map[string]any)
@@ -95,13 +93,13 @@ func personOf(u *auth.UserRecord) member.Person {
 	return p
 }
 
-// Assign implements member.Provider. Claims of others' stay.
+// Assign implements member.Provider. It keeps the claims that it does not own.
 func (m *Members) Assign(ctx context.Context, id, organizationID string, role identity.Role) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	u, err := m.users.GetUser(ctx, id)
 	if err != nil {
-		return failure("look up a user", err)
+		return faultOf("look up a user", err)
 	}
 	claims := maps.Clone(u.CustomClaims)
 	if claims == nil {
@@ -112,7 +110,7 @@ func (m *Members) Assign(ctx context.Context, id, organizationID string, role id
 		claims["o"] = map[string]any{"id": organizationID, "rol": string(role)}
 	}
 	if err := m.users.SetCustomUserClaims(ctx, id, claims); err != nil {
-		return failure("set the claims of a user", err)
+		return faultOf("set the claims of a user", err)
 	}
 	return nil
 }
@@ -122,14 +120,14 @@ func (m *Members) Revoke(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := m.users.RevokeRefreshTokens(ctx, id); err != nil {
-		return failure("revoke the sessions of a user", err)
+		return faultOf("revoke the sessions of a user", err)
 	}
 	return nil
 }
 
-// failure is the one mapping of Firebase's errors to the vocabulary of faults.
-func failure(doing string, err error) error {
-	cause := fmt.Errorf("firebase: %s: %w", doing, err)
+// faultOf maps Firebase's errors to faults.
+func faultOf(action string, err error) error {
+	cause := fmt.Errorf("firebase: %s: %w", action, err)
 	switch {
 	case auth.IsUserNotFound(err):
 		return member.NotFound().WithCause(cause)

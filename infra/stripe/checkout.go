@@ -34,7 +34,7 @@ func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Sessi
 				"The operator of the service has set the plan. Ask the operator to change it.")
 		}
 		return p.createPortalSession(ctx, o.Present.CustomerID, &api.BillingPortalSessionCreateFlowDataParams{
-			Type:               api.String("subscription_cancel"),
+			Type: api.String("subscription_cancel"),
 			SubscriptionCancel: &api.BillingPortalSessionCreateFlowDataSubscriptionCancelParams{
 				Subscription: api.String(o.Present.ID),
 			},
