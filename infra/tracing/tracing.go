@@ -1,6 +1,5 @@
-// Package tracing knows Cloud Trace: which part of the calls is traced, and how spans are sent there. It does not know
-// what a span is of: package function starts those of calls and messages, and the clients of outside systems those of
-// their own calls.
+// Package tracing sends a sample of the process's spans to Cloud Trace. It does not start spans: package function
+// starts those of calls and messages, and the clients of outside systems start those of their calls.
 package tracing
 
 import (
@@ -15,27 +14,27 @@ import (
 )
 
 const (
-	// sendEvery is short: a function has the processor while it works, and little of it after.
-	sendEvery = time.Second
-	// stopTimeout is part of the ten seconds that a process has for its end.
+	// batchInterval is short because a function has little CPU after it has answered a request.
+	batchInterval = time.Second
+	// stopTimeout is part of the ten seconds in which a process must shut down.
 	stopTimeout = 3 * time.Second
 )
 
-// Options say what is traced, and where to.
+// Options configure what is traced and where spans are sent.
 type Options struct {
-	// ProjectID is the Google Cloud project whose traces these are.
+	// ProjectID is the Google Cloud project that stores the traces.
 	ProjectID string
-	// Ratio is the part of traces that is kept, above 0 and up to 1.
+	// Ratio is the fraction of traces to keep, above 0 and up to 1.
 	Ratio float64
-	// Client configures the client of Cloud Trace beyond Google's defaults.
+	// Client has additional options for the client of Cloud Trace.
 	Client []option.ClientOption
 }
 
-// Start has spans collected for the whole process until stop is called, which sends what is left. What fails to be sent
-// is lost, and no call fails for it.
+// Start collects the spans of the whole process until stop is called. stop sends the remaining spans. Spans that cannot
+// be sent are lost, and no call fails because of them.
 func Start(ctx context.Context, o Options) (stop func() error, err error) {
 	if o.Ratio <= 0 || o.Ratio > 1 {
-		return nil, fmt.Errorf("TRACE_RATIO is %v: want a number above 0 and up to 1, or 0 to trace nothing", o.Ratio)
+		return nil, fmt.Errorf("TRACE_RATIO is %v; want a number above 0 and up to 1, or 0 to disable tracing", o.Ratio)
 	}
 	exporter, err := cloudtrace.New(cloudtrace.WithProjectID(o.ProjectID),
 		cloudtrace.WithContext(context.WithoutCancel(ctx)),
@@ -44,15 +43,15 @@ func Start(ctx context.Context, o Options) (stop func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the client of Cloud Trace: %w", err)
 	}
-	return collect(exporter, o.Ratio), nil
+	return installProvider(exporter, o.Ratio), nil
 }
 
-// collect has spans sent by an exporter. Every function decides by the trace's id alone, so that all of them keep the
-// same traces, and no caller's flag has all of its own kept.
-func collect(exporter sdk.SpanExporter, ratio float64) (stop func() error) {
+// installProvider installs a global provider that sends spans to the exporter. It samples by trace id alone, so that
+// every function keeps the same traces and no caller can force its traces to be kept.
+func installProvider(exporter sdk.SpanExporter, ratio float64) (stop func() error) {
 	byID := sdk.TraceIDRatioBased(ratio)
 	provider := sdk.NewTracerProvider(
-		sdk.WithBatcher(exporter, sdk.WithBatchTimeout(sendEvery)),
+		sdk.WithBatcher(exporter, sdk.WithBatchTimeout(batchInterval)),
 		sdk.WithSampler(sdk.ParentBased(byID, sdk.WithRemoteParentSampled(byID), sdk.WithRemoteParentNotSampled(byID))),
 	)
 	otel.SetTracerProvider(provider)

@@ -22,28 +22,28 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// server takes spans as Cloud Trace does.
-type server struct {
+// fakeCloudTrace stores the spans it receives.
+type fakeCloudTrace struct {
 	tracepb.UnimplementedTraceServiceServer
 	mu    sync.Mutex
 	spans []*tracepb.Span
 }
 
-func (s *server) BatchWriteSpans(_ context.Context, r *tracepb.BatchWriteSpansRequest) (*emptypb.Empty, error) {
+func (s *fakeCloudTrace) BatchWriteSpans(_ context.Context, r *tracepb.BatchWriteSpansRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spans = append(s.spans, r.Spans...)
 	return &emptypb.Empty{}, nil
 }
 
-// start starts the server, and tracing to it.
-func start(t *testing.T, ratio float64) (s *server, stop func() error) {
+// startTracing starts a fake Cloud Trace and tracing that sends to it.
+func startTracing(t *testing.T, ratio float64) (s *fakeCloudTrace, stop func() error) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = &server{}
+	s = &fakeCloudTrace{}
 	g := grpc.NewServer()
 	tracepb.RegisterTraceServiceServer(g, s)
 	go g.Serve(l) //nolint:errcheck // it ends with Stop
@@ -58,14 +58,14 @@ func start(t *testing.T, ratio float64) (s *server, stop func() error) {
 	return s, stop
 }
 
-type anyPush struct{}
+type acceptAnyPush struct{}
 
-func (anyPush) Verify(context.Context, string) error { return nil }
+func (acceptAnyPush) Verify(context.Context, string) error { return nil }
 
-// TestOneTrace follows a call through the message that it publishes to the worker and its outside call. It is not
-// parallel, nor are the others: a process has one tracer.
-func TestOneTrace(t *testing.T) { //nolint:paralleltest // see above
-	s, stop := start(t, 1)
+// The trace includes the message that the call publishes and the worker's outside call. Tests that start tracing are
+// not parallel, because a process has one tracer provider.
+func TestStart_OneTraceFollowsACallToItsWorker(t *testing.T) { //nolint:paralleltest // see above
+	s, stop := startTracing(t, 1)
 	var carried map[string]string
 	route := function.Route{
 		Name: "CreateThing", Method: http.MethodPost, Path: "/things", Access: function.Public, Status: http.StatusOK,
@@ -78,15 +78,17 @@ func TestOneTrace(t *testing.T) { //nolint:paralleltest // see above
 		_, span := otel.Tracer("test").Start(ctx, "outside call")
 		span.End()
 		return fault.New(fault.Unavailable, "later", "Later.")
-	}}.Handler(anyPush{})
+	}}.Handler(acceptAnyPush{})
 
 	const caller = "0af7651916cd43dd8448eb211c80319c"
 	req := httptest.NewRequest(http.MethodPost, "/things?token=canary", strings.NewReader(`{"secret": "canary"}`))
 	req.Header.Set("Traceparent", "00-"+caller+"-b7ad6b7169203331-00")
 	req.Header.Set("Content-Type", "application/json")
 	route.ServeHTTP(httptest.NewRecorder(), req)
-	body, err := json.Marshal(map[string]any{"message": map[string]any{"data": []byte("canary"), "attributes": carried,
-		"messageId": "7"}})
+	body, err := json.Marshal(map[string]any{"message": map[string]any{
+		"data": []byte("canary"), "attributes": carried,
+		"messageId": "7",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,31 +100,32 @@ func TestOneTrace(t *testing.T) { //nolint:paralleltest // see above
 		t.Fatal(err)
 	}
 
-	var told []string
+	var got []string
 	for _, span := range s.spans {
 		id := strings.Split(span.Name, "/")[3]
-		told = append(told, span.DisplayName.Value+" "+id)
+		got = append(got, span.DisplayName.Value+" "+id)
 		if strings.Contains(span.String(), "canary") {
-			t.Errorf("the span %s holds what a caller wrote: %s", span.DisplayName.Value, span)
+			t.Errorf("the span %s contains data of a caller: %s", span.DisplayName.Value, span)
 		}
 	}
-	slices.Sort(told)
-	want := []string{"CreateThing " + caller, "DoThing " + "11111111111111111111111111111111", "DoThing " + caller,
-		"outside call " + caller}
+	slices.Sort(got)
+	want := []string{
+		"CreateThing " + caller, "DoThing " + "11111111111111111111111111111111", "DoThing " + caller,
+		"outside call " + caller,
+	}
 	slices.Sort(want)
-	if !slices.Equal(told, want) {
-		t.Errorf("spans\n%v, want\n%v", told, want)
+	if !slices.Equal(got, want) {
+		t.Errorf("spans =\n%v, want\n%v", got, want)
 	}
 }
 
-// TestPart keeps the part of traces that is asked for, and the same in every process, whatever callers ask for.
-func TestPart(t *testing.T) { //nolint:paralleltest // see above
-	s, stop := start(t, 0.5)
+// Every process keeps the same traces, whether or not the caller sets the sampled flag.
+func TestStart_SamplesByTraceIDAlone(t *testing.T) { //nolint:paralleltest // see above
+	s, stop := startTracing(t, 0.5)
 	h := function.Route{
 		Name: "Get", Method: http.MethodGet, Path: "/", Access: function.Public, Status: http.StatusOK,
 		Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) {
-			return function.None{},
-				nil
+			return function.None{}, nil
 		}),
 	}.Handler(function.Guard{})
 	for _, id := range []string{"0000000000000000ffffffffffffffff", "00000000000000000000000000000001"} {
@@ -136,21 +139,21 @@ func TestPart(t *testing.T) { //nolint:paralleltest // see above
 		t.Fatal(err)
 	}
 	if len(s.spans) != 2 {
-		t.Fatalf("%d spans are kept, want those of the one trace: %v", len(s.spans), s.spans)
+		t.Fatalf("kept %d spans, want the two of one trace: %v", len(s.spans), s.spans)
 	}
 	for _, span := range s.spans {
 		if !strings.Contains(span.Name, "00000000000000000000000000000001") {
-			t.Errorf("kept %s", span.Name)
+			t.Errorf("kept span %s, want only spans of trace 00000000000000000000000000000001", span.Name)
 		}
 	}
 }
 
-func TestBadRatio(t *testing.T) {
+func TestStart_RefusesInvalidRatios(t *testing.T) {
 	t.Parallel()
 	for _, ratio := range []float64{-1, 0, 1.5} {
 		if _, err := Start(t.Context(), Options{ProjectID: "p", Ratio: ratio}); err == nil ||
 			!strings.Contains(err.Error(), "TRACE_RATIO") {
-			t.Errorf("%v: %v", ratio, err)
+			t.Errorf("Start with ratio %v returned %v, want an error that names TRACE_RATIO", ratio, err)
 		}
 	}
 }
