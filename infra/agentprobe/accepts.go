@@ -14,15 +14,15 @@ import (
 // contract).
 const checkPath = "/auth/check"
 
-// Accepts implements provisioning.Gateway. It asks twice, with the password as the dashboard's users send it, and with
-// the key as callers of the API do.
-func (g *Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (provisioning.Verdict, error) {
+// Accepts implements provisioning.AgentProber. It makes two requests: one with the password, as users of the dashboard
+// send it, and one with the key, as callers of the API send it.
+func (p *Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (provisioning.Verdict, error) {
 	basic := base64.StdEncoding.EncodeToString([]byte(c.DashboardUsername + ":" + c.DashboardPassword))
-	password, err := g.check(ctx, a, "Basic "+basic)
+	password, err := p.accepted(ctx, a, "Basic "+basic)
 	if err != nil {
 		return "", err
 	}
-	key, err := g.check(ctx, a, "Bearer "+c.APIKey)
+	key, err := p.accepted(ctx, a, "Bearer "+c.APIKey)
 	switch {
 	case err != nil:
 		return "", err
@@ -35,8 +35,8 @@ func (g *Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Creden
 	}
 }
 
-func (g *Prober) check(ctx context.Context, a agent.Agent, authorization string) (accepted bool, err error) {
-	status, err := g.ask(ctx, a, checkPath, func(h http.Header) { h.Set("Authorization", authorization) })
+func (p *Prober) accepted(ctx context.Context, a agent.Agent, authorization string) (accepted bool, err error) {
+	status, err := p.requestStatus(ctx, a, checkPath, func(h http.Header) { h.Set("Authorization", authorization) })
 	switch {
 	case err != nil:
 		return false, err

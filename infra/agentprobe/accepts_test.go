@@ -10,10 +10,12 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-func TestAccepts(t *testing.T) {
+func TestAccepts_NeedsThePasswordAndTheKey(t *testing.T) {
 	t.Parallel()
-	mine := credential.Credentials{DashboardUsername: "admin", DashboardPassword: "canary-password",
-		APIKey: "canary-key"}
+	mine := credential.Credentials{
+		DashboardUsername: "admin", DashboardPassword: "canary-password",
+		APIKey: "canary-key",
+	}
 	for name, c := range map[string]struct {
 		password, key int // statuses
 		want          provisioning.Verdict
@@ -43,8 +45,8 @@ func TestAccepts(t *testing.T) {
 					w.WriteHeader(http.StatusBadRequest)
 				}
 			})
-			g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
-			got, err := g.Accepts(t.Context(), testAgent(), mine)
+			p := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+			got, err := p.Accepts(t.Context(), testAgent(), mine)
 			if got != c.want || (err != nil) != (c.want == "") {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
 			}

@@ -1,8 +1,8 @@
-// Package gateway knows the way into a running agent: how its hostname is reached over HTTP, and what its answer says.
-// It does not know what the route there is made of (package gke), nor what follows from an agent that doesn't answer.
+// Package agentprobe checks over HTTP whether an agent serves on its hostname and accepts its credentials. It does not
+// create the route to the agent (package gke) and does not decide what follows from a failed probe.
 //
-// A probe goes to the agent's own hostname and nowhere else: one address, no redirect, no proxy, little time, and
-// nothing of the body.
+// A probe requests only the agent's hostname: one address, no redirect, no proxy, a short timeout. It does not read the
+// body.
 package agentprobe
 
 import (
@@ -43,7 +43,7 @@ type Options struct {
 	TLS *tls.Config
 }
 
-// Prober probes agents. It implements provisioning.Gateway and may be used from many goroutines at once.
+// Prober probes agents. It implements provisioning.AgentProber and is safe for concurrent use.
 type Prober struct {
 	addresses agent.Addresses
 	client    *http.Client
@@ -51,13 +51,13 @@ type Prober struct {
 
 var _ provisioning.AgentProber = (*Prober)(nil)
 
-// New makes a Gateway.
-func New(o Options) *Prober { return newGateway(o, net.DefaultResolver.LookupNetIP) }
+// New creates a Prober.
+func New(o Options) *Prober { return newProber(o, net.DefaultResolver.LookupNetIP) }
 
 // lookup finds the addresses of a name, as net.Resolver does.
 type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-func newGateway(o Options, find lookup) *Prober {
+func newProber(o Options, find lookup) *Prober {
 	d := dialer{override: o.DialAddress, find: find}
 	transport := &http.Transport{
 		DialContext: d.dial, TLSClientConfig: o.TLS.Clone(), MaxResponseHeaderBytes: maxHeaderBytes,
@@ -73,30 +73,31 @@ func newGateway(o Options, find lookup) *Prober {
 	}}
 }
 
-// Probe implements provisioning.Gateway. Meta of the error has "reason", one of dns, tls, connect, timeout and
-// bad_status, and "http_status" with the last.
-func (g *Prober) Probe(ctx context.Context, a agent.Agent) error {
-	status, err := g.ask(ctx, a, readyPath, func(http.Header) {})
+// Probe implements provisioning.AgentProber. Meta of the error has "reason", one of dns, tls, connect, timeout and
+// bad_status. With bad_status it also has "http_status".
+func (p *Prober) Probe(ctx context.Context, a agent.Agent) error {
+	status, err := p.requestStatus(ctx, a, readyPath, func(http.Header) {})
 	if err == nil && status != http.StatusOK {
 		err = badStatus(status)
 	}
 	return err
 }
 
-// ask makes one request to the agent's own hostname and answers the status. Errors: Unavailable, as Probe's.
-func (g *Prober) ask(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int,
-	err error) {
-	if a.Hostname(g.addresses) == "" {
+// requestStatus makes one request to the agent's hostname and returns the status. Errors: those of Probe.
+func (p *Prober) requestStatus(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int,
+	err error,
+) {
+	if a.Hostname(p.addresses) == "" {
 		return 0, unhealthy("dns", "the agent has no hostname")
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(g.addresses, path), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(p.addresses, path), nil)
 	if err != nil {
 		return 0, unhealthy("connect", "its address is not valid").WithCause(err)
 	}
 	prepare(request.Header)
-	response, err := g.client.Do(request)
+	response, err := p.client.Do(request)
 	if err != nil {
 		return 0, explain(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestPublic(t *testing.T) {
+func TestPublic_RefusesSpecialAddresses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.254", "127.0.0.1", "127.1.2.3",
@@ -29,8 +29,10 @@ func TestPublic(t *testing.T) {
 			t.Errorf("%s counts as public", text)
 		}
 	}
-	for _, text := range []string{"8.8.8.8", "34.117.59.81", "35.191.0.1", "100.63.0.1", "172.32.0.1", "192.169.0.1",
-		"2600:1901::1", "::ffff:8.8.8.8"} {
+	for _, text := range []string{
+		"8.8.8.8", "34.117.59.81", "35.191.0.1", "100.63.0.1", "172.32.0.1", "192.169.0.1",
+		"2600:1901::1", "::ffff:8.8.8.8",
+	} {
 		if !public(netip.MustParseAddr(text)) {
 			t.Errorf("%s does not count as public", text)
 		}
@@ -40,9 +42,8 @@ func TestPublic(t *testing.T) {
 // errDialed ends every attempt to connect, after it was noted.
 var errDialed = errors.New("dialed")
 
-// TestDialsWhatWasChecked answers look-ups with one address after another, as somebody would who wants the second to be
-// dialed.
-func TestDialsWhatWasChecked(t *testing.T) {
+// An attacker may answer a second lookup with another address (DNS rebinding).
+func TestDial_ConnectsOnlyToTheCheckedAddress(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		answers [][]string

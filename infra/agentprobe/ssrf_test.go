@@ -11,8 +11,8 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// inside lists addresses that are not of the internet, in every way of writing that reaches a dialer as an address.
-func inside() []string {
+// internalAddresses lists addresses that are not public, in every notation that a dialer accepts.
+func internalAddresses() []string {
 	return strings.Fields(`
 		0.0.0.0 0.0.0.1 0.255.255.255 10.0.0.1 10.128.0.2 10.255.255.255 100.64.0.1 100.100.100.200 100.127.255.254 127.0.0.1 127.0.0.2
 		127.127.127.127 127.255.255.254 169.254.0.1 169.254.169.252 169.254.169.253 169.254.169.254 169.254.170.2 169.254.20.10 172.16.0.1
@@ -27,25 +27,24 @@ func inside() []string {
 		ff05::2 ff0e::1`)
 }
 
-// TestProbeGoesToNoAddressInside has an agent's own hostname stand for each of them, alone and behind an address that
-// is fine.
-func TestProbeGoesToNoAddressInside(t *testing.T) {
+// The agent's hostname resolves to each internal address, alone and after a public address.
+func TestProbe_ConnectsToNoInternalAddress(t *testing.T) {
 	t.Parallel()
-	if len(inside()) < 80 {
-		t.Fatalf("only %d vectors", len(inside()))
+	if len(internalAddresses()) < 80 {
+		t.Fatalf("only %d vectors", len(internalAddresses()))
 	}
-	for _, text := range inside() {
+	for _, text := range internalAddresses() {
 		address := netip.MustParseAddr(text)
 		for _, found := range [][]netip.Addr{{address}, {netip.MustParseAddr("34.117.59.81"), address}} {
 			var lookups atomic.Int32
-			g := newGateway(Options{Addresses: addresses("http", "")},
+			p := newProber(Options{Addresses: addresses("http", "")},
 				func(context.Context, string, string) ([]netip.Addr, error) {
 					lookups.Add(1)
 					return found, nil
 				})
 			// A connection that was tried would fail for another reason: there is nothing at most of these, and
 			// something else at the rest.
-			wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "dns", 0)
+			wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "dns", 0)
 			if lookups.Load() != 1 {
 				t.Errorf("%s: %d look-ups", text, lookups.Load())
 			}
@@ -53,8 +52,8 @@ func TestProbeGoesToNoAddressInside(t *testing.T) {
 	}
 }
 
-// TestProbeGoesToTheAgentsHostnameOnly has agents whose names try to be something else in a URL.
-func TestProbeGoesToTheAgentsHostnameOnly(t *testing.T) {
+// The names try to change the meaning of the URL.
+func TestProbe_ConnectsToTheAgentsHostnameOnly(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"localhost", "127.0.0.1", "169.254.169.254", "metadata.google.internal", "[::1]", "http://evil.test/",
@@ -67,12 +66,12 @@ func TestProbeGoesToTheAgentsHostnameOnly(t *testing.T) {
 		a := testAgent()
 		a.Slug = agent.Slug(name)
 		var asked []string
-		g := newGateway(Options{Addresses: addresses("https", "")},
+		p := newProber(Options{Addresses: addresses("https", "")},
 			func(_ context.Context, _, host string) ([]netip.Addr, error) {
 				asked = append(asked, host)
 				return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 			})
-		wantUnhealthy(t, g.Probe(t.Context(), a), "dns", 0)
+		wantUnhealthy(t, p.Probe(t.Context(), a), "dns", 0)
 		want := a.Hostname(addresses("https", ""))
 		if len(asked) != 1 || asked[0] != want || !strings.HasSuffix(want, ".agents.test") ||
 			strings.Count(want, ".") != 2 {

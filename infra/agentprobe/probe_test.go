@@ -60,7 +60,7 @@ func wantUnhealthy(t *testing.T, err error, reason string, status int) {
 	}
 }
 
-func TestProbe(t *testing.T) {
+func TestProbe_AsksTheHostnameForReadiness(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	var asked atomic.Value
@@ -70,8 +70,8 @@ func TestProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dial := range []string{hostOf(t, s), "127.0.0.1", "localhost"} {
-		g := New(Options{Addresses: addresses("http", port), DialAddress: dial})
-		if err := g.Probe(t.Context(), a); err != nil {
+		p := New(Options{Addresses: addresses("http", port), DialAddress: dial})
+		if err := p.Probe(t.Context(), a); err != nil {
 			t.Errorf("through %s: %v", dial, err)
 		}
 		want := "GET " + a.Hostname(addresses("http", port)) + ":" + port + "/health/ready"
@@ -81,55 +81,61 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-func TestProbeUnhealthy(t *testing.T) {
+func TestProbe_ReportsWhyTheAgentIsUnhealthy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		reason  string
 		status  int
 	}{
-		"no route": {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
-			reason: "bad_status", status: 404},
+		"no route": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+			reason:  "bad_status", status: 404,
+		},
 		"starting": {handler: func(w http.ResponseWriter,
-			_ *http.Request) {
+			_ *http.Request,
+		) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, reason: "bad_status", status: 503},
 		"not the answer": {handler: func(w http.ResponseWriter,
-			_ *http.Request) {
+			_ *http.Request,
+		) {
 			w.WriteHeader(http.StatusNoContent)
 		}, reason: "bad_status", status: 204},
 		"too much": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Large", strings.Repeat("x", 2*maxHeaderBytes))
 		}, reason: "connect", status: 0},
-		"hangs up": {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-			reason: "connect", status: 0},
+		"hangs up": {
+			handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			reason:  "connect", status: 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, test.handler)
-			g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
-			wantUnhealthy(t, g.Probe(t.Context(), testAgent()), test.reason, test.status)
+			p := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+			wantUnhealthy(t, p.Probe(t.Context(), testAgent()), test.reason, test.status)
 		})
 	}
 }
 
-// TestProbeFollowsNoRedirect shows that an agent can't send the probe elsewhere.
-func TestProbeFollowsNoRedirect(t *testing.T) {
+// An agent must not be able to send the probe elsewhere.
+func TestProbe_FollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	var visited atomic.Bool
 	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { visited.Store(true) })
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, status) })
-		g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
-		wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "bad_status", status)
+		p := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+		wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "bad_status", status)
 	}
 	if visited.Load() {
 		t.Error("a redirect was followed")
 	}
 }
 
-// TestProbeReadsNoBody shows that an endless answer costs nothing.
-func TestProbeReadsNoBody(t *testing.T) {
+// An endless answer must not cost time or memory.
+func TestProbe_ReadsNoBody(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -141,73 +147,73 @@ func TestProbeReadsNoBody(t *testing.T) {
 			}
 		}
 	})
-	g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
-	if err := g.Probe(t.Context(), testAgent()); err != nil {
+	p := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+	if err := p.Probe(t.Context(), testAgent()); err != nil {
 		t.Error(err)
 	}
 	<-ended // the connection was closed on it
 }
 
-func TestProbeTakesNoLonger(t *testing.T) {
+func TestProbe_EndsWithItsTimeout(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	g := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+	p := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
 	begun := time.Now()
-	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "timeout", 0)
+	wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "timeout", 0)
 	if took := time.Since(begun); took < probeTimeout || took > 3*probeTimeout {
 		t.Errorf("took %s, want %s", took, probeTimeout)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	wantUnhealthy(t, g.Probe(ctx, testAgent()), "timeout", 0)
+	wantUnhealthy(t, p.Probe(ctx, testAgent()), "timeout", 0)
 }
 
-func TestProbeChecksCertificates(t *testing.T) {
+func TestProbe_ChecksCertificates(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes are to fail
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	g := New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, s)})
-	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "tls", 0)
+	p := New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, s)})
+	wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "tls", 0)
 
 	// A certificate for another name, by an authority that is trusted.
 	trusted := x509.NewCertPool()
 	trusted.AddCert(s.Certificate())
-	g = New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, s), TLS: &tls.Config{RootCAs: trusted}})
-	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "tls", 0)
+	p = New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, s), TLS: &tls.Config{RootCAs: trusted}})
+	wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "tls", 0)
 
 	// The test server's certificate is for example.com and names below it.
 	own := agent.Addresses{Domain: "example.com", Scheme: "https"}
-	g = New(Options{Addresses: own, DialAddress: hostOf(t, s), TLS: &tls.Config{RootCAs: trusted}})
-	if err := g.Probe(t.Context(), testAgent()); err != nil {
+	p = New(Options{Addresses: own, DialAddress: hostOf(t, s), TLS: &tls.Config{RootCAs: trusted}})
+	if err := p.Probe(t.Context(), testAgent()); err != nil {
 		t.Error(err)
 	}
 
 	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
-	g = New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, plain)})
-	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "tls", 0)
+	p = New(Options{Addresses: addresses("https", ""), DialAddress: hostOf(t, plain)})
+	wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "tls", 0)
 }
 
-func TestProbeNothingThere(t *testing.T) {
+func TestProbe_ReportsUnreachableAndUnknownHosts(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.NotFoundHandler())
 	address := hostOf(t, s)
 	s.Close()
-	g := New(Options{Addresses: addresses("http", ""), DialAddress: address})
-	wantUnhealthy(t, g.Probe(t.Context(), testAgent()), "connect", 0)
-	wantUnhealthy(t, g.Probe(t.Context(), agent.Agent{ID: "no id"}), "dns", 0)
-	unknown := newGateway(Options{Addresses: addresses("http", "")},
+	p := New(Options{Addresses: addresses("http", ""), DialAddress: address})
+	wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "connect", 0)
+	wantUnhealthy(t, p.Probe(t.Context(), agent.Agent{ID: "no id"}), "dns", 0)
+	unknown := newProber(Options{Addresses: addresses("http", "")},
 		func(_ context.Context, _, host string) ([]netip.Addr, error) {
 			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 		})
 	wantUnhealthy(t, unknown.Probe(t.Context(), testAgent()), "dns", 0)
-	inside := newGateway(Options{Addresses: addresses("http", "")},
+	inside := newProber(Options{Addresses: addresses("http", "")},
 		func(context.Context, string, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 		})
 	wantUnhealthy(t, inside.Probe(t.Context(), testAgent()), "dns", 0)
-	empty := newGateway(Options{Addresses: addresses("http", "")},
+	empty := newProber(Options{Addresses: addresses("http", "")},
 		func(context.Context, string, string) ([]netip.Addr, error) { return nil, nil })
 	wantUnhealthy(t, empty.Probe(t.Context(), testAgent()), "dns", 0)
 }
