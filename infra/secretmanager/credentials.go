@@ -19,24 +19,25 @@ const (
 	// numbers: of two calls that race each may add one, and a call may end between adding a version and anything else.
 	// The alias is set by compare-and-set on the secret's etag, so that all calls agree, whenever they look.
 	current = "current"
-	// appointments is how often Ensure looks again when others change the secret at the same time. The first that
-	// succeeds ends it for all.
+	// appointments is how often EnsureCredentials looks again when others change the secret at the same time. The first
+	// that succeeds ends it for all.
 	appointments = 5
 )
 
-// EnsureCredentials implements credential.Vault. It takes 2 calls of the service once the credentials are there.
+// EnsureCredentials implements credential.SecretStore. It takes 2 calls of the service once the credentials are there.
 // Errors: Unavailable with one of the codes of this package.
-func (v *Store) EnsureCredentials(ctx context.Context, agentID, username string) (credential.Credentials, int64,
-	error) {
+func (s *Store) EnsureCredentials(ctx context.Context, agentID, username string) (credential.Credentials, int64,
+	error,
+) {
 	n, err := credentialsOf(agentID)
 	if err != nil {
 		return credential.Credentials{}, 0, err
 	}
-	version, err := v.appoint(ctx, n, username)
+	version, err := s.appoint(ctx, n, username)
 	if err != nil {
 		return credential.Credentials{}, 0, translate("find credentials", err)
 	}
-	value, err := v.access(ctx, n, version)
+	value, err := s.access(ctx, n, version)
 	if err != nil {
 		return credential.Credentials{}, 0, translate("read credentials", err)
 	}
@@ -52,54 +53,54 @@ func parse(n name, version int64, value []byte) (c credential.Credentials, err e
 }
 
 // GetCredentials implements credential.Reader. Errors: as those of Read.
-func (v *Store) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials, error) {
+func (s *Store) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials, error) {
 	n, err := credentialsOf(agentID)
 	if err != nil {
 		return credential.Credentials{}, err
 	}
-	value, err := v.access(ctx, n, version)
+	value, err := s.access(ctx, n, version)
 	if err != nil {
 		return credential.Credentials{}, translateValue("read credentials", err)
 	}
 	return parse(n, version, value)
 }
 
-// AddCredentials implements credential.Depositary. Errors: as those of Put.
-func (v *Store) AddCredentials(ctx context.Context, agentID, username string) (int64, error) {
+// AddCredentials implements credential.SecretWriter. Errors: as those of Put.
+func (s *Store) AddCredentials(ctx context.Context, agentID, username string) (int64, error) {
 	n, err := credentialsOf(agentID)
 	if err != nil {
 		return 0, err
 	}
-	version, err := v.generate(ctx, n, username)
+	version, err := s.generate(ctx, n, username)
 	return version, translate("add credentials", err)
 }
 
 // appoint returns the version in force, and puts one in force where there is none.
-func (v *Store) appoint(ctx context.Context, n name, username string) (int64, error) {
+func (s *Store) appoint(ctx context.Context, n name, username string) (int64, error) {
 	var added int64 // what this call added; never more than one
 	for range appointments {
-		secret, err := v.getOrCreate(ctx, n)
+		secret, err := s.getOrCreate(ctx, n)
 		if err != nil {
 			return 0, err
 		}
 		if version := secret.GetVersionAliases()[current]; version > 0 {
-			return version, v.discard(ctx, n, added, version)
+			return version, s.discard(ctx, n, added, version)
 		}
-		candidate, err := v.oldest(ctx, n)
+		candidate, err := s.oldest(ctx, n)
 		if err != nil {
 			return 0, err
 		}
 		if candidate == 0 {
-			if candidate, err = v.generate(ctx, n, username); err != nil {
+			if candidate, err = s.generate(ctx, n, username); err != nil {
 				return 0, err
 			}
 			added = candidate
 		}
-		switch err := v.point(ctx, secret, candidate); code(err) {
+		switch err := s.point(ctx, secret, candidate); code(err) {
 		case codes.OK:
-			return candidate, v.discard(ctx, n, added, candidate)
+			return candidate, s.discard(ctx, n, added, candidate)
 		case codes.FailedPrecondition, codes.Aborted:
-			// Somebody else changed the secret since: look again.
+			// Another call changed the secret: read it again.
 		default:
 			return 0, err
 		}
@@ -108,28 +109,28 @@ func (v *Store) appoint(ctx context.Context, n name, username string) (int64, er
 }
 
 // getOrCreate reads the secret, for its aliases and its etag.
-func (v *Store) getOrCreate(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
-	secret, err := v.get(ctx, n)
+func (s *Store) getOrCreate(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+	secret, err := s.get(ctx, n)
 	if code(err) != codes.NotFound {
 		return secret, err
 	}
-	made, err := v.create(ctx, n)
+	made, err := s.create(ctx, n)
 	if code(err) == codes.AlreadyExists {
-		return v.get(ctx, n)
+		return s.get(ctx, n)
 	}
 	return made, err
 }
 
-func (v *Store) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+func (s *Store) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return v.client.GetSecret(ctx, &secretmanagerpb.GetSecretRequest{Name: v.path(n)})
+	return s.client.GetSecret(ctx, &secretmanagerpb.GetSecretRequest{Name: s.path(n)})
 }
 
 // oldest returns the enabled version with the lowest number, or 0: one that a call added whose answer was lost, or that
 // ended before it could point to it.
-func (v *Store) oldest(ctx context.Context, n name) (int64, error) {
-	versions, err := v.versions(ctx, n, "state:ENABLED")
+func (s *Store) oldest(ctx context.Context, n name) (int64, error) {
+	versions, err := s.versions(ctx, n, "state:ENABLED")
 	if err != nil || len(versions) == 0 {
 		return 0, err
 	}
@@ -137,33 +138,33 @@ func (v *Store) oldest(ctx context.Context, n name) (int64, error) {
 }
 
 // generate adds a version with new credentials.
-func (v *Store) generate(ctx context.Context, n name, username string) (int64, error) {
+func (s *Store) generate(ctx context.Context, n name, username string) (int64, error) {
 	value, err := json.Marshal(credential.Generate(username))
 	if err != nil {
 		return 0, fmt.Errorf("encode credentials: %w", err)
 	}
-	return v.add(ctx, n, value)
+	return s.add(ctx, n, value)
 }
 
 // point puts a version in force, unless the secret has changed since it was read.
-func (v *Store) point(ctx context.Context, read *secretmanagerpb.Secret, version int64) error {
+func (s *Store) point(ctx context.Context, read *secretmanagerpb.Secret, version int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	aliases := map[string]int64{}
 	maps.Copy(aliases, read.GetVersionAliases())
 	aliases[current] = version
-	_, err := v.client.UpdateSecret(ctx, &secretmanagerpb.UpdateSecretRequest{
+	_, err := s.client.UpdateSecret(ctx, &secretmanagerpb.UpdateSecretRequest{
 		Secret:     &secretmanagerpb.Secret{Name: read.GetName(), Etag: read.GetEtag(), VersionAliases: aliases},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"version_aliases"}},
 	})
 	return err
 }
 
-// discard destroys the version that this call added in vain. Nobody can have used it: only the version in force is ever
-// read.
-func (v *Store) discard(ctx context.Context, n name, added, inForce int64) error {
+// discard destroys the version that this call added if another version is in force. No caller can have used it, because
+// only the version in force is ever read.
+func (s *Store) discard(ctx context.Context, n name, added, inForce int64) error {
 	if added == 0 || added == inForce {
 		return nil
 	}
-	return v.destroyVersion(ctx, n, added)
+	return s.destroyVersion(ctx, n, added)
 }

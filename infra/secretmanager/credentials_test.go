@@ -15,9 +15,9 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Versions that calls left behind which ended before they put one in force: the oldest that is enabled is taken, and
-// none is added.
-func TestVersionsLeftBehindAreTakenUp(t *testing.T) {
+// Earlier calls added versions and ended before they put one in force. The next call adopts the oldest enabled one and
+// adds none.
+func TestEnsureCredentials_AdoptsTheOldestEnabledVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	made, err := w.raw.CreateSecret(t.Context(), &secretmanagerpb.CreateSecretRequest{
@@ -56,8 +56,8 @@ func TestVersionsLeftBehindAreTakenUp(t *testing.T) {
 	}
 }
 
-// Twelve calls that all found no version agree on one, and what the others added is gone.
-func TestCredentialsOfCallsThatAllSawNoneAreOne(t *testing.T) {
+// Twelve calls find no version. They agree on one, and the versions that the others added are destroyed.
+func TestEnsureCredentials_ConcurrentCallsAgreeOnOneVersion(t *testing.T) {
 	t.Parallel()
 	const callers = 12
 	w := newWorld(t)
@@ -76,7 +76,7 @@ func TestCredentialsOfCallsThatAllSawNoneAreOne(t *testing.T) {
 		calls.Go(func() {
 			c, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 			if err != nil {
-				t.Errorf("Ensure: %v", err)
+				t.Errorf("EnsureCredentials: %v", err)
 			}
 			answers <- c
 		})
@@ -100,11 +100,13 @@ func TestCredentialsOfCallsThatAllSawNoneAreOne(t *testing.T) {
 	}
 }
 
-// A lost answer of any call, once, leaves one version for one operation when the operation is repeated.
-func TestLostAnswersLeaveOneVersionOfCredentials(t *testing.T) {
+// If the answer of any one call is lost and the operation is retried, one version is left.
+func TestEnsureCredentials_LostAnswersLeaveOneVersion(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"GetSecret", "CreateSecret", "ListSecretVersions", "AddSecretVersion",
-		"UpdateSecret", "AccessSecretVersion"} {
+	for _, method := range []string{
+		"GetSecret", "CreateSecret", "ListSecretVersions", "AddSecretVersion",
+		"UpdateSecret", "AccessSecretVersion",
+	} {
 		for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
 			t.Run(method+"/"+code.String(), func(t *testing.T) {
 				t.Parallel()
@@ -124,7 +126,7 @@ func TestLostAnswersLeaveOneVersionOfCredentials(t *testing.T) {
 				})
 				first, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 				if err != nil && fault.Code(err) != "secret_store_unavailable" {
-					t.Errorf("Ensure: %v, want secret_store_unavailable or none", err)
+					t.Errorf("EnsureCredentials: %v, want secret_store_unavailable or none", err)
 				}
 				second, version, repeatedErr := w.EnsureCredentials(t.Context(), w.agent, "admin")
 				if repeatedErr != nil || version != 1 || err == nil && first != second {

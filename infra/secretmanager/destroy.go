@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	// destroyRounds is how often Destroy lists: once to find, once to see that nothing is left, once for what was
-	// written meanwhile.
+	// destroyRounds is how often Destroy lists secrets: once to find them, once to see that none is left, and once
+	// more for secrets written in between.
 	destroyRounds = 3
-	// destroyAtOnce bounds the deletions in flight: the quota of writes is a project's, not an agent's.
-	destroyAtOnce = 4
+	// maxDeletions bounds the deletions in flight: the quota of writes is a project's, not an agent's.
+	maxDeletions = 4
 )
 
-// Destroy implements credential.Vault. It ends only when it has seen that the agent has no secret left; the error is
-// Unavailable when somebody keeps writing some.
-func (v *Store) Destroy(ctx context.Context, agentID string) error {
+// Destroy implements credential.SecretStore. It succeeds only after a list shows that the agent has no secret left.
+// Errors: Unavailable, also if other calls keep writing secrets.
+func (s *Store) Destroy(ctx context.Context, agentID string) error {
 	if err := checkAgent(agentID); err != nil {
 		return err
 	}
 	for range destroyRounds {
-		names, err := v.list(ctx, agentID)
+		names, err := s.list(ctx, agentID)
 		if err != nil {
 			return translate("list secrets", err)
 		}
 		if len(names) == 0 {
 			return nil
 		}
-		if err := v.deleteAll(ctx, names); err != nil {
+		if err := s.deleteAll(ctx, names); err != nil {
 			return translate("delete a secret", err)
 		}
 	}
@@ -41,11 +41,11 @@ func (v *Store) Destroy(ctx context.Context, agentID string) error {
 }
 
 // list finds the agent's secrets by their labels, so that those are found, too, whose keys no record names any more.
-func (v *Store) list(ctx context.Context, agentID string) ([]string, error) {
+func (s *Store) list(ctx context.Context, agentID string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	secrets := v.client.ListSecrets(ctx, &secretmanagerpb.ListSecretsRequest{
-		Parent: v.project, Filter: "labels." + labelAgent + "=" + agentID + " AND labels." + labelManagedBy + "=" +
+	secrets := s.client.ListSecrets(ctx, &secretmanagerpb.ListSecretsRequest{
+		Parent: s.project, Filter: "labels." + labelAgent + "=" + agentID + " AND labels." + labelManagedBy + "=" +
 			manager,
 	})
 	var names []string
@@ -61,14 +61,14 @@ func (v *Store) list(ctx context.Context, agentID string) ([]string, error) {
 	}
 }
 
-func (v *Store) deleteAll(ctx context.Context, names []string) error {
+func (s *Store) deleteAll(ctx context.Context, names []string) error {
 	deletions, ctx := errgroup.WithContext(ctx)
-	deletions.SetLimit(destroyAtOnce)
+	deletions.SetLimit(maxDeletions)
 	for _, name := range names {
 		deletions.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
-			err := v.client.DeleteSecret(ctx, &secretmanagerpb.DeleteSecretRequest{Name: name})
+			err := s.client.DeleteSecret(ctx, &secretmanagerpb.DeleteSecretRequest{Name: name})
 			if code(err) == codes.NotFound {
 				return nil
 			}

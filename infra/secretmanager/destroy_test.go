@@ -11,13 +11,13 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-func TestDestroyLeavesSecretsOfOthers(t *testing.T) {
+func TestDestroy_LeavesSecretsOfOtherManagers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	foreign := &secretmanagerpb.CreateSecretRequest{
 		Parent: "projects/" + project, SecretId: "agent-" + w.agent + "-backup",
 		Secret: &secretmanagerpb.Secret{
-			Labels: map[string]string{"agent-id": w.agent, "managed-by": "somebody-else"},
+			Labels: map[string]string{"agent-id": w.agent, "managed-by": "another-manager"},
 			Replication: &secretmanagerpb.Replication{
 				Replication: &secretmanagerpb.Replication_Automatic_{Automatic: &secretmanagerpb.Replication_Automatic{}},
 			},
@@ -35,7 +35,7 @@ func TestDestroyLeavesSecretsOfOthers(t *testing.T) {
 	w.secret(t, foreign.SecretId)
 }
 
-func TestDestroyingWhatSomebodyElseDestroysIsASuccess(t *testing.T) {
+func TestDestroy_SucceedsIfAnotherCallDeletesFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); err != nil {
@@ -43,7 +43,7 @@ func TestDestroyingWhatSomebodyElseDestroysIsASuccess(t *testing.T) {
 	}
 	w.server.Inject(func(method, _ string) rpc.Fault {
 		if method == "DeleteSecret" {
-			return rpc.Fault{After: status.Error(codes.NotFound, "somebody else was faster")}
+			return rpc.Fault{After: status.Error(codes.NotFound, "another call was faster")}
 		}
 		return rpc.Fault{}
 	})
@@ -52,7 +52,7 @@ func TestDestroyingWhatSomebodyElseDestroysIsASuccess(t *testing.T) {
 	}
 }
 
-func TestDestroyEndsWhenNothingIsLeft(t *testing.T) {
+func TestDestroy_EndsOnlyWhenNoSecretIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	put := func() {
@@ -61,10 +61,10 @@ func TestDestroyEndsWhenNothingIsLeft(t *testing.T) {
 		}
 	}
 	put()
-	// Somebody writes between the list and the deletions, each time.
+	// Another call writes the secret again between each list and deletion.
 	w.server.Inject(func(method, _ string) rpc.Fault {
 		if method == "DeleteSecret" {
-			return rpc.Fault{Before: status.Error(codes.NotFound, "somebody else was faster, and somebody wrote again")}
+			return rpc.Fault{Before: status.Error(codes.NotFound, "another call deleted the secret and wrote it again")}
 		}
 		return rpc.Fault{}
 	})

@@ -55,8 +55,8 @@ func code(err error) codes.Code {
 	}
 }
 
-// translate turns an error of the service into one of ours. All are worth another try later: permissions and quotas are
-// mended by people while the work waits. What is not known to be so is a defect and stays an unknown error.
+// translate maps an error of the service to a fault. Known errors are Unavailable, because operators fix permissions
+// and quotas while the work waits. Any other error is a defect and stays an unknown error.
 func translate(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -76,7 +76,7 @@ func translate(doing string, err error) error {
 			"A value in the secret store was disabled or destroyed. Its operator must enable it; try again then.").WithCause(cause)
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown,
 		codes.DataLoss,
-		codes.NotFound: // what was there a moment ago was deleted meanwhile
+		codes.NotFound: // deleted between two calls
 		return fault.New(fault.Unavailable, "secret_store_unavailable",
 			"The secret store can't be reached. Try again.").WithCause(cause)
 	default:

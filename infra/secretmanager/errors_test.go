@@ -25,15 +25,17 @@ const canary = "canary-0f1e2d3c4b5a"
 // mustNotLeak looks for the canary in every form that an error might carry it in.
 func mustNotLeak(t *testing.T, what, text string) {
 	t.Helper()
-	for _, form := range []string{canary, hex.EncodeToString([]byte(canary)),
-		base64.StdEncoding.EncodeToString([]byte(canary))[:20]} {
+	for _, form := range []string{
+		canary, hex.EncodeToString([]byte(canary)),
+		base64.StdEncoding.EncodeToString([]byte(canary))[:20],
+	} {
 		if strings.Contains(text, form) {
 			t.Errorf("%s holds the value", what)
 		}
 	}
 }
 
-func TestErrorsOfTheService(t *testing.T) {
+func TestStore_MapsErrorsOfTheService(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[codes.Code]struct {
 		code string
@@ -60,7 +62,8 @@ func TestErrorsOfTheService(t *testing.T) {
 			}
 			// A service that is rude enough to repeat what it was sent.
 			w.server.Inject(func(string,
-				string) rpc.Fault {
+				string,
+			) rpc.Fault {
 				return rpc.Fault{Before: status.Error(code, "refused: "+canary)}
 			})
 			_, _, ensureErr := w.EnsureCredentials(t.Context(), w.agent, "admin")
@@ -71,7 +74,7 @@ func TestErrorsOfTheService(t *testing.T) {
 				t.Error("a value came with an error")
 			}
 			for what, err := range map[string]error{
-				"Ensure": ensureErr, "Put": putErr, "first Put": createErr, "Read": readErr,
+				"EnsureCredentials": ensureErr, "Put": putErr, "first Put": createErr, "Read": readErr,
 				"Destroy": w.Destroy(t.Context(), w.agent),
 			} {
 				if got := fault.From(err); got == nil || got.Code != want.code || got.Kind != want.kind {
@@ -83,7 +86,7 @@ func TestErrorsOfTheService(t *testing.T) {
 	}
 }
 
-func TestDisabledCredentialsAreNotReplaced(t *testing.T) {
+func TestEnsureCredentials_DoesNotReplaceDisabledCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
@@ -103,7 +106,7 @@ func TestDisabledCredentialsAreNotReplaced(t *testing.T) {
 	}
 }
 
-func TestValuesThatAreNoCredentialsAreNotQuoted(t *testing.T) {
+func TestEnsureCredentials_DoesNotQuoteAnInvalidValue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
@@ -128,7 +131,7 @@ func TestValuesThatAreNoCredentialsAreNotQuoted(t *testing.T) {
 	mustNotLeak(t, "the error", err.Error())
 }
 
-func TestReadsAreRepeatedOnce(t *testing.T) {
+func TestRead_IsRetriedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	version, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value"))
@@ -144,7 +147,7 @@ func TestReadsAreRepeatedOnce(t *testing.T) {
 	}
 }
 
-func TestEndedCallIsUnavailable(t *testing.T) {
+func TestRead_CanceledCallIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,7 +157,7 @@ func TestEndedCallIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesNoProject(t *testing.T) {
+func TestOpen_RefusesAMissingProject(t *testing.T) {
 	t.Parallel()
 	if _, err := secretmanager.Open(t.Context(), secretmanager.Options{Endpoint: "127.0.0.1:1"}); err == nil {
 		t.Error("no project was taken")
@@ -162,7 +165,7 @@ func TestOpenRefusesNoProject(t *testing.T) {
 }
 
 // The client logs requests when this variable is set. This test changes the process and runs alone.
-func TestClientLogsNothingWhateverIsAskedFor(t *testing.T) { //nolint:paralleltest // it changes the environment and the standard error
+func TestClient_LogsNoValuesEvenWithDebugLogging(t *testing.T) { //nolint:paralleltest // it changes the environment and the standard error
 	t.Setenv("GOOGLE_SDK_GO_LOGGING_LEVEL", "debug")
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -22,14 +22,16 @@ type odd struct {
 }
 
 func (o odd) AccessSecretVersion(_ context.Context,
-	r *secretmanagerpb.AccessSecretVersionRequest) (*secretmanagerpb.AccessSecretVersionResponse, error) {
+	r *secretmanagerpb.AccessSecretVersionRequest,
+) (*secretmanagerpb.AccessSecretVersionResponse, error) {
 	return &secretmanagerpb.AccessSecretVersionResponse{
 		Name: r.GetName(), Payload: &secretmanagerpb.SecretPayload{Data: []byte(canary), DataCrc32C: o.sum},
 	}, nil
 }
 
 func (o odd) AddSecretVersion(_ context.Context,
-	r *secretmanagerpb.AddSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	r *secretmanagerpb.AddSecretVersionRequest,
+) (*secretmanagerpb.SecretVersion, error) {
 	return &secretmanagerpb.SecretVersion{Name: r.GetParent() + "/versions/latest"}, nil
 }
 
@@ -56,7 +58,7 @@ func pass(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.Unary
 	return handle(ctx, r)
 }
 
-func TestDamagedValuesAreRefused(t *testing.T) {
+func TestRead_RefusesDamagedValues(t *testing.T) {
 	t.Parallel()
 	for name, sum := range map[string]*int64{"wrong checksum": proto.Int64(7), "no checksum": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +72,7 @@ func TestDamagedValuesAreRefused(t *testing.T) {
 	}
 }
 
-func TestVersionWithoutANumberIsRefused(t *testing.T) {
+func TestPut_RefusesAVersionNameWithoutANumber(t *testing.T) {
 	t.Parallel()
 	version, err := open(t, serve(t, odd{}, pass)).Put(t.Context(), uuid.NewString(), "TOKEN", []byte(canary))
 	if !fault.Is(err, fault.Unavailable) || version != 0 {
@@ -79,10 +81,10 @@ func TestVersionWithoutANumberIsRefused(t *testing.T) {
 	mustNotLeak(t, "the error", fmt.Sprint(err))
 }
 
-func TestEveryCallHasADeadline(t *testing.T) {
+func TestStore_EveryCallHasADeadline(t *testing.T) {
 	t.Parallel()
 	seen := make(chan time.Duration, 100)
-	v := open(t, serve(t, odd{},
+	s := open(t, serve(t, odd{},
 		func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			deadline, ok := ctx.Deadline()
 			left := time.Until(deadline)
@@ -98,10 +100,10 @@ func TestEveryCallHasADeadline(t *testing.T) {
 	agent := uuid.NewString()
 	calls := 0
 	for _, call := range []func() error{
-		func() error { _, _, err := v.EnsureCredentials(ctx, agent, "admin"); return err },
-		func() error { _, err := v.Put(ctx, agent, "TOKEN", []byte("value")); return err },
-		func() error { _, err := v.Read(ctx, agent, "TOKEN", 1); return err },
-		func() error { return v.Destroy(ctx, agent) },
+		func() error { _, _, err := s.EnsureCredentials(ctx, agent, "admin"); return err },
+		func() error { _, err := s.Put(ctx, agent, "TOKEN", []byte("value")); return err },
+		func() error { _, err := s.Read(ctx, agent, "TOKEN", 1); return err },
+		func() error { return s.Destroy(ctx, agent) },
 	} {
 		if call() == nil {
 			t.Error("the odd service was satisfactory")

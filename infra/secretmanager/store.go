@@ -1,9 +1,9 @@
-// Package secretmanager keeps agents' credentials and secret variables in Google Secret Manager. It knows secret ids,
-// labels, versions, checksums and what the service's errors mean. It does not know what the values are for, nor when a
-// lost answer is to be settled (package provisioning).
+// Package secretmanager stores the credentials and secret variables of agents in Google Secret Manager. It names and
+// labels secrets, verifies checksums, and maps the service's errors to faults. It does not interpret the values and
+// does not resolve lost answers (package provisioning).
 //
-// There is one secret an agent and variable, and one for the agent's credentials. AddSecretVersion is neither
-// idempotent nor ever repeated here: a second version would be one that nobody recorded.
+// Each variable of an agent has one secret, and so do the agent's credentials. AddSecretVersion is not idempotent, so
+// this package never retries it: no record would name a second version.
 package secretmanager
 
 import (
@@ -27,25 +27,25 @@ import (
 // MaxValueBytes is the most that a version of a secret holds.
 const MaxValueBytes = 64 << 10
 
-// Options say where the secrets are.
+// Options configure where secrets are stored.
 type Options struct {
 	// ProjectID is the Google Cloud project that owns them.
 	ProjectID string
-	// Endpoint is the host:port of a Secret Manager on this machine, spoken to without encryption or credentials. Empty
-	// is Google's.
+	// Endpoint is the host:port of a local Secret Manager, called without encryption or credentials. Empty means
+	// Google's service.
 	Endpoint string
-	// Regions are where values are kept; empty leaves that to Google.
+	// Regions are the regions that store the values. Empty lets Google choose.
 	Regions []string
 }
 
-// Store implements credential.Vault and credential.Depositary.
+// Store implements credential.SecretStore and credential.SecretWriter.
 type Store struct {
 	client      *client.Client
 	project     string // projects/ID
 	replication *secretmanagerpb.Replication
 }
 
-// Open makes the client. Nothing is sent yet.
+// Open creates the client. It makes no call.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.ProjectID == "" {
 		return nil, errors.New("secret manager: the project must be configured")
@@ -84,13 +84,12 @@ func replication(regions []string) *secretmanagerpb.Replication {
 	return &secretmanagerpb.Replication{Replication: &secretmanagerpb.Replication_UserManaged_{UserManaged: managed}}
 }
 
-// Close ends the connection.
-func (v *Store) Close() error { return v.client.Close() }
+// Close closes the connection.
+func (s *Store) Close() error { return s.client.Close() }
 
-// Put implements credential.Depositary. The secret is made only when it turns out not to be there: that answer says
-// that nothing was added, so adding then is no repetition. Errors: Unavailable with one of the codes of this package;
-// after one the version may be there or not.
-func (v *Store) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
+// Put implements credential.SecretWriter. It creates the secret only after NotFound, which proves that the first call
+// added no version. Errors: Unavailable with one of the codes of this package; then the version may or may not exist.
+func (s *Store) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
 	name, err := variable(agentID, key)
 	if err != nil {
 		return 0, err
@@ -99,45 +98,45 @@ func (v *Store) Put(ctx context.Context, agentID, key string, value []byte) (int
 		return 0, fmt.Errorf("secret variable %s: a value of %d bytes instead of 1 to %d", key, len(value),
 			MaxValueBytes)
 	}
-	version, err := v.add(ctx, name, value)
+	version, err := s.add(ctx, name, value)
 	if code(err) == codes.NotFound {
-		if _, err := v.create(ctx, name); err != nil && code(err) != codes.AlreadyExists {
+		if _, err := s.create(ctx, name); err != nil && code(err) != codes.AlreadyExists {
 			return 0, translate("create a secret", err)
 		}
-		version, err = v.add(ctx, name, value)
+		version, err = s.add(ctx, name, value)
 	}
 	return version, translate("add a version", err)
 }
 
-// Read implements credential.Vault. Errors: BadRequest (secret_value_unavailable) for a version that is not there or
-// not enabled; Unavailable with one of the codes of this package.
-func (v *Store) Read(ctx context.Context, agentID, key string, version int64) ([]byte, error) {
+// Read implements credential.SecretStore. Errors: BadRequest (secret_value_unavailable) for a version that is missing
+// or not enabled; Unavailable with one of the codes of this package.
+func (s *Store) Read(ctx context.Context, agentID, key string, version int64) ([]byte, error) {
 	name, err := variable(agentID, key)
 	if err != nil {
 		return nil, err
 	}
-	value, err := v.access(ctx, name, version)
+	value, err := s.access(ctx, name, version)
 	return value, translateValue("read a version", err)
 }
 
 // create makes a secret without versions.
-func (v *Store) create(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+func (s *Store) create(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return v.client.CreateSecret(ctx, &secretmanagerpb.CreateSecretRequest{
-		Parent: v.project, SecretId: n.id(),
-		Secret: &secretmanagerpb.Secret{Replication: v.replication, Labels: n.labels()},
+	return s.client.CreateSecret(ctx, &secretmanagerpb.CreateSecretRequest{
+		Parent: s.project, SecretId: n.id(),
+		Secret: &secretmanagerpb.Secret{Replication: s.replication, Labels: n.labels()},
 	})
 }
 
 // add adds a version, exactly once. Its error tells the code only: the request holds the value, and what others make of
 // a request that they refuse is not for our logs.
-func (v *Store) add(ctx context.Context, n name, value []byte) (int64, error) {
+func (s *Store) add(ctx context.Context, n name, value []byte) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	sum := checksum(value)
-	added, err := v.client.AddSecretVersion(ctx, &secretmanagerpb.AddSecretVersionRequest{
-		Parent: v.path(n), Payload: &secretmanagerpb.SecretPayload{Data: value, DataCrc32C: &sum},
+	added, err := s.client.AddSecretVersion(ctx, &secretmanagerpb.AddSecretVersionRequest{
+		Parent: s.path(n), Payload: &secretmanagerpb.SecretPayload{Data: value, DataCrc32C: &sum},
 	})
 	if err != nil {
 		return 0, status.Error(code(err), "the secret manager did not confirm a new version")
@@ -146,11 +145,11 @@ func (v *Store) add(ctx context.Context, n name, value []byte) (int64, error) {
 }
 
 // access reads a version's value. A value that was damaged on its way counts as none.
-func (v *Store) access(ctx context.Context, n name, version int64) ([]byte, error) {
+func (s *Store) access(ctx context.Context, n name, version int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	got, err := v.client.AccessSecretVersion(ctx, &secretmanagerpb.AccessSecretVersionRequest{
-		Name: v.path(n) + "/versions/" + strconv.FormatInt(version, 10),
+	got, err := s.client.AccessSecretVersion(ctx, &secretmanagerpb.AccessSecretVersionRequest{
+		Name: s.path(n) + "/versions/" + strconv.FormatInt(version, 10),
 	})
 	if err != nil {
 		return nil, err
@@ -163,7 +162,7 @@ func (v *Store) access(ctx context.Context, n name, version int64) ([]byte, erro
 }
 
 // path is the secret's full name.
-func (v *Store) path(n name) string { return v.project + "/secrets/" + n.id() }
+func (s *Store) path(n name) string { return s.project + "/secrets/" + n.id() }
 
 // versionNumber reads the number of a version from its name. The rest of the name is not as it was asked for: the
 // service names projects by number.

@@ -16,11 +16,13 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-func TestSecretsAreLabelledAndReplicated(t *testing.T) {
+func TestStore_LabelsAndReplicatesSecrets(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ regions, want []string }{
-		"automatic": {}, "regions": {regions: []string{"europe-west1", "europe-west4"},
-			want: []string{"europe-west1", "europe-west4"}},
+		"automatic": {}, "regions": {
+			regions: []string{"europe-west1", "europe-west4"},
+			want:    []string{"europe-west1", "europe-west4"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -31,8 +33,10 @@ func TestSecretsAreLabelledAndReplicated(t *testing.T) {
 			if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
 				t.Fatal(err)
 			}
-			for id, kind := range map[string]string{"agent-" + w.agent + "-env-API_TOKEN": "env",
-				w.credentialsID(): "credentials"} {
+			for id, kind := range map[string]string{
+				"agent-" + w.agent + "-env-API_TOKEN": "env",
+				w.credentialsID():                     "credentials",
+			} {
 				made := w.secret(t, id)
 				want := map[string]string{"managed-by": "agent-control-plane", "agent-id": w.agent, "kind": kind}
 				if diff := cmp.Diff(want, made.GetLabels()); diff != "" {
@@ -58,7 +62,7 @@ func TestSecretsAreLabelledAndReplicated(t *testing.T) {
 	}
 }
 
-func TestCallsOfTheService(t *testing.T) {
+func TestStore_MakesAsFewCallsAsNeeded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	last := map[string]int{}
@@ -93,17 +97,20 @@ func TestCallsOfTheService(t *testing.T) {
 	step("destroy again", w.Destroy(t.Context(), w.agent), map[string]int{"ListSecrets": 1})
 }
 
-func TestLostAnswerOfPutIsNotRepeated(t *testing.T) {
+func TestPut_IsNotRetriedAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("one")); err != nil {
 		t.Fatal(err)
 	}
-	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.Internal,
-		codes.DeadlineExceeded} {
+	for _, code := range []codes.Code{
+		codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.Internal,
+		codes.DeadlineExceeded,
+	} {
 		before, there := w.server.Calls()["AddSecretVersion"], w.enabled(t, secret.Ref(w.agent, "TOKEN"))
 		w.server.Inject(func(string,
-			string) rpc.Fault {
+			string,
+		) rpc.Fault {
 			return rpc.Fault{After: status.Error(code, "the answer is lost")}
 		})
 		_, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("two"))
@@ -120,7 +127,7 @@ func TestLostAnswerOfPutIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestNamesThatCannotBeAreRefused(t *testing.T) {
+func TestStore_RefusesInvalidAgentIDsKeysAndValues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, agent := range []string{"", "a", "x" + w.agent, strings.ToUpper(w.agent), w.agent + "-env-A", w.agent +
@@ -128,8 +135,10 @@ func TestNamesThatCannotBeAreRefused(t *testing.T) {
 		_, _, ensureErr := w.EnsureCredentials(t.Context(), agent, "admin")
 		_, putErr := w.Put(t.Context(), agent, "TOKEN", []byte("value"))
 		_, readErr := w.Read(t.Context(), agent, "TOKEN", 1)
-		for what, err := range map[string]error{"Ensure": ensureErr, "Put": putErr, "Read": readErr,
-			"Destroy": w.Destroy(t.Context(), agent)} {
+		for what, err := range map[string]error{
+			"EnsureCredentials": ensureErr, "Put": putErr, "Read": readErr,
+			"Destroy": w.Destroy(t.Context(), agent),
+		} {
 			if fault.From(err) == nil || fault.From(err).Kind != fault.Internal {
 				t.Errorf("%s of agent %q: %v, want an error that is a defect", what, agent, err)
 			}

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// LatestVersion implements credential.Depositary. Errors: Unavailable with one of the codes of this package.
-func (v *Store) LatestVersion(ctx context.Context, agentID, key string) (int64, error) {
+// LatestVersion implements credential.SecretWriter. Errors: Unavailable with one of the codes of this package.
+func (s *Store) LatestVersion(ctx context.Context, agentID, key string) (int64, error) {
 	n, err := secretOf(agentID, key)
 	if err != nil {
 		return 0, err
@@ -20,8 +20,8 @@ func (v *Store) LatestVersion(ctx context.Context, agentID, key string) (int64, 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	// The service lists the newest first, and destroyed versions, too.
-	first, err := v.client.ListSecretVersions(ctx,
-		&secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), PageSize: 1}).Next()
+	first, err := s.client.ListSecretVersions(ctx,
+		&secretmanagerpb.ListSecretVersionsRequest{Parent: s.path(n), PageSize: 1}).Next()
 	if errors.Is(err, iterator.Done) || code(err) == codes.NotFound {
 		return 0, nil
 	}
@@ -31,13 +31,13 @@ func (v *Store) LatestVersion(ctx context.Context, agentID, key string) (int64, 
 	return versionNumber(first.GetName())
 }
 
-// VersionsAfter implements credential.Depositary. Errors: Unavailable with one of the codes of this package.
-func (v *Store) VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error) {
+// VersionsAfter implements credential.SecretWriter. Errors: Unavailable with one of the codes of this package.
+func (s *Store) VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error) {
 	n, err := secretOf(agentID, key)
 	if err != nil {
 		return nil, err
 	}
-	versions, err := v.versions(ctx, n, "state:ENABLED")
+	versions, err := s.versions(ctx, n, "state:ENABLED")
 	if err != nil && code(err) != codes.NotFound {
 		return nil, translate("list versions", err)
 	}
@@ -46,20 +46,20 @@ func (v *Store) VersionsAfter(ctx context.Context, agentID, key string, after in
 	return versions, nil
 }
 
-// DestroyVersionsBefore implements credential.Vault. The secret itself stays, so that no number stands for two values.
-// Errors: Unavailable with one of the codes of this package.
-func (v *Store) DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error {
+// DestroyVersionsBefore implements credential.SecretStore. The secret itself stays, so that no number stands for two
+// values. Errors: Unavailable with one of the codes of this package.
+func (s *Store) DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error {
 	n, err := secretOf(agentID, key)
 	if err != nil {
 		return err
 	}
 	if n.kind == kindCredentials {
-		if err := v.putInForce(ctx, n, before); err != nil {
+		if err := s.putInForce(ctx, n, before); err != nil {
 			return translate("put credentials in force", err)
 		}
 	}
 	for _, state := range []string{"state:ENABLED", "state:DISABLED"} {
-		versions, err := v.versions(ctx, n, state)
+		versions, err := s.versions(ctx, n, state)
 		if err != nil && code(err) != codes.NotFound {
 			return translate("list versions", err)
 		}
@@ -68,7 +68,7 @@ func (v *Store) DestroyVersionsBefore(ctx context.Context, agentID, key string, 
 				continue
 			}
 			// destroyed already
-			if err := v.destroyVersion(ctx, n, number); err != nil && code(err) != codes.FailedPrecondition {
+			if err := s.destroyVersion(ctx, n, number); err != nil && code(err) != codes.FailedPrecondition {
 				return translate("destroy a version", err)
 			}
 		}
@@ -77,20 +77,20 @@ func (v *Store) DestroyVersionsBefore(ctx context.Context, agentID, key string, 
 }
 
 // putInForce has the alias point to a version. One that is newer stays: it was put in force by a later call.
-func (v *Store) putInForce(ctx context.Context, n name, version int64) error {
-	read, err := v.get(ctx, n)
+func (s *Store) putInForce(ctx context.Context, n name, version int64) error {
+	read, err := s.get(ctx, n)
 	if err != nil || read.GetVersionAliases()[current] >= version {
 		return err
 	}
-	return v.point(ctx, read, version)
+	return s.point(ctx, read, version)
 }
 
 // versions lists the numbers of a secret's versions, the highest first.
-func (v *Store) versions(ctx context.Context, n name, filter string) ([]int64, error) {
+func (s *Store) versions(ctx context.Context, n name, filter string) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	listed := v.client.ListSecretVersions(ctx,
-		&secretmanagerpb.ListSecretVersionsRequest{Parent: v.path(n), Filter: filter})
+	listed := s.client.ListSecretVersions(ctx,
+		&secretmanagerpb.ListSecretVersionsRequest{Parent: s.path(n), Filter: filter})
 	var numbers []int64
 	for {
 		version, err := listed.Next()
@@ -110,11 +110,11 @@ func (v *Store) versions(ctx context.Context, n name, filter string) ([]int64, e
 	}
 }
 
-func (v *Store) destroyVersion(ctx context.Context, n name, version int64) error {
+func (s *Store) destroyVersion(ctx context.Context, n name, version int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := v.client.DestroySecretVersion(ctx, &secretmanagerpb.DestroySecretVersionRequest{
-		Name: fmt.Sprintf("%s/versions/%d", v.path(n), version),
+	_, err := s.client.DestroySecretVersion(ctx, &secretmanagerpb.DestroySecretVersionRequest{
+		Name: fmt.Sprintf("%s/versions/%d", s.path(n), version),
 	})
 	return err
 }

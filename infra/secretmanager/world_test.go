@@ -27,7 +27,7 @@ var (
 	_ credential.SecretWriter = (*secretmanager.Store)(nil)
 )
 
-func TestConformance(t *testing.T) {
+func TestStore_Conformance(t *testing.T) {
 	t.Parallel()
 	credentialtest.RunVault(t, func(t *testing.T) credentialtest.Store {
 		t.Helper()
@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// world is an empty Secret Manager, a vault in it, the plain client to look at it from outside, and an agent.
+// world is an empty Secret Manager emulator with a store, a plain client to inspect it, and the id of an agent.
 type world struct {
 	*secretmanager.Store
 	server *secretmanageremu.Server
@@ -65,20 +65,20 @@ func newWorld(t *testing.T, regions ...string) world {
 	return w
 }
 
-// open opens a vault that is closed before what is cleaned up earlier.
+// open opens a store and closes it in the cleanup.
 func open(t *testing.T, endpoint string, regions ...string) *secretmanager.Store {
 	t.Helper()
-	v, err := secretmanager.Open(t.Context(),
+	s, err := secretmanager.Open(t.Context(),
 		secretmanager.Options{ProjectID: project, Endpoint: endpoint, Regions: regions})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := v.Close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return v
+	return s
 }
 
 // secret reads a secret from outside.
