@@ -17,12 +17,14 @@ const quotaWait = 20 * time.Millisecond
 
 // Apply implements provisioning.Cluster. One object is one request, and nothing is read: a first provision costs as
 // many requests as the agent has objects.
-func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageName, m provisioning.RuntimeInput) error {
+func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
+	input provisioning.RuntimeInput,
+) error {
 	client, err := c.client(a.Cell)
 	if err != nil {
 		return err
 	}
-	b, err := c.blueprint(a, m)
+	b, err := c.blueprint(a, input)
 	if err != nil {
 		return err
 	}

@@ -18,20 +18,20 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// TestApplyRefused shows how the real API server's refusals arrive, and that none tells what it was about to store.
-func TestApplyRefused(t *testing.T) {
+// The real API server refuses the objects.
+func TestApply_ReportsRefusalsWithoutQuotingSecrets(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-4f1c"
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial(), agent.StageNamespace)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 
 	t.Run("secret", func(t *testing.T) {
 		t.Parallel()
-		a, m := a, testMaterial()
+		a, input := a, testRuntimeInput()
 		a.Env = []agent.EnvVar{{Key: "NOT A KEY", SecretVersion: 1}}
-		m.Secrets["NOT A KEY"] = []byte(canary)
-		err := w.Apply(t.Context(), a, agent.StageSecrets, m)
+		input.Secrets["NOT A KEY"] = []byte(canary)
+		err := w.Apply(t.Context(), a, agent.StageSecrets, input)
 		wantPermanent(t, err, codeObjectRejected)
 		if !strings.Contains(err.Error(), "data[NOT A KEY]") {
 			t.Errorf("error %v, want it to name the field", err)
@@ -39,10 +39,10 @@ func TestApplyRefused(t *testing.T) {
 	})
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()
-		a, m := a, testMaterial()
+		a, input := a, testRuntimeInput()
 		a.Env = []agent.EnvVar{{Key: "LARGE", SecretVersion: 1}}
-		m.Secrets["LARGE"] = []byte(strings.Repeat(canary, 1<<17))
-		err := w.Apply(t.Context(), a, agent.StageSecrets, m)
+		input.Secrets["LARGE"] = []byte(strings.Repeat(canary, 1<<17))
+		err := w.Apply(t.Context(), a, agent.StageSecrets, input)
 		wantPermanent(t, err, codeObjectRejected)
 		if strings.Contains(err.Error(), canary) {
 			t.Error("the error quotes the value")
@@ -52,7 +52,7 @@ func TestApplyRefused(t *testing.T) {
 		t.Parallel()
 		a := a
 		a.Env = []agent.EnvVar{{Key: "NOT A KEY", Value: canary}}
-		err := w.Apply(t.Context(), a, agent.StageRuntime, testMaterial())
+		err := w.Apply(t.Context(), a, agent.StageRuntime, testRuntimeInput())
 		wantPermanent(t, err, codeObjectRejected)
 		if strings.Contains(err.Error(), canary) {
 			t.Error("the error quotes the value")
@@ -62,7 +62,7 @@ func TestApplyRefused(t *testing.T) {
 		t.Parallel()
 		a := a
 		a.Slug = "not a host"
-		err := w.Apply(t.Context(), a, agent.StageRoute, testMaterial())
+		err := w.Apply(t.Context(), a, agent.StageRoute, testRuntimeInput())
 		wantPermanent(t, err, codeObjectRejected)
 		if !strings.Contains(err.Error(), "spec.hostnames") {
 			t.Errorf("error %v, want it to name the field", err)
@@ -75,17 +75,17 @@ func TestApplyRefused(t *testing.T) {
 			agent.StagePolicy, agent.StageIdentity, agent.StageSecrets, agent.StageStorage, agent.StageRuntime,
 			agent.StageRoute,
 		} {
-			wantUnavailable(t, w.Apply(t.Context(), stranger, stage, testMaterial()), provisioning.CodeNamespaceMissing)
+			wantUnavailable(t, w.Apply(t.Context(), stranger, stage, testRuntimeInput()),
+				provisioning.CodeNamespaceMissing)
 		}
 	})
 }
 
-// TestNamespaceTerminating shows that nothing is put into a namespace that goes away, and that this is tried again.
-func TestNamespaceTerminating(t *testing.T) {
+func TestApply_ATerminatingNamespaceIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial(), agent.StageNamespace, agent.StageRuntime)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StageRuntime)
 	services := w.admin.CoreV1().Services(a.Namespace())
 	held, err := services.Get(t.Context(), agentName, metav1.GetOptions{})
 	if err != nil {
@@ -101,8 +101,8 @@ func TestNamespaceTerminating(t *testing.T) {
 	if err := w.Delete(t.Context(), a); err != nil {
 		t.Errorf("deleting again: %v", err)
 	}
-	wantUnavailable(t, w.Apply(t.Context(), a, agent.StageNamespace, testMaterial()), codeNamespaceTerminating)
-	wantUnavailable(t, w.Apply(t.Context(), a, agent.StageIdentity, testMaterial()), codeNamespaceTerminating)
+	wantUnavailable(t, w.Apply(t.Context(), a, agent.StageNamespace, testRuntimeInput()), codeNamespaceTerminating)
+	wantUnavailable(t, w.Apply(t.Context(), a, agent.StageIdentity, testRuntimeInput()), codeNamespaceTerminating)
 	eventually(t, func(ctx context.Context) error {
 		held, err := services.Get(ctx, agentName, metav1.GetOptions{})
 		if err != nil {
@@ -119,12 +119,12 @@ func TestNamespaceTerminating(t *testing.T) {
 	}
 }
 
-// TestVolumeKeepsItsClass shows that agents outlive a change of the settings that their volume can't follow.
-func TestVolumeKeepsItsClass(t *testing.T) {
+// A volume cannot follow a change of the storage class in the settings.
+func TestApply_KeepsTheStorageClassOfAnExistingVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	claims := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace())
 	before, err := claims.Get(t.Context(), volumeName, metav1.GetOptions{})
@@ -134,7 +134,7 @@ func TestVolumeKeepsItsClass(t *testing.T) {
 	later := newWorld(t, func(s *Settings) { s.StorageClass = "another" })
 	smaller := a
 	smaller.Plan = "hobby"
-	later.apply(t, smaller, testMaterial(), agent.StageStorage)
+	later.apply(t, smaller, testRuntimeInput(), agent.StageStorage)
 	after, err := claims.Get(t.Context(), volumeName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -144,20 +144,19 @@ func TestVolumeKeepsItsClass(t *testing.T) {
 	}
 }
 
-// TestOursStaysOurs shows that what somebody else changed in our objects is brought back, and what they added stays.
-func TestOursStaysOurs(t *testing.T) {
+func TestApply_RestoresOurFieldsAndKeepsForeignOnes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial(), agent.StageNamespace, agent.StagePolicy)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StagePolicy)
 	quotas := w.admin.CoreV1().ResourceQuotas(a.Namespace())
 	other := `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"labels":{"added":"yes"}},"spec":{"hard":{"pods":"50"}}}`
 	_, err := quotas.Patch(t.Context(), agentName, types.ApplyPatchType, []byte(other),
-		metav1.PatchOptions{FieldManager: "somebody", Force: new(true)})
+		metav1.PatchOptions{FieldManager: "another-manager", Force: new(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.apply(t, a, testMaterial(), agent.StagePolicy)
+	w.apply(t, a, testRuntimeInput(), agent.StagePolicy)
 	quota, err := quotas.Get(t.Context(), agentName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -168,13 +167,12 @@ func TestOursStaysOurs(t *testing.T) {
 	}
 }
 
-// TestQuotaNotWorkedOut shows that an object that is refused because a quota is too new is applied when the quota is
-// not.
-func TestQuotaNotWorkedOut(t *testing.T) {
+// The API server refuses objects until it has computed a new quota.
+func TestApply_RetriesWhileTheQuotaIsNotComputed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial(), agent.StageNamespace)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 	var refused atomic.Int32
 	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		if r.Method != http.MethodPatch || refused.Add(1) > 3 {
@@ -183,7 +181,7 @@ func TestQuotaNotWorkedOut(t *testing.T) {
 		return answer(http.StatusForbidden, metav1.StatusReasonForbidden,
 			`persistentvolumeclaims "data" is forbidden: status unknown for quota: agent, resources: persistentvolumeclaims`), nil
 	}
-	w.apply(t, a, testMaterial(), agent.StageStorage)
+	w.apply(t, a, testRuntimeInput(), agent.StageStorage)
 	if refused.Load() != 4 {
 		t.Errorf("%d attempts, want 4", refused.Load())
 	}

@@ -15,16 +15,18 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// TestMaterialIsComplete shows that a Secret is never made without something that the record names.
-func TestMaterialIsComplete(t *testing.T) {
+// A Secret without a value that the record names would remove the value from the agent.
+func TestSecret_NeedsCredentialsAndEveryValue(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
-	noCredentials := testMaterial("MODEL_API_KEY")
+	noCredentials := testRuntimeInput("MODEL_API_KEY")
 	noCredentials.Credentials = credential.Credentials{}
-	for name, m := range map[string]provisioning.RuntimeInput{"no credentials": noCredentials,
-		"no value": testMaterial()} {
-		b, err := testClusters(t, testSettings()).blueprint(a, m)
+	for name, input := range map[string]provisioning.RuntimeInput{
+		"no credentials": noCredentials,
+		"no value":       testRuntimeInput(),
+	} {
+		b, err := testClusters(t, testSettings()).blueprint(a, input)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +34,7 @@ func TestMaterialIsComplete(t *testing.T) {
 			t.Errorf("%s: error %v, want Internal", name, err)
 		}
 	}
-	b, err := testClusters(t, testSettings()).blueprint(a, testMaterial())
+	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func TestMaterialIsComplete(t *testing.T) {
 	}
 }
 
-func TestConfigHash(t *testing.T) {
+func TestConfigHash_CoversWhatAPodIsStartedWith(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	for name, change := range map[string]func(*agent.Agent){
@@ -80,8 +82,7 @@ func TestConfigHash(t *testing.T) {
 	}
 }
 
-// TestBlueprintOfTheUnknown shows what becomes of records that name what is no longer configured.
-func TestBlueprintOfTheUnknown(t *testing.T) {
+func TestBlueprint_UnknownCellOrPlanIsPermanent(t *testing.T) {
 	t.Parallel()
 	c := testClusters(t, testSettings())
 	for code, change := range map[string]func(*agent.Agent){
@@ -102,7 +103,7 @@ func TestBlueprintOfTheUnknown(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpen_RefusesInvalidSettings(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Settings){
 		"at least one cluster": func(s *Settings) { s.Cells = nil },
@@ -123,12 +124,11 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestNothingSecretOutsideTheSecret looks for secret values in every other object.
-func TestNothingSecretOutsideTheSecret(t *testing.T) {
+func TestObjects_SecretValuesAreInTheSecretOnly(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
-	b, err := testClusters(t, testSettings()).blueprint(a, testMaterial("MODEL_API_KEY"))
+	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput("MODEL_API_KEY"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,8 @@ func answer(code int32, reason metav1.StatusReason, message string) *http.Respon
 	}
 }
 
-// TestBrokenCalls breaks every call of a kind once, in every way, and looks at what comes of it: an error that says to
-// try again, and then, tried again, success.
-func TestBrokenCalls(t *testing.T) {
+// The test breaks every kind of call once, in every way.
+func TestClusters_EachBrokenCallIsUnavailableAndSucceedsOnRetry(t *testing.T) {
 	t.Parallel()
 	reset := errors.New("connection reset by peer")
 	for name, broken := range map[string]func() (*http.Response, error){
@@ -68,17 +67,16 @@ func TestBrokenCalls(t *testing.T) {
 					}
 					return broken()
 				}
-				wantUnavailable(t, w.Apply(t.Context(), a, stage, testMaterial()), codeClusterUnavailable)
-				w.apply(t, a, testMaterial(), stage)
+				wantUnavailable(t, w.Apply(t.Context(), a, stage, testRuntimeInput()), codeClusterUnavailable)
+				w.apply(t, a, testRuntimeInput(), stage)
 			}
 			w.awaitReady(t, a)
 		})
 	}
 }
 
-// TestAnswerLost applies although the answer to the first attempt was lost: the object is there, and applying again
-// changes nothing.
-func TestAnswerLost(t *testing.T) {
+// The object exists although the answer to the first attempt was lost. Applying it again changes nothing.
+func TestApply_SucceedsAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
@@ -94,14 +92,13 @@ func TestAnswerLost(t *testing.T) {
 			}
 			return nil, io.ErrUnexpectedEOF
 		}
-		wantUnavailable(t, w.Apply(t.Context(), a, stage, testMaterial()), codeClusterUnavailable)
-		w.apply(t, a, testMaterial(), stage)
+		wantUnavailable(t, w.Apply(t.Context(), a, stage, testRuntimeInput()), codeClusterUnavailable)
+		w.apply(t, a, testRuntimeInput(), stage)
 	}
 	w.awaitReady(t, a)
 }
 
-// TestTooManyRequests shows that a server that asks for time is given it.
-func TestTooManyRequests(t *testing.T) {
+func TestApply_HonorsRetryAfter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
@@ -114,14 +111,14 @@ func TestTooManyRequests(t *testing.T) {
 		response.Header.Set("Retry-After", "1")
 		return response, nil
 	}
-	w.apply(t, a, testMaterial(), agent.StageNamespace)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 	if asked.Load() != 2 {
 		t.Errorf("%d requests, want 2", asked.Load())
 	}
 }
 
-// TestBrokenWatches brings an agent up and down while watches end early, are too old, or are refused.
-func TestBrokenWatches(t *testing.T) {
+// Watches end early, are too old, or are refused while an agent starts and stops.
+func TestClusters_SurviveBrokenWatches(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]func(*http.Request, http.RoundTripper) (*http.Response, error){
 		"too old": func(*http.Request, http.RoundTripper) (*http.Response, error) {
@@ -134,9 +131,11 @@ func TestBrokenWatches(t *testing.T) {
 				io.NopCloser(strings.NewReader(`{"type":"ERROR","object":`+string(status)+`}`))
 			return gone, err
 		},
-		"ends at once": func(*http.Request, http.RoundTripper) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
-				Body: http.NoBody}, nil
+		"ends immediately": func(*http.Request, http.RoundTripper) (*http.Response, error) {
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: http.NoBody,
+			}, nil
 		},
 		"unavailable": func(*http.Request, http.RoundTripper) (*http.Response, error) {
 			return answer(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "starting"), nil
@@ -153,7 +152,7 @@ func TestBrokenWatches(t *testing.T) {
 				}
 				return broken(r, next)
 			}
-			w.apply(t, a, testMaterial())
+			w.apply(t, a, testRuntimeInput())
 			w.awaitReady(t, a)
 			if err := w.Delete(t.Context(), a); err != nil {
 				t.Fatal(err)

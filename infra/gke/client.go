@@ -64,8 +64,8 @@ func (c *client) get(ctx context.Context, t target) (*unstructured.Unstructured,
 	return c.at(t).Get(ctx, t.name, metav1.GetOptions{})
 }
 
-// patch sends an object by server-side apply and returns what the object has become. Fields of ours that others have
-// set meanwhile become ours again; the objects hold no other fields.
+// patch sends an object by server-side apply and returns what the object has become. It takes back fields of
+// ours that others have changed in between; the objects hold no other fields.
 func (c *client) patch(ctx context.Context, t target, body []byte) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -83,10 +83,11 @@ func (c *client) delete(ctx context.Context, t target, uid types.UID) error {
 // maxListAttempts bounds how often a list is begun again because its pages had grown too old to go on.
 const maxListAttempts = 3
 
-// list hands every object to see: all pages are of one moment. When they can't be, the list is begun anew, so see must
-// cope with objects that it has seen; begin is called at every beginning.
+// list passes every object to see. All pages are of one resource version. If that version expires, list starts again,
+// so see must accept objects that it has already seen. begin is called at every start.
 func (c *client) list(ctx context.Context, t target, o metav1.ListOptions, begin func(),
-	see func(*unstructured.Unstructured)) error {
+	see func(*unstructured.Unstructured),
+) error {
 	var err error
 	for range maxListAttempts {
 		begin()
@@ -98,7 +99,8 @@ func (c *client) list(ctx context.Context, t target, o metav1.ListOptions, begin
 }
 
 func (c *client) listOnce(ctx context.Context, t target, o metav1.ListOptions,
-	see func(*unstructured.Unstructured)) error {
+	see func(*unstructured.Unstructured),
+) error {
 	o.Limit, o.Continue = pageSize, ""
 	for {
 		page, err := c.page(ctx, t, o)

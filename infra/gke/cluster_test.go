@@ -74,7 +74,7 @@ func (s *sharedCluster) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// world is what one test has of the cluster: clients of its own, and an administrator's.
+// world is one test's access to the cluster: its Clusters, and an administrator's client.
 type world struct {
 	*Clusters
 	admin kubernetes.Interface
@@ -159,13 +159,13 @@ func (w *world) newAgent(t *testing.T) agent.Agent {
 }
 
 // apply applies stages, all when none is named.
-func (w *world) apply(t *testing.T, a agent.Agent, m provisioning.RuntimeInput, stages ...agent.StageName) {
+func (w *world) apply(t *testing.T, a agent.Agent, input provisioning.RuntimeInput, stages ...agent.StageName) {
 	t.Helper()
 	if len(stages) == 0 {
 		stages = agent.StageNames()
 	}
 	for _, stage := range stages {
-		if err := w.Apply(t.Context(), a, stage, m); err != nil {
+		if err := w.Apply(t.Context(), a, stage, input); err != nil {
 			t.Fatalf("%s: %v", stage, err)
 		}
 	}

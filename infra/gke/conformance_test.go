@@ -11,7 +11,7 @@ import (
 	"agents.example/controlplane/shared/provisioning/provisioningtest"
 )
 
-func TestConformance(t *testing.T) {
+func TestClusters_Conformance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	faults := map[provisioningtest.Trouble]cluster.Fault{

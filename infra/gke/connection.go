@@ -101,8 +101,8 @@ func tune(config *rest.Config, cell string) {
 	config.UserAgent = fieldManager
 	config.QPS = -1 // client-go's own limit, 5 a second, makes provisioning 60 times slower; 429 is honoured without it
 	config.WarningHandlerWithContext = warnings(cell)
-	// A dialer of its own gives the cell a transport of its own, which notices dead connections; otherwise
-	// http.DefaultTransport, which does not, would serve endpoints with a public certificate.
+	// A separate dialer gives the cell a separate transport, which notices dead connections. Otherwise endpoints with a
+	// public certificate would use http.DefaultTransport, which does not.
 	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 }
 

@@ -20,8 +20,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// TestNoCluster shows that a cluster that can't be reached is told soon, whatever is asked of it.
-func TestNoCluster(t *testing.T) {
+func TestClusters_UnreachableClusterIsUnavailable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := testSettings()
@@ -34,7 +33,7 @@ func TestNoCluster(t *testing.T) {
 		})
 		a := testAgent()
 		for name, call := range map[string]func() error{
-			"apply":  func() error { return c.Apply(t.Context(), a, agent.StageNamespace, testMaterial()) },
+			"apply":  func() error { return c.Apply(t.Context(), a, agent.StageNamespace, testRuntimeInput()) },
 			"ready":  func() error { return c.AwaitReady(t.Context(), a) },
 			"delete": func() error { return c.Delete(t.Context(), a) },
 			"gone":   func() error { return c.AwaitGone(t.Context(), a) },
@@ -46,7 +45,7 @@ func TestNoCluster(t *testing.T) {
 				_, err := c.Pods(t.Context(), "local")
 				return err
 			},
-			"presence": func() error {
+			"existence": func() error {
 				_, err := c.Existence(t.Context(), a)
 				return err
 			},
@@ -63,8 +62,8 @@ func TestNoCluster(t *testing.T) {
 	})
 }
 
-// TestDeadline shows that a server that never answers is not waited for longer than one call may take.
-func TestDeadline(t *testing.T) {
+// The server never answers.
+func TestClusters_CallsHaveADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := testSettings()
@@ -76,15 +75,15 @@ func TestDeadline(t *testing.T) {
 				return nil, r.Context().Err()
 			}}}
 		})
-		wantUnavailable(t, c.Apply(t.Context(), testAgent(), agent.StageNamespace, testMaterial()),
+		wantUnavailable(t, c.Apply(t.Context(), testAgent(), agent.StageNamespace, testRuntimeInput()),
 			codeClusterUnavailable)
 		wantUnavailable(t, c.Delete(t.Context(), testAgent()), codeClusterUnavailable)
 		wantUnavailable(t, c.AwaitReady(t.Context(), testAgent()), codeClusterUnavailable)
 	})
 }
 
-// TestKubeconfigAppears shows that a cell that couldn't be connected to is tried anew.
-func TestKubeconfigMissing(t *testing.T) {
+// The kubeconfig appears after the first call.
+func TestClusters_RetryAFailedConnection(t *testing.T) {
 	t.Parallel()
 	s := testSettings()
 	s.Cells = []Cell{{Name: "local", Kubeconfig: "testdata/none.yaml"}}
@@ -96,8 +95,7 @@ func TestKubeconfigMissing(t *testing.T) {
 	}
 }
 
-// TestEndpoint shows that an endpoint is called with the process's token, over TLS that is checked.
-func TestEndpoint(t *testing.T) {
+func TestEndpoint_GetsTheTokenOverVerifiedTLS(t *testing.T) {
 	t.Parallel()
 	var authorization, agentName atomic.Value
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,15 +18,15 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// TestDelete takes everything of an agent away. The volume is found by its claim, or, when that is gone, among all.
-func TestDelete(t *testing.T) {
+// AwaitGone finds the volume by its claim or, if the claim is gone, among all volumes.
+func TestDelete_RemovesNamespaceAndVolume(t *testing.T) {
 	t.Parallel()
-	for name, claimIsGone := range map[string]bool{"at once": false, "resumed": true} {
+	for name, claimIsGone := range map[string]bool{"in one wait": false, "in a second wait": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			a := w.newAgent(t)
-			w.apply(t, a, testMaterial())
+			w.apply(t, a, testRuntimeInput())
 			w.awaitReady(t, a)
 			volume := w.volume(t, a)
 			if claimIsGone {
@@ -71,12 +71,11 @@ func (w *world) volume(t *testing.T, a agent.Agent) string {
 	return claim.Spec.VolumeName
 }
 
-// TestVolumeStays shows that an agent isn't gone while its volume isn't.
-func TestVolumeStays(t *testing.T) {
+func TestAwaitGone_WaitsForTheVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	volumes, name := w.admin.CoreV1().PersistentVolumes(), w.volume(t, a)
 	finalizers := func(change func([]string) []string) {
@@ -124,8 +123,8 @@ func (w *world) awaitNamespaceGone(t *testing.T, a agent.Agent) error {
 	return c.awaitGone(ctx, core("Namespace", "", a.Namespace()))
 }
 
-// TestForeignNamespaceStays shows that a name alone makes no namespace ours.
-func TestForeignNamespaceStays(t *testing.T) {
+// A name alone does not make a namespace ours.
+func TestDelete_RefusesForeignNamespaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, labels := range map[string]map[string]string{
@@ -146,8 +145,8 @@ func TestForeignNamespaceStays(t *testing.T) {
 		if err != nil || there.DeletionTimestamp != nil {
 			t.Errorf("%s: the namespace is deleted (%v)", name, err)
 		}
-		if found := w.placement(t, a); found != nil {
-			t.Errorf("%s: the fleet lists the namespace", name)
+		if found := w.findPlacement(t, a); found != nil {
+			t.Errorf("%s: Namespaces lists the namespace", name)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestNamespaceIsEnforced shows that the real API server refuses what the namespace's policies forbid.
-func TestNamespaceIsEnforced(t *testing.T) {
+// The real API server refuses what the namespace's policies forbid.
+func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	client := w.admin.CoreV1()
 
@@ -44,8 +44,10 @@ func TestNamespaceIsEnforced(t *testing.T) {
 			c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = new(true), new(true)
 		})},
 		{name: "host-network", want: "PodSecurity", change: func(s *corev1.PodSpec) { s.HostNetwork = true }},
-		{name: "root", want: "PodSecurity",
-			change: func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = new(false) }},
+		{
+			name: "root", want: "PodSecurity",
+			change: func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = new(false) },
+		},
 		{name: "host-path", want: "PodSecurity", change: func(s *corev1.PodSpec) {
 			s.Volumes = append(s.Volumes,
 				corev1.Volume{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})

@@ -92,7 +92,7 @@ func quotaPending(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "status unknown for quota")
 }
 
-// confidential reports whether objects of the kind hold values that nobody may read in an error. The API server quotes
+// confidential reports whether objects of the kind hold values that must not appear in an error. The API server quotes
 // what it refuses.
 func confidential(t target) bool { return t.gvk.Kind == "Secret" || t.gvk.Kind == "ConfigMap" }
 

@@ -19,13 +19,15 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-func TestExplain(t *testing.T) {
+func TestExplain_MapsErrorsOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-91ab"
 	group := schema.GroupResource{Resource: "things"}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Thing"}, agentName,
-		field.ErrorList{field.Invalid(field.NewPath("spec", "image"), canary, "is wrong"),
-			field.Required(field.NewPath("spec", "name"), "")})
+		field.ErrorList{
+			field.Invalid(field.NewPath("spec", "image"), canary, "is wrong"),
+			field.Required(field.NewPath("spec", "name"), ""),
+		})
 	quota := apierrors.NewForbidden(group, volumeName,
 		errors.New("exceeded quota: agent, requested: persistentvolumeclaims=1"))
 	terminates := apierrors.NewForbidden(group, agentName, errors.New("namespace is being terminated"))
@@ -38,23 +40,35 @@ func TestExplain(t *testing.T) {
 		after     time.Duration
 	}{
 		"invalid": {err: invalid, permanent: true, code: codeObjectRejected},
-		"bad request": {err: apierrors.NewBadRequest("no: " + canary), permanent: true,
-			code: codeObjectRejected},
-		"method": {err: apierrors.NewMethodNotSupported(group, "patch"), permanent: true,
-			code: codeObjectRejected},
-		"too large": {err: apierrors.NewRequestEntityTooLargeError(canary), permanent: true,
-			code: codeObjectRejected},
+		"bad request": {
+			err: apierrors.NewBadRequest("no: " + canary), permanent: true,
+			code: codeObjectRejected,
+		},
+		"method": {
+			err: apierrors.NewMethodNotSupported(group, "patch"), permanent: true,
+			code: codeObjectRejected,
+		},
+		"too large": {
+			err: apierrors.NewRequestEntityTooLargeError(canary), permanent: true,
+			code: codeObjectRejected,
+		},
 		"wrapped":     {err: fmt.Errorf("list: %w", invalid), permanent: true, code: codeObjectRejected},
 		"quota":       {err: quota, code: codeQuotaExceeded},
 		"terminating": {err: terminates, code: codeNamespaceTerminating},
-		"no namespace": {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"),
-			code: provisioning.CodeNamespaceMissing},
+		"no namespace": {
+			err:  apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"),
+			code: provisioning.CodeNamespaceMissing,
+		},
 		"no kind": {err: apierrors.NewNotFound(group, "x"), code: codeClusterUnavailable},
-		"forbidden": {err: apierrors.NewForbidden(group, "x", errors.New("no right")),
-			code: codeClusterUnavailable},
+		"forbidden": {
+			err:  apierrors.NewForbidden(group, "x", errors.New("no right")),
+			code: codeClusterUnavailable,
+		},
 		"unauthorized": {err: apierrors.NewUnauthorized("who are you"), code: codeClusterUnavailable},
-		"conflict": {err: apierrors.NewConflict(group, "x", errors.New("changed")),
-			code: codeClusterUnavailable},
+		"conflict": {
+			err:  apierrors.NewConflict(group, "x", errors.New("changed")),
+			code: codeClusterUnavailable,
+		},
 		"too many":       {err: slow, code: codeClusterUnavailable, after: 7 * time.Second},
 		"internal":       {err: apierrors.NewInternalError(errors.New(canary)), code: codeClusterUnavailable},
 		"unavailable":    {err: apierrors.NewServiceUnavailable("starting"), code: codeClusterUnavailable},
@@ -64,8 +78,10 @@ func TestExplain(t *testing.T) {
 		"network":           {err: errors.New("dial tcp: connection refused"), code: codeClusterUnavailable},
 		"deadline":          {err: context.DeadlineExceeded, code: codeClusterUnavailable},
 		"explained already": {err: terminating(), code: codeNamespaceTerminating},
-		"explained, wrapped": {err: fmt.Errorf("in passing: %w", missing("workload")),
-			code: provisioning.CodeNamespaceMissing},
+		"explained, wrapped": {
+			err:  fmt.Errorf("in passing: %w", missing("workload")),
+			code: provisioning.CodeNamespaceMissing,
+		},
 	} {
 		for _, kind := range []string{"Thing", "Secret", "ConfigMap"} {
 			t.Run(name+" "+kind, func(t *testing.T) {
@@ -95,13 +111,14 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainSaysWhatIsWrong shows that a person learns which field was refused, and of objects that hold no secrets,
-// why.
-func TestExplainSaysWhatIsWrong(t *testing.T) {
+// The message names the refused field. For objects without secrets it also gives the reason.
+func TestExplain_NamesTheRefusedField(t *testing.T) {
 	t.Parallel()
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Thing"}, agentName,
-		field.ErrorList{field.Invalid(field.NewPath("spec", "image"), "a b", "is wrong"),
-			field.TooLong(field.NewPath("data"), strings.Repeat("x", 5000), 10)})
+		field.ErrorList{
+			field.Invalid(field.NewPath("spec", "image"), "a b", "is wrong"),
+			field.TooLong(field.NewPath("data"), strings.Repeat("x", 5000), 10),
+		})
 	var p *provisioning.Permanent
 	if err := explain(invalid, core("StatefulSet", "n", agentName)); !errors.As(err, &p) ||
 		!strings.Contains(p.Message, "spec.image: Invalid value") {

@@ -19,8 +19,10 @@ import (
 // trouble is what the newest event says that explains why a pod is not created, or not started; nil when none does. pod
 // is "" when there is none. A workload that isn't there at all is the error namespace_missing.
 func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (*verdict, error) {
-	t := target{gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, namespace: namespace,
-		name: agentName}
+	t := target{
+		gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, namespace: namespace,
+		name: agentName,
+	}
 	set, err := c.get(ctx, t)
 	if apierrors.IsNotFound(err) {
 		return nil, missing("workload").WithCause(err)
@@ -114,8 +116,10 @@ func explainRefusal(message string) *provisioning.PodFailure {
 			Message: "The cluster's security rules or limits refuse the agent's pod. Nothing you can change is likely to help; tell the operator.",
 		}
 	default:
-		return &provisioning.PodFailure{Code: codeRejected,
-			Message: "The cluster refuses the agent's pod at the moment. It goes on trying; tell the operator if it takes long."}
+		return &provisioning.PodFailure{
+			Code:    codeRejected,
+			Message: "The cluster refuses the agent's pod at the moment. It goes on trying; tell the operator if it takes long.",
+		}
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// TestRefusedPods shows what is told of pods that the API server refuses to the StatefulSet: only events say so.
-func TestRefusedPods(t *testing.T) {
+// If the API server refuses the StatefulSet's pods, only events say so.
+func TestAwaitReady_ExplainsRefusedPods(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, template, code string
@@ -25,7 +25,10 @@ func TestRefusedPods(t *testing.T) {
 		{name: "no runtime class", template: `{"runtimeClassName":"kata"}`, code: codeNoSandbox, permanent: true},
 		{name: "pod security", template: `{"hostNetwork":true}`, code: codeRejected, permanent: true},
 		{name: "quota", template: `{"terminationGracePeriodSeconds":30}`, code: codeQuotaExceeded, permanent: false},
-		{name: "no service account", template: `{"serviceAccountName":"nobody"}`, code: codeRejected, permanent: false},
+		{
+			name: "no service account", template: `{"serviceAccountName":"missing"}`, code: codeRejected,
+			permanent: false,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +36,7 @@ func TestRefusedPods(t *testing.T) {
 			a := w.newAgent(t)
 			stopped := a
 			stopped.Status = agent.Stopped
-			w.apply(t, stopped, testMaterial())
+			w.apply(t, stopped, testRuntimeInput())
 			if test.code == codeQuotaExceeded {
 				w.fill(t, a)
 			}
@@ -75,14 +78,13 @@ func (w *world) fill(t *testing.T, a agent.Agent) {
 	})
 }
 
-// TestOldEventsAreOver shows that what was wrong before the workload was changed explains nothing after.
-func TestOldEventsAreOver(t *testing.T) {
+func TestAwaitReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
 	stopped := a
 	stopped.Status = agent.Stopped
-	w.apply(t, stopped, testMaterial())
+	w.apply(t, stopped, testRuntimeInput())
 	set, err := w.admin.AppsV1().StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +93,10 @@ func TestOldEventsAreOver(t *testing.T) {
 	for i, at := range []metav1.Time{old, metav1.Now()} {
 		event := &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("event-%d", i)},
-			InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", Namespace: a.Namespace(), Name: agentName,
-				UID: set.UID},
+			InvolvedObject: corev1.ObjectReference{
+				Kind: "StatefulSet", Namespace: a.Namespace(), Name: agentName,
+				UID: set.UID,
+			},
 			Type: corev1.EventTypeWarning, Reason: "FailedCreate", FirstTimestamp: at, LastTimestamp: at,
 			Message: `create Pod agent-0 in StatefulSet agent failed error: pods "agent-0" is forbidden: pod rejected: RuntimeClass "gvisor" not found`,
 		}

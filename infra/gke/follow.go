@@ -24,9 +24,9 @@ type state struct {
 	err    error                      // the API server can't be asked; the last state
 }
 
-// follow tells the present state of one object and every later one, until ctx ends. A connection that ends is begun
-// anew from the then present state, so that nothing is missed but what has passed again. After several failures in a
-// row the last state is the error.
+// follow sends the present state of one object and every later one, until ctx ends. When a connection ends, follow
+// starts again from the state of that time, so it misses only states that have passed. After several failures in a row
+// the last state is the error.
 //
 // It lists and watches by name: a watch alone can't tell that an object isn't there.
 func (c *client) follow(ctx context.Context, t target) <-chan state {
@@ -116,7 +116,7 @@ func (w stoppingWatch) Stop() {
 	w.cancel()
 }
 
-// tell hands a state over and reports whether somebody took it.
+// tell sends a state and reports whether it was received before ctx ended.
 func tell(ctx context.Context, states chan<- state, s state) bool {
 	select {
 	case states <- s:

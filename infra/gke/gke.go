@@ -1,7 +1,6 @@
-// Package gke knows how an agent lives on a Kubernetes cluster: which objects it consists of, how they are applied,
-// watched and taken away, and what the API server's errors and a pod's troubles mean. It is the only package that
-// speaks to Kubernetes. It does not know when any of this is done, nor what is recorded of it: that is package
-// provisioning's.
+// Package gke runs agents on Kubernetes clusters. It builds an agent's objects, applies, watches and deletes them, and
+// explains the API server's errors and the failures of pods. It is the only package that calls Kubernetes. It does not
+// decide when to do so and records nothing (package provisioning).
 //
 // The objects are pure functions from an agent, its plan, its secrets and the settings; testdata shows them whole. They
 // are written in the plain types of k8s.io/api and sent by server-side apply. The generated apply configurations of
@@ -34,9 +33,9 @@ type Settings struct {
 	Gateway Gateway
 	// StorageClass is the class of new volumes; empty takes the cluster's default. Existing volumes keep theirs.
 	StorageClass string
-	// Resolvers lists ranges of DNS servers beside those of a GKE Autopilot cluster, in CIDR notation. A cluster with a
-	// node-local cache and a Service range of its own needs the address of its kube-dns Service here; one without a
-	// node-local cache that uses Cloud DNS needs 169.254.169.254/32. They are reached on port 53 only.
+	// Resolvers lists ranges of DNS servers in addition to those of a GKE Autopilot cluster, in CIDR notation. A
+	// cluster with a node-local cache and a custom Service range needs the address of its kube-dns Service here; one
+	// without a node-local cache that uses Cloud DNS needs 169.254.169.254/32. They are reached on port 53 only.
 	Resolvers []string
 }
 
@@ -44,8 +43,8 @@ type Settings struct {
 type Gateway struct {
 	Namespace string
 	Name      string
-	// Sources lists ranges that requests come from, in CIDR notation, beside Google's front ends and the pods in
-	// Namespace. A regional load balancer needs its proxy-only subnet here.
+	// Sources lists ranges that requests come from, in CIDR notation, in addition to Google's front ends and the
+	// pods in Namespace. A regional load balancer needs its proxy-only subnet here.
 	Sources []string
 }
 
@@ -62,8 +61,8 @@ type Cell struct {
 	Image string
 }
 
-// Clusters are the cells of a deployment. They implement provisioning.Cluster, Fleet and Lookout, and may be used at
-// once from many goroutines.
+// Clusters are the cells of a deployment. They implement provisioning.Cluster, NamespaceLister and PodLister, and are
+// safe for concurrent use.
 type Clusters struct {
 	settings Settings
 	cells    map[string]*connection

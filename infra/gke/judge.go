@@ -24,7 +24,7 @@ const (
 	crashesUntilCertain = 3 // restarts after which a crash is no accident; the kubelet takes a minute for them
 )
 
-// desired is what the pod is to be.
+// desired describes the pod that the agent's record asks for.
 type desired struct {
 	hash      string
 	memoryMiB int64
@@ -141,7 +141,8 @@ func notStarted(reason string) *provisioning.PodFailure {
 // crashed explains a container that ended by itself. It is certain once the kubelet backs off and has tried often
 // enough.
 func (d desired) crashed(status *corev1.ContainerStatus,
-	exit *corev1.ContainerStateTerminated) *provisioning.PodFailure {
+	exit *corev1.ContainerStateTerminated,
+) *provisioning.PodFailure {
 	crashes := status.RestartCount
 	if status.State.Running == nil {
 		crashes++ // the last one is not followed by a restart yet

@@ -11,8 +11,10 @@ import (
 
 // status is a pod's, of the desired configuration.
 func podWith(change ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("pod"),
-		Annotations: map[string]string{annotationConfig: "hash"}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		UID:         types.UID("pod"),
+		Annotations: map[string]string{annotationConfig: "hash"},
+	}}
 	for _, f := range change {
 		f(p)
 	}
@@ -38,11 +40,13 @@ func waitingFor(reason string) corev1.ContainerState {
 }
 
 func exited(code int32, reason string) corev1.ContainerState {
-	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason,
-		Message: "canary of the container"}}
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: code, Reason: reason,
+		Message: "canary of the container",
+	}}
 }
 
-func TestJudge(t *testing.T) {
+func TestJudge_ExplainsEachPodState(t *testing.T) {
 	t.Parallel()
 	none, running := corev1.ContainerState{}, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	ready := withCondition(corev1.PodReady, corev1.ConditionTrue, "")
@@ -55,46 +59,80 @@ func TestJudge(t *testing.T) {
 	}{
 		"none":  {pod: nil, code: codeTimeout, silent: true, message: "not created"},
 		"ready": {pod: podWith(ready)},
-		"ready, other hash": {pod: podWith(ready, func(p *corev1.Pod) { p.Annotations[annotationConfig] = "old" }),
-			code: codeTimeout, message: "former pod"},
-		"ready, no hash": {pod: podWith(ready, func(p *corev1.Pod) { p.Annotations = nil }), code: codeTimeout,
-			message: "former pod"},
-		"ready, stopping": {pod: podWith(ready, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }),
-			code: codeTimeout, message: "former pod"},
+		"ready, other hash": {
+			pod:  podWith(ready, func(p *corev1.Pod) { p.Annotations[annotationConfig] = "old" }),
+			code: codeTimeout, message: "former pod",
+		},
+		"ready, no hash": {
+			pod: podWith(ready, func(p *corev1.Pod) { p.Annotations = nil }), code: codeTimeout,
+			message: "former pod",
+		},
+		"ready, stopping": {
+			pod:  podWith(ready, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }),
+			code: codeTimeout, message: "former pod",
+		},
 		"new": {pod: podWith(), code: codeTimeout, silent: true, message: "not started"},
-		"evicted": {pod: podWith(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
-			code: codeTimeout, message: "ended by the cluster"},
+		"evicted": {
+			pod:  podWith(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+			code: codeTimeout, message: "ended by the cluster",
+		},
 		"unschedulable": {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse,
 			corev1.PodReasonUnschedulable)), code: codeUnschedulable, message: "room"},
 		"not scheduled yet": {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse,
 			"SchedulerError")), code: codeTimeout, silent: true},
-		"creating": {pod: podWith(withContainer(0, waitingFor("ContainerCreating"), none)), code: codeTimeout,
-			silent: true, message: "not started"},
+		"creating": {
+			pod: podWith(withContainer(0, waitingFor("ContainerCreating"), none)), code: codeTimeout,
+			silent: true, message: "not started",
+		},
 		"pulling fails": {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), none)), code: codeImagePull},
-		"pulling backs off": {pod: podWith(withContainer(0, waitingFor("ImagePullBackOff"), none)),
-			code: codeImagePull},
-		"image name": {pod: podWith(withContainer(0, waitingFor("InvalidImageName"), none)),
-			code: codeImagePull, permanent: true},
-		"config": {pod: podWith(withContainer(0, waitingFor("CreateContainerConfigError"), none)),
-			code: codeNoStart},
-		"running": {pod: podWith(withContainer(0, running, none)), code: codeTimeout,
-			message: "did not answer"},
-		"crashed once": {pod: podWith(withContainer(0, exited(1, "Error"), none)), code: codeCrashLoop,
-			message: "exit code 1, once"},
-		"crashed, runs": {pod: podWith(withContainer(1, running, exited(2, "Error"))), code: codeCrashLoop,
-			message: "exit code 2, once"},
-		"backs off early": {pod: podWith(withContainer(2, waitingFor("CrashLoopBackOff"), exited(1, "Error"))),
-			code: codeCrashLoop, message: "3 times"},
-		"crash loop": {pod: podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(127, "Error"))),
-			code: codeCrashLoop, permanent: true, message: "127 (its command can't be run), 4 times"},
-		"ends well": {pod: podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(0, "Completed"))),
-			code: codeCrashLoop, permanent: true, message: "should go on"},
-		"out of memory once": {pod: podWith(withContainer(1, running, exited(137, "OOMKilled"))), code: codeOutOfMemory,
-			message: "512 MiB"},
-		"out of memory": {pod: podWith(withContainer(4, waitingFor("CrashLoopBackOff"), exited(137, "OOMKilled"))),
-			code: codeOutOfMemory, permanent: true, message: "5 times"},
-		"killed": {pod: podWith(withContainer(4, waitingFor("CrashLoopBackOff"), exited(137, "Error"))),
-			code: codeCrashLoop, permanent: true, message: "(killed)"},
+		"pulling backs off": {
+			pod:  podWith(withContainer(0, waitingFor("ImagePullBackOff"), none)),
+			code: codeImagePull,
+		},
+		"image name": {
+			pod:  podWith(withContainer(0, waitingFor("InvalidImageName"), none)),
+			code: codeImagePull, permanent: true,
+		},
+		"config": {
+			pod:  podWith(withContainer(0, waitingFor("CreateContainerConfigError"), none)),
+			code: codeNoStart,
+		},
+		"running": {
+			pod: podWith(withContainer(0, running, none)), code: codeTimeout,
+			message: "did not answer",
+		},
+		"crashed once": {
+			pod: podWith(withContainer(0, exited(1, "Error"), none)), code: codeCrashLoop,
+			message: "exit code 1, once",
+		},
+		"crashed, runs": {
+			pod: podWith(withContainer(1, running, exited(2, "Error"))), code: codeCrashLoop,
+			message: "exit code 2, once",
+		},
+		"backs off early": {
+			pod:  podWith(withContainer(2, waitingFor("CrashLoopBackOff"), exited(1, "Error"))),
+			code: codeCrashLoop, message: "3 times",
+		},
+		"crash loop": {
+			pod:  podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(127, "Error"))),
+			code: codeCrashLoop, permanent: true, message: "127 (its command can't be run), 4 times",
+		},
+		"ends well": {
+			pod:  podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(0, "Completed"))),
+			code: codeCrashLoop, permanent: true, message: "should go on",
+		},
+		"out of memory once": {
+			pod: podWith(withContainer(1, running, exited(137, "OOMKilled"))), code: codeOutOfMemory,
+			message: "512 MiB",
+		},
+		"out of memory": {
+			pod:  podWith(withContainer(4, waitingFor("CrashLoopBackOff"), exited(137, "OOMKilled"))),
+			code: codeOutOfMemory, permanent: true, message: "5 times",
+		},
+		"killed": {
+			pod:  podWith(withContainer(4, waitingFor("CrashLoopBackOff"), exited(137, "Error"))),
+			code: codeCrashLoop, permanent: true, message: "(killed)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,32 +151,48 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestExplainEvent(t *testing.T) {
+func TestExplainEvent_ExplainsKnownEvents(t *testing.T) {
 	t.Parallel()
 	const failed = `create Pod agent-0 in StatefulSet agent failed error: pods "agent-0" is forbidden: `
 	for _, test := range []struct {
 		reason, message, code string
 		permanent             bool
 	}{
-		{reason: "FailedCreate", message: failed + `pod rejected: RuntimeClass "gvisor" not found`, code: codeNoSandbox,
-			permanent: true},
-		{reason: "FailedCreate", message: failed +
-			"exceeded quota: agent, requested: pods=1, used: pods=2, limited: pods=2", code: codeQuotaExceeded,
-			permanent: false},
-		{reason: "FailedCreate", message: failed + "status unknown for quota: agent, resources: pods",
-			code: codeQuotaExceeded, permanent: false},
-		{reason: "FailedCreate", message: failed + `violates PodSecurity "restricted:latest": privileged`,
-			code: codeRejected, permanent: true},
-		{reason: "FailedCreate", message: failed + "maximum memory usage per Container is 1Gi, but limit is 2Gi",
-			code: codeRejected, permanent: true},
-		{reason: "FailedCreate", message: failed +
-			`error looking up service account x/agent: serviceaccount "agent" not found`, code: codeRejected,
-			permanent: false},
-		{reason: "FailedCreatePodSandBox",
+		{
+			reason: "FailedCreate", message: failed + `pod rejected: RuntimeClass "gvisor" not found`, code: codeNoSandbox,
+			permanent: true,
+		},
+		{
+			reason: "FailedCreate", message: failed +
+				"exceeded quota: agent, requested: pods=1, used: pods=2, limited: pods=2", code: codeQuotaExceeded,
+			permanent: false,
+		},
+		{
+			reason: "FailedCreate", message: failed + "status unknown for quota: agent, resources: pods",
+			code: codeQuotaExceeded, permanent: false,
+		},
+		{
+			reason: "FailedCreate", message: failed + `violates PodSecurity "restricted:latest": privileged`,
+			code: codeRejected, permanent: true,
+		},
+		{
+			reason: "FailedCreate", message: failed + "maximum memory usage per Container is 1Gi, but limit is 2Gi",
+			code: codeRejected, permanent: true,
+		},
+		{
+			reason: "FailedCreate", message: failed +
+				`error looking up service account x/agent: serviceaccount "agent" not found`, code: codeRejected,
+			permanent: false,
+		},
+		{
+			reason:  "FailedCreatePodSandBox",
 			message: `Failed to create pod sandbox: rpc error: no runtime for "runsc" is configured`,
-			code:    codeNoSandbox, permanent: false},
-		{reason: "FailedCreatePodSandBox", message: "Failed to create pod sandbox: network not ready", code: "",
-			permanent: false},
+			code:    codeNoSandbox, permanent: false,
+		},
+		{
+			reason: "FailedCreatePodSandBox", message: "Failed to create pod sandbox: network not ready", code: "",
+			permanent: false,
+		},
 		{reason: "FailedMount", message: "MountVolume.SetUp failed", code: codeNoVolume, permanent: false},
 		{reason: "FailedAttachVolume", message: "Multi-Attach error for volume", code: codeNoVolume, permanent: false},
 		{reason: "Unhealthy", message: "Readiness probe failed", code: "", permanent: false},

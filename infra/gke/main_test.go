@@ -17,4 +17,7 @@ func (m closing) Run() int {
 	return code
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
+func TestMain(m *testing.M) {
+	discardLogs()
+	goleak.VerifyTestMain(closing{m})
+}

@@ -35,14 +35,18 @@ func (b blueprint) allow() object {
 				{From: b.gatewayPeers(), Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portHTTP)}},
 				// Managed Prometheus collects from the first namespace on standard clusters, from the second on
 				// Autopilot.
-				{From: namespaces("gmp-system", "gke-gmp-system"),
-					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portMetrics)}},
+				{
+					From:  namespaces("gmp-system", "gke-gmp-system"),
+					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portMetrics)},
+				},
 			},
 			Egress: []networkingv1.NetworkPolicyEgressRule{
 				{
 					To: b.resolverPeers(),
-					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, portDNS),
-						port(corev1.ProtocolTCP, portDNS)},
+					Ports: []networkingv1.NetworkPolicyPort{
+						port(corev1.ProtocolUDP, portDNS),
+						port(corev1.ProtocolTCP, portDNS),
+					},
 				},
 				{To: internet()},
 			},
@@ -85,8 +89,10 @@ func internet() []networkingv1.NetworkPolicyPeer {
 			"172.16.0.0/12", "192.0.0.0/24",
 			"192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
 		}}},
-		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0",
-			Except: []string{"::1/128", "fc00::/7", "fe80::/10", "ff00::/8"}}},
+		{IPBlock: &networkingv1.IPBlock{
+			CIDR:   "::/0",
+			Except: []string{"::1/128", "fc00::/7", "fe80::/10", "ff00::/8"},
+		}},
 	}
 }
 

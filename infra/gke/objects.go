@@ -40,12 +40,12 @@ type blueprint struct {
 	plan     plan.Plan
 	cell     Cell
 	settings Settings
-	material provisioning.RuntimeInput
+	input    provisioning.RuntimeInput
 }
 
 // blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not
 // exist.
-func (c *Clusters) blueprint(a agent.Agent, m provisioning.RuntimeInput) (blueprint, error) {
+func (c *Clusters) blueprint(a agent.Agent, input provisioning.RuntimeInput) (blueprint, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {
 		return blueprint{}, &provisioning.Permanent{
@@ -53,12 +53,12 @@ func (c *Clusters) blueprint(a agent.Agent, m provisioning.RuntimeInput) (bluepr
 			Cause: err,
 		}
 	}
-	return blueprint{agent: a, plan: p, cell: c.cells[a.Cell].Cell, settings: c.settings, material: m}, nil
+	return blueprint{agent: a, plan: p, cell: c.cells[a.Cell].Cell, settings: c.settings, input: input}, nil
 }
 
 // objects lists the objects of a stage in the order in which they are applied: a pod finds what it refers to. A stage
-// that is only waited for has none. The error says that the material lacks what the record names; applying would take
-// it from the agent.
+// that is only waited for has none. The error says that the input lacks a value that the record names; applying would
+// remove it from the agent.
 func (b blueprint) objects(stage agent.StageName) ([]object, error) {
 	switch stage {
 	case agent.StageNamespace:

@@ -24,8 +24,10 @@ const testID = "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9"
 
 func testSettings() Settings {
 	return Settings{
-		Cells: []Cell{{Name: "local", Kubeconfig: "unused"},
-			{Name: "gke", Endpoint: "https://gke.example", Image: "region.example/agent@sha256:22"}},
+		Cells: []Cell{
+			{Name: "local", Kubeconfig: "unused"},
+			{Name: "gke", Endpoint: "https://gke.example", Image: "region.example/agent@sha256:22"},
+		},
 		Image:     "registry.example/agent@sha256:11",
 		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
 		Gateway:   Gateway{Namespace: "agent-gateway", Name: "agents"},
@@ -40,16 +42,18 @@ func testAgent() agent.Agent {
 	}
 }
 
-func testMaterial(secrets ...string) provisioning.RuntimeInput {
-	m := provisioning.RuntimeInput{
-		Credentials: credential.Credentials{DashboardUsername: "admin", DashboardPassword: "golden-password",
-			APIKey: "golden-key"},
+func testRuntimeInput(secrets ...string) provisioning.RuntimeInput {
+	input := provisioning.RuntimeInput{
+		Credentials: credential.Credentials{
+			DashboardUsername: "admin", DashboardPassword: "golden-password",
+			APIKey: "golden-key",
+		},
 		Secrets: map[string][]byte{},
 	}
 	for _, key := range secrets {
-		m.Secrets[key] = []byte("golden-value")
+		input.Secrets[key] = []byte("golden-value")
 	}
-	return m
+	return input
 }
 
 func testClusters(t *testing.T, s Settings) *Clusters {
@@ -86,7 +90,7 @@ func render(t *testing.T, b blueprint) []byte {
 	return out.Bytes()
 }
 
-func TestGolden(t *testing.T) {
+func TestObjects_MatchGoldenFiles(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		agent    func(*agent.Agent)
@@ -119,7 +123,7 @@ func TestGolden(t *testing.T) {
 			if test.settings != nil {
 				test.settings(&s)
 			}
-			b, err := testClusters(t, s).blueprint(a, testMaterial(test.secrets...))
+			b, err := testClusters(t, s).blueprint(a, testRuntimeInput(test.secrets...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,16 +145,15 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestObjectsAreTheSameEveryTime shows that nothing but the arguments has a say, and that the arguments stay as they
-// are.
-func TestObjectsAreTheSameEveryTime(t *testing.T) {
+// The objects depend only on the arguments, and building them does not change the arguments.
+func TestObjects_AreDeterministicAndPure(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	before, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := testClusters(t, testSettings()).blueprint(a, testMaterial())
+	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
 	if err != nil {
 		t.Fatal(err)
 	}

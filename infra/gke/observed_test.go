@@ -15,8 +15,8 @@ func endedAfter(started, finished time.Time) corev1.ContainerState {
 	}}
 }
 
-// TestObserved says what one look at a pod tells, for what no cluster here can be made to say.
-func TestObserved(t *testing.T) {
+// The rows are pod states that the test cluster cannot produce.
+func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 	t.Parallel()
 	created := time.Date(2026, time.May, 6, 7, 8, 9, 0, time.UTC)
 	later, stopping := created.Add(time.Hour), created.Add(2*time.Hour)
@@ -30,10 +30,12 @@ func TestObserved(t *testing.T) {
 		}
 	}
 	sized := func(p *corev1.Pod) {
-		p.Spec.Containers = []corev1.Container{{Name: "sidecar"},
+		p.Spec.Containers = []corev1.Container{
+			{Name: "sidecar"},
 			{Name: agentName, Resources: corev1.ResourceRequirements{
 				Limits: corev1.ResourceList{corev1.ResourceMemory: mebibytes(2048)},
-			}}}
+			}},
+		}
 	}
 	loop := waitingFor("CrashLoopBackOff")
 	epoch, unset := time.Unix(0, 0), time.Time{}
@@ -44,33 +46,53 @@ func TestObserved(t *testing.T) {
 		lastRun time.Duration
 		message string
 	}{
-		"new": {pod: podWith(made), code: codeTimeout, since: created, lastRun: 0,
-			message: "not started"},
+		"new": {
+			pod: podWith(made), code: codeTimeout, since: created, lastRun: 0,
+			message: "not started",
+		},
 		"ready": {pod: podWith(made, ready(corev1.ConditionTrue, later),
 			withContainer(0, running, none)), code: "", since: later, lastRun: 0, message: ""},
-		"ready after a crash": {pod: podWith(made, ready(corev1.ConditionTrue, later),
-			withContainer(1, running, endedAfter(created, created.Add(time.Minute)))), code: "", since: later,
-			lastRun: time.Minute, message: ""},
+		"ready after a crash": {
+			pod: podWith(made, ready(corev1.ConditionTrue, later),
+				withContainer(1, running, endedAfter(created, created.Add(time.Minute)))), code: "", since: later,
+			lastRun: time.Minute, message: "",
+		},
 		"not ready any more": {pod: podWith(made, ready(corev1.ConditionFalse, later),
 			withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not answer"},
-		"ready, told to stop": {pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout,
-			since: stopping, lastRun: 0, message: "former pod"},
-		"not ready, told to stop": {pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout,
-			since: later, lastRun: 0, message: "former pod"},
-		"a crash loop": {pod: podWith(made,
-			withContainer(3, loop, endedAfter(later, later.Add(time.Second)))), code: codeCrashLoop, since: created,
-			lastRun: time.Second, message: "4 times"},
-		"a crash, this moment": {pod: podWith(made,
-			withContainer(3, endedAfter(later, later.Add(2*time.Second)), endedAfter(created, later))),
-			code: codeCrashLoop, since: created, lastRun: 2 * time.Second, message: ""},
-		"what could not start": {pod: podWith(made, withContainer(3, loop, endedAfter(epoch, later))),
-			code: codeCrashLoop, since: created, lastRun: 0, message: ""},
-		"an end without times": {pod: podWith(made, withContainer(3, loop, endedAfter(unset, unset))),
-			code: codeCrashLoop, since: created, lastRun: 0, message: ""},
-		"an end without a start": {pod: podWith(made, withContainer(3, loop, endedAfter(unset, later))),
-			code: codeCrashLoop, since: created, lastRun: 0, message: ""},
-		"clocks that went back": {pod: podWith(made, withContainer(3, loop, endedAfter(later, created))),
-			code: codeCrashLoop, since: created, lastRun: 0, message: ""},
+		"ready, told to stop": {
+			pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout,
+			since: stopping, lastRun: 0, message: "former pod",
+		},
+		"not ready, told to stop": {
+			pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout,
+			since: later, lastRun: 0, message: "former pod",
+		},
+		"a crash loop": {
+			pod: podWith(made,
+				withContainer(3, loop, endedAfter(later, later.Add(time.Second)))), code: codeCrashLoop, since: created,
+			lastRun: time.Second, message: "4 times",
+		},
+		"a crash, this moment": {
+			pod: podWith(made,
+				withContainer(3, endedAfter(later, later.Add(2*time.Second)), endedAfter(created, later))),
+			code: codeCrashLoop, since: created, lastRun: 2 * time.Second, message: "",
+		},
+		"what could not start": {
+			pod:  podWith(made, withContainer(3, loop, endedAfter(epoch, later))),
+			code: codeCrashLoop, since: created, lastRun: 0, message: "",
+		},
+		"an end without times": {
+			pod:  podWith(made, withContainer(3, loop, endedAfter(unset, unset))),
+			code: codeCrashLoop, since: created, lastRun: 0, message: "",
+		},
+		"an end without a start": {
+			pod:  podWith(made, withContainer(3, loop, endedAfter(unset, later))),
+			code: codeCrashLoop, since: created, lastRun: 0, message: "",
+		},
+		"clocks that went back": {
+			pod:  podWith(made, withContainer(3, loop, endedAfter(later, created))),
+			code: codeCrashLoop, since: created, lastRun: 0, message: "",
+		},
 		"out of memory": {
 			pod: podWith(made, sized, withContainer(3, loop, exited(137, "OOMKilled"))), code: codeOutOfMemory,
 			since: created, lastRun: 0, message: "more than the 2 GiB",

@@ -13,7 +13,8 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// Namespaces implements provisioning.Fleet. A cell that can't be asked, or can't be asked to the end, is an error.
+// Namespaces implements provisioning.NamespaceLister. A cell that can't be asked, or can't be asked to the end, is an
+// error.
 func (c *Clusters) Namespaces(ctx context.Context) ([]provisioning.Placement, error) {
 	var all []provisioning.Placement
 	for _, name := range slices.Sorted(maps.Keys(c.cells)) {
@@ -37,7 +38,7 @@ func (c *client) placements(ctx context.Context) ([]provisioning.Placement, erro
 	err := c.list(ctx, t, labelled, func() { found = nil }, func(o *unstructured.Unstructured) {
 		id := o.GetLabels()[labelAgent]
 		if o.GetName() != agent.Namespace(id) {
-			return // somebody's own, with labels copied from one of ours: not ours to judge
+			return // a foreign namespace with labels copied from one of ours
 		}
 		found = append(found, provisioning.Placement{
 			Cell: c.cell, AgentID: id, UID: string(o.GetUID()), CreatedAt: o.GetCreationTimestamp().Time,
@@ -49,7 +50,7 @@ func (c *client) placements(ctx context.Context) ([]provisioning.Placement, erro
 	return found, nil
 }
 
-// DeleteNamespace implements provisioning.Fleet.
+// DeleteNamespace implements provisioning.NamespaceLister.
 func (c *Clusters) DeleteNamespace(ctx context.Context, p provisioning.Placement) error {
 	client, err := c.client(p.Cell)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-func (w *world) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
+func (w *world) findPlacement(t *testing.T, a agent.Agent) *provisioning.Placement {
 	t.Helper()
 	all, err := w.Namespaces(t.Context())
 	if err != nil {
@@ -29,14 +29,13 @@ func (w *world) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
 	return nil
 }
 
-// TestFleet lists namespaces in pages of one, while the list grows too old once, and deletes only the very namespace
-// that was listed.
-func TestFleet(t *testing.T) {
+// A page has one namespace, and the list expires once.
+func TestNamespaces_ListsAllPagesAndDeletesOnlyTheListedUID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	agents := []agent.Agent{w.newAgent(t), w.newAgent(t), w.newAgent(t)}
 	for _, a := range agents {
-		w.apply(t, a, testMaterial(), agent.StageNamespace)
+		w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 	}
 	var expired atomic.Bool
 	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
@@ -69,7 +68,7 @@ func TestFleet(t *testing.T) {
 	if !expired.Load() {
 		t.Error("the list had one page")
 	}
-	p := w.placement(t, agents[0])
+	p := w.findPlacement(t, agents[0])
 	other := *p
 	other.UID = "5b9f8c0a-0000-0000-0000-000000000000"
 	if err := w.DeleteNamespace(t.Context(), other); err != nil {
@@ -89,14 +88,13 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestFleetIsWholeOrAnError shows that a cell that can't be listed to the end makes the whole list an error.
-func TestFleetIsWholeOrAnError(t *testing.T) {
+func TestNamespaces_ListIsCompleteOrAnError(t *testing.T) {
 	t.Parallel()
 	t.Run("a page", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
-		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
+		w.apply(t, w.newAgent(t), testRuntimeInput(), agent.StageNamespace)
+		w.apply(t, w.newAgent(t), testRuntimeInput(), agent.StageNamespace)
 		w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 			query := r.URL.Query()
 			if query.Get("continue") != "" {
@@ -116,7 +114,7 @@ func TestFleetIsWholeOrAnError(t *testing.T) {
 		w := newWorld(t, func(s *Settings) {
 			s.Cells = append(s.Cells, Cell{Name: "unreachable", Kubeconfig: "testdata/kubeconfig.yaml"})
 		})
-		w.apply(t, w.newAgent(t), testMaterial(), agent.StageNamespace)
+		w.apply(t, w.newAgent(t), testRuntimeInput(), agent.StageNamespace)
 		all, err := w.Namespaces(t.Context())
 		if !fault.Is(err, fault.Unavailable) || all != nil {
 			t.Errorf("%d namespaces and error %v, want none and Unavailable", len(all), err)

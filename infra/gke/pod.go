@@ -24,8 +24,10 @@ const (
 func (b blueprint) pod() corev1.PodTemplateSpec {
 	labels := b.labels()
 	template := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels,
-			Annotations: map[string]string{annotationConfig: configHash(b.agent)}},
+		ObjectMeta: metav1.ObjectMeta{
+			Labels:      labels,
+			Annotations: map[string]string{annotationConfig: configHash(b.agent)},
+		},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:           agentName,
 			AutomountServiceAccountToken: new(false),
@@ -55,8 +57,10 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 }
 
 func (b blueprint) container() corev1.Container {
-	ready := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: readyPath, Port: intstr.FromString(portName),
-		Scheme: corev1.URISchemeHTTP}}
+	ready := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+		Path: readyPath, Port: intstr.FromString(portName),
+		Scheme: corev1.URISchemeHTTP,
+	}}
 	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(portName)}}
 	return corev1.Container{
 		Name: agentName, Image: b.cell.Image,

@@ -19,10 +19,10 @@ import (
 
 var _ provisioning.PodLister = (*Clusters)(nil)
 
-// Cells implements provisioning.Lookout.
+// Cells implements provisioning.PodLister.
 func (c *Clusters) Cells() []string { return slices.Sorted(maps.Keys(c.cells)) }
 
-// Pods implements provisioning.Lookout. It is one request for each pageSize pods of the cell, all of one moment.
+// Pods implements provisioning.PodLister. It is one request for each pageSize pods of the cell, all of one moment.
 func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, error) {
 	client, err := c.client(cell)
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, e
 	err = client.list(ctx, t, labelled, func() { found, illegible = nil, nil }, func(o *unstructured.Unstructured) {
 		id := o.GetLabels()[labelAgent]
 		if o.GetNamespace() != agent.Namespace(id) || o.GetName() != podName {
-			return // somebody's own, with labels copied from one of ours
+			return // a foreign pod with labels copied from one of ours
 		}
 		var pod corev1.Pod
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod); err != nil {
@@ -101,12 +101,12 @@ func memoryMiB(pod *corev1.Pod) int64 {
 	return 0
 }
 
-// Current implements provisioning.Lookout.
+// Current implements provisioning.PodLister.
 func (c *Clusters) Current(a agent.Agent, p provisioning.Pod) bool {
 	return p.Config != "" && p.Config == configHash(a)
 }
 
-// Existence implements provisioning.Lookout.
+// Existence implements provisioning.PodLister.
 func (c *Clusters) Existence(ctx context.Context, a agent.Agent) (provisioning.Existence, error) {
 	client, err := c.client(a.Cell)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-func (w *world) look(t *testing.T) map[string][]provisioning.Pod {
+func (w *world) listPods(t *testing.T) map[string][]provisioning.Pod {
 	t.Helper()
 	pods, err := w.Pods(t.Context(), "local")
 	if err != nil {
@@ -36,8 +36,7 @@ func (w *world) look(t *testing.T) map[string][]provisioning.Pod {
 	return seen
 }
 
-// TestLookoutFaults shows that an observer is told the same of a pod as who waits for it.
-func TestLookoutFaults(t *testing.T) {
+func TestPods_ReportsTheSameFailuresAsAwaitReady(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		fault     cluster.Fault
@@ -55,11 +54,11 @@ func TestLookoutFaults(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			a := w.newAgent(t)
-			w.apply(t, a, testMaterial(), agent.StageNamespace)
+			w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 			w.suffer(t, a, c.fault)
-			w.apply(t, a, testMaterial())
+			w.apply(t, a, testRuntimeInput())
 			eventually(t, func(context.Context) error {
-				pods := w.look(t)[a.ID]
+				pods := w.listPods(t)[a.ID]
 				if len(pods) != 1 || pods[0].Failure == nil {
 					return fmt.Errorf("the pods %+v, want one that fails", pods)
 				}
@@ -74,19 +73,18 @@ func TestLookoutFaults(t *testing.T) {
 	}
 }
 
-// TestLookoutPages lists pods in pages of one, while the list grows too old once, and passes over what is somebody
-// else's.
-func TestLookoutPages(t *testing.T) {
+// A page has one pod, and the list expires once.
+func TestPods_ListsAllPagesAndIgnoresForeignPods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	agents := []agent.Agent{w.newAgent(t), w.newAgent(t), w.newAgent(t)}
 	for _, a := range agents {
-		w.apply(t, a, testMaterial())
+		w.apply(t, a, testRuntimeInput())
 	}
 	for _, a := range agents {
 		w.awaitReady(t, a)
 	}
-	w.impostor(t, agents[0])
+	w.createImpostorPod(t, agents[0])
 	var expired atomic.Bool
 	var pages atomic.Int32
 	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
@@ -99,7 +97,7 @@ func TestLookoutPages(t *testing.T) {
 		r.URL.RawQuery = query.Encode()
 		return nil, nil
 	}
-	seen := w.look(t)
+	seen := w.listPods(t)
 	for _, a := range agents {
 		if pods := seen[a.ID]; len(pods) != 1 || pods[0].Failure != nil || !w.Current(a, pods[0]) {
 			t.Errorf("the pods %+v, want one that is ready and current", pods)
@@ -110,33 +108,33 @@ func TestLookoutPages(t *testing.T) {
 	}
 }
 
-// impostor makes a pod with the labels of the agent's in a namespace that isn't the agent's.
-func (w *world) impostor(t *testing.T, a agent.Agent) {
+// createImpostorPod makes a pod with the labels of the agent's in a namespace that isn't the agent's.
+func (w *world) createImpostorPod(t *testing.T, a agent.Agent) {
 	t.Helper()
 	home := w.newAgent(t)
-	w.apply(t, home, testMaterial(), agent.StageNamespace, agent.StagePolicy, agent.StageIdentity)
+	w.apply(t, home, testRuntimeInput(), agent.StageNamespace, agent.StagePolicy, agent.StageIdentity)
 	model, err := w.admin.CoreV1().Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName, Labels: model.Labels,
-		Annotations: model.Annotations}, Spec: model.Spec}
+	fake := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: podName, Labels: model.Labels,
+		Annotations: model.Annotations,
+	}, Spec: model.Spec}
 	fake.Spec.NodeName = ""
 	if _, err := w.admin.CoreV1().Pods(home.Namespace()).Create(t.Context(), fake, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestLookoutIsWholeOrAnError shows that what can't be listed to the end, or not be read, makes the whole list an
-// error.
-func TestLookoutIsWholeOrAnError(t *testing.T) {
+func TestPods_ListIsCompleteOrAnError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(s *Settings) {
 		s.Cells = append(s.Cells, Cell{Name: "unreachable", Kubeconfig: "testdata/kubeconfig.yaml"})
 	})
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial())
-	w.apply(t, w.newAgent(t), testMaterial())
+	w.apply(t, a, testRuntimeInput())
+	w.apply(t, w.newAgent(t), testRuntimeInput())
 	w.awaitReady(t, a)
 	want := func(name, cell string) {
 		t.Helper()
@@ -164,7 +162,7 @@ func TestLookoutIsWholeOrAnError(t *testing.T) {
 			return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "no"), nil
 		},
 		"a pod that can't be read": func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-			return spoiled(next.RoundTrip(r))
+			return withInvalidItems(next.RoundTrip(r))
 		},
 	} {
 		w.calls.mu.Lock()
@@ -185,12 +183,12 @@ func TestLookoutIsWholeOrAnError(t *testing.T) {
 	}
 }
 
-// TestPresenceWhileTerminating shows that a namespace that is going away counts as gone, while its pod is there still.
-func TestPresenceWhileTerminating(t *testing.T) {
+// The namespace counts as gone although its pod still exists.
+func TestExistence_TerminatingNamespaceCountsAsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	pods := w.admin.CoreV1().Pods(a.Namespace())
 	hold := func(patch string) {
@@ -213,14 +211,14 @@ func TestPresenceWhileTerminating(t *testing.T) {
 		}
 		return nil
 	})
-	if seen := w.look(t)[a.ID]; len(seen) != 1 || seen[0].Failure == nil {
+	if seen := w.listPods(t)[a.ID]; len(seen) != 1 || seen[0].Failure == nil {
 		t.Errorf("a pod that is told to stop: %+v, want it not to be ready", seen)
 	}
 	hold(`{"metadata":{"finalizers":null}}`)
 }
 
-// spoiled is a list whose objects have no form that a pod can have.
-func spoiled(response *http.Response, err error) (*http.Response, error) {
+// withInvalidItems is a list whose objects have no form that a pod can have.
+func withInvalidItems(response *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -236,8 +234,10 @@ func spoiled(response *http.Response, err error) (*http.Response, error) {
 	for _, item := range list.Items {
 		item["spec"] = "none"
 	}
-	body, err := json.Marshal(map[string]any{"kind": list.Kind, "apiVersion": list.APIVersion,
-		"metadata": list.Metadata, "items": list.Items})
+	body, err := json.Marshal(map[string]any{
+		"kind": list.Kind, "apiVersion": list.APIVersion,
+		"metadata": list.Metadata, "items": list.Items,
+	})
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	response.Header.Del("Content-Length")
 	return response, err

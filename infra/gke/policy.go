@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// quotaPods is how many pods, and plans' worth of CPU and memory, fit a namespace at once: the agent's, and one
-	// more. What a pod held may be counted for a moment after it is gone, and the pod that replaces it must not be
-	// refused meanwhile. A sandbox's overhead counts, too.
+	// quotaPods is how many pods, and plans' worth of CPU and memory, fit a namespace: the agent's, and one more. The
+	// API server may count what a pod held for a moment after the pod is gone, and must not refuse the replacement in
+	// that moment. A sandbox's overhead counts as well.
 	quotaPods = 2
 	// ephemeralBytes is what a pod may write outside its volume: its logs, and scratchBytes. On Autopilot the request
 	// is the limit.

@@ -14,9 +14,8 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// TestProvision brings agents up and counts: one write an object, no read, and none of either changes anything the
-// second time.
-func TestProvision(t *testing.T) {
+// An object costs one write and no read. Applying the objects again changes nothing.
+func TestApply_WritesEachObjectOnceAndIsIdempotent(t *testing.T) {
 	t.Parallel()
 	for name, secrets := range map[string][]string{"plain": nil, "with secrets": {"MODEL_API_KEY", "OTHER_TOKEN"}} {
 		t.Run(name, func(t *testing.T) {
@@ -33,8 +32,8 @@ func TestProvision(t *testing.T) {
 					agent.StageRuntime, agent.StageRoute,
 				}
 			}
-			objects := w.objects(t, a, testMaterial(secrets...), stages)
-			w.apply(t, a, testMaterial(secrets...), stages...)
+			objects := w.objects(t, a, testRuntimeInput(secrets...), stages)
+			w.apply(t, a, testRuntimeInput(secrets...), stages...)
 			if reads, writes := w.calls.take(); reads != 0 || writes != len(objects) {
 				t.Errorf("%d reads and %d writes, want none and %d, the number of objects", reads, writes, len(objects))
 			}
@@ -44,7 +43,7 @@ func TestProvision(t *testing.T) {
 			if len(before) != len(objects) {
 				t.Fatalf("%d objects are there, want %d", len(before), len(objects))
 			}
-			w.apply(t, a, testMaterial(secrets...))
+			w.apply(t, a, testRuntimeInput(secrets...))
 			if diff := cmp.Diff(before, w.versions(t, objects)); diff != "" {
 				t.Errorf("applying the same again changed objects (-before +after):\n%s", diff)
 			}
@@ -53,9 +52,11 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-func (w *world) objects(t *testing.T, a agent.Agent, m provisioning.RuntimeInput, stages []agent.StageName) []object {
+func (w *world) objects(t *testing.T, a agent.Agent, input provisioning.RuntimeInput,
+	stages []agent.StageName,
+) []object {
 	t.Helper()
-	b, err := w.blueprint(a, m)
+	b, err := w.blueprint(a, input)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +101,10 @@ func (w *world) wantEnvironment(t *testing.T, a agent.Agent, secrets []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{envDashboardUsername: "admin", envDashboardPassword: "golden-password",
-		envAPIKey: "golden-key"}
+	want := map[string]string{
+		envDashboardUsername: "admin", envDashboardPassword: "golden-password",
+		envAPIKey: "golden-key",
+	}
 	for _, key := range secrets {
 		want[key] = "golden-value"
 	}
@@ -114,15 +117,14 @@ func (w *world) wantEnvironment(t *testing.T, a agent.Agent, secrets []string) {
 	}
 }
 
-// TestVariablesGo shows that a variable that is no longer wanted leaves the environment.
-func TestVariablesGo(t *testing.T) {
+func TestApply_RemovesDroppedVariables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
 	a.Env = append(a.Env, agent.EnvVar{Key: "OLD_TOKEN", SecretVersion: 1})
-	w.apply(t, a, testMaterial("OLD_TOKEN"))
+	w.apply(t, a, testRuntimeInput("OLD_TOKEN"))
 	a.Env = nil
-	w.apply(t, a, testMaterial(), agent.StageSecrets, agent.StageRuntime)
+	w.apply(t, a, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
 	w.wantEnvironment(t, a, nil)
 	plain, err := w.admin.CoreV1().ConfigMaps(a.Namespace()).Get(t.Context(), environmentName, metav1.GetOptions{})
 	if err != nil || len(plain.Data) != 0 {

@@ -35,8 +35,10 @@ func (c *Clusters) AwaitReady(ctx context.Context, a agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	w := wait{client: client, desired: desired{hash: configHash(a), memoryMiB: b.plan.MemoryLimitMiB},
-		namespace: a.Namespace()}
+	w := wait{
+		client: client, desired: desired{hash: configHash(a), memoryMiB: b.plan.MemoryLimitMiB},
+		namespace: a.Namespace(),
+	}
 	err = w.ready(ctx)
 	var failure *provisioning.PodFailure
 	if errors.As(err, &failure) {

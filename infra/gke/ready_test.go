@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,7 +22,10 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// awaitFor waits for readiness for a while and returns what came of it.
+// discardLogs silences the warnings about the pods that tests break.
+func discardLogs() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
+
+// awaitFor waits up to d for the agent's pod and returns the error of AwaitReady.
 func (w *world) awaitFor(t *testing.T, a agent.Agent, d time.Duration) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -29,7 +33,7 @@ func (w *world) awaitFor(t *testing.T, a agent.Agent, d time.Duration) error {
 	return w.AwaitReady(ctx, a)
 }
 
-func TestFaults(t *testing.T) {
+func TestAwaitReady_ReportsPodFaults(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		fault     cluster.Fault
@@ -47,9 +51,9 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			a := w.newAgent(t)
-			w.apply(t, a, testMaterial(), agent.StageNamespace)
+			w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 			w.suffer(t, a, test.fault)
-			w.apply(t, a, testMaterial())
+			w.apply(t, a, testRuntimeInput())
 			if test.permanent {
 				wantFailure(t, w.awaitFor(t, a, patience), test.code, true, test.message)
 			} else {
@@ -68,31 +72,30 @@ func TestFaults(t *testing.T) {
 			}
 			w.suffer(t, a, "")
 			a.Rollout++ // a pod that crashed has its restarts counted: the new one starts from nothing
-			w.apply(t, a, testMaterial(), agent.StageRuntime)
+			w.apply(t, a, testRuntimeInput(), agent.StageRuntime)
 			w.awaitReady(t, a)
 		})
 	}
 }
 
-func TestSlowStart(t *testing.T) {
+func TestAwaitReady_WaitsForASlowStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial(), agent.StageNamespace)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 	w.suffer(t, a, cluster.Slow(2*time.Second))
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 }
 
-// TestBrokenPodIsReplaced shows that what mends an agent reaches it though its pod is never ready: a StatefulSet's
-// default is to wait.
-func TestBrokenPodIsReplaced(t *testing.T) {
+// By default, a StatefulSet does not replace a pod that is not ready, so a fix would never reach it.
+func TestApply_ReplacesAPodThatIsNeverReady(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial(), agent.StageNamespace)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 	w.suffer(t, a, cluster.NotReady)
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	hashes := func(want string) {
 		t.Helper()
 		eventually(t, func(ctx context.Context) error {
@@ -105,30 +108,29 @@ func TestBrokenPodIsReplaced(t *testing.T) {
 	}
 	hashes(configHash(a))
 	a.Rollout++
-	w.apply(t, a, testMaterial(), agent.StageRuntime)
+	w.apply(t, a, testRuntimeInput(), agent.StageRuntime)
 	hashes(configHash(a))
 }
 
-// TestOnlyTheDesiredPodIsReady shows that the pod of the state before does not count.
-func TestOnlyTheDesiredPodIsReady(t *testing.T) {
+// The pod of the former configuration does not count.
+func TestAwaitReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	next := a
 	next.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}}
 	wantFailure(t, w.awaitFor(t, next, 500*time.Millisecond), codeTimeout, false, "former pod")
-	w.apply(t, next, testMaterial(), agent.StageRuntime)
+	w.apply(t, next, testRuntimeInput(), agent.StageRuntime)
 	w.awaitReady(t, next)
 }
 
-// TestStopAndStart takes the pod away and brings another, which finds the same volume.
-func TestStopAndStart(t *testing.T) {
+func TestApply_StopAndStartKeepsTheVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	pods := w.admin.CoreV1().Pods(a.Namespace())
 	before, err := pods.Get(t.Context(), podName, metav1.GetOptions{})
@@ -156,7 +158,7 @@ func TestStopAndStart(t *testing.T) {
 		return err
 	})
 	a.Status = agent.Provisioning
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	after, err := pods.Get(t.Context(), podName, metav1.GetOptions{})
 	if err != nil || after.UID == before.UID || volume() != had || had == "" {
@@ -164,16 +166,15 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
-// TestNothingToWaitFor shows that an agent whose objects are gone is provisioned again, not waited for.
-func TestNothingToWaitFor(t *testing.T) {
+// An agent whose objects are gone must be provisioned again.
+func TestAwaitReady_MissingObjectsAreNamespaceMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	wantUnavailable(t, w.awaitFor(t, w.newAgent(t), patience), provisioning.CodeNamespaceMissing)
 }
 
-// TestEventsOutliveSilence shows that what an event told of a pod is not forgotten for the pod's saying nothing, and is
-// for anything else.
-func TestEventsOutliveSilence(t *testing.T) {
+// Any other news about the pod replaces the explanation.
+func TestWait_KeepsAnEventsExplanationWhileThePodIsSilent(t *testing.T) {
 	t.Parallel()
 	told := verdict{failure: explainEvent("FailedMount", ""), silent: true, event: true, pod: "pod"}
 	for name, test := range map[string]struct {
@@ -182,8 +183,10 @@ func TestEventsOutliveSilence(t *testing.T) {
 	}{
 		"silent":  {pod: podWith(), code: codeNoVolume},
 		"another": {pod: podWith(func(p *corev1.Pod) { p.UID = "next" }), code: codeTimeout},
-		"speaks": {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), corev1.ContainerState{})),
-			code: codeImagePull},
+		"speaks": {
+			pod:  podWith(withContainer(0, waitingFor("ErrImagePull"), corev1.ContainerState{})),
+			code: codeImagePull,
+		},
 	} {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(test.pod)
 		if err != nil {
@@ -198,13 +201,13 @@ func TestEventsOutliveSilence(t *testing.T) {
 	}
 }
 
-func TestWaitCanceled(t *testing.T) {
+func TestAwaitReady_CancelSaysNothingAboutThePod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testMaterial(), agent.StageNamespace)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 	w.suffer(t, a, cluster.NotReady)
-	w.apply(t, a, testMaterial())
+	w.apply(t, a, testRuntimeInput())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {

@@ -45,8 +45,10 @@ func (b blueprint) healthCheck() object {
 				"unhealthyThreshold": int64(3),
 				"config": map[string]any{
 					"type": "HTTP",
-					"httpHealthCheck": map[string]any{"portSpecification": "USE_SERVING_PORT",
-						"requestPath": readyPath},
+					"httpHealthCheck": map[string]any{
+						"portSpecification": "USE_SERVING_PORT",
+						"requestPath":       readyPath,
+					},
 				},
 			},
 			"targetRef": map[string]any{"group": "", "kind": "Service", "name": agentName},

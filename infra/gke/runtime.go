@@ -19,13 +19,15 @@ func (b blueprint) service() object {
 		TypeMeta: typed("v1", "Service"), ObjectMeta: b.named(agentName),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, Selector: podLabels(),
-			Ports: []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: 80,
-				TargetPort: intstr.FromString(portName)}},
+			Ports: []corev1.ServicePort{{
+				Name: portName, Protocol: corev1.ProtocolTCP, Port: 80,
+				TargetPort: intstr.FromString(portName),
+			}},
 		},
 	}
 }
 
-// statefulSet runs the agent's pod, or none. Of a StatefulSet's pods no two of one name ever run at once, so that the
+// statefulSet runs the agent's pod, or none. A StatefulSet never runs two pods of one name concurrently, so the
 // volume has one writer even when a node is lost.
 func (b blueprint) statefulSet() object {
 	replicas := int32(0)
@@ -38,11 +40,11 @@ func (b blueprint) statefulSet() object {
 			Replicas: &replicas, ServiceName: agentName,
 			Selector: &metav1.LabelSelector{MatchLabels: podLabels()},
 			Template: b.pod(),
-			// The default, OrderedReady, waits for a pod that will never be ready before it replaces it: what mends a
-			// broken agent would not reach it. With one pod there is no order to keep.
+			// The default, OrderedReady, does not replace a pod until it is ready. A fix would never reach a broken
+			// agent. With one pod there is no order to keep.
 			PodManagementPolicy:  appsv1.ParallelPodManagement,
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
-			RevisionHistoryLimit: new(int32(1)), // nobody rolls back
+			RevisionHistoryLimit: new(int32(1)), // revisions are never rolled back
 		},
 	}
 }

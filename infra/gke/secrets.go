@@ -31,22 +31,22 @@ func (b blueprint) secrets() ([]object, error) {
 // secret holds the credentials and the values of the agent's secret variables. One that lacks any of them is never
 // made: applied, it would take from the agent what it lacks.
 func (b blueprint) secret() (object, error) {
-	m := b.material
-	if m.Credentials == (credential.Credentials{}) {
+	input := b.input
+	if input.Credentials == (credential.Credentials{}) {
 		return nil, fault.New(fault.Internal, "internal_error",
 			"The agent's Secret can't be made without its credentials.")
 	}
 	for _, e := range b.agent.Env {
-		if _, ok := m.Secrets[e.Key]; e.Secret() && !ok {
+		if _, ok := input.Secrets[e.Key]; e.Secret() && !ok {
 			return nil, fault.New(fault.Internal, "internal_error",
 				"The agent's Secret can't be made without the value of %s.", e.Key)
 		}
 	}
 	data := map[string][]byte{}
-	maps.Copy(data, m.Secrets)
-	data[envDashboardUsername] = []byte(m.Credentials.DashboardUsername)
-	data[envDashboardPassword] = []byte(m.Credentials.DashboardPassword)
-	data[envAPIKey] = []byte(m.Credentials.APIKey)
+	maps.Copy(data, input.Secrets)
+	data[envDashboardUsername] = []byte(input.Credentials.DashboardUsername)
+	data[envDashboardPassword] = []byte(input.Credentials.DashboardPassword)
+	data[envAPIKey] = []byte(input.Credentials.APIKey)
 	return &corev1.Secret{
 		TypeMeta: typed("v1", "Secret"), ObjectMeta: b.named(environmentName),
 		Type: corev1.SecretTypeOpaque, Data: data,
