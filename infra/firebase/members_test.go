@@ -135,8 +135,8 @@ func TestMembers_SetAndRemove(t *testing.T) {
 		{id: "ada", role: "", wantCode: "member_not_found", wantMembers: "bob admin, new member"},
 		{id: "eve", role: identity.RoleMember, wantCode: "member_not_found", wantMembers: "bob admin, new member"},
 		{id: "eve", role: "", wantCode: "member_not_found", wantMembers: "bob admin, new member"},
-		{id: "nobody", role: identity.RoleAdmin, wantCode: "member_not_found", wantMembers: "bob admin, new member"},
-		{id: "nobody", role: "", wantCode: "member_not_found", wantMembers: "bob admin, new member"},
+		{id: "unknown", role: identity.RoleAdmin, wantCode: "member_not_found", wantMembers: "bob admin, new member"},
+		{id: "unknown", role: "", wantCode: "member_not_found", wantMembers: "bob admin, new member"},
 	} {
 		var err error
 		if step.role == "" {
