@@ -1,6 +1,6 @@
-// Package ratelimit knows how often callers may call: the classes of calls, their limits, and the token buckets that
-// count. It counts in this process alone, so a deployment of many instances lets through a multiple; the global limit
-// is the edge's. It does not know HTTP.
+// Package ratelimit limits how often callers may call: it defines classes of calls and their limits, and counts calls
+// in token buckets. Each process counts separately, so N instances together allow up to N times a limit; the load
+// balancer enforces the global limit. It does not depend on HTTP.
 package ratelimit
 
 import (
@@ -15,26 +15,26 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Class names a kind of call that has buckets of its own.
+// Class names a kind of call that is counted separately.
 type Class string
 
 // The classes.
 const (
 	// Reads of one key or user.
 	Reads Class = "reads"
-	// Polling of one agent by one key or user: it does not eat the budget of reads.
+	// Polling of one agent by one key or user. It does not count as Reads.
 	Polling Class = "polling"
 	// Mutations of one key or user.
 	Mutations Class = "mutations"
-	// Creations of agents in one organization; only those that succeed count.
+	// Creations of agents in one organization. Only successful ones count.
 	Creations Class = "creations"
 	// Reveals of one agent's credentials.
 	Reveals Class = "reveals"
-	// Authentication counts the failures of one address.
+	// Authentication counts failed authentications from one address.
 	Authentication Class = "authentication"
 )
 
-// Limit is how much one bucket lets through: Quota calls at once, refilled evenly over Window.
+// Limit is the size of a bucket: Quota calls in one burst, refilled evenly over Window.
 type Limit struct {
 	Quota  int
 	Window time.Duration
@@ -43,7 +43,7 @@ type Limit struct {
 // Limits are the limits of a deployment.
 type Limits map[Class]Limit
 
-// Standard is the documented limits, each multiplied by factor: 1 in production.
+// Standard returns the documented limits with each quota multiplied by factor, which is 1 in production.
 func Standard(factor int) Limits {
 	return Limits{
 		Reads:          {40 * factor, 4 * time.Second},
@@ -55,18 +55,18 @@ func Standard(factor int) Limits {
 	}
 }
 
-// Decision tells about one bucket after it was asked.
+// Decision is a bucket's answer about one call.
 type Decision struct {
 	Class   Class
 	Limit   Limit
 	Allowed bool
-	// Remaining is how many calls it would let through now.
+	// Remaining is how many more calls the bucket allows now.
 	Remaining int
-	// Reset is how long until it is full again, or, when a call was refused, until it lets the next one through.
+	// Reset is the time until the bucket is full again, or until it allows the next call if this one was refused.
 	Reset time.Duration
 }
 
-// Err is the error of a refused call: RateLimited, with when to come back. It is nil for one that was let through.
+// Err returns RateLimited with RetryAfter for a refused call, and nil for an allowed one.
 func (d Decision) Err() error {
 	if d.Allowed {
 		return nil
@@ -75,29 +75,30 @@ func (d Decision) Err() error {
 		"Too many requests: the limit of %s is %d in %s. Try again in %s.",
 		d.Class, d.Limit.Quota, d.Limit.Window, time.Duration(math.Ceil(d.Reset.Seconds()))*time.Second)
 	e.RetryAfter = d.Reset
-	return e.WithMeta(map[string]any{"limit": string(d.Class), "max": d.Limit.Quota,
-		"window_seconds": d.Limit.Window.Seconds()})
+	return e.WithMeta(map[string]any{
+		"limit": string(d.Class), "max": d.Limit.Quota, "window_seconds": d.Limit.Window.Seconds(),
+	})
 }
 
-// Policy is the value of a RateLimit-Policy header.
+// Policy returns the value of the RateLimit-Policy header.
 func (d Decision) Policy() string {
 	return fmt.Sprintf("%q;q=%d;w=%d", string(d.Class), d.Limit.Quota, int(d.Limit.Window.Seconds()))
 }
 
-// Header is the value of a RateLimit header.
+// Header returns the value of the RateLimit header.
 func (d Decision) Header() string {
 	return fmt.Sprintf("%q;r=%d;t=%d", string(d.Class), d.Remaining, int(math.Ceil(d.Reset.Seconds())))
 }
 
-// Limiter counts calls. Its methods may be called from any goroutine.
+// Limiter counts calls. It is safe for concurrent use.
 type Limiter struct {
-	limits Limits
-	now    func() time.Time
-	most   int
+	limits   Limits
+	now      func() time.Time
+	capacity int // of buckets
 
 	mu      sync.Mutex
 	buckets map[bucketKey]*list.Element
-	recent  *list.List // of *bucket, the one used last in front
+	recent  *list.List // of *bucket, most recently used first
 }
 
 type bucketKey struct {
@@ -110,25 +111,25 @@ type bucket struct {
 	rates *rate.Limiter
 }
 
-// maxBuckets bounds the memory of a limiter to some 20 MB: the buckets that were used longest ago are forgotten first.
+// maxBuckets bounds the memory of a limiter to about 20 MB. Beyond it, the least recently used bucket is dropped.
 const maxBuckets = 100_000
 
-// New makes a limiter. now is the clock; nil is time.Now.
+// New returns a limiter. now is the clock; nil means time.Now.
 func New(limits Limits, now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now
 	}
-	return &Limiter{limits: limits, now: now, most: maxBuckets, buckets: map[bucketKey]*list.Element{},
+	return &Limiter{limits: limits, now: now, capacity: maxBuckets, buckets: map[bucketKey]*list.Element{},
 		recent: list.New()}
 }
 
-// Take counts a call, unless the bucket is empty.
-func (l *Limiter) Take(class Class, key string) Decision { return l.ask(class, key, 1) }
+// Take counts a call if the bucket allows it.
+func (l *Limiter) Take(class Class, key string) Decision { return l.decide(class, key, 1) }
 
-// Look tells about a bucket without counting a call.
-func (l *Limiter) Look(class Class, key string) Decision { return l.ask(class, key, 0) }
+// Peek decides about a call without counting it.
+func (l *Limiter) Peek(class Class, key string) Decision { return l.decide(class, key, 0) }
 
-func (l *Limiter) ask(class Class, key string, cost int) Decision {
+func (l *Limiter) decide(class Class, key string, cost int) Decision {
 	limit, limited := l.limits[class]
 	if !limited {
 		return Decision{Class: class, Allowed: true}
@@ -150,13 +151,13 @@ func (l *Limiter) ask(class Class, key string, cost int) Decision {
 	return d
 }
 
-// bucket finds a bucket, or makes a full one in place of the one that was used longest ago.
+// bucket returns the bucket of a key. A new bucket is full, and replaces the least recently used one at capacity.
 func (l *Limiter) bucket(key bucketKey, limit Limit) *rate.Limiter {
 	if e, ok := l.buckets[key]; ok {
 		l.recent.MoveToFront(e)
-		return e.Value.(*bucket).rates //nolint:forcetypeassert // only buckets are in the list
+		return e.Value.(*bucket).rates //nolint:forcetypeassert // the list holds only buckets
 	}
-	if l.recent.Len() >= l.most {
+	if l.recent.Len() >= l.capacity {
 		oldest := l.recent.Back()
 		delete(l.buckets, oldest.Value.(*bucket).key) //nolint:forcetypeassert // as above
 		l.recent.Remove(oldest)
@@ -166,7 +167,7 @@ func (l *Limiter) bucket(key bucketKey, limit Limit) *rate.Limiter {
 	return b.rates
 }
 
-// Buckets is how many buckets are remembered.
+// Buckets returns the number of buckets in memory.
 func (l *Limiter) Buckets() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

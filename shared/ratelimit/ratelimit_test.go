@@ -37,7 +37,7 @@ func TestBuckets(t *testing.T) {
 		t.Errorf("a second later: %+v", d)
 	}
 	now = now.Add(time.Hour)
-	if d := l.Look(ratelimit.Mutations, "key-1"); d.Remaining != 60 || d.Reset != 0 {
+	if d := l.Peek(ratelimit.Mutations, "key-1"); d.Remaining != 60 || d.Reset != 0 {
 		t.Errorf("an hour later: %+v", d)
 	}
 }
@@ -46,7 +46,7 @@ func TestLookingCostsNothing(t *testing.T) {
 	t.Parallel()
 	l := ratelimit.New(ratelimit.Standard(1), nil)
 	for range 1000 {
-		if d := l.Look(ratelimit.Authentication, "192.0.2.1"); !d.Allowed {
+		if d := l.Peek(ratelimit.Authentication, "192.0.2.1"); !d.Allowed {
 			t.Fatal("looking used the bucket up")
 		}
 	}
