@@ -16,63 +16,60 @@ import (
 	"agents.example/controlplane/shared/logevent"
 )
 
-// recordTimeout bounds how long a call may wait for its entry.
-const recordTimeout = 2 * time.Second
+// auditTimeout bounds how long a response waits for its audit entry.
+const auditTimeout = 2 * time.Second
 
-// errPanicked is the outcome of a call that panicked; what it panicked with is logged where it is recovered from.
+// errPanicked is the outcome of a call that panicked. runRecovering logs the panic itself.
 var errPanicked = errors.New("panic")
 
-// audited handles a call and sees to it that one that may change something of an organization has one entry in the
-// audit log. A change that was committed wrote it in the same commit; here it is written for a call that was refused,
-// that failed, or that found nothing to change, before the client is answered: who has the answer finds the entry.
-func (g Guard) audited(
+// withAuditEntry runs handle and makes sure that a mutating call of an organization has exactly one audit entry. A
+// change writes the entry in its own commit. For all other calls (refused, failed, nothing to change) withAuditEntry
+// writes it before the response, so a client that has its response also finds the entry.
+func (g Guard) withAuditEntry(
 	ctx context.Context, r Route, req *http.Request, handle func(context.Context) (any, error),
 ) (out any, err error) {
 	caller := identity.From(ctx)
 	if g.Audit == nil || !r.Mutates() || caller.OrganizationID == "" {
 		return handle(ctx)
 	}
-	ctx, trail := audit.WithCallEntry(ctx)
-	err = errPanicked // unless handle returns
+	ctx, pending := audit.WithCallEntry(ctx)
+	err = errPanicked // remains set if handle panics
 	defer func() {
-		g.record(ctx, trail, audit.Entry{
-			ID: trail.ID(), OrganizationID: caller.OrganizationID, Actor: caller, Action: r.Name,
-			Target:  r.target(req.PathValue),
-			Request: audit.From(ctx),
+		g.writeEntry(ctx, pending, audit.Entry{
+			ID: pending.ID(), OrganizationID: caller.OrganizationID, Actor: caller, Action: r.Name,
+			Target: r.auditTarget(req.PathValue), Request: audit.From(ctx),
 		}, err)
 	}()
 	out, err = handle(ctx)
 	return out, err
 }
 
-// record writes the entry of a call with its outcome, unless it was written already. A call that came too soon has
-// none: the limit keeps the log, too, from a flood. The call is over, so neither a failure nor a client that went away
-// changes its answer.
-func (g Guard) record(ctx context.Context, trail *audit.CallEntry, e audit.Entry, outcome error) {
-	if trail.Written() || fault.Is(outcome, fault.RateLimited) {
+// writeEntry writes the audit entry of a call with its outcome, unless the change already wrote it. A rate-limited call
+// has no entry, so that a flood of calls does not flood the log. The handler has already decided the response: neither
+// a failed write nor a disconnected client changes it.
+func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit.Entry, outcome error) {
+	if pending.Written() || fault.Is(outcome, fault.RateLimited) {
 		return
 	}
 	e.Outcome = audit.Succeeded
 	if outcome != nil {
 		e.Outcome = fault.From(outcome).Code
 	}
-	if found := trail.Target(); found.Type != "" {
+	if found := pending.Target(); found.Type != "" {
 		e.Target = found
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
 	if err := g.Audit.Append(ctx, e); err != nil {
-		slog.ErrorContext(ctx, "audit entry could not be written", logevent.Key, logevent.AuditEntryMissing, "action",
-			e.Action, "outcome", e.Outcome, "entry_id", e.ID,
-			"request_id", e.Request.RequestID, "organization_id", e.OrganizationID, "caller_id", e.Actor.ID,
-			"target_id", e.Target.ID,
-			"error", err)
+		slog.ErrorContext(ctx, "audit entry could not be written", logevent.Key, logevent.AuditEntryMissing,
+			"action", e.Action, "outcome", e.Outcome, "entry_id", e.ID, "request_id", e.Request.RequestID,
+			"organization_id", e.OrganizationID, "caller_id", e.Actor.ID, "target_id", e.Target.ID, "error", err)
 	}
 }
 
-// target is what a call's path names: the singular of its first noun, and the id after it where the client wrote one
-// that may be one.
-func (r Route) target(value func(parameter string) string) audit.Target {
+// auditTarget returns the object that the path names: the type is the first noun in the singular, the id is the
+// parameter after it if that is a UUID. Example: /api/v1/api-keys/{id} has the type "api_key".
+func (r Route) auditTarget(value func(parameter string) string) audit.Target {
 	noun, rest, _ := strings.Cut(strings.TrimPrefix(r.Path, Prefix+"/"), "/")
 	t := audit.Target{Type: strings.ReplaceAll(strings.TrimSuffix(noun, "s"), "-", "_")}
 	parameter, _, _ := strings.Cut(rest, "/")

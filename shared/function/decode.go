@@ -15,8 +15,9 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// decode reads a request into the JSON document that a route's input decodes from. The error names every violation at
-// once. The order is: 413, 415, malformed JSON alone, then path, query, header and body together.
+// decode reads a request into the JSON document from which the route's input is decoded. An oversized body (413), a
+// wrong media type (415) or malformed JSON ends it immediately. Otherwise the error lists every violation in path,
+// query, headers and body together.
 func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	schema, err := r.Handle.schema()
 	if err != nil {
@@ -39,9 +40,9 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 		"header": func(name string) (string, bool) { v := req.Header.Get(name); return v, v != "" },
 	} {
 		if s := schema.description.Properties[part]; s != nil {
-			values := parameters(s, get)
+			values := presentParameters(s, get)
 			document[part] = values
-			found = append(found, illegible(part, values)...)
+			found = append(found, invalidUTF8(part, values)...)
 		}
 	}
 	relax(schema.description, document)
@@ -52,8 +53,8 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 	return json.Marshal(document)
 }
 
-// prune takes out what the schema doesn't name. It is ignored by the interface, but not by Go's decoder, to which the
-// case of a name is all one.
+// prune removes the properties that the schema does not name. The API ignores them, but Go's decoder matches names
+// case-insensitively and would read "Name" into name.
 func prune(s *infer.Schema, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -61,7 +62,7 @@ func prune(s *infer.Schema, value any) {
 			switch p := s.Properties[name]; {
 			case p != nil:
 				prune(p, e)
-			case len(s.Properties) > 0: // an object without any takes all names
+			case len(s.Properties) > 0: // a schema without properties accepts all names
 				delete(v, name)
 			}
 		}
@@ -74,7 +75,7 @@ func prune(s *infer.Schema, value any) {
 	}
 }
 
-// queryValue looks up query parameters; of a repeated one the last counts.
+// queryValue looks up query parameters. The last value of a repeated parameter counts.
 func queryValue(req *http.Request) func(name string) (string, bool) {
 	query := req.URL.Query()
 	return func(name string) (string, bool) {
@@ -86,7 +87,8 @@ func queryValue(req *http.Request) func(name string) (string, bool) {
 	}
 }
 
-func parameters(s *infer.Schema, get func(name string) (string, bool)) map[string]any {
+// presentParameters returns the parameters in the schema that the request has.
+func presentParameters(s *infer.Schema, get func(name string) (string, bool)) map[string]any {
 	values := map[string]any{}
 	for name := range s.Properties {
 		if v, ok := get(name); ok {
@@ -96,8 +98,8 @@ func parameters(s *infer.Schema, get func(name string) (string, bool)) map[strin
 	return values
 }
 
-// illegible names the parameters that are no text: no store takes them.
-func illegible(part string, values map[string]any) []Violation {
+// invalidUTF8 returns a violation for each parameter that is not valid UTF-8. No store accepts such text.
+func invalidUTF8(part string, values map[string]any) []Violation {
 	var found []Violation
 	for name, value := range values {
 		if text, ok := value.(string); ok && !utf8.ValidString(text) {
@@ -110,8 +112,8 @@ func illegible(part string, values map[string]any) []Violation {
 	return found
 }
 
-// decodeBody reads the body into document["body"]. An absent body, or null, leaves the key out, which the schema
-// reports if it is required.
+// decodeBody reads the body into document["body"]. An absent or null body sets no key; the schema reports it if the
+// body is required.
 func (r Route) decodeBody(w http.ResponseWriter, req *http.Request, document map[string]any) error {
 	body, err := readBody(w, req, r.bodyLimit())
 	if err != nil {
@@ -155,7 +157,7 @@ func checkMediaType(contentType string) error {
 		"The request body must be JSON: send it with Content-Type: application/json.")
 }
 
-// parseJSON parses exactly one JSON value in UTF-8. Numbers keep their text.
+// parseJSON parses exactly one JSON value in UTF-8. It keeps the text of numbers.
 func parseJSON(body []byte) (any, error) {
 	if !utf8.Valid(body) {
 		return nil, malformed(0, "the body is not valid UTF-8")
@@ -173,13 +175,13 @@ func parseJSON(body []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, malformed(d.InputOffset(), "extra data after the JSON value")
 	}
-	if found := duplicates(body); len(found) > 0 {
+	if found := duplicateKeys(body); len(found) > 0 {
 		return nil, fault.Validation(found...)
 	}
 	return v, nil
 }
 
-// malformed is the violation of a body that is not JSON; offset counts bytes.
+// malformed returns the error for a body that is not JSON. offset counts bytes.
 func malformed(offset int64, why string) error {
 	return fault.Validation(Violation{
 		Loc: []any{"body", offset}, Type: "json_invalid", Msg: "JSON decode error", Ctx: map[string]any{"error": why},

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Deprecation announces that a route goes away, in the headers of every answer and in the description of the interface.
+// Deprecation announces the removal of a route in the headers of every response and in the OpenAPI description.
 type Deprecation struct {
-	// Since is when clients should begin to leave the route.
+	// Since is when clients should start to migrate.
 	Since time.Time
 	// Sunset is when the route may stop working, at least twelve months after Since.
 	Sunset time.Time
-	// Link is the URL of what explains the change to a person.
+	// Link is the URL of the page that explains the change.
 	Link string
-	// Successor is the path that takes the route's place; empty when nothing does.
+	// Successor is the path of the replacement; empty for none.
 	Successor string
 }
 
-// announce sets Deprecation (RFC 9745), Sunset (RFC 8594) and the links to read on. It adds to other links and does
-// nothing on nil.
-func (d *Deprecation) announce(h http.Header) {
+// setHeaders sets Deprecation (RFC 9745) and Sunset (RFC 8594), and adds links to the explanation and the successor. It
+// does nothing on nil.
+func (d *Deprecation) setHeaders(h http.Header) {
 	if d == nil {
 		return
 	}

@@ -5,20 +5,19 @@ import (
 	"encoding/json"
 )
 
-const twice = "the key stands twice in one object; send it once"
+const duplicateKeyText = "the key stands twice in one object; send it once"
 
-// duplicates finds the keys that stand twice in an object of a body. Parsers differ in which of the two counts, so one
-// that checked the body on its way here may have seen another value: such a body is refused. The body must be valid
-// JSON.
-func duplicates(body []byte) []Violation {
+// duplicateKeys returns a violation for each repeated key in an object of the body, which must be valid JSON. Parsers
+// differ in which of the two values counts: a proxy that checked the body may have seen the other one.
+func duplicateKeys(body []byte) []Violation {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	var found []Violation
-	open := []scope{{loc: []any{"body"}}}
+	open := []container{{loc: []any{"body"}}}
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return found // the end
+			return found // end of the body
 		}
 		current := &open[len(open)-1]
 		switch token {
@@ -30,42 +29,42 @@ func duplicates(body []byte) []Violation {
 			current.key, _ = token.(string)
 			if current.seen[current.key] {
 				found = append(found, Violation{
-					Loc: current.at(), Type: "value_error", Msg: "Value error, " + twice,
-					Ctx: map[string]any{"error": twice},
+					Loc: current.location(), Type: "value_error", Msg: "Value error, " + duplicateKeyText,
+					Ctx: map[string]any{"error": duplicateKeyText},
 				})
 			}
 			current.seen[current.key] = true
-			current.inside = true
+			current.awaitsValue = true
 			continue
 		}
-		at := current.at()
+		at := current.location()
 		current.index++
-		current.inside = false
+		current.awaitsValue = false
 		switch token {
 		case json.Delim('{'):
-			open = append(open, scope{loc: at, seen: map[string]bool{}})
+			open = append(open, container{loc: at, seen: map[string]bool{}})
 		case json.Delim('['):
-			open = append(open, scope{loc: at, list: true})
+			open = append(open, container{loc: at, list: true})
 		}
 	}
 }
 
-// scope is an object or a list that has not ended, or the whole body.
-type scope struct {
+// container is an object or array that is still open, or the whole body.
+type container struct {
 	loc []any
-	// seen are the keys of an object; nil for what is none.
+	// seen holds the keys of an object so far; nil for an array and for the whole body.
 	seen map[string]bool
-	// key is the last key of an object, and inside is true between a key and its value.
-	key    string
-	inside bool
-	list   bool
-	index  int
+	// key is the last key of an object. awaitsValue is true between a key and its value.
+	key         string
+	awaitsValue bool
+	list        bool
+	index       int
 }
 
-func (s *scope) expectsKey() bool { return s.seen != nil && !s.inside }
+func (s *container) expectsKey() bool { return s.seen != nil && !s.awaitsValue }
 
-// at is the location of the next value.
-func (s *scope) at() []any {
+// location returns the location of the next value.
+func (s *container) location() []any {
 	at := s.loc[:len(s.loc):len(s.loc)]
 	switch {
 	case s.seen != nil:

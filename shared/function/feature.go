@@ -9,19 +9,20 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Organizations tells which plan a caller's organization is on.
+// Organizations reads the caller's organization, for its plan.
 type Organizations interface {
 	// Organization reads an organization. Errors: NotFound, Unavailable.
 	Organization(ctx context.Context, id string) (organization.Organization, error)
 }
 
-// included decides whether the plan of the caller's organization has the feature that a route is part of. It costs a
-// read, and is asked before the request is looked at: what is not included need not be valid. The error is Forbidden.
-func (g Guard) included(ctx context.Context, r Route, c identity.Caller) error {
+// checkFeature returns Forbidden unless the plan of the caller's organization includes the route's feature. For such
+// routes it costs a read of the organization. It runs before validation, so a caller without the feature learns that
+// first.
+func (g Guard) checkFeature(ctx context.Context, r Route, c identity.Caller) error {
 	if r.Feature == "" {
 		return nil
 	}
-	o := organization.Organization{Plan: plan.Hobby} // as every organization begins
+	o := organization.Organization{Plan: plan.Hobby} // the plan of an organization without a record
 	if g.Organizations != nil {
 		read, err := g.Organizations.Organization(ctx, c.OrganizationID)
 		switch {

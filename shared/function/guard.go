@@ -12,27 +12,27 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// Authenticator tells who a bearer token belongs to.
+// Authenticator identifies the caller behind a bearer token.
 type Authenticator interface {
-	// Authenticate verifies a token and, where the caller's key is read anyway, fetches the document named by reads in
-	// the same round trip; the returned context carries it. Errors: Unauthenticated, Unavailable.
+	// Authenticate verifies a token. If that reads an API key from the store, the same round trip fetches the document
+	// named by reads, and the returned context carries it. Errors: Unauthenticated, Unavailable.
 	Authenticate(ctx context.Context, token string, reads document.Ref) (context.Context, identity.Caller, error)
 }
 
-// Guard decides who is let in, and how often.
+// Guard decides which calls a route accepts, and writes the audit entries of mutating calls.
 type Guard struct {
 	Authenticator Authenticator
-	// Limiter counts calls; nil counts none.
+	// Limiter counts calls; nil disables rate limits.
 	Limiter *ratelimit.Limiter
-	// Audit has an entry of every call that may change something of an organization; nil has none but those that
-	// changes write.
+	// Audit receives an entry for each mutating call whose change did not write one in its own commit; nil disables
+	// these entries.
 	Audit audit.Log
-	// Organizations is asked for the plan by routes that are part of a plan's feature; nil has every organization on
-	// the smallest.
+	// Organizations reads the plan for routes with a Feature; nil treats every organization as on the smallest plan.
 	Organizations Organizations
 }
 
-// admit decides who is let in, before the body is read and before the existence of anything is revealed.
+// admit authenticates the caller and checks access, rate limits and the plan. It does not read the body, and its errors
+// do not reveal whether the object in the path exists.
 func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context.Context, error) {
 	ctx := req.Context()
 	if r.Access == Public {
@@ -44,17 +44,17 @@ func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context
 	}
 	ctx = identity.With(ctx, caller)
 	if err := r.Access.check(caller); err != nil {
-		return ctx, g.refused(r, caller, req, err)
+		return ctx, g.countRefusal(r, caller, req, err)
 	}
-	if err := g.limited(r, caller, w, req); err != nil {
+	if err := g.countCall(r, caller, w, req); err != nil {
 		return ctx, err
 	}
-	return ctx, g.included(ctx, r, caller)
+	return ctx, g.checkFeature(ctx, r, caller)
 }
 
-// refused counts a call that its caller may not make, because it costs an entry in the audit log. The error is the
+// countRefusal counts a mutating call that access control refused, because it costs an audit entry. It returns the
 // refusal, or RateLimited.
-func (g Guard) refused(r Route, c identity.Caller, req *http.Request, refusal error) error {
+func (g Guard) countRefusal(r Route, c identity.Caller, req *http.Request, refusal error) error {
 	if g.Limiter == nil || !r.Mutates() || c.OrganizationID == "" {
 		return refusal
 	}
@@ -64,13 +64,13 @@ func (g Guard) refused(r Route, c identity.Caller, req *http.Request, refusal er
 	return refusal
 }
 
-// authenticate tells who the caller is. An address that failed too often is not asked any more.
+// authenticate identifies the caller. It refuses an address with too many failures without checking its token.
 func (g Guard) authenticate(r Route, req *http.Request) (context.Context, identity.Caller, error) {
 	ctx, ip := req.Context(), audit.From(req.Context()).IP
-	if err := g.strangers(ip); err != nil {
+	if err := g.checkAddress(ip); err != nil {
 		return ctx, identity.Caller{}, err
 	}
-	token, err := bearer(req.Header)
+	token, err := bearerToken(req.Header)
 	if err != nil {
 		return ctx, identity.Caller{}, err
 	}
@@ -79,11 +79,11 @@ func (g Guard) authenticate(r Route, req *http.Request) (context.Context, identi
 		reads = r.Reads(req.PathValue)
 	}
 	fetched, caller, err := g.Authenticator.Authenticate(ctx, token, reads)
-	g.failed(err, ip)
+	g.countFailure(err, ip)
 	return fetched, caller, err
 }
 
-// check decides whether a caller may use a route. The error is Forbidden.
+// check returns Forbidden unless the caller has this access.
 func (a Access) check(c identity.Caller) error {
 	switch {
 	case a == User:
@@ -98,7 +98,8 @@ func (a Access) check(c identity.Caller) error {
 	}
 }
 
-func bearer(h http.Header) (string, error) {
+// bearerToken returns the token of the Authorization header. Errors: Unauthenticated.
+func bearerToken(h http.Header) (string, error) {
 	value := h.Get("Authorization")
 	if value == "" {
 		return "", fault.New(fault.Unauthenticated, "missing_token",

@@ -10,10 +10,13 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// attempt returns a context that carries the attempt of a call with an Idempotency-Key. It reads the body, because the
-// key stands for the whole request, and leaves it to be read again. The key of a call that changes nothing, or that is
-// of no organization, means nothing. Errors: BadRequest for a bad key, TooLarge.
-func (r Route) attempt(ctx context.Context, w http.ResponseWriter, req *http.Request) (context.Context, error) {
+// withAttempt returns a context that carries the idempotency.Attempt of a call with an Idempotency-Key. The store that
+// commits the change replays the first answer when it finds the key again.
+//
+// withAttempt reads the body, because the key stands for the whole request, and replaces it so that decode can read it
+// again. It ignores the key of a call that changes nothing or has no organization. Errors: BadRequest for a bad key,
+// TooLarge.
+func (r Route) withAttempt(ctx context.Context, w http.ResponseWriter, req *http.Request) (context.Context, error) {
 	caller := identity.From(ctx)
 	if !r.Mutates() || caller.OrganizationID == "" {
 		return ctx, nil
@@ -32,8 +35,8 @@ func (r Route) attempt(ctx context.Context, w http.ResponseWriter, req *http.Req
 	})), nil
 }
 
-// replayed reports whether the call was answered before, and tells the client so.
-func replayed(ctx context.Context, h http.Header) bool {
+// setReplayed reports whether the store replayed an earlier answer, and if so sets the response header.
+func setReplayed(ctx context.Context, h http.Header) bool {
 	if !idempotency.From(ctx).Replayed() {
 		return false
 	}

@@ -8,8 +8,8 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// bucket names the bucket of every call of the route by a caller: polling one agent does not eat the budget of other
-// reads.
+// bucket returns the class and key of the bucket that counts every call of the route. Reads of one agent have their own
+// bucket, so that polling does not use up the budget of other reads.
 func (r Route) bucket(c identity.Caller, req *http.Request) (ratelimit.Class, string) {
 	who := string(c.Type) + " " + c.ID
 	switch {
@@ -22,9 +22,9 @@ func (r Route) bucket(c identity.Caller, req *http.Request) (ratelimit.Class, st
 	}
 }
 
-// extraBucket names the bucket of the route's own limit, if it has one. An id is taken for what it means and not as it
-// is written, of which there are many ways, and belongs to the caller's organization, so that nobody uses up another's
-// bucket.
+// extraBucket returns the class and key of the bucket for Route.Limit, if the route has one. The key contains the
+// parsed id, because one UUID can be written in several ways, and the organization, so that a caller cannot use up the
+// bucket of another organization.
 func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
 	switch r.Limit {
 	case ratelimit.Creations:
@@ -32,23 +32,23 @@ func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimi
 	case "":
 		return "", "", false
 	default:
-		return r.Limit, c.OrganizationID + " " + r.target(req.PathValue).ID, true
+		return r.Limit, c.OrganizationID + " " + r.auditTarget(req.PathValue).ID, true
 	}
 }
 
-// limited counts a call and tells the client in headers how much is left. The error is RateLimited.
-func (g Guard) limited(r Route, c identity.Caller, w http.ResponseWriter, req *http.Request) error {
+// countCall counts a call and sets the RateLimit headers. The error is RateLimited.
+func (g Guard) countCall(r Route, c identity.Caller, w http.ResponseWriter, req *http.Request) error {
 	if g.Limiter == nil || r.Access == Public {
 		return nil
 	}
 	class, key := r.bucket(c, req)
 	d := g.Limiter.Take(class, key)
 	if extra, key, ok := r.extraBucket(c, req); ok && d.Allowed {
-		ask := g.Limiter.Take
+		check := g.Limiter.Take
 		if extra == ratelimit.Creations {
-			ask = g.Limiter.Look // only creations that succeed count
+			check = g.Limiter.Peek // only successful creations count; see countCreation
 		}
-		if e := ask(extra, key); !e.Allowed {
+		if e := check(extra, key); !e.Allowed {
 			d = e
 		}
 	}
@@ -57,24 +57,24 @@ func (g Guard) limited(r Route, c identity.Caller, w http.ResponseWriter, req *h
 	return d.Err()
 }
 
-// succeeded counts what only counts when it succeeds.
-func (g Guard) succeeded(r Route, c identity.Caller, req *http.Request) {
+// countCreation counts a successful call of a route with the limit Creations.
+func (g Guard) countCreation(r Route, c identity.Caller, req *http.Request) {
 	if g.Limiter != nil && r.Limit == ratelimit.Creations {
 		_, key, _ := r.extraBucket(c, req)
 		g.Limiter.Take(ratelimit.Creations, key)
 	}
 }
 
-// strangers refuses an address that has failed to authenticate too often.
-func (g Guard) strangers(ip string) error {
+// checkAddress returns RateLimited for an address with too many failed authentications.
+func (g Guard) checkAddress(ip string) error {
 	if g.Limiter == nil {
 		return nil
 	}
-	return g.Limiter.Look(ratelimit.Authentication, ip).Err()
+	return g.Limiter.Peek(ratelimit.Authentication, ip).Err()
 }
 
-// failed counts a failed authentication of an address.
-func (g Guard) failed(err error, ip string) {
+// countFailure counts a failed authentication against the address.
+func (g Guard) countFailure(err error, ip string) {
 	if g.Limiter != nil && fault.Is(err, fault.Unauthenticated) {
 		g.Limiter.Take(ratelimit.Authentication, ip)
 	}

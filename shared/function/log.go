@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// NewLogger makes a logger that writes JSON with the field names of Cloud Logging. project is the Google Cloud project
-// that traces belong to; it may be empty.
+// NewLogger returns a logger that writes JSON with the field names of Cloud Logging. project is the Google Cloud
+// project of the traces; if it is empty, lines carry no trace.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	rename := func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) > 0 {
@@ -30,24 +30,24 @@ func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 			}
 			return slog.String("severity", severity)
 		case slog.MessageKey:
-			a.Key = "message" // the time is called time there, too
+			a.Key = "message" // slog's "time" already has the right name
 		}
 		return a
 	}
 	h := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: rename})
-	return slog.New(traced{h, project})
+	return slog.New(cloudLogHandler{h, project})
 }
 
-// traced adds the trace of the call to every line.
-type traced struct {
+// cloudLogHandler adds the call's trace to every line, and the fields of Error Reporting to errors.
+type cloudLogHandler struct {
 	slog.Handler
 	project string
 }
 
 // Handle implements slog.Handler.
-func (t traced) Handle(ctx context.Context, r slog.Record) error {
+func (t cloudLogHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelError {
-		r.AddAttrs(reported(r)...)
+		r.AddAttrs(errorReportAttrs(r)...)
 	}
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() && t.project != "" {
 		r.AddAttrs(
@@ -58,9 +58,9 @@ func (t traced) Handle(ctx context.Context, r slog.Record) error {
 	return t.Handler.Handle(ctx, r)
 }
 
-// reported is what makes Error Reporting take a line: its type, and the place it was written at, by which it groups
-// lines.
-func reported(r slog.Record) []slog.Attr {
+// errorReportAttrs returns the attributes that Error Reporting requires: the type, and the source location by which it
+// groups errors.
+func errorReportAttrs(r slog.Record) []slog.Attr {
 	frame, _ := runtime.CallersFrames([]uintptr{r.PC}).Next()
 	return []slog.Attr{
 		slog.String("@type", "type.googleapis.com/google.devtools.clouderrorreporting.v1beta1.ReportedErrorEvent"),
@@ -71,32 +71,33 @@ func reported(r slog.Record) []slog.Attr {
 }
 
 // WithAttrs implements slog.Handler.
-func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return traced{t.Handler.WithAttrs(attrs), t.project}
+func (t cloudLogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return cloudLogHandler{t.Handler.WithAttrs(attrs), t.project}
 }
 
 // WithGroup implements slog.Handler.
-func (t traced) WithGroup(name string) slog.Handler {
-	return traced{t.Handler.WithGroup(name), t.project}
+func (t cloudLogHandler) WithGroup(name string) slog.Handler {
+	return cloudLogHandler{t.Handler.WithGroup(name), t.project}
 }
 
-// call is what the one log line of a call is made from.
-type call struct {
+// callLine holds the input of a call's log line.
+type callLine struct {
 	function string
 	request  *http.Request
-	writer   *recorder
+	writer   *statusRecorder
 	began    time.Time
 	err      error
 }
 
-// log writes the one line of a call. The URL is logged without its query, which may hold what is not ours to keep.
-func (c call) log(ctx context.Context) {
+// log writes the one log line of a call. It omits the query of the URL, which may contain secrets.
+func (c callLine) log(ctx context.Context) {
 	status := c.writer.status
 	level := slog.LevelInfo
 	switch {
 	case status >= http.StatusInternalServerError && !fault.Is(c.err, fault.Unavailable):
 		level = slog.LevelError
-	case status >= http.StatusInternalServerError, status < http.StatusBadRequest && c.err != nil: // the latter was broken off
+	case status >= http.StatusInternalServerError,
+		status < http.StatusBadRequest && c.err != nil: // a stream that failed after its first bytes
 		level = slog.LevelWarn
 	}
 	r, caller := audit.From(ctx), identity.From(ctx)
@@ -110,8 +111,7 @@ func (c call) log(ctx context.Context) {
 	}
 	if caller.ID != "" {
 		attrs = append(attrs, slog.String("organization_id", caller.OrganizationID),
-			slog.String("caller_id", caller.ID),
-			slog.String("caller_type", string(caller.Type)))
+			slog.String("caller_id", caller.ID), slog.String("caller_type", string(caller.Type)))
 	}
 	if e := fault.From(c.err); e != nil {
 		attrs = append(attrs, slog.String("code", e.Code))
@@ -122,15 +122,15 @@ func (c call) log(ctx context.Context) {
 	slog.LogAttrs(ctx, level, c.request.Method+" "+c.request.URL.Path, attrs...)
 }
 
-// recorder remembers the status and size of a response.
-type recorder struct {
+// statusRecorder records the status and size of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
 	size   int64
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (r *recorder) WriteHeader(status int) {
+func (r *statusRecorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
 	}
@@ -138,7 +138,7 @@ func (r *recorder) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter.
-func (r *recorder) Write(b []byte) (int, error) {
+func (r *statusRecorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
@@ -147,5 +147,5 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+// Unwrap gives http.ResponseController access to the connection.
+func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

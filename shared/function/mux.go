@@ -10,18 +10,18 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Prefix is what every canonical path of the interface begins with.
+// Prefix begins the canonical path of every API route.
 const Prefix = "/api/v1"
 
-// Served is a function that has been handed what it needs.
+// Served is a function that is ready to serve: its handler holds its dependencies.
 type Served struct {
 	Method  string
 	Path    string
 	Handler http.Handler
 }
 
-// Mux serves functions side by side: their canonical paths, the same without the prefix for agents, and the errors of
-// paths and methods that do not exist.
+// Mux serves several functions at their canonical paths. It also serves /agents... without Prefix, and answers unknown
+// paths with 404 and unknown methods with 405.
 func Mux(functions []Served) http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
@@ -31,27 +31,27 @@ func Mux(functions []Served) http.Handler {
 	}
 	for p, allowed := range methods {
 		slices.Sort(allowed)
-		mux.Handle(p, observed("MethodNotAllowed",
+		mux.Handle(p, instrument("MethodNotAllowed",
 			func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 				w.Header().Set("Allow", strings.Join(allowed, ", "))
 				return req.Context(), fault.New(fault.MethodNotAllowed, "method_not_allowed", "This path takes %s.",
 					strings.Join(allowed, ", "))
 			}))
 	}
-	missing := observed("NotFound", func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
+	missing := instrument("NotFound", func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
 		return req.Context(), fault.New(fault.NotFound, "not_found",
 			"There is nothing at this path. The interface is described at /openapi.json.")
 	})
-	if _, taken := methods["/"]; !taken {
+	if _, exists := methods["/"]; !exists {
 		mux.Handle("/", missing)
 	}
-	return canonical(mux, missing)
+	return rewriteShortPaths(mux, missing)
 }
 
-// canonical serves /agents... as /api/v1/agents...: an internal rewrite, never a redirect, on which clients drop bodies
-// and headers. For the same reason a path with empty or dotted segments is missing, instead of being cleaned by a
-// redirect.
-func canonical(next, missing http.Handler) http.Handler {
+// rewriteShortPaths serves /agents... as /api/v1/agents.... It rewrites the path instead of redirecting, because
+// clients drop bodies and headers on redirects. For the same reason, a path with empty or dotted segments is not found;
+// http.ServeMux would redirect to the cleaned path.
+func rewriteShortPaths(next, missing http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if p := req.URL.EscapedPath(); p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") {
 			missing.ServeHTTP(w, req)

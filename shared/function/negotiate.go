@@ -7,25 +7,24 @@ import (
 	"strings"
 )
 
-// Negotiable is implemented by bodies that can be had in other formats than JSON. JSON is what a client gets that
-// prefers none of them.
+// Negotiable is implemented by bodies with formats other than JSON. A client that prefers none of them gets JSON.
 type Negotiable interface {
-	// Formats lists the other formats, the one that is to be preferred first. It must answer for a zero value, too.
+	// Formats lists the other formats, most preferred first. It must also work on a zero value.
 	Formats() []Format
 }
 
-// Format is one more format of a body.
+// Format is an alternative to JSON for a body.
 type Format struct {
-	// ContentType names the format, with its parameters.
+	// ContentType is the media type with its parameters.
 	ContentType string
 	// Encode renders the body.
 	Encode func() []byte
 }
 
-// negotiate picks the format that the client prefers, or nil for JSON: also where it prefers none, or one that there is
-// not.
+// negotiate returns the format that the client prefers. It returns nil for JSON, which is also the answer if the client
+// states no preference or accepts none of the formats.
 func negotiate(req *http.Request, formats []Format) *Format {
-	accepted := accepts(req.Header.Values("Accept"))
+	accepted := parseAccept(req.Header.Values("Accept"))
 	var best *Format
 	most := accepted.quality("application/json")
 	for i := range formats {
@@ -36,11 +35,11 @@ func negotiate(req *http.Request, formats []Format) *Format {
 	return best
 }
 
-// acceptance is what an Accept header says of media ranges: how much each is wanted, from 0 to 1.
-type acceptance map[string]float64
+// acceptHeader maps the media ranges of an Accept header to their quality, from 0 to 1.
+type acceptHeader map[string]float64
 
-func accepts(headers []string) acceptance {
-	a := acceptance{}
+func parseAccept(headers []string) acceptHeader {
+	a := acceptHeader{}
 	for _, h := range headers {
 		for part := range strings.SplitSeq(h, ",") {
 			media, parameters, err := mime.ParseMediaType(part)
@@ -59,16 +58,16 @@ func accepts(headers []string) acceptance {
 	return a
 }
 
-// quality is how much a media type is wanted: what is said of it, else of its kind, else of everything. Parameters such
-// as a version do not count: a reader knows from the answer which one it got.
-func (a acceptance) quality(contentType string) float64 {
+// quality returns the quality of the most specific range that matches a media type. It ignores parameters such as a
+// version, because the Content-Type of the response names the version.
+func (a acceptHeader) quality(contentType string) float64 {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return 0
 	}
 	kind, _, _ := strings.Cut(media, "/")
-	for _, of := range []string{media, kind + "/*", "*/*"} {
-		if q, ok := a[of]; ok {
+	for _, mediaRange := range []string{media, kind + "/*", "*/*"} {
+		if q, ok := a[mediaRange]; ok {
 			return q
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	infer "github.com/google/jsonschema-go/jsonschema"
 )
 
-// relax applies, in place, the conversions that pydantic's lax mode makes before it validates: numbers and booleans
-// written as strings, booleans written as numbers, and strings whose surrounding white space does not count. What does
-// not convert stays as it is, for the validation to report.
+// relax converts values in place like pydantic's lax mode: integers and booleans written as strings, booleans written
+// as numbers, and strings with surrounding white space where the schema trims them. It leaves a value that it cannot
+// convert unchanged, and validation reports it.
 func relax(s *infer.Schema, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -27,15 +27,15 @@ func relax(s *infer.Schema, value any) any {
 
 func relaxScalar(s *infer.Schema, value any) any {
 	switch {
-	case wants(s, "boolean"):
-		if b, ok := laxBool(value); ok {
+	case allowsType(s, "boolean"):
+		if b, ok := parseBool(value); ok {
 			return b
 		}
-	case wants(s, "integer"):
-		if n, ok := laxInteger(value); ok {
+	case allowsType(s, "integer"):
+		if n, ok := parseInteger(value); ok {
 			return n
 		}
-	case wants(s, "string"):
+	case allowsType(s, "string"):
 		if text, ok := value.(string); ok && s.Extra[trimKeyword] == true {
 			return strings.TrimSpace(text)
 		}
@@ -43,7 +43,8 @@ func relaxScalar(s *infer.Schema, value any) any {
 	return value
 }
 
-func wants(s *infer.Schema, typ string) bool {
+// allowsType reports whether the schema allows values of a JSON type.
+func allowsType(s *infer.Schema, typ string) bool {
 	if s.Type == typ {
 		return true
 	}
@@ -55,7 +56,7 @@ func wants(s *infer.Schema, typ string) bool {
 	return false
 }
 
-func laxBool(value any) (b, ok bool) {
+func parseBool(value any) (b, ok bool) {
 	switch v := value.(type) {
 	case bool:
 		return v, true
@@ -79,9 +80,8 @@ func laxBool(value any) (b, ok bool) {
 	return false, false
 }
 
-// unparsedBool reports whether a value that is no boolean is of a kind that could have been one: text, or a whole
-// number.
-func unparsedBool(value any) bool {
+// resemblesBool reports whether a value that is not a boolean has a type that parseBool reads: text or a whole number.
+func resemblesBool(value any) bool {
 	switch v := value.(type) {
 	case string:
 		return true
@@ -92,10 +92,10 @@ func unparsedBool(value any) bool {
 	}
 }
 
-// maxIntegerText bounds what is parsed as a number, so that a long one costs nothing.
+// maxIntegerText is the longest text that is parsed as a number, because big.Rat is slow on very long ones.
 const maxIntegerText = 32
 
-func laxInteger(value any) (json.Number, bool) {
+func parseInteger(value any) (json.Number, bool) {
 	var text string
 	switch v := value.(type) {
 	case bool:

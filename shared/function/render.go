@@ -13,16 +13,17 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Raw is a body that a Reply returns to have it rendered as it is instead of as JSON.
+// Raw is a body that is sent unchanged instead of as JSON. A Reply returns it.
 type Raw struct {
 	ContentType string
 	Bytes       []byte
-	// Stream writes the body instead of Bytes, for one that is too large to hold. The writer collects a little and
-	// sends it; its errors mean that the client is gone. Nil where Bytes is the body.
+	// Stream writes a body that is too large for memory; nil if Bytes is the body. The writer buffers a little before
+	// it sends. Its errors mean that the client disconnected.
 	Stream func(w io.Writer) error
 }
 
-// render writes a success. The body is encoded before the first byte goes out, so that a defect becomes a clean 500.
+// render writes a success. It encodes the body before it sends the first byte, so an encoding error becomes a 500. Only
+// a Raw.Stream body is sent while it is written.
 func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 	body := out
 	if reply, ok := out.(Reply); ok {
@@ -52,8 +53,8 @@ func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 	return writeJSON(w, r.Status, "application/json", body)
 }
 
-// notModified reports whether a reader has the version with the entity tag already. Tags are compared weakly, as RFC
-// 9110 has it.
+// notModified reports whether a reader already has the version with the entity tag. RFC 9110 requires the weak
+// comparison.
 func notModified(req *http.Request, tag string) bool {
 	if tag == "" || req.Method != http.MethodGet && req.Method != http.MethodHead {
 		return false
@@ -69,7 +70,8 @@ func notModified(req *http.Request, tag string) bool {
 	return false
 }
 
-// writeJSON encodes first and writes then. HTML characters stay as they are: clients are no browsers' inner HTML.
+// writeJSON encodes the body and then writes it. It does not escape HTML characters, because no client embeds the JSON
+// in HTML.
 func writeJSON(w http.ResponseWriter, status int, contentType string, body any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -85,13 +87,13 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is gone: there is nobody to tell
+	_, _ = w.Write(body) // an error means that the client disconnected
 }
 
-// Problem is the body of every error: a superset of the interface's ErrorBody and, when detail is a string, an RFC 9457
+// Problem is the body of every error. It is a superset of the API's ErrorBody and, if Detail is a string, an RFC 9457
 // problem.
 type Problem struct {
-	// Detail is a string, or the list of violations of a validation error.
+	// Detail is a string, or the list of violations for a validation error.
 	Detail    any            `json:"detail"`
 	Code      string         `json:"code"`
 	Status    int            `json:"status"`
@@ -100,7 +102,7 @@ type Problem struct {
 	Meta      map[string]any `json:"meta,omitempty"`
 }
 
-// WriteError renders an error as the one body that every function answers errors with.
+// WriteError renders an error as a Problem, the error body of every function.
 func WriteError(w http.ResponseWriter, requestID string, err error) {
 	e := fault.From(err)
 	p := Problem{

@@ -1,6 +1,7 @@
-// Package function knows what a function is: a route or a worker as a plain value, and everything that happens around
-// its handler in one place: request ids, authentication, access, limits, decoding and validation, rendering, errors and
-// the one log line of a call. It does not know which functions exist (package functions) nor any outside system.
+// Package function defines routes and workers as plain values, and serves them. It does everything around a handler:
+// request ids, authentication, access, limits, validation, responses, errors, the audit entry and the log line.
+// serve.go lists these steps in order. It does not list the functions that exist (package functions) and does not call
+// any outside system.
 package function
 
 import (
@@ -11,23 +12,23 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// Access says who may call a route.
+// Access names who may call a route.
 type Access string
 
-// The kinds of access, from the narrowest.
+// The kinds of access, narrowest first.
 const (
 	// Admin: an API key, or a session with the role org:admin.
 	Admin Access = "admin"
-	// Member: any session with an active organization, or an API key.
+	// Member: an API key, or any session with an active organization.
 	Member Access = "member"
-	// User: any good token, also without an organization.
+	// User: any valid token, even without an organization.
 	User Access = "user"
-	// Public: nobody is asked.
+	// Public: no token is required.
 	Public Access = "public"
 )
 
-// Need names an outside system, and the right to it, that a function cannot work without. It decides what the function
-// is handed and which IAM roles it is granted.
+// Need names an outside system that a function uses and the rights it has there. It decides which clients the function
+// receives and which IAM roles Terraform grants it.
 type Need string
 
 // The needs.
@@ -38,14 +39,15 @@ const (
 	SecretRead    Need = "secret_read"    // read secrets
 	SecretManage  Need = "secret_manage"  // read, add and destroy secrets
 	Cluster       Need = "cluster"        // the Kubernetes API of the cells
-	GatewayAccess Need = "gateway_access" // agents on their own hostnames
+	GatewayAccess Need = "gateway_access" // call agents on their hostnames
 	Payments      Need = "payments"       // the payment provider
-	Members       Need = "members"        // the identity provider's administration of users
-	Monitoring    Need = "monitoring"     // read what was measured of the cells
+	Members       Need = "members"        // manage users at the identity provider
+	Monitoring    Need = "monitoring"     // read the metrics of the cells
 	HandoffSign   Need = "handoff_sign"   // the key that signs links to dashboards
 )
 
-// Role names the binary a function is linked into, so that one function's libraries do not slow another's cold start.
+// Role names the binary that a function is linked into. Separate binaries keep one function's libraries out of
+// another's cold start.
 type Role string
 
 // The roles.
@@ -55,42 +57,42 @@ const (
 	RoleWorker   Role = "worker"
 )
 
-// DefaultBodyLimit is how many bytes a request body may have where a route does not say otherwise.
+// DefaultBodyLimit is the largest request body in bytes of a route that sets no BodyLimit.
 const DefaultBodyLimit = 256 << 10
 
-// Route is one HTTP route: the same value serves it, documents it and routes to it.
+// Route is one HTTP route. The same value serves it, documents it and deploys it.
 type Route struct {
-	// Name is the function's name and the operation id, such as "StopAgent".
+	// Name is the function's name, the operation id and the audit action, such as "StopAgent".
 	Name   string
 	Method string
-	// Path is the canonical path with its parameters in braces, below /api/v1 where it belongs to the interface.
+	// Path is the canonical path with its parameters in braces. API routes begin with Prefix.
 	Path   string
 	Access Access
-	// Feature is the feature that the organization's plan must have; empty for none.
+	// Feature is the plan feature that the organization needs; empty for none.
 	Feature string
 	Role    Role
 	Needs   []Need
 	Summary string
-	// Status is the status of a success.
+	// Status is the HTTP status of a success.
 	Status int
-	// Errors lists the kinds of errors that Handle decides on by its own rules, such as fault.Conflict. What follows
-	// from the other fields (authentication, access, an id in the path, a body, outside systems) is not repeated here.
+	// Errors lists the error kinds that the handler's own rules produce, such as fault.Conflict. It does not repeat
+	// those that follow from other fields: authentication, access, an id in the path, a body, outside systems.
 	Errors []fault.Kind
-	// Deprecated is nil for a route that stays.
+	// Deprecated announces the route's removal; nil for a route that stays.
 	Deprecated *Deprecation
-	// BodyLimit is how many bytes a body may have; zero means DefaultBodyLimit.
+	// BodyLimit is the largest request body in bytes; zero means DefaultBodyLimit.
 	BodyLimit int64
-	// Limit is a class of calls with a limit of its own that the route counts into, beside the limit of every call;
-	// empty for none.
+	// Limit is a second rate limit that counts this route's calls, in addition to the limit on every call; empty for
+	// none.
 	Limit ratelimit.Class
-	// Reads names the document the route reads, from its path parameters, so that it is fetched in the round trip that
-	// authenticates.
+	// Reads returns the document that the route reads, given the path parameters. Authentication fetches it in the
+	// same round trip as the API key.
 	Reads func(path func(name string) string) document.Ref
-	// Handle is made by Handle.
+	// Handle runs the handler. The function Handle makes it.
 	Handle Endpoint
 }
 
-// Mutates reports whether a call of the route may change something.
+// Mutates reports whether a call may change something, judging by the method.
 func (r Route) Mutates() bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
 func (r Route) bodyLimit() int64 {

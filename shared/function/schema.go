@@ -25,11 +25,11 @@ type Enumeration interface {
 	Values() []string
 }
 
-// Check is a rule that JSON Schema can't say. It sees the body as decoded, whatever the schema said of it, so that all
-// violations of a request come in one answer.
+// Check is a rule for the body that JSON Schema cannot express. It runs even if the body violates the schema, so that
+// one response lists all violations.
 type Check func(body map[string]any) []Violation
 
-// UUID is a path parameter or field that holds an id. It decodes into the canonical lower-case form.
+// UUID is an id in a path parameter or field. It decodes into the canonical lower-case form.
 type UUID string
 
 // JSONSchema implements Schemer.
@@ -46,16 +46,16 @@ func (u *UUID) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// trimKeyword marks strings whose surrounding white space is removed before they are validated.
+// trimKeyword marks strings that relax trims before validation.
 const trimKeyword = "x-trim-whitespace"
 
-// Trimmed is the schema of a string that is trimmed and then has min to max characters.
+// Trimmed returns the schema of a string that has minimum to maximum characters after trimming.
 func Trimmed(minimum, maximum int) *infer.Schema {
 	return &infer.Schema{Type: "string", MinLength: &minimum, MaxLength: &maximum,
 		Extra: map[string]any{trimKeyword: true}}
 }
 
-// Integer is the schema of a whole number between two bounds, with a default.
+// Integer returns the schema of an integer between two bounds, with a default or nil.
 func Integer(minimum, maximum float64, standard any) *infer.Schema {
 	s := &infer.Schema{Type: "integer", Minimum: &minimum, Maximum: &maximum}
 	if b, err := json.Marshal(standard); err == nil && standard != nil {
@@ -64,21 +64,22 @@ func Integer(minimum, maximum float64, standard any) *infer.Schema {
 	return s
 }
 
-// inputSchema is the schema of a whole request, in the form that describes it and in the form that validates it.
+// inputSchema is the schema of a request, in one form for the description and one for validation.
 type inputSchema struct {
 	description *infer.Schema
 	compiled    *validator.Schema
 	checks      []Check
 }
 
-// schemaOf makes the schema of an input on first use: a function that serves one route pays for one.
+// schemaOf returns a function that builds the schema of an input on first use. A process that serves one route builds
+// only one schema.
 func schemaOf(input reflect.Type, checks []Check) func() (*inputSchema, error) {
 	return sync.OnceValues(func() (*inputSchema, error) {
 		description, err := Schema(input)
 		if err != nil {
 			return nil, err
 		}
-		compiled, err := compile(description)
+		compiled, err := compileSchema(description)
 		if err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", input, err)
 		}
@@ -86,16 +87,16 @@ func schemaOf(input reflect.Type, checks []Check) func() (*inputSchema, error) {
 	})
 }
 
-// Schema infers the JSON Schema of a Go type. Unknown properties are allowed, as the interface ignores them.
+// Schema infers the JSON Schema of a Go type. The schema allows unknown properties, because the API ignores them.
 func Schema(t reflect.Type) (*infer.Schema, error) { return SchemaWith(t, nil) }
 
-// SchemaWith infers the schema of a type with the schemas of some types below it given, such as references to where
-// they are described.
+// SchemaWith infers the schema of a type like Schema, but uses the given schemas for the types inside it. Example: the
+// OpenAPI generator passes references to shared components.
 func SchemaWith(t reflect.Type, given map[reflect.Type]*infer.Schema) (*infer.Schema, error) {
 	types := map[reflect.Type]*infer.Schema{
 		reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},
 	}
-	collect(t, types, map[reflect.Type]bool{})
+	collectSchemas(t, types, map[reflect.Type]bool{})
 	maps.Copy(types, given)
 	s, err := infer.ForType(t, &infer.ForOptions{TypeSchemas: types})
 	if err != nil {
@@ -105,8 +106,8 @@ func SchemaWith(t reflect.Type, given map[reflect.Type]*infer.Schema) (*infer.Sc
 	return s, nil
 }
 
-// collect finds the types below t that carry their own schema.
-func collect(t reflect.Type, types map[reflect.Type]*infer.Schema, seen map[reflect.Type]bool) {
+// collectSchemas adds the types inside t that define their own schema or values to types.
+func collectSchemas(t reflect.Type, types map[reflect.Type]*infer.Schema, seen map[reflect.Type]bool) {
 	if seen[t] {
 		return
 	}
@@ -120,22 +121,22 @@ func collect(t reflect.Type, types map[reflect.Type]*infer.Schema, seen map[refl
 		for _, v := range zero.Interface().(Enumeration).Values() {
 			values = append(values, v)
 		}
-		// No type beside the values: a value of another type is reported as no member, once.
+		// The schema has no type, only values. Otherwise a value of another type would be reported twice.
 		types[t] = &infer.Schema{Enum: values}
 		return
 	}
-	switch t.Kind() { //nolint:exhaustive // the other kinds have nothing below them
+	switch t.Kind() { //nolint:exhaustive // the other kinds have no inner types
 	case reflect.Struct:
 		for i := range t.NumField() {
-			collect(t.Field(i).Type, types, seen)
+			collectSchemas(t.Field(i).Type, types, seen)
 		}
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		collect(t.Elem(), types, seen)
+		collectSchemas(t.Elem(), types, seen)
 	}
 }
 
-// loosen lets structs take unknown properties, keeps null out of arrays that are not pointers, and lets it into
-// enumerations that are.
+// loosen adapts an inferred schema to the API's rules: objects allow unknown properties, arrays do not allow null, and
+// pointers to enumerations do.
 func loosen(s *infer.Schema) {
 	if s == nil {
 		return
@@ -146,7 +147,7 @@ func loosen(s *infer.Schema) {
 	if len(s.Types) == 2 && s.Types[0] == "null" && s.Types[1] == "array" {
 		s.Type, s.Types = "array", nil
 	}
-	// a pointer to an enumeration, which has no type that null could stand beside
+	// A pointer to an enumeration: null must be one of the values, because the schema has no type to add it to.
 	if s.Enum != nil && len(s.Types) == 1 {
 		s.Types, s.Enum = nil, append(slices.Clip(s.Enum), nil)
 	}
@@ -157,7 +158,7 @@ func loosen(s *infer.Schema) {
 	loosen(s.AdditionalProperties)
 }
 
-func compile(s *infer.Schema) (*validator.Schema, error) {
+func compileSchema(s *infer.Schema) (*validator.Schema, error) {
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func compile(s *infer.Schema) (*validator.Schema, error) {
 func checkUUID(v any) error {
 	s, ok := v.(string)
 	if !ok {
-		return nil // the type is another keyword's business
+		return nil // the keyword "type" reports it
 	}
 	if len(s) == 38 && (s[0] != '{' || s[37] != '}') {
 		return fmt.Errorf("braces do not match")

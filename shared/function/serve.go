@@ -15,16 +15,32 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// Handler serves the route.
+// A request to a route passes these steps, in this order. If a step fails, the request continues at step 11.
+//
+//	 1. request id, trace span      instrument; runRecovering turns a panic in any later step into an error
+//	 2. deprecation headers         Deprecation.setHeaders
+//	 3. authentication              Guard.admit: Guard.authenticate
+//	 4. access                      Guard.admit: Access.check
+//	 5. rate limits                 Guard.admit: Guard.countCall
+//	 6. plan feature                Guard.admit: Guard.checkFeature
+//	 7. idempotency key             Route.withAttempt
+//	 8. body                        Route.decode: Route.decodeBody
+//	 9. validation                  Route.decode: relax, inputSchema.violations
+//	10. handler                     Endpoint.call
+//	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it
+//	12. response                    Route.render, or WriteError for an error
+//	13. log line                    callLine.log
+
+// Handler returns the HTTP handler of the route.
 func (r Route) Handler(g Guard) http.Handler {
-	return observed(r.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
-		r.Deprecated.announce(w.Header())
+	return instrument(r.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+		r.Deprecated.setHeaders(w.Header())
 		ctx, refusal := g.admit(r, w, req)
-		out, err := g.audited(ctx, r, req, func(call context.Context) (_ any, err error) {
+		out, err := g.withAuditEntry(ctx, r, req, func(audited context.Context) (_ any, err error) {
 			if refusal != nil {
 				return nil, refusal
 			}
-			if ctx, err = r.attempt(call, w, req); err != nil {
+			if ctx, err = r.withAttempt(audited, w, req); err != nil {
 				return nil, err
 			}
 			input, err := r.decode(w, req)
@@ -36,38 +52,40 @@ func (r Route) Handler(g Guard) http.Handler {
 		if err != nil {
 			return ctx, err
 		}
-		if !replayed(ctx, w.Header()) {
-			g.succeeded(r, identity.From(ctx), req)
+		if !setReplayed(ctx, w.Header()) {
+			g.countCreation(r, identity.From(ctx), req)
 		}
 		return ctx, r.render(w, req, out)
 	})
 }
 
-// handler answers a call or returns the error to render. The returned context is what is known of the call by then, for
-// its log line.
+// handler writes the response, or returns the error to render. The returned context carries what the call has learned
+// so far, such as the caller, for its log line.
 type handler func(w http.ResponseWriter, req *http.Request) (context.Context, error)
 
-// observed wraps a handler with what every function has: a request id, the facts of the call, a guard against panics,
-// the rendering of errors and the one log line.
-func observed(name string, handle handler) http.Handler {
+// instrument wraps the handler of a route or worker with a request id, a trace span, recovery from panics, the
+// rendering of errors and the log line.
+func instrument(name string, handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := time.Now()
-		facts := audit.Request{Action: name, RequestID: requestID(req.Header), IP: remoteIP(req),
-			UserAgent: req.UserAgent()}
-		req, span := begin(req.WithContext(audit.With(req.Context(), facts)), name)
+		facts := audit.Request{
+			Action: name, RequestID: requestID(req.Header), IP: remoteIP(req), UserAgent: req.UserAgent(),
+		}
+		req, span := startSpan(req.WithContext(audit.With(req.Context(), facts)), name)
 		w.Header().Set("X-Request-Id", facts.RequestID)
-		rec := &recorder{ResponseWriter: w}
-		ctx, err := guarded(rec, req, handle)
+		rec := &statusRecorder{ResponseWriter: w}
+		ctx, err := runRecovering(rec, req, handle)
 		if err != nil && rec.status == 0 {
 			WriteError(rec, facts.RequestID, err)
 		}
-		call{function: name, request: req, writer: rec, began: began, err: err}.log(ctx)
-		end(span, facts, rec.status)
+		callLine{function: name, request: req, writer: rec, began: began, err: err}.log(ctx)
+		endSpan(span, facts, rec.status)
 	})
 }
 
-// guarded turns a panic into an error. The panic's value may hold anything, so only its type and the stack are kept.
-func guarded(w http.ResponseWriter, req *http.Request, handle handler) (ctx context.Context, err error) {
+// runRecovering runs the handler and turns a panic into an error. The error holds only the type and the stack of the
+// panic, because its value may contain a secret.
+func runRecovering(w http.ResponseWriter, req *http.Request, handle handler) (ctx context.Context, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			ctx, err = req.Context(), fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
@@ -76,13 +94,13 @@ func guarded(w http.ResponseWriter, req *http.Request, handle handler) (ctx cont
 	return handle(w, req)
 }
 
-// requestID keeps a sane id of the client and makes one otherwise.
+// requestID returns the client's request id if it is short and safe to log, and a new one otherwise.
 func requestID(h http.Header) string {
 	id := h.Get("X-Request-Id")
 	sane := len(id) > 0 && len(id) <= 128
 	for _, c := range id {
-		sane = sane && (c == '-' || c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' &&
-			c <= 'z')
+		sane = sane && (c == '-' || c == '_' || c == '.' ||
+			c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z')
 	}
 	if sane {
 		return id
@@ -90,7 +108,8 @@ func requestID(h http.Header) string {
 	return uuid.NewString()
 }
 
-// remoteIP is the client's address: the last one that the platform's own proxy appended.
+// remoteIP returns the client's address: the last hop of X-Forwarded-For, which the platform's proxy appended. Earlier
+// hops are the client's own claim.
 func remoteIP(req *http.Request) string {
 	if chain := req.Header.Get("X-Forwarded-For"); chain != "" {
 		hops := strings.Split(chain, ",")

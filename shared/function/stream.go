@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// streamChunk is how many bytes of a stream are collected before they are sent.
+// streamChunk is the number of bytes that a stream buffers before it sends them.
 const streamChunk = 16 << 10
 
-// stream writes a body piece by piece. An error, or a panic, before the first piece is sent leaves the answer open for
-// the error; after it, the connection is broken off, because a body that ends in good order is taken to be whole.
+// stream writes a body in chunks. If Stream fails or panics before the first chunk is sent, the client gets an error
+// response. After that, stream breaks the connection, because a client takes a body that ends normally for complete.
 func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error {
 	w.Header().Set("Content-Type", b.ContentType)
-	s := &sender{w: w, control: http.NewResponseController(w), status: status}
+	s := &chunkSender{w: w, control: http.NewResponseController(w), status: status}
 	if req.Method == http.MethodHead {
-		s.begin()
+		s.writeHeader()
 		return nil
 	}
-	whole := false
+	complete := false
 	defer func() {
-		if s.begun && !whole {
-			_ = s.control.SetWriteDeadline(time.Unix(1, 0)) // nothing more goes out, not even the end
+		if s.wroteHeader && !complete {
+			// also prevents the final chunk that would end the body normally
+			_ = s.control.SetWriteDeadline(time.Unix(1, 0))
 		}
 	}()
 	buffer := bufio.NewWriterSize(s, streamChunk)
@@ -32,31 +33,31 @@ func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error 
 	if err := buffer.Flush(); err != nil {
 		return err
 	}
-	s.begin() // a body without a byte
-	whole = true
+	s.writeHeader() // no chunk was sent: the body is empty
+	complete = true
 	return nil
 }
 
-// sender sends what it is given at once.
-type sender struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	status  int
-	begun   bool
+// chunkSender sends every write to the client immediately.
+type chunkSender struct {
+	w           http.ResponseWriter
+	control     *http.ResponseController
+	status      int
+	wroteHeader bool
 }
 
-var _ io.Writer = (*sender)(nil)
+var _ io.Writer = (*chunkSender)(nil)
 
-func (s *sender) begin() {
-	if !s.begun {
-		s.begun = true
+func (s *chunkSender) writeHeader() {
+	if !s.wroteHeader {
+		s.wroteHeader = true
 		s.w.WriteHeader(s.status)
 	}
 }
 
 // Write implements io.Writer.
-func (s *sender) Write(p []byte) (int, error) {
-	s.begin()
+func (s *chunkSender) Write(p []byte) (int, error) {
+	s.writeHeader()
 	n, err := s.w.Write(p)
 	if err != nil {
 		return n, err

@@ -8,48 +8,47 @@ import (
 	"time"
 )
 
-// timeForm is the form of a time; Go reads more than that as one. Whether there is such a day and such an hour is not
-// in it.
+// timeForm is the syntax of an RFC 3339 time. Go's parser is more lenient. The expression does not check that the day
+// and the hour exist; Go's parser does.
 var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-var errNoTime = errors.New("not a time of RFC 3339")
+var errNotRFC3339 = errors.New("not a time of RFC 3339")
 
-// leapAt and leapEnd enclose the seconds of an RFC 3339 time.
+// secondsStart and secondsEnd enclose the seconds in an RFC 3339 time, including the colon.
 const (
-	leapAt  = len("2006-01-02T15:04")
-	leapEnd = len("2006-01-02T15:04:05")
+	secondsStart = len("2006-01-02T15:04")
+	secondsEnd   = len("2006-01-02T15:04:05")
 )
 
-// ParseTime reads a time as RFC 3339 writes it. That lets its letters be small and has leap seconds, and Go's form of a
-// time has neither; a leap second is read as the moment after it. What it reads is what a request may have where a
-// schema says date-time.
+// ParseTime parses an RFC 3339 time, the format date-time of request schemas. Unlike time.Parse it accepts lower-case
+// letters and leap seconds; it reads a leap second as the second after it.
 func ParseTime(text string) (time.Time, error) {
 	plain := strings.ToUpper(text)
 	if !timeForm.MatchString(plain) {
-		return time.Time{}, errNoTime
+		return time.Time{}, errNotRFC3339
 	}
-	leap := plain[leapAt:leapEnd] == ":60"
+	leap := plain[secondsStart:secondsEnd] == ":60"
 	if leap {
-		plain = plain[:leapAt] + ":59" + plain[leapEnd:]
+		plain = plain[:secondsStart] + ":59" + plain[secondsEnd:]
 	}
 	var t time.Time
 	if err := t.UnmarshalText([]byte(plain)); err != nil {
-		return time.Time{}, fmt.Errorf("%w: %w", errNoTime, err)
+		return time.Time{}, fmt.Errorf("%w: %w", errNotRFC3339, err)
 	}
 	if !leap {
 		return t, nil
 	}
 	if utc := t.UTC(); utc.Hour() != 23 || utc.Minute() != 59 {
-		return time.Time{}, fmt.Errorf("%w: no leap second can be at %s UTC", errNoTime, utc.Format("15:04"))
+		return time.Time{}, fmt.Errorf("%w: no leap second can be at %s UTC", errNotRFC3339, utc.Format("15:04"))
 	}
 	return t.Add(time.Second), nil
 }
 
-// checkTime accepts what ParseTime reads, so that what is valid can be decoded.
+// checkTime accepts exactly the texts that ParseTime parses, so that every valid request can be decoded.
 func checkTime(v any) error {
 	s, ok := v.(string)
 	if !ok {
-		return nil // the type is another keyword's business
+		return nil // the keyword "type" reports it
 	}
 	_, err := ParseTime(s)
 	return err

@@ -15,16 +15,16 @@ import (
 	"agents.example/controlplane/shared/audit"
 )
 
-// A call is a span of its caller's trace, and the work on a message one of its publisher's. Where nobody collects spans
-// (package tracing of infra), they cost next to nothing, and the trace's id still goes through to logs and messages.
+// A call is a span in its caller's trace, and the processing of a message is a span in its publisher's trace. If no
+// spans are exported (see infra/tracing), they cost almost nothing, and logs and messages still carry the trace id.
 
 const tracerName = "agents.example/controlplane/shared/function"
 
-// begin starts the span of a call. Names, methods and statuses are all that a span holds: nothing that a caller wrote.
-func begin(req *http.Request, name string) (*http.Request, trace.Span) {
+// startSpan starts the span of a call. A span holds names, methods and statuses only, never text from the client.
+func startSpan(req *http.Request, name string) (*http.Request, trace.Span) {
 	ctx := propagation.TraceContext{}.Extract(req.Context(), propagation.HeaderCarrier(req.Header))
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, cloudTrace(req.Header.Get("X-Cloud-Trace-Context")))
+		ctx = trace.ContextWithRemoteSpanContext(ctx, parseCloudTrace(req.Header.Get("X-Cloud-Trace-Context")))
 	}
 	ctx, span := otel.Tracer(tracerName).Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(
@@ -32,8 +32,8 @@ func begin(req *http.Request, name string) (*http.Request, trace.Span) {
 	return req.WithContext(ctx), span
 }
 
-// end ends the span of a call with what it was answered.
-func end(span trace.Span, r audit.Request, status int) {
+// endSpan ends the span of a call with its status.
+func endSpan(span trace.Span, r audit.Request, status int) {
 	span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("request_id", r.RequestID))
 	if status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, http.StatusText(status))
@@ -41,8 +41,8 @@ func end(span trace.Span, r audit.Request, status int) {
 	span.End()
 }
 
-// cloudTrace reads the older header of Google's load balancers: TRACE/SPAN;o=OPTIONS, the span in decimal.
-func cloudTrace(header string) trace.SpanContext {
+// parseCloudTrace parses the older header of Google's load balancers: TRACE/SPAN;o=OPTIONS, with the span in decimal.
+func parseCloudTrace(header string) trace.SpanContext {
 	id, rest, _ := strings.Cut(header, "/")
 	number, options, _ := strings.Cut(rest, ";")
 	var c trace.SpanContextConfig
@@ -62,7 +62,7 @@ func cloudTrace(header string) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// Carried is what a message carries of the trace in ctx, as its attributes; nil outside of a trace.
+// Carried returns the message attributes that carry the trace in ctx; nil if there is none.
 func Carried(ctx context.Context) map[string]string {
 	carried := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carried)
@@ -72,13 +72,13 @@ func Carried(ctx context.Context) map[string]string {
 	return carried
 }
 
-// resume starts the span of the work on a message. It belongs to the trace of who published it, and is linked to that
-// of the push.
-func resume(ctx context.Context, name string, m Message) (context.Context, trace.Span) {
+// startMessageSpan starts the span for the processing of a message. It belongs to the publisher's trace and links to
+// the trace of the push.
+func startMessageSpan(ctx context.Context, name string, m Message) (context.Context, trace.Span) {
 	published := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(m.Attributes))
 	from := trace.SpanContextFromContext(published)
 	if !from.IsValid() {
-		return ctx, trace.SpanFromContext(published) // which does nothing
+		return ctx, trace.SpanFromContext(published) // a no-op span
 	}
 	pushed := trace.LinkFromContext(ctx)
 	return otel.Tracer(tracerName).Start(trace.ContextWithRemoteSpanContext(ctx, from), name,

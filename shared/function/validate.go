@@ -17,13 +17,13 @@ import (
 // Violation is one entry of a validation error.
 type Violation = fault.Violation
 
-// violations validates a request document and tells all that is wrong with it in pydantic v2's vocabulary. The entries
-// carry no "input": a field may hold a secret where its name does not tell.
+// violations validates a request document and returns every violation in the vocabulary of pydantic v2. Unlike
+// pydantic's, the entries have no "input": any field may hold a secret.
 func (s *inputSchema) violations(document map[string]any) []Violation {
 	var found []Violation
 	var failed *validator.ValidationError
 	if err := s.compiled.Validate(document); errors.As(err, &failed) {
-		leaves(failed, func(leaf *validator.ValidationError) {
+		visitLeaves(failed, func(leaf *validator.ValidationError) {
 			found = append(found, translate(leaf, document)...)
 		})
 	}
@@ -35,18 +35,19 @@ func (s *inputSchema) violations(document map[string]any) []Violation {
 	return found
 }
 
-func leaves(e *validator.ValidationError, visit func(*validator.ValidationError)) {
+// visitLeaves visits the errors without causes, which name the failed keywords.
+func visitLeaves(e *validator.ValidationError, visit func(*validator.ValidationError)) {
 	if len(e.Causes) == 0 {
 		visit(e)
 	}
 	for _, c := range e.Causes {
-		leaves(c, visit)
+		visitLeaves(c, visit)
 	}
 }
 
-// translate maps one failed keyword to pydantic's entries.
+// translate converts one failed keyword to pydantic's violations.
 func translate(e *validator.ValidationError, document map[string]any) []Violation {
-	loc, value := locate(e.InstanceLocation, document)
+	loc, value := locateValue(e.InstanceLocation, document)
 	one := func(typ, msg string, ctx map[string]any) []Violation {
 		return []Violation{{Loc: loc, Type: typ, Msg: msg, Ctx: ctx}}
 	}
@@ -62,27 +63,27 @@ func translate(e *validator.ValidationError, document map[string]any) []Violatio
 		typ, msg := wrongType(k.Want, loc, value)
 		return one(typ, msg, nil)
 	case *kind.Enum:
-		expected := alternatives(k.Want)
+		expected := quoteAlternatives(k.Want)
 		return one("enum", "Input should be "+expected, map[string]any{"expected": expected})
 	case *kind.MinLength:
-		return one("string_too_short", "String should have at least "+characters(k.Want),
+		return one("string_too_short", "String should have at least "+countCharacters(k.Want),
 			map[string]any{"min_length": k.Want})
 	case *kind.MaxLength:
-		return one("string_too_long", "String should have at most "+characters(k.Want),
+		return one("string_too_long", "String should have at most "+countCharacters(k.Want),
 			map[string]any{"max_length": k.Want})
 	case *kind.Minimum:
-		return one("greater_than_equal", "Input should be greater than or equal to "+number(k.Want),
-			map[string]any{"ge": json.Number(number(k.Want))})
+		return one("greater_than_equal", "Input should be greater than or equal to "+formatNumber(k.Want),
+			map[string]any{"ge": json.Number(formatNumber(k.Want))})
 	case *kind.Maximum:
-		return one("less_than_equal", "Input should be less than or equal to "+number(k.Want),
-			map[string]any{"le": json.Number(number(k.Want))})
+		return one("less_than_equal", "Input should be less than or equal to "+formatNumber(k.Want),
+			map[string]any{"le": json.Number(formatNumber(k.Want))})
 	case *kind.MinProperties:
-		return one("too_short", fmt.Sprintf("Dictionary should have at least %d items after validation, not %d", k.Want,
-			k.Got),
+		return one("too_short",
+			fmt.Sprintf("Dictionary should have at least %d items after validation, not %d", k.Want, k.Got),
 			map[string]any{"field_type": "Dictionary", "min_length": k.Want, "actual_length": k.Got})
 	case *kind.MaxProperties:
-		return one("too_long", fmt.Sprintf("Dictionary should have at most %d items after validation, not %d", k.Want,
-			k.Got),
+		return one("too_long",
+			fmt.Sprintf("Dictionary should have at most %d items after validation, not %d", k.Want, k.Got),
 			map[string]any{"field_type": "Dictionary", "max_length": k.Want, "actual_length": k.Got})
 	case *kind.Format:
 		if k.Want == "uuid" {
@@ -97,7 +98,7 @@ func translate(e *validator.ValidationError, document map[string]any) []Violatio
 	}
 }
 
-// wrongType names the violation of a value of the wrong type.
+// wrongType returns the violation for a value of the wrong type.
 func wrongType(want []string, loc []any, value any) (typ, msg string) {
 	expected := want[len(want)-1]
 	if expected == "null" && len(want) > 1 {
@@ -107,7 +108,7 @@ func wrongType(want []string, loc []any, value any) (typ, msg string) {
 	case "string":
 		return "string_type", "Input should be a valid string"
 	case "boolean":
-		if unparsedBool(value) {
+		if resemblesBool(value) {
 			return "bool_parsing", "Input should be a valid boolean, unable to interpret input"
 		}
 		return "bool_type", "Input should be a valid boolean"
@@ -139,8 +140,8 @@ func wrongInteger(value any) (typ, msg string) {
 	}
 }
 
-// locate turns the location of a value into pydantic's, in which indexes are numbers, and finds the value.
-func locate(path []string, document map[string]any) (loc []any, value any) {
+// locateValue converts a JSON path into pydantic's location, in which indexes are numbers, and finds the value there.
+func locateValue(path []string, document map[string]any) (loc []any, value any) {
 	value = document
 	for _, step := range path {
 		switch v := value.(type) {
@@ -157,7 +158,8 @@ func locate(path []string, document map[string]any) (loc []any, value any) {
 	return loc, value
 }
 
-func alternatives(want []any) string {
+// quoteAlternatives lists the values of an enumeration. Example: 'a', 'b' or 'c'.
+func quoteAlternatives(want []any) string {
 	quoted := make([]string, 0, len(want))
 	for _, w := range want {
 		if w != nil {
@@ -170,11 +172,11 @@ func alternatives(want []any) string {
 	return strings.Join(quoted[:len(quoted)-1], ", ") + " or " + quoted[len(quoted)-1]
 }
 
-func characters(n int) string {
+func countCharacters(n int) string {
 	if n == 1 {
 		return "1 character"
 	}
 	return strconv.Itoa(n) + " characters"
 }
 
-func number(r *big.Rat) string { return r.RatString() }
+func formatNumber(r *big.Rat) string { return r.RatString() }

@@ -8,22 +8,22 @@ import (
 	infer "github.com/google/jsonschema-go/jsonschema"
 )
 
-// Verbatim is the body of a request as it was sent, byte for byte: for a route whose caller signed it. Whatever was
-// sent is taken, also nothing; what it is worth is the handler's to find out.
+// Verbatim is a request body byte for byte, for a route whose caller signs the body. Any content is accepted, including
+// none; the handler validates it.
 type Verbatim []byte
 
-// JSONSchema implements Schemer. The sender decides what the body is.
+// JSONSchema implements Schemer. It does not restrict the body.
 func (Verbatim) JSONSchema() *infer.Schema {
 	return &infer.Schema{Description: "Taken byte for byte as it is sent."}
 }
 
-// verbatim reports whether a route takes its body as it was sent.
+// verbatim reports whether the route's body is Verbatim.
 func (r Route) verbatim() bool {
 	f, ok := r.Handle.Input.FieldByName("Body")
 	return ok && f.Type == reflect.TypeFor[Verbatim]()
 }
 
-// decodeVerbatim reads the body into document["body"] in the form from which it decodes unchanged.
+// decodeVerbatim reads the body into document["body"] as base64, from which encoding/json decodes the same bytes.
 func (r Route) decodeVerbatim(w http.ResponseWriter, req *http.Request, document map[string]any) error {
 	body, err := readBody(w, req, r.bodyLimit())
 	if err == nil {
@@ -32,5 +32,5 @@ func (r Route) decodeVerbatim(w http.ResponseWriter, req *http.Request, document
 	return err
 }
 
-// MarshalJSON implements json.Marshaler: an example is shown as it is sent.
+// MarshalJSON implements json.Marshaler, so that the OpenAPI example shows the body as it is sent.
 func (v Verbatim) MarshalJSON() ([]byte, error) { return v, nil }

@@ -16,13 +16,14 @@ type Worker struct {
 	// Name is the function's name, such as "ReconcileAgent".
 	Name    string
 	Summary string
-	// Topic is the topic whose messages are pushed to it.
+	// Topic is the topic whose messages Pub/Sub pushes to the worker.
 	Topic Topic
 	Needs []Need
-	// Schedule is the cron expression by which Cloud Scheduler publishes to the topic; empty where others publish.
+	// Schedule is the cron expression by which Cloud Scheduler publishes to the topic; empty for a topic that other
+	// functions publish to.
 	Schedule string
-	// Handle does the work of one message. Nil acknowledges it; an error that fault knows as retryable has it delivered
-	// again, any other is logged and delivered again, too, until it is dead-lettered: a message is never dropped.
+	// Handle processes one message. Nil acknowledges it. After any error Pub/Sub delivers the message again until it is
+	// dead-lettered; no message is dropped.
 	Handle func(ctx context.Context, m Message) error
 }
 
@@ -31,9 +32,9 @@ type Topic string
 
 // The topics.
 const (
-	// AgentNudges carries ids of agents that a worker should look at.
+	// AgentNudges carries the ids of agents with work due.
 	AgentNudges Topic = "agent-nudges"
-	// AgentNudgesDead carries the nudges that were delivered too often.
+	// AgentNudgesDead carries the nudges that reached the limit of deliveries.
 	AgentNudgesDead Topic = "agent-nudges-dead"
 	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks, CollectTicks and BillingTicks carry the ticks of Cloud
 	// Scheduler.
@@ -45,7 +46,7 @@ const (
 	CollectTicks Topic = "collect-ticks"
 )
 
-// Path is where the worker takes its pushes.
+// Path is the path that receives the worker's pushes.
 func (wk Worker) Path() string { return "/workers/" + wk.Name }
 
 // Message is one delivery of a Pub/Sub message.
@@ -54,7 +55,7 @@ type Message struct {
 	Data        []byte
 	Attributes  map[string]string
 	PublishedAt time.Time
-	// Attempt counts deliveries, from 1; 0 when the subscription has no dead-letter topic.
+	// Attempt counts deliveries from 1. It is 0 if the subscription has no dead-letter topic.
 	Attempt int
 }
 
@@ -63,7 +64,7 @@ type AgentNudge struct {
 	AgentID string `json:"agent_id"`
 }
 
-// PushVerifier verifies the token that Pub/Sub signs a push with.
+// PushVerifier verifies the token that Pub/Sub sends with a push.
 type PushVerifier interface {
 	// Verify checks issuer, audience and service account. Errors: Unauthenticated, Unavailable.
 	Verify(ctx context.Context, token string) error
@@ -72,11 +73,11 @@ type PushVerifier interface {
 // pushLimit is Pub/Sub's own limit of 10 MB for a message, with room for its envelope in base64.
 const pushLimit = 14 << 20
 
-// Handler serves the worker's pushes.
+// Handler returns the HTTP handler for the worker's pushes.
 func (wk Worker) Handler(verifier PushVerifier) http.Handler {
-	return observed(wk.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+	return instrument(wk.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 		ctx := req.Context()
-		token, err := bearer(req.Header)
+		token, err := bearerToken(req.Header)
 		if err != nil {
 			return ctx, err
 		}
@@ -87,10 +88,10 @@ func (wk Worker) Handler(verifier PushVerifier) http.Handler {
 		if err != nil {
 			return ctx, err
 		}
-		ctx, work := resume(ctx, wk.Name, m)
+		ctx, work := startMessageSpan(ctx, wk.Name, m)
 		defer work.End()
 		if err := wk.Handle(ctx, m); err != nil {
-			slog.DebugContext(ctx, "message goes back to the queue", "message_id", m.ID, "attempt", m.Attempt)
+			slog.DebugContext(ctx, "message will be redelivered", "message_id", m.ID, "attempt", m.Attempt)
 			return ctx, err
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -121,7 +122,6 @@ func decodePush(w http.ResponseWriter, req *http.Request) (Message, error) {
 	}
 	return Message{
 		ID: p.Message.MessageID, Data: p.Message.Data, Attributes: p.Message.Attributes,
-		PublishedAt: p.Message.PublishTime,
-		Attempt:     p.DeliveryAttempt,
+		PublishedAt: p.Message.PublishTime, Attempt: p.DeliveryAttempt,
 	}, nil
 }
