@@ -1,6 +1,6 @@
-// Package fault is the one vocabulary of errors. It knows kinds, their HTTP statuses and which of them a queue retries.
-// It does not know how an error is rendered (package function) nor how an outside system's errors map to it (each infra
-// package).
+// Package fault defines the errors of the control plane: their kinds, the HTTP status of each kind, and which kinds a
+// queue retries. It does not render errors (package function) or translate the errors of outside systems (the infra
+// packages).
 package fault
 
 import (
@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Error is an error that may be shown to a client: Detail, Code, Meta and Violations are public, the cause is not.
+// Error is an error that a client may see. Detail, Code, Meta and Violations are public; the cause is not.
 type Error struct {
 	Kind Kind
-	// Code is the stable, machine-readable name, such as "agent_not_found". It is an open set.
+	// Code is the stable, machine-readable name, such as "agent_not_found". Clients must expect new codes.
 	Code string
-	// Detail says what happened, to what, and what to do, in one or two sentences.
+	// Detail says what happened, to which object, and what to do, in one or two sentences.
 	Detail string
-	// Meta holds figures a program can act on. It is nil when there are none.
+	// Meta holds values that a program can act on; nil for none.
 	Meta map[string]any
 	// Violations lists every violation of an Invalid request.
 	Violations []Violation
-	// RetryAfter is when the same request may succeed; zero means the default of RateLimited and Unavailable, and never
-	// for other kinds.
+	// RetryAfter is how long the client should wait before it repeats the request. Zero means a default for RateLimited
+	// and Unavailable, and no retry for other kinds.
 	RetryAfter time.Duration
 
 	cause error
@@ -32,25 +32,25 @@ type Error struct {
 type Violation struct {
 	// Loc is the path to the value: "body", "path", "query" or "header", then field names (string) and indexes (int).
 	Loc []any `json:"loc"`
-	// Msg is a sentence for a person.
+	// Msg is a sentence for people.
 	Msg string `json:"msg"`
 	// Type is the machine-readable kind of violation, such as "missing" or "string_too_short".
 	Type string `json:"type"`
-	// Ctx holds the figures of Msg. It is nil when there are none.
+	// Ctx holds the values in Msg; nil for none.
 	Ctx map[string]any `json:"ctx,omitempty"`
 }
 
-// New makes an error. format and args make the public detail.
+// New returns an error. format and args make the public detail.
 func New(kind Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Validation makes the error of a request with violations.
+// Validation returns the error for a request with violations.
 func Validation(violations ...Violation) *Error {
 	return &Error{Kind: Invalid, Code: "validation_error", Detail: "The request is not valid.", Violations: violations}
 }
 
-// WithCause returns a copy of the error with a cause, which is logged and never shown.
+// WithCause returns a copy of the error with a cause. Logs contain the cause, responses never do.
 func (e *Error) WithCause(cause error) *Error {
 	c := *e
 	c.cause = cause
@@ -80,7 +80,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// After is how long the client should wait before it tries again, or zero where trying again is pointless.
+// After returns how long the client should wait before it repeats the request, or zero if a retry is pointless.
 func (e *Error) After() time.Duration {
 	switch {
 	case e.RetryAfter > 0:
@@ -92,8 +92,8 @@ func (e *Error) After() time.Duration {
 	}
 }
 
-// From finds the Error in err. A context's end becomes Unavailable; anything unknown becomes Internal with err as its
-// cause. From of nil is nil.
+// From returns the Error in err. An expired or canceled context becomes Unavailable, and any other error becomes
+// Internal with err as its cause. From(nil) is nil.
 func From(err error) *Error {
 	var e *Error
 	switch {
@@ -109,13 +109,13 @@ func From(err error) *Error {
 	}
 }
 
-// Is reports whether err holds an Error of the kind.
+// Is reports whether err contains an Error of the kind.
 func Is(err error, kind Kind) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == kind
 }
 
-// Code returns the code of the Error in err, or "" when there is none.
+// Code returns the code of the Error in err, or "" if it contains none.
 func Code(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
