@@ -14,28 +14,30 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// InvalidToken is the one error for every bearer token that is not good, whatever is wrong with it.
+// InvalidToken returns the error for every invalid bearer token. It does not reveal what is wrong with the token.
 func InvalidToken() *fault.Error {
 	return fault.New(fault.Unauthenticated, "invalid_token",
 		"The bearer token is not valid. It may be mistyped, expired or revoked.")
 }
 
-// Authenticator tells who a bearer token belongs to: an API key by its form, anything else as a session.
+// Authenticator identifies the caller behind a bearer token. A token that begins with apikey.Scheme is an API key; any
+// other token is a session.
 type Authenticator struct {
 	Sessions  Sessions
 	Keys      apikey.Finder
 	Directory organization.Directory
-	// Pepper is the key of the hash under which API keys are stored.
+	// Pepper is the secret key of the hash under which API keys are stored.
 	Pepper []byte
 	// Now is the clock.
 	Now func() time.Time
 }
 
 // Authenticate implements function.Authenticator.
-func (a *Authenticator) Authenticate(ctx context.Context, token string, reads document.Ref) (context.Context, Caller,
-	error) {
+func (a *Authenticator) Authenticate(
+	ctx context.Context, token string, reads document.Ref,
+) (context.Context, Caller, error) {
 	if strings.HasPrefix(token, apikey.Scheme) {
-		return a.key(ctx, token, reads)
+		return a.authenticateKey(ctx, token, reads)
 	}
 	claims, err := a.Sessions.Verify(ctx, token)
 	if err != nil {
@@ -52,12 +54,15 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string, reads do
 	return ctx, c, nil
 }
 
-// userID derives the user's id from issuer and subject, so that requests that race to create the record agree on it.
+// userID derives the user's id from issuer and subject, so that concurrent requests create the same record.
 func userID(c Claims) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.Issuer+"#"+c.Subject)).String()
 }
 
-func (a *Authenticator) key(ctx context.Context, token string, reads document.Ref) (context.Context, Caller, error) {
+// authenticateKey identifies the caller behind an API key and records the key's use.
+func (a *Authenticator) authenticateKey(
+	ctx context.Context, token string, reads document.Ref,
+) (context.Context, Caller, error) {
 	if !apikey.WellFormed(token) {
 		return ctx, Caller{}, InvalidToken()
 	}
@@ -68,11 +73,12 @@ func (a *Authenticator) key(ctx context.Context, token string, reads document.Re
 	case err != nil:
 		return ctx, Caller{}, err
 	case k.Expired(a.Now()):
-		slog.DebugContext(ctx, "an expired API key was refused", "key_prefix", k.Prefix)
+		slog.DebugContext(ctx, "expired API key refused", "key_prefix", k.Prefix)
 		return ctx, Caller{}, InvalidToken()
 	}
 	a.Keys.Touch(ctx, k)
-	c := Caller{Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: RoleAdmin,
-		KeyPrefix: k.Prefix}
+	c := Caller{
+		Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: RoleAdmin, KeyPrefix: k.Prefix,
+	}
 	return fetched, c, nil
 }

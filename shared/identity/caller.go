@@ -1,10 +1,10 @@
-// Package identity knows who a caller is, which role they have in which organization, and how a bearer token is told
-// apart. It does not know how a token's signature is verified (infra/oidc) nor how keys are stored (package apikey).
+// Package identity describes callers, with their role and organization, and identifies the caller behind a bearer
+// token. It does not verify the signatures of session tokens (infra/oidc) or store API keys (package apikey).
 package identity
 
 import "context"
 
-// AuthType says which kind of token a caller came with.
+// AuthType is the kind of token that a caller sent.
 type AuthType string
 
 // The kinds of token.
@@ -13,15 +13,15 @@ const (
 	APIKey  AuthType = "api_key"
 )
 
-// Who acts without a token. No caller of the interface is one of them.
+// The actors without a token. API callers never have one of these types.
 const (
-	// Operator is a person with access to the deployment, through the operator's command.
+	// Operator is a person who uses the operator command.
 	Operator AuthType = "operator"
-	// System is the control plane itself, such as when payment has stopped.
+	// System is the control plane itself. Example: it stops agents after a missed payment.
 	System AuthType = "system"
 )
 
-// Values lists the kinds of token.
+// Values lists the kinds of token, without Operator and System.
 func (AuthType) Values() []string { return []string{string(Session), string(APIKey)} }
 
 // Role is what a caller may do in the organization.
@@ -36,10 +36,10 @@ const (
 // Values lists the roles.
 func (Role) Values() []string { return []string{string(RoleAdmin), string(RoleMember)} }
 
-// Caller is who makes a request. The zero value is nobody.
+// Caller is the sender of a request. The zero value is an unauthenticated caller.
 type Caller struct {
 	Type AuthType
-	// ID is the stable id: the user record's for a session, the key record's for an API key.
+	// ID is the id of the user record for a session, or of the key record for an API key.
 	ID string
 	// Subject is the sub claim of a session; empty for a key.
 	Subject string
@@ -48,7 +48,7 @@ type Caller struct {
 	// OrganizationID is the active organization; empty for a session without one.
 	OrganizationID string
 	Role           Role
-	// KeyPrefix is the leading part of the API key; empty for a session.
+	// KeyPrefix is the beginning of the API key; empty for a session.
 	KeyPrefix string
 }
 
@@ -62,7 +62,7 @@ func With(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// From returns the caller in ctx, or nobody.
+// From returns the caller in ctx, or the zero Caller.
 func From(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

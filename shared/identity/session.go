@@ -2,25 +2,25 @@ package identity
 
 import "context"
 
-// Claims is what a good session token says about its bearer.
+// Claims holds the verified claims of a session token.
 type Claims struct {
 	// Issuer is the identity provider's URL, exactly as configured.
 	Issuer string
 	// Subject is the sub claim, 1 to 255 printable ASCII characters. It is unique within the issuer.
 	Subject string
-	// Email and Name are for display; empty when the token has none.
+	// Email and Name are for display; empty if the token has none.
 	Email string
 	Name  string
 	// OrganizationID is the active organization: letters, digits, '-' and '_'. It is empty for a session without one.
 	OrganizationID string
-	// Role is the role in OrganizationID; empty when that is.
+	// Role is the role in OrganizationID; empty without an organization.
 	Role Role
 }
 
 // Sessions verifies the session tokens that the identity provider issues.
 type Sessions interface {
-	// Verify checks a token's signature and claims, mostly without a network call. Errors: Unauthenticated
-	// (InvalidToken) whatever is wrong with the token; Unavailable (identity_provider_unavailable) when the provider's
-	// keys could never be fetched.
+	// Verify checks a token's signature and claims, usually without a network call. Errors: Unauthenticated
+	// (InvalidToken) for any invalid token; Unavailable (identity_provider_unavailable) if the provider's keys could
+	// not be fetched since the process started.
 	Verify(ctx context.Context, token string) (Claims, error)
 }
