@@ -1,10 +1,11 @@
-// Package idempotency knows requests that carry an Idempotency-Key: the form of a key, how a repeat is told from
-// another request, and what became of it. It does not know how requests are read (package function) nor how answers are
-// kept (the stores).
+// Package idempotency represents requests with an Idempotency-Key: it parses keys, distinguishes a repeat from a
+// different request, and tracks the outcome of each attempt. It does not read requests (package function) or store
+// answers (the stores).
 //
-// A store commits the key, the change and its answer together, so there is no state "still running": a repeat that
-// comes before that commit competes with the first request, loses, reads again and finds the answer. Only a request
-// whose work goes on after its first commit, and whose later changes amend the answer, can be found unfinished.
+// A store commits the key, the change and the answer together, so a key has no state "in progress". A repeat that
+// arrives before that commit competes with the first request, loses, reads again and finds the answer. The exception is
+// a request that continues to work after its first commit and amends the answer later: a repeat in between gets
+// InProgress.
 package idempotency
 
 import (
@@ -21,21 +22,21 @@ import (
 const (
 	// Header carries the key of a request.
 	Header = "Idempotency-Key"
-	// ReplayedHeader is "true" on an answer that was given before.
+	// ReplayedHeader is "true" on a replayed answer.
 	ReplayedHeader = "Idempotency-Replayed"
 )
 
-// Retention is how long a key is kept with its answer.
+// Retention is how long a store keeps a key and its answer.
 const Retention = 24 * time.Hour
 
-// retryAfter is when the first of two requests is likely to be done.
+// retryAfter is the wait that InProgress asks for. The first request has usually finished by then.
 const retryAfter = 2 * time.Second
 
-// maxKey is the length of the longest key in bytes.
+// maxKey is the maximum length of a key in bytes.
 const maxKey = 255
 
-// Parse checks the values of the header and returns the key, which is empty when there is none. Errors: BadRequest for
-// a key that has no characters, too many, or others than visible ASCII, and for several keys.
+// Parse returns the key in the values of the header, or "" if there is no header. Errors: BadRequest for more than one
+// key, and for a key that is empty, too long, or not visible ASCII.
 func Parse(values []string) (key string, err error) {
 	if len(values) == 0 {
 		return "", nil
@@ -52,17 +53,18 @@ func Parse(values []string) (key string, err error) {
 	return key, nil
 }
 
-// Reused is the error of a request whose key another request used within Retention.
+// Reused returns the error for a key that a different request used within Retention.
 func Reused() *fault.Error {
 	e := fault.Validation(fault.Violation{
 		Loc: []any{"header", Header}, Type: "value_error",
-		Msg: "Value error, the key was used with another request; take a new key for each request and the same one for its repeats",
+		Msg: "Value error, the key was used with another request; " +
+			"take a new key for each request and the same one for its repeats",
 	})
 	e.Code = "idempotency_key_reused"
 	return e
 }
 
-// Request is what makes two requests the same.
+// Request holds the parts that two requests must share to count as the same.
 type Request struct {
 	Method string
 	// Path is the canonical path, escaped.
@@ -70,43 +72,44 @@ type Request struct {
 	Body []byte
 }
 
-// Attempt is one call with a key. It belongs to the goroutine that serves the call; a nil Attempt is a call without a
-// key.
+// Attempt is one call with a key. Only the goroutine that serves the call may use it. A nil Attempt means a call
+// without a key.
 //
-// A key stands for one change: the first that a call makes. Further changes of the same call are made as if it had no
-// key.
+// A key covers one change: the first that the call makes. Later changes of the same call ignore the key, unless they
+// amend the answer.
 type Attempt struct {
-	// ID names the key among those of all organizations, without showing it.
+	// ID identifies the key across all organizations without revealing it.
 	ID string
-	// Fingerprint is the same for the same request, and tells nothing of its body to who doesn't know the key.
+	// Fingerprint is equal for equal requests. It reveals nothing about the body without the key.
 	Fingerprint string
 
-	anew, used, replayed, amending bool
+	discardsAnswer, used, replayed, amending bool
 }
 
-// New makes the attempt of a request with a key in an organization.
+// New returns the attempt for a request with a key in an organization.
 func New(organizationID, key string, r Request) *Attempt {
-	// A key has no NUL and neither have a method and an escaped path, so the parts can't be shifted.
+	// Keys, methods and escaped paths contain no NUL, so two different sets of parts never hash the same text.
 	id := sha256.Sum256([]byte(organizationID + "\x00" + key))
-	// The key, which is kept nowhere, is the hash's own: bodies may hold what is easily guessed and must not be.
+	// Bodies may hold secrets that are easy to guess. The key, which is not stored, keys the hash, so that a leaked
+	// fingerprint does not allow guessing.
 	fingerprint := hmac.New(sha256.New, []byte(key))
-	_, _ = fingerprint.Write([]byte(r.Method + "\x00" + r.Path + "\x00")) // a hash takes everything
+	_, _ = fingerprint.Write([]byte(r.Method + "\x00" + r.Path + "\x00")) // writing to a hash never fails
 	_, _ = fingerprint.Write(r.Body)
 	return &Attempt{ID: hex.EncodeToString(id[:]), Fingerprint: hex.EncodeToString(fingerprint.Sum(nil))}
 }
 
-// Amend has the further changes of the call replace the answer that its first one kept, until which the request counts
-// as unfinished.
+// Amend makes later changes of the call replace the answer that its first change stored. Until then, repeats get
+// InProgress.
 func Amend(ctx context.Context) {
 	if a := From(ctx); a != nil {
 		a.amending = true
 	}
 }
 
-// Amending reports whether a change that comes now replaces the answer of the call's first.
+// Amending reports whether the next change replaces the answer of the call's first change.
 func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !a.replayed }
 
-// InProgress is the error of a repeat that comes while the request is still being carried out.
+// InProgress returns the error for a repeat that arrives while the first request is still running.
 func InProgress() *fault.Error {
 	e := fault.New(fault.Conflict, "idempotency_in_progress",
 		"A request with this Idempotency-Key is still being carried out. Repeat it in some seconds.")
@@ -114,28 +117,28 @@ func InProgress() *fault.Error {
 	return e
 }
 
-// Use says that a change has taken the key.
+// Use records that a change used the key.
 func (a *Attempt) Use() {
 	if a != nil {
 		a.used = true
 	}
 }
 
-// Used reports whether a change has taken the key.
+// Used reports whether a change used the key.
 func (a *Attempt) Used() bool { return a != nil && a.used }
 
-// Replay says that the request was answered before.
+// Replay records that the store replayed an earlier answer.
 func (a *Attempt) Replay() {
 	if a != nil {
 		a.replayed = true
 	}
 }
 
-// Replayed reports whether the request was answered before.
+// Replayed reports whether the store replayed an earlier answer.
 func (a *Attempt) Replayed() bool { return a != nil && a.replayed }
 
-// Anew reports whether a repeat is carried out again instead of being given the answer that is kept.
-func (a *Attempt) Anew() bool { return a != nil && a.anew }
+// Anew reports whether the store must not keep the answer, so that a repeat runs again.
+func (a *Attempt) Anew() bool { return a != nil && a.discardsAnswer }
 
 type attemptKey struct{}
 
@@ -150,10 +153,10 @@ func From(ctx context.Context) *Attempt {
 	return a
 }
 
-// Anew has a repeat of the call carried out again, because its answer is one that may not be kept. The key is kept
-// without an answer, so that it is still refused to other requests.
+// Anew makes the store keep the key without the answer, which must not be stored. A repeat runs again, and the key is
+// still refused for other requests.
 func Anew(ctx context.Context) {
 	if a := From(ctx); a != nil {
-		a.anew = true
+		a.discardsAnswer = true
 	}
 }
