@@ -1,5 +1,5 @@
-// Package page knows cursor pagination: requests, pages and the headers that lead to the next one. It does not know
-// what a cursor means to a store.
+// Package page defines cursor pagination: requests, pages, and the headers that link to the next page. It does not
+// interpret cursors; each store makes and reads its own.
 package page
 
 import (
@@ -15,22 +15,22 @@ const (
 
 // Request asks for one page.
 type Request struct {
-	// Limit is the most items a page has, 1 to MaxLimit.
+	// Limit is the maximum number of items, 1 to MaxLimit.
 	Limit int
-	// Cursor is the opaque place to go on from; empty for the first page.
+	// Cursor is the opaque position after which the page begins; empty for the first page.
 	Cursor string
 }
 
-// Page is one page of a list. It is shown as a bare JSON array; the way to the next page is in the headers.
+// Page is one page of a list. It renders as a JSON array; headers link to the next page.
 type Page[T any] struct {
 	Items []T
-	// Next is the cursor of the next page, or empty on the last one.
+	// Next is the cursor of the next page; empty on the last page.
 	Next string
-	// Self is the path and query the page was asked with, from which the next page's link is made.
+	// Self is the path and query of the request, from which the link to the next page is made.
 	Self *url.URL
 }
 
-// Reply implements the contract of package function for outputs with headers: Link and X-Next-Cursor.
+// Reply implements function.Reply. It sets the headers Link and X-Next-Cursor.
 func (p Page[T]) Reply(h http.Header) any {
 	if p.Next != "" {
 		h.Set("X-Next-Cursor", p.Next)
@@ -48,8 +48,7 @@ func (p Page[T]) Reply(h http.Header) any {
 	return p.Items
 }
 
-// Example implements the contract of package function for outputs with an example, where the items have one: a page
-// that another follows.
+// Example implements function.Exampler with a page that is not the last one. Its item is T's example if T has one.
 func (p Page[T]) Example() any {
 	var item T
 	if e, ok := any(item).(interface{ Example() any }); ok {
@@ -58,7 +57,7 @@ func (p Page[T]) Example() any {
 	return Page[T]{Items: []T{item}, Next: "eyJ0IjoiMjAyNi0wMyJ9", Self: &url.URL{}}
 }
 
-// Map turns a page of one type into a page of another.
+// Map converts the items of a page.
 func Map[T, U any](p Page[T], f func(T) U) Page[U] {
 	items := make([]U, len(p.Items))
 	for i, t := range p.Items {

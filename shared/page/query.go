@@ -7,13 +7,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Query is the query parameters of a list.
+// Query holds the query parameters of a list.
 type Query struct {
 	Limit  Limit  `json:"limit,omitempty"`
 	Cursor string `json:"cursor,omitempty" jsonschema:"Where to go on: the X-Next-Cursor of the page before."`
 }
 
-// Limit is how many items a page has at most, 1 to MaxLimit.
+// Limit is the maximum number of items on a page, 1 to MaxLimit.
 type Limit int
 
 // JSONSchema implements function.Schemer.
@@ -25,10 +25,10 @@ func (Limit) JSONSchema() *jsonschema.Schema {
 	}
 }
 
-// Term is text that a list is filtered by. Nothing that is kept to be found is longer.
+// Term is text that filters a list. No filterable value is longer than maxTerm.
 type Term string
 
-// maxTerm is the length of the longest term in characters: a store compares no more than 1,500 bytes.
+// maxTerm is the maximum length of a term in characters, because Firestore compares at most 1,500 bytes.
 const maxTerm = 300
 
 // JSONSchema implements function.Schemer.
@@ -37,7 +37,7 @@ func (Term) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", MaxLength: &most}
 }
 
-// Request is the page that is asked for.
+// Request returns the requested page, with the default limit if the query has none.
 func (q Query) Request() Request {
 	r := Request{Limit: int(q.Limit), Cursor: q.Cursor}
 	if r.Limit == 0 {
@@ -46,7 +46,7 @@ func (q Query) Request() Request {
 	return r
 }
 
-// Values is the query without its cursor, for the link to the next page.
+// Values returns the query without the cursor, for the link to the next page.
 func (q Query) Values() url.Values {
 	v := url.Values{}
 	if q.Limit > 0 {
