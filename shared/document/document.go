@@ -1,5 +1,5 @@
-// Package document names single documents, so that a route can say which one it reads and get it from the same round
-// trip that authenticates its caller. It does not know what a document holds.
+// Package document names the document that a route reads, so that authentication fetches it in the same round trip as
+// the API key. It does not interpret the document.
 package document
 
 import "context"
@@ -17,8 +17,8 @@ type fetched struct {
 	snapshot any
 }
 
-// WithFetched returns a context that carries a document as the store read it. It serves reads only: a change always
-// reads again.
+// WithFetched returns a context that carries a document as the store read it. Only reads may use it; a change must read
+// the document again.
 func WithFetched(ctx context.Context, ref Ref, snapshot any) context.Context {
 	return context.WithValue(ctx, fetchedKey{}, fetched{ref, snapshot})
 }
