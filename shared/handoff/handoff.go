@@ -1,6 +1,5 @@
-// Package handoff knows the links by which an admin of an organization opens an agent's dashboard without its password:
-// who gets one, what it says, and how it is signed. It does not know how an agent verifies it; what an agent has to
-// check is said at Claims.
+// Package handoff makes signed links with which an admin of an organization opens an agent's dashboard without its
+// password. It does not verify links; Claims documents what an agent must check.
 package handoff
 
 import (
@@ -15,27 +14,28 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// Lifetime is how long a link is good.
+// Lifetime is how long a link is valid.
 const Lifetime = time.Minute
 
-// Issuer is the iss of every link.
+// Issuer is the iss claim of every link.
 const Issuer = "agent-control-plane"
 
-// Claims is what a link's token says. It is a JWT, signed with ES256 by a key of /.well-known/jwks.json that its kid
-// names. An agent takes it once, and only if the signature is good, aud is its own hostname, iss is Issuer, and the
-// present lies between iat and exp; it has to remember jti until exp. Clocks may differ by some seconds.
+// Claims holds the claims of a link's token. The token is a JWT, signed with ES256 by the key in /.well-known/jwks.json
+// that its kid names. An agent must check that the signature is valid, aud is the agent's hostname, iss is Issuer, and
+// the current time lies between iat and exp, give or take a few seconds. It must accept each token only once, so it
+// must remember jti until exp.
 type Claims struct {
 	jwt.Claims
-	// AgentID is the agent whose dashboard is opened.
+	// AgentID is the agent whose dashboard the link opens.
 	AgentID string `json:"agent_id"`
-	// OrganizationID is the organization whose admin opens it.
+	// OrganizationID is the organization of the agent and the admin.
 	OrganizationID string `json:"organization_id"`
 }
 
-// Signer makes links. A nil Signer makes none.
+// Signer makes links. A nil Signer makes none: Link returns nil.
 type Signer struct{ key Key }
 
-// NewSigner makes a signer; it is nil without a key.
+// NewSigner returns a signer, or nil for the zero Key.
 func NewSigner(key Key) *Signer {
 	if key.jwk == nil {
 		return nil
@@ -43,8 +43,8 @@ func NewSigner(key Key) *Signer {
 	return &Signer{key}
 }
 
-// Link makes a link to the dashboard of an agent that runs, for the session of an admin; for everybody else there is
-// none. API keys get none, because who has a link is let in as a person.
+// Link returns a link to the dashboard of a running agent for an admin's session, and nil for any other agent or
+// caller. API keys get no link, because the dashboard treats the holder of a link as a person.
 func (s *Signer) Link(a agent.Agent, caller identity.Caller, d agent.Addresses, now time.Time) (*string, error) {
 	if s == nil || a.Status != agent.Running || !a.Routed || caller.Type != identity.Session || !caller.Admin() {
 		return nil, nil

@@ -12,23 +12,24 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Key is the private key that signs links. It never prints. The zero value is none.
+// Key is the private key that signs links. Formatting it never prints the key. The zero value is no key.
 type Key struct{ jwk *jose.JSONWebKey }
 
-var errKey = errors.New(`want a private P-256 key as a JSON Web Key: {"kty": "EC", "crv": "P-256", "kid": "...", "x": "...", "y": "...", "d": "..."}`)
+var errInvalidKey = errors.New(`want a private P-256 key as a JSON Web Key: ` +
+	`{"kty": "EC", "crv": "P-256", "kid": "...", "x": "...", "y": "...", "d": "..."}`)
 
-// EnvDecode reads a key from configuration. The error never quotes the value.
+// EnvDecode parses a key from configuration. Its errors do not quote the value.
 func (k *Key) EnvDecode(value string) error {
 	if value == "" {
 		return nil
 	}
 	var parsed jose.JSONWebKey
 	if json.Unmarshal([]byte(value), &parsed) != nil {
-		return errKey
+		return errInvalidKey
 	}
 	private, ok := parsed.Key.(*ecdsa.PrivateKey)
 	if !ok || private.Curve != elliptic.P256() || parsed.KeyID == "" || !parsed.Valid() {
-		return errKey
+		return errInvalidKey
 	}
 	k.jwk = &parsed
 	return nil
@@ -40,10 +41,10 @@ func (Key) String() string { return "[redacted]" }
 // GoString keeps the key out of formatted text.
 func (Key) GoString() string { return "[redacted]" }
 
-// KeySet are public keys, as a JSON Web Key Set. The zero value has none.
+// KeySet is a JSON Web Key Set of public keys. The zero value is empty.
 type KeySet struct{ set jose.JSONWebKeySet }
 
-// EnvDecode reads a key set from configuration. A private key in it is refused: the set is published.
+// EnvDecode parses a key set from configuration. It refuses private keys, because the set is published.
 func (s *KeySet) EnvDecode(value string) error {
 	if value == "" {
 		return nil
@@ -62,7 +63,7 @@ func (s *KeySet) EnvDecode(value string) error {
 	return nil
 }
 
-// MarshalJSON writes the set as it is published.
+// MarshalJSON implements json.Marshaler with the published form of the set.
 func (s KeySet) MarshalJSON() ([]byte, error) {
 	set := s.set
 	if set.Keys == nil {
@@ -71,16 +72,17 @@ func (s KeySet) MarshalJSON() ([]byte, error) {
 	return json.Marshal(set)
 }
 
-// Generate makes a key and the set that holds its public half, as they stand in configuration.
+// Generate returns a new key and the set with its public half, both in the form that EnvDecode parses.
 func Generate() (key, set string, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", "", err
 	}
 	id := make([]byte, 9)
-	_, _ = rand.Read(id) // never fails: crypto/rand ends the process instead
-	jwk := jose.JSONWebKey{Key: private, KeyID: base64.RawURLEncoding.EncodeToString(id), Algorithm: string(jose.ES256),
-		Use: "sig"}
+	_, _ = rand.Read(id) // never fails: crypto/rand crashes the process instead
+	jwk := jose.JSONWebKey{
+		Key: private, KeyID: base64.RawURLEncoding.EncodeToString(id), Algorithm: string(jose.ES256), Use: "sig",
+	}
 	secret, err := json.Marshal(jwk)
 	if err != nil {
 		return "", "", err
