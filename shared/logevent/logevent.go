@@ -1,30 +1,29 @@
-// Package logevent names the log lines that alerts, log-based metrics and dashboards count. A line carries its name as
-// the attribute Key, so that its sentence can change without changing what is counted. It does not log anything.
+// Package logevent names the log lines that alerts, log-based metrics and dashboards count. A line carries its name in
+// the attribute Key, so its message can change without breaking an alert. It does not write log lines.
 package logevent
 
 // Key is the key of the attribute that holds a name.
 const Key = "event"
 
-// Name names one kind of log line. Names are part of the interface to operators: terraform/signals.tf counts each of
-// them.
+// Name names one kind of log line. terraform/signals.tf counts each name: change both together.
 type Name string
 
 // The names.
 const (
-	// AgentsExpired: the sweep ended work on agents at its deadline.
+	// AgentsExpired: the sweep ended the work on agents whose deadline had passed.
 	AgentsExpired Name = "agents_expired"
-	// NudgeDeadLettered: the work on an agent was delivered too often and was given up.
+	// NudgeDeadLettered: a nudge reached the limit of deliveries, and the work on its agent was given up.
 	NudgeDeadLettered Name = "nudge_dead_lettered"
-	// NudgeNotPublished: a nudge could not be published; the sweep repeats it.
+	// NudgeNotPublished: a nudge could not be published. The sweep will publish it again.
 	NudgeNotPublished Name = "nudge_not_published"
 	// UsageDriftRepaired: an organization's recorded usage differed from what its agents hold, and was repaired.
 	UsageDriftRepaired Name = "usage_drift_repaired"
 	// AuditEntryMissing: the audit entry of a call could not be written.
 	AuditEntryMissing Name = "audit_entry_missing"
-	// OrphanLimitExceeded: more namespaces have no agent than one run may delete.
+	// OrphanLimitExceeded: more namespaces without an agent exist than one run may delete.
 	OrphanLimitExceeded Name = "orphan_limit_exceeded"
-	// MissingPodLimitExceeded: more running agents have no pod than one run may repair.
+	// MissingPodLimitExceeded: more running agents lack a pod than one run may repair.
 	MissingPodLimitExceeded Name = "missing_pod_limit_exceeded"
-	// AgentBroke: a running agent failed and is in error now.
+	// AgentBroke: a running agent failed, and its status is now error.
 	AgentBroke Name = "agent_broke"
 )
