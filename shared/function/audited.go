@@ -19,7 +19,7 @@ import (
 // auditTimeout bounds how long a response waits for its audit entry.
 const auditTimeout = 2 * time.Second
 
-// errPanicked is the outcome of a call that panicked. runRecovering logs the panic itself.
+// errPanicked is the outcome of a call that panicked. runRecovering reports the panic itself.
 var errPanicked = errors.New("panic")
 
 // withAuditEntry runs handle and makes sure that a mutating call of an organization has exactly one audit entry. A
@@ -37,7 +37,7 @@ func (g Guard) withAuditEntry(
 	defer func() {
 		g.writeEntry(ctx, pending, audit.Entry{
 			ID: pending.ID(), OrganizationID: caller.OrganizationID, Actor: caller, Action: r.Name,
-			Target: r.auditTarget(req.PathValue), Request: audit.From(ctx),
+			Target: r.pathTarget(req.PathValue), Request: audit.From(ctx),
 		}, err)
 	}()
 	out, err = handle(ctx)
@@ -67,9 +67,9 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 	}
 }
 
-// auditTarget returns the object that the path names: the type is the first noun in the singular, the id is the
+// pathTarget returns the object that the path names: the type is the first noun in the singular, the id is the
 // parameter after it if that is a UUID. Example: /api/v1/api-keys/{id} has the type "api_key".
-func (r Route) auditTarget(value func(parameter string) string) audit.Target {
+func (r Route) pathTarget(value func(parameter string) string) audit.Target {
 	noun, rest, _ := strings.Cut(strings.TrimPrefix(r.Path, Prefix+"/"), "/")
 	t := audit.Target{Type: strings.ReplaceAll(strings.TrimSuffix(noun, "s"), "-", "_")}
 	parameter, _, _ := strings.Cut(rest, "/")

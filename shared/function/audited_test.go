@@ -1,10 +1,8 @@
 package function_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,41 +21,40 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// entries is an audit.Log that remembers what was appended, and does what a test has it do on the way.
-type entries struct {
-	appended []audit.Entry
-	on       func(ctx context.Context) error
+// fakeAuditLog records the appended entries.
+type fakeAuditLog struct {
+	entries []audit.Entry
+	// onAppend runs during Append and returns its error; nil for none.
+	onAppend func(ctx context.Context) error
 }
 
-func (e *entries) Append(ctx context.Context, entry audit.Entry) error {
-	e.appended = append(e.appended, entry)
-	if e.on != nil {
-		return e.on(ctx)
+func (l *fakeAuditLog) Append(ctx context.Context, entry audit.Entry) error {
+	l.entries = append(l.entries, entry)
+	if l.onAppend != nil {
+		return l.onAppend(ctx)
 	}
 	return nil
 }
 
-func (e *entries) List(context.Context, audit.Filter, page.Request) (page.Page[audit.Entry], error) {
-	return page.Page[audit.Entry]{}, errors.New("a guard lists no entries")
+func (*fakeAuditLog) List(context.Context, audit.Filter, page.Request) (page.Page[audit.Entry], error) {
+	return page.Page[audit.Entry]{}, errors.New("a guard must not list entries")
 }
 
-func (e *entries) Each(context.Context, audit.Filter, func(audit.Entry) error) error {
-	return errors.New("a guard visits no entries")
+func (*fakeAuditLog) Each(context.Context, audit.Filter, func(audit.Entry) error) error {
+	return errors.New("a guard must not visit entries")
 }
 
-// plans are function.Organizations whose ids name their plans.
-type plans struct {
-	fail  error
-	asked int
+// fakeOrganizations has o1 on the plan Hobby and o2 on Enterprise.
+type fakeOrganizations struct {
+	err   error
+	calls int
 }
 
-func (p *plans) Organization(_ context.Context, id string) (organization.Organization, error) {
-	p.asked++
-	on := map[string]plan.ID{"o1": plan.Hobby, "o2": plan.Enterprise}[id]
-	return organization.Organization{ID: id, Plan: on}, p.fail
+func (f *fakeOrganizations) Organization(_ context.Context, id string) (organization.Organization, error) {
+	f.calls++
+	planOf := map[string]plan.ID{"o1": plan.Hobby, "o2": plan.Enterprise}
+	return organization.Organization{ID: id, Plan: planOf[id]}, f.err
 }
-
-const agentID = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 
 type actInput struct {
 	Path struct {
@@ -68,238 +65,256 @@ type actInput struct {
 	} `json:"body"`
 }
 
-// audited serves routes whose handler does what a test wants.
-func audited(g function.Guard, do func(ctx context.Context) error) http.Handler {
-	act := function.Handle(func(ctx context.Context, in actInput) (echo, error) { return echo{in.Body.Text}, do(ctx) })
-	plain := function.Handle(func(ctx context.Context, in echoInput) (echo, error) {
-		return echo{in.Body.Text},
-			do(ctx)
+const actPath = "/api/v1/agents/" + agentID + "/act"
+
+// serveAuditedRoutes serves routes whose handlers run do.
+func serveAuditedRoutes(g function.Guard, do func(ctx context.Context) error) http.Handler {
+	act := function.Handle(func(ctx context.Context, in actInput) (echo, error) {
+		return echo{in.Body.Text}, do(ctx)
+	})
+	create := function.Handle(func(ctx context.Context, in echoInput) (echo, error) {
+		return echo{in.Body.Text}, do(ctx)
 	})
 	read := function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) {
-		return function.None{},
-			do(ctx)
+		return function.None{}, do(ctx)
 	})
-	g.Authenticator = tokens{}
-	var served []function.Served
-	for _, r := range []function.Route{
+	routes := []function.Route{
 		{Name: "ActOnAgent", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin,
 			Handle: act},
 		{Name: "ReadAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin,
 			Handle: read},
-		{Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Handle: plain},
-		{Name: "CreateKey", Method: http.MethodPost, Path: "/api/v1/api-keys", Access: function.Admin, Handle: plain},
+		{Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Handle: create},
+		{Name: "CreateKey", Method: http.MethodPost, Path: "/api/v1/api-keys", Access: function.Admin, Handle: create},
 		{Name: "Feature", Method: http.MethodPost, Path: "/api/v1/organizations/current/x", Access: function.Admin,
-			Feature: plan.AuditLog, Handle: plain},
-		{Name: "Public", Method: http.MethodPost, Path: "/api/v1/billing/x", Access: function.Public, Handle: plain},
-	} {
-		r.Status, r.BodyLimit = http.StatusOK, 100
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)})
+			Feature: plan.AuditLog, Handle: create},
+		{Name: "Public", Method: http.MethodPost, Path: "/api/v1/billing/x", Access: function.Public, Handle: create},
 	}
-	return function.Mux(served)
+	for i := range routes {
+		routes[i].Status, routes[i].BodyLimit = http.StatusOK, 100
+	}
+	return serveRoutes(g, routes...)
 }
 
-const actPath = "/api/v1/agents/" + agentID + "/act"
-
-// TestOneEntryACall: every call that may change something of an organization has one entry, whatever becomes of it.
-// That of a change is written by the change; the guard writes all others.
-func TestOneEntryACall(t *testing.T) {
+// TestRoute_WritesOneAuditEntryPerMutatingCall covers the entries that the guard writes. A change writes its own entry,
+// which "change" stands for.
+func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 	t.Parallel()
-	own := audit.Target{Type: "agent", ID: agentID}
-	named := audit.Target{Type: "agent", ID: agentID, Name: "Bot"}
-	fine := func(context.Context) error { return nil }
-	fails := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
-	changes := func(ctx context.Context) error { audit.CallEntryFrom(ctx).MarkWritten(); return nil }
+	agentTarget := audit.Target{Type: "agent", ID: agentID}
+	namedTarget := audit.Target{Type: "agent", ID: agentID, Name: "Bot"}
+	succeed := func(context.Context) error { return nil }
+	fail := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	change := func(ctx context.Context) error { audit.CallEntryFrom(ctx).MarkWritten(); return nil }
 	post := func(path, token, body string, keys ...string) *http.Request {
-		return keyed("POST", path, token, body, keys...)
+		return newRequest("POST", path, token, body, keys...)
 	}
-	text := post(actPath, "admin", goodBody)
-	text.Header.Set("Content-Type", "text/plain")
+	valid := func() *http.Request { return post(actPath, "admin", validBody) }
+	plainText := valid()
+	plainText.Header.Set("Content-Type", "text/plain")
 	for name, c := range map[string]struct {
-		req    *http.Request
-		do     func(context.Context) error
-		status int
-		// outcome is that of the entry; empty where the guard writes none.
-		outcome string
-		target  audit.Target
+		req        *http.Request
+		do         func(context.Context) error
+		wantStatus int
+		// wantOutcome is the outcome in the entry; empty if the guard must write none.
+		wantOutcome string
+		wantTarget  audit.Target
 	}{
-		"a change": {req: post(actPath, "admin", goodBody), do: changes, status: 200, outcome: "",
-			target: own},
-		"nothing to change": {req: post(actPath, "admin", goodBody), do: fine, status: 200,
-			outcome: audit.Succeeded, target: own},
-		"nothing to change, found": {req: post(actPath, "admin", goodBody),
-			do: func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(named); return nil }, status: 200,
-			outcome: audit.Succeeded, target: named},
-		"a replay": {req: post(actPath, "admin", goodBody, "k"), do: func(ctx context.Context) error {
-			idempotency.From(ctx).Replay()
-			return nil
-		}, status: 200, outcome: audit.Succeeded, target: own},
-		"refused by role": {req: post(actPath, "member", goodBody), do: fine, status: 403,
-			outcome: "role_required", target: own},
-		"refused by plan": {req: post("/api/v1/organizations/current/x", "admin", goodBody), do: fine,
-			status: 403, outcome: "plan_feature_required", target: audit.Target{Type: "organization"}},
-		"the shorter path": {req: post("/agents/"+agentID+"/act", "member", goodBody), do: fine, status: 403,
-			outcome: "role_required", target: own},
-		"an id in capitals": {req: post(strings.Replace(actPath, "fa", "FA", 1), "member", goodBody), do: fine,
-			status: 403, outcome: "role_required", target: own},
-		"an invalid body": {req: post(actPath, "admin", `{}`), do: fine, status: 422,
-			outcome: "validation_error", target: own},
-		"an invalid id": {req: post("/api/v1/agents/none/act", "admin", goodBody), do: fine, status: 422,
-			outcome: "validation_error", target: audit.Target{Type: "agent"}},
-		"an invalid id of a member": {req: post("/api/v1/agents/none/act", "member", goodBody), do: fine, status: 403,
-			outcome: "role_required", target: audit.Target{Type: "agent"}},
-		"a bad idempotency key": {req: post(actPath, "admin", goodBody, "a b"), do: fine, status: 400,
-			outcome: "invalid_idempotency_key", target: own},
-		"too large a body": {req: post(actPath, "admin", strings.Repeat(" ", 101)), do: fine, status: 413,
-			outcome: "body_too_large", target: own},
-		"no JSON": {req: text, do: fine, status: 415, outcome: "unsupported_media_type", target: own},
-		"not found": {req: post(actPath, "admin", goodBody),
-			do: fails(fault.New(fault.NotFound, "agent_not_found", "No.")), status: 404, outcome: "agent_not_found",
-			target: own},
-		"a conflict": {req: post(actPath, "admin", goodBody),
-			do: fails(fault.New(fault.Conflict, "agent_deleting", "No.")), status: 409, outcome: "agent_deleting",
-			target: own},
-		"a change that fails later": {req: post(actPath, "admin", goodBody),
-			do: func(ctx context.Context) error { return errors.Join(changes(ctx), errors.New("x")) }, status: 500,
-			outcome: "", target: own},
-		"an unknown error": {req: post(actPath, "admin", goodBody), do: fails(errors.New("the secret value")),
-			status: 500, outcome: "internal_error", target: own},
-		"a deadline": {req: post(actPath, "admin", goodBody), do: fails(context.DeadlineExceeded),
-			status: 503, outcome: "timeout", target: own},
-		"a panic": {req: post(actPath, "admin", goodBody),
-			do: func(context.Context) error { panic("the secret value") }, status: 500, outcome: "internal_error",
-			target: own},
-		"a panic after a change": {req: post(actPath, "admin", goodBody),
-			do: func(ctx context.Context) error { _ = changes(ctx); panic("x") }, status: 500, outcome: "",
-			target: own},
-		"a creation in vain": {req: post("/api/v1/agents", "admin", goodBody),
-			do: fails(fault.New(fault.PaymentRequired, "plan_capacity_exceeded", "No.")), status: 402,
-			outcome: "plan_capacity_exceeded", target: audit.Target{Type: "agent"}},
-		"a key in vain": {req: post("/api/v1/api-keys", "admin", goodBody),
-			do: fails(fault.New(fault.Conflict, "api_key_limit_reached", "No.")), status: 409,
-			outcome: "api_key_limit_reached", target: audit.Target{Type: "api_key"}},
-		"a reader": {req: keyed("GET", actPath, "admin", ""), do: fine, status: 200, outcome: "",
-			target: own},
-		"a reader's head": {req: keyed("HEAD", actPath, "admin", ""), do: fine, status: 200, outcome: "",
-			target: own},
-		"a reader that is refused": {req: keyed("GET", actPath, "member", ""), do: fine, status: 403, outcome: "",
-			target: own},
-		"nobody": {req: post(actPath, "garbage", goodBody), do: fine, status: 401, outcome: "",
-			target: own},
-		"an outage of identity": {req: post(actPath, "outage", goodBody), do: fine, status: 503, outcome: "",
-			target: own},
-		"no organization": {req: post(actPath, "nowhere", goodBody), do: fine, status: 403, outcome: "",
-			target: own},
-		"a public route": {req: post("/api/v1/billing/x", "admin", goodBody), do: fine, status: 200,
-			outcome: "", target: own},
+		"change": {req: valid(), do: change, wantStatus: 200},
+		"nothing to change": {req: valid(), do: succeed,
+			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget},
+		"nothing to change, but handler found the target": {req: valid(),
+			do:         func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(namedTarget); return nil },
+			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: namedTarget},
+		"replayed answer": {req: post(actPath, "admin", validBody, "k"),
+			do:         func(ctx context.Context) error { idempotency.From(ctx).Replay(); return nil },
+			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget},
+		"role refused": {req: post(actPath, "member", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget},
+		"plan refused": {req: post("/api/v1/organizations/current/x", "admin", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "plan_feature_required", wantTarget: audit.Target{Type: "organization"}},
+		"path without prefix": {req: post("/agents/"+agentID+"/act", "member", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget},
+		"id in capitals": {req: post(strings.Replace(actPath, "fa", "FA", 1), "member", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget},
+		"invalid body": {req: post(actPath, "admin", `{}`), do: succeed,
+			wantStatus: 422, wantOutcome: "validation_error", wantTarget: agentTarget},
+		"invalid id": {req: post("/api/v1/agents/none/act", "admin", validBody), do: succeed,
+			wantStatus: 422, wantOutcome: "validation_error", wantTarget: audit.Target{Type: "agent"}},
+		"invalid id and role refused": {req: post("/api/v1/agents/none/act", "member", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "role_required", wantTarget: audit.Target{Type: "agent"}},
+		"invalid idempotency key": {req: post(actPath, "admin", validBody, "a b"), do: succeed,
+			wantStatus: 400, wantOutcome: "invalid_idempotency_key", wantTarget: agentTarget},
+		"body too large": {req: post(actPath, "admin", strings.Repeat(" ", 101)), do: succeed,
+			wantStatus: 413, wantOutcome: "body_too_large", wantTarget: agentTarget},
+		"body is not JSON": {req: plainText, do: succeed,
+			wantStatus: 415, wantOutcome: "unsupported_media_type", wantTarget: agentTarget},
+		"not found": {req: valid(), do: fail(fault.New(fault.NotFound, "agent_not_found", "No.")),
+			wantStatus: 404, wantOutcome: "agent_not_found", wantTarget: agentTarget},
+		"conflict": {req: valid(), do: fail(fault.New(fault.Conflict, "agent_deleting", "No.")),
+			wantStatus: 409, wantOutcome: "agent_deleting", wantTarget: agentTarget},
+		"change, then error": {req: valid(),
+			do:         func(ctx context.Context) error { return errors.Join(change(ctx), errors.New("x")) },
+			wantStatus: 500},
+		"unknown error": {req: valid(), do: fail(errors.New("the secret value")),
+			wantStatus: 500, wantOutcome: "internal_error", wantTarget: agentTarget},
+		"expired context": {req: valid(), do: fail(context.DeadlineExceeded),
+			wantStatus: 503, wantOutcome: "timeout", wantTarget: agentTarget},
+		"panic": {req: valid(), do: func(context.Context) error { panic("the secret value") },
+			wantStatus: 500, wantOutcome: "internal_error", wantTarget: agentTarget},
+		"change, then panic": {req: valid(),
+			do:         func(ctx context.Context) error { _ = change(ctx); panic("x") },
+			wantStatus: 500},
+		"agent creation refused": {req: post("/api/v1/agents", "admin", validBody),
+			do:         fail(fault.New(fault.PaymentRequired, "plan_capacity_exceeded", "No.")),
+			wantStatus: 402, wantOutcome: "plan_capacity_exceeded", wantTarget: audit.Target{Type: "agent"}},
+		"key creation refused": {req: post("/api/v1/api-keys", "admin", validBody),
+			do:         fail(fault.New(fault.Conflict, "api_key_limit_reached", "No.")),
+			wantStatus: 409, wantOutcome: "api_key_limit_reached", wantTarget: audit.Target{Type: "api_key"}},
+		"GET":                        {req: newRequest("GET", actPath, "admin", ""), do: succeed, wantStatus: 200},
+		"HEAD":                       {req: newRequest("HEAD", actPath, "admin", ""), do: succeed, wantStatus: 200},
+		"GET refused":                {req: newRequest("GET", actPath, "member", ""), do: succeed, wantStatus: 403},
+		"invalid token":              {req: post(actPath, "garbage", validBody), do: succeed, wantStatus: 401},
+		"identity provider is down":  {req: post(actPath, "outage", validBody), do: succeed, wantStatus: 503},
+		"caller has no organization": {req: post(actPath, "no-organization", validBody), do: succeed, wantStatus: 403},
+		"public route": {req: post("/api/v1/billing/x", "admin", validBody), do: succeed,
+			wantStatus: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log, w := &entries{}, httptest.NewRecorder()
-			log.on = func(context.Context) error {
+			w := httptest.NewRecorder()
+			log := &fakeAuditLog{onAppend: func(context.Context) error {
 				if w.Body.Len() > 0 || w.Result().StatusCode != http.StatusOK {
-					t.Error("the client has the answer before the entry is there")
+					t.Error("the response was sent before the entry was written")
 				}
 				return nil
-			}
+			}}
 			c.req.Header.Set("X-Request-Id", "request-1")
 			c.req.Header.Set("User-Agent", "suite")
-			audited(function.Guard{Audit: log, Organizations: &plans{}}, c.do).ServeHTTP(w, c.req)
-			if w.Code != c.status {
-				t.Errorf("%d %s, want %d", w.Code, w.Body, c.status)
+			g := function.Guard{Audit: log, Organizations: &fakeOrganizations{}}
+			serveAuditedRoutes(g, c.do).ServeHTTP(w, c.req)
+			if w.Code != c.wantStatus {
+				t.Errorf("status = %d, want %d; body %s", w.Code, c.wantStatus, w.Body)
 			}
-			if c.outcome == "" {
-				if len(log.appended) != 0 {
-					t.Errorf("entries %+v, want none", log.appended)
+			if strings.Contains(w.Body.String(), "secret value") {
+				t.Errorf("response reveals the cause: %s", w.Body)
+			}
+			if c.wantOutcome == "" {
+				if len(log.entries) != 0 {
+					t.Errorf("entries = %+v, want none", log.entries)
 				}
 				return
 			}
-			if len(log.appended) != 1 {
-				t.Fatalf("%d entries, want 1", len(log.appended))
+			if len(log.entries) != 1 {
+				t.Fatalf("got %d entries, want 1", len(log.entries))
 			}
-			got := log.appended[0]
-			if got.ID == "" || got.OrganizationID != "o1" || got.Outcome != c.outcome || got.Target != c.target ||
-				got.Action != got.Request.Action {
-				t.Errorf("the entry %+v, want %s of %+v", got, c.outcome, c.target)
+			got := log.entries[0]
+			if got.Outcome != c.wantOutcome {
+				t.Errorf("Outcome = %q, want %q", got.Outcome, c.wantOutcome)
 			}
-			if got.Request.RequestID != "request-1" || got.Request.UserAgent != "suite" ||
-				got.Actor.OrganizationID != "o1" || got.Actor.ID == "" || got.Changes != nil {
-				t.Errorf("the entry is of %+v in %+v", got.Actor, got.Request)
+			if got.Target != c.wantTarget {
+				t.Errorf("Target = %+v, want %+v", got.Target, c.wantTarget)
 			}
-			if strings.Contains(w.Body.String()+got.Outcome, "secret value") {
-				t.Error("what is not public is shown")
-			}
+			checkEntryDescribesCall(t, got)
 		})
 	}
 }
 
-// TestNoFloodOfEntries: what comes too soon has no entry, and what is refused counts, too.
-func TestNoFloodOfEntries(t *testing.T) {
+// checkEntryDescribesCall checks the parts of an entry that are the same for every call with the request id "request-1"
+// and the user agent "suite".
+func checkEntryDescribesCall(t *testing.T, got audit.Entry) {
+	t.Helper()
+	if got.ID == "" {
+		t.Error("entry has no ID")
+	}
+	if got.OrganizationID != "o1" {
+		t.Errorf("OrganizationID = %q, want o1", got.OrganizationID)
+	}
+	if got.Action != got.Request.Action {
+		t.Errorf("Action = %q, want the request's %q", got.Action, got.Request.Action)
+	}
+	if got.Request.RequestID != "request-1" || got.Request.UserAgent != "suite" {
+		t.Errorf("Request = %+v, want id request-1 and user agent suite", got.Request)
+	}
+	if got.Actor.OrganizationID != "o1" || got.Actor.ID == "" {
+		t.Errorf("Actor = %+v, want the caller in o1", got.Actor)
+	}
+	if got.Changes != nil {
+		t.Errorf("Changes = %v, want nil", got.Changes)
+	}
+}
+
+// TestRoute_RateLimitedCallsHaveNoAuditEntry also checks that refused calls count toward the limit.
+func TestRoute_RateLimitedCallsHaveNoAuditEntry(t *testing.T) {
 	t.Parallel()
-	for token, want := range map[string]int{"admin": 200, "member": 403} {
-		log := &entries{}
-		limiter := ratelimit.New(ratelimit.Limits{ratelimit.Mutations: {Quota: 3, Window: time.Hour}}, nil)
-		h := audited(function.Guard{Audit: log, Limiter: limiter}, func(context.Context) error { return nil })
-		for i := range 6 {
-			if i >= 3 {
+	const quota = 3
+	for token, statusInQuota := range map[string]int{"admin": 200, "member": 403} {
+		log := &fakeAuditLog{}
+		limiter := ratelimit.New(ratelimit.Limits{ratelimit.Mutations: {Quota: quota, Window: time.Hour}}, nil)
+		g := function.Guard{Audit: log, Limiter: limiter}
+		h := serveAuditedRoutes(g, func(context.Context) error { return nil })
+		for i := range 2 * quota {
+			want := statusInQuota
+			if i >= quota {
 				want = http.StatusTooManyRequests
 			}
-			if r := call(t, h, keyed("POST", actPath, token, goodBody)); r.status != want {
-				t.Errorf("call %d of an %s: %d, want %d", i, token, r.status, want)
+			if r := call(t, h, newRequest("POST", actPath, token, validBody)); r.status != want {
+				t.Errorf("%s, call %d: status = %d, want %d", token, i, r.status, want)
 			}
 		}
-		if len(log.appended) != 3 {
-			t.Errorf("%d entries of an %s, want 3", len(log.appended), token)
+		if len(log.entries) != quota {
+			t.Errorf("%s: got %d entries, want %d", token, len(log.entries), quota)
 		}
 	}
 }
 
-// TestEntryThatFails is not parallel: it looks at the process's logger. The log's trouble changes no answer, and a
-// person learns of it.
-func TestEntryThatFails(t *testing.T) { //nolint:paralleltest // see above
-	var b bytes.Buffer
-	old := slog.Default()
-	slog.SetDefault(function.NewLogger(&b, slog.LevelInfo, ""))
-	t.Cleanup(func() { slog.SetDefault(old) })
+//nolint:paralleltest // captures the process's logger
+func TestRoute_AnswersAndLogsWhenAuditLogFails(t *testing.T) {
+	logs := captureLogs(t, "")
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
-			on    func(context.Context) error
-			takes time.Duration
+			onAppend func(context.Context) error
+			wantWait time.Duration
 		}{
-			"fails": {on: func(context.Context) error { return errors.New("the log is down") }, takes: 0},
-			"hangs": {on: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, takes: 2 * time.Second},
+			"audit log fails": {
+				onAppend: func(context.Context) error { return errors.New("the log is down") }, wantWait: 0,
+			},
+			"audit log hangs": {
+				onAppend: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, wantWait: 2 * time.Second,
+			},
 		} {
-			b.Reset()
+			logs.Reset()
 			began := time.Now()
-			ctx, leave := context.WithCancel(t.Context())
-			// the client is gone meanwhile
-			h := audited(function.Guard{Audit: &entries{on: c.on}}, func(context.Context) error { leave(); return nil })
-			if r := call(t, h, keyed("POST", actPath, "admin", goodBody).WithContext(ctx)); r.status != 200 ||
-				r.body["text"] != "x" {
-				t.Errorf("%s: %d %v", name, r.status, r.body)
+			ctx, disconnect := context.WithCancel(t.Context())
+			h := serveAuditedRoutes(function.Guard{Audit: &fakeAuditLog{onAppend: c.onAppend}},
+				// the client is gone when the entry is written
+				func(context.Context) error { disconnect(); return nil })
+			r := call(t, h, newRequest("POST", actPath, "admin", validBody).WithContext(ctx))
+			if r.status != 200 || r.body["text"] != "x" {
+				t.Errorf("%s: response = %d %v, want 200 with the echo", name, r.status, r.body)
 			}
-			if took := time.Since(began); took != c.takes {
-				t.Errorf("%s: the answer waited for %v, want %v", name, took, c.takes)
+			if waited := time.Since(began); waited != c.wantWait {
+				t.Errorf("%s: response took %v, want %v", name, waited, c.wantWait)
 			}
-			for _, part := range []string{`"severity":"ERROR"`, `"event":"audit_entry_missing"`, "ActOnAgent", agentID,
-				"u1", "o1"} {
-				if !strings.Contains(b.String(), part) {
-					t.Errorf("%s: %q is not in the log: %s", name, part, b.String())
+			for _, want := range []string{
+				`"severity":"ERROR"`, `"event":"audit_entry_missing"`, "ActOnAgent", agentID, "u1", "o1",
+			} {
+				if !strings.Contains(logs.String(), want) {
+					t.Errorf("%s: log lacks %q: %s", name, want, logs)
 				}
 			}
 		}
 	})
 }
 
-// TestWithoutAudit: a guard without a log hands calls on, without a trail.
-func TestWithoutAudit(t *testing.T) {
+func TestRoute_WithoutAuditLogCarriesNoPendingEntry(t *testing.T) {
 	t.Parallel()
-	h := audited(function.Guard{}, func(ctx context.Context) error {
-		if audit.CallEntryFrom(ctx) != nil || identity.From(ctx).ID != "u1" {
-			t.Error("a trail that nobody keeps, or no caller")
+	h := serveAuditedRoutes(function.Guard{}, func(ctx context.Context) error {
+		if entry := audit.CallEntryFrom(ctx); entry != nil {
+			t.Errorf("context carries the entry %+v, want none", entry)
+		}
+		if id := identity.From(ctx).ID; id != "u1" {
+			t.Errorf("caller = %q, want u1", id)
 		}
 		return nil
 	})
-	if r := call(t, h, keyed("POST", actPath, "admin", goodBody)); r.status != 200 {
-		t.Errorf("%d", r.status)
-	}
+	call(t, h, newRequest("POST", actPath, "admin", validBody)).check(t, 200, "")
 }

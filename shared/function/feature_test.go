@@ -12,85 +12,102 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-type featureInput struct {
+type numberInput struct {
 	Query struct {
 		Number int `json:"number,omitempty"`
 	} `json:"query"`
 }
 
-// TestFeatures: what is part of a plan's feature is for organizations on such a plan.
-func TestFeatures(t *testing.T) {
+const (
+	auditLogPath    = "/api/v1/audit-log"   // needs the feature audit_log, which Enterprise has and Hobby lacks
+	everyPlanPath   = "/api/v1/every-plan"  // needs no feature
+	unavailablePath = "/api/v1/unavailable" // needs a feature that no plan has
+)
+
+// serveFeatureRoutes serves routes for admins. organizations may be nil.
+func serveFeatureRoutes(organizations *fakeOrganizations) http.Handler {
+	var g function.Guard
+	if organizations != nil {
+		g.Organizations = organizations
+	}
+	var routes []function.Route
+	for path, feature := range map[string]string{
+		auditLogPath: plan.AuditLog, everyPlanPath: "", unavailablePath: "time_travel",
+	} {
+		routes = append(routes, function.Route{
+			Name: "Test", Method: http.MethodGet, Path: path, Access: function.Admin, Feature: feature,
+			Status: http.StatusOK,
+			Handle: function.Handle(func(context.Context, numberInput) (echo, error) { return echo{"x"}, nil }),
+		})
+	}
+	return serveRoutes(g, routes...)
+}
+
+func TestRoute_RequiresPlanFeature(t *testing.T) {
 	t.Parallel()
-	const gated, open = "/api/v1/gated", "/api/v1/open"
-	down := fault.New(fault.Unavailable, "store_unavailable", "Later.")
+	storeDown := fault.New(fault.Unavailable, "store_unavailable", "Later.")
+	unknown := fault.New(fault.NotFound, "not_found", "No.")
+	const enterprise, hobby = "other-admin", "admin" // tokens
 	for name, c := range map[string]struct {
-		path, token string
-		plans       *plans
-		status      int
-		code        string
-		asked       int
+		path, token     string
+		noOrganizations bool
+		organizationErr error
+		wantStatus      int
+		wantCode        string
+		wantReads       int // of the organization
 	}{
-		"the plan has it": {path: gated, token: "other", plans: &plans{}, status: 200, code: "", asked: 1},
-		"the plan lacks it": {path: gated, token: "admin", plans: &plans{}, status: 403,
-			code: "plan_feature_required", asked: 1},
-		"invalid, where it lacks": {path: gated + "?number=x", token: "admin", plans: &plans{}, status: 403,
-			code: "plan_feature_required", asked: 1},
-		"invalid, where it has": {path: gated + "?number=x", token: "other", plans: &plans{}, status: 422,
-			code: "validation_error", asked: 1},
-		"an organization never seen": {path: gated, token: "other",
-			plans: &plans{fail: fault.New(fault.NotFound, "not_found", "No.")}, status: 403,
-			code: "plan_feature_required", asked: 1},
-		"nobody to ask": {path: gated, token: "other", plans: nil, status: 403,
-			code: "plan_feature_required", asked: 0},
-		"the store is down": {path: gated, token: "other", plans: &plans{fail: down}, status: 503,
-			code: "store_unavailable", asked: 1},
-		"the store has a defect": {path: gated, token: "other", plans: &plans{fail: errors.New("why")},
-			status: 500, code: "internal_error", asked: 1},
-		"a member": {path: gated, token: "member", plans: &plans{}, status: 403,
-			code: "role_required", asked: 0},
-		"no organization": {path: gated, token: "nowhere", plans: &plans{}, status: 403,
-			code: "organization_required", asked: 0},
-		"nobody": {path: gated, token: "garbage", plans: &plans{}, status: 401,
-			code: "invalid_token", asked: 0},
-		"what is part of every plan": {path: open, token: "admin", plans: &plans{}, status: 200, code: "", asked: 0},
-		"the same while it is down": {path: open, token: "admin", plans: &plans{fail: down}, status: 200, code: "",
-			asked: 0},
-		"what is part of none at all": {path: "/api/v1/never", token: "other", plans: &plans{}, status: 403,
-			code: "plan_feature_required", asked: 1},
+		"plan has the feature": {path: auditLogPath, token: enterprise,
+			wantStatus: 200, wantReads: 1},
+		"plan lacks the feature": {path: auditLogPath, token: hobby,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1},
+		"plan lacks the feature and request is invalid": {path: auditLogPath + "?number=x", token: hobby,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1},
+		"plan has the feature and request is invalid": {path: auditLogPath + "?number=x", token: enterprise,
+			wantStatus: 422, wantCode: "validation_error", wantReads: 1},
+		"organization without record": {path: auditLogPath, token: enterprise, organizationErr: unknown,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1},
+		"guard without organizations": {path: auditLogPath, token: enterprise, noOrganizations: true,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 0},
+		"store is down": {path: auditLogPath, token: enterprise, organizationErr: storeDown,
+			wantStatus: 503, wantCode: "store_unavailable", wantReads: 1},
+		"store fails": {path: auditLogPath, token: enterprise, organizationErr: errors.New("why"),
+			wantStatus: 500, wantCode: "internal_error", wantReads: 1},
+		"member": {path: auditLogPath, token: "member",
+			wantStatus: 403, wantCode: "role_required", wantReads: 0},
+		"caller without organization": {path: auditLogPath, token: "no-organization",
+			wantStatus: 403, wantCode: "organization_required", wantReads: 0},
+		"invalid token": {path: auditLogPath, token: "garbage",
+			wantStatus: 401, wantCode: "invalid_token", wantReads: 0},
+		"route without feature": {path: everyPlanPath, token: hobby,
+			wantStatus: 200, wantReads: 0},
+		"route without feature and store is down": {path: everyPlanPath, token: hobby, organizationErr: storeDown,
+			wantStatus: 200, wantReads: 0},
+		"feature of no plan": {path: unavailablePath, token: enterprise,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := function.Guard{Authenticator: tokens{}}
-			if c.plans != nil {
-				g.Organizations = c.plans
+			organizations := &fakeOrganizations{err: c.organizationErr}
+			if c.noOrganizations {
+				organizations = nil
 			}
-			var served []function.Served
-			for path, feature := range map[string]string{gated: plan.AuditLog, open: "",
-				"/api/v1/never": "time_travel"} {
-				r := function.Route{
-					Name: "Test", Method: http.MethodGet, Path: path, Access: function.Admin, Feature: feature,
-					Status: http.StatusOK,
-					Handle: function.Handle(func(context.Context, featureInput) (echo, error) {
-						return echo{"x"},
-							nil
-					}),
-				}
-				served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)})
+			r := call(t, serveFeatureRoutes(organizations), newRequest("GET", c.path, c.token, ""))
+			r.check(t, c.wantStatus, c.wantCode)
+			if got := r.header.Get("Retry-After"); (got != "") != (c.wantStatus == 503) {
+				t.Errorf("Retry-After = %q with status %d", got, r.status)
 			}
-			r := call(t, function.Mux(served), keyed("GET", c.path, c.token, ""))
-			code, _ := r.body["code"].(string)
-			if r.status != c.status || code != c.code || (r.status == 503) != (r.header.Get("Retry-After") != "") {
-				t.Errorf("%d %v, want %d %s", r.status, r.body, c.status, c.code)
-			}
-			if c.plans != nil && c.plans.asked != c.asked {
-				t.Errorf("the plan was asked for %d times, want %d", c.plans.asked, c.asked)
-			}
-			if name == "the plan lacks it" {
-				want := map[string]any{"feature": "audit_log", "plan": "hobby", "upgrade_to": "enterprise"}
-				if !reflect.DeepEqual(r.body["meta"], want) {
-					t.Errorf("meta %v, want %v", r.body["meta"], want)
-				}
+			if organizations != nil && organizations.calls != c.wantReads {
+				t.Errorf("the organization was read %d times, want %d", organizations.calls, c.wantReads)
 			}
 		})
+	}
+}
+
+func TestRoute_NamesThePlanToUpgradeTo(t *testing.T) {
+	t.Parallel()
+	r := call(t, serveFeatureRoutes(&fakeOrganizations{}), newRequest("GET", auditLogPath, "admin", ""))
+	want := map[string]any{"feature": "audit_log", "plan": "hobby", "upgrade_to": "enterprise"}
+	if got := r.body["meta"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("meta = %v, want %v", got, want)
 	}
 }

@@ -32,7 +32,7 @@ func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimi
 	case "":
 		return "", "", false
 	default:
-		return r.Limit, c.OrganizationID + " " + r.auditTarget(req.PathValue).ID, true
+		return r.Limit, c.OrganizationID + " " + r.pathTarget(req.PathValue).ID, true
 	}
 }
 

@@ -9,28 +9,26 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// spoken is an output that can be had as text, too.
-type spoken struct {
+// greeting is an output with two formats in addition to JSON.
+type greeting struct {
 	Word string `json:"word"`
 }
 
 // Formats implements function.Negotiable.
-func (s spoken) Formats() []function.Format {
+func (g greeting) Formats() []function.Format {
 	return []function.Format{
-		{ContentType: "application/x-speech; version=2", Encode: func() []byte { return []byte("aloud: " + s.Word) }},
-		{ContentType: "text/plain; charset=utf-8", Encode: func() []byte { return []byte(s.Word) }},
+		{ContentType: "application/x-speech; version=2", Encode: func() []byte { return []byte("aloud: " + g.Word) }},
+		{ContentType: "text/plain; charset=utf-8", Encode: func() []byte { return []byte(g.Word) }},
 	}
 }
 
-// TestNegotiation gives a client what it prefers, and JSON where it has no preference for anything else.
-func TestNegotiation(t *testing.T) {
+func TestRoute_RendersTheFormatThatTheClientPrefers(t *testing.T) {
 	t.Parallel()
 	const json, speech, text = "application/json", "application/x-speech; version=2", "text/plain; charset=utf-8"
-	bodies := map[string]string{json: "{\"word\":\"hello\"}\n", speech: "aloud: hello", text: "hello"}
-	h := served(function.Route{Method: http.MethodGet,
-		Handle: function.Handle(func(context.Context, function.Empty) (spoken, error) {
-			return spoken{"hello"}, nil
-		})})
+	wantBodies := map[string]string{json: "{\"word\":\"hello\"}\n", speech: "aloud: hello", text: "hello"}
+	h := servePublic(http.MethodGet, function.Handle(func(context.Context, function.Empty) (greeting, error) {
+		return greeting{"hello"}, nil
+	}))
 	for accept, want := range map[string]string{
 		"":                                    json,
 		"*/*":                                 json,
@@ -50,15 +48,22 @@ func TestNegotiation(t *testing.T) {
 		"application/x-speech;q=0.2, text/plain;q=0.3":                                  text,
 		"text/plain, application/x-speech":                                              speech,
 	} {
-		req := httptest.NewRequest(http.MethodGet, "/test", nil)
-		if accept != "" {
-			req.Header.Set("Accept", accept)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, req)
-		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != want || w.Body.String() != bodies[want] ||
-			w.Header().Get("Vary") != "Accept" {
-			t.Errorf("%q: %d %s %q, want %s", accept, w.Code, got, w.Body, want)
-		}
+		t.Run(accept, func(t *testing.T) {
+			t.Parallel()
+			req := httptest.NewRequest(http.MethodGet, "/test", nil)
+			if accept != "" {
+				req.Header.Set("Accept", accept)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, req)
+			if w.Code != 200 {
+				t.Errorf("status = %d, want 200", w.Code)
+			}
+			checkHeader(t, w.Header(), "Content-Type", want)
+			checkHeader(t, w.Header(), "Vary", "Accept")
+			if got := w.Body.String(); got != wantBodies[want] {
+				t.Errorf("body = %q, want %q", got, wantBodies[want])
+			}
+		})
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// streamed is an output that is written piece by piece.
+// streamed is an output that writes its body in pieces.
 type streamed func(w io.Writer) error
 
 // Reply implements function.Reply.
@@ -23,133 +23,143 @@ func (s streamed) Reply(http.Header) any {
 	return function.Raw{ContentType: "application/x-ndjson", Stream: s}
 }
 
-func streaming(write func(w io.Writer) error) http.Handler {
-	return served(function.Route{Method: http.MethodGet,
-		Handle: function.Handle(func(context.Context, function.Empty) (streamed, error) {
-			return write, nil
-		})})
+func serveStream(write func(w io.Writer) error) http.Handler {
+	return servePublic(http.MethodGet, function.Handle(func(context.Context, function.Empty) (streamed, error) {
+		return write, nil
+	}))
 }
 
-// TestStreams asks over real connections, because what matters is whether a client can tell a body that is whole from
-// one that isn't.
-func TestStreams(t *testing.T) {
-	t.Parallel()
+// writeLines returns a function that writes n lines of 1000 bytes and then returns end().
+func writeLines(n int, end func() error) func(io.Writer) error {
 	line := strings.Repeat("x", 999) + "\n"
-	lines := func(n int, end func() error) func(io.Writer) error {
-		return func(w io.Writer) error {
-			for range n {
-				if _, err := io.WriteString(w, line); err != nil {
-					return err
-				}
+	return func(w io.Writer) error {
+		for range n {
+			if _, err := io.WriteString(w, line); err != nil {
+				return err
 			}
-			return end()
 		}
+		return end()
 	}
-	fine := func() error { return nil }
-	down := func() error { return fault.New(fault.Unavailable, "store_unavailable", "Later.") }
+}
+
+// TestStream_LateErrorsBreakTheConnection uses real connections, because a client must be able to distinguish a
+// complete body from a broken one.
+func TestStream_LateErrorsBreakTheConnection(t *testing.T) {
+	t.Parallel()
+	succeed := func() error { return nil }
+	storeDown := func() error { return fault.New(fault.Unavailable, "store_unavailable", "Later.") }
+	unknown := func() error { return errors.New("the secret value") }
 	panics := func() error { panic("the secret value") }
-	const ndjson, problem = "application/x-ndjson", "application/json"
+	const problem, broken = -1, -2 // bodies other than a complete stream
 	for name, c := range map[string]struct {
-		method string
-		write  func(io.Writer) error
-		status int
-		kind   string
-		// bytes is how many the body has; -1 for a body that is broken off.
-		bytes int
+		method     string
+		write      func(io.Writer) error
+		wantStatus int
+		wantBody   int // bytes of the stream, or problem, or broken
 	}{
-		"a small one":  {method: "GET", write: lines(3, fine), status: 200, kind: ndjson, bytes: 3000},
-		"a large one":  {method: "GET", write: lines(500, fine), status: 200, kind: ndjson, bytes: 500_000},
-		"an empty one": {method: "GET", write: lines(0, fine), status: 200, kind: ndjson, bytes: 0},
-		"the head": {method: "HEAD",
-			write: func(io.Writer) error { t.Error("a body was made for nobody"); return nil }, status: 200,
-			kind: ndjson, bytes: 0},
-		"an error at once":         {method: "GET", write: lines(0, down), status: 503, kind: problem, bytes: 0},
-		"an error before any left": {method: "GET", write: lines(10, down), status: 503, kind: problem, bytes: 0},
-		"an error on the way":      {method: "GET", write: lines(100, down), status: 200, kind: ndjson, bytes: -1},
-		"a panic at once":          {method: "GET", write: lines(0, panics), status: 500, kind: problem, bytes: 0},
-		"a panic on the way":       {method: "GET", write: lines(100, panics), status: 200, kind: ndjson, bytes: -1},
-		"an error of unknown kind": {method: "GET",
-			write: lines(1, func() error { return errors.New("the secret value") }), status: 500, kind: problem,
-			bytes: 0},
-		"one of two pieces": {method: "GET", write: lines(20, fine), status: 200, kind: ndjson, bytes: 20_000},
+		"small body": {method: "GET", write: writeLines(3, succeed), wantStatus: 200, wantBody: 3000},
+		"two chunks": {method: "GET", write: writeLines(20, succeed), wantStatus: 200, wantBody: 20_000},
+		"large body": {method: "GET", write: writeLines(500, succeed), wantStatus: 200, wantBody: 500_000},
+		"empty body": {method: "GET", write: writeLines(0, succeed), wantStatus: 200, wantBody: 0},
+		"HEAD": {method: "HEAD", write: func(io.Writer) error { t.Error("HEAD wrote a body"); return nil },
+			wantStatus: 200, wantBody: 0},
+		"error before the first byte": {method: "GET", write: writeLines(0, storeDown), wantStatus: 503,
+			wantBody: problem},
+		"error before the first chunk": {method: "GET", write: writeLines(10, storeDown), wantStatus: 503,
+			wantBody: problem},
+		"unknown error before the first chunk": {method: "GET", write: writeLines(1, unknown),
+			wantStatus: 500, wantBody: problem},
+		"error after the first chunk": {method: "GET", write: writeLines(100, storeDown), wantStatus: 200,
+			wantBody: broken},
+		"panic before the first byte": {method: "GET", write: writeLines(0, panics), wantStatus: 500,
+			wantBody: problem},
+		"panic after the first chunk": {method: "GET", write: writeLines(100, panics), wantStatus: 200,
+			wantBody: broken},
 	} {
-		for _, second := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
+		for _, wantHTTP := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, HTTP/%d", name, wantHTTP), func(t *testing.T) {
 				t.Parallel()
-				s := httptest.NewUnstartedServer(streaming(c.write))
-				s.EnableHTTP2 = second
+				s := httptest.NewUnstartedServer(serveStream(c.write))
+				s.EnableHTTP2 = wantHTTP == 2
 				s.StartTLS()
 				defer s.Close()
 				req, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+"/test", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				response, err := s.Client().Do(req)
+				res, err := s.Client().Do(req)
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer func() { _ = response.Body.Close() }()
-				body, broken := io.ReadAll(response.Body)
-				if response.StatusCode != c.status || response.Header.Get("Content-Type") != c.kind ||
-					(response.ProtoMajor == 2) != second {
-					t.Errorf("%s %d %v", response.Proto, response.StatusCode, response.Header)
+				defer func() { _ = res.Body.Close() }()
+				body, err := io.ReadAll(res.Body)
+				if res.ProtoMajor != wantHTTP {
+					t.Errorf("protocol = HTTP/%d, want HTTP/%d", res.ProtoMajor, wantHTTP)
 				}
-				if (broken != nil) != (c.bytes < 0) || c.kind == ndjson && c.bytes >= 0 && len(body) != c.bytes {
-					t.Errorf("%d bytes, %v; want %d", len(body), broken, c.bytes)
+				if res.StatusCode != c.wantStatus {
+					t.Errorf("status = %d, want %d", res.StatusCode, c.wantStatus)
 				}
-				if c.kind == problem && !bytes.Contains(body, []byte(`"request_id"`)) ||
-					bytes.Contains(body, []byte("secret value")) {
-					t.Errorf("the error's body is %s", body)
+				if got := err != nil; got != (c.wantBody == broken) {
+					t.Errorf("reading the body: error %v, want an error = %t", err, c.wantBody == broken)
+				}
+				if c.wantBody >= 0 && len(body) != c.wantBody {
+					t.Errorf("body has %d bytes, want %d", len(body), c.wantBody)
+				}
+				if c.wantBody == problem {
+					checkHeader(t, res.Header, "Content-Type", "application/json")
+					if !bytes.Contains(body, []byte(`"request_id"`)) {
+						t.Errorf("body = %s, want a problem", body)
+					}
+				} else {
+					checkHeader(t, res.Header, "Content-Type", "application/x-ndjson")
+				}
+				if bytes.Contains(body, []byte("secret value")) {
+					t.Errorf("body reveals the cause: %s", body)
 				}
 			})
 		}
 	}
 }
 
-// TestReaderLeaves: what writes a body learns that nobody reads it any more.
-func TestReaderLeaves(t *testing.T) {
+func TestStream_WriterFailsAfterTheClientDisconnects(t *testing.T) {
 	t.Parallel()
-	ended := make(chan error, 1)
-	s := httptest.NewServer(streaming(func(w io.Writer) error {
+	writerErr := make(chan error, 1)
+	s := httptest.NewServer(serveStream(func(w io.Writer) error {
 		for {
 			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
-				ended <- err
+				writerErr <- err
 				return err
 			}
 		}
 	}))
 	defer s.Close()
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, disconnect := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := s.Client().Do(req)
+	res, err := s.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	leave()
-	_ = response.Body.Close()
-	if err := <-ended; err == nil {
-		t.Error("the writer was not told")
+	disconnect()
+	_ = res.Body.Close()
+	if err := <-writerErr; err == nil {
+		t.Error("Write succeeded after the client disconnected")
 	}
 }
 
-// TestBrokenStreamIsLogged is not parallel: it looks at the process's logger. The status of such a call is that of a
-// success.
-func TestBrokenStreamIsLogged(t *testing.T) { //nolint:paralleltest // see above
-	var b bytes.Buffer
-	old := slog.Default()
-	slog.SetDefault(function.NewLogger(&b, slog.LevelInfo, ""))
-	t.Cleanup(func() { slog.SetDefault(old) })
-	h := streaming(func(w io.Writer) error {
+// TestStream_LogsLateErrors checks the log line of a call that failed after it sent the status of a success.
+func TestStream_LogsLateErrors(t *testing.T) { //nolint:paralleltest // captures the process's logger
+	logs := captureLogs(t, "")
+	h := serveStream(func(w io.Writer) error {
 		_, _ = w.Write(make([]byte, 64<<10))
-		return fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("why"))
+		return fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("the cause"))
 	})
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/test", nil))
-	for _, part := range []string{`"severity":"WARNING"`, `"status":200`, `"code":"store_unavailable"`, "why"} {
-		if !strings.Contains(b.String(), part) {
-			t.Errorf("%q is not in the line %s", part, b.String())
+	for _, want := range []string{`"severity":"WARNING"`, `"status":200`, `"code":"store_unavailable"`, "the cause"} {
+		if !strings.Contains(logs.String(), want) {
+			t.Errorf("log lacks %q: %s", want, logs)
 		}
 	}
 }

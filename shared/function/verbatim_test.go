@@ -10,36 +10,43 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// TestVerbatim: a body that somebody signed reaches the handler byte for byte, whatever it is.
-func TestVerbatim(t *testing.T) {
-	t.Parallel()
-	var got string
-	r := function.Route{
-		Name: "Verbatim", Method: http.MethodPost, Path: "/v", Access: function.Public, Status: http.StatusOK,
+// serveVerbatim serves a route with a body limit of 100 bytes, which stores its body in got.
+func serveVerbatim(got *string) http.Handler {
+	type input struct {
+		Body function.Verbatim `json:"body"`
+	}
+	return serveRoutes(function.Guard{}, function.Route{
+		Name: "Test", Method: http.MethodPost, Path: "/test", Access: function.Public, Status: http.StatusOK,
 		BodyLimit: 100,
-		Handle: function.Handle(func(_ context.Context, in struct {
-			Body function.Verbatim `json:"body"`
-		},
-		) (function.None, error) {
-			got = string(in.Body)
+		Handle: function.Handle(func(_ context.Context, in input) (function.None, error) {
+			*got = string(in.Body)
 			return function.None{}, nil
 		}),
-	}
-	for _, body := range []string{"", "{ \"b\" : 1.0,\n \"a\":2 }", "no JSON", "\xff\x00", "null",
-		strings.Repeat("x", 100)} {
-		got = "not called"
+	})
+}
+
+func TestVerbatim_ReachesTheHandlerUnchanged(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		"", "{ \"b\" : 1.0,\n \"a\":2 }", "no JSON", "\xff\x00", "null", strings.Repeat("x", 100),
+	} {
+		got := "not called"
 		w := httptest.NewRecorder()
-		req := httptest.NewRequest(http.MethodPost, "/v", strings.NewReader(body))
+		req := httptest.NewRequest(http.MethodPost, "/test", strings.NewReader(body))
 		req.Header.Set("Content-Type", "text/plain")
-		r.Handler(function.Guard{}).ServeHTTP(w, req)
-		if w.Code != http.StatusOK || got != body {
-			t.Errorf("sent %q: %d, the handler got %q", body, w.Code, got)
+		serveVerbatim(&got).ServeHTTP(w, req)
+		if w.Code != http.StatusOK {
+			t.Errorf("body %q: status = %d, want 200", body, w.Code)
+		}
+		if got != body {
+			t.Errorf("handler got %q, want %q", got, body)
 		}
 	}
-	w := httptest.NewRecorder()
-	r.Handler(function.Guard{}).ServeHTTP(w,
-		httptest.NewRequest(http.MethodPost, "/v", strings.NewReader(strings.Repeat("x", 101))))
-	if w.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("a body over the limit: %d", w.Code)
-	}
+}
+
+func TestVerbatim_IsLimited(t *testing.T) {
+	t.Parallel()
+	var got string
+	req := httptest.NewRequest(http.MethodPost, "/test", strings.NewReader(strings.Repeat("x", 101)))
+	call(t, serveVerbatim(&got), req).check(t, http.StatusRequestEntityTooLarge, "body_too_large")
 }
