@@ -3,6 +3,7 @@ package identity_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,31 +14,31 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// outside is what an authenticator asks: sessions by their token, keys by their hash.
-type outside struct {
-	sessions map[string]identity.Claims
-	keys     map[string]apikey.Key
+// fakeStores implements the three ports of an Authenticator: Sessions, Keys and Directory.
+type fakeStores struct {
+	sessions map[string]identity.Claims // by token
+	keys     map[string]apikey.Key      // by hash
 	down     bool
-	touched  int
-	ensured  []string
-	finds    int
+
+	finds, touches int
+	ensured        []string // organization and user id
 }
 
 var errDown = fault.New(fault.Unavailable, "store_unavailable", "Down.")
 
-func (o *outside) Verify(_ context.Context, token string) (identity.Claims, error) {
-	c, ok := o.sessions[token]
+func (f *fakeStores) Verify(_ context.Context, token string) (identity.Claims, error) {
+	claims, ok := f.sessions[token]
 	if !ok {
-		return c, identity.InvalidToken()
+		return claims, identity.InvalidToken()
 	}
-	return c, nil
+	return claims, nil
 }
 
-func (o *outside) Find(ctx context.Context, hash string, also document.Ref) (context.Context, apikey.Key, error) {
-	o.finds++
-	k, ok := o.keys[hash]
+func (f *fakeStores) Find(ctx context.Context, hash string, also document.Ref) (context.Context, apikey.Key, error) {
+	f.finds++
+	k, ok := f.keys[hash]
 	switch {
-	case o.down:
+	case f.down:
 		return ctx, k, errDown
 	case !ok:
 		return ctx, k, apikey.NotFound()
@@ -46,81 +47,89 @@ func (o *outside) Find(ctx context.Context, hash string, also document.Ref) (con
 	}
 }
 
-func (o *outside) Touch(context.Context, apikey.Key) { o.touched++ }
+func (f *fakeStores) Touch(context.Context, apikey.Key) { f.touches++ }
 
-func (o *outside) Ensure(_ context.Context, organizationID string, u organization.User) error {
-	o.ensured = append(o.ensured, organizationID+" "+u.ID)
-	if o.down {
+func (f *fakeStores) Ensure(_ context.Context, organizationID string, u organization.User) error {
+	f.ensured = append(f.ensured, organizationID+" "+u.ID)
+	if f.down {
 		return errDown
 	}
 	return nil
 }
 
-func (o *outside) Organization(context.Context, string) (organization.Organization, error) {
-	return organization.Organization{}, errors.New("not asked for")
+func (*fakeStores) Organization(context.Context, string) (organization.Organization, error) {
+	return organization.Organization{}, errors.New("an authenticator must not read organizations")
 }
 
-func TestAuthenticate(t *testing.T) {
+func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pepper := []byte("pepper")
-	good, expired, unknown := apikey.Generate(), apikey.Generate(), apikey.Generate()
-	world := func() *outside {
-		return &outside{
-			sessions: map[string]identity.Claims{"jwt": {Issuer: "i", Subject: "s", OrganizationID: "o1",
-				Role: identity.RoleMember}},
-			keys: map[string]apikey.Key{
-				apikey.Hash(pepper, good): {ID: "k1", OrganizationID: "o2", Prefix: good[:11],
-					ExpiresAt: now.Add(time.Second)},
-				apikey.Hash(pepper, expired): {ID: "k2", OrganizationID: "o2", ExpiresAt: now},
-			},
-		}
-	}
-	cases := map[string]struct {
-		token string
-		down  bool
-		want  identity.Caller
-		code  string
-		finds int
+	valid, expired, unknown := apikey.Generate(), apikey.Generate(), apikey.Generate()
+	agent := document.Ref{Collection: "agents", ID: "a"}
+	for name, c := range map[string]struct {
+		token      string
+		down       bool
+		wantCaller identity.Caller // of a session without its ID
+		wantCode   string
+		wantFinds  int
 	}{
-		"a session": {token: "jwt",
-			want: identity.Caller{Type: identity.Session, Subject: "s", OrganizationID: "o1",
-				Role: identity.RoleMember}},
-		"a bad session": {token: "other", code: "invalid_token"},
-		"a key": {token: good,
-			want: identity.Caller{Type: identity.APIKey, ID: "k1", OrganizationID: "o2", Role: identity.RoleAdmin,
-				KeyPrefix: good[:11]}, finds: 1},
-		"an expired key":      {token: expired, code: "invalid_token", finds: 1},
-		"an unknown key":      {token: unknown, code: "invalid_token", finds: 1},
-		"a typo":              {token: good + "x", code: "invalid_token"},
-		"a key, no store":     {token: good, down: true, code: "store_unavailable", finds: 1},
-		"a session, no store": {token: "jwt", down: true, code: "store_unavailable"},
-	}
-	for name, c := range cases {
+		"session": {token: "jwt", wantCaller: identity.Caller{
+			Type: identity.Session, Subject: "s", OrganizationID: "o1", Role: identity.RoleMember,
+		}},
+		"invalid session": {token: "other", wantCode: "invalid_token"},
+		"key": {token: valid, wantFinds: 1, wantCaller: identity.Caller{
+			Type: identity.APIKey, ID: "k1", OrganizationID: "o2", Role: identity.RoleAdmin, KeyPrefix: valid[:11],
+		}},
+		"expired key":                 {token: expired, wantCode: "invalid_token", wantFinds: 1},
+		"unknown key":                 {token: unknown, wantCode: "invalid_token", wantFinds: 1},
+		"malformed key":               {token: valid + "x", wantCode: "invalid_token"},
+		"key while store is down":     {token: valid, down: true, wantCode: "store_unavailable", wantFinds: 1},
+		"session while store is down": {token: "jwt", down: true, wantCode: "store_unavailable"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := world()
-			o.down = c.down
-			a := &identity.Authenticator{Sessions: o, Keys: o, Directory: o, Pepper: pepper,
+			stores := &fakeStores{
+				down: c.down,
+				sessions: map[string]identity.Claims{
+					"jwt": {Issuer: "i", Subject: "s", OrganizationID: "o1", Role: identity.RoleMember},
+				},
+				keys: map[string]apikey.Key{
+					apikey.Hash(pepper, valid): {ID: "k1", OrganizationID: "o2", Prefix: valid[:11],
+						ExpiresAt: now.Add(time.Second)},
+					apikey.Hash(pepper, expired): {ID: "k2", OrganizationID: "o2", ExpiresAt: now},
+				},
+			}
+			a := &identity.Authenticator{Sessions: stores, Keys: stores, Directory: stores, Pepper: pepper,
 				Now: func() time.Time { return now }}
-			ref := document.Ref{Collection: "agents", ID: "a"}
-			ctx, caller, err := a.Authenticate(t.Context(), c.token, ref)
-			if fault.Code(err) != c.code || o.finds != c.finds {
-				t.Fatalf("error %v, %d look-ups", err, o.finds)
+			ctx, got, err := a.Authenticate(t.Context(), c.token, agent)
+			if code := fault.Code(err); code != c.wantCode {
+				t.Fatalf("error = %v, want code %q", err, c.wantCode)
+			}
+			if stores.finds != c.wantFinds {
+				t.Fatalf("looked up %d keys, want %d", stores.finds, c.wantFinds)
 			}
 			if err != nil {
 				return
 			}
-			if caller.Type == identity.Session {
-				if caller.ID == "" || len(o.ensured) != 1 || o.ensured[0] != "o1 "+caller.ID {
-					t.Errorf("ensured %v for %+v", o.ensured, caller)
+			if got.Type == identity.Session {
+				if got.ID == "" {
+					t.Error("caller has no ID")
 				}
-				caller.ID = ""
-			} else if _, fetched := document.Fetched(ctx, ref); !fetched || o.touched != 1 {
-				t.Errorf("fetched %t, touched %d", fetched, o.touched)
+				if want := []string{"o1 " + got.ID}; !slices.Equal(stores.ensured, want) {
+					t.Errorf("ensured %q, want %q", stores.ensured, want)
+				}
+				got.ID = ""
+			} else {
+				if _, ok := document.Fetched(ctx, agent); !ok {
+					t.Error("context does not carry the fetched document")
+				}
+				if stores.touches != 1 {
+					t.Errorf("recorded %d uses of the key, want 1", stores.touches)
+				}
 			}
-			if caller != c.want {
-				t.Errorf("caller %+v, want %+v", caller, c.want)
+			if got != c.wantCaller {
+				t.Errorf("caller = %+v, want %+v", got, c.wantCaller)
 			}
 		})
 	}
