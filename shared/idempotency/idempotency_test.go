@@ -8,76 +8,107 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 )
 
-func TestParse(t *testing.T) {
+func TestParse_AcceptsOneVisibleASCIIKey(t *testing.T) {
 	t.Parallel()
-	all := ""
+	visible := ""
 	for c := '!'; c <= '~'; c++ {
-		all += string(c)
+		visible += string(c)
 	}
-	for _, good := range []string{"a", all, strings.Repeat("x", 255)} {
-		if key, err := idempotency.Parse([]string{good}); err != nil || key != good {
-			t.Errorf("%q became %q, %v", good, key, err)
+	for _, want := range []string{"a", visible, strings.Repeat("x", 255)} {
+		if got, err := idempotency.Parse([]string{want}); err != nil || got != want {
+			t.Errorf("Parse(%q) = %q, %v, want the key", want, got, err)
 		}
 	}
-	if key, err := idempotency.Parse(nil); key != "" || err != nil {
-		t.Errorf("no header became %q, %v", key, err)
+	if got, err := idempotency.Parse(nil); got != "" || err != nil {
+		t.Errorf(`Parse(nil) = %q, %v, want "", nil`, got, err)
 	}
-	for _, bad := range [][]string{{""}, {strings.Repeat("x", 256)}, {"a b"}, {"a\tb"}, {"a\x7f"}, {"é"}, {"\x00"},
-		{"a", "a"}, {"", "a"}} {
-		key, err := idempotency.Parse(bad)
-		if key != "" || !fault.Is(err, fault.BadRequest) || fault.Code(err) != "invalid_idempotency_key" {
-			t.Errorf("%q became %q, %v", bad, key, err)
+}
+
+func TestParse_RefusesOtherHeaders(t *testing.T) {
+	t.Parallel()
+	for _, values := range [][]string{
+		{""}, {strings.Repeat("x", 256)}, {"a b"}, {"a\tb"}, {"a\x7f"}, {"é"}, {"\x00"}, {"a", "a"}, {"", "a"},
+	} {
+		key, err := idempotency.Parse(values)
+		if key != "" {
+			t.Errorf("Parse(%q) = %q, want no key", values, key)
+		}
+		if !fault.Is(err, fault.BadRequest) || fault.Code(err) != "invalid_idempotency_key" {
+			t.Errorf("Parse(%q): error = %v, want BadRequest invalid_idempotency_key", values, err)
 		}
 	}
 }
 
-// TestAttempts: each part of a request makes another one, and only the organization and the key make another id.
-func TestAttempts(t *testing.T) {
+func TestNew_IDDependsOnKeyAndFingerprintOnRequest(t *testing.T) {
 	t.Parallel()
 	request := idempotency.Request{Method: "POST", Path: "/api/v1/agents", Body: []byte(`{"pin": 1234}`)}
+	with := func(change func(*idempotency.Request)) idempotency.Request { r := request; change(&r); return r }
 	first := idempotency.New("org", "key", request)
 	if again := idempotency.New("org", "key", request); *again != *first {
-		t.Errorf("the same request became %+v and %+v", first, again)
+		t.Errorf("equal requests have the attempts %+v and %+v", first, again)
 	}
-	ids, prints := map[string]bool{first.ID: true}, map[string]bool{first.Fingerprint: true}
-	for name, other := range map[string]struct {
-		organization, key string
-		request           idempotency.Request
-		id, print         bool // differ
+	seenIDs, seenFingerprints := map[string]bool{first.ID: true}, map[string]bool{first.Fingerprint: true}
+	for name, c := range map[string]struct {
+		organization, key             string
+		request                       idempotency.Request
+		wantNewID, wantNewFingerprint bool
 	}{
-		"another organization": {organization: "org2", key: "key", request: request, id: true, print: false},
-		"another key":          {organization: "org", key: "key2", request: request, id: true, print: true},
-		"a shifted border":     {organization: "orgk", key: "ey", request: request, id: true, print: true},
-		"another method": {organization: "org", key: "key",
-			request: idempotency.Request{Method: "PUT", Path: request.Path, Body: request.Body}, id: false,
-			print: true},
-		"another path": {organization: "org", key: "key",
-			request: idempotency.Request{Method: "POST", Path: "/api/v1/api-keys", Body: request.Body}, id: false,
-			print: true},
-		"another body": {organization: "org", key: "key",
-			request: idempotency.Request{Method: "POST", Path: request.Path, Body: []byte(`{"pin": 1235}`)}, id: false,
-			print: true},
+		"other organization": {organization: "org2", key: "key", request: request,
+			wantNewID: true, wantNewFingerprint: false},
+		"other key": {organization: "org", key: "key2", request: request,
+			wantNewID: true, wantNewFingerprint: true},
+		"same text, split differently": {organization: "orgk", key: "ey", request: request,
+			wantNewID: true, wantNewFingerprint: true},
+		"other method": {organization: "org", key: "key",
+			request:   with(func(r *idempotency.Request) { r.Method = "PUT" }),
+			wantNewID: false, wantNewFingerprint: true},
+		"other path": {organization: "org", key: "key",
+			request:   with(func(r *idempotency.Request) { r.Path = "/api/v1/api-keys" }),
+			wantNewID: false, wantNewFingerprint: true},
+		"other body": {organization: "org", key: "key",
+			request:   with(func(r *idempotency.Request) { r.Body = []byte(`{"pin": 1235}`) }),
+			wantNewID: false, wantNewFingerprint: true},
 		"no body": {organization: "org", key: "key",
-			request: idempotency.Request{Method: "POST", Path: request.Path}, id: false, print: true},
+			request:   with(func(r *idempotency.Request) { r.Body = nil }),
+			wantNewID: false, wantNewFingerprint: true},
 	} {
-		a := idempotency.New(other.organization, other.key, other.request)
-		if ids[a.ID] == other.id || prints[a.Fingerprint] == other.print {
-			t.Errorf("%s: another id %t, another fingerprint %t", name, !ids[a.ID], !prints[a.Fingerprint])
+		got := idempotency.New(c.organization, c.key, c.request)
+		if isNew := !seenIDs[got.ID]; isNew != c.wantNewID {
+			t.Errorf("%s: ID is new = %t, want %t", name, isNew, c.wantNewID)
 		}
-		ids[a.ID], prints[a.Fingerprint] = true, true
-	}
-	if strings.Contains(first.ID+first.Fingerprint, "key") || len(first.ID) != 64 || len(first.Fingerprint) != 64 {
-		t.Errorf("id %s and fingerprint %s, want hashes", first.ID, first.Fingerprint)
+		if isNew := !seenFingerprints[got.Fingerprint]; isNew != c.wantNewFingerprint {
+			t.Errorf("%s: Fingerprint is new = %t, want %t", name, isNew, c.wantNewFingerprint)
+		}
+		seenIDs[got.ID], seenFingerprints[got.Fingerprint] = true, true
 	}
 }
 
-func TestWithoutAttempt(t *testing.T) {
+func TestNew_HashesTheKey(t *testing.T) {
+	t.Parallel()
+	a := idempotency.New("org", "key", idempotency.Request{Method: "POST", Path: "/api/v1/agents"})
+	for name, hash := range map[string]string{"ID": a.ID, "Fingerprint": a.Fingerprint} {
+		if len(hash) != 64 || strings.Contains(hash, "key") {
+			t.Errorf("%s = %q, want a SHA-256 hash in hex", name, hash)
+		}
+	}
+}
+
+func TestAttempt_NilIgnoresEverything(t *testing.T) {
 	t.Parallel()
 	a := idempotency.From(t.Context())
+	if a != nil {
+		t.Fatalf("From = %+v, want nil", a)
+	}
 	idempotency.Anew(t.Context())
 	a.Use()
 	a.Replay()
-	if a != nil || a.Used() || a.Replayed() || a.Anew() {
-		t.Error("a call without a key has none, whatever is done to it")
+	if a.Used() {
+		t.Error("Used = true, want false")
+	}
+	if a.Replayed() {
+		t.Error("Replayed = true, want false")
+	}
+	if a.Anew() {
+		t.Error("Anew = true, want false")
 	}
 }
