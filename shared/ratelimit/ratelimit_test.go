@@ -9,66 +9,108 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-func TestBuckets(t *testing.T) {
-	t.Parallel()
+// newLimiter returns a limiter with the standard limits and the function that advances its clock.
+func newLimiter() (l *ratelimit.Limiter, advance func(time.Duration)) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	l := ratelimit.New(ratelimit.Standard(1), func() time.Time { return now })
+	return ratelimit.New(ratelimit.Standard(1), func() time.Time { return now }),
+		func(d time.Duration) { now = now.Add(d) }
+}
+
+// useUpMutations takes the 60 mutations that the bucket of a key allows.
+func useUpMutations(t *testing.T, l *ratelimit.Limiter, key string) {
+	t.Helper()
 	for i := range 60 {
-		if d := l.Take(ratelimit.Mutations, "key-1"); !d.Allowed || d.Remaining != 59-i {
-			t.Fatalf("call %d: %+v", i, d)
+		d := l.Take(ratelimit.Mutations, key)
+		if !d.Allowed {
+			t.Fatalf("call %d: Allowed = false, want true", i)
+		}
+		if d.Remaining != 59-i {
+			t.Fatalf("call %d: Remaining = %d, want %d", i, d.Remaining, 59-i)
 		}
 	}
-	refused := l.Take(ratelimit.Mutations, "key-1")
-	err := fault.From(refused.Err())
-	if refused.Allowed || err.Kind != fault.RateLimited || err.After() != time.Second {
-		t.Fatalf("the call beyond the limit: %+v, %v", refused, err)
+}
+
+func TestTake_RefusesCallsBeyondTheQuota(t *testing.T) {
+	t.Parallel()
+	l, _ := newLimiter()
+	useUpMutations(t, l, "key-1")
+	d := l.Take(ratelimit.Mutations, "key-1")
+	if d.Allowed {
+		t.Error("Allowed = true, want false")
 	}
-	if refused.Policy() != `"mutations";q=60;w=60` || refused.Header() != `"mutations";r=0;t=1` {
-		t.Errorf("headers %s, %s", refused.Policy(), refused.Header())
+	err := fault.From(d.Err())
+	if err == nil || err.Kind != fault.RateLimited {
+		t.Fatalf("Err = %v, want RateLimited", err)
 	}
+	if got := err.After(); got != time.Second {
+		t.Errorf("After = %s, want 1s", got)
+	}
+	if got, want := d.Policy(), `"mutations";q=60;w=60`; got != want {
+		t.Errorf("Policy = %s, want %s", got, want)
+	}
+	if got, want := d.Header(), `"mutations";r=0;t=1`; got != want {
+		t.Errorf("Header = %s, want %s", got, want)
+	}
+}
+
+func TestTake_CountsKeysAndClassesSeparately(t *testing.T) {
+	t.Parallel()
+	l, _ := newLimiter()
+	useUpMutations(t, l, "key-1")
 	if d := l.Take(ratelimit.Mutations, "key-2"); !d.Allowed {
-		t.Error("another key pays for the first")
+		t.Error("another key was refused")
 	}
 	if d := l.Take(ratelimit.Reads, "key-1"); !d.Allowed {
-		t.Error("another class pays for the first")
-	}
-	now = now.Add(time.Second)
-	if d := l.Take(ratelimit.Mutations, "key-1"); !d.Allowed || d.Remaining != 0 {
-		t.Errorf("a second later: %+v", d)
-	}
-	now = now.Add(time.Hour)
-	if d := l.Peek(ratelimit.Mutations, "key-1"); d.Remaining != 60 || d.Reset != 0 {
-		t.Errorf("an hour later: %+v", d)
+		t.Error("another class was refused")
 	}
 }
 
-func TestLookingCostsNothing(t *testing.T) {
+func TestTake_BucketRefillsOverTime(t *testing.T) {
+	t.Parallel()
+	l, advance := newLimiter()
+	useUpMutations(t, l, "key-1")
+	l.Take(ratelimit.Mutations, "key-1") // refused, so it costs nothing
+	advance(time.Second)
+	if d := l.Take(ratelimit.Mutations, "key-1"); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("after 1s: Allowed, Remaining = %t, %d, want true, 0", d.Allowed, d.Remaining)
+	}
+	advance(time.Hour)
+	if d := l.Peek(ratelimit.Mutations, "key-1"); d.Remaining != 60 || d.Reset != 0 {
+		t.Errorf("after 1h: Remaining, Reset = %d, %s, want 60, 0s", d.Remaining, d.Reset)
+	}
+}
+
+func TestPeek_CountsNoCall(t *testing.T) {
 	t.Parallel()
 	l := ratelimit.New(ratelimit.Standard(1), nil)
-	for range 1000 {
+	for i := range 1000 {
 		if d := l.Peek(ratelimit.Authentication, "192.0.2.1"); !d.Allowed {
-			t.Fatal("looking used the bucket up")
+			t.Fatalf("call %d: Allowed = false, want true", i)
 		}
 	}
 }
 
-func TestWithoutALimit(t *testing.T) {
+func TestTake_AllowsEveryCallOfAClassWithoutLimit(t *testing.T) {
 	t.Parallel()
 	l := ratelimit.New(nil, nil)
-	for range 1000 {
-		if d := l.Take(ratelimit.Reads, "k"); !d.Allowed || d.Err() != nil {
-			t.Fatal("a class without a limit is limited")
+	for i := range 1000 {
+		d := l.Take(ratelimit.Reads, "k")
+		if !d.Allowed {
+			t.Fatalf("call %d: Allowed = false, want true", i)
+		}
+		if err := d.Err(); err != nil {
+			t.Fatalf("call %d: Err = %v, want nil", i, err)
 		}
 	}
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestLimiter_BoundsItsMemory(t *testing.T) {
 	t.Parallel()
 	l := ratelimit.New(ratelimit.Standard(1), nil)
 	for i := range 250_000 {
 		l.Take(ratelimit.Authentication, fmt.Sprint(i))
 	}
-	if n := l.Buckets(); n > 100_000 {
-		t.Errorf("%d buckets", n)
+	if got := l.Buckets(); got > 100_000 {
+		t.Errorf("Buckets = %d, want at most 100000", got)
 	}
 }
