@@ -10,34 +10,50 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-func TestPages(t *testing.T) {
+const selfQuery = "limit=2&status=running"
+
+func selfURL() *url.URL { return &url.URL{Path: "/api/v1/agents", RawQuery: selfQuery} }
+
+func TestReply_LinksToTheNextPage(t *testing.T) {
 	t.Parallel()
-	self := &url.URL{Path: "/api/v1/agents", RawQuery: "limit=2&status=running"}
+	self, h := selfURL(), http.Header{}
 	p := page.Map(page.Page[int]{Items: []int{1, 2}, Next: "a b&c", Self: self}, strconv.Itoa)
-	h := http.Header{}
-	if body := p.Reply(h); !reflect.DeepEqual(body, []string{"1", "2"}) {
-		t.Errorf("body %v", body)
+	if body, want := p.Reply(h), []string{"1", "2"}; !reflect.DeepEqual(body, want) {
+		t.Errorf("body = %v, want %v", body, want)
 	}
-	if h.Get("X-Next-Cursor") != "a b&c" ||
-		h.Get("Link") != `</api/v1/agents?cursor=a+b%26c&limit=2&status=running>; rel="next"` {
-		t.Errorf("headers %v", h)
+	if got, want := h.Get("X-Next-Cursor"), "a b&c"; got != want {
+		t.Errorf("X-Next-Cursor = %q, want %q", got, want)
 	}
-	last := http.Header{}
-	if body := (page.Page[int]{Self: self}).Reply(last); !reflect.DeepEqual(body, []int{}) || len(last) != 0 {
-		t.Errorf("the last page: %v, %v", body, last)
+	wantLink := `</api/v1/agents?cursor=a+b%26c&limit=2&status=running>; rel="next"`
+	if got := h.Get("Link"); got != wantLink {
+		t.Errorf("Link = %s, want %s", got, wantLink)
 	}
-	if self.RawQuery != "limit=2&status=running" {
-		t.Error("the page's own address was changed")
+	if self.RawQuery != selfQuery {
+		t.Errorf("Reply changed Self to %s", self)
 	}
 }
 
-func TestQuery(t *testing.T) {
+func TestReply_LastPageHasNoHeaders(t *testing.T) {
 	t.Parallel()
-	if r := (page.Query{}).Request(); r.Limit != page.DefaultLimit {
-		t.Errorf("limit %d", r.Limit)
+	h := http.Header{}
+	if body := (page.Page[int]{Self: selfURL()}).Reply(h); !reflect.DeepEqual(body, []int{}) {
+		t.Errorf("body = %#v, want an empty list", body)
+	}
+	if len(h) != 0 {
+		t.Errorf("headers = %v, want none", h)
+	}
+}
+
+func TestQuery_MakesARequest(t *testing.T) {
+	t.Parallel()
+	if got := (page.Query{}).Request().Limit; got != page.DefaultLimit {
+		t.Errorf("Limit of an empty query = %d, want %d", got, page.DefaultLimit)
 	}
 	q := page.Query{Limit: 7, Cursor: "c"}
-	if r := q.Request(); r.Limit != 7 || r.Cursor != "c" || q.Values().Encode() != "limit=7" {
-		t.Errorf("%+v, %s", r, q.Values().Encode())
+	if got, want := q.Request(), (page.Request{Limit: 7, Cursor: "c"}); got != want {
+		t.Errorf("Request = %+v, want %+v", got, want)
+	}
+	if got := q.Values().Encode(); got != "limit=7" {
+		t.Errorf("Values = %s, want limit=7 without the cursor", got)
 	}
 }
