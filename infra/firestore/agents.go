@@ -9,12 +9,9 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/document"
-	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
-	"agents.example/controlplane/shared/plan"
 )
 
 // Agents implements agent.Store.
@@ -25,25 +22,122 @@ type Agents struct {
 
 var _ agent.Store = (*Agents)(nil)
 
-// Get implements agent.Store. It makes no call when the agent was read together with the caller's key.
-func (s *Agents) Get(ctx context.Context, id string) (agent.Agent, error) {
-	ref, ok := s.client.agent(id)
-	if !ok {
-		return agent.Agent{}, agent.NotFound()
+// Agents is the store of agents for routes. It nudges workers through n.
+func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudger: n} }
+
+// agentFields lists what is stored of an agent. writeID names the last write: it shows whether a commit whose answer
+// was lost was carried out.
+func agentFields(a *agent.Agent, writeID *string) fields {
+	return fields{
+		{"organization_id", text(&a.OrganizationID)},
+		{"name", text(&a.Name)},
+		{"slug", text(&a.Slug)},
+		{"plan", text(&a.Plan)},
+		{"cloud", text(&a.Cloud)},
+		{"region", text(&a.Region)},
+		{"cell", text(&a.Cell)},
+		{"config", jsonText(&a.Config)},
+		{"env", array(&a.Env, envFields)},
+		{"sandbox", flag(&a.Sandbox)},
+		{"proven", text(&a.LastReadyIsolation)},
+		{"status", text(&a.Status)},
+		{"status_reason", text(&a.StatusReason)},
+		{"stages", array(&a.Stages, stageFields)},
+		{"failure", optional(&a.Failure, failureFields)},
+		{"undone", optional(&a.RevertReason, failureFields)},
+		{"warming", flag(&a.Warming)},
+		{"rotation_pending", flag(&a.RotationPending)},
+		{"routed", flag(&a.Routed)},
+		{"credential_version", number(&a.CredentialVersion)},
+		{"former_credential", number(&a.FormerCredential)},
+		{"revealed_at", timestamp(&a.RevealedAt)},
+		{"rollout", number(&a.Rollout)},
+		{"operations", array(&a.Operations, operationFields)},
+		{"secrets_revision", number(&a.SecretsRevision)},
+		{"storing_until", timestamp(&a.StoringUntil)},
+		{"live", array(&a.Live, liveFields)},
+		{"generation", number(&a.Generation)},
+		{"observed_generation", number(&a.ObservedGeneration)},
+		{"attempts", number(&a.Attempts)},
+		{"lease_holder", text(&a.Lease.Holder)},
+		{"lease_until", timestamp(&a.Lease.Until)},
+		{"work_due_at", timestamp(&a.WorkDueAt)},
+		{"deadline", timestamp(&a.Deadline)},
+		{"created_at", timestamp(&a.CreatedAt)},
+		{"updated_at", timestamp(&a.UpdatedAt)},
+		{"created_by", text(&a.CreatedBy)},
+		{"change_id", text(&a.ChangeID)},
+		{"write_id", text(writeID)},
 	}
-	fetched, ok := document.Fetched(ctx, agent.Document(id))
-	snap, _ := fetched.(*gcp.DocumentSnapshot)
-	if !ok || snap == nil {
-		snaps, err := s.client.read(ctx, ref)
-		if err != nil {
-			return agent.Agent{}, err
-		}
-		snap = snaps[0]
-	}
-	return ownAgent(snap, identity.From(ctx))
 }
 
-// ownAgent makes the record of a document, if it is one of the caller's organization. Errors: NotFound.
+func envFields(e *agent.EnvVar) fields {
+	return fields{
+		{"key", text(&e.Key)},
+		{"value", text(&e.Value)},
+		{"secret_version", number(&e.SecretVersion)},
+		{"bytes", number(&e.Bytes)},
+		{"set_at", timestamp(&e.SetAt)},
+	}
+}
+
+func stageFields(s *agent.Stage) fields {
+	return fields{
+		{"name", text(&s.Name)},
+		{"status", text(&s.Status)},
+		{"attempt", number(&s.Attempt)},
+		{"started_at", timestamp(&s.StartedAt)},
+		{"finished_at", timestamp(&s.FinishedAt)},
+		{"error_code", text(&s.ErrorCode)},
+		{"message", text(&s.Message)},
+	}
+}
+
+func failureFields(f *agent.Failure) fields {
+	return fields{
+		{"code", text(&f.Code)},
+		{"stage", text(&f.Stage)},
+		{"message", text(&f.Message)},
+		{"retryable", flag(&f.Retryable)},
+	}
+}
+
+func liveFields(l *agent.LiveVersion) fields {
+	return fields{
+		{"key", text(&l.Key)},
+		{"version", number(&l.Version)},
+	}
+}
+
+// encodeAgent makes the document of an agent. Of its operations it stores those that are open.
+func encodeAgent(a agent.Agent, writeID string) map[string]any {
+	a.Operations = openOperations(a)
+	return agentFields(&a, &writeID).encode()
+}
+
+// decodeAgent makes the agent of a document. The two share no memory.
+func decodeAgent(id string, doc map[string]any) (a agent.Agent, writeID string, err error) {
+	a.ID = id
+	if err := agentFields(&a, &writeID).decode(doc); err != nil {
+		return agent.Agent{}, "", fmt.Errorf("decode the agent %s: %w", id, err)
+	}
+	for i := range a.Operations {
+		a.Operations[i].AgentID, a.Operations[i].OrganizationID = id, a.OrganizationID
+	}
+	return a, writeID, nil
+}
+
+// agentOf makes the agent of a document that exists.
+func agentOf(snap *gcp.DocumentSnapshot) (agent.Agent, error) {
+	a, _, err := decodeAgent(snap.Ref.ID, snap.Data())
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	a.Version = versionOf(snap.UpdateTime)
+	return a, nil
+}
+
+// ownAgent makes the agent of a document, if it exists and belongs to the caller's organization. Errors: NotFound.
 func ownAgent(snap *gcp.DocumentSnapshot, caller identity.Caller) (agent.Agent, error) {
 	if !snap.Exists() {
 		return agent.Agent{}, agent.NotFound()
@@ -58,191 +152,26 @@ func ownAgent(snap *gcp.DocumentSnapshot, caller identity.Caller) (agent.Agent, 
 	return a, nil
 }
 
-// List implements agent.Store.
-func (s *Agents) List(ctx context.Context, f agent.Filter, p page.Request) (page.Page[agent.Agent], error) {
-	return list(ctx, s.client, listing[agent.Agent]{
-		query:  agentQuery(identity.From(ctx).OrganizationID, f),
-		tie:    gcp.DocumentID,
-		decode: agentOf,
-		place:  func(a agent.Agent) place { return place{a.CreatedAt, a.ID} },
-	}, p)
+// applyChange runs apply on a copy of an agent and reports whether that changed the document. apply can't change the
+// agent's identity.
+func applyChange(before agent.Agent, apply func(*agent.Agent) error) (after agent.Agent, changed bool, err error) {
+	doc := encodeAgent(before, "")
+	after, _, err = decodeAgent(before.ID, doc)
+	if err != nil {
+		return before, false, err
+	}
+	after.Version = before.Version
+	if err := apply(&after); err != nil {
+		return before, false, err
+	}
+	after.ID, after.OrganizationID, after.ChangeID, after.Version = before.ID, before.OrganizationID, before.ChangeID,
+		before.Version
+	return after, !reflect.DeepEqual(encodeAgent(after, ""), doc), nil
 }
 
-func agentQuery(organizationID string, f agent.Filter) query {
-	q := query{collection: agentCollection, equal: []equality{{"organization_id", organizationID}}}
-	for _, e := range []equality{{"status", string(f.Status)}, {"plan", f.Plan}, {"region", f.Region},
-		{"name", f.Name}} {
-		if e.value != "" {
-			q.equal = append(q.equal, e)
-		}
-	}
-	return q
-}
-
-// Create implements agent.Store. It fills in OrganizationID, CreatedBy and ChangeID. Further errors: Conflict when the
-// id is taken.
-func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) {
-	ch, err := s.client.begin(ctx)
-	if err != nil {
-		return agent.Agent{}, err
-	}
-	ref, ok := s.client.agent(a.ID)
-	if !ok || ref.ID != a.ID {
-		return agent.Agent{}, fmt.Errorf("create an agent: %w", errBadID)
-	}
-	size, err := plan.Get(a.Plan)
-	if err != nil {
-		return agent.Agent{}, fmt.Errorf("create an agent: %w", err)
-	}
-	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.caller.OrganizationID, ch.caller.ID, ch.id
-	doc := documentOf(a)
-	doc.WriteID = ch.id
-	created := doc.agent(a.ID)
-	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.readState(ctx, again, ref)
-		if err != nil {
-			return err
-		}
-		if kept, ok, err := ch.answeredAgent(seen.kept); ok {
-			created = kept
-			return err
-		}
-		switch {
-		case seen.committed && seen.target.Exists():
-			created, err = agentOf(seen.target)
-			return err
-		case seen.committed:
-			return nil
-		case seen.target.Exists():
-			return fault.New(fault.Conflict, "agent_exists", "An agent with this id exists already.")
-		}
-		org := seen.org
-		if err := ch.mayStart(org); err != nil {
-			return err
-		}
-		if err := org.CheckFits(size); err != nil {
-			return err
-		}
-		if err := org.addUsage(holding(a)); err != nil {
-			return err
-		}
-		b := s.client.batch().Create(ref, doc)
-		org.save(b)
-		s.client.beginMetrics(b, a)
-		s.client.saveOperations(b, agent.Agent{}, a)
-		ch.writeEntry(b, org, targetOf(a), nil)
-		ch.keepAgent(b, seen.kept, a.ID, "", doc)
-		created.Version, err = ch.commit(ctx, b)
-		return err
-	})
-	if err != nil {
-		return agent.Agent{}, err
-	}
-	if !ch.attempt.Replayed() && !a.StoringSecrets(ch.at) {
-		s.nudge(ctx, a.ID)
-	}
-	return created, nil
-}
-
-// Change implements agent.Store.
-func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) error) (agent.Agent, error) {
-	ref, ok := s.client.agent(id)
-	if !ok {
-		return agent.Agent{}, agent.NotFound()
-	}
-	ch, err := s.client.begin(ctx)
-	if err != nil {
-		return agent.Agent{}, err
-	}
-	var result agent.Agent
-	nudge := false
-	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.readState(ctx, again, ref)
-		if err != nil {
-			return err
-		}
-		if kept, ok, err := ch.answeredAgent(seen.kept); ok {
-			result, nudge = kept, seen.kept.own
-			return err
-		}
-		before, err := ownAgent(seen.target, ch.caller)
-		if err != nil {
-			return err
-		}
-		ch.trail.SetTarget(targetOf(before))
-		if seen.committed {
-			result, nudge = before, true
-			return nil
-		}
-		after, changed, err := applied(before, apply)
-		if err != nil {
-			return err
-		}
-		if !changed {
-			result = before
-			return ch.keepUnchanged(ctx, seen.kept, before)
-		}
-		nudge = after.Generation != before.Generation ||
-			after.OperationsDue() && !reflect.DeepEqual(openOperations(after), openOperations(before)) ||
-			// its creation was not nudged for
-			before.StoringSecrets(ch.at) && !after.StoringSecrets(ch.at) && !after.Converged()
-		result, err = s.write(ctx, ch, seen, before, after)
-		return err
-	})
-	if err != nil {
-		return agent.Agent{}, err
-	}
-	if nudge {
-		s.nudge(ctx, result.ID)
-	}
-	return result, nil
-}
-
-// write commits a changed agent, if neither it nor a needed organization was written since they were read.
-func (s *Agents) write(ctx context.Context, ch change, seen changeRead, before, after agent.Agent) (agent.Agent,
-	error) {
-	org := seen.org
-	if after.Started(before) {
-		if err := ch.mayStart(org); err != nil {
-			return agent.Agent{}, err
-		}
-	}
-	if after.Plan != before.Plan {
-		size, err := plan.Get(after.Plan)
-		if err != nil {
-			return agent.Agent{}, fmt.Errorf("change an agent's plan: %w", err)
-		}
-		if err := org.CheckFits(size); err != nil {
-			return agent.Agent{}, err
-		}
-	}
-	moved := holding(after).Minus(holding(before))
-	if err := org.addUsage(moved); err != nil {
-		return agent.Agent{}, err
-	}
-	read, err := writtenAt(before.Version)
-	if err != nil {
-		return agent.Agent{}, err
-	}
-	after.ChangeID = ch.id
-	doc := documentOf(after)
-	doc.WriteID = ch.id
-	ref, _ := s.client.agent(after.ID)
-	b := s.client.batch().Update(ref, fields(doc), gcp.LastUpdateTime(read))
-	if moved != (organization.Usage{}) {
-		org.save(b)
-	}
-	s.client.saveOperations(b, before, after)
-	ch.writeEntry(b, org, targetOf(after), changesOf(before, after))
-	ch.keepAgent(b, seen.kept, after.ID, "", doc)
-	written := doc.agent(after.ID)
-	written.Version, err = ch.commit(ctx, b)
-	return written, err
-}
-
-// holding is what an agent takes of its organization. An agent on a plan that no longer exists counts as holding
-// nothing, so that it can still be stopped and deleted; the recount of the usage mends the rest.
-func holding(a agent.Agent) organization.Usage {
+// heldUsage is what an agent takes of its organization's plan. It is zero for an agent on a plan that no longer exists,
+// so that such an agent can still be stopped and deleted. The recount then corrects the organization's usage.
+func heldUsage(a agent.Agent) organization.Usage {
 	u, err := a.HeldUsage()
 	if err != nil {
 		return organization.Usage{}
@@ -250,4 +179,69 @@ func holding(a agent.Agent) organization.Usage {
 	return u
 }
 
-func targetOf(a agent.Agent) audit.Target { return audit.Target{Type: "agent", ID: a.ID, Name: a.Name} }
+func agentTarget(a agent.Agent) audit.Target {
+	return audit.Target{Type: "agent", ID: a.ID, Name: a.Name}
+}
+
+// Get implements agent.Store. It makes no call when the agent was read together with the caller's API key.
+func (s *Agents) Get(ctx context.Context, id string) (agent.Agent, error) {
+	ref, ok := s.client.agent(id)
+	if !ok {
+		return agent.Agent{}, agent.NotFound()
+	}
+	snap, err := s.client.readFetched(ctx, ref, agent.Document(id))
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	return ownAgent(snap, identity.From(ctx))
+}
+
+// List implements agent.Store.
+func (s *Agents) List(ctx context.Context, f agent.Filter, p page.Request) (page.Page[agent.Agent], error) {
+	return listPage(ctx, s.client, listing[agent.Agent]{
+		query:      agentQuery(identity.From(ctx).OrganizationID, f),
+		tieBreaker: gcp.DocumentID,
+		decode:     agentOf,
+		position:   func(a agent.Agent) position { return position{a.CreatedAt, a.ID} },
+	}, p)
+}
+
+func agentQuery(organizationID string, f agent.Filter) query {
+	q := query{collection: agentCollection, equal: []equality{{"organization_id", organizationID}}}
+	for _, e := range []equality{
+		{"status", string(f.Status)}, {"plan", f.Plan}, {"region", f.Region}, {"name", f.Name},
+	} {
+		if e.value != "" {
+			q.equal = append(q.equal, e)
+		}
+	}
+	return q
+}
+
+// Await implements agent.Store. It listens to the document instead of polling it.
+func (s *Agents) Await(ctx context.Context, id string, until func(agent.Agent) bool) (agent.Agent, error) {
+	ref, ok := s.client.agent(id)
+	if !ok {
+		return agent.Agent{}, agent.NotFound()
+	}
+	caller := identity.From(ctx)
+	changes := ref.Snapshots(ctx)
+	defer changes.Stop()
+	var last *agent.Agent
+	for {
+		snap, err := changes.Next()
+		switch {
+		case err != nil && ctx.Err() != nil && last != nil:
+			return *last, nil
+		case err != nil && ctx.Err() != nil:
+			return s.Get(identity.With(context.WithoutCancel(ctx), caller), id)
+		case err != nil:
+			return agent.Agent{}, faultOf("listen", err)
+		}
+		a, err := ownAgent(snap, caller)
+		if err != nil || until(a) {
+			return a, err
+		}
+		last = &a
+	}
+}

@@ -1,24 +1,219 @@
 package firestore
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"time"
+
+	gcp "cloud.google.com/go/firestore"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
 )
 
-// What an audit entry says in place of a value that it doesn't show.
+// AuditLog implements audit.Log.
+type AuditLog struct {
+	client *Client
+}
+
+var _ audit.Log = (*AuditLog)(nil)
+
+// AuditLog is the audit log of organizations.
+func (c *Client) AuditLog() *AuditLog { return &AuditLog{client: c} }
+
+// entryFields lists what is stored of an audit entry. The document of an entry that changes wrote also has
+// commitsField. Firestore deletes it some time after expires_at.
+func entryFields(e *audit.Entry) fields {
+	return fields{
+		{"organization_id", text(&e.OrganizationID)},
+		{"created_at", timestamp(&e.CreatedAt)},
+		{"expires_at", timestamp(&e.ExpiresAt)},
+		{"actor", group(fields{
+			{"type", text(&e.Actor.Type)},
+			{"id", text(&e.Actor.ID)},
+			{"email", text(&e.Actor.Email)},
+			{"role", text(&e.Actor.Role)},
+			{"key_prefix", text(&e.Actor.KeyPrefix)},
+		})},
+		{"action", text(&e.Action)},
+		{"target", group(fields{
+			{"type", text(&e.Target.Type)},
+			{"id", text(&e.Target.ID)},
+			{"name", text(&e.Target.Name)},
+		})},
+		{"outcome", text(&e.Outcome)},
+		{"request_id", text(&e.Request.RequestID)},
+		{"ip", text(&e.Request.IP)},
+		{"user_agent", text(&e.Request.UserAgent)},
+		{"changes", array(&e.Changes, entryChangeFields)},
+	}
+}
+
+func entryChangeFields(c *audit.Change) fields {
+	return fields{
+		{"field", text(&c.Field)},
+		{"old", text(&c.Old)},
+		{"new", text(&c.New)},
+	}
+}
+
+// commitsField names the changes that wrote an entry.
+const commitsField = "commits"
+
+// entryOf makes the entry of a document that exists.
+func entryOf(snap *gcp.DocumentSnapshot) (audit.Entry, error) {
+	e := audit.Entry{ID: snap.Ref.ID}
+	err := decode(snap, entryFields(&e))
+	e.Actor.OrganizationID, e.Request.Action = e.OrganizationID, e.Action
+	return e, err
+}
+
+// defaultRetention holds for an organization on a plan that no longer exists.
+const defaultRetention = 30
+
+// retainedUntil is when the retention of an entry ends, on the organization's plan at the time of writing.
+func retainedUntil(on plan.ID, written time.Time) time.Time {
+	days := defaultRetention
+	if p, err := plan.Get(on); err == nil {
+		days = p.AuditRetentionDays
+	}
+	return written.AddDate(0, 0, days)
+}
+
+// Append implements audit.Log.
+func (l *AuditLog) Append(ctx context.Context, e audit.Entry) error {
+	ref, ok := l.client.ref(auditCollection, e.ID)
+	org, known := l.client.ref(organizationCollection, e.OrganizationID)
+	if !ok || !known {
+		return fmt.Errorf("append to the audit log: %w", errBadID)
+	}
+	if e.CreatedAt.IsZero() {
+		e.CreatedAt = l.client.now()
+	}
+	return l.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		refs := []*gcp.DocumentRef{org}
+		if again {
+			refs = append(refs, ref)
+		}
+		snaps, err := l.client.read(ctx, refs...)
+		if err != nil || again && snaps[1].Exists() {
+			return err
+		}
+		on := plan.Hobby // the plan of every new organization
+		if snaps[0].Exists() {
+			o, err := organizationOf(snaps[0])
+			if err != nil {
+				return err
+			}
+			on = o.Plan
+		}
+		e.ExpiresAt = retainedUntil(on, e.CreatedAt)
+		_, err = l.client.commit(ctx, l.client.batch().Create(ref, encodeEntry(e)))
+		return err
+	})
+}
+
+// encodeEntry makes the document of an entry and names the changes that write it.
+func encodeEntry(e audit.Entry, changeIDs ...any) map[string]any {
+	doc := entryFields(&e).encode()
+	doc[commitsField] = nil
+	if len(changeIDs) > 0 {
+		doc[commitsField] = changeIDs
+	}
+	return doc
+}
+
+// List implements audit.Log.
+func (l *AuditLog) List(ctx context.Context, f audit.Filter, p page.Request) (page.Page[audit.Entry], error) {
+	now := l.client.now()
+	return listPage(ctx, l.client, listing[audit.Entry]{
+		query:      auditQuery(identity.From(ctx).OrganizationID, f),
+		tieBreaker: gcp.DocumentID,
+		decode:     entryOf,
+		position:   func(e audit.Entry) position { return position{e.CreatedAt, e.ID} },
+		// Firestore deletes an entry some days after its retention.
+		include: func(e audit.Entry) bool { return now.Before(e.ExpiresAt) },
+	}, p)
+}
+
+// Each implements audit.Log.
+func (l *AuditLog) Each(ctx context.Context, f audit.Filter, visit func(audit.Entry) error) error {
+	for p := (page.Request{Limit: page.MaxLimit}); ; {
+		found, err := l.List(ctx, f, p)
+		if err != nil {
+			return err
+		}
+		for _, e := range found.Items {
+			if err := visit(e); err != nil {
+				return err
+			}
+		}
+		if p.Cursor = found.Next; p.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+func auditQuery(organizationID string, f audit.Filter) query {
+	q := query{collection: auditCollection, from: f.From, before: f.To,
+		equal: []equality{{"organization_id", organizationID}}}
+	for _, e := range []equality{
+		{"actor.id", f.ActorID}, {"action", f.Action}, {"target.id", f.TargetID}, {"outcome", f.Outcome},
+	} {
+		if e.value != "" {
+			q.equal = append(q.equal, e)
+		}
+	}
+	return q
+}
+
+// writeEntry adds the call's audit entry to a commit of the change. All changes of a call share one entry: later ones
+// add their changes to it.
+func (ch change) writeEntry(b *batch, org organizationState, target audit.Target, changes []audit.Change) {
+	doc := encodeEntry(audit.Entry{
+		OrganizationID: ch.caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: retainedUntil(org.Plan, ch.at),
+		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: audit.Succeeded, Request: ch.request,
+		Changes: changes,
+	}, ch.id)
+	if ch.first {
+		b.Create(ch.entry, doc)
+		return
+	}
+	// The entry may not exist: the call's first change may have written nothing.
+	added, _ := doc["changes"].([]any)
+	doc["changes"], doc[commitsField] = gcp.ArrayUnion(added...), gcp.ArrayUnion(ch.id)
+	b.Set(ch.entry, doc, gcp.MergeAll)
+}
+
+// committedIn reports whether a commit of the change wrote the entry.
+func (ch change) committedIn(entry *gcp.DocumentSnapshot) bool {
+	if !entry.Exists() {
+		return false
+	}
+	commits, _ := entry.Data()[commitsField].([]any)
+	if !slices.Contains(commits, any(ch.id)) {
+		return false
+	}
+	ch.trail.MarkWritten()
+	return true
+}
+
+// What an entry shows in place of a value.
 const (
 	isSet     = "set"
 	isChanged = "changed"
 	isRemoved = "removed"
 )
 
-// changesOf lists what a client's change did to an agent. Values of the environment and of the config are left out,
-// because a client may have put a secret there.
-func changesOf(before, after agent.Agent) []audit.Change {
+// agentChanges lists what a client's change did to an agent. It leaves out values of the environment and the config,
+// because clients may put secrets there.
+func agentChanges(before, after agent.Agent) []audit.Change {
 	var changes []audit.Change
 	for _, f := range []audit.Change{
 		{Field: "name", Old: before.Name, New: after.Name},
@@ -36,7 +231,7 @@ func changesOf(before, after agent.Agent) []audit.Change {
 	return append(append(changes, envChanges(before.Env, after.Env)...), operationChanges(before, after)...)
 }
 
-// operationChanges lists what a client asked for of secrets and credentials.
+// operationChanges lists the changes of secrets and credentials that a client requested.
 func operationChanges(before, after agent.Agent) []audit.Change {
 	var changes []audit.Change
 	for _, o := range after.Operations {
@@ -55,8 +250,7 @@ func operationChanges(before, after agent.Agent) []audit.Change {
 	return changes
 }
 
-// envChanges lists the keys that were set, changed and removed; the environment is sorted by key, and so are the
-// changes.
+// envChanges lists the keys that were set, changed and removed. It relies on both environments being sorted by key.
 func envChanges(before, after []agent.EnvVar) []audit.Change {
 	var changes []audit.Change
 	add := func(key, what string) {

@@ -16,9 +16,21 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// change is one change of a client's to its organization. Every commit of it holds the audit entry of the call, whose
-// id was chosen once, and the entry names the change: where it does, the change was committed, whatever became of the
-// answer and whoever wrote since.
+// A client's change is one atomic commit. The commit of an agent's change writes up to five kinds of documents:
+//
+//	the agent                      Agents.Create, Agents.saveChange
+//	its organization's usage       organizationState.saveUsage, if the usage changed
+//	its metrics                    createMetrics, with a new agent only
+//	its secret operations          saveOperations, each one that the change began or moved
+//	the audit entry of the call    change.writeEntry, and
+//	the idempotent answer          change.saveAgentAnswer, if the request has an idempotency key
+//
+// Changes of API keys and accounts write their document in place of the agent's.
+//
+// A change's id is chosen before its first commit, and the audit entry names it. So when the answer to a commit is
+// lost, reading the entry shows whether the commit was carried out, even if other changes followed.
+
+// change is one change that a client makes in its organization.
 type change struct {
 	client       *Client
 	id           string
@@ -30,15 +42,15 @@ type change struct {
 	trail        *audit.CallEntry
 	// first is true for the call's first change, which creates the entry.
 	first bool
-	// attempt is nil when the change has no idempotency key, and kept is where its answer is kept.
+	// attempt is nil when the change has no idempotency key. answer is the document of the idempotent answer.
 	attempt *idempotency.Attempt
-	kept    *gcp.DocumentRef
-	// amends is true for a change that replaces the answer which the call's first change kept.
+	answer  *gcp.DocumentRef
+	// amends is true for a change that replaces the answer which the call's first change stored.
 	amends bool
 }
 
-// begin begins a change in the organization of the caller in ctx. Errors: Forbidden without an organization.
-func (c *Client) begin(ctx context.Context) (change, error) {
+// beginChange begins a change in the organization of the caller in ctx. Errors: Forbidden without an organization.
+func (c *Client) beginChange(ctx context.Context) (change, error) {
 	caller := identity.From(ctx)
 	org, ok := c.ref(organizationCollection, caller.OrganizationID)
 	if !ok {
@@ -51,7 +63,7 @@ func (c *Client) begin(ctx context.Context) (change, error) {
 	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), id))
 	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
 		ch.amends = a.Used()
-		if ch.kept, ok = c.ref(idempotencyCollection, a.ID); !ok {
+		if ch.answer, ok = c.ref(idempotencyCollection, a.ID); !ok {
 			return change{}, fmt.Errorf("begin a change with an idempotency key: %w", errBadID)
 		}
 		ch.attempt = a
@@ -59,78 +71,106 @@ func (c *Client) begin(ctx context.Context) (change, error) {
 	return ch, nil
 }
 
-// tenant is the organization as a change read it.
-type tenant struct {
-	organization.Organization
-	snap *gcp.DocumentSnapshot
-}
-
-// changeRead is what a change saw.
-type changeRead struct {
-	org tenant
+// changeState is what a change read before it decides.
+type changeState struct {
+	org organizationState
 	// target is nil when none was asked for.
 	target *gcp.DocumentSnapshot
-	kept   keptAnswer
-	// committed is true when an earlier commit of this change was carried out, although its answer said otherwise or
-	// was lost.
+	answer answerState
+	// committed is true when an earlier commit of this change was carried out, although its answer was an error or was
+	// lost.
 	committed bool
 }
 
-// read reads the organization, the target, which may be nil, and what is kept under the idempotency key, in one call.
-// again asks whether the change has been committed already. Errors: Invalid when the key is another request's.
-func (ch change) readState(ctx context.Context, again bool, target *gcp.DocumentRef) (changeRead, error) {
+// readState reads the organization, the target (which may be nil) and the idempotent answer in one call. When again is
+// true, it also reads whether the change has been committed. Errors: Invalid when the idempotency key was used for
+// another request.
+func (ch change) readState(ctx context.Context, again bool, target *gcp.DocumentRef) (changeState, error) {
 	refs := []*gcp.DocumentRef{ch.organization}
 	if target != nil {
 		refs = append(refs, target)
 	}
-	if ch.kept != nil {
-		refs = append(refs, ch.kept)
+	if ch.answer != nil {
+		refs = append(refs, ch.answer)
 	}
 	if again {
 		refs = append(refs, ch.entry)
 	}
 	snaps, err := ch.client.read(ctx, refs...)
 	if err != nil {
-		return changeRead{}, err
+		return changeState{}, err
 	}
-	s := changeRead{committed: again && ch.committedIn(snaps[len(snaps)-1])}
+	s := changeState{committed: again && ch.committedIn(snaps[len(snaps)-1])}
 	rest := snaps[1:]
 	if target != nil {
 		s.target, rest = rest[0], rest[1:]
 	}
-	if ch.kept != nil {
-		if s.kept, err = ch.keptIn(rest[0]); err != nil {
-			return changeRead{}, err
+	if ch.answer != nil {
+		if s.answer, err = ch.answerOf(rest[0]); err != nil {
+			return changeState{}, err
 		}
 	}
-	s.org, err = ch.tenant(snaps[0])
+	s.org, err = ch.organizationStateOf(snaps[0])
 	return s, err
 }
 
-// tenant makes the record of the organization, also of one that is seen for the first time.
-func (ch change) tenant(snap *gcp.DocumentSnapshot) (tenant, error) {
-	if !snap.Exists() {
-		return tenant{organization.New(ch.organization.ID, ch.at), snap}, nil
+// commit commits a batch that holds the call's audit entry.
+func (ch change) commit(ctx context.Context, b *batch) (version string, err error) {
+	version, err = ch.client.commit(ctx, b)
+	if err == nil {
+		ch.trail.MarkWritten()
 	}
-	o, err := organizationOf(snap)
-	return tenant{o, snap}, err
+	return version, err
 }
 
-// save writes the organization with the usage that the change computed. The commit fails when the organization was
-// written meanwhile.
-func (t tenant) save(b *batch) {
-	if t.snap.Exists() {
-		b.Update(t.snap.Ref, setUsage(t.Usage), gcp.LastUpdateTime(t.snap.UpdateTime))
-		return
+// retryUntilDecided repeats a change until it is decided. A change that was carried out uses up its idempotency key.
+func (ch change) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
+	err := ch.client.retryUntilDecided(ctx, try)
+	if err == nil {
+		ch.attempt.Use()
 	}
-	b.Create(t.snap.Ref, organizationDocumentOf(t.Organization))
+	return err
 }
 
-// addUsage moves the usage. What only gives back succeeds even on a plan that no longer exists.
-func (t *tenant) addUsage(moved organization.Usage) error {
-	if moved.Agents <= 0 && moved.CPUMillis <= 0 && moved.MemoryBytes <= 0 && moved.StorageBytes <= 0 {
-		t.Usage = t.Usage.Plus(moved)
+// checkMayStart checks that the organization may start an agent. It does not check the control plane's own changes,
+// which only restart what was allowed before.
+func (ch change) checkMayStart(org organizationState) error {
+	if ch.caller.Type == identity.System {
 		return nil
 	}
-	return t.AddUsage(moved)
+	return org.CheckMayStart()
+}
+
+// organizationState is the organization as a change read it.
+type organizationState struct {
+	organization.Organization
+	snap *gcp.DocumentSnapshot
+}
+
+// organizationStateOf makes the state of the organization. An organization without a record gets a new one.
+func (ch change) organizationStateOf(snap *gcp.DocumentSnapshot) (organizationState, error) {
+	if !snap.Exists() {
+		return organizationState{organization.New(ch.organization.ID, ch.at), snap}, nil
+	}
+	o, err := organizationOf(snap)
+	return organizationState{o, snap}, err
+}
+
+// chargeUsage adds to the usage, or subtracts from it. Subtracting succeeds even on a plan that no longer exists.
+func (o *organizationState) chargeUsage(moved organization.Usage) error {
+	if moved.Agents <= 0 && moved.CPUMillis <= 0 && moved.MemoryBytes <= 0 && moved.StorageBytes <= 0 {
+		o.Usage = o.Usage.Plus(moved)
+		return nil
+	}
+	return o.AddUsage(moved)
+}
+
+// saveUsage writes the organization's usage. The commit fails when another one wrote the organization since it was
+// read.
+func (o organizationState) saveUsage(b *batch) {
+	if o.snap.Exists() {
+		b.Update(o.snap.Ref, setUsage(o.Usage), gcp.LastUpdateTime(o.snap.UpdateTime))
+		return
+	}
+	b.Create(o.snap.Ref, organizationFields(&o.Organization).encode())
 }

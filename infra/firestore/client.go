@@ -1,12 +1,11 @@
-// Package firestore keeps the control plane's records in Firestore. It is the only package that speaks to it.
+// Package firestore stores the control plane's records in Firestore. It is the only package that calls Firestore.
 //
-// It knows the collections, how records become documents, and how a change stays whole: the documents it needs are read
-// by id, a pure function decides, and one atomic commit writes everything under preconditions on what was read. When a
-// precondition fails, it begins again. There are no transactions, because those lock: writers of one organization would
-// wait for each other instead of for nothing.
+// A change reads the documents it needs by id, decides in memory, and writes everything in one atomic commit, on the
+// condition that the documents did not change since they were read. If they did, it starts over. It uses no
+// transactions, because transactions lock: writers of one organization would block each other.
 //
-// It does not know the rules of agents, keys and organizations (their packages in shared), nor who reads the
-// environment.
+// It does not contain the rules for agents, keys and organizations (see their packages in shared), and it does not read
+// configuration from the environment.
 package firestore
 
 import (
@@ -25,7 +24,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// The collections. A document's id is the record's id, or the hash of an API key or an idempotency key.
+// The collections. A document's id is the id of its record, or the hash of an API key or idempotency key.
 const (
 	agentCollection        = "agents"
 	organizationCollection = "organizations"
@@ -41,41 +40,42 @@ const (
 	operationCollection    = "secret_operations"
 )
 
-// defaultTimeout ends a call that hangs, well before its caller's own deadline would.
+// defaultTimeout is well below the deadlines of callers, so that a call that hangs can still be answered.
 const defaultTimeout = 10 * time.Second
 
-// Options says which database to open.
+// Options selects the database to open.
 type Options struct {
-	// ProjectID is the project that has the database. Required.
+	// ProjectID is the database's project. Required.
 	ProjectID string
-	// DatabaseID names the database; empty is the project's default one.
+	// DatabaseID names the database; empty means the project's default one.
 	DatabaseID string
-	// EmulatorHost is the address (host:port) of an emulator. When it is empty, FIRESTORE_EMULATOR_HOST is honoured as
-	// Google's library does; DialOptions and Observe have no effect on such a connection.
+	// EmulatorHost is the address (host:port) of an emulator. When it is empty, Google's library reads
+	// FIRESTORE_EMULATOR_HOST; DialOptions and Observe have no effect on such a connection.
 	EmulatorHost string
-	// Timeout ends an operation together with its repetitions, and every single call; 0 is 10 s.
+	// Timeout bounds every call, and every operation with its retries; 0 means 10 s.
 	Timeout time.Duration
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Observe is called with the full method name of every call that is sent, repetitions included. It may be nil.
+	// Observe is called with the full method name of every call, retries included. It may be nil.
 	Observe func(method string)
 	// DialOptions are added to the connection's, such as interceptors.
 	DialOptions []grpc.DialOption
 }
 
-// Client is an open database. Its methods and those of its parts may be called from any goroutine.
+// Client is an open database. It and the stores that it returns are safe for concurrent use.
 type Client struct {
 	db      *gcp.Client
 	timeout time.Duration
 	clock   func() time.Time
-	// ensured remembers the organizations and users whose records are known to say what their tokens say, so that
-	// looking costs once a process.
+	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
+	// checks them once.
 	ensured *knownRecords
-	touched *recentlySeen
-	touches *background
+	// claimed remembers which uses and views were written recently, and background writes them.
+	claimed    *recentClaims
+	background *background
 }
 
-// Open connects to the database. It makes no call: Ping tells whether the database answers.
+// Open connects to the database. It makes no call; use Ping to check the connection.
 func Open(ctx context.Context, o Options) (*Client, error) {
 	dial := append([]grpc.DialOption{}, o.DialOptions...)
 	if o.Observe != nil {
@@ -91,7 +91,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := &Client{
 		db: db, timeout: o.Timeout, clock: o.Now,
-		ensured: newKnownRecords(), touched: newRecentlySeen(), touches: newBackground(),
+		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 	}
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
@@ -102,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// connect opens the library's client over the real service, or over the emulator.
+// connect opens Google's client for the service or the emulator.
 func connect(ctx context.Context, o Options, database string, dial []grpc.DialOption) (*gcp.Client, error) {
 	if o.EmulatorHost == "" {
 		options := make([]option.ClientOption, len(dial))
@@ -123,7 +123,7 @@ func connect(ctx context.Context, o Options, database string, dial []grpc.DialOp
 	return db, nil
 }
 
-// emulatorOwner is the credential with which the emulator skips security rules.
+// emulatorOwner is the credential that makes the emulator skip security rules.
 type emulatorOwner struct{}
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
@@ -134,50 +134,38 @@ func (emulatorOwner) GetRequestMetadata(context.Context, ...string) (map[string]
 // RequireTransportSecurity implements credentials.PerRPCCredentials: the emulator has no TLS.
 func (emulatorOwner) RequireTransportSecurity() bool { return false }
 
-// Close waits for the work in the background and closes the connection.
+// Flush waits for writes in the background, such as an API key's last use.
+func (c *Client) Flush() { c.background.wait.Wait() }
+
+// Close waits for writes in the background and closes the connection.
 func (c *Client) Close() error {
-	c.touches.close()
+	c.background.close()
 	if err := c.db.Close(); err != nil {
 		return fmt.Errorf("close firestore: %w", err)
 	}
 	return nil
 }
 
-// Ping reads one document that does not exist: the cheapest proof that the database answers. Errors: Unavailable.
+// Ping checks that the database answers. It reads one document that does not exist. Errors: Unavailable.
 func (c *Client) Ping(ctx context.Context) error {
 	ref, _ := c.ref("health", "ping")
-	_, err := c.read(ctx, ref)
+	_, err := c.readOne(ctx, ref)
 	return err
 }
 
-// Agents is the store of agents for routes. Workers are nudged through n.
-func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudger: n} }
+// now is the time as Firestore stores it.
+func (c *Client) now() time.Time { return storedTime(c.clock()) }
 
-// WorkerStore is the store of agents for workers.
-func (c *Client) WorkerStore() *WorkerStore { return &WorkerStore{client: c} }
-
-// Operations is the history of secret operations.
-func (c *Client) Operations() *Operations { return &Operations{client: c} }
-
-// Keys is the store of API keys, for routes and for authentication.
-func (c *Client) Keys() *Keys { return &Keys{client: c} }
-
-// Directory is the store of organizations and users.
-func (c *Client) Directory() *Directory { return &Directory{client: c} }
-
-// now is the time to the microsecond, because Firestore keeps no more: what is written equals what is read.
-func (c *Client) now() time.Time { return c.clock().UTC().Truncate(time.Microsecond) }
-
-// reservedID matches the ids that Firestore keeps for itself.
+// reservedID matches the ids that Firestore reserves.
 var reservedID = regexp.MustCompile(`^(\.|\.\.|__.*__)$`)
 
-// maxID is Firestore's limit of a document id in bytes.
+// maxID is Firestore's limit for a document id, in bytes.
 const maxID = 1500
 
-var errBadID = errors.New("not an id that a document can have")
+var errBadID = errors.New("not a valid document id")
 
-// ref refers to a document. It is false for an id that no document can have: asking for it would be an error instead of
-// "not found".
+// ref names a document. It is false for an invalid id, because Firestore answers those with an error instead of "not
+// found".
 func (c *Client) ref(collection, id string) (*gcp.DocumentRef, bool) {
 	if !validID(id) {
 		return nil, false
@@ -185,7 +173,7 @@ func (c *Client) ref(collection, id string) (*gcp.DocumentRef, bool) {
 	return c.db.Collection(collection).Doc(id), true
 }
 
-// agent refers to an agent by its id as a client may write it.
+// agent names an agent's document. The id may come from a client.
 func (c *Client) agent(id string) (*gcp.DocumentRef, bool) {
 	d := agent.Document(id)
 	return c.ref(d.Collection, d.ID)
@@ -203,5 +191,19 @@ func validID(id string) bool {
 	return true
 }
 
-// Flush waits until what is written in the background, such as that a key was used, has been written.
-func (c *Client) Flush() { c.touches.wait.Wait() }
+// observe makes the interceptors that report every call.
+func observe(report func(method string)) []grpc.DialOption {
+	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption) error {
+		report(method)
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	stream := func(
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		report(method)
+		return open(ctx, desc, cc, method, opts...)
+	}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)}
+}

@@ -108,7 +108,7 @@ func TestFailure(t *testing.T) {
 		{err: errors.New("anything"), want: fault.Internal},
 		{err: known, want: fault.PaymentRequired},
 	} {
-		got := failure("read", row.err)
+		got := faultOf("read", row.err)
 		if !fault.Is(got, row.want) || !errors.Is(got, row.err) {
 			t.Errorf("%v became %v, want kind %d around it", row.err, got, row.want)
 		}
@@ -118,11 +118,11 @@ func TestFailure(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 2, 3, 4, 5, 6, 789_123_456, time.UTC)
-	if got, err := writtenAt(versionAt(at)); err != nil || !got.Equal(at) {
+	if got, err := updateTimeOf(versionOf(at)); err != nil || !got.Equal(at) {
 		t.Errorf("%v became %v, %v", at, got, err)
 	}
 	for _, bad := range []string{"", "-1", "0", "!", strings.Repeat("z", 30)} {
-		if at, err := writtenAt(bad); err == nil {
+		if at, err := updateTimeOf(bad); err == nil {
 			t.Errorf("the version %q was written at %v", bad, at)
 		}
 	}
@@ -130,7 +130,7 @@ func TestVersion(t *testing.T) {
 
 func TestCursor(t *testing.T) {
 	t.Parallel()
-	want := place{time.Date(2026, 2, 3, 4, 5, 6, 789_000, time.UTC), "an id with spaces"}
+	want := position{time.Date(2026, 2, 3, 4, 5, 6, 789_000, time.UTC), "an id with spaces"}
 	good := want.cursor("agents")
 	if got, ok := parseCursor("agents", good); !ok || got != want {
 		t.Errorf("got %v, %t; want %v", got, ok, want)
@@ -138,8 +138,8 @@ func TestCursor(t *testing.T) {
 	if _, ok := parseCursor("api_keys", good); ok {
 		t.Error("a cursor of another list was accepted")
 	}
-	for _, bad := range []place{{createdAt: want.createdAt, tie: "a/b"}, {createdAt: want.createdAt, tie: ""},
-		{createdAt: want.createdAt, tie: "\xff"}, {createdAt: time.Unix(-1, 0), tie: "x"}} {
+	for _, bad := range []position{{createdAt: want.createdAt, tieBreaker: "a/b"}, {createdAt: want.createdAt, tieBreaker: ""},
+		{createdAt: want.createdAt, tieBreaker: "\xff"}, {createdAt: time.Unix(-1, 0), tieBreaker: "x"}} {
 		if got, ok := parseCursor("agents", bad.cursor("agents")); ok {
 			t.Errorf("a cursor to %v was accepted", got)
 		}
@@ -153,7 +153,7 @@ func TestCursor(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	m, now := newRecentlySeen(), time.Unix(1000, 0)
+	m, now := newRecentClaims(), time.Unix(1000, 0)
 	if !m.claim("a", now, time.Minute) || m.claim("a", now.Add(time.Second), time.Minute) ||
 		!m.claim("a", now.Add(time.Minute), time.Minute) {
 		t.Error("a claim is granted once in the interval")
@@ -161,8 +161,8 @@ func TestMemory(t *testing.T) {
 	for i := range 3 * maxRemembered {
 		m.claim(strconv.Itoa(i), now, 0)
 	}
-	if len(m.seen) > maxRemembered {
-		t.Errorf("%d ids remembered, want at most %d", len(m.seen), maxRemembered)
+	if len(m.last) > maxRemembered {
+		t.Errorf("%d ids remembered, want at most %d", len(m.last), maxRemembered)
 	}
 }
 

@@ -3,62 +3,85 @@ package firestore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
 )
 
-// bound is the one place that gives calls their deadline. One that ends sooner already is left alone, because every
-// timer costs.
-func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout gives a call its deadline. It starts no timer when ctx ends sooner, because timers cost.
+func (c *Client) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= c.timeout {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// read fetches documents in one call, in the order asked for. Those that don't exist are in the answer, too.
+// read reads documents in one call and returns a snapshot for each, in the order of refs. A document that does not
+// exist has a snapshot, too.
 func (c *Client) read(ctx context.Context, refs ...*gcp.DocumentRef) ([]*gcp.DocumentSnapshot, error) {
-	ctx, cancel := c.bound(ctx)
+	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
 	snaps, err := c.db.GetAll(ctx, refs)
 	if err != nil {
-		return nil, failure("read", err)
+		return nil, faultOf("read", err)
 	}
 	return snaps, nil
 }
 
-// batch is the writes of one commit. The library recommends BulkWriter, which is not atomic, or transactions, which
-// lock; what is needed is an atomic commit with preconditions.
+// readOne reads one document, which may not exist.
+func (c *Client) readOne(ctx context.Context, ref *gcp.DocumentRef) (*gcp.DocumentSnapshot, error) {
+	snaps, err := c.read(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return snaps[0], nil
+}
+
+// readFetched returns the document that was read together with the caller's API key, or reads it.
+func (c *Client) readFetched(ctx context.Context, ref *gcp.DocumentRef, d document.Ref) (*gcp.DocumentSnapshot, error) {
+	fetched, _ := document.Fetched(ctx, d)
+	if snap, _ := fetched.(*gcp.DocumentSnapshot); snap != nil {
+		return snap, nil
+	}
+	return c.readOne(ctx, ref)
+}
+
+// batch collects the writes of one atomic commit. The library recommends BulkWriter, which is not atomic, or
+// transactions, which lock.
 type batch = gcp.WriteBatch //nolint:staticcheck // see above
 
-// batch begins the writes of one commit.
+// batch returns an empty batch.
 func (c *Client) batch() *batch {
 	return c.db.Batch() //nolint:staticcheck // see the type
 }
 
-// commit writes a batch, all or nothing, and returns the new version of the document that was written first.
-// The error is an undecided one, for settle, when reading again can tell how to go on.
+// commit writes all of a batch or nothing, and returns the new version of the batch's first document. The error is an
+// *undecided when only another read can show what to do next.
 func (c *Client) commit(ctx context.Context, b *batch) (version string, err error) {
-	ctx, cancel := c.bound(ctx)
+	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
 	results, err := b.Commit(ctx)
 	switch code := codeOf(err); code {
 	case codes.OK:
-		return versionAt(results[0].UpdateTime), nil
+		return versionOf(results[0].UpdateTime), nil
 	case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists, codes.Aborted:
 		return "", &undecided{cause: err}
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unknown:
 		return "", &undecided{cause: err, unknown: true}
 	default:
-		return "", failure("commit", err)
+		return "", faultOf("commit", err)
 	}
 }
 
-// undecided is a commit that lost to another one, or whose outcome is unknown. Only the next read tells.
+// undecided is the error of a commit that lost a race. When unknown is true, the commit may have been carried out.
 type undecided struct {
 	cause   error
 	unknown bool
@@ -70,20 +93,19 @@ func (u *undecided) Error() string { return u.cause.Error() }
 // Unwrap returns the cause.
 func (u *undecided) Unwrap() error { return u.cause }
 
-// Limits of the repetitions of a change.
+// Limits of retryUntilDecided.
 const (
-	// maxUnknown is how many commits with an unknown outcome are looked into. Lost races are repeated until the
-	// deadline: of those that compete, one has won each time.
+	// maxUnknown is how many commits may end with an unknown outcome. Lost races have no limit but the deadline,
+	// because each of them means that a competitor succeeded.
 	maxUnknown = 3
 	firstPause = 5 * time.Millisecond
 	maxPause   = 250 * time.Millisecond
 )
 
-// retryUntilDecided runs try until it decides: until it returns nil, or an error that isn't undecided. try reads,
-// computes and commits; again tells it that the former run's commit may have happened. Errors: those of try,
-// Unavailable.
+// retryUntilDecided runs try until it returns nil or an error that is not undecided. try reads, computes and commits.
+// again is true when a commit of an earlier run may have been carried out. Errors: those of try, Unavailable.
 func (c *Client) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
-	ctx, cancel := c.bound(ctx)
+	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
 	unknown := 0
 	for n := 0; ; n++ {
@@ -101,10 +123,10 @@ func (c *Client) retryUntilDecided(ctx context.Context, try func(ctx context.Con
 	}
 }
 
-// pause waits before attempt n is repeated, a random time so that competitors spread. It is false when ctx ended first.
+// pause waits a random time after attempt n, so that competitors spread. It is false when ctx ended first.
 func pause(ctx context.Context, n int) bool {
 	most := min(firstPause<<min(n, 10), maxPause)
-	timer := time.NewTimer(rand.N(most)) //nolint:gosec // it spreads load, it guards nothing
+	timer := time.NewTimer(rand.N(most)) //nolint:gosec // spreads load, protects nothing
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -114,19 +136,54 @@ func pause(ctx context.Context, n int) bool {
 	}
 }
 
-// observe makes the interceptors that report every call.
-func observe(report func(method string)) []grpc.DialOption {
-	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption) error {
-		report(method)
-		return invoke(ctx, method, req, reply, cc, opts...)
+// versionBase makes a version short, because it is part of an entity tag.
+const versionBase = 36
+
+// versionOf is the version of a document that was last written at t.
+func versionOf(t time.Time) string { return strconv.FormatInt(t.UnixNano(), versionBase) }
+
+var errNoVersion = errors.New("not a version of a document")
+
+// updateTimeOf is the inverse of versionOf. It is for the precondition that the document still has the version.
+func updateTimeOf(version string) (time.Time, error) {
+	nanos, err := strconv.ParseInt(version, versionBase, 64)
+	if err != nil || nanos <= 0 {
+		return time.Time{}, errNoVersion
 	}
-	stream := func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-		opts ...grpc.CallOption,
-	) (grpc.ClientStream, error) {
-		report(method)
-		return open(ctx, desc, cc, method, opts...)
+	return time.Unix(0, nanos).UTC(), nil
+}
+
+// codeOf is the gRPC code of an error, also when ctx ended before a call was made.
+func codeOf(err error) codes.Code {
+	switch code := status.Code(err); {
+	case code != codes.Unknown:
+		return code
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return codes.Canceled
+	default:
+		return code
 	}
-	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)}
+}
+
+// faultOf maps Firestore's errors to faults. It does not map NotFound: callers know what is missing.
+func faultOf(doing string, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	switch codeOf(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted, codes.Canceled:
+		return unavailable(doing, err)
+	default:
+		return fault.From(fmt.Errorf("firestore: %s: %w", doing, err))
+	}
+}
+
+// unavailable is the error of a call that may succeed when it is repeated.
+func unavailable(doing string, err error) error {
+	return fault.New(fault.Unavailable, "store_unavailable",
+		"The database can't be reached at the moment. Try again in a few seconds.").
+		WithCause(fmt.Errorf("firestore: %s: %w", doing, err))
 }

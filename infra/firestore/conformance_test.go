@@ -48,7 +48,7 @@ func TestKeys(t *testing.T) {
 	apikeytest.Test(t, func(t *testing.T) apikeytest.World {
 		c := open(t, "", Options{})
 		return apikeytest.World{
-			Store: c.Keys(), Finder: c.Keys(), Settled: c.touches.wait.Wait, Organization: c.Directory().Organization,
+			Store: c.Keys(), Finder: c.Keys(), Settled: c.Flush, Organization: c.Directory().Organization,
 			Entries: c.entries,
 		}
 	})
@@ -124,7 +124,7 @@ func TestMetrics(t *testing.T) {
 		c := open(t, "", Options{})
 		w := agentWorld(c)
 		return metricstest.World{
-			Store: c.Metrics(), Records: c.Metrics(), Settled: c.touches.wait.Wait,
+			Store: c.Metrics(), Records: c.Metrics(), Settled: c.Flush,
 			Create: func(ctx context.Context) (agent.Agent, error) {
 				if err := w.SetPlan(ctx, identity.From(ctx).OrganizationID, plan.Enterprise); err != nil {
 					return agent.Agent{}, err
@@ -202,6 +202,7 @@ func (c *Client) user(ctx context.Context, id string) (organization.User, error)
 	if !snaps[0].Exists() {
 		return organization.User{}, fault.New(fault.NotFound, "not_found", "User not found.")
 	}
-	d, err := decode[userDocument](snaps[0])
-	return organization.User{ID: id, Subject: d.Subject, Email: d.Email, Name: d.Name, CreatedAt: d.CreatedAt}, err
+	u := organization.User{ID: id}
+	err = decode(snaps[0], userFields(&u))
+	return u, err
 }

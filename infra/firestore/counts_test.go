@@ -36,7 +36,7 @@ func TestCalls(t *testing.T) {
 	ensure := func(name string) func() {
 		return func() { fine(c.Directory().Ensure(org.Ctx, "new", organization.User{ID: "new", Name: name})) }
 	}
-	touch := func() { c.Keys().Touch(org.Ctx, key); c.touches.wait.Wait() }
+	touch := func() { c.Keys().Touch(org.Ctx, key); c.Flush() }
 	update := func() { _, err := w.Store.Change(org.Ctx, spare.ID, stop); fine(err) }
 	for _, step := range []struct {
 		name string

@@ -147,7 +147,7 @@ func hit(t *testing.T, c *Client, op operation, s *sabotage) bool {
 	}
 	var want organization.Usage
 	for _, a := range agentsOf(t, scene) {
-		want = want.Plus(holding(a))
+		want = want.Plus(heldUsage(a))
 	}
 	want.APIKeys = int64(len(keysOf(t, scene)))
 	if got := scene.org.Usage(); got != want {

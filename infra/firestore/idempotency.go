@@ -2,6 +2,8 @@ package firestore
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -11,155 +13,150 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 )
 
-// keptDocument is the answer to a change that had an idempotency key. It is committed with the change, so it exists
-// exactly when the change was carried out, and a race for a key has one winner. Firestore deletes it some time after
-// expires_at; until then it is overwritten.
-type keptDocument struct {
-	OrganizationID string    `firestore:"organization_id"`
-	Fingerprint    string    `firestore:"fingerprint"`
-	ChangeID       string    `firestore:"change_id"`
-	CreatedAt      time.Time `firestore:"created_at"`
-	ExpiresAt      time.Time `firestore:"expires_at"`
-	// Answer is the record as the change left it, or null where the answer shows nothing of it. It never holds a
-	// secret.
-	Answer any `firestore:"answer"`
+// answer is the answer to a request that had an idempotency key. It is committed with the request's change. So it
+// exists exactly when the change was carried out, and of several requests with one key only one succeeds. Firestore
+// deletes the document some time after expiresAt; until then a later request may overwrite it.
+type answer struct {
+	organizationID string
+	fingerprint    string
+	changeID       string
+	createdAt      time.Time
+	expiresAt      time.Time
+	// record is what the change left, or nil where the client's answer shows nothing of it. It never holds a secret.
+	record map[string]any
 }
 
-// keptAgent is an agent in an answer. Plain values of its environment are left out: no answer shows them, and they
-// would outlive their removal from the agent.
-type keptAgent struct {
-	ID string `firestore:"id"`
-	// Version is empty when the answer's own commit wrote the agent: all that a commit writes is of the same time, and
-	// so of one version.
-	Version string        `firestore:"version"`
-	Agent   agentDocument `firestore:"agent"`
+func answerFields(a *answer) fields {
+	return fields{
+		{"organization_id", text(&a.organizationID)},
+		{"fingerprint", text(&a.fingerprint)},
+		{"change_id", text(&a.changeID)},
+		{"created_at", timestamp(&a.createdAt)},
+		{"expires_at", timestamp(&a.expiresAt)},
+		{"answer", rawMap(&a.record)},
+	}
 }
 
-// keptAnswer is what a change saw under its key. The zero value is that of a change without one.
-type keptAnswer struct {
-	snap *gcp.DocumentSnapshot
-	// live is true when there is an answer to the same request that has not expired.
-	live bool
-	// own is true when this very change wrote it, although the commit's answer said otherwise or was lost.
+// agentAnswer is the record of an answer that shows an agent.
+type agentAnswer struct {
+	id string
+	// version is empty when the same commit wrote the agent: all documents of a commit have one version.
+	version string
+	agent   map[string]any
+}
+
+func agentAnswerFields(a *agentAnswer) fields {
+	return fields{
+		{"id", text(&a.id)},
+		{"version", text(&a.version)},
+		{"agent", rawMap(&a.agent)},
+	}
+}
+
+// answerState is what a change found under its idempotency key. It is zero for a change without a key.
+type answerState struct {
+	snap   *gcp.DocumentSnapshot
+	record map[string]any
+	// valid is true for an answer to the same request that has not expired.
+	valid bool
+	// own is true when this change wrote the answer, although its commit returned an error.
 	own bool
 }
 
-// keptIn reads what stands under the key of the change. Errors: Invalid when the key is another request's.
-func (ch change) keptIn(snap *gcp.DocumentSnapshot) (keptAnswer, error) {
-	k := keptAnswer{snap: snap}
+// answerOf reads the answer under the change's key. Errors: Invalid when the key was used for another request.
+func (ch change) answerOf(snap *gcp.DocumentSnapshot) (answerState, error) {
+	s := answerState{snap: snap}
 	if !snap.Exists() {
-		return k, nil
+		return s, nil
 	}
-	d, err := decode[keptDocument](snap)
+	var a answer
+	err := decode(snap, answerFields(&a))
 	switch {
 	case err != nil:
-		return k, err
-	case !ch.at.Before(d.ExpiresAt):
-		return k, nil
-	case d.Fingerprint != ch.attempt.Fingerprint:
-		return k, idempotency.Reused()
+		return s, err
+	case !ch.at.Before(a.expiresAt):
+		return s, nil
+	case a.fingerprint != ch.attempt.Fingerprint:
+		return s, idempotency.Reused()
 	}
-	k.live, k.own = true, d.ChangeID == ch.id
-	return k, nil
+	s.record, s.valid, s.own = a.record, true, a.changeID == ch.id
+	return s, nil
 }
 
-// answered reports whether the kept answer is the change's. It is not when there is none, or when the change is one to
-// carry out anew.
-func (ch change) answered(k keptAnswer) bool {
-	if !k.live || ch.amends && !k.own {
+// replays reports whether the change is answered with the stored answer. It is not when there is none, or when the
+// request must be carried out again.
+func (ch change) replays(s answerState) bool {
+	if !s.valid || ch.amends && !s.own {
 		return false
 	}
-	if !k.own {
+	if !s.own {
 		ch.attempt.Replay()
 	}
 	return !ch.attempt.Anew()
 }
 
-// answeredAgent returns the agent of the kept answer, if that is the change's.
-func (ch change) answeredAgent(k keptAnswer) (a agent.Agent, ok bool, err error) {
-	if !ch.answered(k) {
+// replayAgent returns the agent of the stored answer, if that answers the change.
+func (ch change) replayAgent(s answerState) (a agent.Agent, ok bool, err error) {
+	if !ch.replays(s) {
 		return agent.Agent{}, false, nil
 	}
-	kept, err := answerIn[keptAgent](k.snap)
-	a = kept.Agent.agent(kept.ID)
-	if a.Version = kept.Version; a.Version == "" {
-		a.Version = versionAt(k.snap.UpdateTime)
+	var stored agentAnswer
+	if err := agentAnswerFields(&stored).decode(s.record); err != nil {
+		return agent.Agent{}, true, fmt.Errorf("decode the answer to a repeated request: %w", err)
+	}
+	a, _, err = decodeAgent(stored.id, stored.agent)
+	if a.Version = stored.version; a.Version == "" {
+		a.Version = versionOf(s.snap.UpdateTime)
 	}
 	return a, true, err
 }
 
-// answeredKey returns the API key of the kept answer, if that is the change's. Its hash is not known.
-func (ch change) answeredKey(k keptAnswer) (key apikey.Key, ok bool, err error) {
-	if !ch.answered(k) {
+// replayKey returns the API key of the stored answer, if that answers the change. It does not have the key's hash.
+func (ch change) replayKey(s answerState) (k apikey.Key, ok bool, err error) {
+	if !ch.replays(s) {
 		return apikey.Key{}, false, nil
 	}
-	kept, err := answerIn[keyDocument](k.snap)
-	return kept.key(""), true, err
+	return k, true, keyFields(&k).decode(s.record)
 }
 
-func answerIn[D any](snap *gcp.DocumentSnapshot) (D, error) {
-	d, err := decode[struct {
-		Answer D `firestore:"answer"`
-	}](snap)
-	return d.Answer, err
-}
-
-// keepAnswer has a commit keep the change's answer. It does nothing, and is false, for a change without a key and where
-// an answer is kept.
-func (ch change) keepAnswer(b *batch, k keptAnswer, answer any) bool {
-	if ch.attempt == nil || k.live && !ch.amends {
+// saveAnswer stores the record as the change's answer. It does nothing, and is false, for a change without an
+// idempotency key and when the answer is stored already.
+func (ch change) saveAnswer(b *batch, s answerState, record map[string]any) bool {
+	if ch.attempt == nil || s.valid && !ch.amends {
 		return false
 	}
 	if ch.attempt.Anew() {
-		answer = nil
+		record = nil
 	}
-	d := keptDocument{
-		OrganizationID: ch.caller.OrganizationID, Fingerprint: ch.attempt.Fingerprint, ChangeID: ch.id,
-		CreatedAt: ch.at, ExpiresAt: ch.at.Add(idempotency.Retention), Answer: answer,
-	}
-	if k.snap.Exists() {
-		b.Update(ch.kept, fields(d), gcp.LastUpdateTime(k.snap.UpdateTime))
+	doc := answerFields(&answer{
+		organizationID: ch.caller.OrganizationID, fingerprint: ch.attempt.Fingerprint, changeID: ch.id,
+		createdAt: ch.at, expiresAt: ch.at.Add(idempotency.Retention), record: record,
+	}).encode()
+	if s.snap.Exists() {
+		b.Update(ch.answer, updates(doc), gcp.LastUpdateTime(s.snap.UpdateTime))
 	} else {
-		b.Create(ch.kept, d)
+		b.Create(ch.answer, doc)
 	}
 	return true
 }
 
-// keepAgent has a commit keep an agent as the change's answer; version is empty when the same commit writes the agent.
-func (ch change) keepAgent(b *batch, k keptAnswer, id, version string, d agentDocument) bool {
-	env := make([]envDocument, len(d.Env))
-	for i, e := range d.Env {
-		env[i] = envDocument{Key: e.Key, SecretVersion: e.SecretVersion, Bytes: e.Bytes, SetAt: e.SetAt}
+// saveAgentAnswer stores an agent as the change's answer. version is empty when the same commit writes the agent. Plain
+// values of the environment are left out: no answer shows them, and they would outlive their removal from the agent.
+func (ch change) saveAgentAnswer(b *batch, s answerState, version string, a agent.Agent) bool {
+	a.Env = slices.Clone(a.Env)
+	for i := range a.Env {
+		a.Env[i].Value = ""
 	}
-	d.Env = env
-	return ch.keepAnswer(b, k, keptAgent{ID: id, Version: version, Agent: d})
+	record := agentAnswer{a.ID, version, encodeAgent(a, ch.id)}
+	return ch.saveAnswer(b, s, agentAnswerFields(&record).encode())
 }
 
-// keepUnchanged commits that a request was answered with an agent that is as it was asked to be already.
-func (ch change) keepUnchanged(ctx context.Context, k keptAnswer, a agent.Agent) error {
+// commitAgentAnswer stores the answer to a request that found its agent already as it should be.
+func (ch change) commitAgentAnswer(ctx context.Context, s answerState, a agent.Agent) error {
 	b := ch.client.batch()
-	if !ch.keepAgent(b, k, a.ID, a.Version, documentOf(a)) {
+	if !ch.saveAgentAnswer(b, s, a.Version, a) {
 		return nil
 	}
 	_, err := ch.client.commit(ctx, b)
 	return err
-}
-
-// retryUntilDecided repeats a change until it is decided. When it was carried out, or had been before, its key is used
-// up.
-func (ch change) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
-	err := ch.client.retryUntilDecided(ctx, try)
-	if err == nil {
-		ch.attempt.Use()
-	}
-	return err
-}
-
-// key makes the record with a hash.
-func (d keyDocument) key(hash string) apikey.Key {
-	return apikey.Key{
-		ID: d.ID, OrganizationID: d.OrganizationID, Name: d.Name, Purpose: d.Purpose, Prefix: d.Prefix, Hash: hash,
-		CreatedBy: d.CreatedBy, CreatedAt: d.CreatedAt, LastUsedAt: timeOf(d.LastUsedAt),
-		ExpiresAt: timeOf(d.ExpiresAt),
-	}
 }

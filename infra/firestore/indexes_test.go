@@ -130,7 +130,7 @@ func TestIndexCheck(t *testing.T) {
 // structured is a query as it is sent.
 func (c *Client) structured(t *testing.T, q query) *firestorepb.StructuredQuery {
 	t.Helper()
-	raw, err := c.ask(q).Serialize()
+	raw, err := c.firestoreQuery(q).Serialize()
 	if err != nil {
 		t.Fatal(err)
 	}

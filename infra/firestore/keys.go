@@ -30,10 +30,41 @@ var (
 	_ apikey.Finder = (*Keys)(nil)
 )
 
-// Create implements apikey.Store. It fills in OrganizationID. Keys that have expired count until they are needed: at
-// the limit they are deleted first.
+// Keys is the store of API keys, for routes and for authentication.
+func (c *Client) Keys() *Keys { return &Keys{client: c} }
+
+// keyFields lists what is stored of an API key. The document's id is the key's hash.
+func keyFields(k *apikey.Key) fields {
+	return fields{
+		{"id", text(&k.ID)},
+		{"organization_id", text(&k.OrganizationID)},
+		{"name", text(&k.Name)},
+		{"purpose", text(&k.Purpose)},
+		{"prefix", text(&k.Prefix)},
+		{"created_by", text(&k.CreatedBy)},
+		{"created_at", timestamp(&k.CreatedAt)},
+		{"last_used_at", timestamp(&k.LastUsedAt)},
+		{"expires_at", timestamp(&k.ExpiresAt)},
+	}
+}
+
+// keyOf makes the key of a document that exists.
+func keyOf(snap *gcp.DocumentSnapshot) (apikey.Key, error) {
+	k := apikey.Key{Hash: snap.Ref.ID}
+	if err := keyFields(&k).decode(snap.Data()); err != nil {
+		return apikey.Key{}, fmt.Errorf("decode the API key %s: %w", k.ID, err)
+	}
+	return k, nil
+}
+
+func keyTarget(k apikey.Key) audit.Target {
+	return audit.Target{Type: "api_key", ID: k.ID, Name: k.Name}
+}
+
+// Create implements apikey.Store. It fills in OrganizationID. Expired keys count towards the limit until it is reached:
+// then Create deletes them first.
 func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
-	ch, err := s.client.begin(ctx)
+	ch, err := s.client.beginChange(ctx)
 	if err != nil {
 		return apikey.Key{}, err
 	}
@@ -42,44 +73,47 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 		return apikey.Key{}, fmt.Errorf("create an API key: %w", errBadID)
 	}
 	k.OrganizationID = ch.caller.OrganizationID
-	doc := keyDocumentOf(k)
-	created := doc.key(k.Hash)
-	full := false // and nothing in it has expired
+	doc := keyFields(&k).encode()
+	created := apikey.Key{Hash: k.Hash}
+	if err := keyFields(&created).decode(doc); err != nil {
+		return apikey.Key{}, fmt.Errorf("create an API key: %w", err)
+	}
+	noneExpired := false
 	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.readState(ctx, again, ref)
+		state, err := ch.readState(ctx, again, ref)
 		if err != nil {
 			return err
 		}
-		if kept, ok, err := ch.answeredKey(seen.kept); ok {
-			created = kept
+		if answered, ok, err := ch.replayKey(state.answer); ok {
+			created = answered
 			return err
 		}
 		switch {
-		case seen.committed:
+		case state.committed:
 			return nil
-		case seen.target.Exists():
+		case state.target.Exists():
 			return errors.New("create an API key: a key with this hash exists already")
 		}
-		org := seen.org
+		org := state.org
 		limits, err := org.Limits()
 		if err != nil {
 			return fmt.Errorf("create an API key: %w", err)
 		}
-		switch over := org.Usage.APIKeys >= limits.APIKeys; {
-		case over && full:
+		switch full := org.Usage.APIKeys >= limits.APIKeys; {
+		case full && noneExpired:
 			return errTooManyKeys(org.Usage.APIKeys, limits.APIKeys)
-		case over:
-			// Counted again afterwards in any case: another creation may have made room for both.
-			if full, err = s.makeRoom(ctx, ch); err != nil {
+		case full:
+			// Count again in any case: another request may have deleted expired keys, too.
+			if noneExpired, err = s.deleteExpired(ctx, ch); err != nil {
 				return err
 			}
 			return &undecided{cause: status.Error(codes.Aborted, "expired keys were deleted first")}
 		}
 		org.Usage.APIKeys++
 		b := s.client.batch().Create(ref, doc)
-		org.save(b)
+		org.saveUsage(b)
 		ch.writeEntry(b, org, keyTarget(k), nil)
-		ch.keepAnswer(b, seen.kept, doc)
+		ch.saveAnswer(b, state.answer, doc)
 		_, err = ch.commit(ctx, b)
 		return err
 	})
@@ -95,11 +129,14 @@ func errTooManyKeys(current, most int64) error {
 		WithMeta(map[string]any{"current": current, "max": most})
 }
 
-// makeRoom deletes the organization's expired keys, and tells whether there were none.
-func (s *Keys) makeRoom(ctx context.Context, ch change) (none bool, err error) {
-	expired, err := s.client.find(ctx, query{
+// maxExpired is how many expired keys are deleted in one commit: more than an organization can have.
+const maxExpired = 200
+
+// deleteExpired deletes the organization's expired keys. none is true when there are none.
+func (s *Keys) deleteExpired(ctx context.Context, ch change) (none bool, err error) {
+	expired, err := s.client.runQuery(ctx, query{
 		collection: keyCollection, equal: []equality{{"organization_id", ch.caller.OrganizationID}},
-		until: "expires_at", now: ch.at, order: []order{{"expires_at", gcp.Asc}}, limit: maxPurge,
+		until: "expires_at", now: ch.at, order: []order{{"expires_at", gcp.Asc}}, limit: maxExpired,
 	})
 	if err != nil || len(expired) == 0 {
 		return err == nil, err
@@ -108,39 +145,36 @@ func (s *Keys) makeRoom(ctx context.Context, ch change) (none bool, err error) {
 	for _, snap := range expired {
 		b.Delete(snap.Ref, gcp.Exists)
 	}
-	b.Update(ch.organization, moveUsage(organization.Usage{APIKeys: -int64(len(expired))}))
+	b.Update(ch.organization, incrementUsage(organization.Usage{APIKeys: -int64(len(expired))}))
 	_, err = s.client.commit(ctx, b)
 	return false, err
 }
 
-// maxPurge is how many expired keys are deleted at once: more than an organization can have.
-const maxPurge = 200
-
 // List implements apikey.Store.
 func (s *Keys) List(ctx context.Context, p page.Request) (page.Page[apikey.Key], error) {
-	return list(ctx, s.client, listing[apikey.Key]{
+	return listPage(ctx, s.client, listing[apikey.Key]{
 		query: query{
 			collection: keyCollection, equal: []equality{{"organization_id", identity.From(ctx).OrganizationID}},
 		},
-		// Not the document's id: that is the hash, which a cursor has no business to show.
-		tie:    "id",
-		decode: keyOf,
-		place:  func(k apikey.Key) place { return place{k.CreatedAt, k.ID} },
+		// The document's id is the hash, which a cursor must not show.
+		tieBreaker: "id",
+		decode:     keyOf,
+		position:   func(k apikey.Key) position { return position{k.CreatedAt, k.ID} },
 	}, p)
 }
 
 // Revoke implements apikey.Store.
 func (s *Keys) Revoke(ctx context.Context, id string) error {
-	ch, err := s.client.begin(ctx)
+	ch, err := s.client.beginChange(ctx)
 	if err != nil {
 		return err
 	}
 	return ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
-		seen, err := ch.readState(ctx, again, nil)
-		if err != nil || seen.committed || ch.answered(seen.kept) {
+		state, err := ch.readState(ctx, again, nil)
+		if err != nil || state.committed || ch.replays(state.answer) {
 			return err
 		}
-		found, err := s.client.find(ctx, query{
+		found, err := s.client.runQuery(ctx, query{
 			collection: keyCollection, limit: 1,
 			equal: []equality{{"organization_id", ch.caller.OrganizationID}, {"id", id}},
 		})
@@ -154,13 +188,13 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		// A use of the key that is recorded meanwhile is no reason to begin again.
+		// The precondition ignores uses of the key that are recorded in between.
 		b := s.client.batch().Delete(found[0].Ref, gcp.Exists)
-		if seen.org.snap.Exists() {
-			b.Update(ch.organization, moveUsage(organization.Usage{APIKeys: -1}))
+		if state.org.snap.Exists() {
+			b.Update(ch.organization, incrementUsage(organization.Usage{APIKeys: -1}))
 		}
-		ch.writeEntry(b, seen.org, keyTarget(k), nil)
-		ch.keepAnswer(b, seen.kept, nil)
+		ch.writeEntry(b, state.org, keyTarget(k), nil)
+		ch.saveAnswer(b, state.answer, nil)
 		_, err = ch.commit(ctx, b)
 		return err
 	})
@@ -193,27 +227,23 @@ func (s *Keys) Find(ctx context.Context, hash string, also document.Ref) (contex
 	return ctx, k, nil
 }
 
-// Touch implements apikey.Finder. Close waits for what it began.
+// Touch implements apikey.Finder. It writes in the background; Flush and Close wait for it.
 func (s *Keys) Touch(ctx context.Context, k apikey.Key) {
 	now := s.client.now()
 	ref, ok := s.client.ref(keyCollection, k.Hash)
-	if !ok || now.Sub(k.LastUsedAt) < apikey.TouchInterval || !s.client.touched.claim(k.ID, now, apikey.TouchInterval) {
+	if !ok || now.Sub(k.LastUsedAt) < apikey.TouchInterval || !s.client.claimed.claim(k.ID, now, apikey.TouchInterval) {
 		return
 	}
-	s.client.touches.run(ctx, func(ctx context.Context) {
+	s.client.background.run(ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 		defer cancel()
-		// An update never creates, so a key that was revoked meanwhile stays revoked.
+		// An update never creates a document, so a revoked key stays revoked.
 		_, err := s.client.commit(ctx, s.client.batch().Update(ref, []gcp.Update{{Path: "last_used_at", Value: now}}))
 		if err != nil && codeOf(err) != codes.NotFound {
-			slog.WarnContext(ctx, "the use of an API key was not recorded", "api_key_id", k.ID, "error", err)
+			slog.WarnContext(ctx, "last use of an API key could not be recorded", "api_key_id", k.ID, "error", err)
 		}
 	})
 }
 
-// touchTimeout is short: what Touch writes is worth little, and the end of the process waits for it.
+// touchTimeout is short, because the process waits for such writes before it ends, and losing one does little harm.
 const touchTimeout = 3 * time.Second
-
-func keyTarget(k apikey.Key) audit.Target {
-	return audit.Target{Type: "api_key", ID: k.ID, Name: k.Name}
-}

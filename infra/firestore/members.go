@@ -21,78 +21,84 @@ type Members struct {
 
 var _ member.Records = (*Members)(nil)
 
-// Members remembers who was seen in which organization.
+// Members is the store of who used the control plane in which organization.
 func (c *Client) Members() *Members { return &Members{client: c} }
 
-// membershipDocument says that a person was seen in an organization. It is never changed.
-type membershipDocument struct {
-	OrganizationID string    `firestore:"organization_id"`
-	Subject        string    `firestore:"subject"`
-	SeenAt         time.Time `firestore:"seen_at"`
+// membership records that a person used the control plane in an organization. It never changes.
+type membership struct {
+	organizationID string
+	subject        string
+	seenAt         time.Time
 }
 
-// membershipID is the id of a membership's document. A subject may have any printable character, also those that no id
-// may have.
+func membershipFields(m *membership) fields {
+	return fields{
+		{"organization_id", text(&m.organizationID)},
+		{"subject", text(&m.subject)},
+		{"seen_at", timestamp(&m.seenAt)},
+	}
+}
+
+// membershipID is the id of a membership's document. It hashes the subject, because a subject may have characters that
+// an id must not have.
 func membershipID(organizationID, subject string) string {
 	return organizationID + "~" + uuid.NewSHA1(uuid.NameSpaceURL, []byte(subject)).String()
 }
 
-// membershipPage is how many memberships are read at once.
+// membershipPage is how many memberships are read in one call.
 const membershipPage = 300
 
 // ListMemberIDs implements member.Records.
 func (s *Members) ListMemberIDs(ctx context.Context, organizationID string) ([]string, error) {
-	q := query{
-		collection: membershipCollection, equal: []equality{{"organization_id", organizationID}},
-		only:  []string{"subject"},
-		order: []order{{gcp.DocumentID, gcp.Asc}}, limit: membershipPage,
-	}
 	var subjects []string
-	for {
-		snaps, err := s.client.find(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, snap := range snaps {
-			d, err := decode[membershipDocument](snap)
-			if err != nil {
-				return nil, err
-			}
-			subjects = append(subjects, d.Subject)
-			q.after = []any{snap.Ref.ID}
-		}
-		if len(snaps) < q.limit {
-			return subjects, nil
-		}
+	err := s.client.eachDocument(ctx, query{
+		collection: membershipCollection, equal: []equality{{"organization_id", organizationID}},
+		only: []string{"subject"}, limit: membershipPage,
+	}, func(snap *gcp.DocumentSnapshot) error {
+		var m membership
+		err := decode(snap, membershipFields(&m))
+		subjects = append(subjects, m.subject)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return subjects, nil
 }
 
 // RecordMember implements member.Records.
 func (s *Members) RecordMember(ctx context.Context, organizationID, subject string) error {
 	ref, ok := s.client.ref(membershipCollection, membershipID(organizationID, subject))
 	if !ok {
-		return fmt.Errorf("remember a member: %w", errBadID)
+		return fmt.Errorf("record a member: %w", errBadID)
 	}
 	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
-		snaps, err := s.client.read(ctx, ref)
-		if err != nil || snaps[0].Exists() {
+		snap, err := s.client.readOne(ctx, ref)
+		if err != nil || snap.Exists() {
 			return err
 		}
-		_, err = s.client.commit(ctx,
-			s.client.batch().Create(ref, membershipDocument{organizationID, subject, s.client.now()}))
+		m := membership{organizationID, subject, s.client.now()}
+		_, err = s.client.commit(ctx, s.client.batch().Create(ref, membershipFields(&m).encode()))
 		return err
 	})
 }
 
-// leaseDocument says who does what only one may do at a time, and until when.
-type leaseDocument struct {
-	Holder string    `firestore:"holder"`
-	Until  time.Time `firestore:"until"`
+// lease gives its holder the exclusive right to change an organization's members, until it ends.
+type lease struct {
+	holder string
+	until  time.Time
+}
+
+func leaseFields(l *lease) fields {
+	return fields{
+		{"holder", text(&l.holder)},
+		{"until", timestamp(&l.until)},
+	}
 }
 
 const (
-	// exclusiveTime bounds what is done exclusively, and leaseMargin is how far clocks may be apart: nobody else begins
-	// before the end.
+	// exclusiveTime bounds the work under a lease. leaseMargin is how far clocks may differ: no other request begins
+	// before the work has ended.
 	exclusiveTime = 20 * time.Second
 	leaseMargin   = 10 * time.Second
 )
@@ -113,50 +119,51 @@ func (s *Members) WithLock(ctx context.Context, organizationID string, do func(c
 	return do(ctx)
 }
 
-// acquire takes the lease, if it is free or over.
+// acquire takes the lease, if it is free or has ended.
 func (s *Members) acquire(ctx context.Context, ref *gcp.DocumentRef, holder string) error {
 	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
-		snaps, err := s.client.read(ctx, ref)
+		snap, err := s.client.readOne(ctx, ref)
 		if err != nil {
 			return err
 		}
-		mine := leaseDocument{holder, s.client.now().Add(exclusiveTime + leaseMargin)}
+		own := leaseFields(&lease{holder, s.client.now().Add(exclusiveTime + leaseMargin)}).encode()
 		b := s.client.batch()
-		if !snaps[0].Exists() {
-			_, err = s.client.commit(ctx, b.Create(ref, mine))
+		if !snap.Exists() {
+			_, err = s.client.commit(ctx, b.Create(ref, own))
 			return err
 		}
-		d, err := decode[leaseDocument](snaps[0])
+		var current lease
+		err = decode(snap, leaseFields(&current))
 		switch {
 		case err != nil:
 			return err
-		case d.Holder == holder:
+		case current.holder == holder:
 			return nil // the answer to the commit was lost
-		case s.client.now().Before(d.Until):
+		case s.client.now().Before(current.until):
 			return fault.New(fault.Conflict, "operation_in_progress",
 				"The organization's members are being changed by another request. Try again.")
 		}
-		_, err = s.client.commit(ctx, b.Update(ref, fields(mine), gcp.LastUpdateTime(snaps[0].UpdateTime)))
+		_, err = s.client.commit(ctx, b.Update(ref, updates(own), gcp.LastUpdateTime(snap.UpdateTime)))
 		return err
 	})
 }
 
-// release gives the lease back. Where that fails it ends by itself.
+// release deletes the lease. If that fails, the lease ends by time.
 func (s *Members) release(ctx context.Context, ref *gcp.DocumentRef, holder string) {
 	err := s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
-		snaps, err := s.client.read(ctx, ref)
-		if err != nil || !snaps[0].Exists() {
+		snap, err := s.client.readOne(ctx, ref)
+		if err != nil || !snap.Exists() {
 			return err
 		}
-		d, err := decode[leaseDocument](snaps[0])
-		if err != nil || d.Holder != holder {
+		var current lease
+		if err := decode(snap, leaseFields(&current)); err != nil || current.holder != holder {
 			return err
 		}
-		_, err = s.client.commit(ctx, s.client.batch().Delete(ref, gcp.LastUpdateTime(snaps[0].UpdateTime)))
+		_, err = s.client.commit(ctx, s.client.batch().Delete(ref, gcp.LastUpdateTime(snap.UpdateTime)))
 		return err
 	})
 	if err != nil {
-		slog.WarnContext(ctx, "a lease was not given back; it ends by itself", "lease",
+		slog.WarnContext(ctx, "lease could not be released; it will expire", "lease",
 			strings.TrimPrefix(ref.ID, "members~"), "error", err)
 	}
 }

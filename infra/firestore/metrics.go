@@ -11,16 +11,15 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
 )
 
-// Metrics implements metrics.Store and metrics.Records.
+// Metrics implements metrics.Store and metrics.WorkerStore.
 //
-// A snapshot is a document of its own, so that what is measured every few minutes neither changes the version of the
-// agent's record nor competes with those who write it. It is created in the commit that creates the agent and deleted
-// in the one that deletes it: a route that reads it alone knows by it that the agent exists, and whose it is.
+// A snapshot is a separate document, so that collecting every few minutes neither changes the agent's version nor
+// competes with writes of the agent. The commit that creates an agent creates its snapshot, and the commit that deletes
+// the agent deletes it. So a route can read the snapshot alone and still know that the agent exists and whose it is.
 type Metrics struct {
 	client *Client
 }
@@ -30,38 +29,111 @@ var (
 	_ metrics.WorkerStore = (*Metrics)(nil)
 )
 
-// Metrics is the store of what is measured of agents.
+// Metrics is the store of agents' metrics.
 func (c *Client) Metrics() *Metrics { return &Metrics{client: c} }
 
-// beginMetrics has the commit that creates an agent create its snapshot, and endMetrics the one that deletes it delete
-// that.
-func (c *Client) beginMetrics(b *batch, a agent.Agent) {
-	if ref, ok := c.ref(metricsCollection, a.ID); ok {
-		b.Create(ref, metricsDocument{OrganizationID: a.OrganizationID})
+// metricsFields lists what is stored of a snapshot. Only looked_at has an index.
+func metricsFields(s *metrics.Snapshot) fields {
+	return fields{
+		{"organization_id", text(&s.OrganizationID)},
+		{"looked_at", timestamp(&s.LookedAt)},
+		{"collected_at", timestamp(&s.CollectedAt)},
+		{"figures", group(fields{
+			{"cpu_pct", optionalFloat(&s.Figures.CPUPct)},
+			{"mem_pct", optionalFloat(&s.Figures.MemPct)},
+			{"pvc_pct", optionalFloat(&s.Figures.PVCPct)},
+			{"uptime_pct", optionalFloat(&s.Figures.UptimePct)},
+			{"cpu_cores", optionalFloat(&s.Figures.CPUCores)},
+			{"memory_bytes", optionalFloat(&s.Figures.MemoryBytes)},
+			{"latency_millis", optionalFloat(&s.Figures.LatencyMillis)},
+			{"restarts", float(&s.Figures.Restarts)},
+		})},
+		{"rings", compactGroup(fields{
+			{"cpu_hour", ring(&s.CPU.Hour)},
+			{"cpu_day", ring(&s.CPU.Day)},
+			{"memory_hour", ring(&s.Memory.Hour)},
+			{"memory_day", ring(&s.Memory.Day)},
+			{"requests_hour", ring(&s.Requests.Hour)},
+			{"requests_day", ring(&s.Requests.Day)},
+			{"errors_hour", ring(&s.Errors.Hour)},
+			{"errors_day", ring(&s.Errors.Day)},
+			{"up", ring(&s.Up)},
+			{"due", ring(&s.Due)},
+		})},
 	}
 }
 
-func (c *Client) endMetrics(b *batch, agentID string) {
+// collectedFields are the fields that a collector writes.
+var collectedFields = []string{"collected_at", "figures", "rings"}
+
+// ringPlace stores a ring as bytes. Arrays would take ten times as long to read. A stored ring of another shape is
+// ignored: the metrics are collected again.
+type ringPlace struct{ at *metrics.Ring }
+
+func ring(at *metrics.Ring) place { return ringPlace{at} }
+
+func (p ringPlace) encode() any {
+	if p.at.Like(metrics.Ring{}) {
+		return nil
+	}
+	b, err := p.at.MarshalBinary()
+	if err != nil {
+		return nil // a ring can always be encoded
+	}
+	return b
+}
+
+func (p ringPlace) decode(name string, value any) error {
+	b, err := cast[[]byte](name, value)
+	if err != nil || len(b) == 0 {
+		return err
+	}
+	stored := *p.at
+	if err := stored.UnmarshalBinary(b); err != nil {
+		return fmt.Errorf("the field %s: %w", name, err)
+	}
+	if stored.Like(*p.at) {
+		*p.at = stored
+	}
+	return nil
+}
+
+// snapshotOf makes the snapshot of a document that exists. It logs and leaves empty what can't be decoded, because it
+// is collected again.
+func snapshotOf(ctx context.Context, snap *gcp.DocumentSnapshot) metrics.Snapshot {
+	s := metrics.New(snap.Ref.ID, "")
+	s.Version = versionOf(snap.UpdateTime)
+	if err := decode(snap, metricsFields(&s)); err != nil {
+		slog.ErrorContext(ctx, "metrics could not be decoded; they will be collected again", "agent_id", snap.Ref.ID,
+			"error", err)
+	}
+	return s
+}
+
+// createMetrics adds an agent's empty snapshot to the commit that creates the agent.
+func (c *Client) createMetrics(b *batch, a agent.Agent) {
+	if ref, ok := c.ref(metricsCollection, a.ID); ok {
+		b.Create(ref, metricsFields(&metrics.Snapshot{OrganizationID: a.OrganizationID}).encode())
+	}
+}
+
+// deleteMetrics deletes an agent's snapshot in the commit that deletes the agent.
+func (c *Client) deleteMetrics(b *batch, agentID string) {
 	if ref, ok := c.ref(metricsCollection, agentID); ok {
 		b.Delete(ref)
 	}
 }
 
-// Get implements metrics.Store. It makes no call when the snapshot was read together with the caller's key.
+// Get implements metrics.Store. It makes no call when the snapshot was read together with the caller's API key.
 func (m *Metrics) Get(ctx context.Context, agentID string) (metrics.Snapshot, error) {
 	d := metrics.Document(agentID)
 	ref, ok := m.client.ref(d.Collection, d.ID)
 	if !ok || d.Collection == "" {
 		return metrics.Snapshot{}, metrics.NotFound()
 	}
-	fetched, ok := document.Fetched(ctx, d)
-	snap, _ := fetched.(*gcp.DocumentSnapshot)
-	if !ok || snap == nil {
-		snaps, err := m.client.read(ctx, ref)
-		if err != nil {
-			return metrics.Snapshot{}, err
-		}
-		snap = snaps[0]
+	snap, err := m.client.readFetched(ctx, ref, d)
+	if err != nil {
+		return metrics.Snapshot{}, err
 	}
 	if !snap.Exists() {
 		return metrics.Snapshot{}, metrics.NotFound()
@@ -73,26 +145,26 @@ func (m *Metrics) Get(ctx context.Context, agentID string) (metrics.Snapshot, er
 	return s, nil
 }
 
-// MarkViewed implements metrics.Store. Close waits for what it began.
+// MarkViewed implements metrics.Store. It writes in the background; Flush and Close wait for it.
 func (m *Metrics) MarkViewed(ctx context.Context, s metrics.Snapshot) {
 	now := m.client.now()
 	ref, ok := m.client.ref(metricsCollection, s.AgentID)
 	if !ok || s.Version == "" || now.Sub(s.LookedAt) < metrics.LookInterval ||
-		!m.client.touched.claim(ref.Path, now, metrics.LookInterval) {
+		!m.client.claimed.claim(ref.Path, now, metrics.LookInterval) {
 		return
 	}
-	m.client.touches.run(ctx, func(ctx context.Context) {
+	m.client.background.run(ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 		defer cancel()
-		// An update never creates, so the snapshot of an agent that is gone stays gone.
+		// An update never creates a document, so the snapshot of a deleted agent stays deleted.
 		_, err := m.client.commit(ctx, m.client.batch().Update(ref, []gcp.Update{{Path: "looked_at", Value: now}}))
 		if err != nil && codeOf(err) != codes.NotFound {
-			slog.WarnContext(ctx, "a look at an agent's metrics was not recorded", "agent_id", s.AgentID, "error", err)
+			slog.WarnContext(ctx, "view of an agent's metrics could not be recorded", "agent_id", s.AgentID, "error", err)
 		}
 	})
 }
 
-// Load implements metrics.Records.
+// Load implements metrics.WorkerStore.
 func (m *Metrics) Load(ctx context.Context, agentIDs []string) (map[string]metrics.Snapshot, error) {
 	var refs []*gcp.DocumentRef
 	for _, id := range agentIDs {
@@ -116,9 +188,9 @@ func (m *Metrics) Load(ctx context.Context, agentIDs []string) (map[string]metri
 	return found, nil
 }
 
-// ListViewedSince implements metrics.Records.
+// ListViewedSince implements metrics.WorkerStore.
 func (m *Metrics) ListViewedSince(ctx context.Context, since time.Time, limit int) ([]metrics.Snapshot, error) {
-	snaps, err := m.client.find(ctx, query{
+	snaps, err := m.client.runQuery(ctx, query{
 		collection: metricsCollection, since: "looked_at", now: since, order: []order{{"looked_at", gcp.Asc}},
 		limit: limit,
 	})
@@ -132,23 +204,24 @@ func (m *Metrics) ListViewedSince(ctx context.Context, since time.Time, limit in
 	return found, nil
 }
 
-// Save implements metrics.Records. A snapshot that was read is written if nobody wrote it since. A new one, of an agent
-// that was created without, is created in a commit that proves the agent's record to be there still: it writes what
-// stands there already, which changes neither the record nor its version.
+// Save implements metrics.WorkerStore. It writes a snapshot that was read, unless another collector wrote it since. It
+// creates a new one for an agent that has none. That commit also writes the agent's organization_id, which is the same
+// as before: so it fails when the agent is gone, and changes neither the agent nor its version.
 func (m *Metrics) Save(ctx context.Context, s metrics.Snapshot, agentVersion string) error {
 	ref, ok := m.client.ref(metricsCollection, s.AgentID)
 	if !ok {
 		return metrics.NotFound()
 	}
-	doc, err := metricsDocumentOf(s)
-	if err != nil {
-		return fmt.Errorf("save the metrics of agent %s: %w", s.AgentID, err)
-	}
+	doc := metricsFields(&s).encode()
 	b := m.client.batch()
-	if read, err := writtenAt(s.Version); err == nil {
-		b.Update(ref, doc.collected(), gcp.LastUpdateTime(read))
+	if read, err := updateTimeOf(s.Version); err == nil {
+		var collected []gcp.Update
+		for _, name := range collectedFields {
+			collected = append(collected, gcp.Update{Path: name, Value: doc[name]})
+		}
+		b.Update(ref, collected, gcp.LastUpdateTime(read))
 	} else {
-		version, err := writtenAt(agentVersion)
+		version, err := updateTimeOf(agentVersion)
 		owner, ok := m.client.agent(s.AgentID)
 		if err != nil || !ok {
 			return fmt.Errorf("save the metrics of agent %s: %w", s.AgentID, errNoVersion)
@@ -156,7 +229,7 @@ func (m *Metrics) Save(ctx context.Context, s metrics.Snapshot, agentVersion str
 		b.Update(owner, []gcp.Update{{Path: "organization_id", Value: s.OrganizationID}},
 			gcp.LastUpdateTime(version)).Create(ref, doc)
 	}
-	_, err = m.client.commit(ctx, b)
+	_, err := m.client.commit(ctx, b)
 	var u *undecided
 	switch {
 	case errors.As(err, &u) && u.unknown:
@@ -170,28 +243,35 @@ func (m *Metrics) Save(ctx context.Context, s metrics.Snapshot, agentVersion str
 	}
 }
 
-// maxCells bounds how many cells' progress is read: more than there will be.
+func progressFields(p *metrics.Progress) fields {
+	return fields{
+		{"until", timestamp(&p.Until)},
+		{"next", timestamp(&p.Next)},
+	}
+}
+
+// maxCells is more cells than there will be.
 const maxCells = 1000
 
-// Progress implements metrics.Records.
+// Progress implements metrics.WorkerStore.
 func (m *Metrics) Progress(ctx context.Context) (map[string]metrics.Progress, error) {
-	snaps, err := m.client.find(ctx,
+	snaps, err := m.client.runQuery(ctx,
 		query{collection: progressCollection, order: []order{{gcp.DocumentID, gcp.Asc}}, limit: maxCells})
 	if err != nil {
 		return nil, err
 	}
 	cells := make(map[string]metrics.Progress, len(snaps))
 	for _, snap := range snaps {
-		d, err := decode[progressDocument](snap)
-		if err != nil {
+		var p metrics.Progress
+		if err := decode(snap, progressFields(&p)); err != nil {
 			return nil, err
 		}
-		cells[snap.Ref.ID] = metrics.Progress{Until: timeOf(d.Until), Next: timeOf(d.Next)}
+		cells[snap.Ref.ID] = p
 	}
 	return cells, nil
 }
 
-// SetProgress implements metrics.Records.
+// SetProgress implements metrics.WorkerStore.
 func (m *Metrics) SetProgress(ctx context.Context, cells map[string]metrics.Progress) error {
 	b := m.client.batch()
 	for cell, p := range cells {
@@ -199,11 +279,11 @@ func (m *Metrics) SetProgress(ctx context.Context, cells map[string]metrics.Prog
 		if !ok {
 			return fmt.Errorf("record the progress of cell %q: %w", cell, errBadID)
 		}
-		b.Set(ref, progressDocument{Until: nullable(p.Until), Next: nullable(p.Next)})
+		b.Set(ref, progressFields(&p).encode())
 	}
 	_, err := m.client.commit(ctx, b)
 	if err != nil {
-		return failure("commit", err)
+		return faultOf("commit", err)
 	}
 	return nil
 }

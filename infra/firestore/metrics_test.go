@@ -34,7 +34,7 @@ func TestMetricsCalls(t *testing.T) {
 		}
 	}
 	var s metrics.Snapshot
-	look := func() { c.Metrics().MarkViewed(org.Ctx, s); c.touches.wait.Wait() }
+	look := func() { c.Metrics().MarkViewed(org.Ctx, s); c.Flush() }
 	for _, step := range []struct {
 		name string
 		do   func()

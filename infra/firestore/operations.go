@@ -2,22 +2,104 @@ package firestore
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/secret"
 )
 
-// Operations implements secret.Operations. It only reads: the history is written with the agents whose operations it
-// tells of.
+// Operations implements secret.Operations. It only reads: the commit that changes an agent writes the history of the
+// agent's operations.
 type Operations struct {
 	client *Client
 }
 
 var _ secret.Operations = (*Operations)(nil)
+
+// Operations is the history of secret operations.
+func (c *Client) Operations() *Operations { return &Operations{client: c} }
+
+// operationFields lists what is stored of an operation, in the history and, while the operation is open, in its agent's
+// document. The document that it is in has the ids of the agent and the organization.
+func operationFields(o *secret.Operation) fields {
+	return fields{
+		{"id", text(&o.ID)},
+		{"key", text(&o.Key)},
+		{"action", text(&o.Action)},
+		{"stage", text(&o.Stage)},
+		{"status", text(&o.Status)},
+		{"error_code", text(&o.ErrorCode)},
+		{"attempts", number(&o.Attempts)},
+		{"seen", number(&o.LatestBefore)},
+		{"version", number(&o.Version)},
+		{"bytes", number(&o.Bytes)},
+		{"batch", text(&o.Batch)},
+		{"storing_until", timestamp(&o.StoringUntil)},
+		{"created_at", timestamp(&o.CreatedAt)},
+		{"updated_at", timestamp(&o.UpdatedAt)},
+	}
+}
+
+// historyRetention is how long the history stores an operation that has ended.
+const historyRetention = 90 * 24 * time.Hour
+
+// historyFields lists what a document of the history stores. Firestore deletes it some time after expires_at, which is
+// null while the operation is open.
+func historyFields(o *secret.Operation) fields {
+	var expiresAt time.Time
+	if !o.Open() {
+		expiresAt = o.UpdatedAt.Add(historyRetention)
+	}
+	return fields{
+		{"agent_id", text(&o.AgentID)},
+		{"organization_id", text(&o.OrganizationID)},
+		{"created_at", timestamp(&o.CreatedAt)},
+		{"expires_at", timestamp(&expiresAt)},
+		{"operation", compactGroup(operationFields(o))},
+	}
+}
+
+// historyEntryOf makes the operation of a document that exists.
+func historyEntryOf(snap *gcp.DocumentSnapshot) (secret.Operation, error) {
+	var o secret.Operation
+	err := decode(snap, historyFields(&o))
+	return o, err
+}
+
+// openOperations lists the operations that an agent's document stores.
+func openOperations(a agent.Agent) []secret.Operation {
+	var open []secret.Operation
+	for _, o := range a.Operations {
+		if o.Open() {
+			open = append(open, o)
+		}
+	}
+	return open
+}
+
+// saveOperations writes the history of the operations that differ between two states of an agent.
+func (c *Client) saveOperations(b *batch, before, after agent.Agent) {
+	known := map[string]map[string]any{}
+	for _, o := range before.Operations {
+		known[o.ID] = operationFields(&o).encode()
+	}
+	for _, o := range after.Operations {
+		if reflect.DeepEqual(known[o.ID], operationFields(&o).encode()) {
+			continue
+		}
+		ref, ok := c.ref(operationCollection, o.ID)
+		if !ok {
+			continue // ids are made by the control plane
+		}
+		o.AgentID, o.OrganizationID = after.ID, after.OrganizationID
+		b.Set(ref, historyFields(&o).encode())
+	}
+}
 
 // Get implements secret.Operations.
 func (s *Operations) Get(ctx context.Context, agentID, id string) (secret.Operation, error) {
@@ -25,14 +107,14 @@ func (s *Operations) Get(ctx context.Context, agentID, id string) (secret.Operat
 	if !ok {
 		return secret.Operation{}, secret.NotFound()
 	}
-	snaps, err := s.client.read(ctx, ref)
+	snap, err := s.client.readOne(ctx, ref)
 	if err != nil {
 		return secret.Operation{}, err
 	}
-	if !snaps[0].Exists() {
+	if !snap.Exists() {
 		return secret.Operation{}, secret.NotFound()
 	}
-	o, err := operationOf(snaps[0])
+	o, err := historyEntryOf(snap)
 	if err != nil {
 		return secret.Operation{}, err
 	}
@@ -45,22 +127,14 @@ func (s *Operations) Get(ctx context.Context, agentID, id string) (secret.Operat
 // List implements secret.Operations.
 func (s *Operations) List(ctx context.Context, agentID string, p page.Request) (page.Page[secret.Operation], error) {
 	now := s.client.now()
-	return list(ctx, s.client, listing[secret.Operation]{
+	return listPage(ctx, s.client, listing[secret.Operation]{
 		query: query{collection: operationCollection, equal: []equality{
 			{"organization_id", identity.From(ctx).OrganizationID}, {"agent_id", agentID},
 		}},
-		tie:    gcp.DocumentID,
-		decode: operationOf,
-		place:  func(o secret.Operation) place { return place{o.CreatedAt, o.ID} },
+		tieBreaker: gcp.DocumentID,
+		decode:     historyEntryOf,
+		position:   func(o secret.Operation) position { return position{o.CreatedAt, o.ID} },
 		// Firestore deletes an operation some days after its end.
-		keep: func(o secret.Operation) bool { return o.Open() || now.Before(o.UpdatedAt.Add(historyRetention)) },
+		include: func(o secret.Operation) bool { return o.Open() || now.Before(o.UpdatedAt.Add(historyRetention)) },
 	}, p)
-}
-
-// operationOf makes the record of a document that exists.
-func operationOf(snap *gcp.DocumentSnapshot) (secret.Operation, error) {
-	d, err := decode[historyDocument](snap)
-	o := d.Operation.operation(d.AgentID, d.OrganizationID)
-	o.CreatedAt = d.CreatedAt.In(time.UTC)
-	return o, err
 }

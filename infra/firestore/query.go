@@ -2,9 +2,11 @@ package firestore
 
 import (
 	"context"
+	_ "embed" // for indexes.json
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,22 +17,28 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// query is what the package asks of a collection. Its shapes must be served by an index: indexes.json declares those
-// that Firestore doesn't keep by itself, and a test holds every query against it.
+//go:embed indexes.json
+var indexesJSON []byte
+
+// Indexes is the index file: the composite indexes that the package's queries need, and the fields that need no index.
+// Terraform deploys it, and the embedded emulator enforces it.
+func Indexes() []byte { return slices.Clone(indexesJSON) }
+
+// query is a query of a collection. An index must serve it: indexes.json declares the indexes that Firestore doesn't
+// maintain automatically, and the tests check every query that they send against it.
 type query struct {
 	collection string
 	equal      []equality
-	// until keeps the documents whose time in this field has come; documents with null there are left out.
-	until string
-	// since keeps the documents whose time in this field is now or later; documents with null there are left out.
-	since string
-	now   time.Time
-	// from and before keep the documents that were created in between, the former included; zero sets no bound.
+	// until names a field that must be at or before now, and since one that must be at or after now. Documents with
+	// null in the field don't match.
+	until, since string
+	now          time.Time
+	// Documents must have been created at or after from, and before before; zero sets no bound.
 	from, before time.Time
-	// only names the fields that are read; nil reads them all, and none but the id is empty.
+	// only names the fields to read. Nil means all fields; empty means the id only.
 	only  []string
 	order []order
-	// after is the place to go on from, a value for each order.
+	// after is the position to continue from, with one value for each order.
 	after []any
 	limit int
 }
@@ -42,8 +50,8 @@ type order struct {
 	direction gcp.Direction
 }
 
-// ask makes Firestore's form of a query.
-func (c *Client) ask(q query) gcp.Query {
+// firestoreQuery translates a query.
+func (c *Client) firestoreQuery(q query) gcp.Query {
 	asked := c.db.Collection(q.collection).Query
 	for _, e := range q.equal {
 		asked = asked.Where(e.field, "==", e.value)
@@ -72,44 +80,71 @@ func (c *Client) ask(q query) gcp.Query {
 	return asked.Limit(q.limit)
 }
 
-// find runs a query.
-func (c *Client) find(ctx context.Context, q query) ([]*gcp.DocumentSnapshot, error) {
-	ctx, cancel := c.bound(ctx)
+func (c *Client) runQuery(ctx context.Context, q query) ([]*gcp.DocumentSnapshot, error) {
+	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
-	snaps, err := c.ask(q).Documents(ctx).GetAll()
+	snaps, err := c.firestoreQuery(q).Documents(ctx).GetAll()
 	if err != nil {
-		return nil, failure("query", err)
+		return nil, faultOf("query", err)
 	}
 	return snaps, nil
+}
+
+// eachDocument visits all documents that match a query, ordered by id. It reads q.limit documents in one call.
+func (c *Client) eachDocument(ctx context.Context, q query, visit func(*gcp.DocumentSnapshot) error) error {
+	q.order = []order{{gcp.DocumentID, gcp.Asc}}
+	for {
+		snaps, err := c.runQuery(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, snap := range snaps {
+			if err := visit(snap); err != nil {
+				return err
+			}
+			q.after = []any{snap.Ref.ID}
+		}
+		if len(snaps) < q.limit {
+			return nil
+		}
+	}
+}
+
+func documentIDs(snaps []*gcp.DocumentSnapshot) []string {
+	ids := make([]string, len(snaps))
+	for i, snap := range snaps {
+		ids[i] = snap.Ref.ID
+	}
+	return ids
 }
 
 // listing is a list that clients page through, newest first.
 type listing[T any] struct {
 	query query
-	// tie is the field that orders items of the same time. It is unique, so that a page's end is one place.
-	tie    string
-	decode func(*gcp.DocumentSnapshot) (T, error)
-	place  func(T) place
-	// keep leaves out the items for which it is false; nil keeps all.
-	keep func(T) bool
+	// tieBreaker is the field that orders items of the same time. It must be unique, so that positions are.
+	tieBreaker string
+	decode     func(*gcp.DocumentSnapshot) (T, error)
+	position   func(T) position
+	// include is false for items that are left out. Nil includes all.
+	include func(T) bool
 }
 
-// place is where an item stands in a list.
-type place struct {
-	createdAt time.Time
-	tie       string
+// position is the position of an item in a list.
+type position struct {
+	createdAt  time.Time
+	tieBreaker string
 }
 
-// list reads a page. It asks for one item more than the page has, to know whether there is a next one. Pages go on from
-// a place, not from a count, so that items created meanwhile neither hide nor double any.
-func list[T any](ctx context.Context, c *Client, l listing[T], p page.Request) (page.Page[T], error) {
+// listPage reads a page. It reads one more item than the page has, to know whether there is a next page. A page starts
+// at a position, not at a count, so that items created in between neither hide items nor repeat them.
+func listPage[T any](ctx context.Context, c *Client, l listing[T], p page.Request) (page.Page[T], error) {
 	limit := p.Limit
 	if limit <= 0 {
 		limit = page.DefaultLimit
 	}
 	limit = min(limit, page.MaxLimit)
 	q := l.query
-	q.order = []order{{"created_at", gcp.Desc}, {l.tie, gcp.Desc}}
+	q.order = []order{{"created_at", gcp.Desc}, {l.tieBreaker, gcp.Desc}}
 	q.limit = limit + 1
 	if p.Cursor != "" {
 		from, ok := parseCursor(q.collection, p.Cursor)
@@ -125,16 +160,16 @@ func list[T any](ctx context.Context, c *Client, l listing[T], p page.Request) (
 	}
 	result := page.Page[T]{Items: items[:min(len(items), limit)]}
 	if len(items) > limit {
-		result.Next = l.place(items[limit-1]).cursor(q.collection)
+		result.Next = l.position(items[limit-1]).cursor(q.collection)
 	}
 	return result, nil
 }
 
-// collect finds as many items as the query's limit, if there are so many: it goes on where some were left out.
+// collect reads items up to the query's limit. If some are left out, it reads more.
 func collect[T any](ctx context.Context, c *Client, l listing[T], q query) ([]T, error) {
 	items := make([]T, 0, q.limit)
 	for {
-		snaps, err := c.find(ctx, q)
+		snaps, err := c.runQuery(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -143,8 +178,8 @@ func collect[T any](ctx context.Context, c *Client, l listing[T], q query) ([]T,
 			if err != nil {
 				return nil, err
 			}
-			q.after = l.place(item).values()
-			if l.keep == nil || l.keep(item) {
+			q.after = l.position(item).values()
+			if l.include == nil || l.include(item) {
 				items = append(items, item)
 			}
 		}
@@ -154,40 +189,40 @@ func collect[T any](ctx context.Context, c *Client, l listing[T], q query) ([]T,
 	}
 }
 
-// values are the place's values in the order of a list.
-func (p place) values() []any { return []any{p.createdAt, p.tie} }
+// values are the position's values in the order of a list.
+func (p position) values() []any { return []any{p.createdAt, p.tieBreaker} }
 
 const (
-	// cursorVersion begins every cursor, so that their form can change.
+	// cursorVersion begins every cursor, so that the format can change.
 	cursorVersion = "1"
 	maxCursor     = 512
 )
 
-// cursor makes a place opaque. It is bound to its list, not to the filters, and holds nothing that its reader may not
-// see. The checksum tells a cursor that was cut or mistyped, which would silently lead to another place; nobody is kept
-// from making one up.
-func (p place) cursor(collection string) string {
-	text := strings.Join([]string{cursorVersion, collection, strconv.FormatInt(p.createdAt.UnixNano(), 10), p.tie}, " ")
+// cursor encodes a position. A cursor is bound to its list, but not to the filters, and contains only what the client
+// may see. The checksum detects a cursor that was cut or mistyped, which would silently lead to another position. It
+// does not prevent forgery.
+func (p position) cursor(collection string) string {
+	text := strings.Join([]string{cursorVersion, collection, strconv.FormatInt(p.createdAt.UnixNano(), 10), p.tieBreaker}, " ")
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32([]byte(text),
 		crc32.ChecksumIEEE([]byte(text))))
 }
 
-func parseCursor(collection, cursor string) (place, bool) {
+func parseCursor(collection, cursor string) (position, bool) {
 	if len(cursor) > maxCursor {
-		return place{}, false
+		return position{}, false
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || len(raw) < crc32.Size {
-		return place{}, false
+		return position{}, false
 	}
 	text, sum := raw[:len(raw)-crc32.Size], raw[len(raw)-crc32.Size:]
 	parts := strings.SplitN(string(text), " ", 4)
 	if crc32.ChecksumIEEE(text) != binary.BigEndian.Uint32(sum) || len(parts) != 4 {
-		return place{}, false
+		return position{}, false
 	}
 	nanos, err := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || nanos < 0 || parts[0] != cursorVersion || parts[1] != collection || !validID(parts[3]) {
-		return place{}, false
+		return position{}, false
 	}
-	return place{time.Unix(0, nanos).UTC(), parts[3]}, true
+	return position{time.Unix(0, nanos).UTC(), parts[3]}, true
 }

@@ -39,8 +39,8 @@ func replay(t *testing.T, c *Client, file string) {
 	if err := json.Unmarshal(b, &fixture); err != nil {
 		t.Fatal(err)
 	}
-	for path, fields := range fixture.Documents {
-		if _, err := c.db.Doc(path).Set(t.Context(), stored(t, fields)); err != nil {
+	for path, doc := range fixture.Documents {
+		if _, err := c.db.Doc(path).Set(t.Context(), stored(t, doc)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,8 +160,8 @@ func storedAgent(ctx context.Context, t *testing.T, c *Client) map[string]any {
 // known are the fields of an agent's document that this release writes.
 func known() map[string]any {
 	written := map[string]any{}
-	for _, u := range fields(agentDocument{}) {
-		written[u.FieldPath[0]] = true
+	for name := range encodeAgent(agent.Agent{}, "") {
+		written[name] = true
 	}
 	return written
 }

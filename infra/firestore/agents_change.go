@@ -1,0 +1,213 @@
+package firestore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"time"
+
+	gcp "cloud.google.com/go/firestore"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Create implements agent.Store. It fills in OrganizationID, CreatedBy and ChangeID. Further errors: Conflict when the
+// id is taken.
+func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	ch, err := s.client.beginChange(ctx)
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	ref, ok := s.client.agent(a.ID)
+	if !ok || ref.ID != a.ID {
+		return agent.Agent{}, fmt.Errorf("create an agent: %w", errBadID)
+	}
+	size, err := plan.Get(a.Plan)
+	if err != nil {
+		return agent.Agent{}, fmt.Errorf("create an agent: %w", err)
+	}
+	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.caller.OrganizationID, ch.caller.ID, ch.id
+	doc := encodeAgent(a, ch.id)
+	created, _, err := decodeAgent(a.ID, doc)
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		state, err := ch.readState(ctx, again, ref)
+		if err != nil {
+			return err
+		}
+		if answered, ok, err := ch.replayAgent(state.answer); ok {
+			created = answered
+			return err
+		}
+		switch {
+		case state.committed && state.target.Exists():
+			created, err = agentOf(state.target)
+			return err
+		case state.committed:
+			return nil
+		case state.target.Exists():
+			return fault.New(fault.Conflict, "agent_exists", "An agent with this id exists already.")
+		}
+		if err := chargeNewAgent(ch, &state.org, a, size); err != nil {
+			return err
+		}
+		b := s.client.batch().Create(ref, doc)
+		state.org.saveUsage(b)
+		s.client.createMetrics(b, a)
+		s.client.saveOperations(b, agent.Agent{}, a)
+		ch.writeEntry(b, state.org, agentTarget(a), nil)
+		ch.saveAgentAnswer(b, state.answer, "", a)
+		created.Version, err = ch.commit(ctx, b)
+		return err
+	})
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	if !ch.attempt.Replayed() && !a.StoringSecrets(ch.at) {
+		s.nudge(ctx, a.ID)
+	}
+	return created, nil
+}
+
+// chargeNewAgent checks that the organization may create the agent, and adds the agent to its usage.
+func chargeNewAgent(ch change, org *organizationState, a agent.Agent, size plan.Plan) error {
+	if err := ch.checkMayStart(*org); err != nil {
+		return err
+	}
+	if err := org.CheckFits(size); err != nil {
+		return err
+	}
+	return org.chargeUsage(heldUsage(a))
+}
+
+// Change implements agent.Store.
+func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) error) (agent.Agent, error) {
+	ref, ok := s.client.agent(id)
+	if !ok {
+		return agent.Agent{}, agent.NotFound()
+	}
+	ch, err := s.client.beginChange(ctx)
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	var result agent.Agent
+	nudge := false
+	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		state, err := ch.readState(ctx, again, ref)
+		if err != nil {
+			return err
+		}
+		if answered, ok, err := ch.replayAgent(state.answer); ok {
+			result, nudge = answered, state.answer.own
+			return err
+		}
+		before, err := ownAgent(state.target, ch.caller)
+		if err != nil {
+			return err
+		}
+		ch.trail.SetTarget(agentTarget(before))
+		if state.committed {
+			result, nudge = before, true
+			return nil
+		}
+		after, changed, err := applyChange(before, apply)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			result = before
+			return ch.commitAgentAnswer(ctx, state.answer, before)
+		}
+		nudge = needsNudge(before, after, ch.at)
+		result, err = s.saveChange(ctx, ch, state, before, after)
+		return err
+	})
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	if nudge {
+		s.nudge(ctx, result.ID)
+	}
+	return result, nil
+}
+
+// needsNudge reports whether a change leaves work to a worker.
+func needsNudge(before, after agent.Agent, now time.Time) bool {
+	// An agent whose secrets are still being stored was not nudged for when it was created.
+	storedSecrets := before.StoringSecrets(now) && !after.StoringSecrets(now)
+	sameOperations := reflect.DeepEqual(encodeAgent(after, "")["operations"], encodeAgent(before, "")["operations"])
+	return after.Generation != before.Generation || after.OperationsDue() && !sameOperations ||
+		storedSecrets && !after.Converged()
+}
+
+// saveChange commits a changed agent. The commit fails when another one wrote the agent since it was read, or the
+// organization, if the agent's usage changes.
+func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, before, after agent.Agent) (agent.Agent,
+	error) {
+	org := state.org
+	moved := heldUsage(after).Minus(heldUsage(before))
+	if err := chargeChangedAgent(ch, &org, before, after, moved); err != nil {
+		return agent.Agent{}, err
+	}
+	read, err := updateTimeOf(before.Version)
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	after.ChangeID = ch.id
+	doc := encodeAgent(after, ch.id)
+	saved, _, err := decodeAgent(after.ID, doc)
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	ref, _ := s.client.agent(after.ID)
+	b := s.client.batch().Update(ref, updates(doc), gcp.LastUpdateTime(read))
+	if moved != (organization.Usage{}) {
+		org.saveUsage(b)
+	}
+	s.client.saveOperations(b, before, after)
+	ch.writeEntry(b, org, agentTarget(after), agentChanges(before, after))
+	ch.saveAgentAnswer(b, state.answer, "", after)
+	saved.Version, err = ch.commit(ctx, b)
+	return saved, err
+}
+
+// chargeChangedAgent checks that the organization may start the agent and move it to its new plan, and adds the
+// difference to the organization's usage.
+func chargeChangedAgent(ch change, org *organizationState, before, after agent.Agent, moved organization.Usage) error {
+	if after.Started(before) {
+		if err := ch.checkMayStart(*org); err != nil {
+			return err
+		}
+	}
+	if after.Plan != before.Plan {
+		size, err := plan.Get(after.Plan)
+		if err != nil {
+			return fmt.Errorf("change an agent's plan: %w", err)
+		}
+		if err := org.CheckFits(size); err != nil {
+			return err
+		}
+	}
+	return org.chargeUsage(moved)
+}
+
+// nudgeTimeout keeps a slow queue from delaying an answer. The sweep makes up for a lost nudge.
+const nudgeTimeout = 5 * time.Second
+
+// nudge asks a worker to look at the agent. The change is committed, so neither an error nor a client that went away
+// may fail it.
+func (s *Agents) nudge(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nudgeTimeout)
+	defer cancel()
+	if err := s.nudger.Nudge(ctx, id); err != nil {
+		slog.WarnContext(ctx, "nudge not published; the sweep will repeat it", logevent.Key, logevent.NudgeNotPublished,
+			"agent_id", id, "error", err)
+	}
+}

@@ -1,0 +1,225 @@
+package firestore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	gcp "cloud.google.com/go/firestore"
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/organization"
+)
+
+// WorkerStore implements agent.WorkerStore.
+//
+// Update and Remove expect an agent that this package returned, unchanged. Its version proves that it is current, so
+// the write takes one call and no read, unless another writer came first.
+type WorkerStore struct {
+	client *Client
+}
+
+var _ agent.WorkerStore = (*WorkerStore)(nil)
+
+// WorkerStore is the store of agents for workers.
+func (c *Client) WorkerStore() *WorkerStore { return &WorkerStore{client: c} }
+
+// Load implements agent.WorkerStore.
+func (s *WorkerStore) Load(ctx context.Context, id string) (agent.Agent, error) {
+	ref, ok := s.client.agent(id)
+	if !ok {
+		return agent.Agent{}, agent.NotFound()
+	}
+	snap, err := s.client.readOne(ctx, ref)
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	if !snap.Exists() {
+		return agent.Agent{}, agent.NotFound()
+	}
+	return agentOf(snap)
+}
+
+// Update implements agent.WorkerStore. Further errors: NotFound once the agent is gone. If the answer to the write is
+// lost and another worker of the same generation writes before the retry, then change runs again, on that worker's
+// result.
+func (s *WorkerStore) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	w, ok := s.client.beginWorkerWrite(a)
+	if !ok {
+		return agent.Agent{}, agent.NotFound()
+	}
+	err := s.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		if again || !w.versioned {
+			if committed, err := w.readState(ctx); committed || err != nil {
+				return err
+			}
+		}
+		changed, err := w.saveChange(ctx, change)
+		if changed || w.reread {
+			return err
+		}
+		// No write has proved that the agent is current, so read it.
+		if _, err := w.readState(ctx); err != nil {
+			return err
+		}
+		_, err = w.saveChange(ctx, change)
+		return err
+	})
+	if err != nil && !errors.Is(err, agent.ErrSuperseded) {
+		return agent.Agent{}, err
+	}
+	return w.agent, err
+}
+
+// Remove implements agent.WorkerStore. Further errors: ErrSuperseded when the desired state changed since a was read,
+// because the agent may be wanted again.
+func (s *WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
+	w, ok := s.client.beginWorkerWrite(a)
+	if !ok {
+		return nil
+	}
+	return s.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+		if again || !w.versioned {
+			_, err := w.readState(ctx)
+			if fault.Is(err, fault.NotFound) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		b := s.client.batch().Delete(w.ref, gcp.LastUpdateTime(w.read))
+		s.client.deleteMetrics(b, a.ID)
+		w.chargeUsage(b, organization.Usage{}.Minus(heldUsage(w.agent)))
+		_, err := s.client.commit(ctx, b)
+		return err
+	})
+}
+
+// ListDue implements agent.WorkerStore. It logs and leaves out agents that can't be decoded, so that they don't block
+// the others.
+func (s *WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
+	snaps, err := s.client.runQuery(ctx, query{
+		collection: agentCollection, until: "work_due_at", now: now, order: []order{{"work_due_at", gcp.Asc}},
+		limit: limit,
+	})
+	return decodableAgents(ctx, snaps), err
+}
+
+// ListByStatus implements agent.WorkerStore. It leaves out agents that can't be decoded, as ListDue does. Firestore
+// maintains its index automatically.
+func (s *WorkerStore) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
+	error) {
+	q := query{
+		collection: agentCollection, equal: []equality{{"status", string(status)}},
+		order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,
+	}
+	if after != "" {
+		q.after = []any{after}
+	}
+	snaps, err := s.client.runQuery(ctx, q)
+	return decodableAgents(ctx, snaps), err
+}
+
+func decodableAgents(ctx context.Context, snaps []*gcp.DocumentSnapshot) []agent.Agent {
+	agents := make([]agent.Agent, 0, len(snaps))
+	for _, snap := range snaps {
+		a, err := agentOf(snap)
+		if err != nil {
+			slog.ErrorContext(ctx, "agent could not be decoded; repair its document", "agent_id", snap.Ref.ID,
+				"error", err)
+			continue
+		}
+		agents = append(agents, a)
+	}
+	return agents
+}
+
+// workerWrite is one write of a worker.
+type workerWrite struct {
+	client *Client
+	ref    *gcp.DocumentRef
+	id     string
+	// generation is the one that the worker applies.
+	generation int64
+	// agent is the newest known state of the agent, and read is when it was written.
+	agent agent.Agent
+	read  time.Time
+	// versioned is true when the agent has a version, and reread when this write has read the agent itself.
+	versioned bool
+	reread    bool
+	// orphan is true when the agent's organization has no record, and so no usage.
+	orphan bool
+}
+
+// beginWorkerWrite begins a write of the agent. It is false when no agent can have the id.
+func (c *Client) beginWorkerWrite(a agent.Agent) (*workerWrite, bool) {
+	ref, ok := c.agent(a.ID)
+	read, err := updateTimeOf(a.Version)
+	return &workerWrite{
+		client: c, ref: ref, id: uuid.NewString(), generation: a.Generation, agent: a, read: read,
+		versioned: err == nil,
+	}, ok
+}
+
+// readState reads the agent and its organization, and reports whether this write was committed before. Errors:
+// NotFound, ErrSuperseded.
+func (w *workerWrite) readState(ctx context.Context) (committed bool, err error) {
+	refs := []*gcp.DocumentRef{w.ref}
+	org, ok := w.client.ref(organizationCollection, w.agent.OrganizationID)
+	if ok {
+		refs = append(refs, org)
+	}
+	snaps, err := w.client.read(ctx, refs...)
+	if err != nil {
+		return false, err
+	}
+	if !snaps[0].Exists() {
+		return false, agent.NotFound()
+	}
+	a, writeID, err := decodeAgent(w.ref.ID, snaps[0].Data())
+	if err != nil {
+		return false, err
+	}
+	a.Version = versionOf(snaps[0].UpdateTime)
+	w.orphan = ok && !snaps[1].Exists()
+	w.agent, w.read, w.versioned, w.reread = a, snaps[0].UpdateTime, true, true
+	if a.Generation != w.generation {
+		return false, agent.ErrSuperseded
+	}
+	return writeID == w.id, nil
+}
+
+// saveChange applies change to the agent and commits the result, unless nothing changed.
+func (w *workerWrite) saveChange(ctx context.Context, change func(*agent.Agent)) (changed bool, err error) {
+	after, changed, err := applyChange(w.agent, func(a *agent.Agent) error {
+		change(a)
+		return nil
+	})
+	if err != nil || !changed {
+		return false, err
+	}
+	doc := encodeAgent(after, w.id)
+	b := w.client.batch().Update(w.ref, updates(doc), gcp.LastUpdateTime(w.read))
+	w.chargeUsage(b, heldUsage(after).Minus(heldUsage(w.agent)))
+	w.client.saveOperations(b, w.agent, after)
+	version, err := w.client.commit(ctx, b)
+	if err != nil {
+		return true, err
+	}
+	w.agent, _, err = decodeAgent(after.ID, doc)
+	w.agent.Version = version
+	return true, err
+}
+
+// chargeUsage adds to the organization's usage, or subtracts from it. It increments whatever the usage is, so that
+// workers don't compete for the organization's document.
+func (w *workerWrite) chargeUsage(b *batch, moved organization.Usage) {
+	org, ok := w.client.ref(organizationCollection, w.agent.OrganizationID)
+	if ok && !w.orphan && moved != (organization.Usage{}) {
+		b.Update(org, incrementUsage(moved))
+	}
+}

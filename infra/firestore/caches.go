@@ -1,0 +1,99 @@
+package firestore
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxRemembered bounds a cache. A full cache forgets everything, which is cheaper than tracking order: each id costs one
+// more call.
+const maxRemembered = 10_000
+
+// recentClaims limits how often something is done for an id.
+type recentClaims struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func newRecentClaims() *recentClaims { return &recentClaims{last: map[string]time.Time{}} }
+
+// claim reports whether the id was not claimed within the interval, and claims it. Of concurrent claims only one is
+// granted.
+func (m *recentClaims) claim(id string, now time.Time, interval time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last, ok := m.last[id]; ok && now.Sub(last) < interval {
+		return false
+	}
+	if len(m.last) >= maxRemembered {
+		clear(m.last)
+	}
+	m.last[id] = now
+	return true
+}
+
+// knownRecords remembers the last known claims of a token by the path of its record.
+type knownRecords struct {
+	mu    sync.Mutex
+	known map[string]string
+}
+
+func newKnownRecords() *knownRecords { return &knownRecords{known: map[string]string{}} }
+
+// holds reports whether the record is known to agree with the claims.
+func (r *knownRecords) holds(path, claims string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.known[path]
+	return ok && last == claims
+}
+
+// remember records that the record agrees with the claims.
+func (r *knownRecords) remember(path, claims string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) >= maxRemembered {
+		clear(r.known)
+	}
+	r.known[path] = claims
+}
+
+// maxBackground is how many calls may run in the background. Further calls are dropped, which their callers accept.
+const maxBackground = 64
+
+// background runs calls that a request does not wait for.
+type background struct {
+	mu     sync.Mutex
+	closed bool
+	slots  chan struct{}
+	wait   sync.WaitGroup
+}
+
+func newBackground() *background { return &background{slots: make(chan struct{}, maxBackground)} }
+
+// run starts a call, unless too many run already or close was called. The call gets the values of ctx, but not its end.
+func (b *background) run(ctx context.Context, call func(context.Context)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	select {
+	case b.slots <- struct{}{}:
+	default:
+		return
+	}
+	b.wait.Go(func() {
+		defer func() { <-b.slots }()
+		call(context.WithoutCancel(ctx))
+	})
+}
+
+// close waits for running calls. From then on, run starts none.
+func (b *background) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.wait.Wait()
+}

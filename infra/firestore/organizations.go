@@ -1,0 +1,227 @@
+package firestore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	gcp "cloud.google.com/go/firestore"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Directory implements organization.Directory.
+type Directory struct {
+	client *Client
+}
+
+var _ organization.Directory = (*Directory)(nil)
+
+// Directory is the store of organizations and users.
+func (c *Client) Directory() *Directory { return &Directory{client: c} }
+
+// organizationFields lists what is stored of an organization. The document also holds its account; see accountFields.
+func organizationFields(o *organization.Organization) fields {
+	return fields{
+		{"plan", text(&o.Plan)},
+		{"status", text(&o.Status)},
+		{"usage", group(usageFields(&o.Usage))},
+		{"created_at", timestamp(&o.CreatedAt)},
+	}
+}
+
+func usageFields(u *organization.Usage) fields {
+	return fields{
+		{"agents", number(&u.Agents)},
+		{"cpu_millis", number(&u.CPUMillis)},
+		{"memory_bytes", number(&u.MemoryBytes)},
+		{"storage_bytes", number(&u.StorageBytes)},
+		{"api_keys", number(&u.APIKeys)},
+	}
+}
+
+func userFields(u *organization.User) fields {
+	return fields{
+		{"subject", text(&u.Subject)},
+		{"email", text(&u.Email)},
+		{"name", text(&u.Name)},
+		{"created_at", timestamp(&u.CreatedAt)},
+	}
+}
+
+// organizationOf makes the organization of a document that exists.
+func organizationOf(snap *gcp.DocumentSnapshot) (organization.Organization, error) {
+	o := organization.Organization{ID: snap.Ref.ID}
+	err := decode(snap, organizationFields(&o))
+	return o, err
+}
+
+// setUsage replaces the usage.
+func setUsage(u organization.Usage) []gcp.Update {
+	return []gcp.Update{{Path: "usage", Value: usageFields(&u).encode()}}
+}
+
+// incrementUsage adds to whatever the usage is, so that it needs no precondition. It checks no limit.
+func incrementUsage(moved organization.Usage) []gcp.Update {
+	var list []gcp.Update
+	for name, n := range usageFields(&moved).encodeNonZero() {
+		list = append(list, gcp.Update{Path: "usage." + name, Value: gcp.Increment(n)})
+	}
+	return list
+}
+
+func errNoOrganization() error {
+	return fault.New(fault.NotFound, "not_found", "Organization not found.")
+}
+
+// read reads the document of an organization. Errors: NotFound, Unavailable.
+func (d *Directory) read(ctx context.Context, id string) (*gcp.DocumentSnapshot, error) {
+	ref, ok := d.client.ref(organizationCollection, id)
+	if !ok {
+		return nil, errNoOrganization()
+	}
+	snap, err := d.client.readOne(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if !snap.Exists() {
+		return nil, errNoOrganization()
+	}
+	return snap, nil
+}
+
+// Organization implements organization.Directory.
+func (d *Directory) Organization(ctx context.Context, id string) (organization.Organization, error) {
+	snap, err := d.read(ctx, id)
+	if err != nil {
+		return organization.Organization{}, err
+	}
+	return organizationOf(snap)
+}
+
+// SetPlan puts an organization on a plan, without an account that pays for it. It is for test data: the operator and
+// payment providers change plans through package billing. Errors: NotFound, Unavailable.
+func (d *Directory) SetPlan(ctx context.Context, organizationID string, id plan.ID) error {
+	if _, err := plan.Get(id); err != nil {
+		return err
+	}
+	return d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		snap, err := d.read(ctx, organizationID)
+		if err != nil {
+			return err
+		}
+		_, err = d.client.commit(ctx, d.client.batch().Update(snap.Ref, []gcp.Update{{Path: "plan", Value: id}},
+			gcp.LastUpdateTime(snap.UpdateTime)))
+		return err
+	})
+}
+
+// Ensure implements organization.Directory. It makes no call for records that this process has ensured before, and one
+// for those that another process has.
+func (d *Directory) Ensure(ctx context.Context, organizationID string, u organization.User) error {
+	records, err := d.unknownRecords(organizationID, u)
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	refs := make([]*gcp.DocumentRef, len(records))
+	for i, r := range records {
+		refs[i] = r.ref
+	}
+	err = d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		snaps, err := d.client.read(ctx, refs...)
+		if err != nil {
+			return err
+		}
+		b, changed := d.client.batch(), false
+		for i, snap := range snaps {
+			if !snap.Exists() {
+				b.Create(records[i].ref, records[i].doc)
+				changed = true
+				continue
+			}
+			if outdated := records[i].outdated(snap); len(outdated) > 0 {
+				b.Update(records[i].ref, outdated, gcp.LastUpdateTime(snap.UpdateTime))
+				changed = true
+			}
+		}
+		if !changed {
+			return nil
+		}
+		// After a lost race or a lost answer, the next read finds the documents.
+		_, err = d.client.commit(ctx, b)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		d.client.ensured.remember(r.ref.Path, r.claims())
+	}
+	return nil
+}
+
+// ensuredRecord is a record that must exist and agree with a token.
+type ensuredRecord struct {
+	ref *gcp.DocumentRef
+	doc map[string]any
+	// current are the fields that follow the token. A field that the token leaves out stays as it is.
+	current map[string]string
+}
+
+// claims are the current fields as one string, to remember.
+func (r ensuredRecord) claims() string { return r.current["email"] + "\x00" + r.current["name"] }
+
+// outdated lists the fields of an existing record that differ from the token.
+func (r ensuredRecord) outdated(snap *gcp.DocumentSnapshot) []gcp.Update {
+	var list []gcp.Update
+	for _, name := range slices.Sorted(maps.Keys(r.current)) {
+		if was, _ := snap.Data()[name].(string); r.current[name] != "" && was != r.current[name] {
+			list = append(list, gcp.Update{Path: name, Value: r.current[name]})
+		}
+	}
+	return list
+}
+
+// unknownRecords lists the records that may be missing or outdated as far as this process knows, as they would be
+// created.
+func (d *Directory) unknownRecords(organizationID string, u organization.User) ([]ensuredRecord, error) {
+	now := d.client.now()
+	if u.CreatedAt.IsZero() {
+		u.CreatedAt = now
+	}
+	o := organization.New(organizationID, now)
+	m := membership{organizationID, u.Subject, now}
+	memberID := ""
+	if organizationID != "" && u.Subject != "" {
+		memberID = membershipID(organizationID, u.Subject)
+	}
+	var unknown []ensuredRecord
+	for _, r := range []struct {
+		collection, id string
+		fields         fields
+		current        map[string]string
+	}{
+		{collection: organizationCollection, id: organizationID, fields: organizationFields(&o)},
+		{
+			collection: userCollection, id: u.ID, fields: userFields(&u),
+			current: map[string]string{"email": u.Email, "name": u.Name},
+		},
+		{collection: membershipCollection, id: memberID, fields: membershipFields(&m)},
+	} {
+		if r.id == "" {
+			continue
+		}
+		ref, ok := d.client.ref(r.collection, r.id)
+		if !ok {
+			return nil, fmt.Errorf("create a record of %s: %w", r.collection, errBadID)
+		}
+		record := ensuredRecord{ref, r.fields.encode(), r.current}
+		if !d.client.ensured.holds(ref.Path, record.claims()) {
+			unknown = append(unknown, record)
+		}
+	}
+	return unknown, nil
+}
