@@ -22,73 +22,67 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func TestOpen(t *testing.T) {
+func TestOpen_NeedsAProject(t *testing.T) {
 	t.Parallel()
 	if _, err := Open(t.Context(), Options{EmulatorHost: emulatorHost}); err == nil {
-		t.Error("a database without a project was opened")
-	}
-	one, named := open(t, "", Options{}), Options{DatabaseID: "eu"}
-	other := open(t, one.project(), named)
-	if err := one.setPlan(t.Context(), "org", plan.Pro); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Directory().Organization(t.Context(), "org"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("another database of the project: %v, want not found", err)
+		t.Error("opened a database without a project, want an error")
 	}
 }
 
-// TestEmulatorVariable is not parallel: it changes the environment.
-func TestEmulatorVariable(t *testing.T) {
+func TestOpen_SeparatesDatabases(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	other := open(t, c.project(), Options{DatabaseID: "eu"})
+	must(t, c.setPlan(t.Context(), "org", plan.Pro))
+	if _, err := other.Directory().Organization(t.Context(), "org"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("organization of another database: error %v, want NotFound", err)
+	}
+}
+
+// TestOpen_UsesTheEmulatorVariable is not parallel, because it changes the environment.
+func TestOpen_UsesTheEmulatorVariable(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", emulatorHost)
 	c, err := Open(t.Context(), Options{ProjectID: "test-" + agenttest.ID()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := c.Ping(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("ping: %v", err)
 	}
 	if err := c.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close: %v", err)
 	}
 }
 
-func TestDown(t *testing.T) {
+func TestStores_AreUnavailableWhileTheDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	host := listener.Addr().String()
-	if err := listener.Close(); err != nil { // nobody listens there from now on
-		t.Fatal(err)
-	}
+	must(t, listener.Close()) // from now on, connections are refused
 	c, err := Open(t.Context(), Options{ProjectID: "p", EmulatorHost: host, Timeout: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = c.Close() }()
 	ctx := identity.With(t.Context(), identity.Caller{ID: "u", OrganizationID: "o", Role: identity.RoleAdmin})
-	for name, do := range map[string]func() error{
-		"ping":   func() error { return c.Ping(ctx) },
-		"get":    func() error { _, err := c.Agents(nil).Get(ctx, agenttest.ID()); return err },
-		"list":   func() error { _, err := c.Agents(nil).List(ctx, agent.Filter{}, page.Request{}); return err },
-		"create": func() error { _, err := c.Agents(nil).Create(ctx, agenttest.Draft(plan.Hobby)); return err },
-		"find":   func() error { _, _, err := c.Keys().Find(ctx, "h", document.Ref{}); return err },
-		"record": func() error {
+	for name, call := range map[string]func() error{
+		"ping":            func() error { return c.Ping(ctx) },
+		"get an agent":    func() error { _, err := c.Agents(nil).Get(ctx, agenttest.ID()); return err },
+		"list agents":     func() error { _, err := c.Agents(nil).List(ctx, agent.Filter{}, page.Request{}); return err },
+		"create an agent": func() error { _, err := c.Agents(nil).Create(ctx, agenttest.Draft(plan.Hobby)); return err },
+		"find a key":      func() error { _, _, err := c.Keys().Find(ctx, "h", document.Ref{}); return err },
+		"update an agent as a worker": func() error {
 			_, err := c.WorkerStore().Update(ctx, agent.Agent{ID: agenttest.ID(), Version: "abc"},
 				func(a *agent.Agent) { a.Attempts++ })
 			return err
 		},
 	} {
-		err := do()
-		if f := fault.From(err); f == nil || f.Kind != fault.Unavailable || f.Code != "store_unavailable" {
-			t.Errorf("%s: %v, want store_unavailable", name, err)
+		err := call()
+		if !fault.Is(err, fault.Unavailable) || fault.Code(err) != "store_unavailable" {
+			t.Errorf("%s: error %v, want Unavailable with code store_unavailable", name, err)
 		}
 	}
-	c.Keys().Touch(ctx, testKey()) // fails nobody, and Close waits for it
+	c.Keys().Touch(ctx, newKey()) // returns no error, and Close waits for it
 }
 
-func TestFailure(t *testing.T) {
+func TestFaultOf(t *testing.T) {
 	t.Parallel()
 	known := fault.New(fault.PaymentRequired, "x", "y")
 	for _, row := range []struct {
@@ -109,86 +103,120 @@ func TestFailure(t *testing.T) {
 		{err: known, want: fault.PaymentRequired},
 	} {
 		got := faultOf("read", row.err)
-		if !fault.Is(got, row.want) || !errors.Is(got, row.err) {
-			t.Errorf("%v became %v, want kind %d around it", row.err, got, row.want)
+		if !fault.Is(got, row.want) {
+			t.Errorf("faultOf(%v) = %v, want kind %d", row.err, got, row.want)
+		}
+		if !errors.Is(got, row.err) {
+			t.Errorf("faultOf(%v) = %v, which does not wrap the error", row.err, got)
 		}
 	}
 }
 
-func TestVersion(t *testing.T) {
+func TestVersion_RoundTrips(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 2, 3, 4, 5, 6, 789_123_456, time.UTC)
-	if got, err := updateTimeOf(versionOf(at)); err != nil || !got.Equal(at) {
-		t.Errorf("%v became %v, %v", at, got, err)
+	got, err := updateTimeOf(versionOf(at))
+	must(t, err)
+	if !got.Equal(at) {
+		t.Errorf("updateTimeOf(versionOf(%v)) = %v", at, got)
 	}
+}
+
+func TestUpdateTimeOf_RefusesOtherText(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"", "-1", "0", "!", strings.Repeat("z", 30)} {
 		if at, err := updateTimeOf(bad); err == nil {
-			t.Errorf("the version %q was written at %v", bad, at)
+			t.Errorf("updateTimeOf(%q) = %v, want an error", bad, at)
 		}
 	}
 }
 
-func TestCursor(t *testing.T) {
+func TestParseCursor(t *testing.T) {
 	t.Parallel()
 	want := position{time.Date(2026, 2, 3, 4, 5, 6, 789_000, time.UTC), "an id with spaces"}
 	good := want.cursor("agents")
 	if got, ok := parseCursor("agents", good); !ok || got != want {
-		t.Errorf("got %v, %t; want %v", got, ok, want)
+		t.Errorf("position %v (valid %t), want %v", got, ok, want)
 	}
 	if _, ok := parseCursor("api_keys", good); ok {
-		t.Error("a cursor of another list was accepted")
+		t.Error("accepted a cursor of another list")
 	}
 	for _, bad := range []position{{createdAt: want.createdAt, tieBreaker: "a/b"}, {createdAt: want.createdAt, tieBreaker: ""},
 		{createdAt: want.createdAt, tieBreaker: "\xff"}, {createdAt: time.Unix(-1, 0), tieBreaker: "x"}} {
 		if got, ok := parseCursor("agents", bad.cursor("agents")); ok {
-			t.Errorf("a cursor to %v was accepted", got)
+			t.Errorf("accepted a cursor to %v", got)
 		}
 	}
 	for i := range good {
 		if got, ok := parseCursor("agents", good[:i]); ok {
-			t.Errorf("a cut cursor leads to %v", got)
+			t.Errorf("accepted a cursor cut to %d characters, for %v", i, got)
 		}
 	}
 }
 
-func TestMemory(t *testing.T) {
+func TestRecentClaims_GrantOncePerInterval(t *testing.T) {
 	t.Parallel()
-	m, now := newRecentClaims(), time.Unix(1000, 0)
-	if !m.claim("a", now, time.Minute) || m.claim("a", now.Add(time.Second), time.Minute) ||
-		!m.claim("a", now.Add(time.Minute), time.Minute) {
-		t.Error("a claim is granted once in the interval")
-	}
-	for i := range 3 * maxRemembered {
-		m.claim(strconv.Itoa(i), now, 0)
-	}
-	if len(m.last) > maxRemembered {
-		t.Errorf("%d ids remembered, want at most %d", len(m.last), maxRemembered)
+	claims, now := newRecentClaims(), time.Unix(1000, 0)
+	for _, row := range []struct {
+		after time.Duration
+		want  bool
+	}{
+		{after: 0, want: true},
+		{after: time.Second, want: false},
+		{after: time.Minute, want: true},
+	} {
+		if got := claims.claim("a", now.Add(row.after), time.Minute); got != row.want {
+			t.Errorf("claim after %v = %t, want %t", row.after, got, row.want)
+		}
 	}
 }
 
-func TestBackground(t *testing.T) {
+func TestRecentClaims_AreBounded(t *testing.T) {
+	t.Parallel()
+	claims := newRecentClaims()
+	for i := range 3 * maxRemembered {
+		claims.claim(strconv.Itoa(i), time.Unix(1000, 0), 0)
+	}
+	if got := len(claims.last); got > maxRemembered {
+		t.Errorf("%d ids remembered, want at most %d", got, maxRemembered)
+	}
+}
+
+func TestBackground_IsBoundedAndOutlivesRequests(t *testing.T) {
 	t.Parallel()
 	b := newBackground()
 	ctx, cancel := context.WithCancel(t.Context())
-	hold, ran := make(chan struct{}), make(chan error, 2*maxBackground)
+	release, ended := make(chan struct{}), make(chan error, 2*maxBackground)
 	for range 2 * maxBackground {
 		b.run(ctx, func(ctx context.Context) {
-			<-hold
-			ran <- ctx.Err()
+			<-release
+			ended <- ctx.Err()
 		})
 	}
 	cancel()
-	close(hold)
+	close(release)
 	b.close()
-	close(ran)
-	n := 0
-	for err := range ran {
-		if n++; err != nil {
+	close(ended)
+	calls := 0
+	for err := range ended {
+		if calls++; err != nil {
 			t.Errorf("a call ended with its request: %v", err)
 		}
 	}
-	if n != maxBackground {
-		t.Errorf("%d calls ran at once, want %d", n, maxBackground)
+	if calls != maxBackground {
+		t.Errorf("%d calls ran concurrently, want %d", calls, maxBackground)
 	}
-	b.run(t.Context(), func(context.Context) { t.Error("a call began after the end") })
+	b.run(t.Context(), func(context.Context) { t.Error("a call started after close") })
+}
+
+func TestNumber_AcceptsWholeNumbersStoredAsDoubles(t *testing.T) {
+	t.Parallel()
+	var n int64
+	must(t, number(&n).decode("n", float64(7)))
+	if n != 7 {
+		t.Errorf("n = %d, want 7", n)
+	}
+	if err := number(&n).decode("n", 7.5); err == nil {
+		t.Errorf("7.5 was decoded as %d, want an error", n)
+	}
 }

@@ -25,17 +25,17 @@ import (
 	"agents.example/controlplane/shared/secret/secrettest"
 )
 
-func TestAgents(t *testing.T) {
+func TestAgents_Conform(t *testing.T) {
 	t.Parallel()
 	agenttest.TestStore(t, func(t *testing.T) agenttest.World { return agentWorld(open(t, "", Options{})) })
 }
 
-func TestRecords(t *testing.T) {
+func TestWorkerStore_Conforms(t *testing.T) {
 	t.Parallel()
 	agenttest.TestRecords(t, func(t *testing.T) agenttest.World { return agentWorld(open(t, "", Options{})) })
 }
 
-func TestSecretOperations(t *testing.T) {
+func TestOperations_Conform(t *testing.T) {
 	t.Parallel()
 	secrettest.TestOperations(t, func(t *testing.T) secrettest.World {
 		c := open(t, "", Options{})
@@ -43,44 +43,44 @@ func TestSecretOperations(t *testing.T) {
 	})
 }
 
-func TestKeys(t *testing.T) {
+func TestKeys_Conform(t *testing.T) {
 	t.Parallel()
 	apikeytest.Test(t, func(t *testing.T) apikeytest.World {
 		c := open(t, "", Options{})
 		return apikeytest.World{
 			Store: c.Keys(), Finder: c.Keys(), Settled: c.Flush, Organization: c.Directory().Organization,
-			Entries: c.entries,
+			Entries: c.readEntries,
 		}
 	})
 }
 
-func TestAuditLog(t *testing.T) {
+func TestAuditLog_Conforms(t *testing.T) {
 	t.Parallel()
 	audittest.TestLog(t, func(t *testing.T) audittest.World {
 		c := open(t, "", Options{})
 		at := func(t *testing.T, now time.Time) audit.Log {
 			return open(t, c.project(), Options{Now: func() time.Time { return now }}).AuditLog()
 		}
-		return audittest.World{Log: at, SetPlan: c.setPlan, Entries: c.entries}
+		return audittest.World{Log: at, SetPlan: c.setPlan, Entries: c.readEntries}
 	})
 }
 
-func TestDirectory(t *testing.T) {
+func TestDirectory_Conforms(t *testing.T) {
 	t.Parallel()
 	organizationtest.TestDirectory(t, func(t *testing.T) organizationtest.World {
 		one := open(t, "", Options{})
 		other := open(t, one.project(), Options{})
 		return organizationtest.World{Processes: []organization.Directory{one.Directory(), other.Directory()},
-			User: one.user}
+			User: one.readUser}
 	})
 }
 
-func TestAccounts(t *testing.T) {
+func TestAccounts_Conform(t *testing.T) {
 	t.Parallel()
 	billingtest.Test(t, billingWorld)
 }
 
-func TestDesk(t *testing.T) {
+func TestAccounts_ConformWithService(t *testing.T) {
 	t.Parallel()
 	billingtest.TestDesk(t, billingWorld)
 }
@@ -90,13 +90,13 @@ func billingWorld(t *testing.T) billingtest.World {
 	other := open(t, one.project(), Options{})
 	return billingtest.World{
 		Processes: []billing.Store{one.Accounts(), other.Accounts()}, Agents: one.Agents(&agenttest.Nudges{}),
-		Directory: one.Directory(), Counts: one.Counts(), Entries: one.entries,
+		Directory: one.Directory(), Counts: one.Counts(), Entries: one.readEntries,
 	}
 }
 
-func TestCounts(t *testing.T) {
+func TestCounts_Conform(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]int{"a page": countPage, "many pages": 2} {
+	for name, size := range map[string]int{"one page": countPage, "many pages": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsWorld {
@@ -104,21 +104,21 @@ func TestCounts(t *testing.T) {
 				return organizationtest.CountsWorld{
 					Counts: &Counts{client: c, page: size}, Directory: c.Directory(),
 					Agents: c.Agents(&agenttest.Nudges{}), Records: c.WorkerStore(),
-					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.spoil,
+					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.overwriteUsage,
 				}
 			})
 		})
 	}
 }
 
-// spoil overwrites an organization's usage, as a defect would.
-func (c *Client) spoil(ctx context.Context, id string, u organization.Usage) error {
+// overwriteUsage makes an organization's usage wrong, as a bug would.
+func (c *Client) overwriteUsage(ctx context.Context, id string, u organization.Usage) error {
 	ref, _ := c.ref(organizationCollection, id)
 	_, err := ref.Update(ctx, setUsage(u))
 	return err
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetrics_Conforms(t *testing.T) {
 	t.Parallel()
 	metricstest.Test(t, func(t *testing.T) metricstest.World {
 		c := open(t, "", Options{})
@@ -142,11 +142,7 @@ func TestMetrics(t *testing.T) {
 				}
 				return w.Records.Remove(ctx, a)
 			},
-			Forget: func(ctx context.Context, id string) error {
-				ref, _ := c.ref(metricsCollection, id)
-				_, err := ref.Delete(ctx)
-				return err
-			},
+			Forget: c.deleteSnapshot,
 		}
 	})
 }
@@ -156,16 +152,16 @@ func agentWorld(c *Client) agenttest.World {
 	return agenttest.World{
 		Store: c.Agents(nudges), Records: c.WorkerStore(), Nudges: nudges, Organization: c.Directory().Organization,
 		SetPlan: c.setPlan,
-		Entries: c.entries, Log: c.AuditLog(),
+		Entries: c.readEntries, Log: c.AuditLog(),
 	}
 }
 
-// project is the id of the client's project.
+// project is the client's project.
 func (c *Client) project() string {
 	return strings.Split(c.db.Collection(agentCollection).Path, "/")[1]
 }
 
-// setPlan does what billing does.
+// setPlan puts an organization on a plan, and creates its record if it has none.
 func (c *Client) setPlan(ctx context.Context, id string, p plan.ID) error {
 	if err := c.Directory().Ensure(ctx, id, organization.User{}); err != nil {
 		return err
@@ -175,8 +171,8 @@ func (c *Client) setPlan(ctx context.Context, id string, p plan.ID) error {
 	return err
 }
 
-// entries reads an organization's audit log as it is stored, also what has expired, in the order of its times.
-func (c *Client) entries(ctx context.Context, organizationID string) ([]audit.Entry, error) {
+// readEntries reads all stored audit entries of an organization, expired ones included, the oldest first.
+func (c *Client) readEntries(ctx context.Context, organizationID string) ([]audit.Entry, error) {
 	snaps, err := c.db.Collection(auditCollection).Where("organization_id", "==", organizationID).
 		OrderBy("created_at", gcp.Desc).Documents(ctx).GetAll()
 	if err != nil {
@@ -192,8 +188,7 @@ func (c *Client) entries(ctx context.Context, organizationID string) ([]audit.En
 	return entries, nil
 }
 
-// user reads a user.
-func (c *Client) user(ctx context.Context, id string) (organization.User, error) {
+func (c *Client) readUser(ctx context.Context, id string) (organization.User, error) {
 	ref, _ := c.ref(userCollection, id)
 	snaps, err := c.read(ctx, ref)
 	if err != nil {

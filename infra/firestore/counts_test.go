@@ -1,163 +1,147 @@
 package firestore
 
 import (
-	"errors"
-	"slices"
+	"context"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/agent/agenttest"
-	"agents.example/controlplane/shared/apikey"
-	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/identity"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/organization"
-	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestCalls counts the calls of every operation while nobody else writes. Each call is latency and money.
-func TestCalls(t *testing.T) {
+// TestRecount_ReportsADriftOnceUnderFaults fails every call of a recount. A drift is reported once, unless the recount
+// fails.
+func TestRecount_ReportsADriftOnceUnderFaults(t *testing.T) {
 	t.Parallel()
-	counter := &calls{}
-	c := open(t, "", Options{Observe: counter.observe})
-	w := agentWorld(c)
-	org := w.Tenant(t, plan.Enterprise)
-	key := testKey()
-	var a, spare agent.Agent
-	fine := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+	c := open(t, "", Options{})
+	for _, drift := range []int64{0, 1} {
+		t.Run(fmt.Sprintf("usage too high by %d agents", drift), func(t *testing.T) {
+			forEachFault(func(f *injectedFault) bool { return checkRecountWithFault(t, c, drift, f) },
+				codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.Internal)
+		})
+	}
+}
+
+// checkRecountWithFault recounts an organization whose recorded number of agents is too high by drift.
+func checkRecountWithFault(t *testing.T, c *Client, drift int64, f *injectedFault) (reached bool) {
+	t.Helper()
+	org := agentWorld(c).Tenant(t, plan.Pro)
+	org.Create(plan.Pro)
+	held := org.Usage()
+	must(t, c.overwriteUsage(t.Context(), org.ID, held.Plus(organization.Usage{Agents: drift})))
+	got, found, err := open(t, c.project(), f.options()).Counts().Recount(t.Context(), org.ID)
+	correct := org.Usage() == held
+
+	if err != nil {
+		if found || got != (organization.Drift{}) {
+			t.Errorf("%s: drift %+v (found %t) together with the error %v, want none", f, got, found, err)
+		}
+		if !fault.Is(err, fault.Unavailable) && f.code != codes.Internal {
+			t.Errorf("%s: error %v, want Unavailable", f, err)
+		}
+	} else {
+		if !correct {
+			t.Errorf("%s: success, but usage %+v, want %+v", f, org.Usage(), held)
+		}
+		if want := drift != 0; found != want {
+			t.Errorf("%s: found %t, want %t", f, found, want)
+		}
+		if agents := got.Recorded.Minus(got.Counted).Agents; found && agents != drift {
+			t.Errorf("%s: drift of %d agents, want %d", f, agents, drift)
 		}
 	}
-	ensure := func(name string) func() {
-		return func() { fine(c.Directory().Ensure(org.Ctx, "new", organization.User{ID: "new", Name: name})) }
+
+	_, found, err = c.Counts().Recount(t.Context(), org.ID)
+	if err != nil {
+		t.Errorf("%s: next recount: %v", f, err)
 	}
-	touch := func() { c.Keys().Touch(org.Ctx, key); c.Flush() }
-	update := func() { _, err := w.Store.Change(org.Ctx, spare.ID, stop); fine(err) }
-	for _, step := range []struct {
-		name string
-		do   func()
-		want string
+	if want := !correct; found != want {
+		t.Errorf("%s: next recount found a drift: %t, want %t", f, found, want)
+	}
+	return f.reached()
+}
+
+// TestRecount_IgnoresACountThatWasNotCommitted: an agent is created between the read of the organization and the count,
+// so the count disagrees with what was read. Then the repair's commit fails with an unknown outcome. It was not carried
+// out, and there never was a drift.
+func TestRecount_IgnoresACountThatWasNotCommitted(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentWorld(c).Tenant(t, plan.Pro)
+	org.Create(plan.Pro)
+	created, failed := false, false
+	interceptors := []grpc.DialOption{
+		grpc.WithChainStreamInterceptor(func(
+			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+			opts ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			if strings.HasSuffix(method, "/RunQuery") && !created {
+				created = true
+				org.Create(plan.Pro)
+			}
+			return open(ctx, desc, cc, method, opts...)
+		}),
+		grpc.WithChainUnaryInterceptor(func(
+			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+			opts ...grpc.CallOption,
+		) error {
+			if strings.HasSuffix(method, "/Commit") && !failed {
+				failed = true
+				return status.Error(codes.Unavailable, "injected fault")
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}),
+	}
+	drift, found, err := open(t, c.project(), Options{DialOptions: interceptors}).Counts().Recount(t.Context(), org.ID)
+	must(t, err)
+	if found {
+		t.Errorf("found the drift %+v, want none", drift)
+	}
+	if !created {
+		t.Error("no agent was created during the count")
+	}
+	if !failed {
+		t.Error("no commit failed")
+	}
+}
+
+// TestRecount_ReadsPages counts a recount's calls, which read an organization's documents a page at a time.
+func TestRecount_ReadsPages(t *testing.T) {
+	t.Parallel()
+	recorder := &callRecorder{}
+	c := open(t, "", Options{Observe: recorder.observe})
+	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	for range 5 {
+		org.Create(plan.Hobby)
+	}
+	for _, row := range []struct {
+		page  int
+		drift bool
+		want  string
 	}{
-		{name: "ping", do: func() { fine(c.Ping(org.Ctx)) }, want: "read"},
-		{name: "create an agent", do: func() { a = org.Create(plan.Pro) }, want: "read commit"},
-		{name: "create another", do: func() { spare = org.Create(plan.Pro) }, want: "read commit"},
-		{name: "get an agent", do: func() { _, err := w.Store.Get(org.Ctx, a.ID); fine(err) }, want: "read"},
-		{name: "create a key", do: func() { _, err := c.Keys().Create(org.Ctx, key); fine(err) }, want: "read commit"},
-		{name: "get an agent with a key", do: func() { getWithKey(t, c, key, a.ID) }, want: "read"},
-		{name: "touch", do: touch, want: "commit"},
-		{name: "touch again", do: touch, want: ""},
-		{name: "change", do: update, want: "read commit"},
-		{name: "change nothing", do: update, want: "read"},
-		{name: "a worker's run", do: func() { a = runStages(t, c, a.ID) }, want: "read" +
-			strings.Repeat(" commit", len(agent.StageNames()))},
-		{name: "record nothing", do: func() {
-			_,
-				err := c.WorkerStore().Update(t.Context(), a, func(*agent.Agent) {})
-			fine(err)
-		}, want: "read"},
-		{name: "list", do: func() {
-			_, err := w.Store.List(org.Ctx, agent.Filter{Status: agent.Running}, page.Request{})
-			fine(err)
-		}, want: "query"},
-		{name: "due", do: func() { _, err := c.WorkerStore().ListDue(org.Ctx, agenttest.Now(), 5); fine(err) },
-			want: "query"},
-		{name: "remove", do: func() { fine(c.WorkerStore().Remove(org.Ctx, a)) }, want: "commit"},
-		{name: "revoke", do: func() { fine(c.Keys().Revoke(org.Ctx, key.ID)) }, want: "read query commit"},
-		{name: "ensure what is new", do: ensure("Ada"), want: "read commit"},
-		{name: "ensure again", do: ensure("Ada"), want: ""},
-		{name: "ensure another name", do: ensure("Grace"), want: "read commit"},
-		{name: "ensure that again", do: ensure("Grace"), want: ""},
-		{name: "ensure in another process", do: func() { c.ensured = newKnownRecords(); ensure("Grace")() },
-			want: "read"},
-		{name: "append to the audit log",
-			do:   func() { fine(c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID})) },
-			want: "read commit"},
-		{name: "list the audit log", do: func() {
-			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
-			fine(err)
-		}, want: "query"},
+		{page: countPage, drift: false, want: "read query query"},
+		{page: countPage, drift: true, want: "read query query commit"},
+		{page: 4, drift: false, want: "read query query query"},
+		{page: 5, drift: false, want: "read query query query"}, // a full page may not be the last
 	} {
-		if got := plain(counter.of(step.do)); got != step.want {
-			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
+		if row.drift {
+			must(t, c.overwriteUsage(t.Context(), org.ID, organization.Usage{}))
 		}
-	}
-}
-
-// getWithKey reads an agent as a request with an API key does.
-func getWithKey(t *testing.T, c *Client, key apikey.Key, id string) {
-	t.Helper()
-	ctx, k, err := c.Keys().Find(t.Context(), key.Hash, agent.Document(id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := c.Agents(nil).Get(identity.With(ctx, identity.Caller{OrganizationID: k.OrganizationID}), id)
-	if err != nil || a.ID != id {
-		t.Errorf("got the agent %s, %v; want %s", a.ID, err, id)
-	}
-}
-
-// runStages records progress as a worker does.
-func runStages(t *testing.T, c *Client, id string) agent.Agent {
-	t.Helper()
-	a, err := c.WorkerStore().Load(t.Context(), id)
-	for _, stage := range agent.StageNames() {
-		if err != nil {
-			t.Fatal(err)
+		got := recorder.during(func() {
+			_, found, err := (&Counts{client: c, page: row.page}).Recount(t.Context(), org.ID)
+			must(t, err)
+			if found != row.drift {
+				t.Errorf("pages of %d: found a drift: %t, want %t", row.page, found, row.drift)
+			}
+		})
+		if got != row.want {
+			t.Errorf("pages of %d, drift %t: calls %q, want %q", row.page, row.drift, got, row.want)
 		}
-		a, err = c.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) { a.BeginStage(stage, agenttest.Now()) })
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-// plain shortens the names of calls.
-func plain(sent []string) string {
-	return strings.NewReplacer("BatchGetDocuments", "read", "RunQuery", "query", "Commit",
-		"commit").Replace(strings.Join(sent, " "))
-}
-
-func stop(a *agent.Agent) error { return a.Act(agent.Stop, agent.Manual, agenttest.Now()) }
-
-func testKey() apikey.Key {
-	full := apikey.Generate()
-	return apikey.Key{
-		ID: agenttest.ID(), Name: "CI", Prefix: full[:apikey.PrefixLength], Hash: apikey.Hash([]byte("pepper"), full),
-		CreatedAt: agenttest.Now(),
-	}
-}
-
-// TestCompetitors: each commit that loses lost to one that won, so the work is bounded by the competitors and not by
-// the clock.
-func TestCompetitors(t *testing.T) {
-	t.Parallel()
-	const creators = 16
-	counter := &calls{}
-	c := open(t, "", Options{Observe: counter.observe})
-	w := agentWorld(c)
-	org := w.Tenant(t, plan.Enterprise)
-	errs := make([]error, creators)
-	began := time.Now()
-	sent := counter.of(func() {
-		var all sync.WaitGroup
-		for i := range errs {
-			all.Go(func() { _, errs[i] = w.Store.Create(org.Ctx, agenttest.Draft(plan.Hobby)) })
-		}
-		all.Wait()
-	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	commits := len(slices.DeleteFunc(sent, func(m string) bool { return m != "Commit" }))
-	t.Logf("%d creators of one organization: %d commits in %v", creators, commits,
-		time.Since(began).Round(time.Millisecond))
-	if commits > creators*creators {
-		t.Errorf("%d commits, want at most %d", commits, creators*creators)
 	}
 }

@@ -15,42 +15,71 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// sabotage makes one call fail, or all calls from one on.
-type sabotage struct {
+// injectedFault makes one of a client's calls fail, or all calls from one on.
+type injectedFault struct {
+	// call is the call that fails, from 1 on.
+	call int
 	code codes.Code
-	// late lets the call do its work first and then loses the answer.
-	late bool
-	// forever fails all later calls, too, before they do anything.
-	forever bool
+	// loseAnswer carries the call out and loses its answer. Otherwise the call fails before it does anything.
+	loseAnswer bool
+	// permanent also fails all later calls, before they do anything.
+	permanent bool
 
 	mu    sync.Mutex
 	calls int
-	at    int // the call that fails, from 1 on
 }
 
-// strike tells what becomes of the next call.
-func (s *sabotage) strike() (before, after error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls++
-	err := status.Error(s.code, "sabotage")
+// String describes the fault in failure messages.
+func (f *injectedFault) String() string {
+	what := "fails with"
+	if f.loseAnswer {
+		what = "is carried out and answers"
+	}
+	if f.permanent {
+		return fmt.Sprintf("call %d %s %s, later calls fail", f.call, what, f.code)
+	}
+	return fmt.Sprintf("call %d %s %s", f.call, what, f.code)
+}
+
+// nextCall counts a call and returns the errors to return before it and after it.
+func (f *injectedFault) nextCall() (before, after error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	err := status.Error(f.code, "injected fault")
 	switch {
-	case s.calls == s.at && s.late:
+	case f.calls == f.call && f.loseAnswer:
 		return nil, err
-	case s.calls == s.at, s.calls > s.at && s.forever:
+	case f.calls == f.call, f.calls > f.call && f.permanent:
 		return err, nil
 	default:
 		return nil, nil
 	}
 }
 
-func (s *sabotage) interceptors() []grpc.DialOption {
+// reached reports whether the client made the call that fails.
+func (f *injectedFault) reached() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls >= f.call
+}
+
+// options are those of a client with the fault.
+func (f *injectedFault) options() Options {
+	o := Options{DialOptions: f.interceptors()}
+	if f.permanent {
+		o.Timeout = 400 * time.Millisecond // retries can't help
+	}
+	return o
+}
+
+func (f *injectedFault) interceptors() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(
 			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 			opts ...grpc.CallOption,
 		) error {
-			before, after := s.strike()
+			before, after := f.nextCall()
 			if before != nil {
 				return before
 			}
@@ -63,95 +92,104 @@ func (s *sabotage) interceptors() []grpc.DialOption {
 			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
 			opts ...grpc.CallOption,
 		) (grpc.ClientStream, error) {
-			before, after := s.strike()
+			before, after := f.nextCall()
 			if before != nil {
 				return nil, before
 			}
 			stream, err := open(ctx, desc, cc, method, opts...)
-			return broken{stream, after}, err
+			return streamWithError{stream, after}, err
 		}),
 	}
 }
 
-// broken is a stream that ends with an error after it was opened.
-type broken struct {
+// streamWithError returns an error in place of each received message.
+type streamWithError struct {
 	grpc.ClientStream
 	err error
 }
 
-func (b broken) RecvMsg(m any) error {
-	if err := b.ClientStream.RecvMsg(m); err != nil || b.err == nil {
+func (s streamWithError) RecvMsg(m any) error {
+	if err := s.ClientStream.RecvMsg(m); err != nil || s.err == nil {
 		return err
 	}
-	return b.err
+	return s.err
 }
 
-// TestFaults fails every call of every operation, before and after it did its work, with every error that Firestore has
-// for bad days. The answer is right or "unavailable", and everything was written or nothing.
-func TestFaults(t *testing.T) {
+// forEachFault calls test with every fault of an operation: each of its calls fails with each of the codes, before and
+// after it is carried out, and each answer is lost with all later calls failing. test returns false when the operation
+// makes fewer calls.
+func forEachFault(test func(*injectedFault) (reached bool), failures ...codes.Code) {
+	for _, code := range failures {
+		for _, loseAnswer := range []bool{false, true} {
+			for call := 1; test(&injectedFault{call: call, code: code, loseAnswer: loseAnswer}); call++ {
+			}
+		}
+	}
+	for call := 1; test(&injectedFault{call: call, code: codes.Unavailable, loseAnswer: true,
+		permanent: true}); call++ {
+	}
+}
+
+// TestOperations_AreAtomicUnderFaults fails every call of every operation with every temporary error of Firestore. The
+// operation must be carried out once or not at all, and answer accordingly or with Unavailable.
+func TestOperations_AreAtomicUnderFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	for name, op := range operations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			everyFailure(func(s *sabotage) bool { return hit(t, c, op, s) },
+			forEachFault(func(f *injectedFault) bool { return checkOperationWithFault(t, c, op, f) },
 				codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted, codes.Internal)
 		})
 	}
 }
 
-// everyFailure runs an operation with each of its calls failing with each of the codes, before and after it was carried
-// out, and with each answer lost for ever. run is false when the operation makes fewer calls.
-func everyFailure(run func(*sabotage) bool, failures ...codes.Code) {
-	for _, code := range failures {
-		for _, late := range []bool{false, true} {
-			for at := 1; run(&sabotage{code: code, late: late, at: at}); at++ {
-			}
-		}
-	}
-	for at := 1; run(&sabotage{code: codes.Unavailable, late: true, forever: true, at: at}); at++ {
-	}
-}
-
-// options are a client's whose calls the sabotage sees, and label says in a failing test what went wrong.
-func (s *sabotage) options() (o Options, label string) {
-	o.DialOptions = s.interceptors()
-	if s.forever {
-		o.Timeout = 400 * time.Millisecond // it will not get better
-	}
-	return o, fmt.Sprintf("call %d fails with %s (late %t, forever %t)", s.at, s.code, s.late, s.forever)
-}
-
-// hit runs an operation under sabotage and checks what it left. It is false when the operation makes fewer calls.
-func hit(t *testing.T, c *Client, op operation, s *sabotage) bool {
+// checkOperationWithFault runs an operation on a new tenant with the fault, and checks its answer and what it wrote.
+func checkOperationWithFault(t *testing.T, c *Client, op operation, f *injectedFault) (reached bool) {
 	t.Helper()
-	o, label := s.options()
-	scene := newScene(t, c)
-	before := len(scene.org.Entries())
-	err := op.do(open(t, c.project(), o), scene)
-	done := op.done(t, scene)
-	switch {
-	case err == nil && done != 1:
-		t.Errorf("%s: done %d times, and the answer is a success", label, done)
-	case err != nil && done != 0 && done != 1:
-		t.Errorf("%s: done %d times", label, done)
-	case err != nil && !fault.Is(err, fault.Unavailable) &&
-		(s.code != codes.Internal || !fault.Is(err, fault.Internal)):
-		t.Errorf("%s: %v, want unavailable", label, err)
-	case err != nil && !s.forever && done == 1:
-		t.Errorf("%s: an answer that was lost once is not found again: %v", label, err)
+	tenant := newTenantFixture(t, c)
+	entriesBefore := len(tenant.org.Entries())
+	err := op.run(open(t, c.project(), f.options()), tenant)
+	done := op.timesDone(t, tenant)
+
+	if done != 0 && done != 1 {
+		t.Errorf("%s: done %d times, want at most once", f, done)
 	}
-	entries := len(scene.org.Entries()) - before
-	if want := done; !op.silent && entries != want || op.silent && entries != 0 {
-		t.Errorf("%s: %d audit entries of an operation done %d times", label, entries, done)
+	if err == nil && done != 1 {
+		t.Errorf("%s: done %d times and answered with success", f, done)
 	}
-	var want organization.Usage
-	for _, a := range agentsOf(t, scene) {
-		want = want.Plus(heldUsage(a))
+	if err != nil && !isTemporary(err, f) {
+		t.Errorf("%s: error %v, want Unavailable", f, err)
 	}
-	want.APIKeys = int64(len(keysOf(t, scene)))
-	if got := scene.org.Usage(); got != want {
-		t.Errorf("%s: usage %+v, want %+v", label, got, want)
+	if err != nil && done == 1 && !f.permanent {
+		t.Errorf("%s: the operation was done, but answered with %v", f, err)
 	}
-	return s.calls >= s.at
+
+	wantEntries := done
+	if op.unaudited {
+		wantEntries = 0
+	}
+	if got := len(tenant.org.Entries()) - entriesBefore; got != wantEntries {
+		t.Errorf("%s: %d audit entries of an operation done %d times, want %d", f, got, done, wantEntries)
+	}
+	if got, want := tenant.org.Usage(), tenant.heldUsage(t); got != want {
+		t.Errorf("%s: recorded usage %+v, want %+v", f, got, want)
+	}
+	return f.reached()
+}
+
+// isTemporary reports whether an error is one that clients may get because of the fault.
+func isTemporary(err error, f *injectedFault) bool {
+	return fault.Is(err, fault.Unavailable) || f.code == codes.Internal && fault.Is(err, fault.Internal)
+}
+
+// heldUsage adds up the tenant's agents and keys.
+func (x tenantFixture) heldUsage(t *testing.T) organization.Usage {
+	t.Helper()
+	var sum organization.Usage
+	for _, a := range x.listAgents(t) {
+		sum = sum.Plus(heldUsage(a))
+	}
+	sum.APIKeys = int64(len(x.listKeys(t)))
+	return sum
 }

@@ -18,10 +18,10 @@ import (
 	"agents.example/controlplane/shared/audit"
 )
 
-// The official emulator answers every query; the service, as the embedded emulator, answers those that an index serves.
-// So every query that a test of this package sends is held against the declared indexes, whatever answers it.
+// The official emulator answers every query. The service and the embedded emulator only answer queries that an index
+// serves. So the tests check every query that they send against the declared indexes.
 
-func readIndexes(t *testing.T) index.Declared {
+func declaredIndexes(t *testing.T) index.Declared {
 	t.Helper()
 	d, err := index.Parse(indexesJSON)
 	if err != nil {
@@ -30,8 +30,8 @@ func readIndexes(t *testing.T) index.Declared {
 	return d
 }
 
-// unserved explains why no declared index serves a query, or returns nil.
-func unserved(d index.Declared, q *firestorepb.StructuredQuery) error {
+// checkServed returns an error if no declared index serves the query.
+func checkServed(d index.Declared, q *firestorepb.StructuredQuery) error {
 	parsed, err := structuredquery.Parse(q)
 	if err != nil {
 		return err
@@ -42,41 +42,41 @@ func unserved(d index.Declared, q *firestorepb.StructuredQuery) error {
 	return nil
 }
 
-// indexed makes an interceptor that fails the test when it sends a query that no index serves.
-func indexed(t *testing.T) []grpc.DialOption {
-	d := readIndexes(t)
+// checkIndexes makes an interceptor that fails the test for a query that no index serves.
+func checkIndexes(t *testing.T) []grpc.DialOption {
+	d := declaredIndexes(t)
 	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
 		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
 		opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, cc, method, opts...)
-		return sentQueries{s, func(q *firestorepb.StructuredQuery) {
-			if err := unserved(d, q); err != nil {
+		return queryStream{s, func(q *firestorepb.StructuredQuery) {
+			if err := checkServed(d, q); err != nil {
 				t.Error(err)
 			}
 		}}, err
 	})}
 }
 
-type sentQueries struct {
+// queryStream checks the queries that are sent.
+type queryStream struct {
 	grpc.ClientStream
 	check func(*firestorepb.StructuredQuery)
 }
 
-func (s sentQueries) SendMsg(m any) error {
+func (s queryStream) SendMsg(m any) error {
 	if r, ok := m.(*firestorepb.RunQueryRequest); ok {
 		s.check(r.GetStructuredQuery())
 	}
 	return s.ClientStream.SendMsg(m)
 }
 
-// TestIndexCheck proves that the check finds what it is for.
-func TestIndexCheck(t *testing.T) {
+func TestCheckServed_FindsMissingIndexes(t *testing.T) {
 	t.Parallel()
-	c, d := open(t, "", Options{}), readIndexes(t)
-	own := []equality{{field: "organization_id", value: "o"}}
-	with := func(fields ...string) []equality {
-		equal := slices.Clone(own)
+	c, d := open(t, "", Options{}), declaredIndexes(t)
+	ownOnly := []equality{{field: "organization_id", value: "o"}}
+	ownAnd := func(fields ...string) []equality {
+		equal := slices.Clone(ownOnly)
 		for _, f := range fields {
 			equal = append(equal, equality{f, "x"})
 		}
@@ -87,48 +87,49 @@ func TestIndexCheck(t *testing.T) {
 		query  query
 		served bool
 	}{
-		"everything": {query: query{collection: agentCollection}, served: true},
-		"equality only": {query: query{collection: agentCollection, equal: with("cloud", "cell")},
+		"all documents": {query: query{collection: agentCollection}, served: true},
+		"equalities only": {query: query{collection: agentCollection, equal: ownAnd("cloud", "cell")},
 			served: true},
-		"equality by name": {query: query{collection: agentCollection, equal: own,
+		"equality by document id": {query: query{collection: agentCollection, equal: ownOnly,
 			order: []order{{field: gcp.DocumentID, direction: gcp.Asc}}}, served: true},
-		"one field": {query: query{collection: agentCollection, until: "work_due_at"}, served: true},
-		"merged": {query: query{collection: agentCollection, equal: with("status", "name"),
+		"a bound on one field": {query: query{collection: agentCollection, until: "work_due_at"}, served: true},
+		"two merged indexes": {query: query{collection: agentCollection, equal: ownAnd("status", "name"),
 			order: newest}, served: true},
-		"merged and bounded": {query: query{collection: auditCollection, equal: with("action", "actor.id"),
+		"two merged indexes with a bound": {query: query{collection: auditCollection, equal: ownAnd("action", "actor.id"),
 			from: time.Now(), order: newest}, served: true},
-		"an undeclared filter": {query: query{collection: agentCollection, equal: with("cloud"), order: newest},
+		"an undeclared filter": {query: query{collection: agentCollection, equal: ownAnd("cloud"), order: newest},
 			served: false},
-		"one undeclared among two": {query: query{collection: agentCollection, equal: with("status", "cloud"),
+		"a declared and an undeclared filter": {query: query{collection: agentCollection, equal: ownAnd("status", "cloud"),
 			order: newest}, served: false},
-		"an undeclared order": {query: query{collection: agentCollection, equal: own, until: "deadline"},
+		"an undeclared bound": {query: query{collection: agentCollection, equal: ownOnly, until: "deadline"},
 			served: false},
-		"two orders": {query: query{collection: agentCollection,
+		"two undeclared orders": {query: query{collection: agentCollection,
 			order: []order{{field: "status", direction: gcp.Asc}, {field: "created_at", direction: gcp.Asc}}},
 			served: false},
-		"another direction": {query: query{collection: agentCollection, equal: own,
+		"an undeclared direction": {query: query{collection: agentCollection, equal: ownOnly,
 			order: []order{{field: "created_at", direction: gcp.Asc}}}, served: false},
-		"another direction of ties": {query: query{collection: agentCollection, equal: own,
+		"an undeclared direction of ties": {query: query{collection: agentCollection, equal: ownOnly,
 			order: []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Asc}}},
 			served: false},
-		"another collection": {query: query{collection: userCollection, equal: own, order: newest},
+		"another collection": {query: query{collection: userCollection, equal: ownOnly, order: newest},
 			served: false},
-		"an index switched off": {query: query{collection: agentCollection, equal: with("config")}, served: false},
-		"an order switched off": {query: query{collection: auditCollection,
+		"a filter by a field without index": {query: query{collection: agentCollection, equal: ownAnd("config")}, served: false},
+		"an order by a field without index": {query: query{collection: auditCollection,
 			order: []order{{field: "created_at", direction: gcp.Desc}}}, served: false},
-		"without an organization": {query: query{collection: agentCollection,
+		"a filter without the organization": {query: query{collection: agentCollection,
 			equal: []equality{{field: "status", value: "x"}}, order: newest}, served: false},
-		"a bound beside the order": {query: query{collection: agentCollection, equal: own, until: "deadline",
+		"a bound on another field than the order": {query: query{collection: agentCollection, equal: ownOnly, until: "deadline",
 			order: newest}, served: false},
 	} {
-		if err := unserved(d, c.structured(t, row.query)); (err == nil) != row.served {
-			t.Errorf("%s: %v, want served %t", name, err, row.served)
+		err := checkServed(d, c.structuredQuery(t, row.query))
+		if got := err == nil; got != row.served {
+			t.Errorf("%s: served %t (%v), want %t", name, got, err, row.served)
 		}
 	}
 }
 
-// structured is a query as it is sent.
-func (c *Client) structured(t *testing.T, q query) *firestorepb.StructuredQuery {
+// structuredQuery encodes a query as it is sent.
+func (c *Client) structuredQuery(t *testing.T, q query) *firestorepb.StructuredQuery {
 	t.Helper()
 	raw, err := c.firestoreQuery(q).Serialize()
 	if err != nil {
@@ -141,23 +142,22 @@ func (c *Client) structured(t *testing.T, q query) *firestorepb.StructuredQuery 
 	return request.GetStructuredQuery()
 }
 
-// TestEveryFilterIsServed asks for every combination of the filters of the audit log and of agents, with and without
-// bounds.
-func TestEveryFilterIsServed(t *testing.T) {
+// TestIndexes_ServeEveryFilter tries every combination of the filters of agents and of the audit log.
+func TestIndexes_ServeEveryFilter(t *testing.T) {
 	t.Parallel()
-	c, d := open(t, "", Options{}), readIndexes(t)
+	c, d := open(t, "", Options{}), declaredIndexes(t)
 	newest := []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Desc}}
 	for chosen := range 1 << 6 {
-		pick := func(bit int) string { return strings.Repeat("x", chosen>>bit&1) }
-		at := func(bit int) time.Time { return time.Time{}.AddDate(chosen>>bit&1, 0, 0) }
+		text := func(bit int) string { return strings.Repeat("x", chosen>>bit&1) }
+		bound := func(bit int) time.Time { return time.Time{}.AddDate(chosen>>bit&1, 0, 0) }
 		entries := auditQuery("o", audit.Filter{
-			ActorID: pick(0), Action: pick(1), TargetID: pick(2), Outcome: pick(3), From: at(4), To: at(5),
+			ActorID: text(0), Action: text(1), TargetID: text(2), Outcome: text(3), From: bound(4), To: bound(5),
 		})
 		agents := agentQuery("o",
-			agent.Filter{Status: agent.Status(pick(0)), Plan: pick(1), Region: pick(2), Name: pick(3)})
+			agent.Filter{Status: agent.Status(text(0)), Plan: text(1), Region: text(2), Name: text(3)})
 		for _, q := range []query{entries, agents} {
 			q.order = newest
-			if err := unserved(d, c.structured(t, q)); err != nil {
+			if err := checkServed(d, c.structuredQuery(t, q)); err != nil {
 				t.Errorf("filters %06b: %v", chosen, err)
 			}
 		}

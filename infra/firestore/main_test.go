@@ -1,10 +1,11 @@
 package firestore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,13 +17,13 @@ import (
 	"agents.example/controlplane/emulators/gcloud"
 )
 
-// emulatorHost is the emulator that all tests share; each has a project of its own.
+// emulatorHost is the address of the emulator that all tests share. Each test has its own project.
 var emulatorHost string
 
 func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
-	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
+	_ = os.Unsetenv(variable) // tests pass the host to Open, as a process with two databases does
 	os.Exit(gcloud.RunTests(attach,
 		func(c gcloud.Choice) (*firestoreemu.Emulator, error) {
 			return firestoreemu.Start(context.Background(),
@@ -30,11 +31,23 @@ func TestMain(m *testing.M) {
 		},
 		func(e *firestoreemu.Emulator) int {
 			emulatorHost = e.Host
-			return m.Run()
-		}) + leaks())
+			return runQuietly(m)
+		}) + checkGoroutines())
 }
 
-func leaks() int {
+// runQuietly runs the tests and prints their log only if one of them fails. Many tests provoke warnings and errors.
+func runQuietly(m *testing.M) (code int) {
+	var log bytes.Buffer
+	former := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(former)
+	if code = m.Run(); code != 0 {
+		_, _ = log.WriteTo(os.Stderr)
+	}
+	return code
+}
+
+func checkGoroutines() int {
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -42,14 +55,14 @@ func leaks() int {
 	return 0
 }
 
-// open opens a database of the test's own, or that of project.
+// open opens the database of a project, or of a new project if project is empty.
 func open(t *testing.T, project string, o Options) *Client {
 	t.Helper()
 	if o.ProjectID = project; project == "" {
 		o.ProjectID = "test-" + uuid.NewString()
 	}
 	o.EmulatorHost = emulatorHost
-	o.DialOptions = append(o.DialOptions, indexed(t)...)
+	o.DialOptions = append(o.DialOptions, checkIndexes(t)...)
 	c, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -62,25 +75,36 @@ func open(t *testing.T, project string, o Options) *Client {
 	return c
 }
 
-// calls counts the calls that a client sends.
-type calls struct {
+// callRecorder records the calls that a client sends.
+type callRecorder struct {
 	mu   sync.Mutex
 	sent []string
 }
 
-func (c *calls) observe(method string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sent = append(c.sent, method[strings.LastIndex(method, "/")+1:])
+// observe is for Options.Observe.
+func (r *callRecorder) observe(method string) {
+	name := method[strings.LastIndex(method, "/")+1:]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent = append(r.sent, name)
 }
 
-// of returns the calls that f sent.
-func (c *calls) of(f func()) []string {
-	c.mu.Lock()
-	c.sent = nil
-	c.mu.Unlock()
+// during returns the calls that f sends, such as "read commit".
+func (r *callRecorder) during(f func()) string {
+	r.mu.Lock()
+	r.sent = nil
+	r.mu.Unlock()
 	f()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.sent)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.NewReplacer("BatchGetDocuments", "read", "RunQuery", "query", "Commit", "commit").
+		Replace(strings.Join(r.sent, " "))
+}
+
+// must fails the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

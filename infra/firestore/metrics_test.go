@@ -1,8 +1,9 @@
 package firestore
 
 import (
+	"context"
 	"errors"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,25 +17,16 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestMetricsCalls counts the calls: a GET with an API key is one, and so is each snapshot that is saved.
-func TestMetricsCalls(t *testing.T) {
+func TestMetrics_CallsPerOperation(t *testing.T) {
 	t.Parallel()
-	counter := &calls{}
-	c := open(t, "", Options{Observe: counter.observe})
-	w := agentWorld(c)
-	org := w.Tenant(t, plan.Enterprise)
-	a, b, key := org.Create(plan.Hobby), org.Create(plan.Hobby), testKey()
-	if _, err := c.Keys().Create(org.Ctx, key); err != nil {
-		t.Fatal(err)
-	}
-	fine := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	recorder := &callRecorder{}
+	c := open(t, "", Options{Observe: recorder.observe})
+	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	a, b, key := org.Create(plan.Hobby), org.Create(plan.Hobby), newKey()
+	_, err := c.Keys().Create(org.Ctx, key)
+	must(t, err)
 	var s metrics.Snapshot
-	look := func() { c.Metrics().MarkViewed(org.Ctx, s); c.Flush() }
+	view := func() { c.Metrics().MarkViewed(org.Ctx, s); c.Flush() }
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -42,55 +34,53 @@ func TestMetricsCalls(t *testing.T) {
 	}{
 		{name: "get with a key", do: func() {
 			ctx, k, err := c.Keys().Find(t.Context(), key.Hash, metrics.Document(a.ID))
-			fine(err)
+			must(t, err)
 			s, err = c.Metrics().Get(identity.With(ctx, identity.Caller{OrganizationID: k.OrganizationID}), a.ID)
-			fine(err)
+			must(t, err)
 		}, want: "read"},
-		{name: "load two", do: func() { _, err := c.Metrics().Load(t.Context(), []string{a.ID, b.ID}); fine(err) },
-			want: "read"},
-		{name: "save", do: func() { fine(c.Metrics().Save(t.Context(), s, a.Version)) }, want: "commit"},
-		{name: "look", do: look, want: "commit"},
-		{name: "look again", do: look, want: ""},
-		{name: "who was looked at",
-			do: func() {
-				_, err := c.Metrics().ListViewedSince(t.Context(), time.Now().Add(-time.Hour),
-					10)
-				fine(err)
-			}, want: "query"},
-		{name: "progress", do: func() { _, err := c.Metrics().Progress(t.Context()); fine(err) }, want: "query"},
-		{name: "progress made", do: func() {
-			fine(c.Metrics().SetProgress(t.Context(),
+		{name: "load two snapshots", do: func() {
+			_, err := c.Metrics().Load(t.Context(), []string{a.ID, b.ID})
+			must(t, err)
+		}, want: "read"},
+		{name: "save", do: func() { must(t, c.Metrics().Save(t.Context(), s, a.Version)) }, want: "commit"},
+		{name: "mark as viewed", do: view, want: "commit"},
+		{name: "mark as viewed again", do: view, want: ""},
+		{name: "list viewed snapshots", do: func() {
+			_, err := c.Metrics().ListViewedSince(t.Context(), time.Now().Add(-time.Hour), 10)
+			must(t, err)
+		}, want: "query"},
+		{name: "read the progress", do: func() { _, err := c.Metrics().Progress(t.Context()); must(t, err) },
+			want: "query"},
+		{name: "set the progress", do: func() {
+			must(t, c.Metrics().SetProgress(t.Context(),
 				map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))
 		}, want: "commit"},
 	} {
-		if got := plain(counter.of(step.do)); got != step.want {
+		if got := recorder.during(step.do); got != step.want {
 			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
 		}
 	}
 }
 
-// TestSpoiledMetrics reads what it can, and saves over what it can't.
-func TestSpoiledMetrics(t *testing.T) {
+func TestMetrics_ReplacesMalformedFields(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	w := agentWorld(c)
-	org := w.Tenant(t, plan.Enterprise)
-	for name, spoil := range map[string][]gcp.Update{
-		"a ring of another version": {{Path: "rings",
-			Value: map[string][]byte{"cpu_day": append([]byte{9}, make([]byte, 30)...)}}},
-		"a ring of another kind": {{Path: "rings", Value: map[string]any{"cpu_day": "x"}}},
-		"half a ring":            {{Path: "rings", Value: map[string][]byte{"up": {1, 0, 0}}}},
-		"figures that are none":  {{Path: "figures", Value: "x"}},
-		"a time that is none":    {{Path: "collected_at", Value: "x"}},
+	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	for name, update := range map[string]gcp.Update{
+		"a ring of another version": {Path: "rings",
+			Value: map[string][]byte{"cpu_day": append([]byte{9}, make([]byte, 30)...)}},
+		"a ring of another type": {Path: "rings", Value: map[string]any{"cpu_day": "x"}},
+		"half a ring":            {Path: "rings", Value: map[string][]byte{"up": {1, 0, 0}}},
+		"malformed figures":      {Path: "figures", Value: "x"},
+		"a malformed time":       {Path: "collected_at", Value: "x"},
 	} {
 		a := org.Create(plan.Hobby)
 		ref, _ := c.ref(metricsCollection, a.ID)
-		if _, err := ref.Update(t.Context(), spoil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := ref.Update(t.Context(), []gcp.Update{update})
+		must(t, err)
 		s, err := c.Metrics().Get(org.Ctx, a.ID)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: get: %v", name, err)
 			continue
 		}
 		if err := c.Metrics().Save(t.Context(), s, a.Version); err != nil {
@@ -99,76 +89,82 @@ func TestSpoiledMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsLeaveTheAgentAlone: what is measured changes neither the record nor its version, even where it proves the
-// record to be there.
-func TestMetricsLeaveTheAgentAlone(t *testing.T) {
+// TestSaveMetrics_LeavesTheAgentUnchanged: creating a snapshot writes to the agent's document, but not its version.
+func TestSaveMetrics_LeavesTheAgentUnchanged(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	w := agentWorld(c)
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
-	ref, _ := c.ref(metricsCollection, a.ID)
-	if _, err := ref.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Metrics().Save(t.Context(), metrics.New(a.ID, a.OrganizationID), a.Version); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.deleteSnapshot(t.Context(), a.ID))
+	must(t, c.Metrics().Save(t.Context(), metrics.New(a.ID, a.OrganizationID), a.Version))
 	after, err := w.Store.Get(org.Ctx, a.ID)
-	if err != nil || after.EntityTag() != a.EntityTag() {
-		t.Errorf("the version was %s and is %s: %v", a.Version, after.Version, err)
+	must(t, err)
+	if after.Version == "" || after.EntityTag() != a.EntityTag() {
+		t.Errorf("version %q, want %q as before", after.Version, a.Version)
 	}
-	if strings.TrimSpace(after.Version) == "" || after.Status != agent.Provisioning {
-		t.Errorf("%+v", after)
+	if after.Status != agent.Provisioning {
+		t.Errorf("status %s, want %s", after.Status, agent.Provisioning)
 	}
 }
 
-// TestMetricsFaults fails the commit of a snapshot before and after it did its work. The answer is right, or says to
-// try again, and trying again ends well.
-func TestMetricsFaults(t *testing.T) {
+// deleteSnapshot deletes the metrics of an agent that exists, as if a former release had created it.
+func (c *Client) deleteSnapshot(ctx context.Context, agentID string) error {
+	ref, _ := c.ref(metricsCollection, agentID)
+	_, err := ref.Delete(ctx)
+	return err
+}
+
+// TestSaveMetrics_CanBeRepeatedAfterFaults fails the commit of a snapshot before and after it is carried out.
+func TestSaveMetrics_CanBeRepeatedAfterFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	org := agentWorld(c).Tenant(t, plan.Enterprise)
-	for _, fails := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted,
+	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted,
 		codes.ResourceExhausted, codes.Internal} {
-		for _, late := range []bool{false, true} {
+		for _, loseAnswer := range []bool{false, true} {
 			for _, isNew := range []bool{false, true} {
-				a := org.Create(plan.Hobby)
-				s := loadMetrics(t, c, a.ID)
-				if isNew {
-					ref, _ := c.ref(metricsCollection, a.ID)
-					if _, err := ref.Delete(t.Context()); err != nil {
-						t.Fatal(err)
+				f := &injectedFault{call: 1, code: code, loseAnswer: loseAnswer}
+				t.Run(fmt.Sprintf("%s, new snapshot %t", f, isNew), func(t *testing.T) {
+					a := org.Create(plan.Hobby)
+					s := loadSnapshot(t, c, a.ID)
+					if isNew {
+						must(t, c.deleteSnapshot(t.Context(), a.ID))
+						s = metrics.New(a.ID, a.OrganizationID)
 					}
-					s = metrics.New(a.ID, a.OrganizationID)
-				}
-				s.CollectedAt = time.Now().Truncate(time.Microsecond)
-				faulty := open(t, c.project(),
-					Options{DialOptions: (&sabotage{code: fails, late: late, at: 1}).interceptors()})
-				err := faulty.Metrics().Save(t.Context(), s, a.Version)
-				if err != nil && !errors.Is(err, metrics.ErrChanged) && !fault.Is(err, fault.Unavailable) {
-					t.Errorf("%v, late %t, new %t: %v", fails, late, isNew, err)
-				}
-				found, loadErr := c.Metrics().Load(t.Context(), []string{a.ID})
-				if saved := found[a.ID].CollectedAt.Equal(s.CollectedAt); loadErr != nil || err == nil && !saved {
-					t.Errorf("%v, late %t, new %t: saved %t, %v", fails, late, isNew, saved, loadErr)
-				}
-				if again, ok := found[a.ID]; ok {
-					s.Version = again.Version
-				}
-				if err := c.Metrics().Save(t.Context(), s, a.Version); err != nil {
-					t.Errorf("%v, late %t, new %t: again: %v", fails, late, isNew, err)
-				}
+					checkSaveWithFault(t, c, f, s, a.Version)
+				})
 			}
 		}
 	}
 }
 
-func loadMetrics(t *testing.T, c *Client, id string) metrics.Snapshot {
+func checkSaveWithFault(t *testing.T, c *Client, f *injectedFault, s metrics.Snapshot, agentVersion string) {
+	t.Helper()
+	s.CollectedAt = time.Now().Truncate(time.Microsecond)
+	err := open(t, c.project(), f.options()).Metrics().Save(t.Context(), s, agentVersion)
+	if err != nil && !errors.Is(err, metrics.ErrChanged) && !fault.Is(err, fault.Unavailable) {
+		t.Errorf("error %v, want ErrChanged or Unavailable", err)
+	}
+	found, loadErr := c.Metrics().Load(t.Context(), []string{s.AgentID})
+	must(t, loadErr)
+	if saved := found[s.AgentID].CollectedAt; err == nil && !saved.Equal(s.CollectedAt) {
+		t.Errorf("success, but CollectedAt = %v, want %v", saved, s.CollectedAt)
+	}
+	if current, ok := found[s.AgentID]; ok {
+		s.Version = current.Version
+	}
+	if err := c.Metrics().Save(t.Context(), s, agentVersion); err != nil {
+		t.Errorf("save again: %v", err)
+	}
+}
+
+func loadSnapshot(t *testing.T, c *Client, id string) metrics.Snapshot {
 	t.Helper()
 	found, err := c.Metrics().Load(t.Context(), []string{id})
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%d snapshots, %v", len(found), err)
+	must(t, err)
+	if len(found) != 1 {
+		t.Fatalf("%d snapshots, want 1", len(found))
 	}
 	return found[id]
 }

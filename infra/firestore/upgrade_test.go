@@ -18,55 +18,55 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// Functions of different ages work on the same documents. testdata/documents holds documents as they were stored once,
-// or may be stored later; none of its files is ever changed.
+// Functions of different releases work on the same documents. testdata/documents holds documents as former releases
+// stored them, or as later releases may. Never change its files.
 
 const (
 	fixtureOrganization = "org_old"
 	fixtureAgent        = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 )
 
-// replay writes a fixture's documents as they stand there.
-func replay(t *testing.T, c *Client, file string) {
+// fixtureContext is the context of a caller in the fixture's organization.
+func fixtureContext(t *testing.T) context.Context {
+	return identity.With(t.Context(), identity.Caller{
+		Type: identity.APIKey, ID: "k", OrganizationID: fixtureOrganization, Role: identity.RoleAdmin,
+	})
+}
+
+// storeFixture writes the documents of a file.
+func storeFixture(t *testing.T, c *Client, file string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var fixture struct {
 		Documents map[string]map[string]any
 	}
-	if err := json.Unmarshal(b, &fixture); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &fixture))
 	for path, doc := range fixture.Documents {
-		if _, err := c.db.Doc(path).Set(t.Context(), stored(t, doc)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.db.Doc(path).Set(t.Context(), fromJSON(t, doc))
+		must(t, err)
 	}
 }
 
-// stored is a JSON value as Firestore has it: whole numbers, and times written as {"$time": "..."}.
-func stored(t *testing.T, v any) any {
+// fromJSON converts a JSON value to Firestore's types: whole numbers, and times, which are written as {"$time": "..."}.
+func fromJSON(t *testing.T, v any) any {
 	t.Helper()
 	switch v := v.(type) {
 	case float64:
 		return int64(v)
 	case []any:
 		for i := range v {
-			v[i] = stored(t, v[i])
+			v[i] = fromJSON(t, v[i])
 		}
 		return v
 	case map[string]any:
-		if text, ok := v["$time"].(string); ok {
-			at, err := time.Parse(time.RFC3339, text)
-			if err != nil {
-				t.Fatal(err)
-			}
+		if s, ok := v["$time"].(string); ok {
+			at, err := time.Parse(time.RFC3339, s)
+			must(t, err)
 			return at
 		}
 		for k := range v {
-			v[k] = stored(t, v[k])
+			v[k] = fromJSON(t, v[k])
 		}
 		return v
 	default:
@@ -74,96 +74,106 @@ func stored(t *testing.T, v any) any {
 	}
 }
 
-// TestDocumentsOfOtherReleases reads what other releases wrote, in every way that functions read, changes it, and finds
-// everything that is not known here where it was.
+// TestDocumentsOfOtherReleases reads what other releases wrote through every store. Then it changes the agent, which
+// must keep all unknown fields.
 func TestDocumentsOfOtherReleases(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/documents/*.json")
-	if err != nil || len(files) < 2 {
-		t.Fatalf("fixtures %v: %v", files, err)
+	must(t, err)
+	if len(files) < 2 {
+		t.Fatalf("fixtures %v, want at least 2", files)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			c := open(t, "", Options{})
-			replay(t, c, file)
-			ctx := identity.With(t.Context(), identity.Caller{
-				Type: identity.APIKey, ID: "k", OrganizationID: fixtureOrganization, Role: identity.RoleAdmin,
-			})
-			readAll(ctx, t, c)
-			before := storedAgent(ctx, t, c)
+			storeFixture(t, c, file)
+			ctx := fixtureContext(t)
+			checkAgentReads(ctx, t, c)
+			checkOtherReads(ctx, t, c)
+			before := readFixtureAgent(ctx, t, c)
 			changed, err := c.Agents(&agenttest.Nudges{}).Change(ctx, fixtureAgent, func(a *agent.Agent) error {
 				return a.Act(agent.Stop, agent.Manual, time.Now())
 			})
-			if err != nil || changed.Status != agent.Stopped {
-				t.Fatalf("stop: %s, %v", changed.Status, err)
+			must(t, err)
+			if changed.Status != agent.Stopped {
+				t.Errorf("status %s, want %s", changed.Status, agent.Stopped)
 			}
-			after := storedAgent(ctx, t, c)
+			after, known := readFixtureAgent(ctx, t, c), encodeAgent(agent.Agent{}, "")
 			for name := range before {
-				if _, known := known()[name]; !known && !equalJSON(before[name], after[name]) {
-					t.Errorf("a change has lost the field %s: %v became %v", name, before[name], after[name])
+				if _, ok := known[name]; !ok && !equalJSON(before[name], after[name]) {
+					t.Errorf("the change made the unknown field %s %v, want %v", name, after[name], before[name])
 				}
 			}
 			if _, err := c.Directory().Organization(ctx, fixtureOrganization); err != nil {
-				t.Errorf("the organization after a change: %v", err)
+				t.Errorf("organization after the change: %v", err)
 			}
 		})
 	}
 }
 
-// readAll reads the fixture's documents as routes and workers do.
-func readAll(ctx context.Context, t *testing.T, c *Client) {
+// checkAgentReads reads the fixture's agent as routes and workers do.
+func checkAgentReads(ctx context.Context, t *testing.T, c *Client) {
 	t.Helper()
-	agents, all := c.Agents(&agenttest.Nudges{}), page.Request{Limit: page.MaxLimit}
+	agents := c.Agents(&agenttest.Nudges{})
 	a, err := agents.Get(ctx, fixtureAgent)
-	if err != nil || a.Status != agent.Running || a.Generation != 3 || len(a.Env) == 0 || a.Env[0].Value != "1" ||
-		a.CreatedAt.IsZero() {
-		t.Fatalf("get: %+v, %v", a, err)
+	must(t, err)
+	if a.Status != agent.Running {
+		t.Errorf("status %s, want %s", a.Status, agent.Running)
 	}
-	if _, err := json.Marshal(a.Show(identity.From(ctx), agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
-		t.Errorf("show: %v", err)
+	if a.Generation != 3 {
+		t.Errorf("generation %d, want 3", a.Generation)
 	}
-	if list, err := agents.List(ctx, agent.Filter{}, all); err != nil || len(list.Items) == 0 {
-		t.Errorf("list: %d agents, %v", len(list.Items), err)
+	if len(a.Env) == 0 || a.Env[0].Value != "1" {
+		t.Errorf("env %+v, want a first value of 1", a.Env)
+	}
+	if a.CreatedAt.IsZero() {
+		t.Error("created_at is zero")
+	}
+	checkShown(ctx, t, a)
+	if list, err := agents.List(ctx, agent.Filter{}, page.Request{}); err != nil || len(list.Items) == 0 {
+		t.Errorf("listed %d agents (%v), want some", len(list.Items), err)
 	}
 	if _, err := c.WorkerStore().Load(ctx, fixtureAgent); err != nil {
 		t.Errorf("load: %v", err)
 	}
 	if _, err := c.WorkerStore().ListDue(ctx, time.Now(), 10); err != nil {
-		t.Errorf("due: %v", err)
+		t.Errorf("list due agents: %v", err)
 	}
-	if _, key, err := c.Keys().Find(ctx, "old-hash", document.Ref{}); err != nil ||
-		key.OrganizationID != fixtureOrganization {
-		t.Errorf("find: %+v, %v", key, err)
+}
+
+// checkShown checks that clients can be shown the agent.
+func checkShown(ctx context.Context, t *testing.T, a agent.Agent) {
+	t.Helper()
+	if _, err := json.Marshal(a.Show(identity.From(ctx), agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
+		t.Errorf("show the agent: %v", err)
 	}
-	if keys, err := c.Keys().List(ctx, all); err != nil || len(keys.Items) != 1 {
-		t.Errorf("list keys: %+v, %v", keys, err)
+}
+
+// checkOtherReads reads the fixture's other documents.
+func checkOtherReads(ctx context.Context, t *testing.T, c *Client) {
+	t.Helper()
+	_, key, err := c.Keys().Find(ctx, "old-hash", document.Ref{})
+	if err != nil || key.OrganizationID != fixtureOrganization {
+		t.Errorf("found the key %+v (%v), want one of %s", key, err, fixtureOrganization)
+	}
+	if keys, err := c.Keys().List(ctx, page.Request{}); err != nil || len(keys.Items) != 1 {
+		t.Errorf("listed the keys %+v (%v), want 1", keys, err)
 	}
 	if o, err := c.Directory().Organization(ctx, fixtureOrganization); err != nil || o.Usage.Agents != 1 {
-		t.Errorf("organization: %+v, %v", o, err)
+		t.Errorf("organization %+v (%v), want one agent", o, err)
 	}
-	if entries, err := c.AuditLog().List(ctx, audit.Filter{}, all); err != nil || len(entries.Items) != 1 {
-		t.Errorf("audit log: %+v, %v", entries, err)
+	if entries, err := c.AuditLog().List(ctx, audit.Filter{}, page.Request{}); err != nil || len(entries.Items) != 1 {
+		t.Errorf("listed the audit entries %+v (%v), want 1", entries, err)
 	}
 }
 
-// storedAgent is the fixture's agent as it is stored.
-func storedAgent(ctx context.Context, t *testing.T, c *Client) map[string]any {
+// readFixtureAgent reads the document of the fixture's agent.
+func readFixtureAgent(ctx context.Context, t *testing.T, c *Client) map[string]any {
 	t.Helper()
 	snap, err := c.db.Collection(agentCollection).Doc(fixtureAgent).Get(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return snap.Data()
-}
-
-// known are the fields of an agent's document that this release writes.
-func known() map[string]any {
-	written := map[string]any{}
-	for name := range encodeAgent(agent.Agent{}, "") {
-		written[name] = true
-	}
-	return written
 }
 
 func equalJSON(a, b any) bool {
@@ -172,32 +182,26 @@ func equalJSON(a, b any) bool {
 	return errX == nil && errY == nil && slices.Equal(x, y)
 }
 
-// TestFieldsHaveZeroValues reads an agent's document from which each field is missing in turn: a field that a release
-// adds is missing in all that older ones wrote.
-func TestFieldsHaveZeroValues(t *testing.T) {
+// TestGet_AcceptsMissingFields reads an agent's document without each of its fields in turn. A field that a release
+// adds is missing in all documents that older releases wrote.
+func TestGet_AcceptsMissingFields(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	replay(t, c, "testdata/documents/2026-11-first.json")
-	ctx := identity.With(t.Context(),
-		identity.Caller{Type: identity.APIKey, ID: "k", OrganizationID: fixtureOrganization, Role: identity.RoleAdmin})
-	whole := storedAgent(ctx, t, c)
-	for name := range known() {
+	storeFixture(t, c, "testdata/documents/2026-11-first.json")
+	ctx := fixtureContext(t)
+	complete := readFixtureAgent(ctx, t, c)
+	for name := range encodeAgent(agent.Agent{}, "") {
 		if name == "organization_id" {
-			continue // without it the agent is nobody's
+			continue // an agent without it belongs to no caller
 		}
-		part := maps.Clone(whole)
-		delete(part, name)
-		if _, err := c.db.Collection(agentCollection).Doc(fixtureAgent).Set(ctx, part); err != nil {
-			t.Fatal(err)
-		}
-		a, err := c.Agents(&agenttest.Nudges{}).Get(ctx, fixtureAgent)
-		if err != nil {
-			t.Errorf("without %s: %v", name, err)
-			continue
-		}
-		if _, err := json.Marshal(a.Show(identity.From(ctx),
-			agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
-			t.Errorf("without %s it can't be shown: %v", name, err)
-		}
+		t.Run("without "+name, func(t *testing.T) {
+			part := maps.Clone(complete)
+			delete(part, name)
+			_, err := c.db.Collection(agentCollection).Doc(fixtureAgent).Set(ctx, part)
+			must(t, err)
+			a, err := c.Agents(&agenttest.Nudges{}).Get(ctx, fixtureAgent)
+			must(t, err)
+			checkShown(ctx, t, a)
+		})
 	}
 }

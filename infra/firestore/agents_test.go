@@ -1,0 +1,169 @@
+package firestore
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	gcp "cloud.google.com/go/firestore"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/plan"
+)
+
+// TestGet_UsesTheDocumentFetchedWithTheKey: such a document is not read again, and is checked as any other.
+func TestGet_UsesTheDocumentFetchedWithTheKey(t *testing.T) {
+	t.Parallel()
+	recorder := &callRecorder{}
+	c := open(t, "", Options{Observe: recorder.observe})
+	w := agentWorld(c)
+	org, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
+	a, b := org.Create(plan.Hobby), org.Create(plan.Hobby)
+	key, absent := newKey(), agenttest.ID()
+	_, err := c.Keys().Create(org.Ctx, key)
+	must(t, err)
+	for name, row := range map[string]struct {
+		fetched, requested string
+		caller             agenttest.Tenant
+		wantCalls          string
+		wantFound          bool
+	}{
+		"the fetched agent":      {fetched: a.ID, requested: a.ID, caller: org, wantCalls: "", wantFound: true},
+		"another agent":          {fetched: b.ID, requested: a.ID, caller: org, wantCalls: "read", wantFound: true},
+		"another organization's": {fetched: a.ID, requested: a.ID, caller: other, wantCalls: "", wantFound: false},
+		"an absent agent":        {fetched: absent, requested: absent, caller: org, wantCalls: "", wantFound: false},
+		"an invalid id":          {fetched: "a/b", requested: "a/b", caller: org, wantCalls: "", wantFound: false},
+		"no document fetched":    {fetched: "", requested: a.ID, caller: org, wantCalls: "read", wantFound: true},
+		"an id in capitals": {
+			fetched: a.ID, requested: strings.ToUpper(a.ID), caller: org, wantCalls: "", wantFound: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, _, err := c.Keys().Find(row.caller.Ctx, key.Hash,
+				document.Ref{Collection: agentCollection, ID: row.fetched})
+			must(t, err)
+			var got agent.Agent
+			calls := recorder.during(func() { got, err = w.Store.Get(ctx, row.requested) })
+			if calls != row.wantCalls {
+				t.Errorf("calls %q, want %q", calls, row.wantCalls)
+			}
+			if !row.wantFound {
+				if !reflect.DeepEqual(fault.From(err), agent.NotFound()) {
+					t.Errorf("error %v, want NotFound", err)
+				}
+				return
+			}
+			must(t, err)
+			if !reflect.DeepEqual(got, a) {
+				t.Errorf("got %+v, want %+v", got, a)
+			}
+		})
+	}
+}
+
+func TestChange_ReadsTheAgentAgain(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	w := agentWorld(c)
+	org := w.Tenant(t, plan.Pro)
+	a, key := org.Create(plan.Hobby), newKey()
+	_, err := c.Keys().Create(org.Ctx, key)
+	must(t, err)
+	ctx, _, err := c.Keys().Find(org.Ctx, key.Hash, document.Ref{Collection: agentCollection, ID: a.ID})
+	must(t, err)
+	_, err = w.Store.Change(org.Ctx, a.ID, stop)
+	must(t, err)
+	got, err := w.Store.Change(ctx, a.ID, changeNothing)
+	must(t, err)
+	if got.Status != agent.Stopped {
+		t.Errorf("the change saw status %s, want %s", got.Status, agent.Stopped)
+	}
+}
+
+// TestChange_KeepsUnknownFields: functions of different releases work on the same documents.
+func TestChange_KeepsUnknownFields(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	w := agentWorld(c)
+	org := w.Tenant(t, plan.Pro)
+	a := org.Create(plan.Hobby)
+	ref, _ := c.ref(agentCollection, a.ID)
+	_, err := ref.Update(t.Context(), []gcp.Update{
+		{Path: "of_the_future", Value: "kept"}, {Path: "rollout", Value: gcp.Delete}, {Path: "env", Value: gcp.Delete},
+		{Path: "failure", Value: nil},
+	})
+	must(t, err)
+	changed, err := w.Store.Change(org.Ctx, a.ID, func(a *agent.Agent) error {
+		if a.Rollout != 0 {
+			t.Errorf("a missing rollout was read as %d, want 0", a.Rollout)
+		}
+		if a.Env != nil {
+			t.Errorf("a missing env was read as %v, want nil", a.Env)
+		}
+		return restart(a)
+	})
+	must(t, err)
+	_, err = w.Records.Update(t.Context(), changed, func(a *agent.Agent) { a.Attempts++ })
+	must(t, err)
+	snap, err := ref.Get(t.Context())
+	must(t, err)
+	if got := snap.Data()["of_the_future"]; got != "kept" {
+		t.Errorf("of_the_future = %v, want kept", got)
+	}
+	if got := snap.Data()["rollout"]; got != int64(1) {
+		t.Errorf("rollout = %v, want 1", got)
+	}
+}
+
+// TestLoad_RefusesMalformedFields: such a document must not be read as an agent with zero values.
+func TestLoad_RefusesMalformedFields(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	for name, row := range map[string]struct {
+		field string
+		value any
+	}{
+		"text as a number":         {field: "rollout", value: "1"},
+		"a fraction as a number":   {field: "rollout", value: 1.5},
+		"a number as text":         {field: "status", value: 1},
+		"text as a time":           {field: "created_at", value: "today"},
+		"a number as a time":       {field: "work_due_at", value: 5},
+		"text as an array":         {field: "env", value: "none"},
+		"text in an array of maps": {field: "stages", value: []any{"ready"}},
+		"a malformed map":          {field: "failure", value: map[string]any{"code": 7}},
+		"a malformed array item":   {field: "env", value: []any{map[string]any{"key": 1}}},
+	} {
+		a := org.Create(plan.Hobby)
+		ref, _ := c.agent(a.ID)
+		_, err := ref.Update(t.Context(), []gcp.Update{{Path: row.field, Value: row.value}})
+		must(t, err)
+		if got, err := c.WorkerStore().Load(t.Context(), a.ID); err == nil {
+			t.Errorf("%s: %s = %v was read as %+v", name, row.field, row.value, got)
+		}
+	}
+	healthy := org.Create(plan.Hobby)
+	due, err := c.WorkerStore().ListDue(t.Context(), healthy.WorkDueAt, 100)
+	must(t, err)
+	if len(due) != 1 || due[0].ID != healthy.ID {
+		t.Errorf("due agents %+v, want only the healthy one, %s", due, healthy.ID)
+	}
+}
+
+func TestFindKey_RefusesMalformedFields(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	key := newKey()
+	_, err := c.Keys().Create(org.Ctx, key)
+	must(t, err)
+	ref, _ := c.ref(keyCollection, key.Hash)
+	_, err = ref.Update(t.Context(), []gcp.Update{{Path: "expires_at", Value: "never"}})
+	must(t, err)
+	if _, got, err := c.Keys().Find(t.Context(), key.Hash, document.Ref{}); err == nil {
+		t.Errorf("the malformed key was read as %+v", got)
+	}
+}

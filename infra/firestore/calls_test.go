@@ -1,0 +1,138 @@
+package firestore
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
+)
+
+// TestCallsPerOperation counts the calls of every operation without competitors. Each call costs time and money.
+func TestCallsPerOperation(t *testing.T) {
+	t.Parallel()
+	recorder := &callRecorder{}
+	c := open(t, "", Options{Observe: recorder.observe})
+	w := agentWorld(c)
+	org := w.Tenant(t, plan.Enterprise)
+	key := newKey()
+	var a, spare agent.Agent
+	ensure := func(name string) func() {
+		return func() { must(t, c.Directory().Ensure(org.Ctx, "new", organization.User{ID: "new", Name: name})) }
+	}
+	touch := func() { c.Keys().Touch(org.Ctx, key); c.Flush() }
+	stopSpare := func() { _, err := w.Store.Change(org.Ctx, spare.ID, stop); must(t, err) }
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{name: "ping", do: func() { must(t, c.Ping(org.Ctx)) }, want: "read"},
+		{name: "create an agent", do: func() { a = org.Create(plan.Pro) }, want: "read commit"},
+		{name: "create another agent", do: func() { spare = org.Create(plan.Pro) }, want: "read commit"},
+		{name: "get an agent", do: func() { _, err := w.Store.Get(org.Ctx, a.ID); must(t, err) }, want: "read"},
+		{name: "create a key", do: func() { _, err := c.Keys().Create(org.Ctx, key); must(t, err) }, want: "read commit"},
+		{name: "get an agent with a key", do: func() { getAgentWithKey(t, c, key, a.ID) }, want: "read"},
+		{name: "touch a key", do: touch, want: "commit"},
+		{name: "touch the key again", do: touch, want: ""},
+		{name: "stop an agent", do: stopSpare, want: "read commit"},
+		{name: "stop a stopped agent", do: stopSpare, want: "read"},
+		{
+			name: "a worker's run", do: func() { a = recordStages(t, c, a.ID) },
+			want: "read" + strings.Repeat(" commit", len(agent.StageNames())),
+		},
+		{name: "a worker's update without a change", do: func() {
+			_, err := c.WorkerStore().Update(t.Context(), a, func(*agent.Agent) {})
+			must(t, err)
+		}, want: "read"},
+		{name: "list agents", do: func() {
+			_, err := w.Store.List(org.Ctx, agent.Filter{Status: agent.Running}, page.Request{})
+			must(t, err)
+		}, want: "query"},
+		{name: "list due agents", do: func() {
+			_, err := c.WorkerStore().ListDue(org.Ctx, agenttest.Now(), 5)
+			must(t, err)
+		}, want: "query"},
+		{name: "remove an agent", do: func() { must(t, c.WorkerStore().Remove(org.Ctx, a)) }, want: "commit"},
+		{name: "revoke a key", do: func() { must(t, c.Keys().Revoke(org.Ctx, key.ID)) }, want: "read query commit"},
+		{name: "ensure new records", do: ensure("Ada"), want: "read commit"},
+		{name: "ensure known records", do: ensure("Ada"), want: ""},
+		{name: "ensure a changed name", do: ensure("Grace"), want: "read commit"},
+		{name: "ensure the known name", do: ensure("Grace"), want: ""},
+		{name: "ensure known records in another process", do: func() {
+			c.ensured = newKnownRecords()
+			ensure("Grace")()
+		}, want: "read"},
+		{name: "append to the audit log", do: func() {
+			must(t, c.AuditLog().Append(org.Ctx, audit.Entry{ID: "entry", OrganizationID: org.ID}))
+		}, want: "read commit"},
+		{name: "list the audit log", do: func() {
+			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
+			must(t, err)
+		}, want: "query"},
+	} {
+		if got := recorder.during(step.do); got != step.want {
+			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
+		}
+	}
+}
+
+// getAgentWithKey reads an agent as a request with an API key does.
+func getAgentWithKey(t *testing.T, c *Client, key apikey.Key, id string) {
+	t.Helper()
+	ctx, k, err := c.Keys().Find(t.Context(), key.Hash, agent.Document(id))
+	must(t, err)
+	a, err := c.Agents(nil).Get(identity.With(ctx, identity.Caller{OrganizationID: k.OrganizationID}), id)
+	must(t, err)
+	if a.ID != id {
+		t.Errorf("got agent %s, want %s", a.ID, id)
+	}
+}
+
+// recordStages begins one stage after the other, as a worker does.
+func recordStages(t *testing.T, c *Client, id string) agent.Agent {
+	t.Helper()
+	a, err := c.WorkerStore().Load(t.Context(), id)
+	for _, stage := range agent.StageNames() {
+		must(t, err)
+		a, err = c.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) { a.BeginStage(stage, agenttest.Now()) })
+	}
+	must(t, err)
+	return a
+}
+
+// TestCreate_EachLostRaceHasAWinner: a commit only fails because another one succeeded. So the number of commits is
+// bounded by the number of competitors, not by the deadline.
+func TestCreate_EachLostRaceHasAWinner(t *testing.T) {
+	t.Parallel()
+	const creators = 16
+	recorder := &callRecorder{}
+	c := open(t, "", Options{Observe: recorder.observe})
+	w := agentWorld(c)
+	org := w.Tenant(t, plan.Enterprise)
+	errs := make([]error, creators)
+	began := time.Now()
+	calls := recorder.during(func() {
+		var all sync.WaitGroup
+		for i := range errs {
+			all.Go(func() { _, errs[i] = w.Store.Create(org.Ctx, agenttest.Draft(plan.Hobby)) })
+		}
+		all.Wait()
+	})
+	must(t, errors.Join(errs...))
+	commits := strings.Count(calls, "commit")
+	t.Logf("%d creators in one organization: %d commits in %v", creators, commits,
+		time.Since(began).Round(time.Millisecond))
+	if commits > creators*creators {
+		t.Errorf("%d commits, want at most %d", commits, creators*creators)
+	}
+}
