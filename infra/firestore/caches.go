@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// maxRemembered bounds a cache. A full cache forgets everything, which is cheaper than tracking order: each id costs one
-// more call.
+// maxRemembered bounds a cache. A full cache forgets everything, which is cheaper than tracking order: each id costs
+// one more call.
 const maxRemembered = 10_000
 
 // recentClaims limits how often something is done for an id.

@@ -63,11 +63,17 @@ func TestStores_AreUnavailableWhileTheDatabaseIsDown(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	ctx := identity.With(t.Context(), identity.Caller{ID: "u", OrganizationID: "o", Role: identity.RoleAdmin})
 	for name, call := range map[string]func() error{
-		"ping":            func() error { return c.Ping(ctx) },
-		"get an agent":    func() error { _, err := c.Agents(nil).Get(ctx, agenttest.ID()); return err },
-		"list agents":     func() error { _, err := c.Agents(nil).List(ctx, agent.Filter{}, page.Request{}); return err },
-		"create an agent": func() error { _, err := c.Agents(nil).Create(ctx, agenttest.Draft(plan.Hobby)); return err },
-		"find a key":      func() error { _, _, err := c.Keys().Find(ctx, "h", document.Ref{}); return err },
+		"ping":         func() error { return c.Ping(ctx) },
+		"get an agent": func() error { _, err := c.Agents(nil).Get(ctx, agenttest.ID()); return err },
+		"list agents": func() error {
+			_, err := c.Agents(nil).List(ctx, agent.Filter{}, page.Request{})
+			return err
+		},
+		"create an agent": func() error {
+			_, err := c.Agents(nil).Create(ctx, agenttest.Draft(plan.Hobby))
+			return err
+		},
+		"find a key": func() error { _, _, err := c.Keys().Find(ctx, "h", document.Ref{}); return err },
 		"update an agent as a worker": func() error {
 			_, err := c.WorkerStore().Update(ctx, agent.Agent{ID: agenttest.ID(), Version: "abc"},
 				func(a *agent.Agent) { a.Attempts++ })
@@ -141,7 +147,8 @@ func TestParseCursor(t *testing.T) {
 	if _, ok := parseCursor("api_keys", good); ok {
 		t.Error("accepted a cursor of another list")
 	}
-	for _, bad := range []position{{createdAt: want.createdAt, tieBreaker: "a/b"}, {createdAt: want.createdAt, tieBreaker: ""},
+	for _, bad := range []position{{createdAt: want.createdAt, tieBreaker: "a/b"},
+		{createdAt: want.createdAt, tieBreaker: ""},
 		{createdAt: want.createdAt, tieBreaker: "\xff"}, {createdAt: time.Unix(-1, 0), tieBreaker: "x"}} {
 		if got, ok := parseCursor("agents", bad.cursor("agents")); ok {
 			t.Errorf("accepted a cursor to %v", got)

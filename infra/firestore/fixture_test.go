@@ -112,7 +112,10 @@ func operations() map[string]operation {
 			unaudited: true,
 		},
 		"create a key": {
-			run:       func(c *Client, x tenantFixture) error { _, err := c.Keys().Create(x.org.Ctx, newKey()); return err },
+			run: func(c *Client, x tenantFixture) error {
+				_, err := c.Keys().Create(x.org.Ctx, newKey())
+				return err
+			},
 			timesDone: func(t *testing.T, x tenantFixture) int { return len(x.listKeys(t)) - 1 },
 		},
 		"revoke a key": {

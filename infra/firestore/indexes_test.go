@@ -83,43 +83,53 @@ func TestCheckServed_FindsMissingIndexes(t *testing.T) {
 		return equal
 	}
 	newest := []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Desc}}
+	agentsBy := func(equal []equality, orders ...order) query {
+		return query{collection: agentCollection, equal: equal, order: orders}
+	}
+	by := func(field string, direction gcp.Direction) order { return order{field: field, direction: direction} }
 	for name, row := range map[string]struct {
 		query  query
 		served bool
 	}{
-		"all documents": {query: query{collection: agentCollection}, served: true},
-		"equalities only": {query: query{collection: agentCollection, equal: ownAnd("cloud", "cell")},
-			served: true},
-		"equality by document id": {query: query{collection: agentCollection, equal: ownOnly,
-			order: []order{{field: gcp.DocumentID, direction: gcp.Asc}}}, served: true},
-		"a bound on one field": {query: query{collection: agentCollection, until: "work_due_at"}, served: true},
-		"two merged indexes": {query: query{collection: agentCollection, equal: ownAnd("status", "name"),
-			order: newest}, served: true},
-		"two merged indexes with a bound": {query: query{collection: auditCollection, equal: ownAnd("action", "actor.id"),
-			from: time.Now(), order: newest}, served: true},
-		"an undeclared filter": {query: query{collection: agentCollection, equal: ownAnd("cloud"), order: newest},
-			served: false},
-		"a declared and an undeclared filter": {query: query{collection: agentCollection, equal: ownAnd("status", "cloud"),
-			order: newest}, served: false},
-		"an undeclared bound": {query: query{collection: agentCollection, equal: ownOnly, until: "deadline"},
-			served: false},
-		"two undeclared orders": {query: query{collection: agentCollection,
-			order: []order{{field: "status", direction: gcp.Asc}, {field: "created_at", direction: gcp.Asc}}},
-			served: false},
-		"an undeclared direction": {query: query{collection: agentCollection, equal: ownOnly,
-			order: []order{{field: "created_at", direction: gcp.Asc}}}, served: false},
-		"an undeclared direction of ties": {query: query{collection: agentCollection, equal: ownOnly,
-			order: []order{{field: "created_at", direction: gcp.Desc}, {field: gcp.DocumentID, direction: gcp.Asc}}},
-			served: false},
-		"another collection": {query: query{collection: userCollection, equal: ownOnly, order: newest},
-			served: false},
-		"a filter by a field without index": {query: query{collection: agentCollection, equal: ownAnd("config")}, served: false},
-		"an order by a field without index": {query: query{collection: auditCollection,
-			order: []order{{field: "created_at", direction: gcp.Desc}}}, served: false},
-		"a filter without the organization": {query: query{collection: agentCollection,
-			equal: []equality{{field: "status", value: "x"}}, order: newest}, served: false},
-		"a bound on another field than the order": {query: query{collection: agentCollection, equal: ownOnly, until: "deadline",
-			order: newest}, served: false},
+		"all documents":              {query: agentsBy(nil), served: true},
+		"equalities only":            {query: agentsBy(ownAnd("cloud", "cell")), served: true},
+		"equality by document id":    {query: agentsBy(ownOnly, by(gcp.DocumentID, gcp.Asc)), served: true},
+		"a bound on one field":       {query: query{collection: agentCollection, until: "work_due_at"}, served: true},
+		"two merged indexes":         {query: agentsBy(ownAnd("status", "name"), newest...), served: true},
+		"an undeclared filter":       {query: agentsBy(ownAnd("cloud"), newest...), served: false},
+		"an undeclared direction":    {query: agentsBy(ownOnly, by("created_at", gcp.Asc)), served: false},
+		"a filter without its index": {query: agentsBy(ownAnd("config")), served: false},
+		"two merged indexes with a bound": {
+			query: query{
+				collection: auditCollection, equal: ownAnd("action", "actor.id"), from: time.Now(), order: newest,
+			},
+			served: true,
+		},
+		"a declared and an undeclared filter": {
+			query: agentsBy(ownAnd("status", "cloud"), newest...), served: false,
+		},
+		"an undeclared bound": {
+			query: query{collection: agentCollection, equal: ownOnly, until: "deadline"}, served: false,
+		},
+		"two undeclared orders": {
+			query: agentsBy(nil, by("status", gcp.Asc), by("created_at", gcp.Asc)), served: false,
+		},
+		"an undeclared direction of ties": {
+			query: agentsBy(ownOnly, by("created_at", gcp.Desc), by(gcp.DocumentID, gcp.Asc)), served: false,
+		},
+		"another collection": {
+			query: query{collection: userCollection, equal: ownOnly, order: newest}, served: false,
+		},
+		"an order by a field without index": {
+			query: query{collection: auditCollection, order: []order{by("created_at", gcp.Desc)}}, served: false,
+		},
+		"a filter without the organization": {
+			query: agentsBy([]equality{{field: "status", value: "x"}}, newest...), served: false,
+		},
+		"a bound on another field than the order": {
+			query:  query{collection: agentCollection, equal: ownOnly, until: "deadline", order: newest},
+			served: false,
+		},
 	} {
 		err := checkServed(d, c.structuredQuery(t, row.query))
 		if got := err == nil; got != row.served {

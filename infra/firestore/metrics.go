@@ -156,7 +156,8 @@ func (m *Metrics) MarkViewed(ctx context.Context, s metrics.Snapshot) {
 		// An update never creates a document, so the snapshot of a deleted agent stays deleted.
 		_, err := m.client.commit(ctx, m.client.batch().Update(ref, []gcp.Update{{Path: "looked_at", Value: now}}))
 		if err != nil && codeOf(err) != codes.NotFound {
-			slog.WarnContext(ctx, "view of an agent's metrics could not be recorded", "agent_id", s.AgentID, "error", err)
+			slog.WarnContext(ctx, "view of an agent's metrics could not be recorded", "agent_id", s.AgentID, "error",
+				err)
 		}
 	})
 }
