@@ -18,10 +18,10 @@ const (
 	exportName    = "snapshot"
 )
 
-// Export writes all documents of one database below the directory dir, in place of an earlier export, and answers the
-// path to give to Options.Import. There the documents are in the database of that id of every project. The emulator's
-// process writes the files: dir is absolute and, when attached, a directory of the emulator's machine. An emulator of
-// another kind can't read them.
+// Export writes all documents of one database below the directory dir, replacing an earlier export, and returns the
+// path for Options.Import. After the import, every project has the documents in its database of the same id. The
+// emulator's process writes the files, so dir must be absolute and, for an attached emulator, a directory of the
+// emulator's machine. Only the same kind of emulator can read them.
 func (e *Emulator) Export(ctx context.Context, project, database, dir string) (string, error) {
 	if e.embedded != nil {
 		path := filepath.Join(dir, exportName)
@@ -61,5 +61,5 @@ func (e *Emulator) post(ctx context.Context, path string, parameters map[string]
 		return nil
 	}
 	reason, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
-	return fmt.Errorf("the emulator answers %s: %s", response.Status, reason)
+	return fmt.Errorf("the emulator answered %s: %s", response.Status, reason)
 }

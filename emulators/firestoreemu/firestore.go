@@ -1,12 +1,12 @@
 //go:build unix
 
-// Package firestore runs a Firestore on this machine: the official emulator, or the one of package embedded where that
-// is not installed.
+// Package firestoreemu provides a local Firestore: a process of Google's official emulator or, where that is not
+// installed, the in-process stand-in of package embedded.
 //
-// It knows the emulator's command line, how its data is kept between runs, and where it differs from Firestore:
-// composite indexes, the limit of 500 writes a commit and TTL are not enforced, and transactions lock pessimistically.
-// The embedded one enforces all but TTL. It does not know what is stored. Every project id is a database of its own, so
-// tests take a random one.
+// It contains the emulator's command line and the export and import of its data. The official emulator differs from
+// Firestore: it enforces neither composite indexes nor the limit of 500 writes a commit nor TTL, and its transactions
+// lock pessimistically. The embedded one enforces all of these except TTL. The package does not define any data or
+// schema. Every project id is a separate database, so each test uses a random one.
 package firestoreemu
 
 import (
@@ -17,31 +17,33 @@ import (
 	"agents.example/controlplane/emulators/gcloud"
 )
 
-// Options of Start; the zero value starts an empty emulator.
+// Options configure Start. The zero value starts an empty emulator.
 type Options struct {
-	// Choice is which emulator to start.
+	// Choice selects the emulator to start.
 	Choice gcloud.Choice
 	// Attach is the address (host:port) of a running emulator to use instead of starting one, usually the value of
-	// FIRESTORE_EMULATOR_HOST. Close leaves it running.
+	// FIRESTORE_EMULATOR_HOST. Close leaves that emulator running.
 	Attach string
-	// Dir takes the official emulator's log, which grows large; empty is a temporary directory that Close removes.
+	// Dir receives the official emulator's log, which grows large. If empty, it is a temporary directory that Close
+	// removes.
 	Dir string
-	// Import is the path that Export answered in an earlier run of the same kind of emulator, to start with its data.
+	// Import is a path that Export returned in an earlier run of the same kind of emulator. The emulator starts with
+	// that data.
 	Import string
-	// Indexes is the index file that the embedded emulator enforces; empty declares none.
+	// Indexes is the index file that the embedded emulator enforces. If empty, no index is declared.
 	Indexes []byte
 }
 
-// Emulator is a running Firestore. Its Host is as FIRESTORE_EMULATOR_HOST takes it; Close ends its data unless
+// Emulator is a running Firestore. Host has the form of FIRESTORE_EMULATOR_HOST. Close discards the data, unless it was
 // exported.
 type Emulator struct {
 	*gcloud.Running
-	// embedded is nil for an emulator of another kind.
+	// embedded is nil for every other kind of emulator.
 	embedded *embedded.Server
 }
 
-// Start starts an emulator, which takes the official one 2 to 6 s, or attaches to a running one. Where the official one
-// is asked for and missing, the error says what to install.
+// Start starts an emulator or attaches to a running one. The official emulator takes 2 to 6 s to start. If it was
+// chosen and is not installed, the error says what to install.
 func Start(ctx context.Context, options Options) (*Emulator, error) {
 	e := &Emulator{}
 	var err error
@@ -62,13 +64,13 @@ func Start(ctx context.Context, options Options) (*Emulator, error) {
 	return e, nil
 }
 
-// official is how the official emulator is found and started.
+// official describes how to find and start the official emulator.
 func official(options Options) gcloud.Emulator {
 	return gcloud.Emulator{
 		Name: "firestore", Component: "cloud-firestore-emulator", Package: "google-cloud-cli-firestore-emulator",
 		Jar: "platform/cloud-firestore-emulator/cloud-firestore-emulator*.jar",
 		Args: func(jar string) []string {
-			// The jar names no main class. Serial collection and one compiler tier halve the start.
+			// The jar has no main class. Serial collection and one compiler tier halve the start time.
 			args := []string{
 				"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 				"-cp", jar, "com.google.cloud.datastore.emulator.firestore.CloudFirestore", "start",

@@ -10,9 +10,9 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/store"
 )
 
-// ListCollectionIds implements firestorepb.FirestoreServer. A page's token is the last id that the page before had.
+// ListCollectionIds implements firestorepb.FirestoreServer. A page token is the last id of the previous page. ¶
 //
-//nolint:revive // the name is the service's
+//nolint:revive // the service defines the name
 func (s *service) ListCollectionIds(_ context.Context,
 	r *firestorepb.ListCollectionIdsRequest) (*firestorepb.ListCollectionIdsResponse, error) {
 	name, err := store.DatabaseOf(r.GetParent())
@@ -27,7 +27,7 @@ func (s *service) ListCollectionIds(_ context.Context,
 		return nil, invalid(err)
 	}
 	if r.GetReadTime() != nil {
-		return nil, lacks("a read at a read_time")
+		return nil, unimplemented("a read at a read_time")
 	}
 	var ids []string
 	for _, document := range d.All() {

@@ -13,8 +13,8 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/store"
 )
 
-// Listen implements firestorepb.FirestoreServer for documents. Who resumes is told the present state, which is a
-// possible answer to "what has changed since". States that follow each other quickly may be told as one.
+// Listen implements firestorepb.FirestoreServer for documents. A client that resumes receives the current state, which
+// is a valid answer to "what has changed since". Several changes in quick succession may be sent as one.
 func (s *service) Listen(stream firestorepb.Firestore_ListenServer) error {
 	ctx := stream.Context()
 	requests, ended := make(chan *firestorepb.ListenRequest), make(chan error, 1)
@@ -25,9 +25,9 @@ func (s *service) Listen(stream firestorepb.Firestore_ListenServer) error {
 		var err error
 		select {
 		case r := <-requests:
-			err = s.listenTo(l, r)
+			err = s.handleRequest(l, r)
 		case <-l.changed:
-			err = l.tell()
+			err = l.sendChanges()
 		case err = <-ended:
 			return err
 		case <-ctx.Done():
@@ -39,7 +39,7 @@ func (s *service) Listen(stream firestorepb.Firestore_ListenServer) error {
 	}
 }
 
-// receive passes requests on until the client ends the stream.
+// receive forwards requests until the client ends the stream.
 func receive(ctx context.Context, stream firestorepb.Firestore_ListenServer,
 	requests chan<- *firestorepb.ListenRequest) error {
 	for {
@@ -58,7 +58,7 @@ func receive(ctx context.Context, stream firestorepb.Firestore_ListenServer,
 	}
 }
 
-// listener is one stream, and what its client knows.
+// listener is the state of one stream.
 type listener struct {
 	stream  firestorepb.Firestore_ListenServer
 	changed chan struct{}
@@ -69,18 +69,19 @@ type listener struct {
 type target struct {
 	database *store.Database
 	names    []string
-	// told are the documents as the client knows them; a name that is not there was not told yet.
-	told map[string]*firestorepb.Document
+	// sent maps names to the documents that the client received last. A missing key means that the client has received
+	// nothing for that name yet.
+	sent map[string]*firestorepb.Document
 	stop func()
 }
 
-func (s *service) listenTo(l *listener, r *firestorepb.ListenRequest) error {
+func (s *service) handleRequest(l *listener, r *firestorepb.ListenRequest) error {
 	if id := r.GetRemoveTarget(); r.GetAddTarget() == nil {
 		if t := l.targets[id]; t != nil {
 			t.stop()
 			delete(l.targets, id)
 		}
-		return l.target(firestorepb.TargetChange_REMOVE, nil, id)
+		return l.sendTargetChange(firestorepb.TargetChange_REMOVE, nil, id)
 	}
 	d, err := s.database(r.GetDatabase())
 	if err != nil {
@@ -89,11 +90,11 @@ func (s *service) listenTo(l *listener, r *firestorepb.ListenRequest) error {
 	add := r.GetAddTarget()
 	switch {
 	case add.GetDocuments() == nil:
-		return lacks("listening to a query")
+		return unimplemented("listening to a query")
 	case add.GetOnce():
-		return lacks("a target that ends once it is current")
+		return unimplemented("a target that ends once it is current")
 	case l.targets[add.GetTargetId()] != nil || add.GetTargetId() == 0:
-		return status.Errorf(codes.InvalidArgument, "target id %d: want a number of its own that is not 0",
+		return status.Errorf(codes.InvalidArgument, "target id %d: want an unused id other than 0",
 			add.GetTargetId())
 	}
 	for _, name := range add.GetDocuments().GetDocuments() {
@@ -101,27 +102,27 @@ func (s *service) listenTo(l *listener, r *firestorepb.ListenRequest) error {
 			return invalid(err)
 		}
 	}
-	t := &target{database: d, names: add.GetDocuments().GetDocuments(), told: map[string]*firestorepb.Document{}}
+	t := &target{database: d, names: add.GetDocuments().GetDocuments(), sent: map[string]*firestorepb.Document{}}
 	t.stop = d.Watch(t.names, l.changed)
 	l.targets[add.GetTargetId()] = t
-	if err := l.target(firestorepb.TargetChange_ADD, nil, add.GetTargetId()); err != nil {
+	if err := l.sendTargetChange(firestorepb.TargetChange_ADD, nil, add.GetTargetId()); err != nil {
 		return err
 	}
-	at, err := l.changes(add.GetTargetId(), t)
+	at, err := l.sendChangesOf(add.GetTargetId(), t)
 	if err != nil {
 		return err
 	}
-	if err := l.target(firestorepb.TargetChange_CURRENT, at, add.GetTargetId()); err != nil {
+	if err := l.sendTargetChange(firestorepb.TargetChange_CURRENT, at, add.GetTargetId()); err != nil {
 		return err
 	}
-	return l.target(firestorepb.TargetChange_NO_CHANGE, at)
+	return l.sendTargetChange(firestorepb.TargetChange_NO_CHANGE, at)
 }
 
-// tell tells what has changed of all targets, and that this is all.
-func (l *listener) tell() error {
+// sendChanges sends the changes of all targets, then marks them complete.
+func (l *listener) sendChanges() error {
 	var latest *timestamppb.Timestamp
 	for id, t := range l.targets {
-		at, err := l.changes(id, t)
+		at, err := l.sendChangesOf(id, t)
 		if err != nil {
 			return err
 		}
@@ -130,21 +131,22 @@ func (l *listener) tell() error {
 	if latest == nil {
 		return nil
 	}
-	return l.target(firestorepb.TargetChange_NO_CHANGE, latest)
+	return l.sendTargetChange(firestorepb.TargetChange_NO_CHANGE, latest)
 }
 
-// changes tells the documents that are not as the client knows them. It answers when they were so.
-func (l *listener) changes(id int32, t *target) (*timestamppb.Timestamp, error) {
+// sendChangesOf sends the documents that differ from what the client received last. It returns the time at which they
+// were read.
+func (l *listener) sendChangesOf(id int32, t *target) (*timestamppb.Timestamp, error) {
 	documents, at, err := t.database.Get(l.stream.Context(), t.names...)
 	if err != nil {
 		return nil, err
 	}
 	for i, name := range t.names {
 		document := documents[i]
-		if before, known := t.told[name]; known && before == document {
+		if before, known := t.sent[name]; known && before == document {
 			continue
 		}
-		t.told[name] = document
+		t.sent[name] = document
 		change := &firestorepb.ListenResponse{}
 		if document == nil {
 			change.ResponseType = &firestorepb.ListenResponse_DocumentDelete{
@@ -163,8 +165,8 @@ func (l *listener) changes(id int32, t *target) (*timestamppb.Timestamp, error) 
 	return at, nil
 }
 
-// target tells of a change of targets; at, where there is one, is also what resuming goes by.
-func (l *listener) target(kind firestorepb.TargetChange_TargetChangeType, at *timestamppb.Timestamp,
+// sendTargetChange sends a target change. If at is set, it also becomes the resume token.
+func (l *listener) sendTargetChange(kind firestorepb.TargetChange_TargetChangeType, at *timestamppb.Timestamp,
 	ids ...int32) error {
 	change := &firestorepb.TargetChange{TargetChangeType: kind, TargetIds: ids, ReadTime: at}
 	if at != nil {

@@ -10,18 +10,18 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/structuredquery"
 )
 
-// selector is what says in a request which state is read.
+// selector is the part of a request that selects the state to read.
 type selector interface {
 	GetTransaction() []byte
 	GetNewTransaction() *firestorepb.TransactionOptions
 	GetReadTime() *timestamppb.Timestamp
 }
 
-// reader answers the state that a request reads. begun is the id of a transaction that it begins.
+// reader returns the state that a request reads. begun is the id of the transaction that the request started, if any.
 func reader(d *store.Database, s selector) (_ store.Reader, begun []byte, err error) {
 	switch {
 	case s.GetReadTime() != nil:
-		return nil, nil, lacks("a read at a read_time")
+		return nil, nil, unimplemented("a read at a read_time")
 	case s.GetNewTransaction() != nil:
 		tx, err := begin(d, s.GetNewTransaction())
 		if err != nil {
@@ -36,7 +36,7 @@ func reader(d *store.Database, s selector) (_ store.Reader, begun []byte, err er
 	}
 }
 
-// BatchGetDocuments implements firestorepb.FirestoreServer. A document that is asked for twice is answered once.
+// BatchGetDocuments implements firestorepb.FirestoreServer. A document named twice is returned once.
 func (s *service) BatchGetDocuments(r *firestorepb.BatchGetDocumentsRequest,
 	stream firestorepb.Firestore_BatchGetDocumentsServer) error {
 	d, err := s.database(r.GetDatabase())
@@ -44,7 +44,7 @@ func (s *service) BatchGetDocuments(r *firestorepb.BatchGetDocumentsRequest,
 		return err
 	}
 	if r.GetMask() != nil {
-		return lacks("a mask of BatchGetDocuments")
+		return unimplemented("a mask of BatchGetDocuments")
 	}
 	var names []string
 	for _, name := range r.GetDocuments() {
@@ -82,8 +82,8 @@ func (s *service) BatchGetDocuments(r *firestorepb.BatchGetDocumentsRequest,
 	return nil
 }
 
-// found is what a query found.
-type found struct {
+// queryResult is the result of a query.
+type queryResult struct {
 	query     *structuredquery.Query
 	documents []*firestorepb.Document
 	skipped   int
@@ -91,37 +91,37 @@ type found struct {
 	begun     []byte
 }
 
-// ask runs a query in the state that the request reads.
-func (s *service) ask(parent string, q *firestorepb.StructuredQuery, r selector) (found, error) {
+// runQuery runs a query against the state that the request selects.
+func (s *service) runQuery(parent string, q *firestorepb.StructuredQuery, r selector) (queryResult, error) {
 	name, err := store.DatabaseOf(parent)
 	if err == nil {
 		err = store.CheckParent(name, parent)
 	}
 	if err != nil {
-		return found{}, invalid(err)
+		return queryResult{}, invalid(err)
 	}
 	if q == nil {
-		return found{}, lacks("a query that is not structured")
+		return queryResult{}, unimplemented("a query that is not structured")
 	}
 	parsed, err := structuredquery.Parse(q)
 	if err == nil {
 		err = store.CheckID(parsed.Collection)
 	}
 	if err != nil {
-		return found{}, invalid(err)
+		return queryResult{}, invalid(err)
 	}
 	if missing := s.indexes.Missing(parsed); missing != nil {
-		return found{}, missing.Error(name)
+		return queryResult{}, missing.Error(name)
 	}
 	d, err := s.database(name)
 	if err != nil {
-		return found{}, err
+		return queryResult{}, err
 	}
 	from, begun, err := reader(d, r)
 	if err != nil {
-		return found{}, err
+		return queryResult{}, err
 	}
-	f := found{query: parsed, begun: begun}
+	f := queryResult{query: parsed, begun: begun}
 	f.documents, f.at, err = from.Scan(parent+"/"+parsed.Collection,
 		func(all []*firestorepb.Document) []*firestorepb.Document {
 			f.skipped = parsed.Skipped(all)
@@ -133,9 +133,9 @@ func (s *service) ask(parent string, q *firestorepb.StructuredQuery, r selector)
 // RunQuery implements firestorepb.FirestoreServer.
 func (s *service) RunQuery(r *firestorepb.RunQueryRequest, stream firestorepb.Firestore_RunQueryServer) error {
 	if r.GetExplainOptions() != nil {
-		return lacks("explain_options")
+		return unimplemented("explain_options")
 	}
-	f, err := s.ask(r.GetParent(), r.GetStructuredQuery(), r)
+	f, err := s.runQuery(r.GetParent(), r.GetStructuredQuery(), r)
 	if err != nil {
 		return err
 	}
@@ -158,19 +158,19 @@ func (s *service) RunQuery(r *firestorepb.RunQueryRequest, stream firestorepb.Fi
 	return nil
 }
 
-// RunAggregationQuery implements firestorepb.FirestoreServer: it counts.
+// RunAggregationQuery implements firestorepb.FirestoreServer for counts.
 func (s *service) RunAggregationQuery(r *firestorepb.RunAggregationQueryRequest,
 	stream firestorepb.Firestore_RunAggregationQueryServer) error {
 	aggregation := r.GetStructuredAggregationQuery()
 	if r.GetExplainOptions() != nil {
-		return lacks("explain_options")
+		return unimplemented("explain_options")
 	}
 	for _, a := range aggregation.GetAggregations() {
 		if a.GetCount() == nil || a.GetCount().GetUpTo() != nil || a.GetAlias() == "" {
-			return lacks("an aggregation other than a named count without up_to")
+			return unimplemented("an aggregation other than a named count without up_to")
 		}
 	}
-	f, err := s.ask(r.GetParent(), aggregation.GetStructuredQuery(), r)
+	f, err := s.runQuery(r.GetParent(), aggregation.GetStructuredQuery(), r)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,13 @@
-// Package embedded is a Firestore in this process, for machines without the official emulator. Google's client library
-// talks to it.
+// Package embedded provides an in-process Firestore server for machines without the official emulator. Google's client
+// library connects to it.
 //
-// It has what package infra/firestore uses, and the comparison in its tests holds it against the official emulator:
-// reads by id, atomic commits under preconditions, field paths and transforms, transactions, queries of one collection,
-// counts, lists of collections, and listeners to documents. Where the emulator is lenient it is as strict as the
-// service: a query needs its index (package index), and a commit has at most 500 writes. What it does not have answers
-// UNIMPLEMENTED with its name. It has no security rules, TTL, backups or history.
+// It implements what package infra/firestore uses: reads by id, atomic commits with preconditions, field paths and
+// transforms, transactions, queries of one collection, counts, lists of collections, and document listeners. Its tests
+// compare it with the official emulator. Where that emulator is lenient, this one is as strict as the service: a query
+// needs its index (package index), and a commit has at most 500 writes. Everything else is answered with UNIMPLEMENTED
+// and the name of the missing feature. It does not implement security rules, TTL, backups or history.
 //
-// Every database of every project exists, empty, until it is written to; a test takes a random project for itself.
+// Every database of every project exists and is empty until it is written to. Each test uses a random project.
 package embedded
 
 import (
@@ -28,16 +28,16 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-// maxRequest is the most bytes of a request, as in Firestore.
+// maxRequest is the maximum size of a request in bytes, as in Firestore.
 const maxRequest = 11 << 20
 
-// Options of Start; the zero value is usable.
+// Options configure Start. The zero value is usable.
 type Options struct {
-	// Address to listen on, host:port; empty is a free port of 127.0.0.1.
+	// Address to listen on, host:port. If empty, a free port of 127.0.0.1.
 	Address string
-	// Indexes is the index file; empty declares none.
+	// Indexes is the index file. If empty, no index is declared.
 	Indexes []byte
-	// Import is a file that Export wrote, to start with its documents; empty starts without any.
+	// Import is a file written by Export. The server starts with its documents.
 	Import string
 }
 
@@ -47,7 +47,7 @@ type Server struct {
 	service *service
 }
 
-// Start serves a Firestore. ctx bounds the start only.
+// Start serves a Firestore. ctx only bounds the start.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	declared, err := index.Parse(o.Indexes)
 	if err != nil {
@@ -67,10 +67,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return &Server{server, s}, nil
 }
 
-// Done is nil, and so never ready: the server ends with this process.
+// Done returns nil, a channel that never becomes ready: the server lives as long as this process.
 func (s *Server) Done() <-chan struct{} { return nil }
 
-// resourceOf names the database that a request is about.
+// resourceOf returns the database named in a request.
 func resourceOf(request any) string {
 	if r, ok := request.(interface{ GetDatabase() string }); ok {
 		return r.GetDatabase()
@@ -78,8 +78,8 @@ func resourceOf(request any) string {
 	return ""
 }
 
-// service answers Firestore's calls. What is not here is answered by the embedded type: UNIMPLEMENTED with the method's
-// name.
+// service implements the Firestore API. The embedded type answers UNIMPLEMENTED with the method name for all other
+// methods.
 type service struct {
 	firestorepb.UnimplementedFirestoreServer
 	indexes  index.Declared
@@ -89,7 +89,7 @@ type service struct {
 	databases map[string]*store.Database
 }
 
-// database finds a database, or makes it.
+// database returns a database, creating it if necessary.
 func (s *service) database(name string) (*store.Database, error) {
 	if err := store.CheckDatabase(name); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -98,13 +98,13 @@ func (s *service) database(name string) (*store.Database, error) {
 	defer s.mu.Unlock()
 	d := s.databases[name]
 	if d == nil {
-		d = store.New(name, time.Now, s.imported.of(name))
+		d = store.New(name, time.Now, s.imported.documentsFor(name))
 		s.databases[name] = d
 	}
 	return d, nil
 }
 
-// invalid is the status of a request that can't be understood, or asks for what is not here.
+// invalid returns the status for a request that is malformed or needs an unimplemented feature.
 func invalid(err error) error {
 	if errors.Is(err, structuredquery.ErrUnimplemented) {
 		return status.Error(codes.Unimplemented, err.Error()+": use the official emulator for it")
@@ -112,7 +112,7 @@ func invalid(err error) error {
 	return status.Error(codes.InvalidArgument, err.Error())
 }
 
-// lacks names what a request asks for and is not here.
-func lacks(what string) error {
+// unimplemented returns the error for an unimplemented feature.
+func unimplemented(what string) error {
 	return invalid(fmt.Errorf("%s: %w", what, structuredquery.ErrUnimplemented))
 }

@@ -16,7 +16,7 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/store"
 )
 
-// Export writes all documents of a database to a file, in place of what is there. The file appears whole or not at all.
+// Export writes all documents of a database to a file, replacing it. The file appears completely or not at all.
 func (s *Server) Export(project, database, path string) (err error) {
 	d, err := s.service.database(fmt.Sprintf("projects/%s/databases/%s", project, database))
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Server) Export(project, database, path string) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// snapshot is the documents of a file, which are in the database of that id of every project.
+// snapshot is the documents of an exported file. Every project gets them in its database of the same id.
 type snapshot struct {
 	database  string // the id
 	documents []*firestorepb.Document
@@ -57,7 +57,7 @@ func readSnapshot(path string) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, fmt.Errorf("read the exported documents: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // reading is over
+	defer f.Close() //nolint:errcheck // only read
 	var s snapshot
 	for r := bufio.NewReader(f); ; {
 		document := &firestorepb.Document{}
@@ -77,19 +77,19 @@ func readSnapshot(path string) (snapshot, error) {
 	}
 }
 
-// of answers the documents as those of a database. References to documents stay as they are.
-func (s snapshot) of(database string) []*firestorepb.Document {
+// documentsFor returns the documents renamed to a database. References to documents are not changed.
+func (s snapshot) documentsFor(database string) []*firestorepb.Document {
 	if s.database != idOf(database) {
 		return nil
 	}
 	documents := make([]*firestorepb.Document, len(s.documents))
 	for i, document := range s.documents {
-		former, _ := store.DatabaseOf(document.GetName()) // was checked when it was read
+		former, _ := store.DatabaseOf(document.GetName()) // readSnapshot has checked it
 		documents[i] = proto.CloneOf(document)
 		documents[i].Name = database + strings.TrimPrefix(document.GetName(), former)
 	}
 	return documents
 }
 
-// idOf is the id in a database's name.
+// idOf returns the id in a database name.
 func idOf(database string) string { return database[strings.LastIndexByte(database, '/')+1:] }

@@ -40,12 +40,12 @@ func (s *service) BeginTransaction(_ context.Context,
 
 func begin(d *store.Database, o *firestorepb.TransactionOptions) (*store.Transaction, error) {
 	if o.GetReadOnly().GetReadTime() != nil {
-		return nil, lacks("a transaction at a read_time")
+		return nil, unimplemented("a transaction at a read_time")
 	}
 	return d.Begin(o.GetReadOnly() != nil), nil
 }
 
-// Rollback implements firestorepb.FirestoreServer. A transaction that has ended stays so.
+// Rollback implements firestorepb.FirestoreServer. Rolling back an ended transaction is an error.
 func (s *service) Rollback(_ context.Context, r *firestorepb.RollbackRequest) (*emptypb.Empty, error) {
 	d, err := s.database(r.GetDatabase())
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package index knows which indexes Firestore keeps, and which of them serve a query.
+// Package index decides whether Firestore can serve a query from the declared indexes, and names the missing one.
 //
-// Firestore keeps an index of every field by itself, unless an override switches it off; every other index is declared.
-// It merges indexes for a query when each begins with some of the fields that are filtered for equality and ends with
-// the whole order. It does not know documents: whether a query is served depends on its shape only.
+// Firestore indexes every single field unless an override disables that; every other index must be declared. It can
+// merge several indexes for a query if each of them starts with some of the fields filtered for equality and ends with
+// the whole order. The package does not read documents: the shape of a query decides whether it is served.
 package index
 
 import (
@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/value"
 )
 
-// Declared is what an index file declares, in the form that the Firebase tools and Terraform read.
+// Declared is the content of an index file, in the format of the Firebase tools and Terraform.
 type Declared struct {
 	Indexes        []Composite `json:"indexes"`
 	FieldOverrides []Override  `json:"fieldOverrides"`
@@ -27,14 +27,14 @@ type Composite struct {
 	Fields          []Field `json:"fields"`
 }
 
-// Field is a field of an index, which has either an order or an array config.
+// Field is a field of an index. It has either an order or an array config.
 type Field struct {
 	FieldPath   string `json:"fieldPath"`
 	Order       string `json:"order,omitempty"`
 	ArrayConfig string `json:"arrayConfig,omitempty"`
 }
 
-// Override says which indexes of one field Firestore keeps.
+// Override lists the indexes that Firestore keeps for one field.
 type Override struct {
 	CollectionGroup string `json:"collectionGroup"`
 	FieldPath       string `json:"fieldPath"`
@@ -45,7 +45,7 @@ type Override struct {
 	} `json:"indexes"`
 }
 
-// The modes of an index's field.
+// The modes of an index field.
 const (
 	ascending  = "ASCENDING"
 	descending = "DESCENDING"
@@ -54,7 +54,7 @@ const (
 	Collection = "COLLECTION"
 )
 
-// Parse reads an index file; an empty one declares nothing.
+// Parse reads an index file. An empty file declares no index.
 func Parse(file []byte) (Declared, error) {
 	var d Declared
 	if len(file) == 0 {
@@ -65,20 +65,20 @@ func Parse(file []byte) (Declared, error) {
 	}
 	for i, c := range d.Indexes {
 		if c.CollectionGroup == "" || len(c.Fields) < 2 {
-			return d, fmt.Errorf("read the index file: index %d is no composite one: it needs a collectionGroup and two fields", i)
+			return d, fmt.Errorf("read the index file: index %d is not composite: it needs a collectionGroup and at least two fields", i)
 		}
 	}
 	return d, nil
 }
 
-// Missing answers the index that a query needs and nobody declared, or nil when the query is served.
+// Missing returns the index that a query needs and the file does not declare, or nil if the query can be served.
 func (d Declared) Missing(q *structuredquery.Query) *Composite {
 	s := shapeOf(q)
-	if s.needsNothing() {
+	if s.needsNoIndex() {
 		return nil
 	}
-	if s.single() {
-		if mode := s.switchedOff(d); mode != nil {
+	if s.usesSingleFieldIndexes() {
+		if mode := s.disabledField(d); mode != nil {
 			return &Composite{CollectionGroup: q.Collection, QueryScope: Collection, Fields: []Field{*mode}}
 		}
 		return nil
@@ -86,7 +86,7 @@ func (d Declared) Missing(q *structuredquery.Query) *Composite {
 	served := map[Field]bool{}
 	found := false
 	for _, c := range d.Indexes {
-		prefix, ok := s.usable(c)
+		prefix, ok := s.equalityPrefix(c)
 		if !ok {
 			continue
 		}
@@ -102,12 +102,12 @@ func (d Declared) Missing(q *structuredquery.Query) *Composite {
 	return &Composite{CollectionGroup: q.Collection, QueryScope: Collection, Fields: fields}
 }
 
-// shape is what of a query matters to indexes.
+// shape is the part of a query that decides which indexes it needs.
 type shape struct {
 	collection string
-	// equal are the fields that are filtered for equality, as ascending, or for an array's element.
+	// equal are the fields filtered for equality (as ascending) or for an array element.
 	equal []Field
-	// order is the whole order, the document's name included.
+	// order is the complete order, including the document name.
 	order []Field
 }
 
@@ -133,7 +133,7 @@ func shapeOf(q *structuredquery.Query) shape {
 		switch {
 		case o.IsName():
 			name = []Field{field}
-		case name == nil || ranged[field.FieldPath]: // of what comes after the unique name, only ranges need an index
+		case name == nil || ranged[field.FieldPath]: // after the unique name, only ranges need an index
 			s.order = append(s.order, field)
 		}
 	}
@@ -141,9 +141,9 @@ func shapeOf(q *structuredquery.Query) shape {
 	return s
 }
 
-// plainName reports whether the order ends as the indexes do that Firestore keeps: the name goes the way of the field
-// before it.
-func (s shape) plainName() bool {
+// hasDefaultNameOrder reports whether the document name has the same direction as the field before it, as in the
+// indexes that Firestore keeps by default.
+func (s shape) hasDefaultNameOrder() bool {
 	last := len(s.order) - 1
 	if last == 0 {
 		return s.order[0].Order == ascending
@@ -151,31 +151,33 @@ func (s shape) plainName() bool {
 	return s.order[last].FieldPath == value.NamePath && s.order[last].Order == s.order[last-1].Order
 }
 
-// needsNothing is for what the collection itself serves.
-func (s shape) needsNothing() bool { return len(s.equal) == 0 && len(s.order) == 1 && s.plainName() }
-
-// single is for what the indexes serve that Firestore keeps of every field: any equalities, or one order.
-func (s shape) single() bool {
-	return s.plainName() && (len(s.order) == 1 || len(s.order) == 2 && len(s.equal) == 0)
+// needsNoIndex reports whether the collection itself serves the query.
+func (s shape) needsNoIndex() bool {
+	return len(s.equal) == 0 && len(s.order) == 1 && s.hasDefaultNameOrder()
 }
 
-// switchedOff finds a field whose own index the query needs and an override switches off.
-func (s shape) switchedOff(d Declared) *Field {
+// usesSingleFieldIndexes reports whether single-field indexes serve the query: any number of equalities, or one order.
+func (s shape) usesSingleFieldIndexes() bool {
+	return s.hasDefaultNameOrder() && (len(s.order) == 1 || len(s.order) == 2 && len(s.equal) == 0)
+}
+
+// disabledField returns a field whose single-field index the query needs and an override disables.
+func (s shape) disabledField(d Declared) *Field {
 	needed := s.equal
 	if len(s.order) == 2 {
 		needed = s.order[:1]
 	}
 	for _, f := range needed {
-		if !d.keeps(s.collection, f) {
+		if !d.keepsIndex(s.collection, f) {
 			return &f
 		}
 	}
 	return nil
 }
 
-// keeps reports whether Firestore keeps the index of a field. What is below a field has its override, unless it has its
-// own.
-func (d Declared) keeps(collection string, f Field) bool {
+// keepsIndex reports whether Firestore keeps a single-field index. The override of a field also applies to the fields
+// below it that have no override themselves.
+func (d Declared) keepsIndex(collection string, f Field) bool {
 	path, err := value.ParsePath(f.FieldPath)
 	if err != nil {
 		return true
@@ -195,8 +197,9 @@ func (d Declared) keeps(collection string, f Field) bool {
 	return kept
 }
 
-// usable answers the fields for equality with which an index begins, when it serves the query together with others.
-func (s shape) usable(c Composite) (prefix []Field, ok bool) {
+// equalityPrefix returns the equality fields at the start of an index, if the index can serve the query, alone or
+// merged with others.
+func (s shape) equalityPrefix(c Composite) (prefix []Field, ok bool) {
 	fields := slices.Clone(c.Fields)
 	if last := fields[len(fields)-1]; last.FieldPath != value.NamePath {
 		fields = append(fields, Field{FieldPath: value.NamePath, Order: nameOrder(last)})
@@ -218,7 +221,7 @@ func (s shape) usable(c Composite) (prefix []Field, ok bool) {
 	return fields[:n], true
 }
 
-// nameOrder is the order of the name in an index that does not tell: that of the last field.
+// nameOrder returns the implicit order of the document name in an index: the order of the last field.
 func nameOrder(last Field) string {
 	if last.Order == descending {
 		return descending

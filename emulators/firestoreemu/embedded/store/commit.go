@@ -11,14 +11,14 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/value"
 )
 
-// MaxWrites is the most writes of one commit.
+// MaxWrites is the maximum number of writes in a commit.
 const MaxWrites = 500
 
-// Commit carries all writes out, in their order, or none. tx is the transaction that ends with it, successful or not;
-// nil is none. Errors: Aborted when something that the transaction read was changed since; NotFound, AlreadyExists or
-// FailedPrecondition when a precondition fails; InvalidArgument.
+// Commit applies all writes in order, or none. It ends the transaction tx, whether it succeeds or not; nil means no
+// transaction. Errors: Aborted if data that the transaction read has changed; NotFound, AlreadyExists or
+// FailedPrecondition if a precondition fails; InvalidArgument.
 func (d *Database) Commit(tx *Transaction, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
-	changes, err := d.understand(writes)
+	changes, err := d.parseWrites(writes)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if tx != nil {
@@ -32,21 +32,21 @@ func (d *Database) Commit(tx *Transaction, writes []*firestorepb.Write) (*firest
 		return nil, err
 	case tx != nil && tx.readOnly && len(writes) > 0:
 		return nil, status.Error(codes.InvalidArgument, "Cannot modify entities in a read-only transaction.")
-	case tx != nil && !tx.readOnly && !tx.holds():
+	case tx != nil && !tx.readOnly && !tx.isCurrent():
 		return nil, status.Error(codes.Aborted,
 			"Transaction was aborted because a document that it read was changed. Please retry.")
 	}
 	s := stage{database: d, at: max(d.clock().UnixMicro(), d.last+1), documents: map[string]*firestorepb.Document{}}
 	response := &firestorepb.CommitResponse{CommitTime: stamp(s.at)}
 	for _, c := range changes {
-		result, err := s.carryOut(c)
+		result, err := s.apply(c)
 		if err != nil {
 			return nil, err
 		}
 		response.WriteResults = append(response.WriteResults, result)
 	}
 	for i, c := range changes {
-		// The time is the document's in the end, which several writes may share.
+		// Several writes of one document share its final update time.
 		response.WriteResults[i].UpdateTime = s.documents[c.name].GetUpdateTime()
 	}
 	d.last = s.at
@@ -58,7 +58,7 @@ func (d *Database) Commit(tx *Transaction, writes []*firestorepb.Write) (*firest
 	return response, nil
 }
 
-// stage is what the writes of a commit have made so far.
+// stage holds the results of the writes applied so far in a commit.
 type stage struct {
 	database  *Database
 	at        int64
@@ -72,9 +72,9 @@ func (s *stage) current(name string) *firestorepb.Document {
 	return s.database.newest(name)
 }
 
-func (s *stage) carryOut(c change) (*firestorepb.WriteResult, error) {
+func (s *stage) apply(c change) (*firestorepb.WriteResult, error) {
 	old := s.current(c.name)
-	if err := c.check(old); err != nil {
+	if err := c.checkPrecondition(old); err != nil {
 		return nil, err
 	}
 	if c.deletes {
@@ -105,7 +105,7 @@ func (s *stage) carryOut(c change) (*firestorepb.WriteResult, error) {
 	return result, nil
 }
 
-// put stages a document. One that stays as it is keeps its update time.
+// put stages a document. An unchanged document keeps its update time.
 func (s *stage) put(name string, old *firestorepb.Document, fields map[string]*firestorepb.Value) {
 	now := stamp(s.at)
 	document := &firestorepb.Document{Name: name, Fields: fields, CreateTime: now, UpdateTime: now}
@@ -120,10 +120,10 @@ func (s *stage) put(name string, old *firestorepb.Document, fields map[string]*f
 	s.documents[name] = document
 }
 
-// overhead is what Firestore adds to a document's size.
+// overhead is the number of bytes that Firestore adds to the size of a document.
 const overhead = 32
 
 func (s *stage) size(name string) int {
-	ids, _ := ids(s.database.name, name) // the name was checked
+	ids, _ := ids(s.database.name, name) // parseWrite has checked the name
 	return value.NameSize(ids) + overhead
 }

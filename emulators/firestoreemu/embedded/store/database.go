@@ -1,12 +1,12 @@
-// Package store keeps documents: their versions, atomic commits of writes under preconditions, and transactions.
+// Package store keeps documents in memory: their versions, atomic commits with preconditions, and transactions.
 //
-// Every commit makes a new state and leaves the older ones to the transactions that read them. A transaction reads the
-// state of its first read, and its commit is refused when something that it read is no longer so. That alone keeps
-// transactions apart. Turns (see turn.go) only spare them work. A stored document is never changed, so that it is the
-// same document exactly when its pointer is the same.
+// Every commit creates a new state; open transactions keep reading the older one. A transaction reads the state as of
+// its first read, and its commit is refused if anything it read has changed since. That check alone isolates
+// transactions; the turns in turn.go only save retries. A stored document is never modified, so equal pointers mean
+// equal documents.
 //
-// It does not know queries: whoever scans a collection says what of it was of interest. Errors are gRPC statuses, as
-// Firestore has them.
+// The package does not evaluate queries: the caller of Scan passes a function that selects documents. Errors are gRPC
+// statuses, as in Firestore.
 package store
 
 import (
@@ -19,29 +19,29 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Database holds the documents of one database. Its methods may be called from any goroutine.
+// Database holds the documents of one database. Its methods are safe for concurrent use.
 type Database struct {
 	name  string
 	clock func() time.Time
 
 	mu sync.RWMutex
-	// last is the time of the newest commit, in microseconds. No two commits have the same.
+	// last is the time of the newest commit in microseconds. It is unique among commits.
 	last        int64
 	collections map[string]map[string]history
 	open        map[string]*Transaction
 	turns       map[string]*turn
-	// aged are the documents that have versions which only open transactions still need.
+	// aged are the documents with old versions that only open transactions still need.
 	aged     map[string]struct{}
 	watchers map[string]map[chan<- struct{}]struct{}
 }
 
-// version is a document from a commit on; nil is that there is none.
+// version is a document as of a commit; a nil document means that it did not exist.
 type version struct {
 	at       int64
 	document *firestorepb.Document
 }
 
-// history is the versions of a document, oldest first.
+// history is all versions of a document, oldest first.
 type history []version
 
 func (h history) newest() *firestorepb.Document {
@@ -60,8 +60,7 @@ func (h history) at(moment int64) *firestorepb.Document {
 	return nil
 }
 
-// New makes a database by its name, projects/P/databases/D, with documents that it begins with. clock is usually
-// time.Now.
+// New returns a database with initial documents. name is projects/P/databases/D; clock is usually time.Now.
 func New(name string, clock func() time.Time, documents []*firestorepb.Document) *Database {
 	d := &Database{
 		name: name, clock: clock, collections: map[string]map[string]history{}, open: map[string]*Transaction{},
@@ -75,19 +74,19 @@ func New(name string, clock func() time.Time, documents []*firestorepb.Document)
 	return d
 }
 
-// Name is the database's name.
+// Name returns the name of the database.
 func (d *Database) Name() string { return d.name }
 
-// Reader reads one state: the newest of a database, or that of a transaction. It answers when the state was.
+// Reader reads one state, either the newest state of a database or that of a transaction, and returns its time.
 type Reader interface {
-	// Get reads documents by their names; nil stands for one that does not exist.
+	// Get reads documents by name. A missing document is nil in the result.
 	Get(ctx context.Context, names ...string) (found []*firestorepb.Document, at *timestamppb.Timestamp, err error)
-	// Scan reads what choose chooses of the documents of a collection, which it gets in no order and leaves as they
-	// are.
+	// Scan returns the documents of a collection that choose selects. choose receives them unordered and must not
+	// modify them.
 	Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp, err error)
 }
 
-// Choice chooses some documents of a collection. The same documents always lead to the same choice.
+// Choice selects documents of a collection. It must be deterministic.
 type Choice func([]*firestorepb.Document) []*firestorepb.Document
 
 var (
@@ -95,7 +94,7 @@ var (
 	_ Reader = (*Transaction)(nil)
 )
 
-// Get implements Reader. It has no errors.
+// Get implements Reader. It never fails.
 func (d *Database) Get(_ context.Context, names ...string) (found []*firestorepb.Document, at *timestamppb.Timestamp,
 	err error) {
 	d.mu.RLock()
@@ -104,31 +103,31 @@ func (d *Database) Get(_ context.Context, names ...string) (found []*firestorepb
 	for i, name := range names {
 		found[i] = d.newest(name)
 	}
-	return found, d.present(), nil
+	return found, d.readTime(), nil
 }
 
-// Scan implements Reader. It has no errors.
+// Scan implements Reader. It never fails.
 func (d *Database) Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp,
 	err error) {
 	d.mu.RLock()
-	all, at := d.all(collection), d.present()
+	all, at := d.newestOf(collection), d.readTime()
 	d.mu.RUnlock()
-	return choose(all), at, nil // documents don't change, so that nobody has to wait
+	return choose(all), at, nil // documents are immutable, so choose needs no lock
 }
 
-// All reads every document, in no order.
+// All returns every document, unordered.
 func (d *Database) All() []*firestorepb.Document {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var all []*firestorepb.Document
 	for collection := range d.collections {
-		all = append(all, d.all(collection)...)
+		all = append(all, d.newestOf(collection)...)
 	}
 	return all
 }
 
-// Watch has a commit that changes one of the documents send to changed, unless something is waiting there, until stop
-// is called.
+// Watch makes every commit that changes one of the documents send to changed, until stop is called. A send to a full
+// channel is dropped.
 func (d *Database) Watch(names []string, changed chan<- struct{}) (stop func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,14 +149,14 @@ func (d *Database) Watch(names []string, changed chan<- struct{}) (stop func()) 
 	}
 }
 
-// The rest is called with the lock held.
+// The caller holds the lock in all functions below.
 
 func (d *Database) newest(name string) *firestorepb.Document {
 	return d.collections[collectionOf(name)][name].newest()
 }
 
-// all are the newest documents of a collection.
-func (d *Database) all(collection string) []*firestorepb.Document {
+// newestOf returns the newest documents of a collection.
+func (d *Database) newestOf(collection string) []*firestorepb.Document {
 	var all []*firestorepb.Document
 	for _, h := range d.collections[collection] {
 		if doc := h.newest(); doc != nil {
@@ -167,15 +166,15 @@ func (d *Database) all(collection string) []*firestorepb.Document {
 	return all
 }
 
-// present is the time of the newest state: now, unless the clock is behind the newest commit.
-func (d *Database) present() *timestamppb.Timestamp {
+// readTime returns the time of the newest state: now, or the newest commit if the clock is behind it.
+func (d *Database) readTime() *timestamppb.Timestamp {
 	return stamp(max(d.clock().UnixMicro(), d.last))
 }
 
 func stamp(micros int64) *timestamppb.Timestamp { return timestamppb.New(time.UnixMicro(micros)) }
 
-// install makes a document the newest version; nil deletes it. Older versions stay as long as an open transaction may
-// read them.
+// install makes a document the newest version; nil deletes it. Older versions stay while an open transaction may read
+// them.
 func (d *Database) install(name string, document *firestorepb.Document, at int64) {
 	collection := collectionOf(name)
 	documents := d.collections[collection]
@@ -183,11 +182,11 @@ func (d *Database) install(name string, document *firestorepb.Document, at int64
 		documents = map[string]history{}
 		d.collections[collection] = documents
 	}
-	documents[name] = append(d.needed(documents[name]), version{at, document})
+	documents[name] = append(d.neededVersions(documents[name]), version{at, document})
 	if len(d.open) > 0 {
 		d.aged[name] = struct{}{}
 	} else {
-		d.forget(name)
+		d.dropOldVersions(name)
 	}
 	for changed := range d.watchers[name] {
 		select {
@@ -197,8 +196,8 @@ func (d *Database) install(name string, document *firestorepb.Document, at int64
 	}
 }
 
-// needed answers the versions from the one that the oldest open transaction reads.
-func (d *Database) needed(h history) history {
+// neededVersions returns the versions from the one that the oldest open transaction reads.
+func (d *Database) neededVersions(h history) history {
 	oldest := d.last
 	for _, tx := range d.open {
 		if tx.moment != 0 {
@@ -213,8 +212,8 @@ func (d *Database) needed(h history) history {
 	return h
 }
 
-// forget drops the versions of a document but the newest, and all that is left of a deleted one.
-func (d *Database) forget(name string) {
+// dropOldVersions drops all versions of a document except the newest, and everything about a deleted document.
+func (d *Database) dropOldVersions(name string) {
 	collection := collectionOf(name)
 	documents := d.collections[collection]
 	h := documents[name]
@@ -228,11 +227,11 @@ func (d *Database) forget(name string) {
 	}
 }
 
-// tidy drops all old versions when no transaction is open.
-func (d *Database) tidy() {
+// dropAgedVersions drops all old versions if no transaction is open.
+func (d *Database) dropAgedVersions() {
 	if len(d.open) == 0 {
 		for name := range d.aged {
-			d.forget(name)
+			d.dropOldVersions(name)
 		}
 		clear(d.aged)
 	}

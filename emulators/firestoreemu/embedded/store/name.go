@@ -7,24 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// maxID is the most bytes that a collection's or a document's id has.
+// maxID is the maximum length of a collection or document id in bytes.
 const maxID = 1500
 
 var reservedID = regexp.MustCompile(`^__.*__$`)
 
-// documents ends the part of a name that is the database's.
+// documents ends the database part of a document name.
 const documents = "/documents"
 
-// CheckDatabase tells what is wrong with a database's name, projects/P/databases/D.
+// CheckDatabase returns an error if name does not have the form projects/P/databases/D.
 func CheckDatabase(name string) error {
 	parts := strings.Split(name, "/")
 	if len(parts) != 4 || parts[0] != "projects" || parts[1] == "" || parts[2] != "databases" || parts[3] == "" {
-		return fmt.Errorf("%q is no database: want projects/PROJECT/databases/DATABASE", name)
+		return fmt.Errorf("%q is not a database: want projects/PROJECT/databases/DATABASE", name)
 	}
 	return nil
 }
 
-// CheckDocument tells what is wrong with the name of a document of a database.
+// CheckDocument returns an error if name is not the name of a document in the database.
 func CheckDocument(database, name string) error {
 	ids, err := ids(database, name)
 	switch {
@@ -37,7 +37,8 @@ func CheckDocument(database, name string) error {
 	return nil
 }
 
-// CheckParent tells what is wrong with the parent of a collection: the database's documents, or a document.
+// CheckParent returns an error if name cannot be the parent of a collection: it must be a document or the database's
+// root.
 func CheckParent(database, name string) error {
 	ids, err := ids(database, name)
 	if err == nil && len(ids)%2 != 0 {
@@ -46,17 +47,17 @@ func CheckParent(database, name string) error {
 	return err
 }
 
-// DatabaseOf is the database of a document or a parent.
+// DatabaseOf returns the database of a document or parent.
 func DatabaseOf(name string) (string, error) {
 	database, _, found := strings.Cut(name, documents)
 	if !found {
-		return "", fmt.Errorf("%q is no name of a document: want projects/PROJECT/databases/DATABASE%s and ids", name,
+		return "", fmt.Errorf("%q is not a document name: want projects/PROJECT/databases/DATABASE%s and ids", name,
 			documents)
 	}
 	return database, CheckDatabase(database)
 }
 
-// CheckID tells what is wrong with the id of a collection or a document.
+// CheckID returns an error if id cannot be the id of a collection or document.
 func CheckID(id string) error {
 	switch {
 	case id == "":
@@ -68,13 +69,13 @@ func CheckID(id string) error {
 	case len(id) > maxID:
 		return fmt.Errorf("an id has %d bytes, more than %d", len(id), maxID)
 	case !utf8.ValidString(id):
-		return fmt.Errorf("id %q is no UTF-8", id)
+		return fmt.Errorf("id %q is not UTF-8", id)
 	default:
 		return nil
 	}
 }
 
-// ids are the ids below the root of the database.
+// ids returns the ids in a name, below the root of the database.
 func ids(database, name string) ([]string, error) {
 	rest, ok := strings.CutPrefix(name, database+documents)
 	if !ok {
@@ -95,5 +96,5 @@ func ids(database, name string) ([]string, error) {
 	return ids, nil
 }
 
-// collectionOf is the name of a document's collection.
+// collectionOf returns the name of a document's collection.
 func collectionOf(name string) string { return name[:strings.LastIndexByte(name, '/')] }

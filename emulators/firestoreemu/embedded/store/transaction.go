@@ -12,26 +12,26 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// maxAge is how long a transaction may be open, as in Firestore.
+// maxAge is the maximum age of a transaction, as in Firestore.
 const maxAge = 270 * time.Second
 
-// Transaction is what a transaction has seen. It belongs to one client, who calls one after another.
+// Transaction records what a transaction has read. It belongs to one client that calls it sequentially.
 type Transaction struct {
 	id       string
 	readOnly bool
 	database *Database
 	began    time.Time
 
-	// The rest is guarded by the database's lock.
+	// The database's lock guards the fields below.
 	ended bool
-	// moment is the state that is read, from the first read on.
+	// moment is the time of the state that the transaction reads, set by the first read.
 	moment int64
 	read   map[string]*firestorepb.Document
 	scans  []scan
 	turn   string
 }
 
-// scan is a query that a transaction made, and what it found.
+// scan is a query of a transaction and its result.
 type scan struct {
 	collection string
 	choose     Choice
@@ -53,10 +53,10 @@ func (d *Database) Begin(readOnly bool) *Transaction {
 	return tx
 }
 
-// ID names the transaction to its client.
+// ID returns the id that the client uses.
 func (tx *Transaction) ID() []byte { return []byte(tx.id) }
 
-// Transaction finds an open transaction. Errors: InvalidArgument when it has ended or never was.
+// Transaction returns an open transaction. Errors: InvalidArgument if it has ended or never existed.
 func (d *Database) Transaction(id []byte) (*Transaction, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -71,15 +71,15 @@ func errEnded() error {
 	return status.Error(codes.InvalidArgument, "The referenced transaction has expired or is no longer valid.")
 }
 
-// Rollback ends a transaction without any effect.
+// Rollback ends a transaction without effect.
 func (tx *Transaction) Rollback() {
 	tx.database.mu.Lock()
 	defer tx.database.mu.Unlock()
 	tx.database.end(tx)
 }
 
-// Get implements Reader. It may wait for other transactions that have read the first document. Errors: InvalidArgument
-// when the transaction has ended.
+// Get implements Reader. The first Get may wait for other transactions that have read the first document. Errors:
+// InvalidArgument if the transaction has ended.
 func (tx *Transaction) Get(ctx context.Context, names ...string) (found []*firestorepb.Document,
 	at *timestamppb.Timestamp, err error) {
 	if !tx.readOnly && len(names) > 0 && !tx.hasRead() {
@@ -88,7 +88,7 @@ func (tx *Transaction) Get(ctx context.Context, names ...string) (found []*fires
 	d := tx.database
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := tx.look(); err != nil {
+	if err := tx.fixMoment(); err != nil {
 		return nil, nil, err
 	}
 	found = make([]*firestorepb.Document, len(names))
@@ -99,13 +99,13 @@ func (tx *Transaction) Get(ctx context.Context, names ...string) (found []*fires
 	return found, stamp(tx.moment), nil
 }
 
-// Scan implements Reader. Errors: InvalidArgument when the transaction has ended.
+// Scan implements Reader. Errors: InvalidArgument if the transaction has ended.
 func (tx *Transaction) Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp,
 	err error) {
 	d := tx.database
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := tx.look(); err != nil {
+	if err := tx.fixMoment(); err != nil {
 		return nil, nil, err
 	}
 	var all []*firestorepb.Document
@@ -119,29 +119,29 @@ func (tx *Transaction) Scan(collection string, choose Choice) (found []*firestor
 	return found, stamp(tx.moment), nil
 }
 
-// hasRead reports whether the transaction has read: then it does not wait any more.
+// hasRead reports whether the transaction has read. Only the first read waits.
 func (tx *Transaction) hasRead() bool {
 	tx.database.mu.RLock()
 	defer tx.database.mu.RUnlock()
 	return tx.moment != 0
 }
 
-// The rest is called with the lock held.
+// The caller holds the lock in all functions below.
 
-// look fixes the state that is read, at the first read.
-func (tx *Transaction) look() error {
+// fixMoment fixes the state that the transaction reads, on the first read.
+func (tx *Transaction) fixMoment() error {
 	if tx.ended {
 		return errEnded()
 	}
 	if tx.moment == 0 {
 		tx.moment = max(tx.database.clock().UnixMicro(), tx.database.last)
-		tx.database.last = tx.moment // later commits are of a later time
+		tx.database.last = tx.moment // later commits get a later time
 	}
 	return nil
 }
 
-// holds reports whether all that was read is still so.
-func (tx *Transaction) holds() bool {
+// isCurrent reports whether everything the transaction read is unchanged.
+func (tx *Transaction) isCurrent() bool {
 	d := tx.database
 	for name, seen := range tx.read {
 		if d.newest(name) != seen {
@@ -149,14 +149,14 @@ func (tx *Transaction) holds() bool {
 		}
 	}
 	for _, s := range tx.scans {
-		if !slices.Equal(s.choose(d.all(s.collection)), s.found) {
+		if !slices.Equal(s.choose(d.newestOf(s.collection)), s.found) {
 			return false
 		}
 	}
 	return true
 }
 
-// end closes a transaction; what only it needed is dropped.
+// end closes a transaction and drops the versions that only it needed.
 func (d *Database) end(tx *Transaction) {
 	if tx.ended {
 		return
@@ -164,5 +164,5 @@ func (d *Database) end(tx *Transaction) {
 	tx.ended = true
 	d.endTurn(tx)
 	delete(d.open, tx.id)
-	d.tidy()
+	d.dropAgedVersions()
 }

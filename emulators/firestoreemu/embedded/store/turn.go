@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// turnPatience is how long a transaction waits for its turn before it goes on without.
+// turnPatience is how long a transaction waits for its turn before it continues without one.
 const turnPatience = time.Second
 
-// turn is a transaction's turn with a document: those that read it meanwhile wait, because the first to commit would
-// have the others begin again. Turns are economy, never correctness: whoever waited too long, or writes without a
-// transaction, goes on without one. Only a transaction's first read waits, so that no two wait for each other.
+// turn gives one transaction precedence for a document. Other transactions that read the document wait, because the
+// first to commit would force them to retry. Turns only save work; correctness never depends on them. A transaction
+// that has waited too long, or a write without a transaction, continues without a turn. Only the first read of a
+// transaction waits, so two transactions never wait for each other.
 type turn struct {
 	owner *Transaction
 	ended chan struct{}
 }
 
-// takeTurn waits for the turn with a document. It is called without the lock.
+// takeTurn waits for the turn for a document. The caller does not hold the lock.
 func (d *Database) takeTurn(ctx context.Context, tx *Transaction, name string) {
 	var timer *time.Timer
 	for {
@@ -45,7 +46,7 @@ func (d *Database) takeTurn(ctx context.Context, tx *Transaction, name string) {
 	}
 }
 
-// endTurn lets the others go on. It is called with the lock held.
+// endTurn lets waiting transactions continue. The caller holds the lock.
 func (d *Database) endTurn(tx *Transaction) {
 	if t := d.turns[tx.turn]; t != nil && t.owner == tx {
 		delete(d.turns, tx.turn)

@@ -11,12 +11,12 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/value"
 )
 
-// change is a write as it was understood.
+// change is a parsed write.
 type change struct {
 	name    string
 	deletes bool
 	fields  map[string]*firestorepb.Value
-	// masked is whether only the fields of mask are written.
+	// masked reports whether only the fields in mask are written.
 	masked     bool
 	mask       []value.Path
 	transforms []transform
@@ -28,25 +28,26 @@ type transform struct {
 	how  *firestorepb.DocumentTransform_FieldTransform
 }
 
-// understand checks the writes of a commit, whatever is stored. Errors: InvalidArgument, Unimplemented.
-func (d *Database) understand(writes []*firestorepb.Write) ([]change, error) {
+// parseWrites parses the writes of a commit and checks what does not depend on stored data. Errors: InvalidArgument,
+// Unimplemented.
+func (d *Database) parseWrites(writes []*firestorepb.Write) ([]change, error) {
 	if len(writes) > MaxWrites {
 		return nil, status.Errorf(codes.InvalidArgument, "maximum %d writes allowed per request", MaxWrites)
 	}
 	changes := make([]change, len(writes))
 	for i, w := range writes {
 		var err error
-		if changes[i], err = d.change(w); err != nil {
+		if changes[i], err = d.parseWrite(w); err != nil {
 			return nil, invalid(err)
 		}
 	}
-	if err := checkTogether(changes); err != nil {
+	if err := checkRepeatedDocuments(changes); err != nil {
 		return nil, invalid(err)
 	}
 	return changes, nil
 }
 
-func (d *Database) change(w *firestorepb.Write) (change, error) {
+func (d *Database) parseWrite(w *firestorepb.Write) (change, error) {
 	c := change{condition: w.GetCurrentDocument()}
 	switch op := w.GetOperation().(type) {
 	case *firestorepb.Write_Delete:
@@ -67,7 +68,7 @@ func (d *Database) change(w *firestorepb.Write) (change, error) {
 		return c, fmt.Errorf("document %s: %w", c.name, err)
 	}
 	c.masked = w.GetUpdateMask() != nil
-	if c.mask, err = masked(w.GetUpdateMask()); err != nil {
+	if c.mask, err = parseMask(w.GetUpdateMask()); err != nil {
 		return c, err
 	}
 	for _, t := range w.GetUpdateTransforms() {
@@ -83,9 +84,9 @@ func (d *Database) change(w *firestorepb.Write) (change, error) {
 	return c, nil
 }
 
-// checkTogether refuses several writes of one document of which one has a precondition. The service has rules of its
-// own for them.
-func checkTogether(changes []change) error {
+// checkRepeatedDocuments refuses a precondition on a document that is written more than once. The service has special
+// rules for this.
+func checkRepeatedDocuments(changes []change) error {
 	conditional := map[string]bool{}
 	for _, c := range changes {
 		before, twice := conditional[c.name]
@@ -97,7 +98,7 @@ func checkTogether(changes []change) error {
 	return nil
 }
 
-func masked(mask *firestorepb.DocumentMask) ([]value.Path, error) {
+func parseMask(mask *firestorepb.DocumentMask) ([]value.Path, error) {
 	var paths []value.Path
 	for _, text := range mask.GetFieldPaths() {
 		p, err := value.ParsePath(text)
@@ -109,8 +110,8 @@ func masked(mask *firestorepb.DocumentMask) ([]value.Path, error) {
 	return paths, nil
 }
 
-// check holds a document against the precondition.
-func (c change) check(document *firestorepb.Document) error {
+// checkPrecondition checks the precondition against a document.
+func (c change) checkPrecondition(document *firestorepb.Document) error {
 	switch want := c.condition.GetConditionType().(type) {
 	case *firestorepb.Precondition_Exists:
 		switch {
@@ -129,7 +130,7 @@ func (c change) check(document *firestorepb.Document) error {
 	return nil
 }
 
-// invalid is the status of a request that can't be carried out.
+// invalid returns the status for a write that cannot be applied.
 func invalid(err error) error {
 	if errors.Is(err, value.ErrUnimplemented) {
 		return status.Error(codes.Unimplemented, err.Error())

@@ -8,14 +8,14 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/value"
 )
 
-// cursor is a place in the results: values of the first orders. nil is no bound.
+// cursor is a position in the results: values for the first orders. nil means unbounded.
 type cursor struct {
 	values []*firestorepb.Value
-	// before is a place just before the documents with these values, and not just after them.
+	// before means just before the documents with these values instead of just after them.
 	before bool
 }
 
-func (q *Query) cursor(c *firestorepb.Cursor) (*cursor, error) {
+func (q *Query) parseCursor(c *firestorepb.Cursor) (*cursor, error) {
 	if c == nil {
 		return nil, nil
 	}
@@ -24,14 +24,15 @@ func (q *Query) cursor(c *firestorepb.Cursor) (*cursor, error) {
 	}
 	for i, v := range c.GetValues() {
 		if _, ok := v.GetValueType().(*firestorepb.Value_ReferenceValue); q.Orders[i].IsName() && !ok {
-			return nil, errors.New("the cursor's value for " + value.NamePath + " is no reference")
+			return nil, errors.New("the cursor's value for " + value.NamePath + " is not a reference")
 		}
 	}
 	return &cursor{c.GetValues(), c.GetBefore()}, nil
 }
 
-// allows reports whether a document is after the cursor, or, where the cursor ends the results, before it.
-func (c *cursor) allows(orders []Order, d *firestorepb.Document, begins bool) bool {
+// admits reports whether a document is on the right side of the cursor: after it if the cursor begins the results,
+// before it otherwise.
+func (c *cursor) admits(orders []Order, d *firestorepb.Document, begins bool) bool {
 	if c == nil {
 		return true
 	}

@@ -13,7 +13,7 @@ import (
 
 type operator = firestorepb.StructuredQuery_FieldFilter_Operator
 
-// Operators, in short.
+// Short names for the operators.
 const (
 	less           = firestorepb.StructuredQuery_FieldFilter_LESS_THAN
 	lessOrEqual    = firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL
@@ -25,7 +25,7 @@ const (
 	in             = firestorepb.StructuredQuery_FieldFilter_IN
 )
 
-// maxIn is the most values of an IN filter.
+// maxIn is the maximum number of values in an IN filter.
 const maxIn = 30
 
 // Filter is a condition on one field.
@@ -35,7 +35,7 @@ type Filter struct {
 	v    *firestorepb.Value
 }
 
-// Inequality reports whether the filter is for a range: the results are ordered by its field.
+// Inequality reports whether the filter selects a range. Its field then orders the results.
 func (f Filter) Inequality() bool {
 	switch f.op {
 	case less, lessOrEqual, greater, greaterOrEqual, notEqual:
@@ -45,11 +45,11 @@ func (f Filter) Inequality() bool {
 	}
 }
 
-// Contains reports whether the filter is for arrays that hold a value.
+// Contains reports whether the filter selects arrays that contain a value.
 func (f Filter) Contains() bool { return f.op == arrayContains }
 
-// holds reports whether a value meets the condition.
-func (f Filter) holds(v *firestorepb.Value) bool {
+// matches reports whether a value satisfies the condition.
+func (f Filter) matches(v *firestorepb.Value) bool {
 	switch f.op {
 	case equal:
 		return value.Equal(v, f.v)
@@ -62,12 +62,12 @@ func (f Filter) holds(v *firestorepb.Value) bool {
 		return slices.ContainsFunc(f.v.GetArrayValue().GetValues(),
 			func(e *firestorepb.Value) bool { return value.Equal(e, v) })
 	default:
-		return f.bounds(v)
+		return f.inRange(v)
 	}
 }
 
-// bounds reports whether a value is in the range. Only values of one type are in a range, and NaN in none.
-func (f Filter) bounds(v *firestorepb.Value) bool {
+// inRange reports whether a value is in the range. A range only contains values of its type, and never NaN.
+func (f Filter) inRange(v *firestorepb.Value) bool {
 	if !value.Comparable(v, f.v) || isNaN(v) || isNaN(f.v) {
 		return false
 	}
@@ -90,7 +90,7 @@ func isNull(v *firestorepb.Value) bool {
 
 func isNaN(v *firestorepb.Value) bool { return math.IsNaN(v.GetDoubleValue()) }
 
-// parseFilters understands a filter that is one condition, or several that must all hold.
+// parseFilters parses a single filter, or several joined by AND.
 func parseFilters(f *firestorepb.StructuredQuery_Filter) ([]Filter, error) {
 	switch f := f.GetFilterType().(type) {
 	case nil:
@@ -134,8 +134,9 @@ func parseUnary(f *firestorepb.StructuredQuery_UnaryFilter) (Filter, error) {
 	}
 }
 
-// special reports whether a condition is for what other operators are for: client libraries send IS_NULL and IS_NAN.
-func special(op operator, v *firestorepb.Value) bool {
+// comparesNullOrNaN reports whether a condition compares with null or NaN. Client libraries send IS_NULL and IS_NAN
+// instead.
+func comparesNullOrNaN(op operator, v *firestorepb.Value) bool {
 	none := func(v *firestorepb.Value) bool { return isNull(v) || isNaN(v) }
 	return op != arrayContains && none(v) || op == in && slices.ContainsFunc(v.GetArrayValue().GetValues(), none)
 }
@@ -155,8 +156,8 @@ func parseField(f *firestorepb.StructuredQuery_FieldFilter) (Filter, error) {
 	default:
 		return Filter{}, fmt.Errorf("the filter %s: %w", f.GetOp(), ErrUnimplemented)
 	}
-	if special(f.GetOp(), f.GetValue()) {
-		return Filter{}, fmt.Errorf("the filter %s for null or NaN, which have operators of their own: %w", f.GetOp(),
+	if comparesNullOrNaN(f.GetOp(), f.GetValue()) {
+		return Filter{}, fmt.Errorf("the filter %s for null or NaN, which have separate operators: %w", f.GetOp(),
 			ErrUnimplemented)
 	}
 	if !isName(p) {
@@ -166,7 +167,7 @@ func parseField(f *firestorepb.StructuredQuery_FieldFilter) (Filter, error) {
 		return Filter{}, fmt.Errorf("the filter %s of %s: %w", f.GetOp(), value.NamePath, ErrUnimplemented)
 	}
 	if _, ok := f.GetValue().GetValueType().(*firestorepb.Value_ReferenceValue); !ok {
-		return Filter{}, errors.New(value.NamePath + " is compared with references only")
+		return Filter{}, errors.New(value.NamePath + " can only be compared with references")
 	}
 	return parsed, nil
 }

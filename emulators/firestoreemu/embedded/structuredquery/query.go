@@ -1,7 +1,7 @@
-// Package structuredquery knows Firestore's queries over one collection: what they ask for, and what of some documents
-// they choose.
+// Package structuredquery parses and evaluates Firestore's queries of one collection.
 //
-// It does not know where documents come from, nor which index a query needs. What it does not have, it refuses by name.
+// It does not load documents, and it does not decide which index a query needs. Unsupported features are refused by
+// name.
 package structuredquery
 
 import (
@@ -15,23 +15,23 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded/value"
 )
 
-// ErrUnimplemented is wrapped by errors about what Firestore has and this package doesn't.
+// ErrUnimplemented is wrapped by errors about Firestore features that this package lacks.
 var ErrUnimplemented = value.ErrUnimplemented
 
-// Query is a query as it was understood.
+// Query is a parsed query.
 type Query struct {
-	// Collection is the id of the collection.
+	// Collection is the collection id.
 	Collection string
 	// Filters must all hold.
 	Filters []Filter
-	// Orders are those that were asked for, those that the filters imply, and the document's name at last.
+	// Orders are the requested orders, followed by those that the filters imply and finally the document name.
 	Orders []Order
 
-	from, to *cursor
-	offset   int
-	limit    int // none below 0
-	paths    []value.Path
-	named    bool // whether paths say what is answered
+	from, to  *cursor
+	offset    int
+	limit     int // unlimited if negative
+	paths     []value.Path
+	projected bool // whether paths limits the returned fields
 }
 
 // Order is an order by a field.
@@ -40,12 +40,12 @@ type Order struct {
 	Descending bool
 }
 
-// IsName reports whether the order is by the document's name.
+// IsName reports whether the order is by document name.
 func (o Order) IsName() bool { return isName(o.Path) }
 
 func isName(p value.Path) bool { return len(p) == 1 && p[0] == value.NamePath }
 
-// Parse understands a query. The error says what is wrong with it, or wraps ErrUnimplemented.
+// Parse parses a query. The error names the mistake or wraps ErrUnimplemented.
 func Parse(q *firestorepb.StructuredQuery) (*Query, error) {
 	switch {
 	case len(q.GetFrom()) != 1:
@@ -70,10 +70,10 @@ func Parse(q *firestorepb.StructuredQuery) (*Query, error) {
 	if err = parsed.parseOrders(q.GetOrderBy()); err != nil {
 		return nil, err
 	}
-	if parsed.from, err = parsed.cursor(q.GetStartAt()); err != nil {
+	if parsed.from, err = parsed.parseCursor(q.GetStartAt()); err != nil {
 		return nil, fmt.Errorf("start_at: %w", err)
 	}
-	if parsed.to, err = parsed.cursor(q.GetEndAt()); err != nil {
+	if parsed.to, err = parsed.parseCursor(q.GetEndAt()); err != nil {
 		return nil, fmt.Errorf("end_at: %w", err)
 	}
 	return parsed, parsed.parseSelect(q.GetSelect())
@@ -90,7 +90,7 @@ func (q *Query) parseOrders(orders []*firestorepb.StructuredQuery_Order) error {
 		}
 		q.Orders = append(q.Orders, Order{p, o.GetDirection() == firestorepb.StructuredQuery_DESCENDING})
 	}
-	// What is implied goes the way of the last order that was asked for.
+	// Implied orders have the direction of the last requested order.
 	descending := len(q.Orders) > 0 && q.Orders[len(q.Orders)-1].Descending
 	var implied []value.Path
 	for _, f := range q.Filters {
@@ -115,7 +115,7 @@ func (q *Query) parseSelect(s *firestorepb.StructuredQuery_Projection) error {
 	if s == nil || len(s.GetFields()) == 0 {
 		return nil
 	}
-	q.named = true
+	q.projected = true
 	for _, f := range s.GetFields() {
 		p, err := value.ParsePath(f.GetFieldPath())
 		if err != nil {
@@ -128,7 +128,7 @@ func (q *Query) parseSelect(s *firestorepb.StructuredQuery_Projection) error {
 	return nil
 }
 
-// Choose answers what the query finds among the documents of its collection, in its order. The documents are whole.
+// Choose returns the results among the documents of the collection, in order, with all their fields.
 func (q *Query) Choose(documents []*firestorepb.Document) []*firestorepb.Document {
 	found := slices.DeleteFunc(slices.Clone(documents), func(d *firestorepb.Document) bool { return !q.matches(d) })
 	slices.SortFunc(found, q.compare)
@@ -139,7 +139,7 @@ func (q *Query) Choose(documents []*firestorepb.Document) []*firestorepb.Documen
 	return found
 }
 
-// Skipped is how many results the offset skips of those that the documents have.
+// Skipped returns how many results the offset skips.
 func (q *Query) Skipped(documents []*firestorepb.Document) int {
 	if q.offset == 0 {
 		return 0
@@ -149,9 +149,9 @@ func (q *Query) Skipped(documents []*firestorepb.Document) int {
 	return len(all.Choose(documents))
 }
 
-// Project answers what the query asks for of a document.
+// Project returns a document with only the selected fields.
 func (q *Query) Project(d *firestorepb.Document) *firestorepb.Document {
-	if !q.named {
+	if !q.projected {
 		return d
 	}
 	return &firestorepb.Document{
@@ -167,11 +167,11 @@ func (q *Query) matches(d *firestorepb.Document) bool {
 		}
 	}
 	for _, f := range q.Filters {
-		if v := field(d, f.Path); v == nil || !f.holds(v) {
+		if v := field(d, f.Path); v == nil || !f.matches(v) {
 			return false
 		}
 	}
-	return q.from.allows(q.Orders, d, true) && q.to.allows(q.Orders, d, false)
+	return q.from.admits(q.Orders, d, true) && q.to.admits(q.Orders, d, false)
 }
 
 func (q *Query) compare(a, b *firestorepb.Document) int {
@@ -190,7 +190,7 @@ func (o Order) compare(a, b *firestorepb.Value) int {
 	return value.Compare(a, b)
 }
 
-// field is the value of a document at a path, its own name included.
+// field returns the value of a document at a path, which may be the document name.
 func field(d *firestorepb.Document, p value.Path) *firestorepb.Value {
 	if isName(p) {
 		return &firestorepb.Value{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: d.GetName()}}

@@ -10,16 +10,17 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// Limits of Firestore.
+// The limits of Firestore.
 const (
-	// MaxDocument is the most bytes that a document has, its name included.
+	// MaxDocument is the maximum size of a document in bytes, including its name.
 	MaxDocument = 1 << 20
 	maxValue    = 1<<20 - 89
 	maxName     = 1500
 	maxDepth    = 20
 )
 
-// Storable answers the fields as they are stored, with times to the microsecond, or why they can't be.
+// Storable returns the fields as Firestore stores them, with times truncated to microseconds, or an error if it refuses
+// them.
 func Storable(fields map[string]*firestorepb.Value) (map[string]*firestorepb.Value, error) {
 	return storableMap(fields, 1)
 }
@@ -105,12 +106,12 @@ func array(values []*firestorepb.Value) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_ArrayValue{ArrayValue: &firestorepb.ArrayValue{Values: values}}}
 }
 
-// Time makes a time as it is stored: to the microsecond.
+// Time returns a time as Firestore stores it, truncated to microseconds.
 func Time(t time.Time) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_TimestampValue{TimestampValue: timestamppb.New(t.Truncate(time.Microsecond))}}
 }
 
-// Size is the size of fields in bytes, by the rules that Firestore publishes.
+// Size returns the size of fields in bytes, by Firestore's published rules.
 func Size(fields map[string]*firestorepb.Value) int {
 	size := 0
 	for name, v := range fields {
@@ -119,7 +120,7 @@ func Size(fields map[string]*firestorepb.Value) int {
 	return size
 }
 
-// NameSize is the size of a path of ids, such as c/d, that begins at the root of the database.
+// NameSize returns the size of a path of ids from the root of the database, such as c/d.
 func NameSize(ids []string) int {
 	size := 16
 	for _, id := range ids {

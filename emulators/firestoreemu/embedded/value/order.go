@@ -1,8 +1,7 @@
-// Package value knows Firestore's values: their order, their size, what may be stored, the paths of fields, and how a
-// field is transformed.
+// Package value implements Firestore's values: order, size, limits, field paths and field transforms.
 //
-// Values are never changed in place: what is stored is shared by all who read it. It does not know documents' names,
-// queries or commits.
+// Values are never modified in place, because all readers share the stored ones. The package does not deal with
+// document names, queries or commits.
 package value
 
 import (
@@ -16,7 +15,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// rank is the place of a value's type in the order of types. Integers and doubles are numbers of one type.
+// rank is the position of a type in the order of types. Integers and doubles share one rank.
 type rank int
 
 const (
@@ -67,8 +66,7 @@ func rankOf(v *firestorepb.Value) rank {
 	}
 }
 
-// Comparable reports whether a range filter can hold the two against each other: only values of one type are in a
-// range.
+// Comparable reports whether a range filter can compare two values. A range only contains values of one type.
 func Comparable(a, b *firestorepb.Value) bool { return rankOf(a) == rankOf(b) }
 
 // Compare orders two values as Firestore's indexes do: by type, then by value.
@@ -105,10 +103,10 @@ func Compare(a, b *firestorepb.Value) int {
 	}
 }
 
-// Equal reports whether two values are the same to a filter: 1 and 1.0 are.
+// Equal reports whether a filter treats two values as equal: 1 equals 1.0.
 func Equal(a, b *firestorepb.Value) bool { return Compare(a, b) == 0 }
 
-// CompareNames orders the names of documents segment by segment.
+// CompareNames orders document names segment by segment.
 func CompareNames(a, b string) int {
 	return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
 }
@@ -124,8 +122,7 @@ func compareBool(a, b bool) int {
 	}
 }
 
-// compareNumber compares integers and doubles by what they are, not by what is left of an integer in a double. NaN is
-// before all.
+// compareNumber compares integers and doubles exactly, without converting the integer to a double. NaN comes first.
 func compareNumber(a, b *firestorepb.Value) int {
 	x, xInt := a.GetValueType().(*firestorepb.Value_IntegerValue)
 	y, yInt := b.GetValueType().(*firestorepb.Value_IntegerValue)
@@ -141,7 +138,7 @@ func compareNumber(a, b *firestorepb.Value) int {
 	}
 }
 
-// two63 is the first double that no int64 reaches.
+// two63 is the smallest double above every int64.
 const two63 = 1 << 63
 
 func compareDoubleInt(d float64, i int64) int {

@@ -14,7 +14,7 @@ import (
 // Path is the path of a field: the names from the document down.
 type Path []string
 
-// NamePath is how queries write the document's own name.
+// NamePath stands for the document name in queries.
 const NamePath = "__name__"
 
 //nolint:gochecknoglobals // an immutable, compiled constant
@@ -24,9 +24,9 @@ var (
 	quoted       = strings.NewReplacer("\\", "\\\\", "`", "\\`")
 )
 
-var errPath = errors.New("want names divided by dots, each plain or in `backticks`")
+var errPath = errors.New("want names separated by dots, each plain or in `backticks`")
 
-// ParsePath reads a path as requests write it: a.b, or `a.b`.c with names in backticks that are not plain.
+// ParsePath parses a path in the syntax of requests: a.b, or `a.b`.c with unusual names in backticks.
 func ParsePath(text string) (Path, error) {
 	var p Path
 	for rest := text; ; {
@@ -73,7 +73,7 @@ func nextName(text string) (name, rest string, err error) {
 	return "", "", errPath
 }
 
-// String writes the path as ParsePath reads it.
+// String returns the path in the syntax that ParsePath reads.
 func (p Path) String() string {
 	names := make([]string, len(p))
 	for i, name := range p {
@@ -84,12 +84,12 @@ func (p Path) String() string {
 	return strings.Join(names, ".")
 }
 
-// Within reports whether the path is another one, or below it.
+// Within reports whether the path equals other or is below it.
 func (p Path) Within(other Path) bool {
 	return len(p) >= len(other) && slices.Equal(p[:len(other)], other)
 }
 
-// Get finds the value at a path, or nil.
+// Get returns the value at a path, or nil.
 func Get(fields map[string]*firestorepb.Value, p Path) *firestorepb.Value {
 	v := fields[p[0]]
 	for _, name := range p[1:] {
@@ -98,8 +98,8 @@ func Get(fields map[string]*firestorepb.Value, p Path) *firestorepb.Value {
 	return v
 }
 
-// With answers the fields with a value at a path; nil removes what is there. What is in between and no map is replaced
-// by one, unless there is nothing to remove. The given fields stay as they are.
+// With returns the fields with the value at a path replaced; nil removes it. A value on the way that is not a map is
+// replaced by one, unless there is nothing to remove. The given fields are not modified.
 func With(fields map[string]*firestorepb.Value, p Path, v *firestorepb.Value) map[string]*firestorepb.Value {
 	changed := maps.Clone(fields)
 	if changed == nil {
@@ -121,12 +121,12 @@ func With(fields map[string]*firestorepb.Value, p Path, v *firestorepb.Value) ma
 	return changed
 }
 
-// Map makes a map value.
+// Map returns a map value.
 func Map(fields map[string]*firestorepb.Value) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: fields}}}
 }
 
-// Only answers the fields that are at or below the paths.
+// Only returns the fields at or below the paths.
 func Only(fields map[string]*firestorepb.Value, paths []Path) map[string]*firestorepb.Value {
 	var kept map[string]*firestorepb.Value
 	for _, p := range paths {

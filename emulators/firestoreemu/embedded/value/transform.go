@@ -10,10 +10,10 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// ErrUnimplemented is wrapped by the errors that name what this package does not do.
+// ErrUnimplemented is wrapped by errors about Firestore features that the embedded Firestore lacks.
 var ErrUnimplemented = errors.New("not in the embedded Firestore")
 
-// CheckTransform tells what is wrong with a transformation, whatever it is applied to.
+// CheckTransform returns an error if a transformation is invalid for every field value.
 func CheckTransform(t *firestorepb.DocumentTransform_FieldTransform) error {
 	switch kind := t.GetTransformType().(type) {
 	case *firestorepb.DocumentTransform_FieldTransform_SetToServerValue:
@@ -36,13 +36,13 @@ func CheckTransform(t *firestorepb.DocumentTransform_FieldTransform) error {
 	}
 }
 
-// Transform answers what becomes of a field's value, which is nil when there is none, and what the writer is told: the
-// new value, or null after a change of an array. now is the time of the commit.
+// Transform returns the new value of a field and the result for the writer: the new value, or null after an array
+// change. old is nil if the field does not exist. now is the commit time.
 func Transform(old *firestorepb.Value, t *firestorepb.DocumentTransform_FieldTransform, now time.Time) (changed,
 	told *firestorepb.Value, err error) {
 	switch kind := t.GetTransformType().(type) {
 	case *firestorepb.DocumentTransform_FieldTransform_SetToServerValue:
-		v := Time(now.Truncate(time.Millisecond)) // Firestore gives no more
+		v := Time(now.Truncate(time.Millisecond)) // Firestore's precision
 		return v, v, nil
 	case *firestorepb.DocumentTransform_FieldTransform_Increment:
 		v := add(old, kind.Increment)
@@ -63,7 +63,7 @@ func Transform(old *firestorepb.Value, t *firestorepb.DocumentTransform_FieldTra
 
 func null() *firestorepb.Value { return &firestorepb.Value{ValueType: &firestorepb.Value_NullValue{}} }
 
-// union appends the elements that are not there. What is no array is replaced.
+// union appends the missing elements. A value that is not an array is replaced.
 func union(old *firestorepb.Value, added *firestorepb.ArrayValue) (*firestorepb.Value, error) {
 	stored, err := storableArray(added, 1)
 	if err != nil {
@@ -78,7 +78,7 @@ func union(old *firestorepb.Value, added *firestorepb.ArrayValue) (*firestorepb.
 	return array(all), nil
 }
 
-// add adds to a number. What is no number is replaced. Integers stop at their limits.
+// add adds to a number. A value that is not a number is replaced. Integers saturate at their limits.
 func add(old, by *firestorepb.Value) *firestorepb.Value {
 	if rankOf(old) != rankNumber {
 		return by

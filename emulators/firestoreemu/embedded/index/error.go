@@ -12,11 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// defaultDatabase is the database that the console's links leave out.
+// defaultDatabase is the database that console links omit.
 const defaultDatabase = "(default)"
 
-// Error says in Firestore's words that an index is missing, with a link that would make it, and adds the line that
-// declares it. database is projects/P/databases/D.
+// Error returns Firestore's error for a missing index, with its link to create one, plus the line that declares the
+// index. database is projects/P/databases/D.
 func (c Composite) Error(database string) error {
 	if len(c.Fields) == 1 {
 		f := c.Fields[0]
@@ -39,7 +39,7 @@ func (c Composite) Error(database string) error {
 		"The query requires an index. You can create it here: %s\nThe index file lacks: %s", link, line)
 }
 
-// encode writes the index as the console's link holds it.
+// encode returns the index in the encoding of the console link.
 func (c Composite) encode(database string) string {
 	index := &adminpb.Index{
 		Name:       fmt.Sprintf("%s/collectionGroups/%s/indexes/_", database, c.CollectionGroup),
