@@ -1,10 +1,9 @@
 //go:build unix
 
-// Package firebase runs the Firebase Authentication emulator, which Google ships in the npm package firebase-tools.
+// Package firebaseemu runs the Firebase Authentication emulator, which Google ships in the npm package firebase-tools.
 //
-// It knows how a pinned version of that package is installed into the user's cache, once, and how the emulator in it is
-// started by itself: without the tools' command line, which would ask the network for news and start more than is
-// needed. Users are made through Firebase's own libraries and interface.
+// It installs a pinned version of that package into the user's cache, once, and starts only this emulator: the command
+// line of the tools would access the network and start more. It does not create users; Firebase's libraries and API do.
 package firebaseemu
 
 import (
@@ -23,7 +22,7 @@ import (
 	"agents.example/controlplane/emulators/process"
 )
 
-// HostVariable is the environment variable by which Firebase's libraries find an emulator.
+// HostVariable is the environment variable with which Firebase's libraries find an emulator.
 const HostVariable = "FIREBASE_AUTH_EMULATOR_HOST"
 
 const (
@@ -33,18 +32,18 @@ const (
 	portAttempts = 3
 )
 
-// ErrNotInstalled says that the emulator can't be had on this machine: there is no Node.js, or its packages can't be
-// reached.
+// ErrNotInstalled means that the emulator is unavailable on this machine: Node.js is missing, or the npm registry is
+// unreachable.
 var ErrNotInstalled = errors.New("the Firebase Authentication emulator is not installed")
 
-// script starts the emulator of the package, on the port that follows it.
+// script starts the emulator of the package on the given port.
 const script = `
 const { AuthEmulator } = require("firebase-tools/lib/emulator/auth");
 const emulator = new AuthEmulator({ host: "127.0.0.1", port: Number(process.argv[1]), projectId: "demo", singleProjectMode: 0 });
 emulator.start().then(() => console.log("started"), (err) => { console.error(err); process.exit(1); });
 `
 
-// Emulator is a running emulator, or one that somebody else runs.
+// Emulator is a running emulator, started by this process or attached.
 type Emulator struct {
 	// Host is its host:port.
 	Host string
@@ -53,8 +52,8 @@ type Emulator struct {
 	scratch string
 }
 
-// Start installs the emulator if need be, which takes minutes, and starts it on a free port. attach is the address of
-// one that runs already, to use that. Its log goes to a temporary directory that Close removes. Errors:
+// Start installs the emulator if necessary, which takes minutes, and starts it on a free port. If attach is set, it
+// uses the running emulator at that address instead. The log goes to a temporary directory that Close removes. Errors:
 // ErrNotInstalled.
 func Start(ctx context.Context, attach string) (e *Emulator, err error) {
 	if attach != "" {
@@ -69,7 +68,7 @@ func Start(ctx context.Context, attach string) (e *Emulator, err error) {
 	}
 	e = &Emulator{}
 	if e.scratch, err = os.MkdirTemp("", "firebase-auth-"); err != nil {
-		return nil, fmt.Errorf("make a directory for the emulator's log: %w", err)
+		return nil, fmt.Errorf("create a directory for the emulator's log: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -95,9 +94,9 @@ func (e *Emulator) launch(ctx context.Context, dir string) error {
 		Name: "the Firebase Authentication emulator", Path: "node", Args: []string{"-e", script, strconv.Itoa(port)},
 		Dir: dir, LogFile: log,
 		Ready: func(ctx context.Context) error {
-			// Only its log proves that it is this child, and no other process, that answers on the port.
+			// Only the log proves that this child, and not another process, serves the port.
 			if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "started") {
-				return errors.New("it has not said yet that it listens")
+				return errors.New("the emulator has not logged that it listens")
 			}
 			return answers(ctx, e.Host)
 		},
@@ -105,7 +104,7 @@ func (e *Emulator) launch(ctx context.Context, dir string) error {
 	return err
 }
 
-// Close ends the emulator and waits until it is gone; one that somebody else runs is left alone.
+// Close stops the emulator and waits until it has ended. An attached emulator is left running.
 func (e *Emulator) Close() error {
 	if e.child == nil {
 		return nil
@@ -124,31 +123,31 @@ func answers(ctx context.Context, host string) error {
 		return err
 	}
 	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers HTTP status %d", res.StatusCode)
+		return fmt.Errorf("the emulator answers HTTP status %d", res.StatusCode)
 	}
 	return nil
 }
 
-// install returns the directory in the user's cache that has the package. It is installed once, without running any of
-// its scripts, and takes its place in one step, so that processes that install at once do no harm.
+// install returns the directory in the user's cache with the package. It installs the package once, without running its
+// scripts, and moves it into place in one step, so that concurrent installations do not conflict.
 func install(ctx context.Context) (dir string, err error) {
 	if _, err := exec.LookPath("node"); err != nil {
 		return "", fmt.Errorf("%w: %w; install Node.js 20 or newer", ErrNotInstalled, err)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find a place for %s: %w; set HOME or XDG_CACHE_HOME", toolsPackage, err)
+		return "", fmt.Errorf("find a cache directory for %s: %w; set HOME or XDG_CACHE_HOME", toolsPackage, err)
 	}
 	dir = filepath.Join(cache, "agents-controlplane", toolsPackage+"-"+toolsVersion)
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", toolsPackage)); err == nil {
 		return dir, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", fmt.Errorf("make a place for %s: %w", toolsPackage, err)
+		return "", fmt.Errorf("create a cache directory for %s: %w", toolsPackage, err)
 	}
 	fresh, err := os.MkdirTemp(filepath.Dir(dir), toolsPackage+"-")
 	if err != nil {
-		return "", fmt.Errorf("make a place for %s: %w", toolsPackage, err)
+		return "", fmt.Errorf("create a cache directory for %s: %w", toolsPackage, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(fresh)) }()
 	cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", fresh, "--ignore-scripts", "--no-audit", "--no-fund",
@@ -159,7 +158,7 @@ func install(ctx context.Context) (dir string, err error) {
 	}
 	if err := os.Rename(fresh, dir); err != nil {
 		if _, there := os.Stat(filepath.Join(dir, "node_modules", toolsPackage)); there != nil {
-			return "", fmt.Errorf("put %s in its place: %w", toolsPackage, err)
+			return "", fmt.Errorf("move %s into place: %w", toolsPackage, err)
 		}
 	}
 	return dir, nil

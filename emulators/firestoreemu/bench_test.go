@@ -19,8 +19,8 @@ const (
 	round   = 500 * time.Millisecond
 )
 
-// BenchmarkTransactions runs transactions that read a document and write it, at 16 goroutines, in turns on every
-// emulator, and reports how many each carries out in a second, and how many times more the embedded one does.
+// BenchmarkTransactions runs read-then-write transactions from 16 goroutines, alternately on every emulator. It reports
+// the transactions per second of each and the ratio of embedded to official.
 func BenchmarkTransactions(b *testing.B) {
 	for _, contended := range []bool{false, true} {
 		name := "documents=16"
@@ -50,7 +50,7 @@ func BenchmarkTransactions(b *testing.B) {
 	}
 }
 
-// transactions counts the transactions that are committed in a round.
+// transactions returns the number of transactions committed in one round.
 func transactions(b *testing.B, c *firestoreclient.Client, contended bool) float64 {
 	ctx, cancel := context.WithTimeout(b.Context(), round)
 	defer cancel()

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestCollectionsAreListed lists what collections there are, whole and page by page, on every emulator that is here.
-func TestCollectionsAreListed(t *testing.T) {
+// TestListCollectionIds_ReturnsAllPages lists collections in one page and in several, on every emulator.
+func TestListCollectionIds_ReturnsAllPages(t *testing.T) {
 	t.Parallel()
-	// as the official one wants for this
+	// the official emulator requires it for this method
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer owner")
 	for _, e := range emulators() {
 		service := firestorepb.NewFirestoreClient(dial(t, e))
@@ -45,13 +45,13 @@ func TestCollectionsAreListed(t *testing.T) {
 					}
 				}
 				if !slices.Equal(got, want) {
-					t.Errorf("below %q, pages of %d: %v, want %v", below, size, got, want)
+					t.Errorf("%s: collections below %q with pages of %d = %v, want %v", e.Kind, below, size, got, want)
 				}
 			}
 		}
 		if _, err := service.ListCollectionIds(ctx,
-			&firestorepb.ListCollectionIdsRequest{Parent: "nowhere"}); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("a parent that is none: %v", err)
+			&firestorepb.ListCollectionIdsRequest{Parent: "invalid"}); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: invalid parent: error = %v, want InvalidArgument", e.Kind, err)
 		}
 	}
 }

@@ -25,45 +25,44 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu"
 )
 
-// TestSameResults runs random programs against the official emulator and the embedded one, and wants the same results
-// of every step, errors included.
-func TestSameResults(t *testing.T) {
+// TestEmbedded_MatchesOfficialEmulator runs random programs on both emulators and compares the result of every step,
+// including errors.
+func TestEmbedded_MatchesOfficialEmulator(t *testing.T) {
 	t.Parallel()
 	if len(emulators()) < 2 {
-		t.Skipf("the comparison needs both emulators; here is only %v", kinds())
+		t.Skipf("the comparison needs both emulators; running: %v", kinds())
 	}
-	reference, other := dial(t, official), dial(t, inProcess)
+	reference, candidate := dial(t, official), dial(t, inProcess)
 	rapid.Check(t, func(t *rapid.T) {
 		project := "p-" + uuid.NewString()
 		steps := append([]step{drawFill(t)}, rapid.SliceOfN(rapid.Custom(drawStep), 1, 12).Draw(t, "program")...)
-		want, got := newSide(t, reference, project), newSide(t, other, project)
+		want, got := newSession(t, reference, project), newSession(t, candidate, project)
 		for i, step := range steps {
 			expected, actual := step.run(want), step.run(got)
 			if diff := cmp.Diff(expected, actual); diff != "" {
-				t.Fatalf("step %d: %s (-official +embedded):\n%s\nthe official one says: %v\nthe embedded one says: %v",
-					i, step, diff, want.said, got.said)
+				t.Fatalf("step %d: %s (-official +embedded):\n%s\nlast error of official: %v\nlast error of embedded: %v",
+					i, step, diff, want.lastErr, got.lastErr)
 			}
 		}
 	})
 }
 
-// side is a project of one emulator, and what a program has seen there.
-type side struct {
+// session is a project on one emulator and everything a program has read there.
+type session struct {
 	t       *rapid.T
 	service firestorepb.FirestoreClient
-	// database is its name.
+	// database is the full name.
 	database string
-	// times are the times that were seen, in the order in which they were: times differ between emulators, and their
-	// order does not.
+	// times are the timestamps in the order in which they were read. The emulators' timestamps differ, but their order
+	// is the same.
 	times []string
-	// updated are the times that documents had, newest last.
+	// updated are the update times of each document, newest last.
 	updated map[string][]*timestamppb.Timestamp
-	// said is the last error.
-	said error
+	lastErr error
 }
 
-func newSide(t *rapid.T, conn *grpc.ClientConn, project string) *side {
-	return &side{
+func newSession(t *rapid.T, conn *grpc.ClientConn, project string) *session {
+	return &session{
 		t: t, service: firestorepb.NewFirestoreClient(conn), database: "projects/" + project + "/databases/(default)",
 		updated: map[string][]*timestamppb.Timestamp{},
 	}
@@ -80,45 +79,45 @@ func dial(t *testing.T, e *firestoreemu.Emulator) *grpc.ClientConn {
 	return conn
 }
 
-func (s *side) name(id string) string { return s.database + "/documents/" + queried + "/" + id }
+func (s *session) name(id string) string { return s.database + "/documents/" + queried + "/" + id }
 
-// text writes what was answered so that it can be compared: without the names of the database and of moments.
-func (s *side) text(d *firestorepb.Document) string {
+// format returns a document for comparison, without the name of the database and with relative times.
+func (s *session) format(d *firestorepb.Document) string {
 	if d == nil {
-		return "nothing"
+		return "no document"
 	}
 	fields := make([]string, 0, len(d.GetFields()))
 	for name, v := range d.GetFields() {
-		fields = append(fields, name+"="+s.value(v))
+		fields = append(fields, name+"="+s.formatValue(v))
 	}
 	slices.Sort(fields)
 	return fmt.Sprintf("%s created %s updated %s %s", strings.TrimPrefix(d.GetName(), s.database),
-		s.moment(d.GetCreateTime()),
-		s.moment(d.GetUpdateTime()), strings.Join(fields, " "))
+		s.formatTime(d.GetCreateTime()),
+		s.formatTime(d.GetUpdateTime()), strings.Join(fields, " "))
 }
 
-// latest is after all times that programs write themselves: later ones are of commits.
+// latest is later than any time that programs write. Later times come from commits.
 var latest = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// value writes a value; the text format has its fields in a fixed order, but spaces at random.
-func (s *side) value(v *firestorepb.Value) string {
+// formatValue removes spaces, because prototext inserts them at random.
+func (s *session) formatValue(v *firestorepb.Value) string {
 	if m := v.GetMapValue(); m != nil {
 		var fields []string
 		for name, inner := range m.GetFields() {
-			fields = append(fields, name+":"+s.value(inner))
+			fields = append(fields, name+":"+s.formatValue(inner))
 		}
 		slices.Sort(fields)
 		return "{" + strings.Join(fields, " ") + "}"
 	}
 	if t := v.GetTimestampValue(); t != nil && t.AsTime().After(latest) {
-		return fmt.Sprintf("the time of a commit, whole milliseconds %t", t.GetNanos()%1e6 == 0)
+		return fmt.Sprintf("commit time, whole milliseconds: %t", t.GetNanos()%1e6 == 0)
 	}
 	text := strings.ReplaceAll(prototext.MarshalOptions{}.Format(v), s.database, "")
 	return strings.Join(strings.Fields(text), "")
 }
 
-// moment names a time by when it was first seen.
-func (s *side) moment(t *timestamppb.Timestamp) string {
+// formatTime names a time by the order in which it was first read.
+func (s *session) formatTime(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "never"
 	}
@@ -129,14 +128,14 @@ func (s *side) moment(t *timestamppb.Timestamp) string {
 	return fmt.Sprintf("t%d", slices.Index(s.times, text))
 }
 
-// outcome is what is compared of an error. The words are the emulators' own.
-func (s *side) outcome(err error) string {
-	s.said = err
+// outcome returns the status code, for comparison. The messages of the emulators differ.
+func (s *session) outcome(err error) string {
+	s.lastErr = err
 	return status.Code(err).String()
 }
 
-// state reads all documents of the program.
-func (s *side) state(transaction []byte) string {
+// readAll returns all documents of the program.
+func (s *session) readAll(transaction []byte) string {
 	request := &firestorepb.BatchGetDocumentsRequest{Database: s.database}
 	for _, id := range documentIDs() {
 		request.Documents = append(request.Documents, s.name(id))
@@ -154,17 +153,17 @@ func (s *side) state(transaction []byte) string {
 	for _, a := range answers {
 		if d := a.GetFound(); d != nil {
 			found[d.GetName()] = d
-			s.see(d.GetName(), d.GetUpdateTime())
+			s.recordUpdate(d.GetName(), d.GetUpdateTime())
 		}
 	}
 	var lines []string
 	for _, id := range documentIDs() {
-		lines = append(lines, s.text(found[s.name(id)]))
+		lines = append(lines, s.format(found[s.name(id)]))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (s *side) see(name string, t *timestamppb.Timestamp) {
+func (s *session) recordUpdate(name string, t *timestamppb.Timestamp) {
 	seen := s.updated[name]
 	if len(seen) == 0 || !seen[len(seen)-1].AsTime().Equal(t.AsTime()) {
 		s.updated[name] = append(seen, t)
@@ -173,7 +172,7 @@ func (s *side) see(name string, t *timestamppb.Timestamp) {
 
 // collect reads a stream to its end.
 func collect[T any](open func(context.Context) (grpc.ServerStreamingClient[T], error)) ([]*T, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	stream, err := open(ctx)
 	if err != nil {

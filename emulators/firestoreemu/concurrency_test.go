@@ -16,17 +16,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// programs is how many random programs of concurrent transactions are run. The official emulator spends two seconds on
-// every deadlock.
+// programs is the number of random programs. The official emulator needs two seconds for every deadlock, so it is
+// small.
 const programs = 3
 
-// transfer is a transaction that moves an amount from one document to another, which it finds by name or by a query.
+// transfer is a transaction that moves an amount from one document to another. It reads them by name or by a query.
 type transfer struct {
 	from, to, amount int
 	byQuery          bool
 }
 
-// concurrent is a program: the transfers of each worker, one after another; the workers run at once.
+// concurrent is a program. The workers run concurrently; each makes its transfers sequentially.
 type concurrent struct {
 	accounts int
 	workers  [][]transfer
@@ -45,9 +45,9 @@ func drawConcurrent(t *rapid.T) concurrent {
 	return p
 }
 
-// TestConcurrentTransactions runs random transfers at once, on every emulator. However they meet: none is lost, none
-// sees another half, and in the end all emulators hold the same.
-func TestConcurrentTransactions(t *testing.T) {
+// TestTransactions_AreSerializable runs random transfers concurrently on every emulator. No transfer may be lost or see
+// half of another, and the final balances must match.
+func TestTransactions_AreSerializable(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, host string) {
 		for seed := range programs {
@@ -55,22 +55,22 @@ func TestConcurrentTransactions(t *testing.T) {
 			c := client(t, host, "p-"+uuid.NewString(), firestoreclient.DefaultDatabaseID)
 			want := p.balances()
 			if diff := cmp.Diff(want, p.run(t, c)); diff != "" {
-				t.Errorf("program %d, %+v (-want +got):\n%s", seed, p, diff)
+				t.Errorf("program %d, %+v: balances (-want +got):\n%s", seed, p, diff)
 			}
 		}
 	})
 }
 
-// balances are what the accounts hold in the end, in whatever order the transfers are made.
+// balances returns the final balances, which do not depend on the order of the transfers.
 func (p concurrent) balances() []int64 {
-	held := make([]int64, p.accounts)
+	balance := make([]int64, p.accounts)
 	for _, transfers := range p.workers {
 		for _, tr := range transfers {
-			held[tr.from] -= int64(tr.amount)
-			held[tr.to] += int64(tr.amount)
+			balance[tr.from] -= int64(tr.amount)
+			balance[tr.to] += int64(tr.amount)
 		}
 	}
-	return held
+	return balance
 }
 
 func (p concurrent) run(t *testing.T, c *firestoreclient.Client) []int64 {
@@ -87,7 +87,7 @@ func (p concurrent) run(t *testing.T, c *firestoreclient.Client) []int64 {
 		workers.Go(func() {
 			for _, tr := range transfers {
 				if err := tr.make(t.Context(), c, all); err != nil {
-					t.Errorf("%+v: %v", tr, err)
+					t.Errorf("transfer %+v: %v", tr, err)
 				}
 			}
 		})
@@ -97,27 +97,27 @@ func (p concurrent) run(t *testing.T, c *firestoreclient.Client) []int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := make([]int64, len(snaps))
+	balance := make([]int64, len(snaps))
 	for i, s := range snaps {
-		held[i], _ = s.Data()["balance"].(int64)
+		balance[i], _ = s.Data()["balance"].(int64)
 	}
-	return held
+	return balance
 }
 
-// make repeats the transfer until it is not refused any more.
+// make retries the transfer until it is not aborted.
 func (tr transfer) make(ctx context.Context, c *firestoreclient.Client, all []*firestoreclient.DocumentRef) error {
 	for {
 		err := c.RunTransaction(ctx, func(ctx context.Context, tx *firestoreclient.Transaction) error {
-			held, err := tr.read(tx, c, all)
+			balance, err := tr.read(tx, c, all)
 			if err != nil {
 				return err
 			}
 			if err := tx.Update(all[tr.from],
-				[]firestoreclient.Update{{Path: "balance", Value: held[tr.from] - int64(tr.amount)}}); err != nil {
+				[]firestoreclient.Update{{Path: "balance", Value: balance[tr.from] - int64(tr.amount)}}); err != nil {
 				return err
 			}
 			return tx.Update(all[tr.to],
-				[]firestoreclient.Update{{Path: "balance", Value: held[tr.to] + int64(tr.amount)}})
+				[]firestoreclient.Update{{Path: "balance", Value: balance[tr.to] + int64(tr.amount)}})
 		}, firestoreclient.MaxAttempts(1))
 		if status.Code(err) != codes.Aborted {
 			return err
@@ -125,19 +125,18 @@ func (tr transfer) make(ctx context.Context, c *firestoreclient.Client, all []*f
 	}
 }
 
-// read finds what the accounts hold; those that are not needed may be left out. What is found together belongs
-// together.
+// read returns the balances of at least the two accounts. A query must see a consistent state.
 func (tr transfer) read(tx *firestoreclient.Transaction, c *firestoreclient.Client,
 	all []*firestoreclient.DocumentRef) (map[int]int64, error) {
-	held := map[int]int64{}
+	balance := map[int]int64{}
 	if !tr.byQuery {
 		snaps, err := tx.GetAll([]*firestoreclient.DocumentRef{all[tr.from], all[tr.to]})
 		if err != nil {
 			return nil, err
 		}
-		held[tr.from], _ = snaps[0].Data()["balance"].(int64)
-		held[tr.to], _ = snaps[1].Data()["balance"].(int64)
-		return held, nil
+		balance[tr.from], _ = snaps[0].Data()["balance"].(int64)
+		balance[tr.to], _ = snaps[1].Data()["balance"].(int64)
+		return balance, nil
 	}
 	snaps, err := tx.Documents(c.Collection("accounts").OrderBy("balance", firestoreclient.Desc)).GetAll()
 	if err != nil {
@@ -147,31 +146,30 @@ func (tr transfer) read(tx *firestoreclient.Transaction, c *firestoreclient.Clie
 	for i, ref := range all {
 		for _, s := range snaps {
 			if s.Ref.ID == ref.ID {
-				held[i], _ = s.Data()["balance"].(int64)
-				sum += held[i]
+				balance[i], _ = s.Data()["balance"].(int64)
+				sum += balance[i]
 			}
 		}
 	}
 	if sum != 0 || len(snaps) != len(all) {
-		return nil, fmt.Errorf("a transaction saw half of another: %v", held)
+		return nil, fmt.Errorf("a transaction saw half of another one: %v", balance)
 	}
-	return held, nil
+	return balance, nil
 }
 
-// TestConflicts says what transactions are refused for. Where the official emulator has the other writer wait, the
-// embedded one goes on and refuses the transaction: the service does the one or the other, as the database is
-// configured.
-func TestConflicts(t *testing.T) {
+// TestEmbedded_AbortsConflictingTransactions: the official emulator blocks the other writer, whereas the embedded one
+// aborts the transaction. The service does either, depending on the database's configuration.
+func TestEmbedded_AbortsConflictingTransactions(t *testing.T) {
 	t.Parallel()
 	if inProcess == nil {
 		t.Skip("the embedded emulator was not chosen")
 	}
 	type steps struct {
 		name string
-		// read is what the transaction reads, and meanwhile is what happens then.
-		read      func(tx *firestoreclient.Transaction, c *firestoreclient.CollectionRef) error
-		meanwhile func(ctx context.Context, c *firestoreclient.CollectionRef) error
-		want      codes.Code
+		// read runs in the transaction; concurrently runs outside, between read and commit.
+		read         func(tx *firestoreclient.Transaction, c *firestoreclient.CollectionRef) error
+		concurrently func(ctx context.Context, c *firestoreclient.CollectionRef) error
+		want         codes.Code
 	}
 	get := func(id string) func(tx *firestoreclient.Transaction, c *firestoreclient.CollectionRef) error {
 		return func(tx *firestoreclient.Transaction, c *firestoreclient.CollectionRef) error {
@@ -194,17 +192,17 @@ func TestConflicts(t *testing.T) {
 		return err
 	}
 	for _, s := range []steps{
-		{name: "a document is changed", read: get("a"), meanwhile: set("a", 2), want: codes.Aborted},
-		{name: "a document is deleted", read: get("a"), meanwhile: remove, want: codes.Aborted},
-		{name: "a document comes into being", read: get("new"), meanwhile: set("new", 1), want: codes.Aborted},
-		{name: "a document is written as it is", read: get("a"), meanwhile: set("a", 1), want: codes.OK},
-		{name: "another document is changed", read: get("a"), meanwhile: set("b", 1), want: codes.OK},
-		{name: "a result of a query is changed", read: find, meanwhile: set("b", 8), want: codes.Aborted},
-		{name: "a document becomes a result", read: find, meanwhile: set("a", 8), want: codes.Aborted},
-		{name: "a document stays out of a query", read: find, meanwhile: set("a", 2), want: codes.OK},
-		{name: "nothing is read",
-			read:      func(*firestoreclient.Transaction, *firestoreclient.CollectionRef) error { return nil },
-			meanwhile: set("a", 2), want: codes.OK},
+		{name: "a document is changed", read: get("a"), concurrently: set("a", 2), want: codes.Aborted},
+		{name: "a document is deleted", read: get("a"), concurrently: remove, want: codes.Aborted},
+		{name: "a document is created", read: get("new"), concurrently: set("new", 1), want: codes.Aborted},
+		{name: "a document is written without a change", read: get("a"), concurrently: set("a", 1), want: codes.OK},
+		{name: "another document is changed", read: get("a"), concurrently: set("b", 1), want: codes.OK},
+		{name: "a result of a query is changed", read: find, concurrently: set("b", 8), want: codes.Aborted},
+		{name: "a document becomes a result of a query", read: find, concurrently: set("a", 8), want: codes.Aborted},
+		{name: "a document stays out of a query", read: find, concurrently: set("a", 2), want: codes.OK},
+		{name: "the transaction reads nothing",
+			read:         func(*firestoreclient.Transaction, *firestoreclient.CollectionRef) error { return nil },
+			concurrently: set("a", 2), want: codes.OK},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -220,27 +218,26 @@ func TestConflicts(t *testing.T) {
 					if err := s.read(tx, c); err != nil {
 						return err
 					}
-					if err := s.meanwhile(t.Context(), c); err != nil {
+					if err := s.concurrently(t.Context(), c); err != nil {
 						return err
 					}
-					if err := s.read(tx, c); err != nil { // still as it was
+					if err := s.read(tx, c); err != nil { // must return the same state
 						return err
 					}
 					return tx.Set(c.Doc("result"), map[string]any{"n": 1})
 				}, firestoreclient.MaxAttempts(1))
 			if status.Code(err) != s.want {
-				t.Errorf("the commit: %v, want %s", err, s.want)
+				t.Errorf("commit error = %v, want %s", err, s.want)
 			}
 			_, err = c.Doc("result").Get(t.Context())
 			if written := err == nil; written != (s.want == codes.OK) {
-				t.Errorf("the result is there: %t (%v)", written, err)
+				t.Errorf("document written = %t, want %t (%v)", written, s.want == codes.OK, err)
 			}
 		})
 	}
 }
 
-// TestTransactionsReadOneState: what a transaction reads later is as it was when it read first.
-func TestTransactionsReadOneState(t *testing.T) {
+func TestEmbedded_TransactionReadsOneSnapshot(t *testing.T) {
 	t.Parallel()
 	if inProcess == nil {
 		t.Skip("the embedded emulator was not chosen")
@@ -253,7 +250,7 @@ func TestTransactionsReadOneState(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			b := documents.Batch() //nolint:staticcheck // atomic, unlike what it is deprecated for
+			b := documents.Batch() //nolint:staticcheck // unlike its replacement, it is atomic
 			b.Set(one, map[string]any{"n": firestoreclient.Increment(1)}, firestoreclient.MergeAll)
 			b.Set(two, map[string]any{"n": firestoreclient.Increment(1)}, firestoreclient.MergeAll)
 			if _, err := b.Commit(t.Context()); err != nil {
@@ -261,7 +258,8 @@ func TestTransactionsReadOneState(t *testing.T) {
 			}
 			after, err := tx.GetAll([]*firestoreclient.DocumentRef{two})
 			if err == nil && before[0].Data()["n"] != after[0].Data()["n"] {
-				t.Errorf("one is %v, and two is %v", before[0].Data(), after[0].Data())
+				t.Errorf("read of one = %v and later read of two = %v, want the same count", before[0].Data(),
+					after[0].Data())
 			}
 			return err
 		}, firestoreclient.ReadOnly)

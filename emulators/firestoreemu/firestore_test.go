@@ -46,37 +46,43 @@ func client(t testing.TB, host, project, database string) *firestoreclient.Clien
 	return c
 }
 
-func TestEmulator(t *testing.T) {
+func TestEmulator_LifeCycle(t *testing.T) {
 	t.Parallel()
 	for _, emulator := range emulators() {
 		t.Run(emulator.Kind, func(t *testing.T) {
 			t.Parallel()
-			testEmulator(t, emulator)
+			testLifeCycle(t, emulator)
 		})
 	}
 }
 
-func testEmulator(t *testing.T, emulator *firestoreemu.Emulator) {
+func testLifeCycle(t *testing.T, emulator *firestoreemu.Emulator) {
 	project := "p-" + uuid.NewString()
 	document := client(t, emulator.Host, project, "dev").Doc("agents/one")
 	if _, err := document.Set(t.Context(), map[string]any{"name": "first"}); err != nil {
 		t.Fatal(err)
 	}
 
-	t.Run("projects are apart", func(t *testing.T) {
+	t.Run("projects are isolated", func(t *testing.T) {
 		_, err := client(t, emulator.Host, "p-"+uuid.NewString(), "dev").Doc("agents/one").Get(t.Context())
 		if status.Code(err) != codes.NotFound {
-			t.Errorf("another project answers %v, want NotFound", err)
+			t.Errorf("Get in another project: error = %v, want NotFound", err)
 		}
 	})
 
-	t.Run("attach leaves it running", func(t *testing.T) {
+	t.Run("closing an attached emulator leaves it running", func(t *testing.T) {
 		attached, err := firestoreemu.Start(t.Context(), firestoreemu.Options{Attach: emulator.Host})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if attached.Host != emulator.Host || attached.Done() != nil || attached.Kind != "attached" {
-			t.Errorf("attached to %v", attached)
+		if attached.Host != emulator.Host {
+			t.Errorf("Host = %q, want %q", attached.Host, emulator.Host)
+		}
+		if attached.Kind != "attached" {
+			t.Errorf("Kind = %q, want attached", attached.Kind)
+		}
+		if attached.Done() != nil {
+			t.Error("Done is not nil for an attached emulator")
 		}
 		if err := attached.Close(); err != nil {
 			t.Error(err)
@@ -86,39 +92,38 @@ func testEmulator(t *testing.T, emulator *firestoreemu.Emulator) {
 		}
 	})
 
-	t.Run("export and import", func(t *testing.T) {
+	t.Run("import restores an export", func(t *testing.T) {
 		path, err := emulator.Export(t.Context(), project, "dev", t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := start(t, firestoreemu.Options{Choice: gcloud.Choice(emulator.Kind), Dir: t.TempDir(), Import: path})
+		imported := start(t, firestoreemu.Options{Choice: gcloud.Choice(emulator.Kind), Dir: t.TempDir(), Import: path})
 		for _, project := range []string{project, "p-" + uuid.NewString()} {
-			got, err := client(t, again.Host, project, "dev").Doc("agents/one").Get(t.Context())
+			got, err := client(t, imported.Host, project, "dev").Doc("agents/one").Get(t.Context())
 			if err != nil || got.Data()["name"] != "first" {
-				t.Errorf("after the import: %v, %v", got.Data(), err)
+				t.Errorf("document in project %s after the import = %v, %v; want name first", project, got.Data(), err)
 			}
 		}
-		_, err = client(t, again.Host, project, "other").Doc("agents/one").Get(t.Context())
+		_, err = client(t, imported.Host, project, "other").Doc("agents/one").Get(t.Context())
 		if status.Code(err) != codes.NotFound {
-			t.Errorf("another database answers %v, want NotFound", err)
+			t.Errorf("Get in another database: error = %v, want NotFound", err)
 		}
 	})
 
-	t.Run("export to nowhere", func(t *testing.T) {
+	t.Run("export into a file fails", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := emulator.Export(t.Context(), project, "dev", file); err == nil ||
 			!strings.Contains(err.Error(), file) {
-			t.Errorf("error %v", err)
+			t.Errorf("Export: error = %v, want one that names %s", err, file)
 		}
 	})
 }
 
-// TestListen follows documents through their lives, on every emulator. Who listens may miss what is over already, but
-// not what is.
-func TestListen(t *testing.T) {
+// TestListen_ReportsCurrentState: a listener may miss intermediate states but must receive the current one.
+func TestListen_ReportsCurrentState(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, host string) {
 		c := client(t, host, "p-"+uuid.NewString(), "dev")
@@ -134,11 +139,11 @@ func TestListen(t *testing.T) {
 				t.Fatalf("%s: %v", step, err)
 			}
 			if n := got.Data()["n"]; n != want {
-				t.Errorf("%s: %v, want %v", step, n, want)
+				t.Errorf("%s: n = %v, want %v", step, n, want)
 			}
 		}
-		next("at first", changes, nil)
-		next("the other at first", other, nil)
+		next("before the first write", changes, nil)
+		next("other document before its first write", other, nil)
 		for n := range int64(3) {
 			if _, err := document.Set(t.Context(), map[string]any{"n": n}); err != nil {
 				t.Fatal(err)
@@ -147,29 +152,29 @@ func TestListen(t *testing.T) {
 			if _, err := document.Delete(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			next("after its end", changes, nil)
+			next("after the deletion", changes, nil)
 		}
 		if _, err := c.Doc("c/other").Set(t.Context(), map[string]any{"n": 7}); err != nil {
 			t.Fatal(err)
 		}
-		next("the other", other, int64(7))
+		next("other document after a write", other, int64(7))
 	})
 }
 
-func TestStartFailures(t *testing.T) {
+func TestStart_Fails(t *testing.T) {
 	t.Parallel()
 	if _, err := firestoreemu.Start(t.Context(), firestoreemu.Options{Attach: "127.0.0.1:1"}); err == nil ||
 		!strings.Contains(err.Error(), "127.0.0.1:1") {
-		t.Errorf("attach to nothing: %v", err)
+		t.Errorf("attach to an unused port: error = %v, want one that names the address", err)
 	}
 	for name, options := range map[string]firestoreemu.Options{
-		"indexes that are no JSON": {Choice: gcloud.Embedded, Indexes: []byte("{")},
-		"an index of nothing":      {Choice: gcloud.Embedded, Indexes: []byte(`{"indexes": [{}]}`)},
-		"an import of nothing":     {Choice: gcloud.Embedded, Import: filepath.Join(t.TempDir(), "none")},
+		"indexes are not JSON":   {Choice: gcloud.Embedded, Indexes: []byte("{")},
+		"an index has no fields": {Choice: gcloud.Embedded, Indexes: []byte(`{"indexes": [{}]}`)},
+		"import does not exist":  {Choice: gcloud.Embedded, Import: filepath.Join(t.TempDir(), "none")},
 	} {
 		if _, err := firestoreemu.Start(t.Context(), options); err == nil ||
 			!strings.Contains(err.Error(), "read the") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error = %v, want one containing \"read the\"", name, err)
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"agents.example/controlplane/emulators/gcloud"
 )
 
-// The emulators that tests share: every test has projects of its own in them. TestMain sets them; one that is not there
-// is nil.
+// The emulators that the tests share; every test uses its own projects. TestMain sets them. An emulator that was not
+// chosen or is not installed is nil.
 var official, inProcess *firestoreemu.Emulator
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -56,25 +56,25 @@ func run(m *testing.M) (code int) {
 			return code
 		}
 	}
-	fmt.Fprintf(os.Stderr, "the Firestores of these tests: %v\n", kinds())
+	fmt.Fprintf(os.Stderr, "tests run on: %v\n", kinds())
 	code = m.Run()
 	for _, e := range emulators() {
 		fail(e.Close())
 	}
-	// A library of the Firestore client starts this one when it is loaded, and never ends it.
+	// A library of the Firestore client starts this goroutine in an init function and never stops it.
 	fail(goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")))
 	return code
 }
 
-// emulators are those that there are.
+// emulators returns the running emulators.
 func emulators() []*firestoreemu.Emulator {
-	var there []*firestoreemu.Emulator
+	var running []*firestoreemu.Emulator
 	for _, e := range []*firestoreemu.Emulator{official, inProcess} {
 		if e != nil {
-			there = append(there, e)
+			running = append(running, e)
 		}
 	}
-	return there
+	return running
 }
 
 func kinds() []string {
@@ -85,7 +85,7 @@ func kinds() []string {
 	return kinds
 }
 
-// onEach runs a test on every emulator that there is.
+// onEach runs a test on every running emulator.
 func onEach(t *testing.T, test func(t *testing.T, host string)) {
 	t.Helper()
 	for _, e := range emulators() {
@@ -96,14 +96,13 @@ func onEach(t *testing.T, test func(t *testing.T, host string)) {
 	}
 }
 
-// Queried is the collection that random queries are about, and queriedFields are the fields that they filter and order
-// by.
+// queried is the collection of the random queries. queriedFields are the fields they filter and order by.
 const queried = "things"
 
 func queriedFields() []string { return []string{"a", "b", "m.x"} }
 
-// everyIndex declares an index for every order by at most two of the queried fields, alone and after an equality of the
-// third.
+// everyIndex declares an index for every order by one or two of the queried fields, with and without an equality on
+// another field.
 func everyIndex() []byte {
 	var d index.Declared
 	directions := []string{"ASCENDING", "DESCENDING"}
@@ -134,7 +133,7 @@ func everyIndex() []byte {
 			}
 		}
 	}
-	// The name alone, descending, beside equalities.
+	// Equalities ordered by descending name.
 	for _, equal := range queriedFields() {
 		d.Indexes = append(d.Indexes,
 			index.Composite{CollectionGroup: queried, QueryScope: index.Collection, Fields: []index.Field{

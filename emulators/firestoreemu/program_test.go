@@ -17,12 +17,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// patience is how long a call may take; it is never waited for in vain when all is well.
-const patience = 60 * time.Second
+// callTimeout bounds every call. Only a failing test reaches it.
+const callTimeout = 60 * time.Second
 
-// step is one step of a program. It answers what is to be the same everywhere.
+// step is one step of a program. run returns a result that must be the same on all emulators.
 type step interface {
-	run(s *side) string
+	run(s *session) string
 	String() string
 }
 
@@ -33,11 +33,11 @@ func drawStep(t *rapid.T) step {
 	case 5:
 		return rapid.SampledFrom([]step{count{drawQuery(t)}, rollback{}}).Draw(t, "other")
 	default:
-		return ask{drawQuery(t), rapid.Bool().Draw(t, "in a transaction")}
+		return runQuery{drawQuery(t), rapid.Bool().Draw(t, "in a transaction")}
 	}
 }
 
-// fill is the first step of every program: documents for queries to find.
+// fill is the first step of every program. It writes the documents that the queries select.
 type fill []write
 
 func drawFill(t *rapid.T) fill {
@@ -56,7 +56,7 @@ func drawFill(t *rapid.T) fill {
 
 func (f fill) String() string { return fmt.Sprintf("fill %v", []write(f)) }
 
-func (f fill) run(s *side) string {
+func (f fill) run(s *session) string {
 	var writes []*firestorepb.Write
 	for _, w := range f {
 		fields := map[string]*firestorepb.Value{}
@@ -72,15 +72,15 @@ func (f fill) run(s *side) string {
 				Fields: fields}},
 		})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	_, err := s.service.Commit(ctx, &firestorepb.CommitRequest{Database: s.database, Writes: writes})
-	return s.outcome(err) + "\n" + s.state(nil)
+	return s.outcome(err) + "\n" + s.readAll(nil)
 }
 
 func documentIDs() []string { return []string{"one", "two", "three", "Zwölf"} }
 
-// commit commits writes, and reads what is there then.
+// commit commits writes, then reads all documents.
 type commit struct {
 	writes        []write
 	transactional bool
@@ -88,8 +88,8 @@ type commit struct {
 
 func (c commit) String() string { return fmt.Sprintf("commit %+v", c.writes) }
 
-func (c commit) run(s *side) string {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (c commit) run(s *session) string {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	request := &firestorepb.CommitRequest{Database: s.database}
 	before := ""
@@ -99,7 +99,7 @@ func (c commit) run(s *side) string {
 			return s.outcome(err)
 		}
 		request.Transaction = begun.GetTransaction()
-		before = s.state(begun.GetTransaction())
+		before = s.readAll(begun.GetTransaction())
 	}
 	for _, w := range c.writes {
 		request.Writes = append(request.Writes, w.request(s))
@@ -110,35 +110,35 @@ func (c commit) run(s *side) string {
 			_, _ = s.service.Rollback(ctx,
 				&firestorepb.RollbackRequest{Database: s.database, Transaction: request.Transaction})
 		}
-		return s.outcome(err) + "\n" + s.state(nil)
+		return s.outcome(err) + "\n" + s.readAll(nil)
 	}
 	lines := []string{before}
 	for _, r := range answer.GetWriteResults() {
 		line := "written"
 		if r.GetUpdateTime() != nil {
-			line += " " + s.moment(r.GetUpdateTime())
+			line += " " + s.formatTime(r.GetUpdateTime())
 		}
-		for _, told := range r.GetTransformResults() {
-			line += " " + s.value(told)
+		for _, result := range r.GetTransformResults() {
+			line += " " + s.formatValue(result)
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(append(lines, s.state(nil)), "\n")
+	return strings.Join(append(lines, s.readAll(nil)), "\n")
 }
 
-// rollback begins a transaction, reads, and gives up. What it used is gone then.
+// rollback begins a transaction, reads and rolls back. A later commit must fail.
 type rollback struct{}
 
 func (rollback) String() string { return "rollback" }
 
-func (rollback) run(s *side) string {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (rollback) run(s *session) string {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	begun, err := s.service.BeginTransaction(ctx, &firestorepb.BeginTransactionRequest{Database: s.database})
 	if err != nil {
 		return s.outcome(err)
 	}
-	read := s.state(begun.GetTransaction())
+	read := s.readAll(begun.GetTransaction())
 	_, err = s.service.Rollback(ctx,
 		&firestorepb.RollbackRequest{Database: s.database, Transaction: begun.GetTransaction()})
 	result := read + "\n" + s.outcome(err)
@@ -147,15 +147,15 @@ func (rollback) run(s *side) string {
 	return result + "\n" + s.outcome(err)
 }
 
-// ask runs a query.
-type ask struct {
-	query         *question
+// runQuery runs a query.
+type runQuery struct {
+	query         *query
 	transactional bool
 }
 
-func (a ask) String() string { return fmt.Sprintf("query %v", a.query) }
+func (a runQuery) String() string { return fmt.Sprintf("query %v", a.query) }
 
-func (a ask) run(s *side) string {
+func (a runQuery) run(s *session) string {
 	request := &firestorepb.RunQueryRequest{
 		Parent:    s.database + "/documents",
 		QueryType: &firestorepb.RunQueryRequest_StructuredQuery{StructuredQuery: a.query.request(s)},
@@ -175,18 +175,18 @@ func (a ask) run(s *side) string {
 	var lines []string
 	for _, r := range answers {
 		if r.GetDocument() != nil {
-			lines = append(lines, s.text(r.GetDocument()))
+			lines = append(lines, s.format(r.GetDocument()))
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-// count counts what a query finds.
-type count struct{ query *question }
+// count counts the results of a query.
+type count struct{ query *query }
 
 func (c count) String() string { return fmt.Sprintf("count %v", c.query) }
 
-func (c count) run(s *side) string {
+func (c count) run(s *session) string {
 	q := c.query.request(s)
 	q.Select = nil
 	answers, err := collect(func(ctx context.Context) (grpc.ServerStreamingClient[firestorepb.RunAggregationQueryResponse], error) {
@@ -206,13 +206,13 @@ func (c count) run(s *side) string {
 	if err != nil {
 		return s.outcome(err)
 	}
-	return s.value(answers[0].GetResult().GetAggregateFields()["n"])
+	return s.formatValue(answers[0].GetResult().GetAggregateFields()["n"])
 }
 
-// constant is a value that programs use: one of plainValues, or a reference to a document of the side's own database.
+// constant is a value in a program: an index into plainValues, or a reference to a document of the session's database.
 type constant int
 
-// drawValue draws every value, and often one of the numbers, which meet each other in filters, cursors and increments.
+// drawValue prefers numbers, so that values of filters, cursors and increments often coincide.
 func drawValue(t *rapid.T) constant {
 	if rapid.IntRange(0, 2).Draw(t, "number") > 0 {
 		return constant(rapid.IntRange(firstNumber, lastNumber).Draw(t, "value"))
@@ -220,7 +220,7 @@ func drawValue(t *rapid.T) constant {
 	return constant(rapid.IntRange(0, len(plainValues())+1).Draw(t, "value"))
 }
 
-// Where the numbers are among plainValues.
+// Indexes into plainValues.
 const (
 	firstNumber = 3
 	lastNumber  = 12
@@ -229,7 +229,7 @@ const (
 	nanConstant  constant = 11
 )
 
-func (c constant) on(s *side) *firestorepb.Value {
+func (c constant) on(s *session) *firestorepb.Value {
 	switch plain := plainValues(); {
 	case int(c) < len(plain):
 		return plain[c]

@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// write is a write that a program makes.
+// write is one write of a program.
 type write struct {
 	Document string
 	Delete   bool
 	Fields   map[string]constant
-	// Mask are the paths of the update mask; nil is none.
+	// Mask holds the paths of the update mask; nil means no mask.
 	Mask []string
 	// Condition is "", "exists", "missing", "unchanged" or "changed".
 	Condition  string
@@ -42,7 +42,7 @@ func drawWrites(t *rapid.T) []write {
 	}
 	for i, w := range writes {
 		if times[w.Document] > 1 {
-			writes[i].Condition = "" // the embedded emulator refuses conditions of such writes
+			writes[i].Condition = "" // the embedded emulator refuses preconditions here
 		}
 	}
 	return writes
@@ -83,14 +83,14 @@ func drawTransform(t *rapid.T) transform {
 		Kind: rapid.SampledFrom([]string{"time", "increment", "union", "remove"}).Draw(t, "transform"),
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "values") {
-		// An array in an array is refused by the service, and by the official emulator in some places only.
+		// The service refuses nested arrays; the official emulator refuses them only in some places.
 		tr.Values = append(tr.Values,
 			rapid.Custom(drawValue).Filter(func(c constant) bool { return !c.isArray() }).Draw(t, "element"))
 	}
 	return tr
 }
 
-func (w write) request(s *side) *firestorepb.Write {
+func (w write) request(s *session) *firestorepb.Write {
 	r := &firestorepb.Write{CurrentDocument: w.condition(s)}
 	if w.Delete {
 		r.Operation = &firestorepb.Write_Delete{Delete: s.name(w.Document)}
@@ -110,7 +110,7 @@ func (w write) request(s *side) *firestorepb.Write {
 	return r
 }
 
-func (w write) condition(s *side) *firestorepb.Precondition {
+func (w write) condition(s *session) *firestorepb.Precondition {
 	seen := s.updated[s.name(w.Document)]
 	switch {
 	case w.Condition == "exists" || w.Condition == "missing":
@@ -124,7 +124,7 @@ func (w write) condition(s *side) *firestorepb.Precondition {
 	}
 }
 
-func (t transform) request(s *side) *firestorepb.DocumentTransform_FieldTransform {
+func (t transform) request(s *session) *firestorepb.DocumentTransform_FieldTransform {
 	array := &firestorepb.ArrayValue{}
 	for _, v := range t.Values {
 		array.Values = append(array.Values, v.on(s))

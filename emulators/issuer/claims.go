@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// notBeforeSkew is how long before its issue a token is good already: clocks differ.
+	// notBeforeSkew is how long before its issue a token becomes valid, to allow for clock skew.
 	notBeforeSkew = 10 * time.Second
 	pushTTL       = time.Hour
 )
 
-// Session says whose session token to mint.
+// Session describes the session token to mint.
 type Session struct {
-	// Subject is the user's id; empty is "user_developer".
+	// Subject is the user id. Empty means "user_developer".
 	Subject string `json:"subject"`
-	// Organization is the id of the active organization; empty is a session without one.
+	// Organization is the id of the active organization. Empty means a session without one.
 	Organization string `json:"organization"`
-	// Role in the organization, "admin" or "member", with or without "org:"; empty is "member".
+	// Role in the organization, "admin" or "member", with or without "org:". Empty means "member".
 	Role string `json:"role"`
-	// Claims replace or add claims; the value nil removes one.
+	// Claims replace or add claims. A nil value removes one.
 	Claims map[string]any `json:"claims"`
 }
 
-// Claims are those of a session token issued now. They may be changed and given to Mint.
+// Claims returns the claims of a session token issued now. The caller may change them and pass them to Mint.
 func (i *Issuer) Claims(session Session) map[string]any {
 	now := time.Now()
 	subject := session.Subject
@@ -59,7 +59,7 @@ func (i *Issuer) Claims(session Session) map[string]any {
 // Session mints a session token.
 func (i *Issuer) Session(session Session) (string, error) { return i.Mint(i.Claims(session)) }
 
-// Push mints the token that a Pub/Sub push carries: email is the service account that the subscription pushes as.
+// Push mints the token of a Pub/Sub push; email is the service account of the subscription.
 func (i *Issuer) Push(audience, email string) (string, error) {
 	now := time.Now()
 	return i.Mint(map[string]any{

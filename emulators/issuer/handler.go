@@ -11,13 +11,13 @@ import (
 
 const maxTokenRequest = 64 << 10
 
-// handler serves discovery, the keys, and tokens for other processes of the machine.
+// handler serves discovery, the keys, and tokens for other processes on this machine.
 func (i *Issuer) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, http.StatusOK, map[string]any{
 			"issuer": i.url, "jwks_uri": i.url + "/jwks.json", "token_endpoint": i.url + "/token",
-			// required by the standard; nobody signs in here
+			// required by the standard; there is no sign-in here
 			"authorization_endpoint":                i.url + "/authorize",
 			"response_types_supported":              []string{"code"},
 			"subject_types_supported":               []string{"public"},
@@ -39,7 +39,8 @@ func (i *Issuer) handler() http.Handler {
 	})
 }
 
-// token mints a session token for another process. Only JSON is taken: a web page elsewhere can't send that unasked.
+// token mints a session token for another process. It only accepts JSON, which a web page of another origin cannot send
+// without a preflight.
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		respond(w, http.StatusUnsupportedMediaType, map[string]string{"error": "send application/json"})
@@ -65,5 +66,5 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 func respond(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that has gone misses nothing
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client is gone
 }

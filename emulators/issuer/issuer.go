@@ -1,7 +1,8 @@
-// Package issuer is an identity provider for development: it publishes its keys and mints session tokens for anybody.
+// Package issuer provides an identity provider for development: it publishes its keys and mints session tokens for
+// every caller.
 //
-// It knows the shape of the identity provider's session tokens (Clerk's version 2 claims), of the tokens that Pub/Sub
-// pushes carry, and how keys are published and rotated. It knows no users: who asks for a token gets it. It must never
+// It implements the identity provider's session tokens (Clerk's version 2 claims), the tokens of Pub/Sub pushes, and
+// the publication and rotation of keys. It does not have users or sign-in: every caller gets any token. It must never
 // be reachable from outside the machine.
 package issuer
 
@@ -23,19 +24,19 @@ const (
 	headerTimeout   = 5 * time.Second
 )
 
-// Options of Start; the zero value listens on a free port and mints tokens that are good for an hour.
+// Options configure Start. The zero value listens on a free port and mints tokens valid for an hour.
 type Options struct {
-	// Address to listen on, host:port; empty is a free port of 127.0.0.1.
+	// Address to listen on, host:port. If empty, a free port of 127.0.0.1.
 	Address string
-	// URL is the issuer's name in tokens and discovery, when others reach it by another address than it listens on.
+	// URL is the issuer's name in tokens and discovery, if clients use another address than the listener's.
 	URL string
-	// TTL of session tokens; 0 means 1 h. The identity provider's own are good for 60 s.
+	// TTL of session tokens. 0 means 1 h. The identity provider's real tokens are valid for 60 s.
 	TTL time.Duration
-	// AuthorizedParty is the azp claim of session tokens, the origin of the web app; empty leaves it out.
+	// AuthorizedParty is the azp claim of session tokens, the origin of the web app. If empty, the claim is omitted.
 	AuthorizedParty string
 }
 
-// Issuer is a running identity provider. Its methods may be called from any goroutine.
+// Issuer is a running identity provider. Its methods are safe for concurrent use.
 type Issuer struct {
 	options Options
 	url     string
@@ -44,10 +45,10 @@ type Issuer struct {
 	paused  atomic.Bool
 	fetches atomic.Int64
 	mu      sync.Mutex
-	keys    []key // the newest first; the first signs
+	keys    []key // newest first; the first one signs
 }
 
-// Start makes a key and serves the issuer. ctx bounds opening the listener only.
+// Start creates a key and serves the issuer. ctx only bounds opening the listener.
 func Start(ctx context.Context, options Options) (*Issuer, error) {
 	if options.Address == "" {
 		options.Address = defaultAddress
@@ -72,19 +73,19 @@ func Start(ctx context.Context, options Options) (*Issuer, error) {
 	return i, nil
 }
 
-// URL is the issuer's name, the iss claim of its tokens; discovery is below it.
+// URL returns the issuer's name, which is the iss claim of its tokens and the base URL of discovery.
 func (i *Issuer) URL() string { return i.url }
 
-// Pause makes every request fail with 503 until Resume, as in an outage. Minting from Go goes on.
+// Pause makes every HTTP request fail with 503 until Resume, as in an outage. Minting from Go still works.
 func (i *Issuer) Pause() { i.paused.Store(true) }
 
 // Resume ends Pause.
 func (i *Issuer) Resume() { i.paused.Store(false) }
 
-// KeyFetches is how often the keys have been asked for, refusals while paused included.
+// KeyFetches returns the number of requests for the keys, including those refused during Pause.
 func (i *Issuer) KeyFetches() int { return int(i.fetches.Load()) }
 
-// Close stops serving. Requests in flight have 2 s to end.
+// Close stops serving. Requests in flight get 2 s to finish.
 func (i *Issuer) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
@@ -95,6 +96,6 @@ func (i *Issuer) Close() error {
 	if served := <-i.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
-	i.served <- http.ErrServerClosed // so that Close may be called again
+	i.served <- http.ErrServerClosed // a second Close receives it
 	return err
 }

@@ -13,7 +13,8 @@ import (
 
 const (
 	keyBits = 2048
-	// publishedKeys is the signing key and the one before it, so that tokens outlive one rotation.
+	// publishedKeys is the number of published keys: the signing key and the previous one, so that tokens stay valid
+	// across one rotation.
 	publishedKeys = 2
 )
 
@@ -22,11 +23,12 @@ type key struct {
 	signer jose.Signer
 }
 
-// Rotate makes a new signing key. Tokens of the key before it stay good until the next rotation; older ones are bad.
+// Rotate creates a new signing key. Tokens of the previous key stay valid until the next rotation; older ones become
+// invalid.
 func (i *Issuer) Rotate() error {
 	fresh, err := newKey()
 	if err != nil {
-		return fmt.Errorf("make a signing key: %w", err)
+		return fmt.Errorf("create a signing key: %w", err)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -34,7 +36,7 @@ func (i *Issuer) Rotate() error {
 	return nil
 }
 
-// Mint signs claims exactly as they are given, good or bad, with RS256 and the newest key.
+// Mint signs claims unchanged, valid or not, with RS256 and the newest key.
 func (i *Issuer) Mint(claims map[string]any) (string, error) {
 	i.mu.Lock()
 	signer := i.keys[0].signer
@@ -64,7 +66,7 @@ func newKey() (key, error) {
 	return key{public: public, signer: signer}, err
 }
 
-// keySet is what verifiers fetch.
+// keySet returns the public keys for verifiers.
 func (i *Issuer) keySet() jose.JSONWebKeySet {
 	i.mu.Lock()
 	defer i.mu.Unlock()

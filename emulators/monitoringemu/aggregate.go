@@ -11,26 +11,26 @@ import (
 	"google.golang.org/genproto/googleapis/api/monitoredres"
 )
 
-// reducer makes one value of the points that several series have at one time.
+// reducer combines the points of several series at one time into one value.
 type reducer struct {
-	// numbers and distributions are whether it takes them.
+	// numbers and distributions report whether it accepts them.
 	numbers, distributions bool
-	// keeps is whether the result has the series' kind and value type; otherwise it is a GAUGE of DOUBLE.
-	keeps bool
-	value func([]point) (value, error)
+	// keepsType means that the result has the kind and value type of the series; otherwise it is a GAUGE of DOUBLE.
+	keepsType bool
+	value     func([]point) (value, error)
 }
 
 func reducers() map[monitoringpb.Aggregation_Reducer]reducer {
 	return map[monitoringpb.Aggregation_Reducer]reducer{
-		monitoringpb.Aggregation_REDUCE_SUM:           {numbers: true, distributions: true, keeps: true, value: sum},
+		monitoringpb.Aggregation_REDUCE_SUM:           {numbers: true, distributions: true, keepsType: true, value: sum},
 		monitoringpb.Aggregation_REDUCE_MEAN:          {numbers: true, distributions: true, value: mean},
-		monitoringpb.Aggregation_REDUCE_MAX:           {numbers: true, keeps: true, value: highest},
+		monitoringpb.Aggregation_REDUCE_MAX:           {numbers: true, keepsType: true, value: highest},
 		monitoringpb.Aggregation_REDUCE_PERCENTILE_95: {distributions: true, value: percentile95},
 	}
 }
 
-// reduce makes one series of each group of aligned series that agree in the fields of groupBy. Besides those fields, a
-// result keeps the types and the project.
+// reduce combines the aligned series that agree in the groupBy fields into one series per group. The result keeps those
+// fields, the types and the project.
 func (r reducer) reduce(all []series, groupBy []string) ([]series, error) {
 	groups := map[string][]series{}
 	for _, s := range all {
@@ -67,7 +67,7 @@ func (r reducer) group(members []series, groupBy []string) (series, error) {
 		resource: &monitoredres.MonitoredResource{Type: first.resource.Type, Labels: map[string]string{}},
 		kind:     gauge, valueType: double,
 	}
-	if r.keeps {
+	if r.keepsType {
 		result.kind, result.valueType = first.kind, first.valueType
 	}
 	for _, field := range append(slices.Clone(groupBy), "resource.labels.project_id") {
@@ -101,11 +101,11 @@ func (r reducer) group(members []series, groupBy []string) (series, error) {
 	return result, nil
 }
 
-// checkGroupBy answers the first field that series can't be grouped by.
+// checkGroupBy returns an error for the first field that cannot be grouped by.
 func checkGroupBy(fields []string) error {
 	for _, field := range fields {
 		if !knownField(field) {
-			return fmt.Errorf("series can't be grouped by [%s]; by metric.labels.KEY, resource.labels.KEY, %s they can",
+			return fmt.Errorf("series can't be grouped by [%s], only by metric.labels.KEY, resource.labels.KEY, %s",
 				field, strings.Join([]string{"metric.type", "resource.type", "project"}, ", "))
 		}
 	}

@@ -81,14 +81,14 @@ func TestAligners(t *testing.T) {
 		"the first of a new total": {samples: young, aligner: alignRate, want: map[int]float64{0: 0.2}, kind: gauge},
 	}
 	for name, test := range tests {
-		w := newWorld(t)
-		w.feed(test.samples...)
+		f := newFixture(t)
+		f.feed(test.samples...)
 		r := aligned("m", test.aligner, reduceNone)
-		if diff := cmp.Diff(map[string]map[int]float64{"a": test.want}, w.values(r),
+		if diff := cmp.Diff(map[string]map[int]float64{"a": test.want}, f.values(r),
 			cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		all, err := w.list(r)
+		all, err := f.list(r)
 		if err != nil || all[0].MetricKind != test.kind {
 			t.Errorf("%s: the kind is %v, want %v", name, all[0].MetricKind, test.kind)
 		}
@@ -100,8 +100,8 @@ func TestAligners(t *testing.T) {
 
 func TestAlignersRefuseOtherKinds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.feed(
+	f := newFixture(t)
+	f.feed(
 		level("level", "a", noon(), 1.0), growth("flow", "a", at(60), noon(), int64(1)),
 		total("total", "a", at(60), noon(), 1.0),
 		level("levels", "a", noon(), histogram(1)), growth("flows", "a", at(60), noon(), histogram(1)),
@@ -117,24 +117,24 @@ func TestAlignersRefuseOtherKinds(t *testing.T) {
 			if contains(metrics, m) {
 				want = codes.OK
 			}
-			_, err := w.list(aligned(m, aligner, reduceNone))
-			w.want(aligner.String()+" of "+m, err, want)
+			_, err := f.list(aligned(m, aligner, reduceNone))
+			f.wantCode(aligner.String()+" of "+m, err, want)
 		}
 	}
 }
 
 func TestReducers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	for namespace, values := range map[string][]int64{"a": {1, 5}, "b": {7}} {
 		for i, value := range values {
 			sample := level(memory, namespace, at(10), value)
 			sample.ResourceLabels["container_name"] = string(rune('x' + i))
 			sample.MetricLabels = map[string]string{"memory_type": "non-evictable"}
-			w.feed(sample)
+			f.feed(sample)
 		}
 	}
-	w.feed(level(memory, "a", at(70), int64(100)))
+	f.feed(level(memory, "a", at(70), int64(100)))
 	byNamespace := "resource.labels.namespace_name"
 	tests := map[string]struct {
 		reducer monitoringpb.Aggregation_Reducer
@@ -153,11 +153,11 @@ func TestReducers(t *testing.T) {
 	}
 	for name, test := range tests {
 		if diff := cmp.Diff(test.want,
-			w.values(aligned(memory, alignNextOlder, test.reducer, test.groupBy...))); diff != "" {
+			f.values(aligned(memory, alignNextOlder, test.reducer, test.groupBy...))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	all, err := w.list(aligned(memory, alignNextOlder, reduceSum, byNamespace, "metric.labels.memory_type"))
+	all, err := f.list(aligned(memory, alignNextOlder, reduceSum, byNamespace, "metric.labels.memory_type"))
 	if err != nil || len(all) != 3 {
 		t.Fatalf("%d series, %v", len(all), err)
 	}
@@ -221,9 +221,9 @@ func TestPercentiles(t *testing.T) {
 		}, aligner: alignDelta, reducer: reduceP95, want: 0.3},
 	}
 	for name, test := range tests {
-		w := newWorld(t)
-		w.feed(test.samples...)
-		got := w.values(aligned(latency, test.aligner, test.reducer, "resource.labels.namespace_name"))["a"]
+		f := newFixture(t)
+		f.feed(test.samples...)
+		got := f.values(aligned(latency, test.aligner, test.reducer, "resource.labels.namespace_name"))["a"]
 		if value, ok := got[0]; !ok || math.Abs(value-test.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
@@ -239,10 +239,10 @@ func pod(name, metricType string, start, end time.Time, value any) monitoringemu
 
 func TestWhatCannotBeCombined(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	other := histogram(1)
 	other.BucketOptions.GetExplicitBuckets().Bounds = []float64{1, 2, 3}
-	w.feed(
+	f.feed(
 		growth("buckets", "a", at(60), at(30), histogram(1)), growth("buckets", "a", at(30), noon(), other),
 		level("types", "a", noon(), int64(1)), level("types", "b", noon(), 1.5),
 		level("level", "a", noon(), 1.5), level("levels", "a", noon(), histogram(1)),
@@ -253,10 +253,10 @@ func TestWhatCannotBeCombined(t *testing.T) {
 		"the percentile of numbers":   aligned("level", alignNextOlder, reduceP95),
 		"the highest of distribution": aligned("levels", alignNextOlder, reduceMax),
 	} {
-		_, err := w.list(r)
-		w.want(name, err, codes.InvalidArgument)
+		_, err := f.list(r)
+		f.wantCode(name, err, codes.InvalidArgument)
 	}
-	if got := w.values(aligned("levels", alignNextOlder, reduceMean,
+	if got := f.values(aligned("levels", alignNextOlder, reduceMean,
 		"resource.labels.namespace_name")); got["a"][0] != 0 {
 		t.Errorf("the mean of distributions is %v", got)
 	}
@@ -264,14 +264,14 @@ func TestWhatCannotBeCombined(t *testing.T) {
 
 func TestPeriodsEndWithTheInterval(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	for i := range 20 {
-		w.feed(level(cpu, "a", at(60*i), float64(i)))
+		f.feed(level(cpu, "a", at(60*i), float64(i)))
 	}
 	r := aligned(cpu, alignMax, reduceNone)
 	r.Aggregation.AlignmentPeriod = durationpb.New(4 * time.Minute)
 	// Ten minutes hold two periods and a half; the third begins before the interval.
-	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 3, 240: 7, 480: 11}}, w.values(r)); diff != "" {
+	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 3, 240: 7, 480: 11}}, f.values(r)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"google.golang.org/genproto/googleapis/api/metric"
 )
 
-// aligner makes one value of the points of one period.
+// aligner combines the points of one period into one value.
 type aligner struct {
 	kinds []metric.MetricDescriptor_MetricKind
-	// numbers and distributions are whether it takes them.
+	// numbers and distributions report whether it accepts them.
 	numbers, distributions bool
-	// kind and valueType are those of the result; unspecified keeps what the series has.
+	// kind and valueType of the result. If unspecified, they stay as in the series.
 	kind      metric.MetricDescriptor_MetricKind
 	valueType metric.MetricDescriptor_ValueType
 	// value is called with at least one point.
@@ -28,7 +28,7 @@ const (
 	double     = metric.MetricDescriptor_DOUBLE
 )
 
-// aligners are what Cloud Monitoring documents about each: what it takes, and what it makes of it.
+// aligners follow Cloud Monitoring's documentation: which series each accepts and what it returns.
 func aligners() map[monitoringpb.Aggregation_Aligner]aligner {
 	level, flow := []metric.MetricDescriptor_MetricKind{gauge, delta},
 		[]metric.MetricDescriptor_MetricKind{delta, cumulative}
@@ -49,7 +49,7 @@ func aligners() map[monitoringpb.Aggregation_Aligner]aligner {
 	}
 }
 
-// align makes one point of each period that has any. Periods end at end, at end - period, and so on, after start.
+// align returns one point for each period with points. Periods end at end, at end - period, and so on, after start.
 func (a aligner) align(s series, start, end time.Time, period time.Duration) (series, error) {
 	isDistribution := s.valueType == metric.MetricDescriptor_DISTRIBUTION
 	if !slices.Contains(a.kinds, s.kind) || isDistribution && !a.distributions || !isDistribution && !a.numbers {
@@ -90,7 +90,7 @@ func (a aligner) align(s series, start, end time.Time, period time.Duration) (se
 	return result, nil
 }
 
-// after answers the index of the first point that ends after t.
+// after returns the index of the first point that ends after t.
 func after(points []point, t time.Time) int {
 	at, _ := slices.BinarySearchFunc(points, t, func(p point, t time.Time) int {
 		if p.end.After(t) {
@@ -101,9 +101,8 @@ func after(points []point, t time.Time) int {
 	return at
 }
 
-// increments turns running totals into what was added since the point before. A total that starts anew, or falls,
-// counts whole. The first point counts when it is about no more than a period; of an older total nobody knows when it
-// grew.
+// increments turns running totals into increments since the point before. After a reset or a decrease, the total counts
+// as a whole. The first point counts if it covers at most one period; an older total gives no time for its growth.
 func increments(points []point, period time.Duration) ([]point, error) {
 	var result []point
 	for i, p := range points {

@@ -29,7 +29,7 @@ func checkDistribution(d *distribution.Distribution) error {
 	return nil
 }
 
-// combine answers a + sign*b, where sign is 1 or -1.
+// combine returns a + sign*b, where sign is 1 or -1.
 func combine(a, b *distribution.Distribution, sign int64) (*distribution.Distribution, error) {
 	if !proto.Equal(a.GetBucketOptions(), b.GetBucketOptions()) {
 		return nil, errBuckets
@@ -49,7 +49,7 @@ func combine(a, b *distribution.Distribution, sign int64) (*distribution.Distrib
 	return result, nil
 }
 
-// bounds answers the limits between buckets: bucket i holds values from bounds[i-1] up to bounds[i].
+// bounds returns the limits between buckets: bucket i holds values from bounds[i-1] up to bounds[i].
 func bounds(d *distribution.Distribution) []float64 {
 	var limits []float64
 	switch options := d.GetBucketOptions().GetOptions().(type) {
@@ -67,9 +67,9 @@ func bounds(d *distribution.Distribution) []float64 {
 	return limits
 }
 
-// percentile answers the value below which the share p (0 to 1) lies, taking values as evenly spread in their bucket.
-// The first bucket starts at 0, or at its limit when that is negative; the last ends at its lower limit. It is 0
-// without values.
+// percentile returns the value below which the share p (0 to 1) lies, assuming evenly spread values in each bucket. The
+// first bucket starts at 0, or at its limit if that is negative; the last one ends at its lower limit. Without values
+// the result is 0.
 func percentile(d *distribution.Distribution, p float64) float64 {
 	limits := bounds(d)
 	if len(limits) == 0 || d.GetCount() == 0 {

@@ -18,16 +18,16 @@ type condition struct {
 }
 
 var (
-	// comparison is `field = value`, `field != value` or `field = function(arguments)`, at the start of the text.
+	// comparison matches `field = value`, `field != value` or `field = function(arguments)` at the start of the text.
 	comparison  = regexp.MustCompile(`^\s*([a-zA-Z_][\w.]*)\s*(!=|=)\s*(?:([a-z_.]+)\(([^()]*)\)|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w./-]+))`)
 	conjunction = regexp.MustCompile(`^\s+(?:AND\s+)?`)
 	argument    = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'`)
 	escape      = regexp.MustCompile(`\\(.)`)
 )
 
-// parseFilter understands comparisons joined by AND or by nothing: metric.type, resource.type, metric.labels.KEY,
+// parseFilter parses comparisons joined by AND or by spaces: metric.type, resource.type, metric.labels.KEY,
 // resource.labels.KEY (also as label) and project, with = and !=, a value, starts_with("x"), ends_with("x"),
-// has_substring("x") or one_of("x", "y"). Like Cloud Monitoring it wants exactly one metric type.
+// has_substring("x") or one_of("x", "y"). Like Cloud Monitoring, it requires exactly one metric type.
 func parseFilter(filter string) (func(series) bool, error) {
 	var conditions []condition
 	for rest := filter; ; {
@@ -61,7 +61,7 @@ func parseFilter(filter string) (func(series) bool, error) {
 	}, nil
 }
 
-// newCondition takes the groups of comparison.
+// newCondition takes the submatches of comparison.
 func newCondition(parts []string) (condition, error) {
 	c := condition{field: parts[1]}
 	if !knownField(c.field) {
@@ -107,7 +107,7 @@ func newFunction(name, arguments string) (func(string) bool, error) {
 	}, nil
 }
 
-// unquote takes away quotes, if any, and backslashes before characters.
+// unquote removes quotes, if any, and the backslashes of escaped characters.
 func unquote(text string) string {
 	if len(text) >= 2 && (text[0] == '"' || text[0] == '\'') {
 		return escape.ReplaceAllString(text[1:len(text)-1], "$1")
@@ -120,7 +120,7 @@ func knownField(field string) bool {
 	return label != "" || slices.Contains([]string{"metric.type", "resource.type", "project"}, field)
 }
 
-// cutLabel answers "metric" or "resource" and the label's name, which is empty for a field that is no label.
+// cutLabel returns "metric" or "resource" and the label name, which is empty for a field that is not a label.
 func cutLabel(field string) (of, label string) {
 	for _, of := range []string{"metric", "resource"} {
 		for _, prefix := range []string{of + ".labels.", of + ".label."} {
@@ -132,7 +132,7 @@ func cutLabel(field string) (of, label string) {
 	return "", ""
 }
 
-// field answers the value of a known field, and whether the series has it.
+// field returns the value of a known field, and whether the series has it.
 func (s series) field(field string) (string, bool) {
 	of, label := cutLabel(field)
 	labels := s.resource.Labels

@@ -19,8 +19,8 @@ import (
 
 // contains is whether a word is in a text of words.
 func contains(words, word string) bool {
-	for w := range strings.FieldsSeq(words) {
-		if w == word {
+	for f := range strings.FieldsSeq(words) {
+		if f == word {
 			return true
 		}
 	}
@@ -43,32 +43,32 @@ func integer(n int64) *monitoringpb.TypedValue {
 
 func TestCreateTimeSeries(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	create := func(series ...*monitoringpb.TimeSeries) error {
-		return w.client.CreateTimeSeries(t.Context(),
+		return f.client.CreateTimeSeries(t.Context(),
 			&monitoringpb.CreateTimeSeriesRequest{Name: "projects/" + project, TimeSeries: series})
 	}
-	w.want("the first point", create(written(at(60), integer(1))), codes.OK)
-	w.want("the next point", create(written(noon(), integer(2))), codes.OK)
-	w.want("the same time", create(written(noon(), integer(3))), codes.InvalidArgument)
-	w.want("an older point", create(written(at(30), integer(3))), codes.InvalidArgument)
-	w.want("another type", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
+	f.wantCode("the first point", create(written(at(60), integer(1))), codes.OK)
+	f.wantCode("the next point", create(written(noon(), integer(2))), codes.OK)
+	f.wantCode("the same time", create(written(noon(), integer(3))), codes.InvalidArgument)
+	f.wantCode("an older point", create(written(at(30), integer(3))), codes.InvalidArgument)
+	f.wantCode("another type", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
 		Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: 1},
 	})), codes.InvalidArgument)
-	w.want("a type it has not", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
+	f.wantCode("a type it has not", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
 		Value: &monitoringpb.TypedValue_BoolValue{BoolValue: true},
 	})), codes.InvalidArgument)
-	w.want("nothing", create(), codes.InvalidArgument)
-	w.want("too much", create(make([]*monitoringpb.TimeSeries, 201)...), codes.InvalidArgument)
-	w.want("two points", create(&monitoringpb.TimeSeries{Points: make([]*monitoringpb.Point, 2)}),
+	f.wantCode("nothing", create(), codes.InvalidArgument)
+	f.wantCode("too much", create(make([]*monitoringpb.TimeSeries, 201)...), codes.InvalidArgument)
+	f.wantCode("two points", create(&monitoringpb.TimeSeries{Points: make([]*monitoringpb.Point, 2)}),
 		codes.InvalidArgument)
-	w.want("no metric", create(&monitoringpb.TimeSeries{Points: written(noon(), integer(1)).Points}),
+	f.wantCode("no metric", create(&monitoringpb.TimeSeries{Points: written(noon(), integer(1)).Points}),
 		codes.InvalidArgument)
-	err := w.client.CreateTimeSeries(t.Context(),
+	err := f.client.CreateTimeSeries(t.Context(),
 		&monitoringpb.CreateTimeSeriesRequest{Name: "x",
 			TimeSeries: []*monitoringpb.TimeSeries{written(noon(), integer(1))}})
-	w.want("no project", err, codes.InvalidArgument)
-	got := w.values(request(`metric.type = "custom.googleapis.com/m"`))
+	f.wantCode("no project", err, codes.InvalidArgument)
+	got := f.values(request(`metric.type = "custom.googleapis.com/m"`))
 	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 2, 60: 1}}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -76,8 +76,8 @@ func TestCreateTimeSeries(t *testing.T) {
 
 func TestFeedRefuses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.feed(level("m", "a", noon(), int64(1)))
+	f := newFixture(t)
+	f.feed(level("m", "a", noon(), int64(1)))
 	miscounted := histogram(1, 2)
 	miscounted.Count = 4
 	lasting := level("n", "a", noon(), 1.0)
@@ -100,7 +100,7 @@ func TestFeedRefuses(t *testing.T) {
 		"more counts than fit":  level("n", "a", noon(), histogram(1, 1, 1, 1, 1)),
 	}
 	for name, sample := range tests {
-		if err := w.server.Feed(project, sample); err == nil {
+		if err := f.server.Feed(project, sample); err == nil {
 			t.Errorf("%s was taken", name)
 		}
 	}
@@ -108,25 +108,25 @@ func TestFeedRefuses(t *testing.T) {
 
 func TestOldPointsGo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.feed(level("m", "a", noon().Add(-49*time.Hour), int64(1)), level("m", "a", at(60), int64(2)))
+	f := newFixture(t)
+	f.feed(level("m", "a", noon().Add(-49*time.Hour), int64(1)), level("m", "a", at(60), int64(2)))
 	r := request(`metric.type = "m"`)
 	r.Interval.StartTime = timestamppb.New(noon().Add(-100 * time.Hour))
-	if diff := cmp.Diff(map[string]map[int]float64{"a": {60: 2}}, w.values(r)); diff != "" {
+	if diff := cmp.Diff(map[string]map[int]float64{"a": {60: 2}}, f.values(r)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	seen := make(chan string, 1)
-	w.server.Inject(func(method, resource string) rpc.Fault {
+	f.server.Inject(func(method, resource string) rpc.Fault {
 		seen <- method + " " + resource
 		return rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")}
 	})
-	_, err := w.list(request(`metric.type = "m"`))
-	w.want("list", err, codes.PermissionDenied)
+	_, err := f.list(request(`metric.type = "m"`))
+	f.wantCode("list", err, codes.PermissionDenied)
 	if got, want := <-seen, "ListTimeSeries projects/"+project; got != want {
 		t.Errorf("the hook saw %q, want %q", got, want)
 	}

@@ -18,13 +18,13 @@ const (
 	maxPeriods = 100_000
 )
 
-// query is a checked ListTimeSeries request.
+// query is a validated ListTimeSeries request.
 type query struct {
 	matches    func(series) bool
 	start, end time.Time
 	period     time.Duration
-	aligner    *aligner // nil answers the points as they are
-	reducer    *reducer // nil answers every series
+	aligner    *aligner // nil returns the points unchanged
+	reducer    *reducer // nil returns every series
 	groupBy    []string
 }
 
@@ -92,7 +92,7 @@ func (q *query) setAggregation(a *monitoringpb.Aggregation) error {
 	return nil
 }
 
-// run answers the series that have points in the interval.
+// run returns the series that have points in the interval.
 func (q query) run(found []series) ([]series, error) {
 	var result []series
 	for _, s := range found {
@@ -116,13 +116,13 @@ func (q query) run(found []series) ([]series, error) {
 	return reduced, nil
 }
 
-// contains is about the time after start up to end, or about end when start is the same.
+// contains reports whether t is after start and not after end, or equals end if start is the same.
 func (q query) contains(t time.Time) bool {
 	return !t.After(q.end) && (t.After(q.start) || q.start.Equal(q.end) && t.Equal(q.end))
 }
 
-// page answers as many points as the page holds; a series may go on in the next page. The headers view counts series.
-// The token is the number of points, or series, answered before.
+// page returns as many points as fit in a page; a series may continue on the next page. The headers view counts series
+// instead. The token is the number of points, or series, already returned.
 func page(all []series, r *monitoringpb.ListTimeSeriesRequest) (*monitoringpb.ListTimeSeriesResponse, error) {
 	room := int(r.GetPageSize())
 	if room <= 0 || room > maxPage {

@@ -17,15 +17,15 @@ import (
 
 func TestFilter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	for _, namespace := range []string{"agent-a", "agent-b", "system"} {
 		for _, kind := range []string{"evictable", "non-evictable"} {
 			sample := level(memory, namespace, noon(), int64(1))
 			sample.MetricLabels = map[string]string{"memory_type": kind}
-			w.feed(sample)
+			f.feed(sample)
 		}
 	}
-	w.feed(level(restarts, "agent-a", noon(), int64(1)))
+	f.feed(level(restarts, "agent-a", noon(), int64(1)))
 	base := `metric.type = "` + memory + `"`
 	tests := map[string]struct {
 		filter string
@@ -60,7 +60,7 @@ func TestFilter(t *testing.T) {
 			`" AND resource.labels.cluster_name = "cell-2"`, want: ""},
 	}
 	for name, test := range tests {
-		all, err := w.list(request(test.filter))
+		all, err := f.list(request(test.filter))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -90,23 +90,23 @@ func TestFilter(t *testing.T) {
 		base + ` AND metric.labels.x = one_of()`:              codes.InvalidArgument,
 	}
 	for filter, code := range bad {
-		_, err := w.list(request(filter))
-		w.want("filter "+filter, err, code)
+		_, err := f.list(request(filter))
+		f.wantCode("filter "+filter, err, code)
 	}
 }
 
 func TestIntervalAndOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	for _, seconds := range []int{0, 300, 60, 601, 600, 599} { // not in order
-		w.feed(level(memory, "a", at(seconds), int64(seconds)))
+		f.feed(level(memory, "a", at(seconds), int64(seconds)))
 	}
-	w.feed(level(memory, "a", at(300), int64(1300))) // replaces
+	f.feed(level(memory, "a", at(300), int64(1300))) // replaces
 	r := request(`metric.type = "` + memory + `"`)
-	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 0, 60: 60, 300: 1300, 599: 599}}, w.values(r)); diff != "" {
+	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 0, 60: 60, 300: 1300, 599: 599}}, f.values(r)); diff != "" {
 		t.Error(diff)
 	}
-	all, err := w.list(r)
+	all, err := f.list(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,22 +116,22 @@ func TestIntervalAndOrder(t *testing.T) {
 		t.Error("the newest is not first")
 	}
 	r.Interval.StartTime = nil
-	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 0}}, w.values(r)); diff != "" {
+	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 0}}, f.values(r)); diff != "" {
 		t.Errorf("without a start: %s", diff)
 	}
 	r.Name = "projects/another"
-	if diff := cmp.Diff(map[string]map[int]float64{}, w.values(r)); diff != "" {
+	if diff := cmp.Diff(map[string]map[int]float64{}, f.values(r)); diff != "" {
 		t.Errorf("another project: %s", diff)
 	}
 }
 
 func TestPaging(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	namespaces := []string{"a", "b", "c"}
 	for n, namespace := range namespaces {
 		for i := range 2 + n { // 2, 3 and 4 points
-			w.feed(level(memory, namespace, at(60*i), int64(i)))
+			f.feed(level(memory, namespace, at(60*i), int64(i)))
 		}
 	}
 	for _, size := range []int32{0, 1, 2, 4, 9, 200_000} {
@@ -140,7 +140,7 @@ func TestPaging(t *testing.T) {
 		pages := 0
 		for {
 			r.PageSize = size
-			it := w.client.ListTimeSeries(t.Context(), r)
+			it := f.client.ListTimeSeries(t.Context(), r)
 			if _, err := it.Next(); err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestPaging(t *testing.T) {
 	}
 	r := request(`metric.type = "` + memory + `"`)
 	r.View, r.PageSize = monitoringpb.ListTimeSeriesRequest_HEADERS, 2
-	all, err := w.list(r)
+	all, err := f.list(r)
 	if err != nil || len(all) != 3 || len(all[0].Points) != 0 {
 		t.Errorf("headers: %v, %v", all, err)
 	}
@@ -177,7 +177,7 @@ func TestPaging(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	tests := map[string]struct {
 		change func(*monitoringpb.ListTimeSeriesRequest)
 		want   codes.Code
@@ -211,24 +211,24 @@ func TestBadRequests(t *testing.T) {
 	for name, test := range tests {
 		r := aligned(cpu, monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM)
 		test.change(r)
-		_, err := w.list(r)
-		w.want(name, err, test.want)
+		_, err := f.list(r)
+		f.wantCode(name, err, test.want)
 	}
-	_, err := w.client.ListMetricDescriptors(t.Context(),
+	_, err := f.client.ListMetricDescriptors(t.Context(),
 		&monitoringpb.ListMetricDescriptorsRequest{Name: "projects/" + project}).Next()
-	w.want("another method", err, codes.Unimplemented)
+	f.wantCode("another method", err, codes.Unimplemented)
 	if err == nil || !strings.Contains(err.Error(), "ListMetricDescriptors") {
 		t.Errorf("the error does not name the method: %v", err)
 	}
-	if got := w.server.Calls()["ListTimeSeries"]; got != len(tests) {
+	if got := f.server.Calls()["ListTimeSeries"]; got != len(tests) {
 		t.Errorf("%d calls counted, want %d", got, len(tests))
 	}
 }
 
 func TestStartOnATakenAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	if _, err := monitoringemu.Start(t.Context(), monitoringemu.Options{Address: w.server.Addr}); err == nil {
+	f := newFixture(t)
+	if _, err := monitoringemu.Start(t.Context(), monitoringemu.Options{Address: f.server.Addr}); err == nil {
 		t.Error("two servers on one address")
 	}
 }

@@ -15,23 +15,23 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Sample is one point of a time series, for Feed.
+// Sample is one point of a time series, as Feed takes it.
 type Sample struct {
-	// Metric is the metric's type, such as "kubernetes.io/container/cpu/core_usage_time", and MetricLabels its labels.
+	// Metric is the metric type, such as "kubernetes.io/container/cpu/core_usage_time".
 	Metric       string
 	MetricLabels map[string]string
-	// Resource is the monitored resource's type, such as "k8s_container", and ResourceLabels its labels.
+	// Resource is the monitored resource type, such as "k8s_container".
 	Resource       string
 	ResourceLabels map[string]string
-	// Kind of the metric; unspecified is GAUGE.
+	// Kind of the metric. Unspecified means GAUGE.
 	Kind metric.MetricDescriptor_MetricKind
-	// Start and End bound the time that the value is about. Start may be zero for a GAUGE, and only there.
+	// Start and End bound the time that the value covers. Start may be zero, but only for a GAUGE.
 	Start, End time.Time
-	// Value is an int64, a float64 or a *distribution.Distribution, of one type in a series.
+	// Value is an int64, a float64 or a *distribution.Distribution; all points of a series have the same type.
 	Value any
 }
 
-// series is a time series with its points, the oldest first.
+// series is a time series with its points, oldest first.
 type series struct {
 	metric    *metric.Metric
 	resource  *monitoredres.MonitoredResource
@@ -40,13 +40,13 @@ type series struct {
 	points    []point
 }
 
-// point is about the time after start up to end; start is end for a GAUGE.
+// point covers the time after start up to end. For a GAUGE, start equals end.
 type point struct {
 	start, end time.Time
 	value      value
 }
 
-// value is a number, or a distribution.
+// value is either a number or a distribution.
 type value struct {
 	number       float64
 	distribution *distribution.Distribution
@@ -121,7 +121,7 @@ func (s series) check() error {
 	}
 }
 
-// proto answers the series with its points, the newest first.
+// proto returns the series with its points, newest first.
 func (s series) proto() *monitoringpb.TimeSeries {
 	result := &monitoringpb.TimeSeries{Metric: s.metric, Resource: s.resource, MetricKind: s.kind,
 		ValueType: s.valueType}
@@ -146,7 +146,7 @@ func (v value) proto(of metric.MetricDescriptor_ValueType) *monitoringpb.TypedVa
 	}
 }
 
-// asTime is zero for no timestamp.
+// asTime returns the zero time for a missing timestamp.
 func asTime(t *timestamppb.Timestamp) time.Time {
 	if t == nil {
 		return time.Time{}

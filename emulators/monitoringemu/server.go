@@ -1,8 +1,8 @@
-// Package monitoring is a small Cloud Monitoring for this machine, for the real metric client.
+// Package monitoringemu provides a local stand-in for Cloud Monitoring that the real metric client connects to.
 //
-// It knows points of time series, the filters that pick them, and how they are aligned and reduced, with the rules
-// about metric kinds that Cloud Monitoring enforces. It knows no descriptors, alerts, dashboards or query language, and
-// keeps two days of points in memory. What it does not know it answers with UNIMPLEMENTED and a name.
+// It stores time series in memory for two days, and lists them with filters, alignment and reduction under Cloud
+// Monitoring's rules for metric kinds. It does not implement metric descriptors, alerts, dashboards or query languages,
+// and answers those with UNIMPLEMENTED and their name.
 package monitoringemu
 
 import (
@@ -18,24 +18,24 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-// maxSeriesInCall is how many series one CreateTimeSeries may write.
+// maxSeriesInCall is the maximum number of series in one CreateTimeSeries.
 const maxSeriesInCall = 200
 
-// Options of Start; the zero value listens on a free port.
+// Options configure Start. The zero value listens on a free port.
 type Options struct {
-	// Address to listen on, host:port; empty is a free port of 127.0.0.1.
+	// Address to listen on, host:port. If empty, a free port of 127.0.0.1.
 	Address string
 }
 
-// Server is a running Cloud Monitoring: Addr is where, Calls counts by method, Inject makes calls fail, ClientOptions
-// are for monitoring.NewMetricClient, Close ends it.
+// Server is a running Cloud Monitoring. Addr is its address, Calls counts calls by method, Inject makes calls fail,
+// ClientOptions configure monitoring.NewMetricClient, and Close stops it.
 type Server struct {
 	*rpc.Server
 
 	store *store
 }
 
-// Start serves a Cloud Monitoring without points. Every project exists. ctx bounds opening the listener only.
+// Start serves a Cloud Monitoring without points. Every project exists. ctx only bounds opening the listener.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	s := &service{store: newStore()}
 	server, err := rpc.Start(ctx, options.Address, func(r grpc.ServiceRegistrar) {
@@ -47,8 +47,8 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	return &Server{Server: server, store: s.store}, nil
 }
 
-// Feed adds points to a project (its id), in any order; a point of the same series and end is replaced. The error says
-// which sample can't be stored; those before it are.
+// Feed adds points to a project (its id), in any order. A point with the same series and end replaces the earlier one.
+// The error names the first invalid sample; the samples before it are stored.
 func (s *Server) Feed(project string, samples ...Sample) error {
 	for i, sample := range samples {
 		series, err := sample.series()
@@ -62,14 +62,14 @@ func (s *Server) Feed(project string, samples ...Sample) error {
 	return nil
 }
 
-// service answers the calls.
+// service implements the API.
 type service struct {
 	monitoringpb.UnimplementedMetricServiceServer
 
 	store *store
 }
 
-// CreateTimeSeries takes any metric, also those that only Google writes in Cloud Monitoring.
+// CreateTimeSeries accepts every metric, including those that only Google can write in Cloud Monitoring.
 func (s *service) CreateTimeSeries(_ context.Context, r *monitoringpb.CreateTimeSeriesRequest) (*emptypb.Empty, error) {
 	if n := len(r.GetTimeSeries()); n == 0 || n > maxSeriesInCall {
 		return nil, status.Errorf(codes.InvalidArgument, "There are %d time series; 1 to %d are allowed.", n,
@@ -91,7 +91,7 @@ func (s *service) CreateTimeSeries(_ context.Context, r *monitoringpb.CreateTime
 	return &emptypb.Empty{}, nil
 }
 
-// ListTimeSeries selects, aligns, reduces, and answers a page.
+// ListTimeSeries selects, aligns and reduces series, and returns a page.
 func (s *service) ListTimeSeries(_ context.Context,
 	r *monitoringpb.ListTimeSeriesRequest) (*monitoringpb.ListTimeSeriesResponse, error) {
 	q, err := newQuery(r)

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// retention is how long before its newest point a series is kept.
+// retention is how long a series keeps points, counted back from its newest one.
 const retention = 48 * time.Hour
 
-var errOrder = errors.New("points must be written in order: one with this end time or a later one is there already")
+var errOrder = errors.New("points must be written in order: the series already has a point with this end time or a later one")
 
-// store keeps series by project name and identity.
+// store holds series by project name and identity.
 type store struct {
 	mu       sync.RWMutex
 	projects map[string]map[string]*series
@@ -24,7 +24,7 @@ type store struct {
 
 func newStore() *store { return &store{projects: map[string]map[string]*series{}} }
 
-// append adds a point that is newer than all of its series.
+// append adds a point that must be newer than all points of its series.
 func (s *store) append(project string, added series) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *store) append(project string, added series) error {
 	return nil
 }
 
-// add adds a point anywhere, in place of one with the same end.
+// add adds a point at any time, replacing one with the same end.
 func (s *store) add(project string, added series) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *store) add(project string, added series) error {
 	return nil
 }
 
-// find answers copies of the matching series, in a stable order.
+// find returns copies of the matching series, in a stable order.
 func (s *store) find(project string, matches func(series) bool) []series {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -65,7 +65,7 @@ func (s *store) find(project string, matches func(series) bool) []series {
 	return found
 }
 
-// series answers the series of the same identity, made when it is new. Call it with the lock.
+// series returns the series with the same identity, creating it if necessary. The caller holds the lock.
 func (s *store) series(project string, like series) (*series, error) {
 	if !strings.HasPrefix(project, "projects/") {
 		return nil, fmt.Errorf("the name [%s] is not of the form projects/*", project)
@@ -80,7 +80,7 @@ func (s *store) series(project string, like series) (*series, error) {
 		s.projects[project][key] = known
 	}
 	if known.kind != like.kind || known.valueType != like.valueType {
-		return nil, fmt.Errorf("the series is %v of %v, the point %v of %v", known.kind, known.valueType, like.kind,
+		return nil, fmt.Errorf("the series is a %v of %v, the point a %v of %v", known.kind, known.valueType, like.kind,
 			like.valueType)
 	}
 	return known, nil
@@ -97,7 +97,7 @@ func (s *series) insert(p point) {
 	s.points = slices.DeleteFunc(s.points, func(p point) bool { return p.end.Before(oldest) })
 }
 
-// key is the identity of a series: its types and labels.
+// key returns the identity of a series: its types and labels.
 func (s series) key() string {
 	return strings.Join([]string{s.metric.Type, labelKey(s.metric.Labels), s.resource.Type,
 		labelKey(s.resource.Labels)}, "\x00")

@@ -22,35 +22,35 @@ const (
 	defaultGrace       = 10 * time.Second
 )
 
-// Subscription is one push subscription, as Terraform would make it.
+// Subscription is a push subscription, with the settings that Terraform would give it.
 type Subscription struct {
-	// Topic, Name and DeadLetterTopic are ids without their project; an empty DeadLetterTopic means none.
+	// Topic, Name and DeadLetterTopic are ids without the project. DeadLetterTopic may be empty.
 	Topic, Name, DeadLetterTopic string
-	// Endpoint is the URL that messages are posted to.
+	// Endpoint is the URL that receives the messages.
 	Endpoint string
-	// Audience of the token; empty means the endpoint, as in Cloud Pub/Sub.
+	// Audience of the token. If empty, it is the endpoint, as in Cloud Pub/Sub.
 	Audience string
-	// MaxDeliveryAttempts before the dead letter, 5 to 100; 0 means 5.
+	// MaxDeliveryAttempts is the number of deliveries before the dead letter, 5 to 100. 0 means 5.
 	MaxDeliveryAttempts int
-	// MinBackoff and MaxBackoff bound the wait before a redelivery, 0 to 600 s; both 0 means at once.
+	// MinBackoff and MaxBackoff bound the wait before a redelivery, 0 to 600 s. If both are 0, it is immediate.
 	MinBackoff, MaxBackoff time.Duration
-	// AckDeadline is how long a request may take, at most 600 s; 0 means 10 s. Below 10 s, which Cloud Pub/Sub
-	// refuses, it holds for the request only.
+	// AckDeadline bounds a request, at most 600 s. 0 means 10 s. Cloud Pub/Sub refuses less than 10 s; here a smaller
+	// value only bounds the request.
 	AckDeadline time.Duration
 }
 
-// DispatcherOptions of StartDispatcher.
+// DispatcherOptions configure StartDispatcher.
 type DispatcherOptions struct {
 	// Host is the emulator's address; Project owns the topics and subscriptions.
 	Host, Project string
 	Subscriptions []Subscription
-	// Concurrency is the number of requests in flight a subscription; 0 means 64.
+	// Concurrency is the maximum number of concurrent requests per subscription. 0 means 64.
 	Concurrency int
-	// Token answers the OIDC token of a request for an audience; nil sends none.
+	// Token returns an OIDC token for an audience. If nil, requests have no token.
 	Token func(audience string) (string, error)
-	// Observe, when given, is called after every push, from several goroutines.
+	// Observe, if set, is called after every push, concurrently.
 	Observe func(Delivery)
-	// Grace is how long Close waits for requests in flight before it cuts them off; 0 means 10 s.
+	// Grace is how long Close waits for requests in flight before it cancels them. 0 means 10 s.
 	Grace time.Duration
 }
 
@@ -58,33 +58,33 @@ type DispatcherOptions struct {
 type Delivery struct {
 	// Subscription is the id without the project.
 	Subscription, MessageID string
-	// Attempt counts from 1; 0 when the subscription has no dead letter topic: only then deliveries are counted.
+	// Attempt counts from 1. It is 0 if the subscription has no dead letter topic, since only then Pub/Sub counts.
 	Attempt int
-	// Status is the HTTP status, or 0 with Err when there was no answer.
+	// Status is the HTTP status, or 0 with Err if there was no response.
 	Status int
 	Err    error
-	// Acked is whether the message is done; otherwise it comes again.
+	// Acked reports whether the message was acknowledged. Otherwise it is redelivered.
 	Acked bool
 	Took  time.Duration
 }
 
-// Dispatcher pushes the messages of its subscriptions until it is closed.
+// Dispatcher pushes the messages of its subscriptions until Close.
 type Dispatcher struct {
 	options DispatcherOptions
 	client  *pubsub.Client
 	http    *http.Client
-	// requests is the context of pushes in flight: pulling ends first, they are cut off only after the grace period.
+	// requests is the context of pushes in flight. Pulling ends first; pushes are canceled after the grace period.
 	requests context.Context
-	stop     context.CancelFunc // ends pulling
-	cut      context.CancelFunc // ends requests
-	done     chan struct{}      // closed when no subscription is pulled any more
+	stop     context.CancelFunc // stops pulling
+	cut      context.CancelFunc // cancels requests
+	done     chan struct{}      // closed when all pulling has ended
 	closing  sync.Once
 	mu       sync.Mutex
 	errs     []error
 }
 
-// StartDispatcher makes the topics and subscriptions in the emulator, or changes subscriptions that exist, and starts
-// pushing. ctx bounds the preparation only.
+// StartDispatcher creates the topics and subscriptions in the emulator, updates existing subscriptions, and starts
+// pushing. ctx only bounds the setup.
 func StartDispatcher(ctx context.Context, options DispatcherOptions) (*Dispatcher, error) {
 	if options.Concurrency <= 0 {
 		options.Concurrency = defaultConcurrency
@@ -115,7 +115,7 @@ func StartDispatcher(ctx context.Context, options DispatcherOptions) (*Dispatche
 	return d, nil
 }
 
-// Client answers a Pub/Sub client of the emulator at host, without credentials. The caller closes it.
+// Client returns a Pub/Sub client for the emulator at host, without credentials. The caller closes it.
 func Client(ctx context.Context, host, project string) (*pubsub.Client, error) {
 	client, err := pubsub.NewClient(ctx, project,
 		option.WithEndpoint(host), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
@@ -126,12 +126,13 @@ func Client(ctx context.Context, host, project string) (*pubsub.Client, error) {
 	return client, nil
 }
 
-// Done is closed when nothing is pulled any more and no request is in flight: after Close, or because a subscription
-// can't be pulled, for example when somebody deleted it. Then Close tells why.
+// Done is closed when pulling has ended and no request is in flight: after Close, or when a subscription can no longer
+// be pulled, for example because it was deleted. Close then returns the reason.
 func (d *Dispatcher) Done() <-chan struct{} { return d.done }
 
-// Close stops pulling, waits for the requests in flight (cutting them off after the grace period; their messages are
-// not acknowledged), and frees everything. It is safe to call again. The error is that of pulling which had failed.
+// Close stops pulling, waits for requests in flight, and releases all resources. After the grace period it cancels the
+// requests; their messages are not acknowledged. Close may be called again. It returns the error that ended pulling, if
+// any.
 func (d *Dispatcher) Close() error {
 	d.closing.Do(func() {
 		d.stop()
@@ -153,7 +154,7 @@ func (d *Dispatcher) pull(ctx context.Context, subscription Subscription) {
 		client: d.client.SubscriptionAdminClient, subscription: d.subscriptionName(subscription.Name),
 		slots: make(chan struct{}, d.options.Concurrency),
 		handle: func(message *pubsubpb.ReceivedMessage) bool {
-			// Not the context of pulling: requests in flight outlive it.
+			// Requests in flight outlive the context of pulling.
 			delivery := push(d.requests, message)
 			if d.options.Observe != nil {
 				d.options.Observe(delivery)
@@ -163,7 +164,7 @@ func (d *Dispatcher) pull(ctx context.Context, subscription Subscription) {
 	}
 	if err := p.run(ctx); err != nil {
 		d.fail(err)
-		d.stop() // one subscription fewer would be hard to notice
+		d.stop() // a single missing subscription would be hard to notice
 	}
 }
 

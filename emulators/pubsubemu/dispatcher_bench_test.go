@@ -14,7 +14,7 @@ import (
 // BenchmarkDispatch measures messages from publishing to the acknowledged answer of an endpoint that takes 20 ms,
 // with a token signed for each.
 func BenchmarkDispatch(b *testing.B) {
-	w := newWorld(b, func(_ http.ResponseWriter, r *http.Request, _ push) {
+	p := newTestProject(b, func(_ http.ResponseWriter, r *http.Request, _ push) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-r.Context().Done():
@@ -26,12 +26,12 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = identity.Close() })
 	token := func(audience string) (string, error) { return identity.Push(audience, "push@project.iam.example") }
-	w.dispatch(pubsubemu.DispatcherOptions{Token: token,
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}}})
+	p.dispatch(pubsubemu.DispatcherOptions{Token: token,
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url}}})
 	b.ResetTimer()
-	w.publish("work", numbered(b.N)...)
+	p.publish("work", numbered(b.N)...)
 	for range b.N {
-		next(b, w.deliveries)
+		next(b, p.deliveries)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
 }

@@ -23,7 +23,7 @@ import (
 func TestPushIsWhatCloudPubSubSends(t *testing.T) {
 	t.Parallel()
 	pushes := make(chan push, 1)
-	w := newWorld(t, func(_ http.ResponseWriter, _ *http.Request, got push) { pushes <- got })
+	p := newTestProject(t, func(_ http.ResponseWriter, _ *http.Request, got push) { pushes <- got })
 	tests := []struct {
 		name         string
 		subscription pubsubemu.Subscription
@@ -45,24 +45,24 @@ func TestPushIsWhatCloudPubSubSends(t *testing.T) {
 			name:         "no dead letter, no audience, attributes only",
 			subscription: pubsubemu.Subscription{Topic: "bare", Name: "bare-push"},
 			message:      &pubsubclient.Message{Attributes: map[string]string{"k": "v"}},
-			audience:     w.url + "/bare-push",
+			audience:     p.url + "/bare-push",
 			body: `{"message":{"attributes":{"k":"v"},"messageId":"ID","message_id":"ID","publishTime":"TIME","publish_time":"TIME"},` +
 				`"subscription":"projects/PROJECT/subscriptions/bare-push"}`,
 		},
 	}
 	var subscriptions []pubsubemu.Subscription
 	for _, test := range tests {
-		test.subscription.Endpoint = w.url + "/" + test.subscription.Name
+		test.subscription.Endpoint = p.url + "/" + test.subscription.Name
 		subscriptions = append(subscriptions, test.subscription)
 	}
-	w.dispatch(pubsubemu.DispatcherOptions{
+	p.dispatch(pubsubemu.DispatcherOptions{
 		Subscriptions: subscriptions,
 		Token:         func(audience string) (string, error) { return "token for " + audience, nil },
 	})
 	for _, test := range tests { // one after another: they share the endpoint
-		id := w.publish(test.subscription.Topic, test.message)[0]
+		id := p.publish(test.subscription.Topic, test.message)[0]
 		got := next(t, pushes)
-		want := strings.NewReplacer("ID", id, "PROJECT", w.project, "TIME",
+		want := strings.NewReplacer("ID", id, "PROJECT", p.project, "TIME",
 			got.Message.PublishTime.Format(time.RFC3339Nano)).Replace(test.body)
 		if got.Raw != want {
 			t.Errorf("%s: pushed\n%s, want\n%s", test.name, got.Raw, want)
@@ -76,7 +76,7 @@ func TestPushIsWhatCloudPubSubSends(t *testing.T) {
 		if got := got.Header.Get("Content-Type"); got != "application/json" {
 			t.Errorf("%s: Content-Type %q", test.name, got)
 		}
-		if delivery := next(t, w.deliveries); !delivery.Acked || delivery.MessageID != id ||
+		if delivery := next(t, p.deliveries); !delivery.Acked || delivery.MessageID != id ||
 			delivery.Status != http.StatusOK {
 			t.Errorf("%s: delivery %+v", test.name, delivery)
 		}
@@ -87,7 +87,7 @@ func TestStatusDecides(t *testing.T) {
 	t.Parallel()
 	acked := map[int]bool{200: true, 201: true, 202: true, 204: true, 203: false, 302: false, 400: false, 404: false,
 		409: false, 429: false, 500: false, 503: false}
-	w := newWorld(t, func(w http.ResponseWriter, r *http.Request, got push) {
+	p := newTestProject(t, func(w http.ResponseWriter, r *http.Request, got push) {
 		if got.DeliveryAttempt > 1 {
 			return
 		}
@@ -98,19 +98,19 @@ func TestStatusDecides(t *testing.T) {
 		}
 		w.WriteHeader(code)
 	})
-	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
-		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead"},
+	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead"},
 	}})
 	codes := map[string]int{}
 	want := len(acked)
 	for code, ack := range acked {
-		codes[w.publish("work", &pubsubclient.Message{Data: fmt.Append(nil, code)})[0]] = code
+		codes[p.publish("work", &pubsubclient.Message{Data: fmt.Append(nil, code)})[0]] = code
 		if !ack {
 			want++
 		}
 	}
 	for range want {
-		delivery := next(t, w.deliveries)
+		delivery := next(t, p.deliveries)
 		code := codes[delivery.MessageID]
 		switch {
 		case delivery.Attempt == 1 && (delivery.Status != code || delivery.Acked != acked[code]):
@@ -123,22 +123,22 @@ func TestStatusDecides(t *testing.T) {
 
 func TestDeadLetterAfterTheLastAttempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w http.ResponseWriter, r *http.Request, _ push) {
+	p := newTestProject(t, func(w http.ResponseWriter, r *http.Request, _ push) {
 		if r.URL.Path != "/dead" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
-		{Topic: "work", Name: "push", Endpoint: w.url + "/work", DeadLetterTopic: "dead", MaxDeliveryAttempts: 6},
-		{Topic: "dead", Name: "dead", Endpoint: w.url + "/dead"},
+	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "work", Name: "push", Endpoint: p.url + "/work", DeadLetterTopic: "dead", MaxDeliveryAttempts: 6},
+		{Topic: "dead", Name: "dead", Endpoint: p.url + "/dead"},
 	}})
-	w.publish("work", &pubsubclient.Message{Data: []byte("poison")})
+	p.publish("work", &pubsubclient.Message{Data: []byte("poison")})
 	for attempt := 1; attempt <= 6; attempt++ {
-		if got := next(t, w.deliveries); got.Subscription != "push" || got.Attempt != attempt || got.Acked {
+		if got := next(t, p.deliveries); got.Subscription != "push" || got.Attempt != attempt || got.Acked {
 			t.Errorf("attempt %d: %+v", attempt, got)
 		}
 	}
-	if got := next(t, w.deliveries); got.Subscription != "dead" || got.Attempt != 0 || !got.Acked {
+	if got := next(t, p.deliveries); got.Subscription != "dead" || got.Attempt != 0 || !got.Acked {
 		t.Errorf("dead letter: %+v", got)
 	}
 }
@@ -146,17 +146,17 @@ func TestDeadLetterAfterTheLastAttempt(t *testing.T) {
 func TestBackOffIsTheEmulators(t *testing.T) {
 	t.Parallel()
 	pushes := make(chan push, 10)
-	w := newWorld(t, func(w http.ResponseWriter, _ *http.Request, got push) {
+	p := newTestProject(t, func(w http.ResponseWriter, _ *http.Request, got push) {
 		pushes <- got
 		if got.DeliveryAttempt < 3 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
-		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", MinBackoff: time.Second,
+	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead", MinBackoff: time.Second,
 			MaxBackoff: 2 * time.Second},
 	}})
-	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, pushes)
 	second, third := next(t, pushes), next(t, pushes) // the emulator's first redelivery does not wait
 	if waited := third.At.Sub(second.At); waited < time.Second {
@@ -166,20 +166,20 @@ func TestBackOffIsTheEmulators(t *testing.T) {
 
 func TestATooSlowEndpointIsGivenUpAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(_ http.ResponseWriter, r *http.Request, got push) {
+	p := newTestProject(t, func(_ http.ResponseWriter, r *http.Request, got push) {
 		if got.DeliveryAttempt == 1 {
 			<-r.Context().Done()
 		}
 	})
-	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
-		{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead", AckDeadline: 200 * time.Millisecond},
+	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead", AckDeadline: 200 * time.Millisecond},
 	}})
-	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
-	if got := next(t, w.deliveries); got.Acked || !errors.Is(got.Err, context.DeadlineExceeded) ||
+	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	if got := next(t, p.deliveries); got.Acked || !errors.Is(got.Err, context.DeadlineExceeded) ||
 		got.Took < 200*time.Millisecond {
 		t.Errorf("first delivery: %+v", got)
 	}
-	if got := next(t, w.deliveries); !got.Acked || got.Attempt != 2 {
+	if got := next(t, p.deliveries); !got.Acked || got.Attempt != 2 {
 		t.Errorf("second delivery: %+v", got)
 	}
 }
@@ -194,11 +194,11 @@ func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, nil)
-	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push",
+	p := newTestProject(t, nil)
+	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push",
 		Endpoint: "http://" + address}}})
-	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
-	if got := next(t, w.deliveries); got.Acked || got.Err == nil || got.Status != 0 {
+	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	if got := next(t, p.deliveries); got.Acked || got.Err == nil || got.Status != 0 {
 		t.Errorf("delivery to nobody: %+v", got)
 	}
 	if listener, err = net.Listen("tcp", address); err != nil {
@@ -208,7 +208,7 @@ func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
 		Config: &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}
 	server.Start()
 	defer server.Close()
-	for !next(t, w.deliveries).Acked {
+	for !next(t, p.deliveries).Acked {
 		continue
 	}
 }
@@ -216,14 +216,14 @@ func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
 func TestATokenThatCannotBeMintedIsAFailedDelivery(t *testing.T) {
 	t.Parallel()
 	var called atomic.Int32
-	w := newWorld(t, func(http.ResponseWriter, *http.Request, push) { called.Add(1) })
+	p := newTestProject(t, func(http.ResponseWriter, *http.Request, push) { called.Add(1) })
 	down := errors.New("issuer is down")
-	w.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}},
+	p.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url}},
 		Token:         func(string) (string, error) { return "", down },
 	})
-	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
-	if got := next(t, w.deliveries); got.Acked || !errors.Is(got.Err, down) {
+	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	if got := next(t, p.deliveries); got.Acked || !errors.Is(got.Err, down) {
 		t.Errorf("delivery: %+v", got)
 	}
 	if called.Load() != 0 {

@@ -21,14 +21,14 @@ func TestCloseWaitsForRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	var answered atomic.Bool
-	w := newWorld(t, func(http.ResponseWriter, *http.Request, push) {
+	p := newTestProject(t, func(http.ResponseWriter, *http.Request, push) {
 		arrived <- struct{}{}
 		<-release
 		answered.Store(true)
 	})
-	dispatcher := w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work",
-		Name: "push", Endpoint: w.url}}})
-	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	dispatcher := p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work",
+		Name: "push", Endpoint: p.url}}})
+	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, arrived)
 	closed := make(chan error)
 	go func() { closed <- dispatcher.Close() }()
@@ -43,7 +43,7 @@ func TestCloseWaitsForRequestsInFlight(t *testing.T) {
 	if err := next(t, closed); err != nil {
 		t.Error(err)
 	}
-	if !answered.Load() || !next(t, w.deliveries).Acked {
+	if !answered.Load() || !next(t, p.deliveries).Acked {
 		t.Error("the request in flight was cut off")
 	}
 }
@@ -51,20 +51,20 @@ func TestCloseWaitsForRequestsInFlight(t *testing.T) {
 func TestCloseCutsOffAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 1)
-	w := newWorld(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
+	p := newTestProject(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})
-	dispatcher := w.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url,
+	dispatcher := p.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url,
 			AckDeadline: 10 * time.Minute}}, Grace: 50 * time.Millisecond,
 	})
-	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, arrived)
 	if err := dispatcher.Close(); err != nil {
 		t.Error(err)
 	}
-	if got := next(t, w.deliveries); got.Acked || got.Err == nil {
+	if got := next(t, p.deliveries); got.Acked || got.Err == nil {
 		t.Errorf("delivery %+v", got)
 	}
 }
@@ -73,32 +73,32 @@ func TestASecondDispatcherTakesOverAndChangesTheSubscription(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
-	w := newWorld(t, func(w http.ResponseWriter, _ *http.Request, _ push) {
+	p := newTestProject(t, func(w http.ResponseWriter, _ *http.Request, _ push) {
 		if broken.Load() {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	subscription := pubsubemu.Subscription{Topic: "work", Name: "push", Endpoint: w.url}
-	first := w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{subscription}})
-	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
-	if got := next(t, w.deliveries); got.Acked || got.Attempt != 0 {
+	subscription := pubsubemu.Subscription{Topic: "work", Name: "push", Endpoint: p.url}
+	first := p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{subscription}})
+	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	if got := next(t, p.deliveries); got.Acked || got.Attempt != 0 {
 		t.Errorf("delivery %+v", got)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	broken.Store(false)
-	for len(w.deliveries) > 0 {
-		<-w.deliveries
+	for len(p.deliveries) > 0 {
+		<-p.deliveries
 	}
 	subscription.DeadLetterTopic, subscription.MaxDeliveryAttempts = "dead", 50
 	subscription.MinBackoff, subscription.AckDeadline = time.Second, 20*time.Second
-	w.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{subscription}})
-	if got := next(t, w.deliveries); !got.Acked || got.Attempt == 0 {
+	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{subscription}})
+	if got := next(t, p.deliveries); !got.Acked || got.Attempt == 0 {
 		t.Errorf("delivery %+v, want it counted and done", got)
 	}
-	got, err := w.client().SubscriptionAdminClient.GetSubscription(t.Context(),
-		&pubsubpb.GetSubscriptionRequest{Subscription: w.name("push")})
+	got, err := p.client().SubscriptionAdminClient.GetSubscription(t.Context(),
+		&pubsubpb.GetSubscriptionRequest{Subscription: p.name("push")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,19 +112,19 @@ func TestWaitingMessagesKeepTheirFirstAttempt(t *testing.T) {
 	t.Parallel()
 	// One request at a time, and more work than a lease is long: nothing may be delivered twice.
 	const messages = 40
-	w := newWorld(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
+	p := newTestProject(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
 		select {
 		case <-time.After(300 * time.Millisecond):
 		case <-r.Context().Done():
 		}
 	})
-	w.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url, DeadLetterTopic: "dead",
+	p.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead",
 			AckDeadline: time.Second}}, Concurrency: 1,
 	})
-	w.publish("work", numbered(messages)...)
+	p.publish("work", numbered(messages)...)
 	for range messages {
-		if got := next(t, w.deliveries); !got.Acked || got.Attempt != 1 {
+		if got := next(t, p.deliveries); !got.Acked || got.Attempt != 1 {
 			t.Errorf("delivery %+v", got)
 		}
 	}
@@ -133,22 +133,22 @@ func TestWaitingMessagesKeepTheirFirstAttempt(t *testing.T) {
 func TestADeletedSubscriptionIsAnErrorOfClose(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
-	w := newWorld(t, func(http.ResponseWriter, *http.Request, push) {
+	p := newTestProject(t, func(http.ResponseWriter, *http.Request, push) {
 		arrived <- struct{}{}
 		<-release
 	})
 	dispatcher, err := pubsubemu.StartDispatcher(t.Context(), pubsubemu.DispatcherOptions{
-		Host: host, Project: w.project, Concurrency: 1,
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url}},
+		Host: host, Project: p.project, Concurrency: 1,
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.publish("work", &pubsubclient.Message{Data: []byte("x")})
+	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, arrived) // so it does not pull just now, which would take the emulator a minute to refuse
-	admin := w.client().SubscriptionAdminClient
+	admin := p.client().SubscriptionAdminClient
 	if err := admin.DeleteSubscription(t.Context(),
-		&pubsubpb.DeleteSubscriptionRequest{Subscription: w.name("push")}); err != nil {
+		&pubsubpb.DeleteSubscriptionRequest{Subscription: p.name("push")}); err != nil {
 		t.Fatal(err)
 	}
 	close(release)
@@ -165,7 +165,7 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 	var full sync.WaitGroup
 	full.Add(concurrency)
 	var arrived atomic.Int32
-	w := newWorld(t, func(http.ResponseWriter, *http.Request, push) {
+	p := newTestProject(t, func(http.ResponseWriter, *http.Request, push) {
 		now := inFlight.Add(1)
 		defer inFlight.Add(-1)
 		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
@@ -175,13 +175,13 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 			full.Wait() // passes only when as many requests are in flight as are allowed
 		}
 	})
-	w.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: w.url,
+	p.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url,
 			AckDeadline: 30 * time.Second}}, Concurrency: concurrency,
 	})
-	w.publish("work", numbered(messages)...)
+	p.publish("work", numbered(messages)...)
 	for range messages {
-		if got := next(t, w.deliveries); !got.Acked {
+		if got := next(t, p.deliveries); !got.Acked {
 			t.Errorf("delivery: %+v", got)
 		}
 	}

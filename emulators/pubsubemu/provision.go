@@ -16,15 +16,16 @@ import (
 
 const (
 	defaultAckDeadline = 10 * time.Second
-	minAckDeadline     = 10 * time.Second  // Pub/Sub refuses less,
-	maxAckDeadline     = 600 * time.Second // and more
-	// leaseMargin keeps the emulator from redelivering what is about to be answered: a request that takes too long is
-	// given up first.
+	minAckDeadline     = 10 * time.Second // Pub/Sub's limits
+	maxAckDeadline     = 600 * time.Second
+	// leaseMargin is added to the deadline of a request, so that the emulator does not redeliver a message whose
+	// request is about to time out.
 	leaseMargin     = 5 * time.Second
 	defaultAttempts = 5
 )
 
-// provision makes all topics before any subscription, since one may name another's topic for its dead letters.
+// provision creates all topics before any subscription, because a subscription may name another one's topic for dead
+// letters.
 func (d *Dispatcher) provision(ctx context.Context) error {
 	for _, subscription := range d.options.Subscriptions {
 		for _, topic := range []string{subscription.Topic, subscription.DeadLetterTopic} {
@@ -32,13 +33,13 @@ func (d *Dispatcher) provision(ctx context.Context) error {
 				continue
 			}
 			if err := d.ensureTopic(ctx, topic); err != nil {
-				return fmt.Errorf("make topic %s: %w", topic, err)
+				return fmt.Errorf("create topic %s: %w", topic, err)
 			}
 		}
 	}
 	for _, subscription := range d.options.Subscriptions {
 		if err := d.ensureSubscription(ctx, subscription); err != nil {
-			return fmt.Errorf("make subscription %s of topic %s: %w", subscription.Name, subscription.Topic, err)
+			return fmt.Errorf("create subscription %s of topic %s: %w", subscription.Name, subscription.Topic, err)
 		}
 	}
 	return nil
@@ -67,7 +68,7 @@ func (d *Dispatcher) ensureSubscription(ctx context.Context, subscription Subscr
 	return err
 }
 
-// subscription is a pull subscription: the dispatcher is what pushes.
+// subscription returns a pull subscription, because the dispatcher does the pushing.
 func (d *Dispatcher) subscription(s Subscription) *pubsubpb.Subscription {
 	lease := min(max(s.deadline()+leaseMargin, minAckDeadline), maxAckDeadline)
 	wanted := &pubsubpb.Subscription{

@@ -1,11 +1,10 @@
 //go:build unix
 
-// Package pubsub runs a Pub/Sub on this machine, the official emulator or the one of package embedded where that is not
-// installed, and pushes its messages as Cloud Pub/Sub does.
+// Package pubsubemu provides a local Pub/Sub: a process of Google's official emulator or, where that is not installed,
+// the in-process stand-in of package embedded. Its Dispatcher pushes messages as Cloud Pub/Sub does.
 //
-// It knows the emulator's command line and what the emulator's own push lacks: a signed token, delivery attempts, and
-// more than two requests in flight. So the Dispatcher pulls from the emulator and pushes itself. It does not know what
-// the messages mean.
+// The official emulator's push lacks signed tokens, delivery attempts, and more than two requests in flight, so the
+// Dispatcher pulls from the emulator and pushes itself. The package does not interpret messages.
 package pubsubemu
 
 import (
@@ -16,22 +15,22 @@ import (
 	"agents.example/controlplane/emulators/pubsubemu/embedded"
 )
 
-// Options of Start; the zero value starts an empty emulator.
+// Options configure Start. The zero value starts an empty emulator.
 type Options struct {
-	// Choice is which emulator to start.
+	// Choice selects the emulator to start.
 	Choice gcloud.Choice
 	// Attach is the address (host:port) of a running emulator to use instead of starting one, usually the value of
-	// PUBSUB_EMULATOR_HOST. Close leaves it running.
+	// PUBSUB_EMULATOR_HOST. Close leaves that emulator running.
 	Attach string
-	// Dir takes the official emulator's log; empty is a temporary directory that Close removes.
+	// Dir receives the official emulator's log. If empty, it is a temporary directory that Close removes.
 	Dir string
 }
 
-// Emulator is a running Pub/Sub. Its Host is as PUBSUB_EMULATOR_HOST takes it; Close ends its topics and messages.
+// Emulator is a running Pub/Sub. Host has the form of PUBSUB_EMULATOR_HOST. Close discards its topics and messages.
 type Emulator struct{ *gcloud.Running }
 
-// Start starts an emulator, which takes the official one 2 to 5 s, or attaches to a running one. Where the official one
-// is asked for and missing, the error says what to install.
+// Start starts an emulator or attaches to a running one. The official emulator takes 2 to 5 s to start. If it was
+// chosen and is not installed, the error says what to install.
 func Start(ctx context.Context, options Options) (*Emulator, error) {
 	running, err := gcloud.Run(ctx, gcloud.Kinds{
 		Of: "Pub/Sub", Choice: options.Choice, Attach: options.Attach, Official: official(), Dir: options.Dir,
@@ -49,7 +48,7 @@ func Start(ctx context.Context, options Options) (*Emulator, error) {
 	return &Emulator{running}, nil
 }
 
-// official is how the official emulator is found and started.
+// official describes how to find and start the official emulator.
 func official() gcloud.Emulator {
 	return gcloud.Emulator{
 		Name: "pubsub", Component: "pubsub-emulator", Package: "google-cloud-cli-pubsub-emulator",

@@ -15,47 +15,47 @@ import (
 )
 
 const (
-	retryWait     = 250 * time.Millisecond
-	settleTimeout = 10 * time.Second
-	settleBatch   = 1000
+	retryWait      = 250 * time.Millisecond
+	reportTimeout  = 10 * time.Second
+	maxReportBatch = 1000
 )
 
-// puller pulls one subscription and gives every message to handle, several at a time. It asks for as many messages as
-// there are free slots: the emulator's streaming pull sends all it has, whatever the client's limit, and leases would
-// end while messages wait their turn.
+// puller pulls one subscription and passes every message to handle, concurrently. It requests only as many messages as
+// there are free slots. The emulator's streaming pull ignores the client's limit, so leases would expire while messages
+// wait for a slot.
 type puller struct {
 	client       *pubsubapi.SubscriptionAdminClient
 	subscription string
-	slots        chan struct{} // one token for each message in hand; its capacity is the concurrency
-	// handle says whether the message is done. It has a deadline of its own.
+	slots        chan struct{} // one token per message being handled; the capacity is the concurrency
+	// handle reports whether the message can be acknowledged. It applies its own deadline.
 	handle func(*pubsubpb.ReceivedMessage) bool
 }
 
-// verdict is what became of a message.
-type verdict struct {
+// outcome is the outcome of a message.
+type outcome struct {
 	ackID string
 	done  bool
 }
 
-// run pulls until ctx ends, and returns when every message in hand is handled and answered. The error is one that
-// pulling again can't mend, such as that the subscription is gone.
+// run pulls until ctx ends, and returns when all received messages are handled and reported. It returns an error only
+// if pulling again cannot succeed, for example because the subscription was deleted.
 func (p *puller) run(ctx context.Context) error {
-	verdicts := make(chan verdict, cap(p.slots))
-	settled := make(chan struct{})
+	outcomes := make(chan outcome, cap(p.slots))
+	reported := make(chan struct{})
 	go func() {
-		defer close(settled)
-		p.settle(context.WithoutCancel(ctx), verdicts)
+		defer close(reported)
+		p.reportOutcomes(context.WithoutCancel(ctx), outcomes)
 	}()
 	var handlers sync.WaitGroup
 	err := p.pull(ctx, func(message *pubsubpb.ReceivedMessage) {
 		handlers.Go(func() {
-			verdicts <- verdict{ackID: message.AckId, done: p.handle(message)}
+			outcomes <- outcome{ackID: message.AckId, done: p.handle(message)}
 			<-p.slots
 		})
 	})
 	handlers.Wait()
-	close(verdicts)
-	<-settled
+	close(outcomes)
+	<-reported
 	return err
 }
 
@@ -65,7 +65,7 @@ func (p *puller) pull(ctx context.Context, take func(*pubsubpb.ReceivedMessage))
 		if free == 0 {
 			return nil // ctx has ended
 		}
-		// Waits until there is a message, and answers nothing after a while without one.
+		// The call waits for a message, and returns none after a while.
 		response, err := p.client.Pull(ctx,
 			&pubsubpb.PullRequest{Subscription: p.subscription, MaxMessages: int32(free)})
 		messages := response.GetReceivedMessages()
@@ -78,7 +78,7 @@ func (p *puller) pull(ctx context.Context, take func(*pubsubpb.ReceivedMessage))
 		if err == nil {
 			continue
 		}
-		if !passing(err) {
+		if !isTransient(err) {
 			return fmt.Errorf("pull %s: %w", p.subscription, err)
 		}
 		select {
@@ -88,7 +88,7 @@ func (p *puller) pull(ctx context.Context, take func(*pubsubpb.ReceivedMessage))
 	}
 }
 
-// acquire waits for a free slot, takes all that are free, and answers how many; 0 when ctx has ended.
+// acquire waits for a free slot, takes all free slots, and returns their number; 0 if ctx has ended.
 func (p *puller) acquire(ctx context.Context) int {
 	if ctx.Err() != nil {
 		return 0
@@ -107,10 +107,10 @@ func (p *puller) acquire(ctx context.Context) int {
 	}
 }
 
-// settle tells the emulator what became of the messages, as many at once as there are. An answer that does not arrive
-// is as good as none: the message comes again, as it may in Cloud Pub/Sub.
-func (p *puller) settle(ctx context.Context, verdicts <-chan verdict) {
-	for first := range verdicts {
+// reportOutcomes reports outcomes to the emulator, in batches. A lost report only causes a redelivery, which Cloud Pub/Sub
+// permits.
+func (p *puller) reportOutcomes(ctx context.Context, outcomes <-chan outcome) {
+	for first := range outcomes {
 		var done, again []string
 		for v, more := first, true; more; {
 			if v.done {
@@ -118,21 +118,21 @@ func (p *puller) settle(ctx context.Context, verdicts <-chan verdict) {
 			} else {
 				again = append(again, v.ackID)
 			}
-			if len(done)+len(again) == settleBatch {
+			if len(done)+len(again) == maxReportBatch {
 				break
 			}
 			select {
-			case v, more = <-verdicts:
+			case v, more = <-outcomes:
 			default:
 				more = false
 			}
 		}
-		p.send(ctx, done, again)
+		p.reportBatch(ctx, done, again)
 	}
 }
 
-func (p *puller) send(ctx context.Context, done, again []string) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+func (p *puller) reportBatch(ctx context.Context, done, again []string) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	if len(done) > 0 {
 		_ = p.client.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: p.subscription, AckIds: done})
@@ -143,8 +143,8 @@ func (p *puller) send(ctx context.Context, done, again []string) {
 	}
 }
 
-// passing errors are worth another try: the emulator is busy, or starts again.
-func passing(err error) bool {
+// isTransient reports whether to retry after an error: the emulator is busy or restarting.
+func isTransient(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Internal, codes.Aborted, codes.Canceled, codes.DeadlineExceeded,
 		codes.ResourceExhausted, codes.Unknown:

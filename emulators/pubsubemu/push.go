@@ -14,8 +14,8 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
 
-// envelope is the body of a push request. Cloud Pub/Sub spells the id and the time in two ways; so does this.
-// It leaves out what is empty.
+// envelope is the body of a push request. Like Cloud Pub/Sub, it has the id and the time under two names each, and
+// omits empty fields.
 type envelope struct {
 	DeliveryAttempt int             `json:"deliveryAttempt,omitempty"`
 	Message         envelopeMessage `json:"message"`
@@ -32,7 +32,7 @@ type envelopeMessage struct {
 	PublishTime2 string            `json:"publish_time"`
 }
 
-// newHTTPClient answers a client that follows no redirect: to Pub/Sub a redirect is a failed delivery.
+// newHTTPClient returns a client that follows no redirects: Pub/Sub treats a redirect as a failed delivery.
 func newHTTPClient(concurrency int) *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: concurrency, IdleConnTimeout: 30 * time.Second},
@@ -40,7 +40,7 @@ func newHTTPClient(concurrency int) *http.Client {
 	}
 }
 
-// pusher answers a function that posts one message and says what came of it.
+// pusher returns a function that posts one message and returns the outcome.
 func (d *Dispatcher) pusher(subscription Subscription) func(context.Context, *pubsubpb.ReceivedMessage) Delivery {
 	name := d.subscriptionName(subscription.Name)
 	return func(ctx context.Context, received *pubsubpb.ReceivedMessage) Delivery {
@@ -97,12 +97,13 @@ func (d *Dispatcher) post(ctx context.Context, subscription Subscription, body [
 		return 0, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	// Read to the end so that the connection is used again; the answer's content means nothing to Pub/Sub.
+	// Reading to the end allows the connection to be reused. Pub/Sub ignores the content.
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.StatusCode, err
 }
 
-// acknowledges is Cloud Pub/Sub's list. Every other status, redirects and other 2xx included, is a failed delivery.
+// acknowledges reports whether Cloud Pub/Sub takes the status as an acknowledgement. Every other status is a failed
+// delivery, including redirects and other 2xx.
 func acknowledges(code int) bool {
 	switch code {
 	case http.StatusProcessing, http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent:

@@ -1,6 +1,6 @@
-// Package rpc serves a Google Cloud API over gRPC on this machine, counts its calls and makes them fail on demand.
+// Package rpc serves a Google Cloud API over gRPC on this machine, counts its calls and injects faults.
 //
-// It knows listening, counting and faults. It does not know any API: its users register their services.
+// It does not implement any API: its users register their services.
 package rpc
 
 import (
@@ -20,24 +20,23 @@ import (
 
 const defaultAddress = "127.0.0.1:0"
 
-// Fault is what happens to one call; the zero value lets it be.
+// Fault is the fault of one call. The zero value is no fault.
 type Fault struct {
-	// Delay is waited before anything else, unless the caller gives up first.
+	// Delay comes first. It ends early if the caller cancels.
 	Delay time.Duration
-	// Before is answered instead of making the call: it has no effect.
+	// Before is returned instead of making the call, which has no effect.
 	Before error
-	// After is answered instead of the call's own answer, when that is no error: the effect is there, the answer is
-	// lost.
+	// After is returned instead of the call's successful response: the call takes effect, but its response is lost.
 	After error
 }
 
-// Hook decides the fault of a call: method is its short name, such as "AddSecretVersion", and resource what it is
-// about, as the request spells it. It is called from many goroutines, and may wait.
+// Hook chooses the fault of a call. method is the short name, such as "AddSecretVersion"; resource is the resource that
+// the request names. Hook is called concurrently and may block.
 type Hook func(method, resource string) Fault
 
-// Server is a running gRPC server. Its methods may be called from any goroutine.
+// Server is a running gRPC server. Its methods are safe for concurrent use.
 type Server struct {
-	// Addr is host:port.
+	// Addr is the host:port of the server.
 	Addr   string
 	server *grpc.Server
 	served chan error
@@ -49,8 +48,9 @@ type Server struct {
 	calls  map[string]int
 }
 
-// Start serves what register adds, at address; an empty address is a free port of 127.0.0.1. resource names what a
-// request is about. ctx bounds opening the listener only. Faults and counts are of unary calls, not of streams.
+// Start serves the services that register adds. An empty address means a free port of 127.0.0.1. resource returns the
+// resource that a request names. ctx only bounds opening the listener. Faults and counts apply to unary calls only, not
+// to streams.
 func Start(
 	ctx context.Context, address string, register func(grpc.ServiceRegistrar), resource func(request any) string,
 	options ...grpc.ServerOption,
@@ -69,11 +69,11 @@ func Start(
 	return s, nil
 }
 
-// Close ends the server and its calls, and waits until they have returned. It is safe to call again.
+// Close stops the server and its calls, and waits until they have returned. It may be called again.
 func (s *Server) Close() error {
 	s.ended.Do(func() {
 		s.server.Stop()
-		// A server that is closed before it has begun to serve says so.
+		// Serve returns this error if the server is closed before it has begun to serve.
 		if err := <-s.served; !errors.Is(err, grpc.ErrServerStopped) {
 			s.err = err
 		}
@@ -81,21 +81,21 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// Inject makes hook decide the faults of the calls that follow; nil ends that.
+// Inject makes hook choose the faults of all later calls; nil ends that.
 func (s *Server) Inject(hook Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = hook
 }
 
-// Calls answers how often each method has been called since Start, faulty calls included.
+// Calls returns the number of calls per method since Start, including calls with faults.
 func (s *Server) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.calls)
 }
 
-// ClientOptions make a Google Cloud client use this server, without credentials.
+// ClientOptions configure a Google Cloud client to use this server, without credentials.
 func (s *Server) ClientOptions() []option.ClientOption {
 	return []option.ClientOption{
 		option.WithEndpoint(s.Addr), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
@@ -125,7 +125,7 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 	return answer, err
 }
 
-// count counts a call and answers its fault. The hook runs without the lock, since it may wait.
+// count counts a call and returns its fault. The hook runs without the lock, because it may block.
 func (s *Server) count(method string, request any) Fault {
 	s.mu.Lock()
 	s.calls[method]++

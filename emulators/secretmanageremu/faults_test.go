@@ -15,11 +15,11 @@ import (
 
 func TestAnswerLost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("s", nil)
+	f := newFixture(t)
+	made := f.create("s", nil)
 	var mu sync.Mutex
 	var seen []string
-	w.server.Inject(func(method, resource string) rpc.Fault {
+	f.server.Inject(func(method, resource string) rpc.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, method+" "+resource)
@@ -28,15 +28,15 @@ func TestAnswerLost(t *testing.T) {
 		}
 		return rpc.Fault{}
 	})
-	_, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
+	_, err := f.AddSecretVersion(f.Context(), &secretmanagerpb.AddSecretVersionRequest{
 		Parent: made.Name, Payload: &secretmanagerpb.SecretPayload{Data: []byte("one")},
 	})
-	w.want("add", err, codes.Unavailable)
-	if _, data, err := w.access(made.Name + "/versions/latest"); err != nil || data != "one" {
+	f.wantCode("add", err, codes.Unavailable)
+	if _, data, err := f.access(made.Name + "/versions/latest"); err != nil || data != "one" {
 		t.Errorf("the effect is lost, too: %q, %v", data, err)
 	}
 	if diff := cmp.Diff(map[string]int{"CreateSecret": 1, "AddSecretVersion": 1, "AccessSecretVersion": 1},
-		w.server.Calls()); diff != "" {
+		f.server.Calls()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	mu.Lock()
@@ -49,34 +49,34 @@ func TestAnswerLost(t *testing.T) {
 
 func TestResourcesOfCalls(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	seen := make(chan string, 1)
-	w.server.Inject(func(method, resource string) rpc.Fault {
+	f.server.Inject(func(method, resource string) rpc.Fault {
 		seen <- method + " " + resource
 		return rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")}
 	})
 	name := project + "/secrets/s"
 	calls := map[string]func() error{
 		"CreateSecret " + name: func() error {
-			_, err := w.CreateSecret(w.Context(), &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s"})
+			_, err := f.CreateSecret(f.Context(), &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s"})
 			return err
 		},
 		"UpdateSecret " + name: func() error {
-			_, err := w.UpdateSecret(w.Context(),
+			_, err := f.UpdateSecret(f.Context(),
 				&secretmanagerpb.UpdateSecretRequest{Secret: &secretmanagerpb.Secret{Name: name}})
 			return err
 		},
 		"ListSecrets " + project: func() error {
-			_, err := w.ListSecrets(w.Context(), &secretmanagerpb.ListSecretsRequest{Parent: project}).Next()
+			_, err := f.ListSecrets(f.Context(), &secretmanagerpb.ListSecretsRequest{Parent: project}).Next()
 			return err
 		},
 		"DeleteSecret " + name: func() error {
-			return w.DeleteSecret(w.Context(),
+			return f.DeleteSecret(f.Context(),
 				&secretmanagerpb.DeleteSecretRequest{Name: name})
 		},
 	}
 	for want, call := range calls {
-		w.want(want, call(), codes.PermissionDenied)
+		f.wantCode(want, call(), codes.PermissionDenied)
 		if got := <-seen; got != want {
 			t.Errorf("the hook saw %q, want %q", got, want)
 		}
@@ -85,13 +85,13 @@ func TestResourcesOfCalls(t *testing.T) {
 
 func TestConcurrentAddsAreNumberedOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("s", nil)
+	f := newFixture(t)
+	made := f.create("s", nil)
 	var names sync.Map
 	var adders sync.WaitGroup
 	for i := range 20 {
 		adders.Go(func() {
-			added, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
+			added, err := f.AddSecretVersion(f.Context(), &secretmanagerpb.AddSecretVersionRequest{
 				Parent: made.Name, Payload: &secretmanagerpb.SecretPayload{Data: fmt.Append(nil, i)},
 			})
 			if err != nil {
@@ -104,7 +104,7 @@ func TestConcurrentAddsAreNumberedOnce(t *testing.T) {
 		})
 	}
 	adders.Wait()
-	if name, _, err := w.access(made.Name + "/versions/latest"); err != nil || name != made.Name+"/versions/20" {
+	if name, _, err := f.access(made.Name + "/versions/latest"); err != nil || name != made.Name+"/versions/20" {
 		t.Errorf("the latest is %s, %v", name, err)
 	}
 }

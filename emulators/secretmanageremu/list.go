@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// defaultPage is smaller than the service's, so that a client that does not page is found out.
+	// defaultPage is smaller than the service's, so that tests find clients that do not page.
 	defaultPage = 100
 	maxPage     = 25_000
 )
 
-// fields are what a filter may ask about.
+// fields are the values that a filter can test.
 type fields struct {
 	name, state string
 	labels      map[string]string
 }
 
-// term is one condition of a filter: field, operator, and a value that may be quoted.
+// term matches one condition of a filter: field, operator, and a value that may be quoted.
 var term = regexp.MustCompile(`^([a-z_]+(?:\.[^\s:=]+)?)\s*([:=])\s*(?:"([^"]*)"|([^\s"()]+))$`)
 
-// parseFilter understands conditions joined by AND: name:PART, name=NAME, labels.KEY=VALUE, labels.KEY:* (the label is
-// there), labels.KEY:PART and state=STATE or state:STATE. It refuses the rest of the language.
+// parseFilter parses conditions joined by AND: name:PART, name=NAME, labels.KEY=VALUE, labels.KEY:* (the label exists),
+// labels.KEY:PART and state=STATE or state:STATE. It refuses the rest of the language.
 func parseFilter(filter string) (func(fields) bool, error) {
 	if strings.TrimSpace(filter) == "" {
 		return func(fields) bool { return true }, nil
@@ -75,8 +75,8 @@ func condition(field, operator, value string) (func(fields) bool, error) {
 	}
 }
 
-// paginate answers a page of items, which are ordered by falling key, and the token of the next page. The token is the
-// last key, so that items added or removed between two pages are neither repeated nor skipped.
+// paginate returns a page of items, which are in descending order of key, and the token of the next page. The token is
+// the last key, so items that are added or removed between two pages are neither repeated nor skipped.
 func paginate[T any](items []T, key func(T) int64, size int32, token string) ([]T, string, error) {
 	if size < 0 {
 		return nil, "", status.Errorf(codes.InvalidArgument, "The page size is %d.", size)

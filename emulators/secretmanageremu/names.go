@@ -16,8 +16,8 @@ var (
 	projectNumber = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// projectName answers projects/NUMBER for projects/ID or projects/NUMBER. Secret Manager answers numbers whatever was
-// asked, so a client that compares names with what it sent is wrong, here as there.
+// projectName returns projects/NUMBER for projects/ID or projects/NUMBER. Secret Manager always returns numbers, so a
+// client must not compare names with what it sent.
 func projectName(parent string) (string, error) {
 	project, found := strings.CutPrefix(parent, "projects/")
 	if !found || project == "" {
@@ -30,11 +30,11 @@ func projectName(parent string) (string, error) {
 		return parent, nil
 	}
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(project)) // never fails
+	_, _ = hash.Write([]byte(project)) // a hash never fails
 	return fmt.Sprintf("projects/%d", 100_000_000_000+hash.Sum64()%900_000_000_000), nil
 }
 
-// secretName answers the name under which a secret is kept.
+// secretName returns the name under which a secret is stored.
 func secretName(name string) (string, error) {
 	parent, id, found := strings.Cut(name, "/secrets/")
 	if !found || !secretID.MatchString(id) {
@@ -44,7 +44,7 @@ func secretName(name string) (string, error) {
 	return project + "/secrets/" + id, err
 }
 
-// versionName answers the name of the secret and the version's id: a number, an alias, or "latest".
+// versionName returns the name of the secret and the id of the version: a number, an alias, or "latest".
 func versionName(name string) (secret, version string, err error) {
 	parent, version, found := strings.Cut(name, "/versions/")
 	if !found || version == "" || strings.Contains(version, "/") {
@@ -55,7 +55,7 @@ func versionName(name string) (secret, version string, err error) {
 	return secret, version, err
 }
 
-// number is the version's number, or 0 when the id is an alias.
+// number returns the version number, or 0 if the id is an alias.
 func number(version string) int64 {
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil || n < 1 {

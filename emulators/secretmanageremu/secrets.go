@@ -15,23 +15,23 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// secret is a secret and all its versions; version n is versions[n-1].
+// secret is a secret with all its versions; version n is versions[n-1].
 type secret struct {
 	record   *secretmanagerpb.Secret
 	created  int64
 	versions []*version
 }
 
-// tick answers the next moment, which no other change has.
-func (s *service) tick() int64 {
+// nextTime returns the next time, which is unique.
+func (s *service) nextTime() int64 {
 	s.clock++
 	return s.clock
 }
 
-// etag answers a new etag; the quotes belong to it.
-func (s *service) etag() string { return strconv.Quote(strconv.FormatInt(s.tick(), 16)) }
+// etag returns a new etag, including its quotes.
+func (s *service) etag() string { return strconv.Quote(strconv.FormatInt(s.nextTime(), 16)) }
 
-// find answers a secret by the name of a request. Call it with the lock.
+// find returns the secret that a request names. The caller holds the lock.
 func (s *service) find(name string) (*secret, error) {
 	full, err := secretName(name)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *service) CreateSecret(_ context.Context, r *secretmanagerpb.CreateSecre
 	}
 	record := proto.CloneOf(r.GetSecret())
 	record.Name, record.CreateTime, record.Etag = name, timestamppb.Now(), s.etag()
-	s.secrets[name] = &secret{record: record, created: s.tick()}
+	s.secrets[name] = &secret{record: record, created: s.nextTime()}
 	return proto.CloneOf(record), nil
 }
 
@@ -128,7 +128,7 @@ func (s *service) DeleteSecret(_ context.Context, r *secretmanagerpb.DeleteSecre
 	return &emptypb.Empty{}, nil
 }
 
-// ListSecrets answers the newest first.
+// ListSecrets returns the newest first.
 func (s *service) ListSecrets(_ context.Context,
 	r *secretmanagerpb.ListSecretsRequest) (*secretmanagerpb.ListSecretsResponse, error) {
 	project, err := projectName(r.GetParent())
@@ -159,7 +159,7 @@ func (s *service) ListSecrets(_ context.Context,
 	return response, nil
 }
 
-// checkEtag lets a request without an etag pass.
+// checkEtag accepts a request without an etag.
 func checkEtag(given, current, name string) error {
 	if given == "" || given == current {
 		return nil

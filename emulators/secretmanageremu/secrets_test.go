@@ -20,8 +20,8 @@ import (
 
 func TestCreateAndGet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("agent-1", map[string]string{"agent": "a1"})
+	f := newFixture(t)
+	made := f.create("agent-1", map[string]string{"agent": "a1"})
 	if !regexp.MustCompile(`^projects/[0-9]{12}/secrets/agent-1$`).MatchString(made.Name) {
 		t.Errorf("name %q has no project number", made.Name)
 	}
@@ -29,23 +29,23 @@ func TestCreateAndGet(t *testing.T) {
 		t.Errorf("made %v", made)
 	}
 	for _, name := range []string{made.Name, project + "/secrets/agent-1"} {
-		got, err := w.GetSecret(w.Context(), &secretmanagerpb.GetSecretRequest{Name: name})
+		got, err := f.GetSecret(f.Context(), &secretmanagerpb.GetSecretRequest{Name: name})
 		if err != nil || got.Name != made.Name || got.Etag != made.Etag || got.Labels["agent"] != "a1" {
 			t.Errorf("get %s: %v, %v", name, got, err)
 		}
 	}
-	_, err := w.CreateSecret(w.Context(), &secretmanagerpb.CreateSecretRequest{
+	_, err := f.CreateSecret(f.Context(), &secretmanagerpb.CreateSecretRequest{
 		Parent: strings.TrimSuffix(made.Name, "/secrets/agent-1"), SecretId: "agent-1",
 		Secret: &secretmanagerpb.Secret{Replication: automatic()},
 	})
-	w.want("create again, by project number", err, codes.AlreadyExists)
-	_, err = w.GetSecret(w.Context(), &secretmanagerpb.GetSecretRequest{Name: "projects/another/secrets/agent-1"})
-	w.want("get from another project", err, codes.NotFound)
+	f.wantCode("create again, by project number", err, codes.AlreadyExists)
+	_, err = f.GetSecret(f.Context(), &secretmanagerpb.GetSecretRequest{Name: "projects/another/secrets/agent-1"})
+	f.wantCode("get from another project", err, codes.NotFound)
 }
 
 func TestCreateValidation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	good := func(change func(*secretmanagerpb.CreateSecretRequest)) *secretmanagerpb.CreateSecretRequest {
 		r := &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s",
 			Secret: &secretmanagerpb.Secret{Replication: automatic()}}
@@ -111,18 +111,18 @@ func TestCreateValidation(t *testing.T) {
 		n++
 		request := good(func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = fmt.Sprintf("s%d", n) })
 		test.change(request)
-		_, err := w.CreateSecret(w.Context(), request)
-		w.want(name, err, test.want)
+		_, err := f.CreateSecret(f.Context(), request)
+		f.wantCode(name, err, test.want)
 	}
 }
 
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("s", map[string]string{"old": "1"})
-	w.add(made.Name, "one")
+	f := newFixture(t)
+	made := f.create("s", map[string]string{"old": "1"})
+	f.add(made.Name, "one")
 	update := func(s *secretmanagerpb.Secret, paths ...string) (*secretmanagerpb.Secret, error) {
-		return w.UpdateSecret(w.Context(),
+		return f.UpdateSecret(f.Context(),
 			&secretmanagerpb.UpdateSecretRequest{Secret: s, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}})
 	}
 	got, err := update(&secretmanagerpb.Secret{
@@ -137,51 +137,51 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("updated %v", got)
 	}
 	_, err = update(&secretmanagerpb.Secret{Name: made.Name, Etag: made.Etag}, "labels")
-	w.want("an old etag", err, codes.FailedPrecondition)
+	f.wantCode("an old etag", err, codes.FailedPrecondition)
 	_, err = update(&secretmanagerpb.Secret{Name: made.Name})
-	w.want("no mask", err, codes.InvalidArgument)
+	f.wantCode("no mask", err, codes.InvalidArgument)
 	_, err = update(&secretmanagerpb.Secret{Name: made.Name}, "ttl")
-	w.want("a field it has not", err, codes.Unimplemented)
+	f.wantCode("a field it has not", err, codes.Unimplemented)
 	_, err = update(&secretmanagerpb.Secret{Name: project + "/secrets/none"}, "labels")
-	w.want("no such secret", err, codes.NotFound)
+	f.wantCode("no such secret", err, codes.NotFound)
 	for alias, code := range map[string]codes.Code{"live": codes.OK, "latest": codes.InvalidArgument,
 		"1st": codes.InvalidArgument} {
 		_, err = update(&secretmanagerpb.Secret{Name: made.Name, VersionAliases: map[string]int64{alias: 1}},
 			"version_aliases")
-		w.want("alias "+alias, err, code)
+		f.wantCode("alias "+alias, err, code)
 	}
-	if _, data, err := w.access(made.Name + "/versions/live"); err != nil || data != "one" {
+	if _, data, err := f.access(made.Name + "/versions/live"); err != nil || data != "one" {
 		t.Errorf("by alias: %q, %v", data, err)
 	}
 }
 
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("s", nil)
-	w.add(made.Name, "one")
-	w.want("an old etag", w.DeleteSecret(w.Context(),
+	f := newFixture(t)
+	made := f.create("s", nil)
+	f.add(made.Name, "one")
+	f.wantCode("an old etag", f.DeleteSecret(f.Context(),
 		&secretmanagerpb.DeleteSecretRequest{Name: made.Name, Etag: `"other"`}), codes.FailedPrecondition)
-	w.want("delete", w.DeleteSecret(w.Context(),
+	f.wantCode("delete", f.DeleteSecret(f.Context(),
 		&secretmanagerpb.DeleteSecretRequest{Name: made.Name, Etag: made.Etag}), codes.OK)
-	w.want("delete again", w.DeleteSecret(w.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name}),
+	f.wantCode("delete again", f.DeleteSecret(f.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name}),
 		codes.NotFound)
-	_, _, err := w.access(made.Name + "/versions/1")
-	w.want("access", err, codes.NotFound)
-	w.create("s", nil)
-	if again := w.add(made.Name, "two"); again.Name != made.Name+"/versions/1" {
+	_, _, err := f.access(made.Name + "/versions/1")
+	f.wantCode("access", err, codes.NotFound)
+	f.create("s", nil)
+	if again := f.add(made.Name, "two"); again.Name != made.Name+"/versions/1" {
 		t.Errorf("a new secret of an old name starts at %s", again.Name)
 	}
 }
 
 func TestListSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	for i := range 7 {
-		w.create(fmt.Sprintf("s%d", i),
+		f.create(fmt.Sprintf("s%d", i),
 			map[string]string{"parity": []string{"even", "odd"}[i%2], "third": fmt.Sprint(i % 3)})
 	}
-	w.create("bare", nil)
+	f.create("bare", nil)
 	tests := map[string]struct {
 		filter string
 		want   string
@@ -198,7 +198,7 @@ func TestListSecrets(t *testing.T) {
 	}
 	for name, test := range tests {
 		for _, size := range []int32{0, 1, 2, 100} {
-			it := w.ListSecrets(w.Context(),
+			it := f.ListSecrets(f.Context(),
 				&secretmanagerpb.ListSecretsRequest{Parent: project, Filter: test.filter, PageSize: size})
 			var ids []string
 			for {
@@ -218,23 +218,23 @@ func TestListSecrets(t *testing.T) {
 	}
 	for _, filter := range []string{"labels.a=b OR labels.c=d", "NOT labels.a=b", "(labels.a=b)", "created>2020",
 		"size=1", "="} {
-		_, err := w.ListSecrets(w.Context(),
+		_, err := f.ListSecrets(f.Context(),
 			&secretmanagerpb.ListSecretsRequest{Parent: project, Filter: filter}).Next()
-		w.want("filter "+filter, err, codes.InvalidArgument)
+		f.wantCode("filter "+filter, err, codes.InvalidArgument)
 	}
 	for name, request := range map[string]*secretmanagerpb.ListSecretsRequest{
 		"a bad token": {Parent: project, PageToken: "!"}, "a bad size": {Parent: project, PageSize: -1},
 		"a bad parent": {Parent: "x"},
 	} {
-		_, err := w.ListSecrets(w.Context(), request).Next()
-		w.want(name, err, codes.InvalidArgument)
+		_, err := f.ListSecrets(f.Context(), request).Next()
+		f.wantCode(name, err, codes.InvalidArgument)
 	}
 }
 
 func TestStartOnATakenAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	if _, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{Address: w.server.Addr}); err == nil {
+	f := newFixture(t)
+	if _, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{Address: f.server.Addr}); err == nil {
 		t.Error("two servers on one address")
 	}
 }

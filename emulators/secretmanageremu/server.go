@@ -1,8 +1,8 @@
-// Package secretmanager is an in-memory Secret Manager for this machine, for the real client.
+// Package secretmanageremu provides a local, in-memory stand-in for Secret Manager that the real client connects to.
 //
-// It knows secrets and their versions as Secret Manager keeps them: names with the project's number, etags, labels,
-// annotations, aliases, checksums, states, paging and filters. It knows no permissions, no regional secrets, no
-// expiration, rotation or topics, and keeps nothing when it ends. What it does not know it refuses.
+// It stores secrets and versions as Secret Manager does: names with the project number, etags, labels, annotations,
+// aliases, checksums, states, paging and filters. It does not implement permissions, regional secrets, expiration,
+// rotation or topics, and refuses requests that need them. It persists nothing.
 package secretmanageremu
 
 import (
@@ -16,40 +16,40 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-// Options of Start; the zero value listens on a free port.
+// Options configure Start. The zero value listens on a free port.
 type Options struct {
-	// Address to listen on, host:port; empty is a free port of 127.0.0.1.
+	// Address to listen on, host:port. If empty, a free port of 127.0.0.1.
 	Address string
 }
 
-// Server is a running Secret Manager: Addr is where, Calls counts by method, Inject makes calls fail, ClientOptions
-// are for secretmanager.NewClient, Close ends it.
+// Server is a running Secret Manager. Addr is its address, Calls counts calls by method, Inject makes calls fail,
+// ClientOptions configure secretmanager.NewClient, and Close stops it.
 type Server struct {
 	*rpc.Server
 }
 
-// Start serves an empty Secret Manager. Every project exists. ctx bounds opening the listener only.
+// Start serves an empty Secret Manager. Every project exists. ctx only bounds opening the listener.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	s := &service{secrets: map[string]*secret{}}
 	server, err := rpc.Start(ctx, options.Address, func(r grpc.ServiceRegistrar) {
 		secretmanagerpb.RegisterSecretManagerServiceServer(r, s)
 	}, resource)
 	if err != nil {
-		return nil, fmt.Errorf("start the secret manager: %w", err)
+		return nil, fmt.Errorf("start the Secret Manager stand-in: %w", err)
 	}
 	return &Server{Server: server}, nil
 }
 
-// service answers the calls. One lock is enough: nothing under it waits.
+// service implements the API. A single lock suffices, because no code waits while holding it.
 type service struct {
 	secretmanagerpb.UnimplementedSecretManagerServiceServer
 
 	mu      sync.Mutex
-	secrets map[string]*secret // by full name, with the project's number
-	clock   int64              // grows with every change; makes order and etags
+	secrets map[string]*secret // by full name, with the project number
+	clock   int64              // increases with every change; provides order and etags
 }
 
-// resource is what a request is about, for faults.
+// resource returns the resource that a request names, for faults.
 func resource(request any) string {
 	switch r := request.(type) {
 	case *secretmanagerpb.CreateSecretRequest:

@@ -13,7 +13,7 @@ const (
 	maxLabels          = 64
 	maxAliases         = 50
 	maxAnnotationBytes = 16 << 10
-	maxEncoded         = 128 // bytes of a label's key or value, or an annotation's key
+	maxEncoded         = 128 // bytes of a label key or value, or an annotation key
 )
 
 var (
@@ -23,7 +23,7 @@ var (
 	aliasName     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 )
 
-// validateNew checks a secret that is to be created, and refuses what the emulator would silently ignore.
+// validateNew validates a new secret, and refuses the fields that the emulator would otherwise ignore.
 func validateNew(s *secretmanagerpb.Secret) error {
 	if s.GetReplication().GetReplication() == nil {
 		return status.Error(codes.InvalidArgument, "Field [secret.replication] is required.")
@@ -47,7 +47,7 @@ func validateNew(s *secretmanagerpb.Secret) error {
 	return validateChanged(s, 0)
 }
 
-// validateChanged checks what a client may change; versions is the number of the newest version.
+// validateChanged validates the fields that a client may change; versions is the number of the newest version.
 func validateChanged(s *secretmanagerpb.Secret, versions int) error {
 	if err := validateLabels(s.GetLabels()); err != nil {
 		return err

@@ -16,14 +16,14 @@ import (
 
 const maxPayload = 64 << 10
 
-// version is a version and its data, which is nil once destroyed.
+// version is a version with its data, which is nil after its destruction.
 type version struct {
 	record *secretmanagerpb.SecretVersion
 	number int64
 	data   []byte
 }
 
-// findVersion answers a version by the name of a request. Call it with the lock.
+// findVersion returns the version that a request names. The caller holds the lock.
 func (s *service) findVersion(name string, aliases bool) (*version, error) {
 	parent, id, err := versionName(name)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *service) findVersion(name string, aliases bool) (*version, error) {
 	case !aliases:
 		return nil, status.Errorf(codes.InvalidArgument, "The version [%s] is not a number.", name)
 	case id == "latest":
-		n = int64(len(owner.versions)) // the newest whatever its state: a disabled one hides those before it
+		n = int64(len(owner.versions)) // the newest version, even if it is disabled
 	default:
 		n = owner.record.VersionAliases[id]
 	}
@@ -110,7 +110,7 @@ func (s *service) GetSecretVersion(_ context.Context,
 	return proto.CloneOf(found.record), nil
 }
 
-// ListSecretVersions answers the newest first.
+// ListSecretVersions returns the newest first.
 func (s *service) ListSecretVersions(_ context.Context,
 	r *secretmanagerpb.ListSecretVersionsRequest) (*secretmanagerpb.ListSecretVersionsResponse, error) {
 	match, err := parseFilter(r.GetFilter())
@@ -142,22 +142,22 @@ func (s *service) ListSecretVersions(_ context.Context,
 
 func (s *service) EnableSecretVersion(_ context.Context,
 	r *secretmanagerpb.EnableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
-	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_ENABLED)
+	return s.setState(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_ENABLED)
 }
 
 func (s *service) DisableSecretVersion(_ context.Context,
 	r *secretmanagerpb.DisableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
-	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DISABLED)
+	return s.setState(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DISABLED)
 }
 
 func (s *service) DestroySecretVersion(_ context.Context,
 	r *secretmanagerpb.DestroySecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
-	return s.move(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DESTROYED)
+	return s.setState(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DESTROYED)
 }
 
-// move changes a version's state. A destroyed version stays destroyed; every move, even to the same state, is a new
-// etag.
-func (s *service) move(name, etag string, to secretmanagerpb.SecretVersion_State) (*secretmanagerpb.SecretVersion,
+// setState changes the state of a version. A destroyed version stays destroyed. Every move creates a new etag, even to the
+// same state.
+func (s *service) setState(name, etag string, to secretmanagerpb.SecretVersion_State) (*secretmanagerpb.SecretVersion,
 	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,35 +14,35 @@ import (
 
 func TestAddAndAccess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("s", nil)
-	first := w.add(made.Name, "one")
-	second := w.add(project+"/secrets/s", "two")
+	f := newFixture(t)
+	made := f.create("s", nil)
+	first := f.add(made.Name, "one")
+	second := f.add(project+"/secrets/s", "two")
 	if first.Name != made.Name+"/versions/1" || second.Name != made.Name+"/versions/2" ||
 		!second.ClientSpecifiedPayloadChecksum ||
 		second.State != secretmanagerpb.SecretVersion_ENABLED {
 		t.Errorf("added %v and %v", first, second)
 	}
 	for id, want := range map[string]string{"1": "one", "2": "two", "latest": "two"} {
-		name, data, err := w.access(project + "/secrets/s/versions/" + id)
+		name, data, err := f.access(project + "/secrets/s/versions/" + id)
 		if err != nil || data != want || strings.HasSuffix(name, "latest") {
 			t.Errorf("access %s: %s %q, %v", id, name, data, err)
 		}
 	}
 	for _, id := range []string{"3", "0", "-1", "nick"} {
-		_, _, err := w.access(made.Name + "/versions/" + id)
-		w.want("access "+id, err, codes.NotFound)
+		_, _, err := f.access(made.Name + "/versions/" + id)
+		f.wantCode("access "+id, err, codes.NotFound)
 	}
 	for _, name := range []string{made.Name, made.Name + "/versions/", made.Name + "/versions/1/x", "s/versions/1"} {
-		_, _, err := w.access(name)
-		w.want("access "+name, err, codes.InvalidArgument)
+		_, _, err := f.access(name)
+		f.wantCode("access "+name, err, codes.InvalidArgument)
 	}
 }
 
 func TestPayloadRules(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("s", nil)
+	f := newFixture(t)
+	made := f.create("s", nil)
 	full := strings.Repeat("x", 64<<10)
 	tests := map[string]struct {
 		payload *secretmanagerpb.SecretPayload
@@ -58,32 +58,32 @@ func TestPayloadRules(t *testing.T) {
 		"no checksum": {payload: &secretmanagerpb.SecretPayload{Data: []byte("a")}, want: codes.OK},
 	}
 	for name, test := range tests {
-		_, err := w.AddSecretVersion(w.Context(),
+		_, err := f.AddSecretVersion(f.Context(),
 			&secretmanagerpb.AddSecretVersionRequest{Parent: made.Name, Payload: test.payload})
-		w.want(name, err, test.want)
+		f.wantCode(name, err, test.want)
 	}
-	_, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
+	_, err := f.AddSecretVersion(f.Context(), &secretmanagerpb.AddSecretVersionRequest{
 		Parent: project + "/secrets/none", Payload: &secretmanagerpb.SecretPayload{Data: []byte("hidden")},
 	})
-	w.want("no such secret", err, codes.NotFound)
+	f.wantCode("no such secret", err, codes.NotFound)
 	if strings.Contains(err.Error(), "hidden") {
 		t.Errorf("the payload is in the error: %v", err)
 	}
 }
 
 // moves are the three calls that change a version's state.
-func (w world) moves() map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
+func (f secretFixture) moves() map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
 	return map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error){
 		"enable": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
-			return w.EnableSecretVersion(w.Context(),
+			return f.EnableSecretVersion(f.Context(),
 				&secretmanagerpb.EnableSecretVersionRequest{Name: name, Etag: etag})
 		},
 		"disable": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
-			return w.DisableSecretVersion(w.Context(),
+			return f.DisableSecretVersion(f.Context(),
 				&secretmanagerpb.DisableSecretVersionRequest{Name: name, Etag: etag})
 		},
 		"destroy": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
-			return w.DestroySecretVersion(w.Context(),
+			return f.DestroySecretVersion(f.Context(),
 				&secretmanagerpb.DestroySecretVersionRequest{Name: name, Etag: etag})
 		},
 	}
@@ -106,16 +106,16 @@ func TestVersionStates(t *testing.T) {
 		{moves: "destroy disable", want: codes.FailedPrecondition, access: codes.FailedPrecondition},
 		{moves: "destroy destroy", want: codes.FailedPrecondition, access: codes.FailedPrecondition},
 	}
-	w := newWorld(t)
+	f := newFixture(t)
 	for i, test := range tests {
-		made := w.create(fmt.Sprintf("s%d", i), nil)
-		w.add(made.Name, "one")
-		newest := w.add(made.Name, "two")
+		made := f.create(fmt.Sprintf("s%d", i), nil)
+		f.add(made.Name, "one")
+		newest := f.add(made.Name, "two")
 		var err error
 		etag := newest.Etag
 		for move := range strings.FieldsSeq(test.moves) {
 			var moved *secretmanagerpb.SecretVersion
-			moved, err = w.moves()[move](newest.Name, etag)
+			moved, err = f.moves()[move](newest.Name, etag)
 			if err == nil && moved.Etag == etag {
 				t.Errorf("%s: the etag stays", test.moves)
 			}
@@ -124,12 +124,12 @@ func TestVersionStates(t *testing.T) {
 			}
 			etag = moved.GetEtag()
 		}
-		w.want(test.moves, err, test.want)
-		_, _, err = w.access(newest.Name)
-		w.want(test.moves+", then access", err, test.access)
-		_, _, err = w.access(made.Name + "/versions/latest")
-		w.want(test.moves+", then access the latest", err, test.access)
-		if _, data, err := w.access(made.Name + "/versions/1"); err != nil || data != "one" {
+		f.wantCode(test.moves, err, test.want)
+		_, _, err = f.access(newest.Name)
+		f.wantCode(test.moves+", then access", err, test.access)
+		_, _, err = f.access(made.Name + "/versions/latest")
+		f.wantCode(test.moves+", then access the latest", err, test.access)
+		if _, data, err := f.access(made.Name + "/versions/1"); err != nil || data != "one" {
 			t.Errorf("%s: the other version is %q, %v", test.moves, data, err)
 		}
 	}
@@ -137,23 +137,23 @@ func TestVersionStates(t *testing.T) {
 
 func TestVersionEtagsAndNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("s", nil)
-	added := w.add(made.Name, "one")
-	for move, call := range w.moves() {
+	f := newFixture(t)
+	made := f.create("s", nil)
+	added := f.add(made.Name, "one")
+	for move, call := range f.moves() {
 		_, err := call(added.Name, `"other"`)
-		w.want(move+" with an old etag", err, codes.FailedPrecondition)
+		f.wantCode(move+" with an old etag", err, codes.FailedPrecondition)
 		_, err = call(made.Name+"/versions/latest", "")
-		w.want(move+" the latest", err, codes.InvalidArgument)
+		f.wantCode(move+" the latest", err, codes.InvalidArgument)
 		_, err = call(made.Name+"/versions/2", "")
-		w.want(move+" what is not there", err, codes.NotFound)
+		f.wantCode(move+" what is not there", err, codes.NotFound)
 	}
-	got, err := w.GetSecretVersion(w.Context(),
+	got, err := f.GetSecretVersion(f.Context(),
 		&secretmanagerpb.GetSecretVersionRequest{Name: made.Name + "/versions/latest"})
 	if err != nil || got.Name != added.Name || got.Etag != added.Etag {
 		t.Errorf("the latest is %v, %v", got, err)
 	}
-	after, err := w.GetSecret(w.Context(), &secretmanagerpb.GetSecretRequest{Name: made.Name})
+	after, err := f.GetSecret(f.Context(), &secretmanagerpb.GetSecretRequest{Name: made.Name})
 	if err != nil || after.Etag != made.Etag {
 		t.Errorf("a new version changed the secret's etag: %v, %v", after, err)
 	}
@@ -161,20 +161,20 @@ func TestVersionEtagsAndNames(t *testing.T) {
 
 func TestListVersions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	made := w.create("s", nil)
+	f := newFixture(t)
+	made := f.create("s", nil)
 	for i := range 5 {
-		w.add(made.Name, fmt.Sprint(i))
+		f.add(made.Name, fmt.Sprint(i))
 	}
 	for _, n := range []string{"2", "4"} {
-		if _, err := w.moves()["disable"](made.Name+"/versions/"+n, ""); err != nil {
+		if _, err := f.moves()["disable"](made.Name+"/versions/"+n, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for filter, want := range map[string]string{"": "5 4 3 2 1", "state:ENABLED": "5 3 1", "state=disabled": "4 2",
 		"state:DESTROYED": ""} {
 		for _, size := range []int32{0, 1, 2, 3} {
-			it := w.ListSecretVersions(w.Context(),
+			it := f.ListSecretVersions(f.Context(),
 				&secretmanagerpb.ListSecretVersionsRequest{Parent: made.Name, Filter: filter, PageSize: size})
 			var numbers []string
 			for {
@@ -192,7 +192,7 @@ func TestListVersions(t *testing.T) {
 			}
 		}
 	}
-	_, err := w.ListSecretVersions(w.Context(),
+	_, err := f.ListSecretVersions(f.Context(),
 		&secretmanagerpb.ListSecretVersionsRequest{Parent: project + "/secrets/none"}).Next()
-	w.want("no such secret", err, codes.NotFound)
+	f.wantCode("no such secret", err, codes.NotFound)
 }

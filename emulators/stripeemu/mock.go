@@ -16,10 +16,10 @@ import (
 	"agents.example/controlplane/emulators/process"
 )
 
-// Mock is a running stripe-mock: Stripe's own server over the published description of its interface. It checks every
-// request against that description and answers with an example; it remembers nothing.
+// Mock is a running stripe-mock, Stripe's own server for its OpenAPI description. It validates every request and
+// returns an example response; it stores nothing.
 type Mock struct {
-	// URL is its address, for clients of Stripe's API.
+	// URL is the base URL for clients of Stripe's API.
 	URL string
 
 	child   *process.Process
@@ -32,8 +32,8 @@ const (
 	mockStart   = 30 * time.Second
 )
 
-// StartMock builds stripe-mock if need be, in seconds, and starts it on a free port. Its log goes to dir, or to a
-// temporary directory that Close removes. It cannot outlive this process.
+// StartMock builds stripe-mock if necessary, which takes seconds, and starts it on a free port. Its log goes to dir, or
+// to a temporary directory that Close removes. stripe-mock never outlives this process.
 func StartMock(ctx context.Context, dir string) (m *Mock, err error) {
 	binary, err := build(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func StartMock(ctx context.Context, dir string) (m *Mock, err error) {
 	m = &Mock{}
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "stripe-mock-"); err != nil {
-			return nil, fmt.Errorf("make a directory for stripe-mock's log: %w", err)
+			return nil, fmt.Errorf("create a directory for stripe-mock's log: %w", err)
 		}
 		m.scratch = dir
 	}
@@ -63,10 +63,10 @@ func StartMock(ctx context.Context, dir string) (m *Mock, err error) {
 	return m, nil
 }
 
-// Done is closed when stripe-mock has ended, whoever ended it.
+// Done is closed when stripe-mock has ended for any reason.
 func (m *Mock) Done() <-chan struct{} { return m.child.Done() }
 
-// Close ends stripe-mock and waits until it is gone.
+// Close stops stripe-mock and waits until it has ended.
 func (m *Mock) Close() error { return errors.Join(m.child.Close(), m.removeScratch()) }
 
 func (m *Mock) removeScratch() error {
@@ -76,7 +76,7 @@ func (m *Mock) removeScratch() error {
 	return os.RemoveAll(m.scratch)
 }
 
-// listening finds in the log where stripe-mock listens.
+// listening returns the address that stripe-mock logged.
 func listening(log string) (url string, err error) {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -84,13 +84,13 @@ func listening(log string) (url string, err error) {
 	}
 	found := regexp.MustCompile(`HTTP at address: (127\.0\.0\.1:\d+)`).FindSubmatch(text)
 	if found == nil {
-		return "", errors.New("stripe-mock has not said yet where it listens")
+		return "", errors.New("stripe-mock has not logged its address yet")
 	}
 	return "http://" + string(found[1]), nil
 }
 
-// build compiles stripe-mock from the nested module into the user's cache. The go command's own cache makes a
-// repetition cheap, and the file takes its place in one step, so that any number of processes may build at once.
+// build compiles stripe-mock from the nested module into the user's cache. The go command's cache makes repetitions
+// cheap. The binary is moved into place in one step, so concurrent builds do not conflict.
 func build(ctx context.Context) (binary string, err error) {
 	module, err := findModule()
 	if err != nil {
@@ -98,7 +98,7 @@ func build(ctx context.Context) (binary string, err error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find a place for stripe-mock: %w; set HOME or XDG_CACHE_HOME", err)
+		return "", fmt.Errorf("find a cache directory for stripe-mock: %w; set HOME or XDG_CACHE_HOME", err)
 	}
 	sums, err := os.ReadFile(filepath.Join(module, "go.mod"))
 	if err != nil {
@@ -106,7 +106,7 @@ func build(ctx context.Context) (binary string, err error) {
 	}
 	version := regexp.MustCompile(mockPackage + ` (v\S+)`).FindSubmatch(sums)
 	if version == nil {
-		return "", fmt.Errorf("%s requires no version of %s", module, mockPackage)
+		return "", fmt.Errorf("%s does not require any version of %s", module, mockPackage)
 	}
 	binary = filepath.Join(cache, "agents-controlplane",
 		fmt.Sprintf("stripe-mock-%s-%s", version[1], runtime.Version()))
@@ -120,7 +120,7 @@ func build(ctx context.Context) (binary string, err error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("make a place for stripe-mock: %w", err)
+		return "", fmt.Errorf("create a cache directory for stripe-mock: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(dir, "stripe-mock"), mockPackage)
@@ -130,12 +130,12 @@ func build(ctx context.Context) (binary string, err error) {
 		return "", fmt.Errorf("build stripe-mock in %s: %w\n%s", module, err, out)
 	}
 	if err := os.Rename(filepath.Join(dir, "stripe-mock"), binary); err != nil {
-		return "", fmt.Errorf("put stripe-mock in its place: %w", err)
+		return "", fmt.Errorf("move stripe-mock into place: %w", err)
 	}
 	return binary, nil
 }
 
-// findModule goes up from the working directory to the repository that has the nested module.
+// findModule returns the nested module of the repository around the working directory.
 func findModule() (string, error) {
 	work, err := os.Getwd()
 	if err != nil {
@@ -147,7 +147,7 @@ func findModule() (string, error) {
 			return module, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no directory above %s has %s; run this inside the repository", work, mockModule)
+			return "", fmt.Errorf("no parent directory of %s contains %s; run this inside the repository", work, mockModule)
 		}
 	}
 }

@@ -12,28 +12,28 @@ import (
 	"time"
 )
 
-// page is a page that a customer may visit.
+// page is a page that a customer can visit.
 type page struct {
 	organization string
 	customer     string
 	price        string
-	// subscription is what a page of the portal is about; empty on one where something is bought.
+	// subscription is the subject of a portal page. It is empty for a checkout page.
 	subscription string
 	cancel       bool
 	back         string
 }
 
-// subscription is what is remembered of a subscription.
+// subscription is the stored state of a subscription.
 type subscription struct {
 	id, customer, organization string
-	price, next                string // next is the price that a schedule changes to; empty for none
+	price, next                string // a schedule changes the price to next, if set
 	status                     string
 	cancelAtEnd                bool
 	created, from, to          time.Time
 }
 
-// sold lists the lookup keys of what is for sale.
-func sold() []string {
+// lookupKeys returns the lookup keys of all prices.
+func lookupKeys() []string {
 	var keys []string
 	for _, plan := range []string{"starter", "startup", "pro", "business"} {
 		keys = append(keys, plan+"_month", plan+"_year")
@@ -41,7 +41,7 @@ func sold() []string {
 	return keys
 }
 
-// price makes a price of an example of one.
+// price returns an example price with the id and lookup key replaced.
 func price(example map[string]any, id string) map[string]any {
 	p := maps.Clone(example)
 	plan, interval := planIn(id)
@@ -53,12 +53,12 @@ func price(example map[string]any, id string) map[string]any {
 func (s *Server) listPrices(r *http.Request, _ url.Values, list map[string]any) error {
 	examples, _ := list["data"].([]any)
 	if len(examples) == 0 {
-		return fmt.Errorf("stripe-mock shows no price")
+		return fmt.Errorf("stripe-mock's example has no price")
 	}
 	example, _ := examples[0].(map[string]any)
 	asked := r.URL.Query()
 	found := []any{}
-	for _, key := range sold() {
+	for _, key := range lookupKeys() {
 		if slices.Contains(slices.Concat(asked["lookup_keys[]"], asked["lookup_keys[0]"]), key) {
 			found = append(found, price(example, priceID(key)))
 		}
@@ -72,7 +72,7 @@ func (s *Server) createCheckout(_ *http.Request, form url.Values, session map[st
 		organization: form.Get("subscription_data[metadata][organization_id]"), customer: form.Get("customer"),
 		price: form.Get("line_items[0][price]"), back: form.Get("success_url"),
 	}
-	if plan, interval := planIn(p.price); !slices.Contains(sold(), plan+"_"+interval) {
+	if plan, interval := planIn(p.price); !slices.Contains(lookupKeys(), plan+"_"+interval) {
 		return &refusal{http.StatusBadRequest, "invalid_request_error", "resource_missing", "No such price"}
 	}
 	id := s.open(p, "cs_test_")
@@ -113,12 +113,12 @@ func (s *Server) getSubscription(r *http.Request, _ url.Values, object map[strin
 	return found.fill(object)
 }
 
-// fill puts a subscription into an example of one.
+// fill writes the subscription's state into an example subscription.
 func (b *subscription) fill(object map[string]any) error {
 	items, _ := object["items"].(map[string]any)
 	list, _ := items["data"].([]any)
 	if len(list) == 0 {
-		return fmt.Errorf("stripe-mock shows no item of a subscription")
+		return fmt.Errorf("stripe-mock's example of a subscription has no item")
 	}
 	item, _ := list[0].(map[string]any)
 	example, _ := item["price"].(map[string]any)

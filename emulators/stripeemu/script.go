@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// Pay has the customer of a page pay, or confirm what the page is about, as of now. It answers the subscription's id.
-// address is the page's.
+// Pay simulates a customer who pays on a page, or confirms what it offers, now. address is the URL of the page. Pay
+// returns the subscription's id.
 func (s *Server) Pay(address string) (subscriptionID string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, ok := s.pages[path.Base(address)]
 	if !ok {
-		return "", fmt.Errorf("there is no page %s", address)
+		return "", fmt.Errorf("page %s does not exist", address)
 	}
 	if p.subscription != "" {
 		b := s.subscriptions[p.subscription]
 		if b == nil {
-			return "", fmt.Errorf("the page is about %s, which is no subscription", p.subscription)
+			return "", fmt.Errorf("the page is about %s, which is not a subscription", p.subscription)
 		}
 		if p.cancel {
 			b.cancelAtEnd = true
@@ -38,7 +38,7 @@ func (s *Server) Pay(address string) (subscriptionID string, err error) {
 		return b.id, nil
 	}
 	if p.price == "" {
-		return "", fmt.Errorf("nothing is bought on the page %s", address)
+		return "", fmt.Errorf("page %s does not sell anything", address)
 	}
 	if p.customer == "" {
 		p.customer = "cus_" + random()
@@ -52,33 +52,33 @@ func (s *Server) Pay(address string) (subscriptionID string, err error) {
 	return b.id, nil
 }
 
-// Change is what becomes of a subscription, by its customer or by the passing of time.
+// Change changes a subscription, as its customer or the passing of time would.
 type Change func(*subscription)
 
-// Status has the subscription be in one of Stripe's statuses.
+// Status sets the subscription's status, one of Stripe's.
 func Status(status string) Change { return func(b *subscription) { b.status = status } }
 
-// Price has the subscription be for another price, by its lookup key.
+// Price changes the subscription to another price, by lookup key.
 func Price(lookupKey string) Change {
 	return func(b *subscription) { b.price, b.next = priceID(lookupKey), "" }
 }
 
-// Schedule has the subscription be for another price from the end of the period on, by its lookup key.
+// Schedule changes the subscription to another price at the end of the period, by lookup key.
 func Schedule(lookupKey string) Change { return func(b *subscription) { b.next = priceID(lookupKey) } }
 
-// EndWithPeriod has the subscription end with the period that is paid.
+// EndWithPeriod cancels the subscription at the end of the paid period.
 func EndWithPeriod() Change { return func(b *subscription) { b.cancelAtEnd = true } }
 
-// Foreign has the subscription be another product's.
+// Foreign makes the subscription belong to another product.
 func Foreign() Change { return func(b *subscription) { b.organization = "" } }
 
-// Change changes a subscription.
+// Change applies changes to a subscription.
 func (s *Server) Change(subscriptionID string, changes ...Change) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, ok := s.subscriptions[subscriptionID]
 	if !ok {
-		return fmt.Errorf("there is no subscription %s", subscriptionID)
+		return fmt.Errorf("subscription %s does not exist", subscriptionID)
 	}
 	for _, change := range changes {
 		change(b)
@@ -86,15 +86,15 @@ func (s *Server) Change(subscriptionID string, changes ...Change) error {
 	return nil
 }
 
-// Event is what is sent to a webhook.
+// Event is a request to a webhook.
 type Event struct {
 	Body      []byte
 	Signature string
 }
 
-// Sign makes an event about a subscription, signed as of a time.
+// Sign returns an event about a subscription, signed at a given time.
 func (s *Server) Sign(id, kind, subscriptionID string, at time.Time) Event {
-	body, _ := json.Marshal(map[string]any{ // maps of texts always encode
+	body, _ := json.Marshal(map[string]any{ // a map of strings always encodes
 		"id": id, "object": "event", "type": kind, "created": at.Unix(), "livemode": false,
 		"api_version": "2026-02-25.clover",
 		"data":        map[string]any{"object": map[string]any{"id": subscriptionID, "object": "subscription"}},
@@ -102,21 +102,21 @@ func (s *Server) Sign(id, kind, subscriptionID string, at time.Time) Event {
 	return Event{Body: body, Signature: Signature(s.WebhookSecret, body, at)}
 }
 
-// Signature is the header with which Stripe signs a body.
+// Signature returns the header with which Stripe signs a body.
 func Signature(secret string, body []byte, at time.Time) string {
 	mac := hmac.New(sha256.New, []byte(secret))
-	_, _ = fmt.Fprintf(mac, "%d.%s", at.Unix(), body) // a hash takes everything
+	_, _ = fmt.Fprintf(mac, "%d.%s", at.Unix(), body) // a hash never fails
 	return "t=" + strconv.FormatInt(at.Unix(), 10) + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Notify has events be sent to a webhook when somebody visits a page, until which nobody is told.
+// Notify makes every visit of a page send its event to a webhook. Without it, events are not sent.
 func (s *Server) Notify(webhook string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.webhook = webhook
 }
 
-// visit pays what a page is about, tells the webhook, and leads back, as if a customer had filled everything in.
+// visit acts as a customer who completes a page: it pays, notifies the webhook and redirects back.
 func (s *Server) visit(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("page")
 	subscription, err := s.Pay(id)
@@ -152,7 +152,7 @@ func (s *Server) send(ctx context.Context, webhook string, e Event) error {
 		return err
 	}
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the webhook answers %d", res.StatusCode)
+		return fmt.Errorf("the webhook answered %d", res.StatusCode)
 	}
 	return nil
 }

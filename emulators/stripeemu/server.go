@@ -1,11 +1,11 @@
 //go:build unix
 
-// Package stripe is a Stripe with a memory, for a laptop: stripe-mock checks every request against Stripe's published
-// description and gives answers their shape, and this package puts in what was bought.
+// Package stripeemu provides a local stand-in for Stripe with state: stripe-mock validates every request against
+// Stripe's OpenAPI description and supplies example responses, and this package fills in what was bought.
 //
-// stripe-mock alone is not enough, because it remembers nothing: a subscription that was paid is as unknown to it as
-// any. What is remembered here is only what the control plane asks for: prices, pages, and the state of subscriptions.
-// There are no invoices, no portal, and no time: tests say what a customer or the passing of a month has done.
+// stripe-mock alone stores nothing, so it does not know a subscription that was just paid. This package stores what the
+// control plane reads: prices, pages, and the state of subscriptions. It does not implement invoices, a portal or the
+// passing of time; tests make those changes explicitly.
 package stripeemu
 
 import (
@@ -25,17 +25,17 @@ import (
 	"time"
 )
 
-// Options of Start; the zero value is usable.
+// Options configure Start. The zero value is usable.
 type Options struct {
-	// Dir takes the log of stripe-mock; empty is a temporary directory.
+	// Dir receives the log of stripe-mock. If empty, it is a temporary directory.
 	Dir string
 }
 
-// Server is a running stand-in. Its methods may be called from any goroutine.
+// Server is a running stand-in. Its methods are safe for concurrent use.
 type Server struct {
-	// URL is its address, for clients of Stripe's API.
+	// URL is the base URL for clients of Stripe's API.
 	URL string
-	// Key is a key of the API, and WebhookSecret signs events.
+	// Key is an API key. WebhookSecret signs events.
 	Key           string
 	WebhookSecret string
 
@@ -47,19 +47,19 @@ type Server struct {
 	mu            sync.Mutex
 	pages         map[string]page
 	subscriptions map[string]*subscription
-	answers       map[string]kept // by idempotency key
+	answers       map[string]storedResponse // by idempotency key
 	fetches       int
 	webhook       string
 }
 
-// kept is the answer to a request with an idempotency key.
-type kept struct {
+// storedResponse is the stored response to a request with an idempotency key.
+type storedResponse struct {
 	request string
 	status  int
 	body    []byte
 }
 
-// Start starts stripe-mock and the server in front of it. ctx bounds the start only.
+// Start starts stripe-mock and the server in front of it. ctx only bounds the start.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	mock, err := StartMock(ctx, o.Dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		URL: "http://" + listener.Addr().String(), Key: "sk_test_" + random(), WebhookSecret: "whsec_" + random(),
 		mock:   mock,
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}, served: make(chan error, 1),
-		pages: map[string]page{}, subscriptions: map[string]*subscription{}, answers: map[string]kept{},
+		pages: map[string]page{}, subscriptions: map[string]*subscription{}, answers: map[string]storedResponse{},
 	}
 	s.server = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
 	go func() { s.served <- s.server.Serve(listener) }()
@@ -86,10 +86,10 @@ func random() string {
 	return hex.EncodeToString(b)
 }
 
-// Done is closed when stripe-mock has ended, whoever ended it.
+// Done is closed when stripe-mock has ended for any reason.
 func (s *Server) Done() <-chan struct{} { return s.mock.Done() }
 
-// Close ends the server and stripe-mock.
+// Close stops the server and stripe-mock.
 func (s *Server) Close() error {
 	err := s.server.Close()
 	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
@@ -99,7 +99,7 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.mock.Close())
 }
 
-// Fetches is how often the state of a subscription has been asked for.
+// Fetches returns how often the state of a subscription was requested.
 func (s *Server) Fetches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,10 +108,10 @@ func (s *Server) Fetches() int {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/prices", s.asked(s.listPrices))
-	mux.HandleFunc("POST /v1/checkout/sessions", s.asked(s.createCheckout))
-	mux.HandleFunc("POST /v1/billing_portal/sessions", s.asked(s.createPortal))
-	mux.HandleFunc("GET /v1/subscriptions/{id}", s.asked(s.getSubscription))
+	mux.HandleFunc("GET /v1/prices", s.serveAPI(s.listPrices))
+	mux.HandleFunc("POST /v1/checkout/sessions", s.serveAPI(s.createCheckout))
+	mux.HandleFunc("POST /v1/billing_portal/sessions", s.serveAPI(s.createPortal))
+	mux.HandleFunc("GET /v1/subscriptions/{id}", s.serveAPI(s.getSubscription))
 	mux.HandleFunc("GET /pay/{page}", s.visit)
 	return mux
 }
@@ -127,11 +127,11 @@ type refusal struct {
 // Error implements error.
 func (r *refusal) Error() string { return r.message }
 
-// answer puts what is remembered into an example answer.
+// answer fills stored state into an example response.
 type answer func(r *http.Request, form url.Values, example map[string]any) error
 
-// asked serves one request of the API: stripe-mock checks it first, and its answer is the example.
-func (s *Server) asked(fill answer) http.HandlerFunc {
+// serveAPI serves one API request. stripe-mock validates it first and supplies the example response.
+func (s *Server) serveAPI(fill answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 		if err != nil {
@@ -141,7 +141,7 @@ func (s *Server) asked(fill answer) http.HandlerFunc {
 		status, answer := s.answer(r, body, fill)
 		w.Header().Set("Content-Type", "application/json")
 		if key := r.Header.Get("Idempotency-Key"); key != "" && r.Method == http.MethodPost {
-			status, answer = s.once(w.Header(), key, kept{r.Method + r.URL.Path + string(body), status, answer})
+			status, answer = s.storeOrReplay(w.Header(), key, storedResponse{r.Method + r.URL.Path + string(body), status, answer})
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write(answer)
@@ -152,7 +152,7 @@ func (s *Server) answer(r *http.Request, body []byte, fill answer) (status int, 
 	if user, _, _ := r.BasicAuth(); user != s.Key && r.Header.Get("Authorization") != "Bearer "+s.Key {
 		return refuse(&refusal{http.StatusUnauthorized, "invalid_request_error", "", "Invalid API Key provided"})
 	}
-	status, example, err := s.example(r, body)
+	status, example, err := s.forward(r, body)
 	if err != nil {
 		return refuse(err)
 	}
@@ -187,8 +187,8 @@ func refuse(err error) (status int, body []byte) {
 	return r.status, body
 }
 
-// example asks stripe-mock.
-func (s *Server) example(r *http.Request, body []byte) (status int, answer []byte, err error) {
+// forward forwards a request to stripe-mock and returns its response.
+func (s *Server) forward(r *http.Request, body []byte) (status int, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(r.Context(), r.Method, s.mock.URL+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
@@ -200,13 +200,13 @@ func (s *Server) example(r *http.Request, body []byte) (status int, answer []byt
 	if err != nil {
 		return 0, nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // reading is over
+	defer res.Body.Close() //nolint:errcheck // only read
 	answer, err = io.ReadAll(res.Body)
 	return res.StatusCode, answer, err
 }
 
-// once keeps the first answer under an idempotency key and gives it again to the same request, as Stripe does.
-func (s *Server) once(h http.Header, key string, now kept) (status int, body []byte) {
+// storeOrReplay stores the first response under an idempotency key and replays it for the same request, as Stripe does.
+func (s *Server) storeOrReplay(h http.Header, key string, now storedResponse) (status int, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, ok := s.answers[key]
@@ -223,7 +223,7 @@ func (s *Server) once(h http.Header, key string, now kept) (status int, body []b
 	}
 }
 
-// priceID and planIn tie a lookup key to its price.
+// priceID and planIn convert between a lookup key and a price id.
 func priceID(lookupKey string) string { return "price_" + lookupKey }
 
 func planIn(price string) (plan, interval string) {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// pullWait is how long a pull waits for a message before it answers none.
+	// pullWait is how long a pull waits for a message before it returns none.
 	pullWait = 30 * time.Second
-	// leaseCheck is how soon a message is found whose lease has ended. Everything else that a pull waits for wakes it.
+	// leaseCheck is the interval for finding messages with an expired lease. All other events wake a pull.
 	leaseCheck = time.Second
-	// hold is the lease of a message that waits for its back-off to end. It is the longest that Pub/Sub gives, as is
-	// the back-off.
-	hold = 600
+	// backoffLease is the lease in seconds of a message during its back-off: the maximum of Pub/Sub, for leases as for
+	// back-offs.
+	backoffLease = 600
 )
 
 // Pull implements pubsubpb.SubscriberServer.
@@ -30,7 +30,7 @@ func (b *broker) Pull(ctx context.Context, r *pubsubpb.PullRequest) (*pubsubpb.P
 	defer check.Stop()
 	for {
 		messages, changed, err := b.pull(ctx, r)
-		if err != nil || len(messages) > 0 || r.GetReturnImmediately() { //nolint:staticcheck // deprecated, and asked for all the same
+		if err != nil || len(messages) > 0 || r.GetReturnImmediately() { //nolint:staticcheck // deprecated, but still in use
 			return &pubsubpb.PullResponse{ReceivedMessages: messages}, err
 		}
 		select {
@@ -44,13 +44,13 @@ func (b *broker) Pull(ctx context.Context, r *pubsubpb.PullRequest) (*pubsubpb.P
 	}
 }
 
-// pull takes the messages that there are. changed is closed when there may be more.
+// pull returns the available messages. changed is closed when there may be more.
 func (b *broker) pull(ctx context.Context, r *pubsubpb.PullRequest) (messages []*pubsubpb.ReceivedMessage,
 	changed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	response, err := b.GServer.Pull(ctx, &pubsubpb.PullRequest{
-		Subscription: r.GetSubscription(), MaxMessages: r.GetMaxMessages(), ReturnImmediately: true, //nolint:staticcheck // the wait is ours
+		Subscription: r.GetSubscription(), MaxMessages: r.GetMaxMessages(), ReturnImmediately: true, //nolint:staticcheck // Pull does the waiting
 	})
 	if err != nil {
 		return nil, nil, err
@@ -64,8 +64,8 @@ func (b *broker) pull(ctx context.Context, r *pubsubpb.PullRequest) (messages []
 			s.deliveries[m.GetMessage().GetMessageId()] = d
 		}
 		d.ackID = m.GetAckId()
-		if s.spent(d) { // its last lease has ended without an answer
-			b.bury(ctx, r.GetSubscription(), s, d)
+		if s.isOutOfAttempts(d) { // its last lease expired
+			b.moveToDeadLetter(ctx, r.GetSubscription(), s, d)
 			continue
 		}
 		d.attempts++
@@ -77,19 +77,19 @@ func (b *broker) pull(ctx context.Context, r *pubsubpb.PullRequest) (messages []
 	return messages, b.changed, nil
 }
 
-// Acknowledge implements pubsubpb.SubscriberServer. What was delivered again since is not acknowledged.
+// Acknowledge implements pubsubpb.SubscriberServer. It ignores messages that have been redelivered since.
 func (b *broker) Acknowledge(ctx context.Context, r *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, ackID := range r.GetAckIds() {
-		if s, d := b.newest(r.GetSubscription(), ackID); d != nil {
+		if s, d := b.newestDelivery(r.GetSubscription(), ackID); d != nil {
 			delete(s.deliveries, d.message.GetMessageId())
 		}
 	}
 	return b.GServer.Acknowledge(ctx, r)
 }
 
-// ModifyAckDeadline implements pubsubpb.SubscriberServer. A deadline of 0 gives messages back: they come again after
+// ModifyAckDeadline implements pubsubpb.SubscriberServer. A deadline of 0 returns messages: they are redelivered after
 // their back-off, or become dead letters.
 func (b *broker) ModifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
 	b.mu.Lock()
@@ -97,19 +97,19 @@ func (b *broker) ModifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDea
 	if r.GetAckDeadlineSeconds() > 0 {
 		return b.GServer.ModifyAckDeadline(ctx, r)
 	}
-	defer b.wake()
+	defer b.wakePulls()
 	for _, ackID := range r.GetAckIds() {
-		s, d := b.newest(r.GetSubscription(), ackID)
+		s, d := b.newestDelivery(r.GetSubscription(), ackID)
 		if d == nil {
 			continue
 		}
 		switch wait := s.backoff(d.attempts); {
-		case s.spent(d):
-			b.bury(ctx, r.GetSubscription(), s, d)
+		case s.isOutOfAttempts(d):
+			b.moveToDeadLetter(ctx, r.GetSubscription(), s, d)
 		case wait <= 0:
-			b.lease(ctx, r.GetSubscription(), ackID, 0)
+			b.setLease(ctx, r.GetSubscription(), ackID, 0)
 		default:
-			b.lease(ctx, r.GetSubscription(), ackID, hold)
+			b.setLease(ctx, r.GetSubscription(), ackID, backoffLease)
 			d.wait = time.AfterFunc(wait, func() { b.release(r.GetSubscription(), ackID) })
 		}
 	}
@@ -123,14 +123,14 @@ func (b *broker) release(subscription, ackID string) {
 	if b.stopped {
 		return
 	}
-	b.lease(context.Background(), subscription, ackID, 0)
-	b.wake()
+	b.setLease(context.Background(), subscription, ackID, 0)
+	b.wakePulls()
 }
 
-// The rest is called with the lock held.
+// The caller holds the lock in all functions below.
 
-// newest finds the delivery that an acknowledgement is about, if that is the newest of its message.
-func (b *broker) newest(name, ackID string) (*subscription, *delivery) {
+// newestDelivery returns the delivery with an ack id, if it is the newest of its message.
+func (b *broker) newestDelivery(name, ackID string) (*subscription, *delivery) {
 	s := b.subscriptions[name]
 	if s == nil {
 		return nil, nil
@@ -142,20 +142,20 @@ func (b *broker) newest(name, ackID string) (*subscription, *delivery) {
 	return s, nil
 }
 
-// lease has pstest lease a message for so many seconds from now; 0 gives it back. Nothing can go wrong with a
-// subscription that is there, and with one that is not, nothing is to be done.
-func (b *broker) lease(ctx context.Context, subscription, ackID string, seconds int32) {
+// setLease extends the lease of a message in pstest to a number of seconds from now; 0 returns the message. pstest only
+// fails for an unknown subscription, for which there is nothing to do.
+func (b *broker) setLease(ctx context.Context, subscription, ackID string, seconds int32) {
 	_, _ = b.GServer.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{
 		Subscription: subscription, AckIds: []string{ackID}, AckDeadlineSeconds: seconds,
 	})
 }
 
-// spent reports whether a message has had all its deliveries.
-func (s *subscription) spent(d *delivery) bool {
+// isOutOfAttempts reports whether a message has used all its delivery attempts.
+func (s *subscription) isOutOfAttempts(d *delivery) bool {
 	return s.deadLetter != nil && d.attempts >= s.deadLetter.GetMaxDeliveryAttempts()
 }
 
-// backoff is the wait after so many deliveries: it doubles from the least to the most.
+// backoff returns the wait after a number of deliveries. It doubles from the minimum to the maximum.
 func (s *subscription) backoff(attempts int32) time.Duration {
 	if s.retry == nil {
 		return 0
@@ -164,8 +164,8 @@ func (s *subscription) backoff(attempts int32) time.Duration {
 	return min(least<<min(max(attempts-1, 0), 16), most)
 }
 
-// bury publishes a message to the dead letter topic, with what Cloud Pub/Sub adds to it, and is done with it.
-func (b *broker) bury(ctx context.Context, name string, s *subscription, d *delivery) {
+// moveToDeadLetter moves a message to the dead letter topic, with the attributes that Cloud Pub/Sub adds.
+func (b *broker) moveToDeadLetter(ctx context.Context, name string, s *subscription, d *delivery) {
 	dead := proto.CloneOf(d.message)
 	dead.Attributes = maps.Clone(dead.GetAttributes())
 	if dead.Attributes == nil {
@@ -179,9 +179,9 @@ func (b *broker) bury(ctx context.Context, name string, s *subscription, d *deli
 	topic := s.deadLetter.GetDeadLetterTopic()
 	if _, err := b.GServer.Publish(ctx,
 		&pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{dead}}); err != nil {
-		return // without its topic it stays, as in Cloud Pub/Sub
+		return // without the topic the message stays, as in Cloud Pub/Sub
 	}
 	_, _ = b.GServer.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: name, AckIds: []string{d.ackID}})
 	delete(s.deliveries, d.message.GetMessageId())
-	b.wake()
+	b.wakePulls()
 }

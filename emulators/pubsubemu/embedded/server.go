@@ -1,12 +1,10 @@
-// Package embedded is a Pub/Sub in this process, for machines without the official emulator. Google's client library
-// talks to it.
+// Package embedded provides an in-process Pub/Sub server for machines without the official emulator. Google's client
+// library connects to it.
 //
-// Topics, subscriptions, messages and leases are those of Google's own fake, pstest. This package adds what that lacks
-// and a pull subscription of the official emulator has: a pull that waits for a message, deliveries counted for every
-// subscription by itself, back-off between them, and dead letters. It has no push, as nobody uses the official one's,
-// no streaming pull, and no storage. A message that nobody has pulled for ten minutes is dropped.
-//
-// It does not know what messages mean, nor who pushes them on.
+// Topics, subscriptions, messages and leases come from Google's fake, pstest. This package adds what pull subscriptions
+// of the official emulator have and pstest lacks: a pull that waits for messages, delivery counts per subscription,
+// back-off, and dead letters. It does not implement push, which the Dispatcher of package pubsubemu does, nor streaming
+// pull, nor storage. A message that is not pulled for ten minutes is dropped. It does not interpret messages.
 package embedded
 
 import (
@@ -33,9 +31,9 @@ type Server struct {
 	err    error
 }
 
-// Start serves a Pub/Sub without topics on a free port of 127.0.0.1. ctx bounds the start only.
+// Start serves a Pub/Sub without topics on a free port of 127.0.0.1. ctx only bounds the start.
 func Start(ctx context.Context) (*Server, error) {
-	fake := pstest.NewServerWithAddress("127.0.0.1:0") // it serves there, too, but nobody is told
+	fake := pstest.NewServerWithAddress("127.0.0.1:0") // its listener is not used
 	b := &broker{GServer: &fake.GServer, subscriptions: map[string]*subscription{}, changed: make(chan struct{})}
 	server, err := rpc.Start(ctx, "", func(r grpc.ServiceRegistrar) {
 		pubsubpb.RegisterPublisherServer(r, b)
@@ -48,10 +46,10 @@ func Start(ctx context.Context) (*Server, error) {
 	return &Server{Server: server, broker: b, fake: fake}, nil
 }
 
-// Done is nil, and so never ready: the server ends with this process.
+// Done returns nil, a channel that never becomes ready: the server lives as long as this process.
 func (s *Server) Done() <-chan struct{} { return nil }
 
-// Close ends the server and its calls, and waits until they have returned. It is safe to call again.
+// Close stops the server and its calls, and waits until they have returned. It may be called again.
 func (s *Server) Close() error {
 	s.ended.Do(func() {
 		s.err = s.Server.Close()
@@ -64,7 +62,7 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// resourceOf names the topic or the subscription that a request is about.
+// resourceOf returns the topic or subscription named in a request.
 func resourceOf(request any) string {
 	switch r := request.(type) {
 	case interface{ GetTopic() string }:
@@ -78,42 +76,42 @@ func resourceOf(request any) string {
 	}
 }
 
-// broker is pstest with what it lacks. Whatever touches messages goes through here, one call at a time, because
-// pstest's messages change while they are in use.
+// broker extends pstest. All calls that touch messages go through it, one at a time, because pstest modifies messages
+// that are in use.
 type broker struct {
 	*pstest.GServer
 
 	mu            sync.Mutex
 	subscriptions map[string]*subscription
-	// changed is closed when there may be something to pull.
+	// changed is closed when there may be messages to pull.
 	changed chan struct{}
 	stopped bool
 }
 
-// subscription is what is known of a subscription beside what pstest knows.
+// subscription is the additional state of a subscription.
 type subscription struct {
 	deadLetter *pubsubpb.DeadLetterPolicy
 	retry      *pubsubpb.RetryPolicy
-	// deliveries are those of the messages that are not done, by their ids.
+	// deliveries maps the ids of unacknowledged messages to their deliveries.
 	deliveries map[string]*delivery
 }
 
-// delivery is how often a message was delivered, and the newest delivery.
+// delivery is the number of deliveries of a message, and the newest one.
 type delivery struct {
 	attempts int32
 	ackID    string
 	message  *pubsubpb.PubsubMessage
-	// wait, when there is one, ends the back-off.
+	// wait, if set, ends the back-off.
 	wait *time.Timer
 }
 
-// wake lets pulls look again. It is called with the lock held.
-func (b *broker) wake() {
+// wakePulls makes pulls check for messages again. The caller holds the lock.
+func (b *broker) wakePulls() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// stop ends the waits.
+// stop ends all back-offs.
 func (b *broker) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,7 +129,7 @@ func (b *broker) stop() {
 func (b *broker) Publish(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer b.wake()
+	defer b.wakePulls()
 	return b.GServer.Publish(ctx, r)
 }
 

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// world is a server with a topic.
-type world struct {
+// pubsubFixture is a server with a topic.
+type pubsubFixture struct {
 	t          *testing.T
 	publisher  pubsubpb.PublisherClient
 	subscriber pubsubpb.SubscriberClient
@@ -35,7 +35,7 @@ const (
 	dead  = "projects/p/topics/dead"
 )
 
-func newWorld(t *testing.T) world {
+func newFixture(t *testing.T) pubsubFixture {
 	t.Helper()
 	server, err := embedded.Start(t.Context())
 	if err != nil {
@@ -53,72 +53,72 @@ func newWorld(t *testing.T) world {
 			}
 		}
 	})
-	w := world{t, pubsubpb.NewPublisherClient(conn), pubsubpb.NewSubscriberClient(conn)}
+	f := pubsubFixture{t, pubsubpb.NewPublisherClient(conn), pubsubpb.NewSubscriberClient(conn)}
 	for _, name := range []string{topic, dead} {
-		if _, err := w.publisher.CreateTopic(t.Context(), &pubsubpb.Topic{Name: name}); err != nil {
+		if _, err := f.publisher.CreateTopic(t.Context(), &pubsubpb.Topic{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return w
+	return f
 }
 
 func name(subscription string) string { return "projects/p/subscriptions/" + subscription }
 
 // subscribe makes a subscription, with changes to what is usual.
-func (w world) subscribe(id, of string, changes func(*pubsubpb.Subscription)) {
-	w.t.Helper()
+func (f pubsubFixture) subscribe(id, of string, changes func(*pubsubpb.Subscription)) {
+	f.t.Helper()
 	s := &pubsubpb.Subscription{Name: name(id), Topic: of, AckDeadlineSeconds: 10}
 	if changes != nil {
 		changes(s)
 	}
-	if _, err := w.subscriber.CreateSubscription(w.t.Context(), s); err != nil {
-		w.t.Fatal(err)
+	if _, err := f.subscriber.CreateSubscription(f.t.Context(), s); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
-func (w world) publish(text string) {
-	w.t.Helper()
-	_, err := w.publisher.Publish(w.t.Context(), &pubsubpb.PublishRequest{
+func (f pubsubFixture) publish(text string) {
+	f.t.Helper()
+	_, err := f.publisher.Publish(f.t.Context(), &pubsubpb.PublishRequest{
 		Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Data: []byte(text),
 			Attributes: map[string]string{"k": "v"}}},
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
-func (w world) pull(id string) *pubsubpb.ReceivedMessage {
-	w.t.Helper()
-	r, err := w.subscriber.Pull(w.t.Context(), &pubsubpb.PullRequest{Subscription: name(id), MaxMessages: 1})
+func (f pubsubFixture) pull(id string) *pubsubpb.ReceivedMessage {
+	f.t.Helper()
+	r, err := f.subscriber.Pull(f.t.Context(), &pubsubpb.PullRequest{Subscription: name(id), MaxMessages: 1})
 	if err != nil || len(r.GetReceivedMessages()) != 1 {
-		w.t.Fatalf("pull %s: %v, %v", id, r, err)
+		f.t.Fatalf("pull %s: %v, %v", id, r, err)
 	}
 	return r.GetReceivedMessages()[0]
 }
 
 // nothing reports whether there is nothing to pull at once.
-func (w world) nothing(id string) bool {
-	w.t.Helper()
-	r, err := w.subscriber.Pull(w.t.Context(), &pubsubpb.PullRequest{Subscription: name(id), MaxMessages: 1, ReturnImmediately: true}) //nolint:staticcheck // it is what is asked for
+func (f pubsubFixture) nothing(id string) bool {
+	f.t.Helper()
+	r, err := f.subscriber.Pull(f.t.Context(), &pubsubpb.PullRequest{Subscription: name(id), MaxMessages: 1, ReturnImmediately: true}) //nolint:staticcheck // it is what is asked for
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return len(r.GetReceivedMessages()) == 0
 }
 
-func (w world) ack(id string, m *pubsubpb.ReceivedMessage) {
-	w.t.Helper()
-	if _, err := w.subscriber.Acknowledge(w.t.Context(),
+func (f pubsubFixture) ack(id string, m *pubsubpb.ReceivedMessage) {
+	f.t.Helper()
+	if _, err := f.subscriber.Acknowledge(f.t.Context(),
 		&pubsubpb.AcknowledgeRequest{Subscription: name(id), AckIds: []string{m.GetAckId()}}); err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
-func (w world) nack(id string, m *pubsubpb.ReceivedMessage) {
-	w.t.Helper()
-	if _, err := w.subscriber.ModifyAckDeadline(w.t.Context(),
+func (f pubsubFixture) nack(id string, m *pubsubpb.ReceivedMessage) {
+	f.t.Helper()
+	if _, err := f.subscriber.ModifyAckDeadline(f.t.Context(),
 		&pubsubpb.ModifyAckDeadlineRequest{Subscription: name(id), AckIds: []string{m.GetAckId()}}); err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
@@ -128,25 +128,25 @@ func fiveAttempts(s *pubsubpb.Subscription) {
 
 func TestSubscriptionsCountByThemselves(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.subscribe("a", topic, fiveAttempts)
-	w.subscribe("b", topic, fiveAttempts)
-	w.subscribe("plain", topic, nil)
-	w.subscribe("graves", dead, nil)
-	w.publish("x")
+	f := newFixture(t)
+	f.subscribe("a", topic, fiveAttempts)
+	f.subscribe("b", topic, fiveAttempts)
+	f.subscribe("plain", topic, nil)
+	f.subscribe("graves", dead, nil)
+	f.publish("x")
 	for attempt := int32(1); attempt <= 5; attempt++ {
-		m := w.pull("a")
+		m := f.pull("a")
 		if m.GetDeliveryAttempt() != attempt {
 			t.Errorf("attempt %d is counted as %d", attempt, m.GetDeliveryAttempt())
 		}
-		if plain := w.pull("plain"); plain.GetDeliveryAttempt() != 0 {
+		if plain := f.pull("plain"); plain.GetDeliveryAttempt() != 0 {
 			t.Errorf("without a dead letter topic attempt %d is counted as %d", attempt, plain.GetDeliveryAttempt())
 		} else {
-			w.nack("plain", plain)
+			f.nack("plain", plain)
 		}
-		w.nack("a", m)
+		f.nack("a", m)
 	}
-	m := w.pull("graves").GetMessage()
+	m := f.pull("graves").GetMessage()
 	attributes := m.GetAttributes()
 	if string(m.GetData()) != "x" || attributes["k"] != "v" ||
 		attributes["CloudPubSubDeadLetterSourceDeliveryCount"] != "5" ||
@@ -154,89 +154,89 @@ func TestSubscriptionsCountByThemselves(t *testing.T) {
 		attributes["CloudPubSubDeadLetterSourceSubscriptionProject"] != "p" {
 		t.Errorf("the dead letter is %v", m)
 	}
-	if !w.nothing("a") {
+	if !f.nothing("a") {
 		t.Error("a dead message is delivered again")
 	}
-	if m := w.pull("b"); m.GetDeliveryAttempt() != 1 {
+	if m := f.pull("b"); m.GetDeliveryAttempt() != 1 {
 		t.Errorf("the other subscription's first attempt is counted as %d", m.GetDeliveryAttempt())
 	}
 }
 
 func TestBackOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	const least, most = 200 * time.Millisecond, 300 * time.Millisecond
-	w.subscribe("s", topic, func(s *pubsubpb.Subscription) {
+	f.subscribe("s", topic, func(s *pubsubpb.Subscription) {
 		s.RetryPolicy = &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(least),
 			MaximumBackoff: durationpb.New(most)}
 	})
-	w.publish("x")
-	m := w.pull("s")
+	f.publish("x")
+	m := f.pull("s")
 	for _, want := range []time.Duration{least, most, most} {
 		began := time.Now()
-		w.nack("s", m)
-		if !w.nothing("s") {
+		f.nack("s", m)
+		if !f.nothing("s") {
 			t.Error("there is no back-off")
 		}
-		m = w.pull("s")
+		m = f.pull("s")
 		if waited := time.Since(began); waited < want {
 			t.Errorf("delivered again after %v, want %v", waited, want)
 		}
 	}
-	w.ack("s", m)
-	if !w.nothing("s") {
+	f.ack("s", m)
+	if !f.nothing("s") {
 		t.Error("what is done is delivered again")
 	}
 }
 
 func TestOldDeliveriesDecideNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.subscribe("s", topic, fiveAttempts)
-	w.publish("x")
-	first := w.pull("s")
-	w.nack("s", first)
-	second := w.pull("s")
-	w.ack("s", first)
-	w.nack("s", first)
-	if !w.nothing("s") {
+	f := newFixture(t)
+	f.subscribe("s", topic, fiveAttempts)
+	f.publish("x")
+	first := f.pull("s")
+	f.nack("s", first)
+	second := f.pull("s")
+	f.ack("s", first)
+	f.nack("s", first)
+	if !f.nothing("s") {
 		t.Error("an old delivery was given back")
 	}
-	w.nack("s", second)
-	if third := w.pull("s"); third.GetDeliveryAttempt() != 3 {
+	f.nack("s", second)
+	if third := f.pull("s"); third.GetDeliveryAttempt() != 3 {
 		t.Errorf("attempt %d, want 3: an old delivery was acknowledged", third.GetDeliveryAttempt())
 	}
 }
 
 func TestPullWaits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.subscribe("s", topic, nil)
+	f := newFixture(t)
+	f.subscribe("s", topic, nil)
 	pulled := make(chan error, 1)
 	pull := func() {
-		r, err := w.subscriber.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: name("s"), MaxMessages: 1})
+		r, err := f.subscriber.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: name("s"), MaxMessages: 1})
 		if err == nil && len(r.GetReceivedMessages()) == 0 {
 			err = fmt.Errorf("nothing was pulled")
 		}
 		pulled <- err
 	}
 	go pull()
-	w.publish("x")
+	f.publish("x")
 	if err := <-pulled; err != nil {
 		t.Error(err)
 	}
 	go pull()
-	if _, err := w.subscriber.DeleteSubscription(t.Context(),
+	if _, err := f.subscriber.DeleteSubscription(t.Context(),
 		&pubsubpb.DeleteSubscriptionRequest{Subscription: name("s")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-pulled; status.Code(err) != codes.NotFound {
 		t.Errorf("pulling what was deleted: %v", err)
 	}
-	w.subscribe("s", topic, nil)
+	f.subscribe("s", topic, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := w.subscriber.Pull(ctx,
+	if _, err := f.subscriber.Pull(ctx,
 		&pubsubpb.PullRequest{Subscription: name("s"), MaxMessages: 1}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("pulling nothing until the deadline: %v", err)
 	}
@@ -244,18 +244,18 @@ func TestPullWaits(t *testing.T) {
 
 func TestPoliciesChange(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.subscribe("s", topic, fiveAttempts)
+	f := newFixture(t)
+	f.subscribe("s", topic, fiveAttempts)
 	wanted := &pubsubpb.Subscription{
 		Name: name("s"), Topic: topic, AckDeadlineSeconds: 20,
 		RetryPolicy: &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second)},
 	}
 	for _, paths := range [][]string{{"ack_deadline_seconds"}, {"retry_policy"}, {"dead_letter_policy"}} {
 		r := &pubsubpb.UpdateSubscriptionRequest{Subscription: wanted, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}
-		if _, err := w.subscriber.UpdateSubscription(t.Context(), r); err != nil {
+		if _, err := f.subscriber.UpdateSubscription(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		got, err := w.subscriber.GetSubscription(t.Context(), &pubsubpb.GetSubscriptionRequest{Subscription: name("s")})
+		got, err := f.subscriber.GetSubscription(t.Context(), &pubsubpb.GetSubscriptionRequest{Subscription: name("s")})
 		if err != nil || got.GetAckDeadlineSeconds() != 20 ||
 			(got.GetRetryPolicy() != nil) != (paths[0] != "ack_deadline_seconds") ||
 			(got.GetDeadLetterPolicy() == nil) != (paths[0] == "dead_letter_policy") {
@@ -266,7 +266,7 @@ func TestPoliciesChange(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	for what, row := range map[string]struct {
 		change func(*pubsubpb.Subscription)
 		want   codes.Code
@@ -288,11 +288,11 @@ func TestRefused(t *testing.T) {
 	} {
 		s := &pubsubpb.Subscription{Name: name("s"), Topic: topic, AckDeadlineSeconds: 10}
 		row.change(s)
-		if _, err := w.subscriber.CreateSubscription(t.Context(), s); status.Code(err) != row.want {
+		if _, err := f.subscriber.CreateSubscription(t.Context(), s); status.Code(err) != row.want {
 			t.Errorf("%s: %v, want %s", what, err, row.want)
 		}
 	}
-	stream, err := w.subscriber.StreamingPull(t.Context())
+	stream, err := f.subscriber.StreamingPull(t.Context())
 	if err == nil {
 		_, err = stream.Recv()
 	}

@@ -12,18 +12,18 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 )
 
-// The fields of a subscription that are kept here.
+// The subscription fields that pstest does not get.
 const (
 	deadLetterField = "dead_letter_policy"
 	retryField      = "retry_policy"
 )
 
-// CreateSubscription implements pubsubpb.SubscriberServer. pstest gets no policies: it counts the deliveries of all
-// subscriptions together.
+// CreateSubscription implements pubsubpb.SubscriberServer. pstest gets no policies, because it counts deliveries for
+// all subscriptions together.
 func (b *broker) CreateSubscription(ctx context.Context, r *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.check(ctx, r); err != nil {
+	if err := b.checkPolicies(ctx, r); err != nil {
 		return nil, err
 	}
 	bare := proto.CloneOf(r)
@@ -35,11 +35,11 @@ func (b *broker) CreateSubscription(ctx context.Context, r *pubsubpb.Subscriptio
 	s := &subscription{deadLetter: r.GetDeadLetterPolicy(), retry: r.GetRetryPolicy(),
 		deliveries: map[string]*delivery{}}
 	b.subscriptions[r.GetName()] = s
-	return s.dress(made), nil
+	return s.withPolicies(made), nil
 }
 
-// check finds out what is wrong with the policies of a subscription.
-func (b *broker) check(ctx context.Context, r *pubsubpb.Subscription) error {
+// checkPolicies checks the policies of a subscription.
+func (b *broker) checkPolicies(ctx context.Context, r *pubsubpb.Subscription) error {
 	if r.GetPushConfig().GetPushEndpoint() != "" {
 		return status.Error(codes.Unimplemented,
 			"the embedded Pub/Sub has no push: the dispatcher pulls, and pushes by itself")
@@ -68,7 +68,7 @@ func (b *broker) GetSubscription(ctx context.Context, r *pubsubpb.GetSubscriptio
 	if err != nil {
 		return nil, err
 	}
-	return b.subscriptions[r.GetSubscription()].dress(found), nil
+	return b.subscriptions[r.GetSubscription()].withPolicies(found), nil
 }
 
 // UpdateSubscription implements pubsubpb.SubscriberServer.
@@ -76,7 +76,7 @@ func (b *broker) UpdateSubscription(ctx context.Context, r *pubsubpb.UpdateSubsc
 	error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.check(ctx, r.GetSubscription()); err != nil {
+	if err := b.checkPolicies(ctx, r.GetSubscription()); err != nil {
 		return nil, err
 	}
 	paths := r.GetUpdateMask().GetPaths()
@@ -95,15 +95,15 @@ func (b *broker) UpdateSubscription(ctx context.Context, r *pubsubpb.UpdateSubsc
 	if slices.Contains(paths, retryField) {
 		s.retry = r.GetSubscription().GetRetryPolicy()
 	}
-	return s.dress(updated), nil
+	return s.withPolicies(updated), nil
 }
 
-// DeleteSubscription implements pubsubpb.SubscriberServer. Pulls that wait fail.
+// DeleteSubscription implements pubsubpb.SubscriberServer. Waiting pulls fail.
 func (b *broker) DeleteSubscription(ctx context.Context, r *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty,
 	error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer b.wake()
+	defer b.wakePulls()
 	delete(b.subscriptions, r.GetSubscription())
 	return b.GServer.DeleteSubscription(ctx, r)
 }
@@ -115,8 +115,8 @@ func (b *broker) ListSubscriptions(context.Context,
 		"the embedded Pub/Sub has no ListSubscriptions: use the official emulator for it")
 }
 
-// dress answers a subscription as pstest has it with the policies that it was not given.
-func (s *subscription) dress(bare *pubsubpb.Subscription) *pubsubpb.Subscription {
+// withPolicies returns a subscription of pstest with its policies.
+func (s *subscription) withPolicies(bare *pubsubpb.Subscription) *pubsubpb.Subscription {
 	whole := proto.CloneOf(bare)
 	whole.DeadLetterPolicy, whole.RetryPolicy = s.deadLetter, s.retry
 	return whole

@@ -33,8 +33,8 @@ const file = `{
   ]
 }`
 
-// ask writes a query in short: "o = t <" filters, and "t DESC" orders.
-func ask(t *testing.T, collection, filters, orders string) *structuredquery.Query {
+// parseQuery builds a query from a short form: "o = t <" filters, and "t DESC" orders.
+func parseQuery(t *testing.T, collection, filters, orders string) *structuredquery.Query {
 	t.Helper()
 	q := &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection}}}
 	and := &firestorepb.StructuredQuery_CompositeFilter{Op: firestorepb.StructuredQuery_CompositeFilter_AND}
@@ -68,7 +68,7 @@ func ask(t *testing.T, collection, filters, orders string) *structuredquery.Quer
 	return parsed
 }
 
-func TestMissing(t *testing.T) {
+func TestDeclared_Missing(t *testing.T) {
 	t.Parallel()
 	declared, err := index.Parse([]byte(file))
 	if err != nil {
@@ -76,72 +76,72 @@ func TestMissing(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		collection, filters, orders string
-		// missing are the fields of the index that is missing; empty is none.
+		// missing lists the fields of the missing index; empty means that the query is served.
 		missing string
 	}{
-		"everything": {collection: "c", filters: "", orders: "", missing: ""},
-		"by name":    {collection: "c", filters: "", orders: "__name__ ASC", missing: ""},
-		"by name, backwards": {collection: "c", filters: "", orders: "__name__ DESC",
+		"no filter, no order": {collection: "c", filters: "", orders: "", missing: ""},
+		"ordered by name":     {collection: "c", filters: "", orders: "__name__ ASC", missing: ""},
+		"ordered by descending name": {collection: "c", filters: "", orders: "__name__ DESC",
 			missing: "__name__ DESC"},
-		"equality":         {collection: "c", filters: "a = b =", orders: "", missing: ""},
-		"equality by name": {collection: "c", filters: "a = b =", orders: "__name__ ASC", missing: ""},
-		"equality by name, backwards": {collection: "c", filters: "a =", orders: "__name__ DESC",
+		"equalities":                 {collection: "c", filters: "a = b =", orders: "", missing: ""},
+		"equalities ordered by name": {collection: "c", filters: "a = b =", orders: "__name__ ASC", missing: ""},
+		"equality ordered by descending name": {collection: "c", filters: "a =", orders: "__name__ DESC",
 			missing: "a ASC __name__ DESC"},
 		"one range": {collection: "c", filters: "a <", orders: "", missing: ""},
 		"one order": {collection: "c", filters: "", orders: "a DESC", missing: ""},
-		"one order with the name askew": {collection: "c", filters: "", orders: "a DESC __name__ ASC",
+		"one order with the name in the other direction": {collection: "c", filters: "", orders: "a DESC __name__ ASC",
 			missing: "a DESC __name__ ASC"},
-		"one order and its range":       {collection: "c", filters: "a <", orders: "a DESC", missing: ""},
-		"an array":                      {collection: "c", filters: "a has", orders: "", missing: ""},
-		"the declared one":              {collection: "c", filters: "o =", orders: "t DESC", missing: ""},
-		"the declared one with a range": {collection: "c", filters: "o = t <", orders: "t DESC", missing: ""},
-		"the name goes without saying": {collection: "c", filters: "s =", orders: "t DESC __name__ DESC",
+		"one order and its range":     {collection: "c", filters: "a <", orders: "a DESC", missing: ""},
+		"an array element":            {collection: "c", filters: "a has", orders: "", missing: ""},
+		"declared index":              {collection: "c", filters: "o =", orders: "t DESC", missing: ""},
+		"declared index with a range": {collection: "c", filters: "o = t <", orders: "t DESC", missing: ""},
+		"implicit name order": {collection: "c", filters: "s =", orders: "t DESC __name__ DESC",
 			missing: ""},
-		"two merged":   {collection: "c", filters: "o = s =", orders: "t DESC", missing: ""},
-		"three merged": {collection: "c", filters: "o = s = tags has", orders: "t DESC", missing: ""},
-		"one too few to merge": {collection: "c", filters: "o = x =", orders: "t DESC",
+		"two merged indexes":   {collection: "c", filters: "o = s =", orders: "t DESC", missing: ""},
+		"three merged indexes": {collection: "c", filters: "o = s = tags has", orders: "t DESC", missing: ""},
+		"merging misses one equality": {collection: "c", filters: "o = x =", orders: "t DESC",
 			missing: "o ASC x ASC t DESC __name__ DESC"},
-		"the wrong way": {collection: "c", filters: "o =", orders: "t ASC",
+		"opposite direction": {collection: "c", filters: "o =", orders: "t ASC",
 			missing: "o ASC t ASC __name__ ASC"},
 		"a range without an order": {collection: "c", filters: "o = t <", orders: "",
 			missing: "o ASC t ASC __name__ ASC"},
-		"an order too many": {collection: "c", filters: "o =", orders: "t DESC u DESC",
+		"one order too many": {collection: "c", filters: "o =", orders: "t DESC u DESC",
 			missing: "o ASC t DESC u DESC __name__ DESC"},
 		"two orders": {collection: "c", filters: "", orders: "a ASC b ASC",
 			missing: "a ASC b ASC __name__ ASC"},
 		"two ranges": {collection: "c", filters: "b < a <", orders: "",
 			missing: "a ASC b ASC __name__ ASC"},
-		"without the equality": {collection: "c", filters: "", orders: "t DESC a ASC",
+		"two orders in different directions": {collection: "c", filters: "", orders: "t DESC a ASC",
 			missing: "t DESC a ASC __name__ ASC"},
 		"another collection": {collection: "d", filters: "o =", orders: "t DESC",
 			missing: "o ASC t DESC __name__ DESC"},
 		"declared for collection groups": {collection: "c", filters: "g =", orders: "t ASC",
 			missing: "g ASC t ASC __name__ ASC"},
-		"equality of an array's element": {collection: "c", filters: "tags =", orders: "t DESC",
+		"array index does not serve an equality": {collection: "c", filters: "tags =", orders: "t DESC",
 			missing: "tags ASC t DESC __name__ DESC"},
-		"switched off":                 {collection: "c", filters: "off =", orders: "", missing: "off ASC"},
-		"switched off, beside another": {collection: "c", filters: "a = off =", orders: "", missing: "off ASC"},
-		"below what is switched off":   {collection: "c", filters: "off.x <", orders: "", missing: "off.x ASC"},
-		"switched on again":            {collection: "c", filters: "off.on <", orders: "", missing: ""},
-		"half of it":                   {collection: "c", filters: "", orders: "half ASC", missing: ""},
-		"the other half":               {collection: "c", filters: "", orders: "half DESC", missing: "half DESC"},
-		"switched off elsewhere":       {collection: "d", filters: "off =", orders: "", missing: ""},
+		"disabled index":                 {collection: "c", filters: "off =", orders: "", missing: "off ASC"},
+		"disabled index and another":     {collection: "c", filters: "a = off =", orders: "", missing: "off ASC"},
+		"below a disabled field":         {collection: "c", filters: "off.x <", orders: "", missing: "off.x ASC"},
+		"enabled below a disabled field": {collection: "c", filters: "off.on <", orders: "", missing: ""},
+		"ascending only":                 {collection: "c", filters: "", orders: "half ASC", missing: ""},
+		"descending disabled":            {collection: "c", filters: "", orders: "half DESC", missing: "half DESC"},
+		"disabled in another collection": {collection: "d", filters: "off =", orders: "", missing: ""},
 	} {
 		var got []string
-		if missing := declared.Missing(ask(t, row.collection, row.filters, row.orders)); missing != nil {
+		if missing := declared.Missing(parseQuery(t, row.collection, row.filters, row.orders)); missing != nil {
 			for _, f := range missing.Fields {
 				got = append(got, f.FieldPath, strings.TrimSuffix(f.Order+f.ArrayConfig, "ENDING"))
 			}
 		}
 		if strings.Join(got, " ") != row.missing {
-			t.Errorf("%s: missing %q, want %q", name, got, row.missing)
+			t.Errorf("%s: missing index = %q, want %q", name, got, row.missing)
 		}
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestComposite_ErrorNamesLinkAndLine(t *testing.T) {
 	t.Parallel()
-	missing := index.Declared{}.Missing(ask(t, "agents", "organization_id =", "created_at DESC"))
+	missing := index.Declared{}.Missing(parseQuery(t, "agents", "organization_id =", "created_at DESC"))
 	for database, link := range map[string]string{
 		"projects/p/databases/(default)": "https://console.firebase.google.com/v1/r/project/p/firestore/indexes?create_composite=",
 		"projects/p/databases/eu":        "https://console.firebase.google.com/v1/r/project/p/firestore/databases/eu/indexes?create_composite=",
@@ -150,13 +150,16 @@ func TestWords(t *testing.T) {
 		text := status.Convert(err).Message()
 		_, rest, found := strings.Cut(text, "The query requires an index. You can create it here: "+link)
 		encoded, line, _ := strings.Cut(rest, "\n")
-		if status.Code(err) != codes.FailedPrecondition || !found {
-			t.Fatalf("%v", err)
+		if status.Code(err) != codes.FailedPrecondition {
+			t.Fatalf("code = %s, want FailedPrecondition", status.Code(err))
+		}
+		if !found {
+			t.Fatalf("message = %q, want one with the link %s", text, link)
 		}
 		const want = `The index file lacks: {"collectionGroup":"agents","queryScope":"COLLECTION","fields":[` +
 			`{"fieldPath":"organization_id","order":"ASCENDING"},{"fieldPath":"created_at","order":"DESCENDING"},{"fieldPath":"__name__","order":"DESCENDING"}]}`
 		if line != want {
-			t.Errorf("line %s", line)
+			t.Errorf("line = %s, want %s", line, want)
 		}
 		raw, err := base64.RawURLEncoding.DecodeString(encoded)
 		if err != nil {
@@ -170,13 +173,16 @@ func TestWords(t *testing.T) {
 		if linked.GetName() != database+"/collectionGroups/agents/indexes/_" || len(fields) != 3 ||
 			fields[1].GetFieldPath() != "created_at" ||
 			fields[1].GetOrder() != adminpb.Index_IndexField_DESCENDING {
-			t.Errorf("the link makes %v", &linked)
+			t.Errorf("index of the link = %v, want the missing one", &linked)
 		}
-		// The declared line ends the complaint.
+		// Declaring the line serves the query.
 		declared, err := index.Parse([]byte(`{"indexes": [` + strings.TrimPrefix(line, "The index file lacks: ") +
 			`]}`))
-		if err != nil || declared.Missing(ask(t, "agents", "organization_id =", "created_at DESC")) != nil {
-			t.Errorf("after declaring it: %v", err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if still := declared.Missing(parseQuery(t, "agents", "organization_id =", "created_at DESC")); still != nil {
+			t.Errorf("missing index after declaring the line = %v, want none", still)
 		}
 	}
 }

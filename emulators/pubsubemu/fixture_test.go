@@ -38,14 +38,14 @@ type push struct {
 }
 
 // world is a project of its own in the shared emulator, with an endpoint that answers what the test says.
-type world struct {
+type testProject struct {
 	t          testing.TB
 	project    string
 	url        string
 	deliveries chan pubsubemu.Delivery
 }
 
-func newWorld(tb testing.TB, endpoint func(http.ResponseWriter, *http.Request, push)) *world {
+func newTestProject(tb testing.TB, endpoint func(http.ResponseWriter, *http.Request, push)) *testProject {
 	tb.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -59,58 +59,58 @@ func newWorld(tb testing.TB, endpoint func(http.ResponseWriter, *http.Request, p
 		endpoint(w, r, got)
 	}))
 	tb.Cleanup(server.Close)
-	return &world{t: tb, project: "p-" + uuid.NewString(), url: server.URL,
+	return &testProject{t: tb, project: "p-" + uuid.NewString(), url: server.URL,
 		deliveries: make(chan pubsubemu.Delivery, 10_000)}
 }
 
 // dispatch starts a dispatcher that is closed with the test.
-func (w *world) dispatch(options pubsubemu.DispatcherOptions) *pubsubemu.Dispatcher {
-	w.t.Helper()
-	options.Host, options.Project = host, w.project
-	options.Observe = func(d pubsubemu.Delivery) { w.deliveries <- d }
-	dispatcher, err := pubsubemu.StartDispatcher(w.t.Context(), options)
+func (p *testProject) dispatch(options pubsubemu.DispatcherOptions) *pubsubemu.Dispatcher {
+	p.t.Helper()
+	options.Host, options.Project = host, p.project
+	options.Observe = func(d pubsubemu.Delivery) { p.deliveries <- d }
+	dispatcher, err := pubsubemu.StartDispatcher(p.t.Context(), options)
 	if err != nil {
-		w.t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	w.t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		if err := dispatcher.Close(); err != nil {
-			w.t.Errorf("Close: %v", err)
+			p.t.Errorf("Close: %v", err)
 		}
 	})
 	return dispatcher
 }
 
 // client answers a client of the emulator that is closed with the test.
-func (w *world) client() *pubsubclient.Client {
-	w.t.Helper()
-	client, err := pubsubemu.Client(w.t.Context(), host, w.project)
+func (p *testProject) client() *pubsubclient.Client {
+	p.t.Helper()
+	client, err := pubsubemu.Client(p.t.Context(), host, p.project)
 	if err != nil {
-		w.t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { _ = client.Close() })
+	p.t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
 // name is the full name of a subscription.
-func (w *world) name(subscription string) string {
-	return "projects/" + w.project + "/subscriptions/" + subscription
+func (p *testProject) name(subscription string) string {
+	return "projects/" + p.project + "/subscriptions/" + subscription
 }
 
 // publish publishes messages to a topic and answers their ids.
-func (w *world) publish(topic string, messages ...*pubsubclient.Message) []string {
-	w.t.Helper()
-	publisher := w.client().Publisher(topic)
+func (p *testProject) publish(topic string, messages ...*pubsubclient.Message) []string {
+	p.t.Helper()
+	publisher := p.client().Publisher(topic)
 	publisher.EnableMessageOrdering = true
 	defer publisher.Stop()
 	results := make([]*pubsubclient.PublishResult, len(messages))
 	for i, message := range messages {
-		results[i] = publisher.Publish(w.t.Context(), message)
+		results[i] = publisher.Publish(p.t.Context(), message)
 	}
 	ids := make([]string, len(messages))
 	for i, result := range results {
-		id, err := result.Get(w.t.Context())
+		id, err := result.Get(p.t.Context())
 		if err != nil {
-			w.t.Fatal(err)
+			p.t.Fatal(err)
 		}
 		ids[i] = id
 	}

@@ -9,16 +9,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// question is a query that a program asks. Its shapes are those of the declared indexes.
-type question struct {
+// query is a random query that the declared indexes can serve.
+type query struct {
 	Filters []condition
 	Orders  []*firestorepb.StructuredQuery_Order
 	Select  []string
 	Limit   int
 	Offset  int32
-	// from and to are the cursors' values.
-	from, to           []constant
-	fromFirst, toFirst bool
+	// from and to are the values of the cursors.
+	from, to             []constant
+	fromBefore, toBefore bool
 }
 
 type condition struct {
@@ -27,15 +27,15 @@ type condition struct {
 	v    constant
 }
 
-func (q *question) String() string {
+func (q *query) String() string {
 	return fmt.Sprintf("%+v order %v select %v limit %d offset %d from %v %t to %v %t", q.Filters, q.Orders, q.Select,
-		q.Limit, q.Offset, q.from, q.fromFirst, q.to, q.toFirst)
+		q.Limit, q.Offset, q.from, q.fromBefore, q.to, q.toBefore)
 }
 
 func (c condition) String() string { return fmt.Sprintf("%s %s %v", c.Path, c.Op, c.v) }
 
-// sent is the condition as client libraries send it: for null and for NaN by an operator of their own.
-func sent(c condition) condition {
+// useUnaryOperators does what client libraries do: it sends null and NaN with their unary operators.
+func useUnaryOperators(c condition) condition {
 	switch c.v {
 	case nullConstant:
 		c.Op = "IS_NULL"
@@ -45,25 +45,25 @@ func sent(c condition) condition {
 	return c
 }
 
-func drawQuery(t *rapid.T) *question {
-	q := &question{
+func drawQuery(t *rapid.T) *query {
+	q := &query{
 		Limit:  rapid.SampledFrom([]int{-1, -1, 1, 2, 0}).Draw(t, "limit"),
 		Offset: rapid.SampledFrom([]int32{0, 0, 1}).Draw(t, "offset"),
 		Select: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "m.x", "__name__"}), 0, 2, rapid.ID).Draw(t,
 			"select"),
-		fromFirst: rapid.Bool().Draw(t, "from first"), toFirst: rapid.Bool().Draw(t, "to first"),
+		fromBefore: rapid.Bool().Draw(t, "from before"), toBefore: rapid.Bool().Draw(t, "to before"),
 	}
 	fields := rapid.Permutation(queriedFields()).Draw(t, "fields")
 	if rapid.Bool().Draw(t, "equal") {
 		op := rapid.SampledFrom([]string{"EQUAL", "EQUAL", "IN", "IS_NULL", "IS_NAN"}).Draw(t, "op")
-		q.Filters = append(q.Filters, sent(condition{fields[0], op, drawValue(t)}))
+		q.Filters = append(q.Filters, useUnaryOperators(condition{fields[0], op, drawValue(t)}))
 	}
 	ranged := rapid.IntRange(0, 2).Draw(t, "range") == 0
 	if ranged {
 		for range rapid.IntRange(1, 2).Draw(t, "bounds") {
 			op := rapid.SampledFrom([]string{"LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN",
 				"GREATER_THAN_OR_EQUAL"}).Draw(t, "op")
-			q.Filters = append(q.Filters, sent(condition{fields[1], op, drawValue(t)}))
+			q.Filters = append(q.Filters, useUnaryOperators(condition{fields[1], op, drawValue(t)}))
 		}
 	}
 	for _, f := range fields[1 : 1+rapid.IntRange(0, 2).Draw(t, "orders")] {
@@ -94,7 +94,7 @@ func drawOrder(t *rapid.T, path string) *firestorepb.StructuredQuery_Order {
 	return o
 }
 
-func (q *question) request(s *side) *firestorepb.StructuredQuery {
+func (q *query) request(s *session) *firestorepb.StructuredQuery {
 	r := &firestorepb.StructuredQuery{
 		From:    []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: queried}},
 		OrderBy: q.Orders, Offset: q.Offset, Limit: limit(q.Limit),
@@ -117,15 +117,15 @@ func (q *question) request(s *side) *firestorepb.StructuredQuery {
 		}
 	}
 	if q.from != nil {
-		r.StartAt = &firestorepb.Cursor{Values: []*firestorepb.Value{q.from[0].on(s)}, Before: q.fromFirst}
+		r.StartAt = &firestorepb.Cursor{Values: []*firestorepb.Value{q.from[0].on(s)}, Before: q.fromBefore}
 	}
 	if q.to != nil {
-		r.EndAt = &firestorepb.Cursor{Values: []*firestorepb.Value{q.to[0].on(s)}, Before: q.toFirst}
+		r.EndAt = &firestorepb.Cursor{Values: []*firestorepb.Value{q.to[0].on(s)}, Before: q.toBefore}
 	}
 	return r
 }
 
-func (c condition) request(s *side) *firestorepb.StructuredQuery_Filter {
+func (c condition) request(s *session) *firestorepb.StructuredQuery_Filter {
 	field := &firestorepb.StructuredQuery_FieldReference{FieldPath: c.Path}
 	unary := func(op firestorepb.StructuredQuery_UnaryFilter_Operator) *firestorepb.StructuredQuery_Filter {
 		return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_UnaryFilter{

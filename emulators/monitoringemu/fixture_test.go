@@ -41,14 +41,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// world is an empty Cloud Monitoring and the real client of it.
-type world struct {
+// monitoringFixture is an empty Cloud Monitoring and the real client of it.
+type monitoringFixture struct {
 	*testing.T
 	client *client.MetricClient
 	server *monitoringemu.Server
 }
 
-func newWorld(t *testing.T) world {
+func newFixture(t *testing.T) monitoringFixture {
 	t.Helper()
 	server, err := monitoringemu.Start(t.Context(), monitoringemu.Options{})
 	if err != nil {
@@ -63,7 +63,7 @@ func newWorld(t *testing.T) world {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return world{T: t, client: c, server: server}
+	return monitoringFixture{T: t, client: c, server: server}
 }
 
 // level is a point of a GAUGE of a container in a namespace.
@@ -89,10 +89,10 @@ func total(metricType, namespace string, start, end time.Time, value any) monito
 	return sample
 }
 
-func (w world) feed(samples ...monitoringemu.Sample) {
-	w.Helper()
-	if err := w.server.Feed(project, samples...); err != nil {
-		w.Fatal(err)
+func (f monitoringFixture) feed(samples ...monitoringemu.Sample) {
+	f.Helper()
+	if err := f.server.Feed(project, samples...); err != nil {
+		f.Fatal(err)
 	}
 }
 
@@ -116,9 +116,9 @@ func aligned(metricType string, aligner monitoringpb.Aggregation_Aligner, reduce
 }
 
 // list answers all pages.
-func (w world) list(r *monitoringpb.ListTimeSeriesRequest) ([]*monitoringpb.TimeSeries, error) {
+func (f monitoringFixture) list(r *monitoringpb.ListTimeSeriesRequest) ([]*monitoringpb.TimeSeries, error) {
 	var all []*monitoringpb.TimeSeries
-	it := w.client.ListTimeSeries(w.Context(), r)
+	it := f.client.ListTimeSeries(f.Context(), r)
 	for {
 		s, err := it.Next()
 		if errors.Is(err, iterator.Done) {
@@ -132,11 +132,11 @@ func (w world) list(r *monitoringpb.ListTimeSeriesRequest) ([]*monitoringpb.Time
 }
 
 // values answers the points of a request by namespace, as seconds before noon to number.
-func (w world) values(r *monitoringpb.ListTimeSeriesRequest) map[string]map[int]float64 {
-	w.Helper()
-	all, err := w.list(r)
+func (f monitoringFixture) values(r *monitoringpb.ListTimeSeriesRequest) map[string]map[int]float64 {
+	f.Helper()
+	all, err := f.list(r)
 	if err != nil {
-		w.Fatal(err)
+		f.Fatal(err)
 	}
 	result := map[string]map[int]float64{}
 	for _, s := range all {
@@ -155,11 +155,11 @@ func (w world) values(r *monitoringpb.ListTimeSeriesRequest) map[string]map[int]
 	return result
 }
 
-// want checks the code of an error.
-func (w world) want(what string, err error, code codes.Code) {
-	w.Helper()
+// wantCode checks the code of an error.
+func (f monitoringFixture) wantCode(what string, err error, code codes.Code) {
+	f.Helper()
 	if status.Code(err) != code {
-		w.Errorf("%s: %v, want %v", what, err, code)
+		f.Errorf("%s: %v, want %v", what, err, code)
 	}
 }
 

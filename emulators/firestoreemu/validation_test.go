@@ -16,17 +16,17 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// refusal is a request that an emulator takes or refuses.
-type refusal struct {
+// validation is a request that Firestore accepts or refuses.
+type validation struct {
 	name string
 	want codes.Code
-	// lenient is what the official emulator answers where it takes more than the service; OK where it is as strict.
+	// lenient is set if the official emulator accepts the request although the service refuses it.
 	lenient bool
 	send    func(ctx context.Context, s firestorepb.FirestoreClient, database string) error
 }
 
-// writing is the commit of one document.
-func writing(id string, fields map[string]*firestorepb.Value) func(context.Context, firestorepb.FirestoreClient,
+// writeDocument commits one document.
+func writeDocument(id string, fields map[string]*firestorepb.Value) func(context.Context, firestorepb.FirestoreClient,
 	string) error {
 	return func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 		_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{{
@@ -37,7 +37,7 @@ func writing(id string, fields map[string]*firestorepb.Value) func(context.Conte
 	}
 }
 
-// nested is maps in maps, so many.
+// nested returns maps nested to a depth.
 func nested(depth int) *firestorepb.Value {
 	v := integer(1)
 	for range depth {
@@ -46,8 +46,8 @@ func nested(depth int) *firestorepb.Value {
 	return v
 }
 
-// sized are two fields with which the document c/sized has a size in bytes: its name has 16 + 2 + 6, every document 32,
-// and the fields' names 4.
+// sized returns two fields that make the document c/sized size bytes large. The name has 16 + 2 + 6 bytes, every
+// document has 32 extra, and the field names have 4.
 func sized(size int) map[string]*firestorepb.Value {
 	half := size / 2
 	return map[string]*firestorepb.Value{"a": bytes(half), "b": bytes(size - half - 16 - 2 - 6 - 32 - 4)}
@@ -61,42 +61,43 @@ func one(name string, v *firestorepb.Value) map[string]*firestorepb.Value {
 	return map[string]*firestorepb.Value{name: v}
 }
 
-func refusals() []refusal {
+func validations() []validation {
 	const ok, bad = codes.OK, codes.InvalidArgument
-	return []refusal{
-		{name: "a document", want: ok, lenient: false, send: writing("c/d", nil)},
-		{name: "a document below another", want: ok, lenient: false, send: writing("c/d/e/f", nil)},
-		{name: "a collection", want: bad, lenient: false, send: writing("c", nil)},
-		{name: "a collection below a document", want: bad, lenient: false, send: writing("c/d/e", nil)},
-		{name: "no id", want: bad, lenient: false, send: writing("c//", nil)},
-		{name: "a reserved id", want: bad, lenient: false, send: writing("c/__x__", nil)},
-		{name: "a reserved collection", want: bad, lenient: false, send: writing("__c__/x", nil)},
-		{name: "an id that begins as a reserved one", want: ok, lenient: false, send: writing("c/__x", nil)},
-		{name: "a dot", want: bad, lenient: false, send: writing("c/.", nil)},
-		{name: "two dots", want: bad, lenient: false, send: writing("c/..", nil)},
-		{name: "a long id", want: ok, lenient: false, send: writing("c/"+strings.Repeat("x", 1500), nil)},
-		{name: "a longer id", want: bad, lenient: false, send: writing("c/"+strings.Repeat("x", 1501), nil)},
-		{name: "a field without a name", want: bad, lenient: false, send: writing("c/d", one("", integer(1)))},
-		{name: "a reserved field", want: bad, lenient: false, send: writing("c/d", one("__x__", integer(1)))},
-		{name: "a field of any characters", want: ok, lenient: false,
-			send: writing("c/d", one("a.b `c` / ü", integer(1)))},
-		{name: "a value of no type", want: bad, lenient: false, send: writing("c/d", one("a", &firestorepb.Value{}))},
-		{name: "an array in an array", want: bad, lenient: false, send: writing("c/d", one("a", list(list())))},
-		{name: "an array in a map in an array", want: ok, lenient: false,
-			send: writing("c/d", one("a", list(object(one("b", list())))))},
-		{name: "a deep map", want: ok, lenient: false, send: writing("c/d", nested(20).GetMapValue().GetFields())},
-		{name: "a deeper map", want: bad, lenient: true, send: writing("c/d", nested(21).GetMapValue().GetFields())},
-		{name: "a place north of the pole", want: bad, lenient: false, send: writing("c/d", one("a", &firestorepb.Value{
+	return []validation{
+		{name: "a document", want: ok, send: writeDocument("c/d", nil)},
+		{name: "a document below another", want: ok, send: writeDocument("c/d/e/f", nil)},
+		{name: "the name of a collection", want: bad, send: writeDocument("c", nil)},
+		{name: "the name of a subcollection", want: bad, send: writeDocument("c/d/e", nil)},
+		{name: "an empty id", want: bad, send: writeDocument("c//", nil)},
+		{name: "a reserved id", want: bad, send: writeDocument("c/__x__", nil)},
+		{name: "a reserved collection", want: bad, send: writeDocument("__c__/x", nil)},
+		{name: "an id that only begins with __", want: ok, send: writeDocument("c/__x", nil)},
+		{name: "the id .", want: bad, send: writeDocument("c/.", nil)},
+		{name: "the id ..", want: bad, send: writeDocument("c/..", nil)},
+		{name: "the longest id", want: ok, send: writeDocument("c/"+strings.Repeat("x", 1500), nil)},
+		{name: "an id that is one byte too long", want: bad, send: writeDocument("c/"+strings.Repeat("x", 1501), nil)},
+		{name: "a field without a name", want: bad, send: writeDocument("c/d", one("", integer(1)))},
+		{name: "a reserved field", want: bad, send: writeDocument("c/d", one("__x__", integer(1)))},
+		{name: "a field of any characters", want: ok,
+			send: writeDocument("c/d", one("a.b `c` / ü", integer(1)))},
+		{name: "a value without a type", want: bad, send: writeDocument("c/d", one("a", &firestorepb.Value{}))},
+		{name: "an array in an array", want: bad, send: writeDocument("c/d", one("a", list(list())))},
+		{name: "an array in a map in an array", want: ok,
+			send: writeDocument("c/d", one("a", list(object(one("b", list())))))},
+		{name: "the deepest map", want: ok, send: writeDocument("c/d", nested(20).GetMapValue().GetFields())},
+		{name: "a map that is one level too deep", want: bad, lenient: true,
+			send: writeDocument("c/d", nested(21).GetMapValue().GetFields())},
+		{name: "a latitude above 90", want: bad, send: writeDocument("c/d", one("a", &firestorepb.Value{
 			ValueType: &firestorepb.Value_GeoPointValue{GeoPointValue: &latlng.LatLng{Latitude: 91}},
 		}))},
-		{name: "a time before all", want: bad, lenient: false, send: writing("c/d", one("a", &firestorepb.Value{
+		{name: "a time before year 1", want: bad, send: writeDocument("c/d", one("a", &firestorepb.Value{
 			ValueType: &firestorepb.Value_TimestampValue{TimestampValue: &timestamppb.Timestamp{Seconds: -1 << 40}},
 		}))},
-		{name: "the largest document", want: ok, lenient: false, send: writing("c/sized", sized(1<<20))},
-		{name: "a larger document", want: bad, lenient: false, send: writing("c/sized", sized(1<<20+1))},
-		{name: "the largest value", want: ok, lenient: false, send: writing("c/d", one("a", bytes(1<<20-89)))},
-		{name: "a larger value", want: bad, lenient: false, send: writing("c/d", one("a", bytes(1<<20-88)))},
-		{name: "500 writes", want: ok, lenient: false, send: manyWrites(500)},
+		{name: "the largest document", want: ok, send: writeDocument("c/sized", sized(1<<20))},
+		{name: "a document that is one byte too large", want: bad, send: writeDocument("c/sized", sized(1<<20+1))},
+		{name: "the largest value", want: ok, send: writeDocument("c/d", one("a", bytes(1<<20-89)))},
+		{name: "a value that is one byte too large", want: bad, send: writeDocument("c/d", one("a", bytes(1<<20-88)))},
+		{name: "500 writes", want: ok, send: manyWrites(500)},
 		{name: "501 writes", want: bad, lenient: true, send: manyWrites(501)},
 		{name: "another database's document", want: bad, lenient: true,
 			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
@@ -105,12 +106,12 @@ func refusals() []refusal {
 				}}})
 				return err
 			}},
-		{name: "an unknown transaction", want: bad, lenient: false,
+		{name: "an unknown transaction", want: bad,
 			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 				_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Transaction: []byte("unknown")})
 				return err
 			}},
-		{name: "a write in a read-only transaction", want: bad, lenient: false,
+		{name: "a write in a read-only transaction", want: bad,
 			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 				begun, err := s.BeginTransaction(ctx,
 					&firestorepb.BeginTransactionRequest{Database: database, Options: &firestorepb.TransactionOptions{
@@ -142,29 +143,29 @@ func manyWrites(n int) func(context.Context, firestorepb.FirestoreClient, string
 	}
 }
 
-// TestRefusals has every emulator refuse what the service refuses, but for what the official one is known to let pass.
-func TestRefusals(t *testing.T) {
+// TestCommit_ValidatesAsTheService: every emulator accepts and refuses the same requests as the service, except where
+// the official one is known to be lenient.
+func TestCommit_ValidatesAsTheService(t *testing.T) {
 	t.Parallel()
 	for _, e := range emulators() {
 		t.Run(e.Kind, func(t *testing.T) {
 			t.Parallel()
 			service := firestorepb.NewFirestoreClient(dial(t, e))
-			for _, r := range refusals() {
+			for _, r := range validations() {
 				want := r.want
 				if r.lenient && e == official {
 					want = codes.OK
 				}
 				err := r.send(t.Context(), service, "projects/p-"+uuid.NewString()+"/databases/(default)")
 				if status.Code(err) != want {
-					t.Errorf("%s: %v, want %s", r.name, err, want)
+					t.Errorf("%s: error = %v, want %s", r.name, err, want)
 				}
 			}
 		})
 	}
 }
 
-// TestUnimplemented asks for what the embedded emulator does not have: it says so by name.
-func TestUnimplemented(t *testing.T) {
+func TestEmbedded_NamesUnimplementedFeatures(t *testing.T) {
 	t.Parallel()
 	if inProcess == nil {
 		t.Skip("the embedded emulator was not chosen")
@@ -172,7 +173,7 @@ func TestUnimplemented(t *testing.T) {
 	service := firestorepb.NewFirestoreClient(dial(t, inProcess))
 	database := "projects/p-" + uuid.NewString() + "/databases/(default)"
 	parent := database + "/documents"
-	ask := func(q *firestorepb.StructuredQuery) func(context.Context) error {
+	query := func(q *firestorepb.StructuredQuery) func(context.Context) error {
 		if q.From == nil {
 			q.From = []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: "c"}}
 		}
@@ -186,9 +187,9 @@ func TestUnimplemented(t *testing.T) {
 		}
 	}
 	where := func(op string) func(context.Context) error {
-		return ask(&firestorepb.StructuredQuery{Where: condition{"a", op, 0}.request(nil)})
+		return query(&firestorepb.StructuredQuery{Where: condition{"a", op, 0}.request(nil)})
 	}
-	for name, try := range map[string]func(context.Context) error{
+	for name, call := range map[string]func(context.Context) error{
 		"ListDocuments": func(ctx context.Context) error {
 			_, err := service.ListDocuments(ctx, &firestorepb.ListDocumentsRequest{Parent: parent, CollectionId: "c"})
 			return err
@@ -199,11 +200,11 @@ func TestUnimplemented(t *testing.T) {
 		},
 		"NOT_IN":             where("NOT_IN"),
 		"ARRAY_CONTAINS_ANY": where("ARRAY_CONTAINS_ANY"),
-		"collection group": ask(&firestorepb.StructuredQuery{
+		"collection group": query(&firestorepb.StructuredQuery{
 			From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: "c", AllDescendants: true}},
 		}),
-		"find_nearest": ask(&firestorepb.StructuredQuery{FindNearest: &firestorepb.StructuredQuery_FindNearest{}}),
-		"OR": ask(&firestorepb.StructuredQuery{Where: &firestorepb.StructuredQuery_Filter{
+		"find_nearest": query(&firestorepb.StructuredQuery{FindNearest: &firestorepb.StructuredQuery_FindNearest{}}),
+		"OR": query(&firestorepb.StructuredQuery{Where: &firestorepb.StructuredQuery_Filter{
 			FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{
 				Op: firestorepb.StructuredQuery_CompositeFilter_OR,
 			}},
@@ -242,8 +243,8 @@ func TestUnimplemented(t *testing.T) {
 			return err
 		},
 	} {
-		if err := try(t.Context()); status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v, want UNIMPLEMENTED with the name", name, err)
+		if err := call(t.Context()); status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error = %v, want Unimplemented with the feature's name", name, err)
 		}
 	}
 }

@@ -21,14 +21,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// world is an empty Secret Manager and the real client of it.
-type world struct {
+// secretFixture is an empty Secret Manager and the real client of it.
+type secretFixture struct {
 	*testing.T
 	*client.Client
 	server *secretmanageremu.Server
 }
 
-func newWorld(t *testing.T) world {
+func newFixture(t *testing.T) secretFixture {
 	t.Helper()
 	server, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{})
 	if err != nil {
@@ -46,7 +46,7 @@ func newWorld(t *testing.T) world {
 			t.Errorf("close the server: %v", err)
 		}
 	})
-	return world{T: t, Client: c, server: server}
+	return secretFixture{T: t, Client: c, server: server}
 }
 
 func automatic() *secretmanagerpb.Replication {
@@ -54,49 +54,49 @@ func automatic() *secretmanagerpb.Replication {
 }
 
 // create makes a secret and answers it.
-func (w world) create(id string, labels map[string]string) *secretmanagerpb.Secret {
-	w.Helper()
-	made, err := w.CreateSecret(w.Context(), &secretmanagerpb.CreateSecretRequest{
+func (f secretFixture) create(id string, labels map[string]string) *secretmanagerpb.Secret {
+	f.Helper()
+	made, err := f.CreateSecret(f.Context(), &secretmanagerpb.CreateSecretRequest{
 		Parent: project, SecretId: id, Secret: &secretmanagerpb.Secret{Replication: automatic(), Labels: labels},
 	})
 	if err != nil {
-		w.Fatal(err)
+		f.Fatal(err)
 	}
 	return made
 }
 
 // add adds a version and answers it.
-func (w world) add(secret, data string) *secretmanagerpb.SecretVersion {
-	w.Helper()
-	added, err := w.AddSecretVersion(w.Context(), &secretmanagerpb.AddSecretVersionRequest{
+func (f secretFixture) add(secret, data string) *secretmanagerpb.SecretVersion {
+	f.Helper()
+	added, err := f.AddSecretVersion(f.Context(), &secretmanagerpb.AddSecretVersionRequest{
 		Parent: secret, Payload: &secretmanagerpb.SecretPayload{Data: []byte(data),
 			DataCrc32C: proto.Int64(checksum(data))},
 	})
 	if err != nil {
-		w.Fatal(err)
+		f.Fatal(err)
 	}
 	return added
 }
 
 // access answers a version's number and data, and checks the checksum.
-func (w world) access(name string) (string, string, error) {
-	w.Helper()
-	answer, err := w.AccessSecretVersion(w.Context(), &secretmanagerpb.AccessSecretVersionRequest{Name: name})
+func (f secretFixture) access(name string) (string, string, error) {
+	f.Helper()
+	answer, err := f.AccessSecretVersion(f.Context(), &secretmanagerpb.AccessSecretVersionRequest{Name: name})
 	if err != nil {
 		return "", "", err
 	}
 	data := string(answer.Payload.Data)
 	if answer.Payload.GetDataCrc32C() != checksum(data) {
-		w.Errorf("the checksum of %s is wrong", name)
+		f.Errorf("the checksum of %s is wrong", name)
 	}
 	return answer.Name, data, nil
 }
 
-// want checks the code of an error.
-func (w world) want(what string, err error, code codes.Code) {
-	w.Helper()
+// wantCode checks the code of an error.
+func (f secretFixture) wantCode(what string, err error, code codes.Code) {
+	f.Helper()
 	if status.Code(err) != code {
-		w.Errorf("%s: %v, want %v", what, err, code)
+		f.Errorf("%s: %v, want %v", what, err, code)
 	}
 }
 
