@@ -13,7 +13,7 @@ import (
 	"agents.example/controlplane/emulators/issuer"
 )
 
-func TestTokenEndpoint(t *testing.T) {
+func TestTokenEndpoint_MintsOrRefuses(t *testing.T) {
 	t.Parallel()
 	i, ctx := start(t, issuer.Options{})
 	v := verifier(ctx, t, i, "")
@@ -22,18 +22,18 @@ func TestTokenEndpoint(t *testing.T) {
 		status      int
 		want        map[string]any
 	}{
-		"everything": {
+		"all fields": {
 			media: "application/json; charset=utf-8",
 			body:  `{"subject":"user_9","organization":"org_9","role":"admin","claims":{"name":"Nine","exp":4102444800}}`, status: 200,
 			want: map[string]any{"sub": "user_9", "name": "Nine", "exp": 4102444800.0,
 				"o": map[string]any{"id": "org_9", "rol": "admin", "slg": "org-9"}},
 		},
-		"nothing": {media: "application/json", body: "", status: 200,
+		"empty body": {media: "application/json", body: "", status: 200,
 			want: map[string]any{"sub": "user_developer", "o": nil}},
-		"a typing error": {media: "application/json", body: `{"organisation":"org_9"}`, status: 400},
-		"no JSON":        {media: "application/json", body: `{`, status: 400},
-		"a form":         {media: "application/x-www-form-urlencoded", body: `subject=x`, status: 415},
-		"too long": {media: "application/json", body: `{"subject":"` + strings.Repeat("x", 70<<10) + `"}`,
+		"misspelled field": {media: "application/json", body: `{"organisation":"org_9"}`, status: 400},
+		"invalid JSON":     {media: "application/json", body: `{`, status: 400},
+		"form":             {media: "application/x-www-form-urlencoded", body: `subject=x`, status: 415},
+		"body too long": {media: "application/json", body: `{"subject":"` + strings.Repeat("x", 70<<10) + `"}`,
 			status: 400},
 		"no content type": {media: "", body: `{}`, status: 415},
 	}
@@ -41,7 +41,7 @@ func TestTokenEndpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status, body := post(t, i.URL()+"/token", test.media, test.body)
 			if status != test.status {
-				t.Fatalf("status %d (%s), want %d", status, body, test.status)
+				t.Fatalf("status = %d (%s), want %d", status, body, test.status)
 			}
 			if status != http.StatusOK {
 				return

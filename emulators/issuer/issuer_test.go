@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start answers an issuer, and a context that makes go-oidc use a client of the test's own.
+// start returns an issuer, and a context that makes go-oidc use a separate HTTP client.
 func start(t *testing.T, options issuer.Options) (*issuer.Issuer, context.Context) {
 	t.Helper()
 	i, err := issuer.Start(t.Context(), options)
@@ -57,7 +57,7 @@ func verify(ctx context.Context, t *testing.T, v *oidc.IDTokenVerifier, token st
 	return claims
 }
 
-func TestSession(t *testing.T) {
+func TestSession_Claims(t *testing.T) {
 	t.Parallel()
 	i, ctx := start(t, issuer.Options{TTL: time.Minute, AuthorizedParty: "https://app.example"})
 	v := verifier(ctx, t, i, "")
@@ -73,17 +73,17 @@ func TestSession(t *testing.T) {
 				"o": map[string]any{"id": "org_A1", "rol": "admin", "slg": "org-a1"},
 			},
 		},
-		"the role's prefix is dropped": {
+		"role prefix is removed": {
 			session: issuer.Session{Organization: "org_1", Role: "org:admin"},
 			want: map[string]any{"sub": "user_developer",
 				"o": map[string]any{"id": "org_1", "rol": "admin", "slg": "org-1"}},
 		},
-		"member unless told": {
+		"role defaults to member": {
 			session: issuer.Session{Organization: "org_1"},
 			want:    map[string]any{"o": map[string]any{"id": "org_1", "rol": "member", "slg": "org-1"}},
 		},
 		"no organization": {session: issuer.Session{Subject: "user_1", Role: "admin"}, want: map[string]any{"o": nil}},
-		"overrides": {
+		"claims override": {
 			session: issuer.Session{Organization: "org_1",
 				Claims: map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}}},
 			want: map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}},
@@ -102,25 +102,25 @@ func TestSession(t *testing.T) {
 				}
 			}
 			if life := got["exp"].(float64) - got["iat"].(float64); life != 60 {
-				t.Errorf("good for %v s, want 60", life)
+				t.Errorf("exp - iat = %v s, want 60", life)
 			}
 			if early := got["iat"].(float64) - got["nbf"].(float64); early != 10 {
-				t.Errorf("nbf is %v s before iat", early)
+				t.Errorf("iat - nbf = %v s, want 10", early)
 			}
 			if sid, _ := got["sid"].(string); !strings.HasPrefix(sid, "sess_") || len(sid) != 37 {
-				t.Errorf("sid %q", sid)
+				t.Errorf("sid = %q, want sess_ and 32 characters", sid)
 			}
 		})
 	}
 }
 
-func TestMintSignsWhatItIsGiven(t *testing.T) {
+func TestMint_SignsInvalidClaims(t *testing.T) {
 	t.Parallel()
 	i, ctx := start(t, issuer.Options{})
 	v := verifier(ctx, t, i, "")
 	bad := map[string]map[string]any{
 		"expired":        i.Claims(issuer.Session{Claims: map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}}),
-		"not yet good":   i.Claims(issuer.Session{Claims: map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}}),
+		"not yet valid":  i.Claims(issuer.Session{Claims: map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}}),
 		"another issuer": i.Claims(issuer.Session{Claims: map[string]any{"iss": "https://elsewhere.example"}}),
 	}
 	for name, claims := range bad {
@@ -129,15 +129,15 @@ func TestMintSignsWhatItIsGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := v.Verify(ctx, token); err == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("%s: token verified, want an error", name)
 		}
 	}
 	if _, err := i.Mint(map[string]any{"f": func() {}}); err == nil {
-		t.Error("claims that are no JSON were signed")
+		t.Error("Mint of claims that are not JSON succeeded, want an error")
 	}
 }
 
-func TestPush(t *testing.T) {
+func TestPush_Claims(t *testing.T) {
 	t.Parallel()
 	i, ctx := start(t, issuer.Options{})
 	token, err := i.Push("https://worker.example", "push@project.iam.example")
@@ -145,16 +145,21 @@ func TestPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := verify(ctx, t, verifier(ctx, t, i, "https://worker.example"), token)
-	if got["email"] != "push@project.iam.example" || got["email_verified"] != true ||
-		got["exp"].(float64)-got["iat"].(float64) != 3600 {
-		t.Errorf("claims %v", got)
+	if got["email"] != "push@project.iam.example" {
+		t.Errorf("email = %v, want push@project.iam.example", got["email"])
+	}
+	if got["email_verified"] != true {
+		t.Errorf("email_verified = %v, want true", got["email_verified"])
+	}
+	if life := got["exp"].(float64) - got["iat"].(float64); life != 3600 {
+		t.Errorf("exp - iat = %v s, want 3600", life)
 	}
 	if _, err := verifier(ctx, t, i, "https://other.example").Verify(ctx, token); err == nil {
-		t.Error("another audience accepts it")
+		t.Error("token verified for another audience, want an error")
 	}
 }
 
-func TestRotation(t *testing.T) {
+func TestRotate_KeepsOnePreviousKey(t *testing.T) {
 	t.Parallel()
 	i, ctx := start(t, issuer.Options{})
 	var tokens []string
@@ -172,13 +177,13 @@ func TestRotation(t *testing.T) {
 	v := verifier(ctx, t, i, "")
 	for n, token := range tokens {
 		_, err := v.Verify(ctx, token)
-		if good := n == 2; good != (err == nil) {
-			t.Errorf("token %d: %v", n, err)
+		if valid := n == 2; valid != (err == nil) {
+			t.Errorf("token %d: error = %v, want valid %t", n, err, valid)
 		}
 	}
 }
 
-func TestPauseAndTheCounter(t *testing.T) {
+func TestPause_FailsRequestsAndCountsKeyFetches(t *testing.T) {
 	t.Parallel()
 	i, ctx := start(t, issuer.Options{})
 	v := verifier(ctx, t, i, "")
@@ -187,43 +192,46 @@ func TestPauseAndTheCounter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := i.KeyFetches(); got != 0 {
-		t.Errorf("%d fetches before the first token", got)
+		t.Errorf("KeyFetches before the first verification = %d, want 0", got)
 	}
 	i.Pause()
 	if _, err := v.Verify(ctx, token); err == nil {
-		t.Error("verified without keys")
+		t.Error("token verified while paused, want an error")
 	}
 	if _, err := oidc.NewProvider(ctx, i.URL()); err == nil {
-		t.Error("discovered while paused")
+		t.Error("discovery succeeded while paused, want an error")
 	}
 	if got := i.KeyFetches(); got != 1 {
-		t.Errorf("%d fetches while paused, want 1", got)
+		t.Errorf("KeyFetches while paused = %d, want 1", got)
 	}
 	i.Resume()
 	for range 3 {
 		verify(ctx, t, v, token)
 	}
 	i.Pause()
-	verify(ctx, t, v, token) // the keys are known
+	verify(ctx, t, v, token) // the verifier has cached the keys
 	if got := i.KeyFetches(); got != 2 {
-		t.Errorf("%d fetches, want 2", got)
+		t.Errorf("KeyFetches = %d, want 2", got)
 	}
 }
 
-func TestAddressAndURL(t *testing.T) {
+func TestStart_AddressAndURL(t *testing.T) {
 	t.Parallel()
 	first, _ := start(t, issuer.Options{URL: "https://issuer.example"})
-	if first.URL() != "https://issuer.example" || first.Claims(issuer.Session{})["iss"] != "https://issuer.example" {
-		t.Errorf("URL %q", first.URL())
+	if first.URL() != "https://issuer.example" {
+		t.Errorf("URL = %q, want https://issuer.example", first.URL())
+	}
+	if iss := first.Claims(issuer.Session{})["iss"]; iss != "https://issuer.example" {
+		t.Errorf("iss = %q, want https://issuer.example", iss)
 	}
 	second, _ := start(t, issuer.Options{})
 	if _, err := issuer.Start(t.Context(),
 		issuer.Options{Address: strings.TrimPrefix(second.URL(), "http://")}); err == nil {
-		t.Error("two issuers on one address")
+		t.Error("Start on an address in use succeeded, want an error")
 	}
 }
 
-func TestConcurrentUse(t *testing.T) {
+func TestIssuer_IsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	i, ctx := start(t, issuer.Options{})
 	v := verifier(ctx, t, i, "")

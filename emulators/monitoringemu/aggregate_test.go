@@ -31,7 +31,7 @@ const (
 	reduceP95       = monitoringpb.Aggregation_REDUCE_PERCENTILE_95
 )
 
-func TestAligners(t *testing.T) {
+func TestAligners_Values(t *testing.T) {
 	t.Parallel()
 	long := at(86_400)
 	// Two points of a minute each: (120, 60] and (60, 0] seconds before noon.
@@ -49,7 +49,7 @@ func TestAligners(t *testing.T) {
 	}
 	restarted := []monitoringemu.Sample{
 		total("m", "a", long, at(120), int64(50)), total("m", "a", at(100), at(60), int64(4)),
-		total("m", "a", at(100), noon(), int64(1)), // fell without a new start
+		total("m", "a", at(100), noon(), int64(1)), // decreases without a new start
 	}
 	young := []monitoringemu.Sample{total("m", "a", at(60), noon(), 12.0)}
 	tests := map[string]struct {
@@ -78,7 +78,7 @@ func TestAligners(t *testing.T) {
 			kind: delta},
 		"delta across a restart": {samples: restarted, aligner: alignDelta, want: map[int]float64{60: 4, 0: 1},
 			kind: delta},
-		"the first of a new total": {samples: young, aligner: alignRate, want: map[int]float64{0: 0.2}, kind: gauge},
+		"first point of a new total": {samples: young, aligner: alignRate, want: map[int]float64{0: 0.2}, kind: gauge},
 	}
 	for name, test := range tests {
 		f := newFixture(t)
@@ -89,16 +89,24 @@ func TestAligners(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		all, err := f.list(r)
-		if err != nil || all[0].MetricKind != test.kind {
-			t.Errorf("%s: the kind is %v, want %v", name, all[0].MetricKind, test.kind)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got := all[0].Points[0].Interval; got.EndTime.AsTime().Sub(got.StartTime.AsTime()) != map[bool]time.Duration{true: time.Minute}[test.kind == delta] {
-			t.Errorf("%s: a point of a %v is about %v", name, test.kind, got)
+		if all[0].MetricKind != test.kind {
+			t.Errorf("%s: MetricKind = %v, want %v", name, all[0].MetricKind, test.kind)
+		}
+		wantLength := time.Duration(0)
+		if test.kind == delta {
+			wantLength = time.Minute
+		}
+		got := all[0].Points[0].Interval
+		if length := got.EndTime.AsTime().Sub(got.StartTime.AsTime()); length != wantLength {
+			t.Errorf("%s: length of a point = %v, want %v", name, length, wantLength)
 		}
 	}
 }
 
-func TestAlignersRefuseOtherKinds(t *testing.T) {
+func TestAligners_RefuseOtherKinds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.feed(
@@ -107,11 +115,11 @@ func TestAlignersRefuseOtherKinds(t *testing.T) {
 		level("levels", "a", noon(), histogram(1)), growth("flows", "a", at(60), noon(), histogram(1)),
 		total("totals", "a", at(60), noon(), histogram(1)),
 	)
-	takes := map[monitoringpb.Aggregation_Aligner]string{
+	accepted := map[monitoringpb.Aggregation_Aligner]string{
 		alignRate: "flow total", alignDelta: "flow total flows totals", alignMean: "level flow", alignMax: "level flow",
 		alignSum: "level flow levels flows", alignNextOlder: "level levels", alignPercentile: "levels flows",
 	}
-	for aligner, metrics := range takes {
+	for aligner, metrics := range accepted {
 		for _, m := range []string{"level", "flow", "total", "levels", "flows", "totals"} {
 			want := codes.InvalidArgument
 			if contains(metrics, m) {
@@ -123,7 +131,7 @@ func TestAlignersRefuseOtherKinds(t *testing.T) {
 	}
 }
 
-func TestReducers(t *testing.T) {
+func TestReducers_Values(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for namespace, values := range map[string][]int64{"a": {1, 5}, "b": {7}} {
@@ -147,7 +155,8 @@ func TestReducers(t *testing.T) {
 			want: map[string]map[int]float64{"a": {0: 3, 60: 100}, "b": {0: 7}}},
 		"max by namespace": {reducer: reduceMax, groupBy: []string{byNamespace},
 			want: map[string]map[int]float64{"a": {0: 5, 60: 100}, "b": {0: 7}}},
-		"sum of all": {reducer: reduceSum, groupBy: nil, want: map[string]map[int]float64{"": {0: 13, 60: 100}}},
+		"sum of all namespaces": {reducer: reduceSum, groupBy: nil,
+			want: map[string]map[int]float64{"": {0: 13, 60: 100}}},
 		"by project": {reducer: reduceMax, groupBy: []string{"project", "metric.type", "resource.type"},
 			want: map[string]map[int]float64{"": {0: 7, 60: 100}}},
 	}
@@ -159,23 +168,28 @@ func TestReducers(t *testing.T) {
 	}
 	all, err := f.list(aligned(memory, alignNextOlder, reduceSum, byNamespace, "metric.labels.memory_type"))
 	if err != nil || len(all) != 3 {
-		t.Fatalf("%d series, %v", len(all), err)
+		t.Fatalf("sum by namespace and memory type = %d series, %v; want 3", len(all), err)
 	}
 	last := all[len(all)-1]
 	if diff := cmp.Diff(map[string]string{"project_id": project, "namespace_name": "b"},
 		last.Resource.Labels); diff != "" {
 		t.Errorf("resource labels (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"memory_type": "non-evictable"}, last.Metric.Labels); diff != "" ||
-		last.Metric.Type != memory || last.Resource.Type != "k8s_container" {
-		t.Errorf("metric %v", last.Metric)
+	if diff := cmp.Diff(map[string]string{"memory_type": "non-evictable"}, last.Metric.Labels); diff != "" {
+		t.Errorf("metric labels (-want +got):\n%s", diff)
+	}
+	if last.Metric.Type != memory {
+		t.Errorf("metric type = %q, want %q", last.Metric.Type, memory)
+	}
+	if last.Resource.Type != "k8s_container" {
+		t.Errorf("resource type = %q, want k8s_container", last.Resource.Type)
 	}
 	if last.ValueType != metric.MetricDescriptor_INT64 {
-		t.Errorf("the sum of integers is %v", last.ValueType)
+		t.Errorf("ValueType of a sum of integers = %v, want INT64", last.ValueType)
 	}
 }
 
-func TestPercentiles(t *testing.T) {
+func TestPercentiles_Interpolate(t *testing.T) {
 	t.Parallel()
 	long := at(86_400)
 	linear := &distribution.Distribution{Count: 100, BucketCounts: []int64{0, 50, 50},
@@ -202,22 +216,22 @@ func TestPercentiles(t *testing.T) {
 			histogram(0, 90, 10))}, aligner: alignPercentile, reducer: reduceNone, want: 0.3},
 		"in the first bucket": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(100))},
 			aligner: alignPercentile, reducer: reduceNone, want: 0.095},
-		"beyond the last bound": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(),
+		"above the last bound": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(),
 			histogram(0, 0, 0, 5))}, aligner: alignPercentile, reducer: reduceNone, want: 0.4},
-		"nothing happened": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())},
+		"empty distribution": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())},
 			aligner: alignPercentile, reducer: reduceNone, want: 0},
 		"linear buckets": {samples: []monitoringemu.Sample{level(latency, "a", noon(), linear)},
 			aligner: alignPercentile, reducer: reduceNone, want: 24},
 		"exponential buckets": {samples: []monitoringemu.Sample{level(latency, "a", noon(), exponential)},
 			aligner: alignPercentile, reducer: reduceNone, want: 3.9},
-		"two points of a period": {samples: []monitoringemu.Sample{
+		"two points in one period": {samples: []monitoringemu.Sample{
 			growth(latency, "a", at(60), at(30), histogram(0, 90)),
 			growth(latency, "a", at(30), noon(), histogram(0, 0, 10)),
 		}, aligner: alignPercentile, reducer: reduceNone, want: 0.3},
-		"of what a total grew by, over two pods": {samples: []monitoringemu.Sample{
+		"growth of totals across two containers": {samples: []monitoringemu.Sample{
 			total(latency, "a", long, at(60), histogram(1000)), total(latency, "a", long, noon(), histogram(1000, 90)),
-			pod("other", latency, long, at(60), histogram(0, 0, 0, 7)),
-			pod("other", latency, long, noon(), histogram(0, 0, 10, 7)),
+			containerTotal("other", latency, long, at(60), histogram(0, 0, 0, 7)),
+			containerTotal("other", latency, long, noon(), histogram(0, 0, 10, 7)),
 		}, aligner: alignDelta, reducer: reduceP95, want: 0.3},
 	}
 	for name, test := range tests {
@@ -225,19 +239,19 @@ func TestPercentiles(t *testing.T) {
 		f.feed(test.samples...)
 		got := f.values(aligned(latency, test.aligner, test.reducer, "resource.labels.namespace_name"))["a"]
 		if value, ok := got[0]; !ok || math.Abs(value-test.want) > 1e-9 {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
+			t.Errorf("%s: percentile = %v, want %v", name, got, test.want)
 		}
 	}
 }
 
-// pod is a point of a total in namespace a, of another container.
-func pod(name, metricType string, start, end time.Time, value any) monitoringemu.Sample {
+// containerTotal returns a point of a CUMULATIVE metric of another container in namespace a.
+func containerTotal(name, metricType string, start, end time.Time, value any) monitoringemu.Sample {
 	sample := total(metricType, "a", start, end, value)
 	sample.ResourceLabels["container_name"] = name
 	return sample
 }
 
-func TestWhatCannotBeCombined(t *testing.T) {
+func TestListTimeSeries_RefusesIncompatibleSeries(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	other := histogram(1)
@@ -248,21 +262,21 @@ func TestWhatCannotBeCombined(t *testing.T) {
 		level("level", "a", noon(), 1.5), level("levels", "a", noon(), histogram(1)),
 	)
 	for name, r := range map[string]*monitoringpb.ListTimeSeriesRequest{
-		"different buckets":           aligned("buckets", alignDelta, reduceNone),
-		"different value types":       aligned("types", alignNextOlder, reduceSum),
-		"the percentile of numbers":   aligned("level", alignNextOlder, reduceP95),
-		"the highest of distribution": aligned("levels", alignNextOlder, reduceMax),
+		"different buckets":        aligned("buckets", alignDelta, reduceNone),
+		"different value types":    aligned("types", alignNextOlder, reduceSum),
+		"percentile of numbers":    aligned("level", alignNextOlder, reduceP95),
+		"maximum of distributions": aligned("levels", alignNextOlder, reduceMax),
 	} {
 		_, err := f.list(r)
 		f.wantCode(name, err, codes.InvalidArgument)
 	}
 	if got := f.values(aligned("levels", alignNextOlder, reduceMean,
 		"resource.labels.namespace_name")); got["a"][0] != 0 {
-		t.Errorf("the mean of distributions is %v", got)
+		t.Errorf("mean of distributions = %v, want 0", got)
 	}
 }
 
-func TestPeriodsEndWithTheInterval(t *testing.T) {
+func TestAligners_PeriodsEndWithTheInterval(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for i := range 20 {
@@ -270,8 +284,8 @@ func TestPeriodsEndWithTheInterval(t *testing.T) {
 	}
 	r := aligned(cpu, alignMax, reduceNone)
 	r.Aggregation.AlignmentPeriod = durationpb.New(4 * time.Minute)
-	// Ten minutes hold two periods and a half; the third begins before the interval.
+	// Ten minutes contain two and a half periods; the third starts before the interval.
 	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 3, 240: 7, 480: 11}}, f.values(r)); diff != "" {
-		t.Error(diff)
+		t.Errorf("points (-want +got):\n%s", diff)
 	}
 }

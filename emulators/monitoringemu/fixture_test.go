@@ -30,18 +30,18 @@ const (
 	cumulative = metric.MetricDescriptor_CUMULATIVE
 )
 
-// noon is the end of all intervals here.
+// noon is the end of all intervals in these tests.
 func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
-// at is a number of seconds before noon.
+// at returns the time that many seconds before noon.
 func at(seconds int) time.Time { return noon().Add(-time.Duration(seconds) * time.Second) }
 
 func TestMain(m *testing.M) {
-	// A library of the client starts this one when it is loaded, and never ends it.
+	// A library of the client starts this goroutine in an init function and never stops it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// monitoringFixture is an empty Cloud Monitoring and the real client of it.
+// monitoringFixture is an empty server with the real client.
 type monitoringFixture struct {
 	*testing.T
 	client *client.MetricClient
@@ -66,7 +66,7 @@ func newFixture(t *testing.T) monitoringFixture {
 	return monitoringFixture{T: t, client: c, server: server}
 }
 
-// level is a point of a GAUGE of a container in a namespace.
+// level returns a point of a GAUGE metric of a container.
 func level(metricType, namespace string, end time.Time, value any) monitoringemu.Sample {
 	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: end, Value: value,
@@ -75,14 +75,14 @@ func level(metricType, namespace string, end time.Time, value any) monitoringemu
 	}
 }
 
-// growth is a point of a DELTA.
+// growth returns a point of a DELTA metric.
 func growth(metricType, namespace string, start, end time.Time, value any) monitoringemu.Sample {
 	sample := level(metricType, namespace, end, value)
 	sample.Kind, sample.Start = delta, start
 	return sample
 }
 
-// total is a point of a CUMULATIVE metric.
+// total returns a point of a CUMULATIVE metric.
 func total(metricType, namespace string, start, end time.Time, value any) monitoringemu.Sample {
 	sample := growth(metricType, namespace, start, end, value)
 	sample.Kind = cumulative
@@ -96,7 +96,7 @@ func (f monitoringFixture) feed(samples ...monitoringemu.Sample) {
 	}
 }
 
-// request asks for the ten minutes before noon.
+// request lists the ten minutes before noon.
 func request(filter string) *monitoringpb.ListTimeSeriesRequest {
 	return &monitoringpb.ListTimeSeriesRequest{
 		Name: "projects/" + project, Filter: filter,
@@ -104,7 +104,7 @@ func request(filter string) *monitoringpb.ListTimeSeriesRequest {
 	}
 }
 
-// aligned asks for values of a metric in periods of a minute.
+// aligned lists a metric in periods of one minute.
 func aligned(metricType string, aligner monitoringpb.Aggregation_Aligner, reducer monitoringpb.Aggregation_Reducer,
 	groupBy ...string) *monitoringpb.ListTimeSeriesRequest {
 	r := request(`metric.type = "` + metricType + `"`)
@@ -115,7 +115,7 @@ func aligned(metricType string, aligner monitoringpb.Aggregation_Aligner, reduce
 	return r
 }
 
-// list answers all pages.
+// list returns all pages.
 func (f monitoringFixture) list(r *monitoringpb.ListTimeSeriesRequest) ([]*monitoringpb.TimeSeries, error) {
 	var all []*monitoringpb.TimeSeries
 	it := f.client.ListTimeSeries(f.Context(), r)
@@ -131,7 +131,7 @@ func (f monitoringFixture) list(r *monitoringpb.ListTimeSeriesRequest) ([]*monit
 	}
 }
 
-// values answers the points of a request by namespace, as seconds before noon to number.
+// values returns the points of a request by namespace; the inner keys are seconds before noon.
 func (f monitoringFixture) values(r *monitoringpb.ListTimeSeriesRequest) map[string]map[int]float64 {
 	f.Helper()
 	all, err := f.list(r)
@@ -159,7 +159,7 @@ func (f monitoringFixture) values(r *monitoringpb.ListTimeSeriesRequest) map[str
 func (f monitoringFixture) wantCode(what string, err error, code codes.Code) {
 	f.Helper()
 	if status.Code(err) != code {
-		f.Errorf("%s: %v, want %v", what, err, code)
+		f.Errorf("%s: error = %v, want %v", what, err, code)
 	}
 }
 

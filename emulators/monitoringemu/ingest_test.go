@@ -17,7 +17,7 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-// contains is whether a word is in a text of words.
+// contains reports whether words, separated by spaces, include word.
 func contains(words, word string) bool {
 	for f := range strings.FieldsSeq(words) {
 		if f == word {
@@ -41,7 +41,7 @@ func integer(n int64) *monitoringpb.TypedValue {
 	return &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_Int64Value{Int64Value: n}}
 }
 
-func TestCreateTimeSeries(t *testing.T) {
+func TestCreateTimeSeries_Validates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	create := func(series ...*monitoringpb.TimeSeries) error {
@@ -55,11 +55,11 @@ func TestCreateTimeSeries(t *testing.T) {
 	f.wantCode("another type", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
 		Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: 1},
 	})), codes.InvalidArgument)
-	f.wantCode("a type it has not", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
+	f.wantCode("a boolean value", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
 		Value: &monitoringpb.TypedValue_BoolValue{BoolValue: true},
 	})), codes.InvalidArgument)
-	f.wantCode("nothing", create(), codes.InvalidArgument)
-	f.wantCode("too much", create(make([]*monitoringpb.TimeSeries, 201)...), codes.InvalidArgument)
+	f.wantCode("no series", create(), codes.InvalidArgument)
+	f.wantCode("too many series", create(make([]*monitoringpb.TimeSeries, 201)...), codes.InvalidArgument)
 	f.wantCode("two points", create(&monitoringpb.TimeSeries{Points: make([]*monitoringpb.Point, 2)}),
 		codes.InvalidArgument)
 	f.wantCode("no metric", create(&monitoringpb.TimeSeries{Points: written(noon(), integer(1)).Points}),
@@ -70,11 +70,11 @@ func TestCreateTimeSeries(t *testing.T) {
 	f.wantCode("no project", err, codes.InvalidArgument)
 	got := f.values(request(`metric.type = "custom.googleapis.com/m"`))
 	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 2, 60: 1}}, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("stored points (-want +got):\n%s", diff)
 	}
 }
 
-func TestFeedRefuses(t *testing.T) {
+func TestFeed_RefusesInvalidSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.feed(level("m", "a", noon(), int64(1)))
@@ -85,39 +85,39 @@ func TestFeedRefuses(t *testing.T) {
 	none := histogram()
 	none.BucketOptions = nil
 	tests := map[string]monitoringemu.Sample{
-		"no metric":             level("", "a", noon(), 1.0),
-		"no resource":           {Metric: "m", End: noon(), Value: 1.0},
-		"no end":                level("n", "a", time.Time{}, 1.0),
-		"a gauge that lasts":    lasting,
-		"a total without start": total("n", "a", time.Time{}, noon(), 1.0),
-		"a delta that ends":     growth("n", "a", noon(), at(60), 1.0),
-		"a text":                level("n", "a", noon(), "x"),
-		"an int":                level("n", "a", noon(), 1),
-		"another kind":          growth("m", "a", at(60), noon(), int64(1)),
-		"another type":          level("m", "a", noon(), 1.0),
-		"counts that don't add": level("n", "a", noon(), miscounted),
-		"no buckets":            level("n", "a", noon(), none),
-		"more counts than fit":  level("n", "a", noon(), histogram(1, 1, 1, 1, 1)),
+		"no metric":                          level("", "a", noon(), 1.0),
+		"no resource":                        {Metric: "m", End: noon(), Value: 1.0},
+		"no end":                             level("n", "a", time.Time{}, 1.0),
+		"a gauge with a start":               lasting,
+		"a total without a start":            total("n", "a", time.Time{}, noon(), 1.0),
+		"a delta that ends before its start": growth("n", "a", noon(), at(60), 1.0),
+		"a string value":                     level("n", "a", noon(), "x"),
+		"an int value":                       level("n", "a", noon(), 1),
+		"another kind":                       growth("m", "a", at(60), noon(), int64(1)),
+		"another type":                       level("m", "a", noon(), 1.0),
+		"bucket counts that do not add up":   level("n", "a", noon(), miscounted),
+		"no buckets":                         level("n", "a", noon(), none),
+		"more counts than buckets":           level("n", "a", noon(), histogram(1, 1, 1, 1, 1)),
 	}
 	for name, sample := range tests {
 		if err := f.server.Feed(project, sample); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("Feed(%s) succeeded, want an error", name)
 		}
 	}
 }
 
-func TestOldPointsGo(t *testing.T) {
+func TestFeed_DropsOldPoints(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.feed(level("m", "a", noon().Add(-49*time.Hour), int64(1)), level("m", "a", at(60), int64(2)))
 	r := request(`metric.type = "m"`)
 	r.Interval.StartTime = timestamppb.New(noon().Add(-100 * time.Hour))
 	if diff := cmp.Diff(map[string]map[int]float64{"a": {60: 2}}, f.values(r)); diff != "" {
-		t.Error(diff)
+		t.Errorf("stored points (-want +got):\n%s", diff)
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestInject_ReceivesMethodAndProject(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := make(chan string, 1)
@@ -128,6 +128,6 @@ func TestFaults(t *testing.T) {
 	_, err := f.list(request(`metric.type = "m"`))
 	f.wantCode("list", err, codes.PermissionDenied)
 	if got, want := <-seen, "ListTimeSeries projects/"+project; got != want {
-		t.Errorf("the hook saw %q, want %q", got, want)
+		t.Errorf("hook received %q, want %q", got, want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/emulators/monitoringemu"
 )
 
-func TestFilter(t *testing.T) {
+func TestListTimeSeries_Filters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, namespace := range []string{"agent-a", "agent-b", "system"} {
@@ -71,7 +71,7 @@ func TestFilter(t *testing.T) {
 		}
 		slices.Sort(got)
 		if got := strings.Join(got, " "); got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
+			t.Errorf("%s: series = %s, want %s", name, got, test.want)
 		}
 	}
 	bad := map[string]codes.Code{
@@ -95,16 +95,16 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestIntervalAndOrder(t *testing.T) {
+func TestListTimeSeries_IntervalAndOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for _, seconds := range []int{0, 300, 60, 601, 600, 599} { // not in order
+	for _, seconds := range []int{0, 300, 60, 601, 600, 599} { // out of order
 		f.feed(level(memory, "a", at(seconds), int64(seconds)))
 	}
-	f.feed(level(memory, "a", at(300), int64(1300))) // replaces
+	f.feed(level(memory, "a", at(300), int64(1300))) // replaces the first one
 	r := request(`metric.type = "` + memory + `"`)
 	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 0, 60: 60, 300: 1300, 599: 599}}, f.values(r)); diff != "" {
-		t.Error(diff)
+		t.Errorf("points (-want +got):\n%s", diff)
 	}
 	all, err := f.list(r)
 	if err != nil {
@@ -113,19 +113,19 @@ func TestIntervalAndOrder(t *testing.T) {
 	if !slices.IsSortedFunc(all[0].Points, func(a, b *monitoringpb.Point) int {
 		return b.Interval.EndTime.AsTime().Compare(a.Interval.EndTime.AsTime())
 	}) {
-		t.Error("the newest is not first")
+		t.Error("points are not sorted newest first")
 	}
 	r.Interval.StartTime = nil
 	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 0}}, f.values(r)); diff != "" {
-		t.Errorf("without a start: %s", diff)
+		t.Errorf("without a start (-want +got):\n%s", diff)
 	}
 	r.Name = "projects/another"
 	if diff := cmp.Diff(map[string]map[int]float64{}, f.values(r)); diff != "" {
-		t.Errorf("another project: %s", diff)
+		t.Errorf("another project (-want +got):\n%s", diff)
 	}
 }
 
-func TestPaging(t *testing.T) {
+func TestListTimeSeries_Pages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	namespaces := []string{"a", "b", "c"}
@@ -154,59 +154,59 @@ func TestPaging(t *testing.T) {
 				}
 			}
 			if size > 0 && points > int(size) {
-				t.Errorf("a page of %d has %d points", size, points)
+				t.Errorf("page of size %d has %d points", size, points)
 			}
 			if r.PageToken = response.NextPageToken; r.PageToken == "" {
 				break
 			}
 		}
 		if want := "a0 a1 b0 b1 b2 c0 c1 c2 c3"; strings.Join(got, " ") != want {
-			t.Errorf("pages of %d: %v, want %s", size, got, want)
+			t.Errorf("pages of size %d = %v, want %s", size, got, want)
 		}
 		if want := 1 + 8/max(int(size), 1); size > 0 && pages != want {
-			t.Errorf("%d pages of %d, want %d", pages, size, want)
+			t.Errorf("number of pages of size %d = %d, want %d", size, pages, want)
 		}
 	}
 	r := request(`metric.type = "` + memory + `"`)
 	r.View, r.PageSize = monitoringpb.ListTimeSeriesRequest_HEADERS, 2
 	all, err := f.list(r)
 	if err != nil || len(all) != 3 || len(all[0].Points) != 0 {
-		t.Errorf("headers: %v, %v", all, err)
+		t.Errorf("headers view = %v, %v; want 3 series without points", all, err)
 	}
 }
 
-func TestBadRequests(t *testing.T) {
+func TestListTimeSeries_RefusesBadRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	tests := map[string]struct {
 		change func(*monitoringpb.ListTimeSeriesRequest)
 		want   codes.Code
 	}{
-		"no project": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" },
+		"not a project": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" },
 			want: codes.InvalidArgument},
-		"no end": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil },
+		"no end of the interval": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil },
 			want: codes.InvalidArgument},
-		"ends first": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = timestamppb.New(at(900)) }, want: codes.InvalidArgument},
+		"interval ends before it starts": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = timestamppb.New(at(900)) }, want: codes.InvalidArgument},
 		"a bad token": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.PageToken = "?" },
 			want: codes.InvalidArgument},
 		"a short period": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation.AlignmentPeriod = durationpb.New(59 * time.Second)
 		}, want: codes.InvalidArgument},
-		"too many points": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.StartTime = timestamppb.New(at(60 * 100_001)) }, want: codes.InvalidArgument},
-		"a reducer alone": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
+		"too many periods": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.StartTime = timestamppb.New(at(60 * 100_001)) }, want: codes.InvalidArgument},
+		"a reducer without an aligner": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation = &monitoringpb.Aggregation{CrossSeriesReducer: monitoringpb.Aggregation_REDUCE_SUM}
 		}, want: codes.InvalidArgument},
-		"a bad group": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Aggregation.GroupByFields = []string{"namespace_name"} }, want: codes.InvalidArgument},
-		"an aligner it has not": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
+		"an unknown group field": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Aggregation.GroupByFields = []string{"namespace_name"} }, want: codes.InvalidArgument},
+		"an unimplemented aligner": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation.PerSeriesAligner = monitoringpb.Aggregation_ALIGN_STDDEV
 		}, want: codes.Unimplemented},
-		"a reducer it has not": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
+		"an unimplemented reducer": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation.CrossSeriesReducer = monitoringpb.Aggregation_REDUCE_STDDEV
 		}, want: codes.Unimplemented},
 		"a second aggregation": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.SecondaryAggregation = &monitoringpb.Aggregation{} }, want: codes.Unimplemented},
 		"an order": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.OrderBy = "x" },
 			want: codes.Unimplemented},
-		"nothing wrong": {change: func(*monitoringpb.ListTimeSeriesRequest) {}, want: codes.OK},
+		"a valid request": {change: func(*monitoringpb.ListTimeSeriesRequest) {}, want: codes.OK},
 	}
 	for name, test := range tests {
 		r := aligned(cpu, monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM)
@@ -216,19 +216,19 @@ func TestBadRequests(t *testing.T) {
 	}
 	_, err := f.client.ListMetricDescriptors(t.Context(),
 		&monitoringpb.ListMetricDescriptorsRequest{Name: "projects/" + project}).Next()
-	f.wantCode("another method", err, codes.Unimplemented)
+	f.wantCode("an unimplemented method", err, codes.Unimplemented)
 	if err == nil || !strings.Contains(err.Error(), "ListMetricDescriptors") {
-		t.Errorf("the error does not name the method: %v", err)
+		t.Errorf("error = %v, want one that names the method", err)
 	}
 	if got := f.server.Calls()["ListTimeSeries"]; got != len(tests) {
-		t.Errorf("%d calls counted, want %d", got, len(tests))
+		t.Errorf("counted calls = %d, want %d", got, len(tests))
 	}
 }
 
-func TestStartOnATakenAddress(t *testing.T) {
+func TestStart_FailsIfTheAddressIsInUse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	if _, err := monitoringemu.Start(t.Context(), monitoringemu.Options{Address: f.server.Addr}); err == nil {
-		t.Error("two servers on one address")
+		t.Error("Start on an address in use succeeded, want an error")
 	}
 }

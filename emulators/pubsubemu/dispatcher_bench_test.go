@@ -11,8 +11,8 @@ import (
 	"agents.example/controlplane/emulators/pubsubemu"
 )
 
-// BenchmarkDispatch measures messages from publishing to the acknowledged answer of an endpoint that takes 20 ms,
-// with a token signed for each.
+// BenchmarkDispatch measures the time from publishing to the acknowledging response of an endpoint that takes 20 ms,
+// with a signed token per message.
 func BenchmarkDispatch(b *testing.B) {
 	p := newTestProject(b, func(_ http.ResponseWriter, r *http.Request, _ push) {
 		select {

@@ -20,7 +20,7 @@ import (
 	"agents.example/controlplane/emulators/pubsubemu"
 )
 
-func TestPushIsWhatCloudPubSubSends(t *testing.T) {
+func TestDispatcher_PushesInCloudPubSubFormat(t *testing.T) {
 	t.Parallel()
 	pushes := make(chan push, 1)
 	p := newTestProject(t, func(_ http.ResponseWriter, _ *http.Request, got push) { pushes <- got })
@@ -59,31 +59,31 @@ func TestPushIsWhatCloudPubSubSends(t *testing.T) {
 		Subscriptions: subscriptions,
 		Token:         func(audience string) (string, error) { return "token for " + audience, nil },
 	})
-	for _, test := range tests { // one after another: they share the endpoint
+	for _, test := range tests { // sequentially, because they share the endpoint
 		id := p.publish(test.subscription.Topic, test.message)[0]
 		got := next(t, pushes)
 		want := strings.NewReplacer("ID", id, "PROJECT", p.project, "TIME",
 			got.Message.PublishTime.Format(time.RFC3339Nano)).Replace(test.body)
 		if got.Raw != want {
-			t.Errorf("%s: pushed\n%s, want\n%s", test.name, got.Raw, want)
+			t.Errorf("%s: body =\n%s\nwant\n%s", test.name, got.Raw, want)
 		}
 		if age := time.Since(got.Message.PublishTime); age < -time.Minute || age > time.Minute {
-			t.Errorf("%s: published %v ago", test.name, age)
+			t.Errorf("%s: age of publishTime = %v, want less than a minute", test.name, age)
 		}
 		if got, want := got.Header.Get("Authorization"), "Bearer token for "+test.audience; got != want {
-			t.Errorf("%s: Authorization %q, want %q", test.name, got, want)
+			t.Errorf("%s: Authorization = %q, want %q", test.name, got, want)
 		}
 		if got := got.Header.Get("Content-Type"); got != "application/json" {
-			t.Errorf("%s: Content-Type %q", test.name, got)
+			t.Errorf("%s: Content-Type = %q, want application/json", test.name, got)
 		}
 		if delivery := next(t, p.deliveries); !delivery.Acked || delivery.MessageID != id ||
 			delivery.Status != http.StatusOK {
-			t.Errorf("%s: delivery %+v", test.name, delivery)
+			t.Errorf("%s: delivery = %+v, want message %s acked with status 200", test.name, delivery, id)
 		}
 	}
 }
 
-func TestStatusDecides(t *testing.T) {
+func TestDispatcher_AcksOnlyCloudPubSubsStatuses(t *testing.T) {
 	t.Parallel()
 	acked := map[int]bool{200: true, 201: true, 202: true, 204: true, 203: false, 302: false, 400: false, 404: false,
 		409: false, 429: false, 500: false, 503: false}
@@ -114,14 +114,14 @@ func TestStatusDecides(t *testing.T) {
 		code := codes[delivery.MessageID]
 		switch {
 		case delivery.Attempt == 1 && (delivery.Status != code || delivery.Acked != acked[code]):
-			t.Errorf("status %d: first delivery %+v", code, delivery)
+			t.Errorf("status %d: first delivery = %+v, want this status and acked %t", code, delivery, acked[code])
 		case delivery.Attempt > 1 && (acked[code] || !delivery.Acked):
-			t.Errorf("status %d: later delivery %+v", code, delivery)
+			t.Errorf("status %d: unexpected redelivery or failure: %+v", code, delivery)
 		}
 	}
 }
 
-func TestDeadLetterAfterTheLastAttempt(t *testing.T) {
+func TestDispatcher_DeadLettersAfterTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	p := newTestProject(t, func(w http.ResponseWriter, r *http.Request, _ push) {
 		if r.URL.Path != "/dead" {
@@ -135,15 +135,15 @@ func TestDeadLetterAfterTheLastAttempt(t *testing.T) {
 	p.publish("work", &pubsubclient.Message{Data: []byte("poison")})
 	for attempt := 1; attempt <= 6; attempt++ {
 		if got := next(t, p.deliveries); got.Subscription != "push" || got.Attempt != attempt || got.Acked {
-			t.Errorf("attempt %d: %+v", attempt, got)
+			t.Errorf("delivery = %+v, want failed attempt %d of push", got, attempt)
 		}
 	}
 	if got := next(t, p.deliveries); got.Subscription != "dead" || got.Attempt != 0 || !got.Acked {
-		t.Errorf("dead letter: %+v", got)
+		t.Errorf("delivery = %+v, want an uncounted, acked one of dead", got)
 	}
 }
 
-func TestBackOffIsTheEmulators(t *testing.T) {
+func TestDispatcher_RedeliversAfterTheBackoff(t *testing.T) {
 	t.Parallel()
 	pushes := make(chan push, 10)
 	p := newTestProject(t, func(w http.ResponseWriter, _ *http.Request, got push) {
@@ -158,13 +158,13 @@ func TestBackOffIsTheEmulators(t *testing.T) {
 	}})
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, pushes)
-	second, third := next(t, pushes), next(t, pushes) // the emulator's first redelivery does not wait
+	second, third := next(t, pushes), next(t, pushes) // the emulator's first redelivery is immediate
 	if waited := third.At.Sub(second.At); waited < time.Second {
 		t.Errorf("redelivered after %v, want at least 1s", waited)
 	}
 }
 
-func TestATooSlowEndpointIsGivenUpAtTheDeadline(t *testing.T) {
+func TestDispatcher_TimesOutASlowEndpoint(t *testing.T) {
 	t.Parallel()
 	p := newTestProject(t, func(_ http.ResponseWriter, r *http.Request, got push) {
 		if got.DeliveryAttempt == 1 {
@@ -177,14 +177,14 @@ func TestATooSlowEndpointIsGivenUpAtTheDeadline(t *testing.T) {
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	if got := next(t, p.deliveries); got.Acked || !errors.Is(got.Err, context.DeadlineExceeded) ||
 		got.Took < 200*time.Millisecond {
-		t.Errorf("first delivery: %+v", got)
+		t.Errorf("first delivery = %+v, want DeadlineExceeded after 200ms or more", got)
 	}
 	if got := next(t, p.deliveries); !got.Acked || got.Attempt != 2 {
-		t.Errorf("second delivery: %+v", got)
+		t.Errorf("second delivery = %+v, want acked attempt 2", got)
 	}
 }
 
-func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
+func TestDispatcher_RetriesAnUnreachableEndpoint(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -199,7 +199,7 @@ func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
 		Endpoint: "http://" + address}}})
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	if got := next(t, p.deliveries); got.Acked || got.Err == nil || got.Status != 0 {
-		t.Errorf("delivery to nobody: %+v", got)
+		t.Errorf("delivery to a closed port = %+v, want an error and no status", got)
 	}
 	if listener, err = net.Listen("tcp", address); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestAnAbsentEndpointIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestATokenThatCannotBeMintedIsAFailedDelivery(t *testing.T) {
+func TestDispatcher_DoesNotPushWithoutAToken(t *testing.T) {
 	t.Parallel()
 	var called atomic.Int32
 	p := newTestProject(t, func(http.ResponseWriter, *http.Request, push) { called.Add(1) })
@@ -224,9 +224,9 @@ func TestATokenThatCannotBeMintedIsAFailedDelivery(t *testing.T) {
 	})
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	if got := next(t, p.deliveries); got.Acked || !errors.Is(got.Err, down) {
-		t.Errorf("delivery: %+v", got)
+		t.Errorf("delivery = %+v, want error %v", got, down)
 	}
-	if called.Load() != 0 {
-		t.Error("pushed without a token")
+	if n := called.Load(); n != 0 {
+		t.Errorf("endpoint received %d requests, want 0", n)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"agents.example/controlplane/emulators/pubsubemu"
 )
 
-// patience is how long a test waits for what must happen; it is never waited for in vain when all is well.
+// patience bounds every wait. Only a failing test reaches it.
 const patience = 60 * time.Second
 
-// push is a request as the endpoint got it.
+// push is a request that the endpoint received.
 type push struct {
 	Header http.Header `json:"-"`
 	Raw    string      `json:"-"`
@@ -37,7 +37,7 @@ type push struct {
 	} `json:"message"`
 }
 
-// world is a project of its own in the shared emulator, with an endpoint that answers what the test says.
+// testProject is a separate project in the shared emulator, with an endpoint that the test defines.
 type testProject struct {
 	t          testing.TB
 	project    string
@@ -54,7 +54,7 @@ func newTestProject(tb testing.TB, endpoint func(http.ResponseWriter, *http.Requ
 		}
 		got := push{Header: r.Header, Raw: string(body), At: time.Now()}
 		if err := json.Unmarshal(body, &got); err != nil {
-			tb.Errorf("the push is no JSON: %v: %s", err, body)
+			tb.Errorf("the push is not JSON: %v: %s", err, body)
 		}
 		endpoint(w, r, got)
 	}))
@@ -63,7 +63,7 @@ func newTestProject(tb testing.TB, endpoint func(http.ResponseWriter, *http.Requ
 		deliveries: make(chan pubsubemu.Delivery, 10_000)}
 }
 
-// dispatch starts a dispatcher that is closed with the test.
+// dispatch starts a dispatcher and closes it when the test ends.
 func (p *testProject) dispatch(options pubsubemu.DispatcherOptions) *pubsubemu.Dispatcher {
 	p.t.Helper()
 	options.Host, options.Project = host, p.project
@@ -80,7 +80,7 @@ func (p *testProject) dispatch(options pubsubemu.DispatcherOptions) *pubsubemu.D
 	return dispatcher
 }
 
-// client answers a client of the emulator that is closed with the test.
+// client returns a client of the emulator and closes it when the test ends.
 func (p *testProject) client() *pubsubclient.Client {
 	p.t.Helper()
 	client, err := pubsubemu.Client(p.t.Context(), host, p.project)
@@ -91,12 +91,12 @@ func (p *testProject) client() *pubsubclient.Client {
 	return client
 }
 
-// name is the full name of a subscription.
+// name returns the full name of a subscription.
 func (p *testProject) name(subscription string) string {
 	return "projects/" + p.project + "/subscriptions/" + subscription
 }
 
-// publish publishes messages to a topic and answers their ids.
+// publish publishes messages to a topic and returns their ids.
 func (p *testProject) publish(topic string, messages ...*pubsubclient.Message) []string {
 	p.t.Helper()
 	publisher := p.client().Publisher(topic)
@@ -125,7 +125,7 @@ func numbered(n int) []*pubsubclient.Message {
 	return messages
 }
 
-// next answers the next value of a channel, or fails the test.
+// next returns the next value of a channel, or fails the test.
 func next[T any](tb testing.TB, values <-chan T) T {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
@@ -134,7 +134,7 @@ func next[T any](tb testing.TB, values <-chan T) T {
 	case value := <-values:
 		return value
 	case <-ctx.Done():
-		tb.Fatal("waited in vain")
+		tb.Fatalf("timed out after %v waiting for a value", patience)
 		panic("unreachable")
 	}
 }

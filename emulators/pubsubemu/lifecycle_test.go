@@ -17,7 +17,7 @@ import (
 	"agents.example/controlplane/emulators/pubsubemu"
 )
 
-func TestCloseWaitsForRequestsInFlight(t *testing.T) {
+func TestClose_WaitsForRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	var answered atomic.Bool
@@ -37,18 +37,21 @@ func TestCloseWaitsForRequestsInFlight(t *testing.T) {
 		t.Errorf("Close returned (%v) while a request was in flight", err)
 		close(release)
 		return
-	case <-time.After(200 * time.Millisecond): // a Close that does not wait takes 10 ms
+	case <-time.After(200 * time.Millisecond): // a Close that does not wait returns within 10 ms
 	}
 	close(release)
 	if err := next(t, closed); err != nil {
 		t.Error(err)
 	}
-	if !answered.Load() || !next(t, p.deliveries).Acked {
-		t.Error("the request in flight was cut off")
+	if !answered.Load() {
+		t.Error("Close returned before the endpoint answered")
+	}
+	if got := next(t, p.deliveries); !got.Acked {
+		t.Errorf("delivery = %+v, want acked", got)
 	}
 }
 
-func TestCloseCutsOffAfterTheGracePeriod(t *testing.T) {
+func TestClose_CancelsRequestsAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 1)
 	p := newTestProject(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
@@ -65,11 +68,11 @@ func TestCloseCutsOffAfterTheGracePeriod(t *testing.T) {
 		t.Error(err)
 	}
 	if got := next(t, p.deliveries); got.Acked || got.Err == nil {
-		t.Errorf("delivery %+v", got)
+		t.Errorf("delivery = %+v, want an error", got)
 	}
 }
 
-func TestASecondDispatcherTakesOverAndChangesTheSubscription(t *testing.T) {
+func TestStartDispatcher_UpdatesAnExistingSubscription(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
@@ -82,7 +85,7 @@ func TestASecondDispatcherTakesOverAndChangesTheSubscription(t *testing.T) {
 	first := p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{subscription}})
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	if got := next(t, p.deliveries); got.Acked || got.Attempt != 0 {
-		t.Errorf("delivery %+v", got)
+		t.Errorf("delivery = %+v, want failed and uncounted", got)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -95,22 +98,27 @@ func TestASecondDispatcherTakesOverAndChangesTheSubscription(t *testing.T) {
 	subscription.MinBackoff, subscription.AckDeadline = time.Second, 20*time.Second
 	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{subscription}})
 	if got := next(t, p.deliveries); !got.Acked || got.Attempt == 0 {
-		t.Errorf("delivery %+v, want it counted and done", got)
+		t.Errorf("delivery = %+v, want counted and acked", got)
 	}
 	got, err := p.client().SubscriptionAdminClient.GetSubscription(t.Context(),
 		&pubsubpb.GetSubscriptionRequest{Subscription: p.name("push")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.DeadLetterPolicy.GetMaxDeliveryAttempts() != 50 || got.RetryPolicy.GetMinimumBackoff().GetSeconds() != 1 ||
-		got.AckDeadlineSeconds != 25 {
-		t.Errorf("the subscription is %v", got)
+	if n := got.DeadLetterPolicy.GetMaxDeliveryAttempts(); n != 50 {
+		t.Errorf("MaxDeliveryAttempts = %d, want 50", n)
+	}
+	if s := got.RetryPolicy.GetMinimumBackoff().GetSeconds(); s != 1 {
+		t.Errorf("MinimumBackoff = %d s, want 1", s)
+	}
+	if got.AckDeadlineSeconds != 25 {
+		t.Errorf("AckDeadlineSeconds = %d, want 25", got.AckDeadlineSeconds)
 	}
 }
 
-func TestWaitingMessagesKeepTheirFirstAttempt(t *testing.T) {
+func TestDispatcher_DoesNotRedeliverWaitingMessages(t *testing.T) {
 	t.Parallel()
-	// One request at a time, and more work than a lease is long: nothing may be delivered twice.
+	// One request at a time, and more work than fits into a lease: no message may be delivered twice.
 	const messages = 40
 	p := newTestProject(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
 		select {
@@ -125,12 +133,12 @@ func TestWaitingMessagesKeepTheirFirstAttempt(t *testing.T) {
 	p.publish("work", numbered(messages)...)
 	for range messages {
 		if got := next(t, p.deliveries); !got.Acked || got.Attempt != 1 {
-			t.Errorf("delivery %+v", got)
+			t.Errorf("delivery = %+v, want acked attempt 1", got)
 		}
 	}
 }
 
-func TestADeletedSubscriptionIsAnErrorOfClose(t *testing.T) {
+func TestClose_ReportsADeletedSubscription(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	p := newTestProject(t, func(http.ResponseWriter, *http.Request, push) {
@@ -145,7 +153,7 @@ func TestADeletedSubscriptionIsAnErrorOfClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
-	next(t, arrived) // so it does not pull just now, which would take the emulator a minute to refuse
+	next(t, arrived) // no pull is waiting now; the emulator would take a minute to refuse it
 	admin := p.client().SubscriptionAdminClient
 	if err := admin.DeleteSubscription(t.Context(),
 		&pubsubpb.DeleteSubscriptionRequest{Subscription: p.name("push")}); err != nil {
@@ -154,11 +162,11 @@ func TestADeletedSubscriptionIsAnErrorOfClose(t *testing.T) {
 	close(release)
 	next(t, dispatcher.Done())
 	if err := dispatcher.Close(); status.Code(err) != codes.NotFound {
-		t.Errorf("Close: %v, want NotFound", err)
+		t.Errorf("Close: error = %v, want NotFound", err)
 	}
 }
 
-func TestConcurrencyIsReachedAndKept(t *testing.T) {
+func TestDispatcher_UsesExactlyItsConcurrency(t *testing.T) {
 	t.Parallel()
 	const concurrency, messages = 8, 64
 	var inFlight, most atomic.Int32
@@ -172,7 +180,7 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 		}
 		if arrived.Add(1) <= concurrency {
 			full.Done()
-			full.Wait() // passes only when as many requests are in flight as are allowed
+			full.Wait() // returns only when the maximum number of requests is in flight
 		}
 	})
 	p.dispatch(pubsubemu.DispatcherOptions{
@@ -182,10 +190,10 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 	p.publish("work", numbered(messages)...)
 	for range messages {
 		if got := next(t, p.deliveries); !got.Acked {
-			t.Errorf("delivery: %+v", got)
+			t.Errorf("delivery = %+v, want acked", got)
 		}
 	}
 	if got := most.Load(); got != concurrency {
-		t.Errorf("%d requests in flight, want %d", got, concurrency)
+		t.Errorf("maximum requests in flight = %d, want %d", got, concurrency)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/emulators/pubsubemu"
 )
 
-// host is the emulator that all tests share: every test has a project of its own in it. TestMain sets it.
+// host is the address of the emulator that all tests share; every test uses its own project. TestMain sets it.
 var host string
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 func leaks() int {
-	// A library of the Pub/Sub client starts this one when it is loaded, and never ends it.
+	// A library of the Pub/Sub client starts this goroutine in an init function and never stops it.
 	if err := goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

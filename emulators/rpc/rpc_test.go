@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// start serves gRPC's own health service, which stands for any.
+// start serves gRPC's health service as an example.
 func start(t *testing.T) (*rpc.Server, grpc_health_v1.HealthClient) {
 	t.Helper()
 	service := health.NewServer()
@@ -44,7 +44,7 @@ func start(t *testing.T) (*rpc.Server, grpc_health_v1.HealthClient) {
 	return server, grpc_health_v1.NewHealthClient(connection)
 }
 
-func TestFaults(t *testing.T) {
+func TestInject_AppliesFaults(t *testing.T) {
 	t.Parallel()
 	lost := status.Error(codes.Unavailable, "lost")
 	tests := map[string]struct {
@@ -53,17 +53,18 @@ func TestFaults(t *testing.T) {
 		within  time.Duration
 		want    codes.Code
 	}{
-		"none": {want: codes.OK},
-		"refused": {fault: rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
+		"no fault": {want: codes.OK},
+		"error before the call": {fault: rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
 			want: codes.PermissionDenied},
-		"before counts more than after": {fault: rpc.Fault{Before: status.Error(codes.Aborted, "no"), After: lost},
+		"before takes precedence over after": {fault: rpc.Fault{Before: status.Error(codes.Aborted, "no"), After: lost},
 			want: codes.Aborted},
-		"answer lost":                 {fault: rpc.Fault{After: lost}, want: codes.Unavailable},
-		"its own error is not hidden": {fault: rpc.Fault{After: lost}, service: "unknown", want: codes.NotFound},
-		"delayed":                     {fault: rpc.Fault{Delay: 10 * time.Millisecond}, want: codes.OK},
+		"response lost": {fault: rpc.Fault{After: lost}, want: codes.Unavailable},
+		"after does not hide the call's error": {fault: rpc.Fault{After: lost}, service: "unknown",
+			want: codes.NotFound},
+		"delayed": {fault: rpc.Fault{Delay: 10 * time.Millisecond}, want: codes.OK},
 		"delayed beyond the deadline": {fault: rpc.Fault{Delay: time.Hour}, within: 50 * time.Millisecond,
 			want: codes.DeadlineExceeded},
-		"an error that is no gRPC error": {fault: rpc.Fault{Before: errors.New("plain")}, want: codes.Unknown},
+		"error without a gRPC status": {fault: rpc.Fault{Before: errors.New("plain")}, want: codes.Unknown},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,23 +83,23 @@ func TestFaults(t *testing.T) {
 			}
 			_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: test.service})
 			if got := status.Code(err); got != test.want {
-				t.Errorf("%v, want %v", err, test.want)
+				t.Errorf("error = %v, want %v", err, test.want)
 			}
 			if got, want := <-seen, [2]string{"Check", "about " + test.service}; got != want {
-				t.Errorf("the hook saw %q, want %q", got, want)
+				t.Errorf("hook received %q, want %q", got, want)
 			}
 			server.Inject(nil)
 			if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
-				t.Errorf("after the fault: %v", err)
+				t.Errorf("call without a hook: %v", err)
 			}
 			if diff := cmp.Diff(map[string]int{"Check": 2}, server.Calls()); diff != "" {
-				t.Error(diff)
+				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestCloseEndsCallsThatWait(t *testing.T) {
+func TestClose_EndsWaitingCalls(t *testing.T) {
 	t.Parallel()
 	server, client := start(t)
 	arrived := make(chan struct{})
@@ -116,14 +117,14 @@ func TestCloseEndsCallsThatWait(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-ended; err == nil {
-		t.Error("the call ended well")
+		t.Error("waiting call succeeded, want an error")
 	}
 }
 
-func TestStartOnATakenAddress(t *testing.T) {
+func TestStart_FailsIfTheAddressIsInUse(t *testing.T) {
 	t.Parallel()
 	server, _ := start(t)
 	if _, err := rpc.Start(t.Context(), server.Addr, func(grpc.ServiceRegistrar) {}, nil); err == nil {
-		t.Error("two servers on one address")
+		t.Error("Start on an address in use succeeded, want an error")
 	}
 }

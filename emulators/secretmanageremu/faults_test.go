@@ -13,7 +13,7 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-func TestAnswerLost(t *testing.T) {
+func TestInject_LostResponseKeepsTheEffect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("s", nil)
@@ -33,7 +33,7 @@ func TestAnswerLost(t *testing.T) {
 	})
 	f.wantCode("add", err, codes.Unavailable)
 	if _, data, err := f.access(made.Name + "/versions/latest"); err != nil || data != "one" {
-		t.Errorf("the effect is lost, too: %q, %v", data, err)
+		t.Errorf("latest version = %q, %v; want one", data, err)
 	}
 	if diff := cmp.Diff(map[string]int{"CreateSecret": 1, "AddSecretVersion": 1, "AccessSecretVersion": 1},
 		f.server.Calls()); diff != "" {
@@ -43,11 +43,11 @@ func TestAnswerLost(t *testing.T) {
 	defer mu.Unlock()
 	if diff := cmp.Diff([]string{"AddSecretVersion " + made.Name, "AccessSecretVersion " + made.Name +
 		"/versions/latest"}, seen); diff != "" {
-		t.Errorf("the hook saw (-want +got):\n%s", diff)
+		t.Errorf("hook calls (-want +got):\n%s", diff)
 	}
 }
 
-func TestResourcesOfCalls(t *testing.T) {
+func TestInject_ReceivesMethodAndResource(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := make(chan string, 1)
@@ -78,12 +78,12 @@ func TestResourcesOfCalls(t *testing.T) {
 	for want, call := range calls {
 		f.wantCode(want, call(), codes.PermissionDenied)
 		if got := <-seen; got != want {
-			t.Errorf("the hook saw %q, want %q", got, want)
+			t.Errorf("hook received %q, want %q", got, want)
 		}
 	}
 }
 
-func TestConcurrentAddsAreNumberedOnce(t *testing.T) {
+func TestAddSecretVersion_ConcurrentNumbersAreUnique(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("s", nil)
@@ -99,12 +99,12 @@ func TestConcurrentAddsAreNumberedOnce(t *testing.T) {
 				return
 			}
 			if _, twice := names.LoadOrStore(added.Name, true); twice {
-				t.Errorf("%s was added twice", added.Name)
+				t.Errorf("version name %s was returned twice", added.Name)
 			}
 		})
 	}
 	adders.Wait()
 	if name, _, err := f.access(made.Name + "/versions/latest"); err != nil || name != made.Name+"/versions/20" {
-		t.Errorf("the latest is %s, %v", name, err)
+		t.Errorf("latest version = %s, %v; want version 20", name, err)
 	}
 }

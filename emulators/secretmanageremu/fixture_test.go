@@ -17,11 +17,11 @@ import (
 const project = "projects/control-plane-dev"
 
 func TestMain(m *testing.M) {
-	// A library of the client starts this one when it is loaded, and never ends it.
+	// A library of the client starts this goroutine in an init function and never stops it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// secretFixture is an empty Secret Manager and the real client of it.
+// secretFixture is an empty server with the real client.
 type secretFixture struct {
 	*testing.T
 	*client.Client
@@ -53,7 +53,7 @@ func automatic() *secretmanagerpb.Replication {
 	return &secretmanagerpb.Replication{Replication: &secretmanagerpb.Replication_Automatic_{Automatic: &secretmanagerpb.Replication_Automatic{}}}
 }
 
-// create makes a secret and answers it.
+// create creates a secret.
 func (f secretFixture) create(id string, labels map[string]string) *secretmanagerpb.Secret {
 	f.Helper()
 	made, err := f.CreateSecret(f.Context(), &secretmanagerpb.CreateSecretRequest{
@@ -65,7 +65,7 @@ func (f secretFixture) create(id string, labels map[string]string) *secretmanage
 	return made
 }
 
-// add adds a version and answers it.
+// add adds a version.
 func (f secretFixture) add(secret, data string) *secretmanagerpb.SecretVersion {
 	f.Helper()
 	added, err := f.AddSecretVersion(f.Context(), &secretmanagerpb.AddSecretVersionRequest{
@@ -78,7 +78,7 @@ func (f secretFixture) add(secret, data string) *secretmanagerpb.SecretVersion {
 	return added
 }
 
-// access answers a version's number and data, and checks the checksum.
+// access returns a version's name and data after verifying the checksum.
 func (f secretFixture) access(name string) (string, string, error) {
 	f.Helper()
 	answer, err := f.AccessSecretVersion(f.Context(), &secretmanagerpb.AccessSecretVersionRequest{Name: name})
@@ -87,7 +87,7 @@ func (f secretFixture) access(name string) (string, string, error) {
 	}
 	data := string(answer.Payload.Data)
 	if answer.Payload.GetDataCrc32C() != checksum(data) {
-		f.Errorf("the checksum of %s is wrong", name)
+		f.Errorf("checksum of %s = %d, want %d", name, answer.Payload.GetDataCrc32C(), checksum(data))
 	}
 	return answer.Name, data, nil
 }
@@ -96,7 +96,7 @@ func (f secretFixture) access(name string) (string, string, error) {
 func (f secretFixture) wantCode(what string, err error, code codes.Code) {
 	f.Helper()
 	if status.Code(err) != code {
-		f.Errorf("%s: %v, want %v", what, err, code)
+		f.Errorf("%s: error = %v, want %v", what, err, code)
 	}
 }
 

@@ -12,26 +12,36 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"agents.example/controlplane/emulators/secretmanageremu"
 )
 
-func TestCreateAndGet(t *testing.T) {
+func TestCreateSecret_CanBeRead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("agent-1", map[string]string{"agent": "a1"})
 	if !regexp.MustCompile(`^projects/[0-9]{12}/secrets/agent-1$`).MatchString(made.Name) {
-		t.Errorf("name %q has no project number", made.Name)
+		t.Errorf("name = %q, want one with a project number", made.Name)
 	}
-	if made.Etag == "" || time.Since(made.CreateTime.AsTime()) > time.Minute {
-		t.Errorf("made %v", made)
+	if made.Etag == "" {
+		t.Error("etag is empty")
+	}
+	if age := time.Since(made.CreateTime.AsTime()); age > time.Minute {
+		t.Errorf("age of CreateTime = %v, want less than a minute", age)
 	}
 	for _, name := range []string{made.Name, project + "/secrets/agent-1"} {
 		got, err := f.GetSecret(f.Context(), &secretmanagerpb.GetSecretRequest{Name: name})
-		if err != nil || got.Name != made.Name || got.Etag != made.Etag || got.Labels["agent"] != "a1" {
-			t.Errorf("get %s: %v, %v", name, got, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(made, got, protocmp.Transform()); diff != "" {
+			t.Errorf("GetSecret(%s) (-created +got):\n%s", name, diff)
+		}
+		if got.Labels["agent"] != "a1" {
+			t.Errorf("GetSecret(%s): label agent = %q, want a1", name, got.Labels["agent"])
 		}
 	}
 	_, err := f.CreateSecret(f.Context(), &secretmanagerpb.CreateSecretRequest{
@@ -43,10 +53,10 @@ func TestCreateAndGet(t *testing.T) {
 	f.wantCode("get from another project", err, codes.NotFound)
 }
 
-func TestCreateValidation(t *testing.T) {
+func TestCreateSecret_Validates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	good := func(change func(*secretmanagerpb.CreateSecretRequest)) *secretmanagerpb.CreateSecretRequest {
+	request := func(change func(*secretmanagerpb.CreateSecretRequest)) *secretmanagerpb.CreateSecretRequest {
 		r := &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s",
 			Secret: &secretmanagerpb.Secret{Replication: automatic()}}
 		change(r)
@@ -76,30 +86,31 @@ func TestCreateValidation(t *testing.T) {
 		}, want: codes.InvalidArgument},
 		"a slash in the id": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = "a/b" },
 			want: codes.InvalidArgument},
-		"an id too long": {change: func(r *secretmanagerpb.CreateSecretRequest) {
+		"an id of 256 characters": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.SecretId = strings.Repeat("x",
 				256)
 		}, want: codes.InvalidArgument},
-		"an id that fits": {change: func(r *secretmanagerpb.CreateSecretRequest) {
+		"an id of 255 characters": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.SecretId = strings.Repeat("x",
 				255)
 		}, want: codes.OK},
 		"no project": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent = "folders/1" },
 			want: codes.InvalidArgument},
-		"regional": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" },
+		"a regional secret": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" },
 			want: codes.Unimplemented},
 		"expiration": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.Secret.Expiration = &secretmanagerpb.Secret_Ttl{Ttl: durationpb.New(time.Hour)}
 		}, want: codes.Unimplemented},
-		"an alias of nothing":        {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.VersionAliases = map[string]int64{"live": 1} }, want: codes.InvalidArgument},
-		"an upper-case label":        {change: labels(1, "Key", "v"), want: codes.InvalidArgument},
-		"a label that starts with 1": {change: labels(1, "1key", "v"), want: codes.InvalidArgument},
-		"an upper-case label value":  {change: labels(1, "key", "V"), want: codes.InvalidArgument},
-		"a dot in a label value":     {change: labels(1, "key", "v.1"), want: codes.InvalidArgument},
-		"a label value too long":     {change: labels(1, "key", strings.Repeat("v", 64)), want: codes.InvalidArgument},
-		"an empty label value":       {change: labels(1, "key", ""), want: codes.OK},
-		"a label key of 64":          {change: labels(62, "key", "v"), want: codes.InvalidArgument},
-		"a label key of 63":          {change: labels(61, "key", "v"), want: codes.OK},
+		"an alias of a missing version": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.VersionAliases = map[string]int64{"live": 1} }, want: codes.InvalidArgument},
+		"an upper-case label":           {change: labels(1, "Key", "v"), want: codes.InvalidArgument},
+		"a label that starts with 1":    {change: labels(1, "1key", "v"), want: codes.InvalidArgument},
+		"an upper-case label value":     {change: labels(1, "key", "V"), want: codes.InvalidArgument},
+		"a dot in a label value":        {change: labels(1, "key", "v.1"), want: codes.InvalidArgument},
+		"a label value of 64": {change: labels(1, "key", strings.Repeat("v", 64)),
+			want: codes.InvalidArgument},
+		"an empty label value": {change: labels(1, "key", ""), want: codes.OK},
+		"a label key of 64":    {change: labels(62, "key", "v"), want: codes.InvalidArgument},
+		"a label key of 63":    {change: labels(61, "key", "v"), want: codes.OK},
 		"an annotation that ends in a dot": {
 			change: annotation("key.", "v"), want: codes.InvalidArgument,
 		},
@@ -109,14 +120,14 @@ func TestCreateValidation(t *testing.T) {
 	n := 0
 	for name, test := range tests {
 		n++
-		request := good(func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = fmt.Sprintf("s%d", n) })
-		test.change(request)
-		_, err := f.CreateSecret(f.Context(), request)
+		created := request(func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = fmt.Sprintf("s%d", n) })
+		test.change(created)
+		_, err := f.CreateSecret(f.Context(), created)
 		f.wantCode(name, err, test.want)
 	}
 }
 
-func TestUpdate(t *testing.T) {
+func TestUpdateSecret_ChangesOnlyTheMask(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("s", map[string]string{"old": "1"})
@@ -132,18 +143,23 @@ func TestUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"new": "2"}, got.Labels); diff != "" || got.Annotations != nil ||
-		got.Etag == made.Etag {
-		t.Errorf("updated %v", got)
+	if diff := cmp.Diff(map[string]string{"new": "2"}, got.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if got.Annotations != nil {
+		t.Errorf("annotations = %v, want none", got.Annotations)
+	}
+	if got.Etag == made.Etag {
+		t.Error("etag did not change")
 	}
 	_, err = update(&secretmanagerpb.Secret{Name: made.Name, Etag: made.Etag}, "labels")
 	f.wantCode("an old etag", err, codes.FailedPrecondition)
 	_, err = update(&secretmanagerpb.Secret{Name: made.Name})
-	f.wantCode("no mask", err, codes.InvalidArgument)
+	f.wantCode("no update mask", err, codes.InvalidArgument)
 	_, err = update(&secretmanagerpb.Secret{Name: made.Name}, "ttl")
-	f.wantCode("a field it has not", err, codes.Unimplemented)
+	f.wantCode("an unimplemented field", err, codes.Unimplemented)
 	_, err = update(&secretmanagerpb.Secret{Name: project + "/secrets/none"}, "labels")
-	f.wantCode("no such secret", err, codes.NotFound)
+	f.wantCode("a missing secret", err, codes.NotFound)
 	for alias, code := range map[string]codes.Code{"live": codes.OK, "latest": codes.InvalidArgument,
 		"1st": codes.InvalidArgument} {
 		_, err = update(&secretmanagerpb.Secret{Name: made.Name, VersionAliases: map[string]int64{alias: 1}},
@@ -151,11 +167,11 @@ func TestUpdate(t *testing.T) {
 		f.wantCode("alias "+alias, err, code)
 	}
 	if _, data, err := f.access(made.Name + "/versions/live"); err != nil || data != "one" {
-		t.Errorf("by alias: %q, %v", data, err)
+		t.Errorf("access by alias = %q, %v; want one", data, err)
 	}
 }
 
-func TestDelete(t *testing.T) {
+func TestDeleteSecret_RemovesVersions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("s", nil)
@@ -167,14 +183,14 @@ func TestDelete(t *testing.T) {
 	f.wantCode("delete again", f.DeleteSecret(f.Context(), &secretmanagerpb.DeleteSecretRequest{Name: made.Name}),
 		codes.NotFound)
 	_, _, err := f.access(made.Name + "/versions/1")
-	f.wantCode("access", err, codes.NotFound)
+	f.wantCode("access after the deletion", err, codes.NotFound)
 	f.create("s", nil)
-	if again := f.add(made.Name, "two"); again.Name != made.Name+"/versions/1" {
-		t.Errorf("a new secret of an old name starts at %s", again.Name)
+	if added := f.add(made.Name, "two"); added.Name != made.Name+"/versions/1" {
+		t.Errorf("first version of the new secret = %s, want version 1", added.Name)
 	}
 }
 
-func TestListSecrets(t *testing.T) {
+func TestListSecrets_FiltersAndPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for i := range 7 {
@@ -186,15 +202,15 @@ func TestListSecrets(t *testing.T) {
 		filter string
 		want   string
 	}{
-		"all, the newest first":   {filter: "", want: "bare s6 s5 s4 s3 s2 s1 s0"},
+		"all, newest first":       {filter: "", want: "bare s6 s5 s4 s3 s2 s1 s0"},
 		"a label":                 {filter: "labels.parity=odd", want: "s5 s3 s1"},
 		"a quoted value":          {filter: `labels.parity="odd"`, want: "s5 s3 s1"},
 		"two labels":              {filter: "labels.parity=even AND labels.third=0", want: "s6 s0"},
-		"a label that is there":   {filter: "labels.third:*", want: "s6 s5 s4 s3 s2 s1 s0"},
+		"label exists":            {filter: "labels.third:*", want: "s6 s5 s4 s3 s2 s1 s0"},
 		"part of a label":         {filter: "labels.parity:VE", want: "s6 s4 s2 s0"},
 		"part of the name":        {filter: "name:s3", want: "s3"},
 		"name and label together": {filter: "name:s AND labels.third=1", want: "s4 s1"},
-		"nothing":                 {filter: "labels.parity=none", want: ""},
+		"no match":                {filter: "labels.parity=none", want: ""},
 	}
 	for name, test := range tests {
 		for _, size := range []int32{0, 1, 2, 100} {
@@ -212,7 +228,7 @@ func TestListSecrets(t *testing.T) {
 				ids = append(ids, s.Name[strings.LastIndex(s.Name, "/")+1:])
 			}
 			if got := strings.Join(ids, " "); got != test.want {
-				t.Errorf("%s, pages of %d: %q, want %q", name, size, got, test.want)
+				t.Errorf("%s, pages of size %d: ids = %q, want %q", name, size, got, test.want)
 			}
 		}
 	}
@@ -231,10 +247,10 @@ func TestListSecrets(t *testing.T) {
 	}
 }
 
-func TestStartOnATakenAddress(t *testing.T) {
+func TestStart_FailsIfTheAddressIsInUse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	if _, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{Address: f.server.Addr}); err == nil {
-		t.Error("two servers on one address")
+		t.Error("Start on an address in use succeeded, want an error")
 	}
 }

@@ -12,21 +12,28 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestAddAndAccess(t *testing.T) {
+func TestAddSecretVersion_CanBeAccessed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("s", nil)
 	first := f.add(made.Name, "one")
 	second := f.add(project+"/secrets/s", "two")
-	if first.Name != made.Name+"/versions/1" || second.Name != made.Name+"/versions/2" ||
-		!second.ClientSpecifiedPayloadChecksum ||
-		second.State != secretmanagerpb.SecretVersion_ENABLED {
-		t.Errorf("added %v and %v", first, second)
+	if want := made.Name + "/versions/1"; first.Name != want {
+		t.Errorf("name of the first version = %s, want %s", first.Name, want)
+	}
+	if want := made.Name + "/versions/2"; second.Name != want {
+		t.Errorf("name of the second version = %s, want %s", second.Name, want)
+	}
+	if !second.ClientSpecifiedPayloadChecksum {
+		t.Error("ClientSpecifiedPayloadChecksum = false, want true")
+	}
+	if second.State != secretmanagerpb.SecretVersion_ENABLED {
+		t.Errorf("state = %v, want ENABLED", second.State)
 	}
 	for id, want := range map[string]string{"1": "one", "2": "two", "latest": "two"} {
 		name, data, err := f.access(project + "/secrets/s/versions/" + id)
 		if err != nil || data != want || strings.HasSuffix(name, "latest") {
-			t.Errorf("access %s: %s %q, %v", id, name, data, err)
+			t.Errorf("access %s = %s %q, %v; want a number and %q", id, name, data, err, want)
 		}
 	}
 	for _, id := range []string{"3", "0", "-1", "nick"} {
@@ -39,7 +46,7 @@ func TestAddAndAccess(t *testing.T) {
 	}
 }
 
-func TestPayloadRules(t *testing.T) {
+func TestAddSecretVersion_ValidatesThePayload(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("s", nil)
@@ -48,8 +55,8 @@ func TestPayloadRules(t *testing.T) {
 		payload *secretmanagerpb.SecretPayload
 		want    codes.Code
 	}{
-		"the largest": {payload: &secretmanagerpb.SecretPayload{Data: []byte(full)}, want: codes.OK},
-		"one byte more": {payload: &secretmanagerpb.SecretPayload{Data: []byte(full + "x")},
+		"largest": {payload: &secretmanagerpb.SecretPayload{Data: []byte(full)}, want: codes.OK},
+		"one byte too large": {payload: &secretmanagerpb.SecretPayload{Data: []byte(full + "x")},
 			want: codes.InvalidArgument},
 		"empty": {payload: &secretmanagerpb.SecretPayload{}, want: codes.InvalidArgument},
 		"none":  {payload: nil, want: codes.InvalidArgument},
@@ -65,13 +72,13 @@ func TestPayloadRules(t *testing.T) {
 	_, err := f.AddSecretVersion(f.Context(), &secretmanagerpb.AddSecretVersionRequest{
 		Parent: project + "/secrets/none", Payload: &secretmanagerpb.SecretPayload{Data: []byte("hidden")},
 	})
-	f.wantCode("no such secret", err, codes.NotFound)
+	f.wantCode("a missing secret", err, codes.NotFound)
 	if strings.Contains(err.Error(), "hidden") {
-		t.Errorf("the payload is in the error: %v", err)
+		t.Errorf("error = %v, want one without the payload", err)
 	}
 }
 
-// moves are the three calls that change a version's state.
+// moves returns the three calls that change a version's state.
 func (f secretFixture) moves() map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
 	return map[string]func(name, etag string) (*secretmanagerpb.SecretVersion, error){
 		"enable": func(name, etag string) (*secretmanagerpb.SecretVersion, error) {
@@ -89,7 +96,7 @@ func (f secretFixture) moves() map[string]func(name, etag string) (*secretmanage
 	}
 }
 
-func TestVersionStates(t *testing.T) {
+func TestVersionStates_FollowMoves(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		moves  string
@@ -117,10 +124,12 @@ func TestVersionStates(t *testing.T) {
 			var moved *secretmanagerpb.SecretVersion
 			moved, err = f.moves()[move](newest.Name, etag)
 			if err == nil && moved.Etag == etag {
-				t.Errorf("%s: the etag stays", test.moves)
+				t.Errorf("%s: etag did not change", test.moves)
 			}
 			if err == nil && (moved.DestroyTime != nil) != (moved.State == secretmanagerpb.SecretVersion_DESTROYED) {
-				t.Errorf("%s: destroyed at %v in state %v", test.moves, moved.DestroyTime, moved.State)
+				t.Errorf("%s: DestroyTime = %v in state %v, want it set only when destroyed", test.moves,
+					moved.DestroyTime,
+					moved.State)
 			}
 			etag = moved.GetEtag()
 		}
@@ -130,12 +139,12 @@ func TestVersionStates(t *testing.T) {
 		_, _, err = f.access(made.Name + "/versions/latest")
 		f.wantCode(test.moves+", then access the latest", err, test.access)
 		if _, data, err := f.access(made.Name + "/versions/1"); err != nil || data != "one" {
-			t.Errorf("%s: the other version is %q, %v", test.moves, data, err)
+			t.Errorf("%s: first version = %q, %v; want one", test.moves, data, err)
 		}
 	}
 }
 
-func TestVersionEtagsAndNames(t *testing.T) {
+func TestVersionMoves_RequireNumberAndCurrentEtag(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("s", nil)
@@ -146,20 +155,20 @@ func TestVersionEtagsAndNames(t *testing.T) {
 		_, err = call(made.Name+"/versions/latest", "")
 		f.wantCode(move+" the latest", err, codes.InvalidArgument)
 		_, err = call(made.Name+"/versions/2", "")
-		f.wantCode(move+" what is not there", err, codes.NotFound)
+		f.wantCode(move+" a missing version", err, codes.NotFound)
 	}
 	got, err := f.GetSecretVersion(f.Context(),
 		&secretmanagerpb.GetSecretVersionRequest{Name: made.Name + "/versions/latest"})
 	if err != nil || got.Name != added.Name || got.Etag != added.Etag {
-		t.Errorf("the latest is %v, %v", got, err)
+		t.Errorf("latest version = %v, %v; want %v", got, err, added)
 	}
 	after, err := f.GetSecret(f.Context(), &secretmanagerpb.GetSecretRequest{Name: made.Name})
 	if err != nil || after.Etag != made.Etag {
-		t.Errorf("a new version changed the secret's etag: %v, %v", after, err)
+		t.Errorf("secret after adding a version = %v, %v; want etag %s", after, err, made.Etag)
 	}
 }
 
-func TestListVersions(t *testing.T) {
+func TestListSecretVersions_FiltersAndPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	made := f.create("s", nil)
@@ -188,11 +197,11 @@ func TestListVersions(t *testing.T) {
 				numbers = append(numbers, v.Name[strings.LastIndex(v.Name, "/")+1:])
 			}
 			if got := strings.Join(numbers, " "); got != want {
-				t.Errorf("filter %q, pages of %d: %q, want %q", filter, size, got, want)
+				t.Errorf("filter %q, pages of size %d: versions = %q, want %q", filter, size, got, want)
 			}
 		}
 	}
 	_, err := f.ListSecretVersions(f.Context(),
 		&secretmanagerpb.ListSecretVersionsRequest{Parent: project + "/secrets/none"}).Next()
-	f.wantCode("no such secret", err, codes.NotFound)
+	f.wantCode("a missing secret", err, codes.NotFound)
 }

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestRequestsAreChecked: what Stripe's description does not know is refused, as Stripe refuses it; so tests against
-// the stand-in prove that requests are right.
-func TestRequestsAreChecked(t *testing.T) {
+// TestServer_ValidatesRequests: the stand-in refuses requests that Stripe would refuse, so tests against it prove that
+// requests are valid.
+func TestServer_ValidatesRequests(t *testing.T) {
 	t.Parallel()
 	s, err := Start(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {
@@ -28,19 +28,19 @@ func TestRequestsAreChecked(t *testing.T) {
 		key, path, form string
 		status          int
 	}{
-		"good": {key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1",
+		"valid": {key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1",
 			status: 200},
 		"an unknown parameter": {key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1&color=red",
 			status: 400},
-		"a wrong type": {key: s.Key, path: "/v1/checkout/sessions",
+		"an invalid value": {key: s.Key, path: "/v1/checkout/sessions",
 			form: "mode=sometimes&line_items[0][price]=price_pro_month", status: 400},
 		"no key": {key: "", path: "/v1/billing_portal/sessions", form: "customer=cus_1", status: 401},
-		"another key": {key: "sk_test_other", path: "/v1/billing_portal/sessions", form: "customer=cus_1",
+		"a wrong key": {key: "sk_test_other", path: "/v1/billing_portal/sessions", form: "customer=cus_1",
 			status: 401},
-		"a price that isn't": {key: s.Key, path: "/v1/checkout/sessions",
+		"an unknown price": {key: s.Key, path: "/v1/checkout/sessions",
 			form:   "mode=subscription&success_url=http://a&line_items[0][price]=price_nope&line_items[0][quantity]=1",
 			status: 400},
-		"a part that is not here": {key: s.Key, path: "/v1/charges", form: "amount=1", status: 404},
+		"an unimplemented path": {key: s.Key, path: "/v1/charges", form: "amount=1", status: 404},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+c.path, strings.NewReader(c.form))
 		if err != nil {
@@ -54,7 +54,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		}
 		body, err := io.ReadAll(res.Body)
 		if err = errors.Join(err, res.Body.Close()); err != nil || res.StatusCode != c.status {
-			t.Errorf("%s: %d %s, %v; want %d", name, res.StatusCode, body, err, c.status)
+			t.Errorf("%s: status = %d (%s), %v; want %d", name, res.StatusCode, body, err, c.status)
 		}
 	}
 }

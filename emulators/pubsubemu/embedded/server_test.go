@@ -19,11 +19,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A library of the Pub/Sub client starts this one when it is loaded, and never ends it.
+	// A library of the Pub/Sub client starts this goroutine in an init function and never stops it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// pubsubFixture is a server with a topic.
+// pubsubFixture is a server with a topic and a dead letter topic.
 type pubsubFixture struct {
 	t          *testing.T
 	publisher  pubsubpb.PublisherClient
@@ -47,7 +47,7 @@ func newFixture(t *testing.T) pubsubFixture {
 	}
 	t.Cleanup(func() {
 		_ = conn.Close()
-		for range 2 { // closing again does no harm
+		for range 2 { // Close may be called twice
 			if err := server.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
@@ -64,10 +64,10 @@ func newFixture(t *testing.T) pubsubFixture {
 
 func name(subscription string) string { return "projects/p/subscriptions/" + subscription }
 
-// subscribe makes a subscription, with changes to what is usual.
-func (f pubsubFixture) subscribe(id, of string, changes func(*pubsubpb.Subscription)) {
+// subscribe creates a subscription; changes may modify the defaults.
+func (f pubsubFixture) subscribe(id, topicName string, changes func(*pubsubpb.Subscription)) {
 	f.t.Helper()
-	s := &pubsubpb.Subscription{Name: name(id), Topic: of, AckDeadlineSeconds: 10}
+	s := &pubsubpb.Subscription{Name: name(id), Topic: topicName, AckDeadlineSeconds: 10}
 	if changes != nil {
 		changes(s)
 	}
@@ -91,15 +91,15 @@ func (f pubsubFixture) pull(id string) *pubsubpb.ReceivedMessage {
 	f.t.Helper()
 	r, err := f.subscriber.Pull(f.t.Context(), &pubsubpb.PullRequest{Subscription: name(id), MaxMessages: 1})
 	if err != nil || len(r.GetReceivedMessages()) != 1 {
-		f.t.Fatalf("pull %s: %v, %v", id, r, err)
+		f.t.Fatalf("Pull(%s) = %v, %v; want one message", id, r, err)
 	}
 	return r.GetReceivedMessages()[0]
 }
 
-// nothing reports whether there is nothing to pull at once.
-func (f pubsubFixture) nothing(id string) bool {
+// isEmpty reports whether an immediate pull returns no message.
+func (f pubsubFixture) isEmpty(id string) bool {
 	f.t.Helper()
-	r, err := f.subscriber.Pull(f.t.Context(), &pubsubpb.PullRequest{Subscription: name(id), MaxMessages: 1, ReturnImmediately: true}) //nolint:staticcheck // it is what is asked for
+	r, err := f.subscriber.Pull(f.t.Context(), &pubsubpb.PullRequest{Subscription: name(id), MaxMessages: 1, ReturnImmediately: true}) //nolint:staticcheck // deprecated, but still in use
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -126,43 +126,50 @@ func fiveAttempts(s *pubsubpb.Subscription) {
 	s.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 5}
 }
 
-func TestSubscriptionsCountByThemselves(t *testing.T) {
+func TestPull_CountsAttemptsPerSubscription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.subscribe("a", topic, fiveAttempts)
 	f.subscribe("b", topic, fiveAttempts)
 	f.subscribe("plain", topic, nil)
-	f.subscribe("graves", dead, nil)
+	f.subscribe("dead letters", dead, nil)
 	f.publish("x")
 	for attempt := int32(1); attempt <= 5; attempt++ {
 		m := f.pull("a")
 		if m.GetDeliveryAttempt() != attempt {
-			t.Errorf("attempt %d is counted as %d", attempt, m.GetDeliveryAttempt())
+			t.Errorf("DeliveryAttempt = %d, want %d", m.GetDeliveryAttempt(), attempt)
 		}
 		if plain := f.pull("plain"); plain.GetDeliveryAttempt() != 0 {
-			t.Errorf("without a dead letter topic attempt %d is counted as %d", attempt, plain.GetDeliveryAttempt())
+			t.Errorf("DeliveryAttempt without a dead letter topic = %d, want 0", plain.GetDeliveryAttempt())
 		} else {
 			f.nack("plain", plain)
 		}
 		f.nack("a", m)
 	}
-	m := f.pull("graves").GetMessage()
+	m := f.pull("dead letters").GetMessage()
 	attributes := m.GetAttributes()
-	if string(m.GetData()) != "x" || attributes["k"] != "v" ||
-		attributes["CloudPubSubDeadLetterSourceDeliveryCount"] != "5" ||
-		attributes["CloudPubSubDeadLetterSourceSubscription"] != "a" ||
-		attributes["CloudPubSubDeadLetterSourceSubscriptionProject"] != "p" {
-		t.Errorf("the dead letter is %v", m)
+	if string(m.GetData()) != "x" {
+		t.Errorf("data of the dead letter = %q, want x", m.GetData())
 	}
-	if !f.nothing("a") {
-		t.Error("a dead message is delivered again")
+	for key, want := range map[string]string{
+		"k": "v",
+		"CloudPubSubDeadLetterSourceDeliveryCount":       "5",
+		"CloudPubSubDeadLetterSourceSubscription":        "a",
+		"CloudPubSubDeadLetterSourceSubscriptionProject": "p",
+	} {
+		if attributes[key] != want {
+			t.Errorf("attribute %s of the dead letter = %q, want %q", key, attributes[key], want)
+		}
+	}
+	if !f.isEmpty("a") {
+		t.Error("the dead message was redelivered to a")
 	}
 	if m := f.pull("b"); m.GetDeliveryAttempt() != 1 {
-		t.Errorf("the other subscription's first attempt is counted as %d", m.GetDeliveryAttempt())
+		t.Errorf("first DeliveryAttempt of b = %d, want 1", m.GetDeliveryAttempt())
 	}
 }
 
-func TestBackOff(t *testing.T) {
+func TestNack_RedeliversAfterTheBackoff(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const least, most = 200 * time.Millisecond, 300 * time.Millisecond
@@ -175,21 +182,21 @@ func TestBackOff(t *testing.T) {
 	for _, want := range []time.Duration{least, most, most} {
 		began := time.Now()
 		f.nack("s", m)
-		if !f.nothing("s") {
-			t.Error("there is no back-off")
+		if !f.isEmpty("s") {
+			t.Error("message was redelivered immediately, want a back-off")
 		}
 		m = f.pull("s")
 		if waited := time.Since(began); waited < want {
-			t.Errorf("delivered again after %v, want %v", waited, want)
+			t.Errorf("redelivered after %v, want at least %v", waited, want)
 		}
 	}
 	f.ack("s", m)
-	if !f.nothing("s") {
-		t.Error("what is done is delivered again")
+	if !f.isEmpty("s") {
+		t.Error("acknowledged message was redelivered")
 	}
 }
 
-func TestOldDeliveriesDecideNothing(t *testing.T) {
+func TestAck_IgnoresOlderDeliveries(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.subscribe("s", topic, fiveAttempts)
@@ -199,16 +206,16 @@ func TestOldDeliveriesDecideNothing(t *testing.T) {
 	second := f.pull("s")
 	f.ack("s", first)
 	f.nack("s", first)
-	if !f.nothing("s") {
-		t.Error("an old delivery was given back")
+	if !f.isEmpty("s") {
+		t.Error("nack of an old delivery returned the message")
 	}
 	f.nack("s", second)
 	if third := f.pull("s"); third.GetDeliveryAttempt() != 3 {
-		t.Errorf("attempt %d, want 3: an old delivery was acknowledged", third.GetDeliveryAttempt())
+		t.Errorf("DeliveryAttempt = %d, want 3", third.GetDeliveryAttempt())
 	}
 }
 
-func TestPullWaits(t *testing.T) {
+func TestPull_WaitsForAMessage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.subscribe("s", topic, nil)
@@ -216,7 +223,7 @@ func TestPullWaits(t *testing.T) {
 	pull := func() {
 		r, err := f.subscriber.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: name("s"), MaxMessages: 1})
 		if err == nil && len(r.GetReceivedMessages()) == 0 {
-			err = fmt.Errorf("nothing was pulled")
+			err = fmt.Errorf("pull returned no message")
 		}
 		pulled <- err
 	}
@@ -231,18 +238,18 @@ func TestPullWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-pulled; status.Code(err) != codes.NotFound {
-		t.Errorf("pulling what was deleted: %v", err)
+		t.Errorf("Pull of a deleted subscription: error = %v, want NotFound", err)
 	}
 	f.subscribe("s", topic, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := f.subscriber.Pull(ctx,
 		&pubsubpb.PullRequest{Subscription: name("s"), MaxMessages: 1}); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("pulling nothing until the deadline: %v", err)
+		t.Errorf("Pull without messages until the deadline: error = %v, want DeadlineExceeded", err)
 	}
 }
 
-func TestPoliciesChange(t *testing.T) {
+func TestUpdateSubscription_ChangesOnlyMaskedPolicies(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.subscribe("s", topic, fiveAttempts)
@@ -256,40 +263,48 @@ func TestPoliciesChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := f.subscriber.GetSubscription(t.Context(), &pubsubpb.GetSubscriptionRequest{Subscription: name("s")})
-		if err != nil || got.GetAckDeadlineSeconds() != 20 ||
-			(got.GetRetryPolicy() != nil) != (paths[0] != "ack_deadline_seconds") ||
-			(got.GetDeadLetterPolicy() == nil) != (paths[0] == "dead_letter_policy") {
-			t.Errorf("after %v: %v, %v", paths, got, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.GetAckDeadlineSeconds() != 20 {
+			t.Errorf("after updating %v: AckDeadlineSeconds = %d, want 20", paths, got.GetAckDeadlineSeconds())
+		}
+		if want := paths[0] != "ack_deadline_seconds"; (got.GetRetryPolicy() != nil) != want {
+			t.Errorf("after updating %v: RetryPolicy = %v, want present %t", paths, got.GetRetryPolicy(), want)
+		}
+		if want := paths[0] != "dead_letter_policy"; (got.GetDeadLetterPolicy() != nil) != want {
+			t.Errorf("after updating %v: DeadLetterPolicy = %v, want present %t", paths, got.GetDeadLetterPolicy(),
+				want)
 		}
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestServer_RefusesUnsupportedRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for what, row := range map[string]struct {
+	for kind, row := range map[string]struct {
 		change func(*pubsubpb.Subscription)
 		want   codes.Code
 	}{
-		"push": {change: func(s *pubsubpb.Subscription) { s.PushConfig = &pubsubpb.PushConfig{PushEndpoint: "https://e.example"} }, want: codes.Unimplemented},
-		"filters": {change: func(s *pubsubpb.Subscription) { s.Filter = `attributes.k = "v"` },
+		"push endpoint": {change: func(s *pubsubpb.Subscription) { s.PushConfig = &pubsubpb.PushConfig{PushEndpoint: "https://e.example"} }, want: codes.Unimplemented},
+		"filter": {change: func(s *pubsubpb.Subscription) { s.Filter = `attributes.k = "v"` },
 			want: codes.Unimplemented},
-		"order": {change: func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true },
+		"message ordering": {change: func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true },
 			want: codes.Unimplemented},
-		"exactly-once": {change: func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true },
+		"exactly-once delivery": {change: func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true },
 			want: codes.Unimplemented},
-		"no topic": {change: func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" },
+		"unknown topic": {change: func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" },
 			want: codes.NotFound},
-		"no grave": {change: func(s *pubsubpb.Subscription) {
+		"unknown dead letter topic": {change: func(s *pubsubpb.Subscription) {
 			fiveAttempts(s)
 			s.DeadLetterPolicy.DeadLetterTopic = "projects/p/topics/none"
 		}, want: codes.NotFound},
-		"few attempts": {change: func(s *pubsubpb.Subscription) { fiveAttempts(s); s.DeadLetterPolicy.MaxDeliveryAttempts = 4 }, want: codes.InvalidArgument},
+		"too few attempts": {change: func(s *pubsubpb.Subscription) { fiveAttempts(s); s.DeadLetterPolicy.MaxDeliveryAttempts = 4 }, want: codes.InvalidArgument},
 	} {
 		s := &pubsubpb.Subscription{Name: name("s"), Topic: topic, AckDeadlineSeconds: 10}
 		row.change(s)
 		if _, err := f.subscriber.CreateSubscription(t.Context(), s); status.Code(err) != row.want {
-			t.Errorf("%s: %v, want %s", what, err, row.want)
+			t.Errorf("%s: error = %v, want %s", kind, err, row.want)
 		}
 	}
 	stream, err := f.subscriber.StreamingPull(t.Context())
@@ -297,6 +312,6 @@ func TestRefused(t *testing.T) {
 		_, err = stream.Recv()
 	}
 	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("StreamingPull: %v", err)
+		t.Errorf("StreamingPull: error = %v, want Unimplemented", err)
 	}
 }
