@@ -1,13 +1,12 @@
-// Command kubernetes runs a whole Kubernetes cluster without containers in one process: etcd, the API server, the
-// controller manager, the scheduler, and a simulator that plays the nodes' kubelets and the volume provisioner.
+// Command kubernetes runs a complete Kubernetes cluster without containers in one process: etcd, the API server, the
+// controller manager, the scheduler, and a simulator of the nodes' kubelets and the volume provisioner.
 //
-// It knows in which order the parts start and stop. It does not know how it was built or by whom it is started: it ends
-// on SIGINT or SIGTERM, and, where its standard input is a pipe, when that reaches the end, so that it need not outlive
-// the process that holds the other end.
+// It ends on SIGINT or SIGTERM. If its standard input is a pipe, it also ends at the end of input, so that it does not
+// outlive its parent. It does not build itself; package cluster does.
 //
-// It writes one line to standard output, "ready kubeconfig=<path>", once everything a test relies on is there;
-// complaints go to standard error and the parts' own log to kubernetes.log in the state directory. It is one cluster a
-// process because the parts keep global state.
+// It writes one line to standard output, "ready kubeconfig=<path>", once everything that tests rely on exists. Errors
+// go to standard error and the parts' log to kubernetes.log in the state directory. A process runs only one cluster
+// because the parts have global state.
 package main
 
 import (
@@ -23,8 +22,7 @@ import (
 	"time"
 )
 
-// stopTimeout is how long an orderly stop may take before the process ends anyway: a parent must never wait for a stuck
-// child.
+// stopTimeout bounds an orderly stop, after which the process ends anyway: a parent must never wait for a stuck child.
 const stopTimeout = 20 * time.Second
 
 func main() {
@@ -67,7 +65,7 @@ func command(args []string, stdin *os.File) error {
 		}()
 	}
 	context.AfterFunc(ctx, func() {
-		cancel() // gives signals their default action back: a second one ends the process at once
+		cancel() // restores the signals' default action: a second signal ends the process immediately
 		time.AfterFunc(stopTimeout, func() {
 			fmt.Fprintf(os.Stderr, "kubernetes: not stopped after %s, giving up\n", stopTimeout)
 			os.Exit(1)

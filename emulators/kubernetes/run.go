@@ -32,7 +32,7 @@ type settings struct {
 	verbosity int
 }
 
-// run brings the cluster up, says so on stdout, and stops it when ctx ends.
+// run starts the cluster, reports on stdout that it is ready, and stops it when ctx ends.
 func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	dir, closeLog, err := enter(&s)
 	if err != nil {
@@ -87,9 +87,9 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	return nil
 }
 
-// enter makes the state directory the working directory, because the path of a Unix socket may have some 100 bytes only
-// and relative ones are short; paths of the command line are made absolute before. It also sends the parts' log to a
-// file in it.
+// enter changes to the state directory, because the path of a Unix socket is limited to about 100 bytes and relative
+// paths are short. It first makes the paths of the command line absolute. It also redirects the parts' log to a file
+// there.
 func enter(s *settings) (dir string, closeLog func(), err error) {
 	if dir, err = filepath.Abs(s.dir); err != nil {
 		return "", nil, fmt.Errorf("resolve state directory %s: %w", s.dir, err)
@@ -119,8 +119,8 @@ func enter(s *settings) (dir string, closeLog func(), err error) {
 		}
 	}
 	klog.SetOutput(file)
-	// The controller manager ends the whole process through klog when one of its controllers does not stop in time.
-	// Here only its goroutine may end, because etcd still has to close its files.
+	// klog's OsExit would end the whole process when a controller does not stop in time. Ending only the goroutine lets
+	// etcd close its files.
 	klog.OsExit = func(int) { runtime.Goexit() }
 	return dir, func() {
 		klog.Flush()
@@ -129,7 +129,7 @@ func enter(s *settings) (dir string, closeLog func(), err error) {
 	}, nil
 }
 
-// group runs parts that live and end together: the first that ends early ends all others.
+// group runs parts that end together: the first part to end stops all others.
 type group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -152,7 +152,7 @@ func (g *group) run(name string, part func(context.Context) error) {
 	})
 }
 
-// stop ends all parts and returns the failure that made them end, if it was one.
+// stop stops all parts and returns the failure that ended them, if any.
 func (g *group) stop() error {
 	g.cancel(context.Canceled)
 	g.wg.Wait()

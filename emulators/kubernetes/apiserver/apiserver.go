@@ -1,5 +1,5 @@
-// Package apiserver runs a real kube-apiserver over an embedded etcd in this process. It knows how both are configured
-// for one local user; it does not know controllers, nodes, or what is stored.
+// Package apiserver runs a real kube-apiserver over an embedded etcd in this process, both configured for one local
+// user. It does not run controllers or nodes.
 package apiserver
 
 import (
@@ -32,15 +32,15 @@ type Options struct {
 
 // Server is a running API server.
 type Server struct {
-	Config     *rest.Config // an administrator's, without a rate limit of its own
-	Kubeconfig string       // path of the same as a file
+	Config     *rest.Config // of an administrator, without a client-side rate limit
+	Kubeconfig string       // path of the same configuration as a file
 	stop       func() error
 }
 
 // Stop ends the API server, then etcd. What uses the API must have stopped before.
 func (s *Server) Stop() error { return s.stop() }
 
-// Start returns when /readyz answers ok. ctx bounds the start only.
+// Start returns when /readyz answers ok. ctx only bounds the start.
 func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	etcd, endpoint, err := startEtcd(ctx, o.Dir)
 	if err != nil {
@@ -83,8 +83,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// listen refuses what is no loopback address: the serving certificate names loopback only, and a cluster for tests is
-// nobody else's.
+// listen refuses addresses other than loopback: the serving certificate is for loopback only, and a test cluster must
+// not be reachable from elsewhere.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -111,9 +111,9 @@ func complete(ctx context.Context, o Options, etcd string, listener net.Listener
 		"--service-account-key-file=" + o.PKI.ServiceAccountKey, "--service-account-signing-key-file=" +
 			o.PKI.ServiceAccountKey,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--profiling=false",
-		// Nobody balances load over this server, so nobody needs time to notice that it stops.
+		// No load balancer needs time to notice the shutdown.
 		"--shutdown-delay-duration=0s",
-		// Tests of many agents at once measure the control plane, not this server's queues.
+		// Tests of many concurrent agents must measure the control plane, not this server's queues.
 		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 	})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// startEtcd runs one etcd member with its data in dir and returns it with the endpoint of its clients.
+// startEtcd runs one etcd member with its data in dir and returns it with the endpoint for clients.
 //
-// It listens on Unix sockets in dir: no TCP port can clash, and only who may enter dir can reach it.
+// It listens on Unix sockets in dir, so no TCP port can conflict, and only users with access to dir can connect.
 func startEtcd(ctx context.Context, dir string) (*embed.Etcd, string, error) {
 	client, err := socket(dir, "etcd.sock")
 	if err != nil {
@@ -31,14 +31,14 @@ func startEtcd(ctx context.Context, dir string) (*embed.Etcd, string, error) {
 	c.LogLevel = "error"
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	c.ListenClientUrls, c.ListenPeerUrls = []url.URL{client}, []url.URL{peer}
-	// Advertised URLs must have a host and a port; nobody dials those of the only member.
+	// Advertised URLs must have a host and a port, although no other member dials them.
 	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "localhost:2379"}}
 	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:2380"}}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.EnableGRPCGateway = false
-	// The state outlives the process, killed or not, but need not outlive the machine.
+	// The data must survive a killed process, but not a crash of the machine.
 	c.UnsafeNoFsync = true
-	// There is nobody else to elect; the default makes the start a second slower.
+	// With a single member, an election needs no waiting; the default delays the start by a second.
 	c.TickMs, c.ElectionMs = 10, 50
 	c.QuotaBackendBytes = 4 << 30
 	etcd, err := embed.StartEtcd(c)
@@ -56,8 +56,8 @@ func startEtcd(ctx context.Context, dir string) (*embed.Etcd, string, error) {
 	return nil, "", fmt.Errorf("wait for etcd: %w", err)
 }
 
-// socket is the URL of a Unix socket in dir, relative to the working directory: a socket's path may have some 100 bytes
-// only. It removes the socket that a killed process left.
+// socket returns the URL of a Unix socket in dir, relative to the working directory because the path of a socket is
+// limited to about 100 bytes. It removes a socket that a killed process left.
 func socket(dir, name string) (url.URL, error) {
 	work, err := os.Getwd()
 	if err != nil {

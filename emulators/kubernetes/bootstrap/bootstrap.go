@@ -1,5 +1,5 @@
-// Package bootstrap makes what every local cluster has before anybody uses it, and proves that the cluster works. It
-// knows only the Kubernetes API, not the parts behind it.
+// Package bootstrap creates the objects that every local cluster starts with, and verifies that the cluster works. It
+// only uses the Kubernetes API.
 package bootstrap
 
 import (
@@ -19,7 +19,7 @@ import (
 	"agents.example/controlplane/emulators/kubernetes/simulator"
 )
 
-// poll is how often Run looks whether something is there.
+// poll is the interval at which Run checks for an object.
 const poll = 25 * time.Millisecond
 
 // Options configure Run.
@@ -28,8 +28,8 @@ type Options struct {
 	GVisor bool     // make the RuntimeClass gvisor
 }
 
-// Run returns when all objects are there, the custom resources are served, and a pod has become ready: the API server,
-// the service account controller, the scheduler and the simulator do their work.
+// Run returns when all objects exist, the custom resources are served, and a pod has become ready, which exercises the
+// API server, the service account controller, the scheduler and the simulator.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -45,7 +45,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			return err
 		}
 	}
-	// the API server makes its namespace in its own time
+	// the API server creates the namespace asynchronously
 	err = until(ctx, "ConfigMap "+simulator.FaultsConfigMap, func(ctx context.Context) error {
 		faults := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: simulator.FaultsConfigMap}}
 		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(ctx, faults, metav1.CreateOptions{})
@@ -60,14 +60,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return runPod(ctx, client)
 }
 
-// runPod runs one pod until it is ready, and takes it away again.
+// runPod runs one pod until it is ready, and deletes it.
 func runPod(ctx context.Context, client kubernetes.Interface) error {
 	pods := client.CoreV1().Pods(metav1.NamespaceSystem)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "readiness-probe"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "registry.k8s.io/pause"}}},
 	}
-	// refused until the namespace's service account is there
+	// refused until the namespace has its service account
 	err := until(ctx, "a pod to run", func(ctx context.Context) error {
 		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 		return ignoreExists(err)
@@ -96,7 +96,7 @@ func runPod(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// until calls attempt until it succeeds. It gives up only with ctx, because who waits knows best for how long.
+// until calls attempt until it succeeds or ctx ends; the caller chooses the timeout.
 func until(ctx context.Context, what string, attempt func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {

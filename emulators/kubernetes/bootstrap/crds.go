@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// establish makes the resources that files define and waits until the API server serves them.
+// establish creates the resources that files define and waits until the API server serves them.
 func establish(ctx context.Context, config *rest.Config, files []string) error {
 	client, err := apiextensions.NewForConfig(config)
 	if err != nil {
@@ -38,7 +38,7 @@ func establish(ctx context.Context, config *rest.Config, files []string) error {
 	return nil
 }
 
-// apply makes or updates one definition and returns the path that lists its objects.
+// apply creates or updates one definition and returns the path that lists its objects.
 func apply(ctx context.Context, client apiextensions.Interface, file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

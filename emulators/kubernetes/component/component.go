@@ -1,5 +1,5 @@
-// Package component holds what the parts of the control plane have in common: they are configured by their own
-// command-line flags, because those are the interface that Kubernetes documents and keeps. It knows no single part.
+// Package component parses the command-line flags that configure the parts of the control plane. Flags are the
+// interface that Kubernetes documents and keeps stable. It does not define any flags.
 package component
 
 import (
@@ -9,7 +9,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
-// Parse sets the part's options, which sets are bound to, from args.
+// Parse sets the options bound to sets from args.
 func Parse(name string, sets cliflag.NamedFlagSets, args []string) error {
 	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {

@@ -1,6 +1,6 @@
 // Package controllers runs the control loops of a real cluster in this process: kube-controller-manager,
-// kube-scheduler, and the deletion of namespaces. It knows which loops are needed and how they are tuned for one local
-// API server; it does not know the simulated nodes.
+// kube-scheduler, and the deletion of namespaces. It selects the necessary loops and tunes them for one local API
+// server. It does not simulate nodes.
 package controllers
 
 import (
@@ -37,10 +37,10 @@ func RunManager(ctx context.Context, o ManagerOptions) error {
 		"--controllers=" + strings.Join(enabled(), ","),
 		"--kube-api-qps=-1", "--kube-api-content-type=application/vnd.kubernetes.protobuf",
 		"--concurrent-statefulset-syncs=10", "--concurrent-resource-quota-syncs=10",
-		// A request that is cut off between charging the quota and storing its object leaves the quota charged until
-		// the next full sync. Five minutes, the default, is longer than anybody here waits.
+		// A request that is canceled between charging the quota and storing its object leaves the quota charged until
+		// the next full sync. The default of five minutes is too long for tests.
 		"--resource-quota-sync-period=10s", "--concurrent-serviceaccount-token-syncs=10",
-		// A claim is bound when the binder looks again; 15 s, the default, is for provisioners that take minutes.
+		// The binder binds a claim on its next sync. The default of 15 s is for provisioners that take minutes.
 		"--pvclaimbinder-sync-period=1s",
 		"--controller-shutdown-timeout=5s",
 	})
@@ -57,10 +57,10 @@ func RunManager(ctx context.Context, o ManagerOptions) error {
 	return kcm.Run(ctx, config.Complete())
 }
 
-// enabled are the loops that tenants' objects need.
+// enabled lists the loops that tenants' objects need.
 //
-// Left out on purpose: namespace-controller, for RunNamespaceDeletion; node-lifecycle-controller, so that simulated
-// nodes need no heartbeat; and what belongs to real nodes, clouds and certificates.
+// Omitted on purpose: namespace-controller, which RunNamespaceDeletion replaces; node-lifecycle-controller, so that
+// simulated nodes need no heartbeat; and controllers for real nodes, clouds and certificates.
 func enabled() []string {
 	return []string{
 		"serviceaccount-controller", "serviceaccount-token-controller", "root-ca-certificate-publisher-controller",

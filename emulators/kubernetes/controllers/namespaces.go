@@ -20,16 +20,15 @@ import (
 
 const (
 	namespaceWorkers = 20
-	// Between two looks at a namespace that is not empty yet. One look is some hundred requests.
+	// The wait between two attempts on a namespace that is not empty yet. One attempt is about a hundred requests.
 	namespaceRetryMin, namespaceRetryMax = 100 * time.Millisecond, 2 * time.Second
 )
 
 // RunNamespaceDeletion empties and finalizes deleted namespaces until ctx ends.
 //
-// It does what namespace-controller does, with that controller's own code, at other times. The original waits 5 s
-// before it looks at a deleted namespace, for the other API servers of the cluster to hear of it, and then half of what
-// the deleted pods' grace periods allow, at least another 5 s. Both are constants. Here are no other API servers, and
-// pods end at once, so that a namespace is gone in well under a second.
+// It runs the code of namespace-controller with other delays. The original waits 5 s for the other API servers of the
+// cluster to learn of the deletion, and then half of the pods' grace periods, at least another 5 s; both are constants.
+// Here there is one API server and pods end immediately, so a namespace is gone in well under a second.
 func RunNamespaceDeletion(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -71,7 +70,7 @@ func RunNamespaceDeletion(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// deleteNext works on one namespace and reports whether there can be more.
+// deleteNext works on one namespace and reports whether there may be more.
 func deleteNext(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string],
 	deleter deletion.NamespacedResourcesDeleterInterface) bool {
 	name, quit := queue.Get()

@@ -21,7 +21,7 @@ import (
 type SchedulerOptions struct {
 	Dir        string           // where the scheduler's configuration file is written
 	Kubeconfig string           // an administrator's
-	Filters    runtime.Registry // filter plugins that have a say, beside the scheduler's own, in which node takes a pod
+	Filters    runtime.Registry // filter plugins in addition to the scheduler's own
 }
 
 // RunScheduler runs kube-scheduler until ctx ends.
@@ -37,7 +37,7 @@ func RunScheduler(ctx context.Context, o SchedulerOptions) error {
 	if err := s.ComponentGlobalsRegistry.Set(); err != nil {
 		return fmt.Errorf("set feature gates: %w", err)
 	}
-	// kube-scheduler registers its configuration under this name and fails when the process has one, as after an
+	// kube-scheduler registers its configuration under this name and fails if the name is taken, for example by an
 	// earlier scheduler.
 	configz.Delete("componentconfig")
 	config, scheduler, err := app.Setup(ctx, s,
@@ -46,7 +46,7 @@ func RunScheduler(ctx context.Context, o SchedulerOptions) error {
 		return fmt.Errorf("configure kube-scheduler: %w", err)
 	}
 	if err := app.Run(ctx, config, scheduler); ctx.Err() == nil {
-		return err // it has no other way to end than an error
+		return err // Run ends only with an error
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func writeSchedulerConfig(o SchedulerOptions) (string, error) {
 		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
 		"clientConnection": object{"kubeconfig": o.Kubeconfig, "qps": -1},
 		"leaderElection":   object{"leaderElect": false},
-		// Short, so that a pod is tried again soon after what kept it from every node is gone.
+		// Short, so that a pod is retried soon after the obstacle to scheduling is gone.
 		"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2,
 		"profiles": []object{{"schedulerName": "default-scheduler",
 			"plugins": object{"filter": object{"enabled": filters}}}},

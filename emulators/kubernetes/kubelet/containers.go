@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// How long containers stay as they are: a kubelet's times, shortened.
+// How long containers stay in a state: the times of a kubelet, shortened.
 const (
 	createTime    = 20 * time.Millisecond  // ContainerCreating
 	pullTime      = 300 * time.Millisecond // ErrImagePull, before ImagePullBackOff
@@ -25,7 +25,7 @@ const (
 	exitCodeCrash = 1
 )
 
-// Reasons why a container waits or ended, as kubelets give them.
+// Reasons why a container waits or ended, as reported by kubelets.
 const (
 	reasonCreating     = "ContainerCreating"
 	reasonPullError    = "ErrImagePull"
@@ -33,7 +33,7 @@ const (
 	reasonCrashBackoff = "CrashLoopBackOff"
 )
 
-// find is the status of a container as last reported, or one of a container that nothing happened to yet.
+// find returns the last reported status of a container, or an initial one.
 func find(statuses []corev1.ContainerStatus, c *corev1.Container) corev1.ContainerStatus {
 	for i := range statuses {
 		if statuses[i].Name == c.Name {
@@ -43,7 +43,7 @@ func find(statuses []corev1.ContainerStatus, c *corev1.Container) corev1.Contain
 	return corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: digest(c.Image), Started: new(bool)}
 }
 
-// digest is the image with its digest, which an image that is named by tag gets from its name.
+// digest returns the image with its digest. An image named by tag gets a digest derived from its name.
 func digest(image string) string {
 	if strings.Contains(image, "@sha256:") {
 		return image
@@ -62,14 +62,14 @@ func (k *kubelet) containerID(status *corev1.ContainerStatus) string {
 	return "simulated://" + hex.EncodeToString(sum[:])
 }
 
-// hold makes the report hold for d at most.
+// hold limits the time until the next report to d.
 func (k *kubelet) hold(d time.Duration) {
 	if k.wait == 0 || d < k.wait {
 		k.wait = d
 	}
 }
 
-// container is the container's next status.
+// container returns the container's next status.
 func (k *kubelet) container(c *corev1.Container, status corev1.ContainerStatus) corev1.ContainerStatus {
 	switch {
 	case status.State.Terminated != nil:
@@ -154,7 +154,7 @@ func (k *kubelet) exit(status corev1.ContainerStatus, code int32, reason string)
 	return status
 }
 
-// exited restarts a container, or lets it be, as the pod's restart policy says.
+// exited restarts a container or leaves it ended, depending on the pod's restart policy.
 func (k *kubelet) exited(c *corev1.Container, status corev1.ContainerStatus) corev1.ContainerStatus {
 	policy := k.pod.Spec.RestartPolicy
 	if policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure &&
@@ -171,14 +171,14 @@ func (k *kubelet) exited(c *corev1.Container, status corev1.ContainerStatus) cor
 		backoff, c.Name, k.pod.Name, k.pod.Namespace, k.pod.UID))
 }
 
-// wait is status of a container that does not run.
+// wait returns status as that of a waiting container.
 func wait(status corev1.ContainerStatus, reason, message string) corev1.ContainerStatus {
 	status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 	status.Ready, status.Started = false, new(bool)
 	return status
 }
 
-// exit is the state of a container that ended now.
+// exit returns the state of a container that ended now.
 func exit(status *corev1.ContainerStatus, code int32, reason string, now time.Time) corev1.ContainerState {
 	started := metav1.NewTime(now)
 	if status.State.Running != nil {

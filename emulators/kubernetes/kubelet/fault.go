@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// kind is what goes wrong.
+// kind is the kind of a fault.
 type kind string
 
 const (
@@ -19,20 +19,20 @@ const (
 	slow          kind = "slow"
 )
 
-// Fault is what goes wrong with a pod. Faults can be compared; the zero value is none.
+// Fault is a simulated failure of a pod. Faults are comparable; the zero value is no fault.
 type Fault struct {
 	kind  kind
 	delay time.Duration // of readiness, when slow
 }
 
-// Unschedulable reports whether no node takes the pod.
+// Unschedulable reports whether no node accepts the pod.
 func (f Fault) Unschedulable() bool { return f.kind == unschedulable }
 
-// crashes reports whether containers exit by themselves, soon after they started.
+// crashes reports whether containers exit soon after they start.
 func (f Fault) crashes() bool { return f.kind == crashLoop || f.kind == oom }
 
-// ParseFault is the inverse of how a fault is written: image-pull, crash-loop, oom, unschedulable, not-ready,
-// slow=<duration>, or nothing for none.
+// ParseFault parses a fault: image-pull, crash-loop, oom, unschedulable, not-ready, slow=<duration>, or the empty
+// string for no fault.
 func ParseFault(text string) (Fault, error) {
 	name, value, hasValue := strings.Cut(text, "=")
 	switch k := kind(name); {

@@ -1,5 +1,5 @@
-// Package kubelet works out what a kubelet would report of a pod next, whether all is well or something goes wrong. It
-// only computes: it knows no API server, no clock and no other pod.
+// Package kubelet computes the next status that a kubelet would report for a pod, with or without a fault. It does not
+// access an API server, a clock or other pods.
 package kubelet
 
 import (
@@ -12,24 +12,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Moment is when and under which circumstances a pod is looked at.
+// Moment is the time and the circumstances of a report.
 type Moment struct {
 	Fault Fault
 	Now   time.Time
-	// Started is when the pod's youngest container started, as the last Report has it. Zero where that is unknown: then
-	// the pod's status says so, in whole seconds.
+	// Started is the start of the pod's youngest container, from the last Report. If zero, the pod's status provides
+	// it, in whole seconds.
 	Started time.Time
 }
 
-// Report is what a kubelet says of a pod.
+// Report is a kubelet's report of a pod.
 type Report struct {
 	Status  corev1.PodStatus
 	Started time.Time     // for the next Moment
-	Hold    time.Duration // how long it is true if nothing happens; 0 is for good
+	Hold    time.Duration // how long it stays true without events; 0 means forever
 }
 
-// Next is the report after the pod's status, one step further: what takes time takes several reports. The pod, which
-// must have its own and its host's address in its status, is not changed.
+// Next returns the report that follows the pod's status; a process that takes time takes several reports. Next does not
+// modify the pod, whose status must contain its own address and its host's.
 func Next(pod *corev1.Pod, m Moment) Report {
 	k := &kubelet{pod: pod, fault: m.Fault, now: m.Now, started: m.Started}
 	status := *pod.Status.DeepCopy()
@@ -51,16 +51,16 @@ func Next(pod *corev1.Pod, m Moment) Report {
 	return Report{Status: status, Started: k.started, Hold: k.wait}
 }
 
-// kubelet is what works out one report.
+// kubelet computes one report.
 type kubelet struct {
 	pod     *corev1.Pod
 	fault   Fault
 	now     time.Time
 	started time.Time     // moves when a container starts
-	wait    time.Duration // how long the report holds; 0 is for good
+	wait    time.Duration // how long the report stays true; 0 means forever
 }
 
-// initContainers have done their work as soon as the pod is looked at; those that stay, sidecars, run.
+// initContainers returns the statuses of init containers, which complete immediately. Sidecars keep running.
 func (k *kubelet) initContainers() []corev1.ContainerStatus {
 	var statuses []corev1.ContainerStatus
 	for i := range k.pod.Spec.InitContainers {
@@ -78,7 +78,7 @@ func (k *kubelet) initContainers() []corev1.ContainerStatus {
 	return statuses
 }
 
-// Stop is the last status of a deleted pod: all its containers ended when they were asked to.
+// Stop returns the last status of a deleted pod, with all its containers ended.
 func Stop(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 	status := *pod.Status.DeepCopy()
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
@@ -89,13 +89,13 @@ func Stop(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 			list[i].Ready, list[i].Started = false, new(bool)
 		}
 	}
-	// A deleted pod's containers are not restarted, whatever the policy says.
+	// The containers of a deleted pod are not restarted, whatever the policy.
 	status.Phase = phase(status.ContainerStatuses, corev1.RestartPolicyNever)
 	setConditions(&status, now)
 	return status
 }
 
-// phase sums containers up.
+// phase derives the pod's phase from its containers.
 func phase(containers []corev1.ContainerStatus, policy corev1.RestartPolicy) corev1.PodPhase {
 	var running, stopped, failed int
 	for i := range containers {
@@ -126,7 +126,7 @@ func phase(containers []corev1.ContainerStatus, policy corev1.RestartPolicy) cor
 	return corev1.PodRunning
 }
 
-// setConditions brings the conditions in line with phase and containers.
+// setConditions updates the conditions from phase and containers.
 func setConditions(status *corev1.PodStatus, now time.Time) {
 	var unready []string
 	for i := range status.ContainerStatuses {
@@ -164,7 +164,7 @@ func setConditions(status *corev1.PodStatus, now time.Time) {
 	}
 }
 
-// setCondition keeps the transition time of a condition whose status stays.
+// setCondition keeps the transition time of a condition whose status does not change.
 func setCondition(status *corev1.PodStatus, condition corev1.PodCondition, now time.Time) {
 	condition.LastTransitionTime, condition.ObservedGeneration = metav1.NewTime(now), status.ObservedGeneration
 	i := slices.IndexFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == condition.Type })

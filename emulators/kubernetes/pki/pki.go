@@ -1,6 +1,6 @@
-// Package pki makes the certificates and keys of one local cluster and keeps them in its state directory, so that a
-// kubeconfig and the service account tokens of an earlier run stay valid. It knows file formats and names; it does not
-// know who uses them. The certificate authority's key is never written.
+// Package pki creates the certificates and keys of one local cluster and keeps them in its state directory, so that a
+// kubeconfig and service account tokens of an earlier run stay valid. It never stores the certificate authority's key.
+// It does not use the certificates.
 package pki
 
 import (
@@ -20,13 +20,12 @@ import (
 	"time"
 )
 
-// Files are the absolute or relative paths, as dir was given, of PEM files that Ensure made.
+// Files are the paths of the PEM files that Ensure created, below dir as given.
 type Files struct {
 	CA, ServingCert, ServingKey, AdminCert, AdminKey, ServiceAccountKey string
 }
 
-// Ensure makes the files in dir unless they are there from an earlier run. It fails only if dir cannot be read or
-// written.
+// Ensure creates the files in dir unless an earlier run did. It fails only if dir cannot be read or written.
 func Ensure(dir string) (Files, error) {
 	f := Files{
 		CA:          filepath.Join(dir, "ca.crt"),
@@ -34,7 +33,7 @@ func Ensure(dir string) (Files, error) {
 		AdminCert: filepath.Join(dir, "admin.crt"), AdminKey: filepath.Join(dir, "admin.key"),
 		ServiceAccountKey: filepath.Join(dir, "service-account.key"),
 	}
-	if _, err := os.Stat(f.AdminCert); err == nil { // written last: it is there only if all others are
+	if _, err := os.Stat(f.AdminCert); err == nil { // written last, so all other files exist
 		return f, nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return Files{}, fmt.Errorf("look for certificates: %w", err)

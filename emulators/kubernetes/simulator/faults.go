@@ -11,13 +11,13 @@ import (
 	"agents.example/controlplane/emulators/kubernetes/kubelet"
 )
 
-// Where faults are told; the package comment says how.
+// The sources of faults; see the package comment.
 const (
 	FaultAnnotation = domain + "/fault"
 	FaultsConfigMap = "simulator-faults" // in kube-system
 )
 
-// faults are all that were told, by namespace.
+// faults are all faults by namespace.
 type faults struct {
 	mu        sync.RWMutex
 	annotated map[string]kubelet.Fault
@@ -28,7 +28,7 @@ func newFaults() *faults {
 	return &faults{annotated: map[string]kubelet.Fault{}, listed: map[string]kubelet.Fault{}}
 }
 
-// of is the fault of a namespace's pods.
+// of returns the fault of a namespace's pods.
 func (f *faults) of(namespace string) kubelet.Fault {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -38,7 +38,7 @@ func (f *faults) of(namespace string) kubelet.Fault {
 	return f.listed[namespace]
 }
 
-// annotate takes over what a namespace is annotated with, "" for nothing, and reports whether that is a change.
+// annotate sets the annotated fault of a namespace, "" for none, and reports whether it changed.
 func (f *faults) annotate(namespace, text string) bool {
 	told := parseAll(map[string]string{namespace: text})[namespace]
 	f.mu.Lock()
@@ -50,7 +50,7 @@ func (f *faults) annotate(namespace, text string) bool {
 	return before != told
 }
 
-// list takes over the ConfigMap's data and returns the namespaces whose entry changed.
+// list replaces the faults of the ConfigMap and returns the namespaces whose fault changed.
 func (f *faults) list(data map[string]string) (changed []string) {
 	told := parseAll(data)
 	f.mu.Lock()
@@ -78,7 +78,7 @@ func parseAll(texts map[string]string) map[string]kubelet.Fault {
 	return parsed
 }
 
-// watchNamespaces keeps the annotated faults.
+// watchNamespaces tracks the annotated faults.
 func (s *Simulator) watchNamespaces() cache.ResourceEventHandler {
 	take := func(object any) {
 		if namespace, ok := object.(*corev1.Namespace); ok &&
@@ -94,7 +94,7 @@ func (s *Simulator) watchNamespaces() cache.ResourceEventHandler {
 		}}
 }
 
-// watchFaultsConfigMap keeps the listed faults.
+// watchFaultsConfigMap tracks the faults of the ConfigMap.
 func (s *Simulator) watchFaultsConfigMap() cache.ResourceEventHandler {
 	take := func(data map[string]string) {
 		for _, namespace := range s.faults.list(data) {
@@ -110,7 +110,7 @@ func (s *Simulator) watchFaultsConfigMap() cache.ResourceEventHandler {
 		DeleteFunc: func(any) { take(nil) }}
 }
 
-// faultsChanged looks at all pods of a namespace again, and makes the scheduler do so.
+// faultsChanged makes the simulator and the scheduler process all pods of a namespace again.
 func (s *Simulator) faultsChanged(namespace string) {
 	for _, key := range s.podKeys(namespace) {
 		s.podQueue.keys.Add(key)

@@ -21,7 +21,7 @@ const nodeNameFormat = "node-%d"
 
 func nodeName(i int) string { return fmt.Sprintf(nodeNameFormat, i) }
 
-// EnsureNodes makes the nodes there are count of, and the default storage class. Nodes of an earlier run stay.
+// EnsureNodes creates count nodes and the default storage class. It keeps the nodes of an earlier run.
 func (s *Simulator) EnsureNodes(ctx context.Context, count int) error {
 	if count < 1 {
 		return fmt.Errorf("cannot simulate %d nodes: want 1 or more", count)
@@ -69,8 +69,8 @@ func (s *Simulator) ensureNode(ctx context.Context, i int) error {
 	if _, err := s.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	// Admission taints every new node as not ready, and the controller that would take the taint off,
-	// node-lifecycle-controller, does not run.
+	// Admission taints every new node as not ready. The controller that removes the taint, node-lifecycle-controller,
+	// does not run.
 	_, err = s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`),
 		metav1.PatchOptions{})
 	return err
@@ -78,7 +78,7 @@ func (s *Simulator) ensureNode(ctx context.Context, i int) error {
 
 func nodeAddress(i int) string { return fmt.Sprintf("10.0.%d.%d", (i+1)>>8&0xff, (i+1)&0xff) }
 
-// hostAddress is the address of the named node, where it is simulated, or else that of the first one.
+// hostAddress returns the address of a simulated node, or of the first one if the named node is not simulated.
 func hostAddress(node string) string {
 	var i int
 	if _, err := fmt.Sscanf(node, nodeNameFormat, &i); err != nil {
@@ -87,7 +87,7 @@ func hostAddress(node string) string {
 	return nodeAddress(i)
 }
 
-// schedulerFilter makes the real scheduler find no node for pods of a namespace whose fault is unschedulable.
+// schedulerFilter makes the real scheduler find no node for pods of a namespace with the fault unschedulable.
 type schedulerFilter struct{ faults *faults }
 
 var (
@@ -97,7 +97,7 @@ var (
 
 const schedulerFilterName = "SimulatedFaults"
 
-// SchedulerFilters are to be given to the scheduler; without them, no pod is ever unschedulable by a fault.
+// SchedulerFilters returns the plugins for the scheduler. Without them, the fault unschedulable has no effect.
 func (s *Simulator) SchedulerFilters() schedulerruntime.Registry {
 	return schedulerruntime.Registry{schedulerFilterName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin,
 		error) {
@@ -105,10 +105,10 @@ func (s *Simulator) SchedulerFilters() schedulerruntime.Registry {
 	}}
 }
 
-// Name is how the scheduler's configuration calls the plugin.
+// Name returns the plugin's name in the scheduler's configuration.
 func (schedulerFilter) Name() string { return schedulerFilterName }
 
-// Filter refuses every node, for a reason that preemption does not help against.
+// Filter refuses every node for a reason that preemption cannot resolve.
 func (f schedulerFilter) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
 	if f.faults.of(pod.Namespace).Unschedulable() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no room (simulated fault)")
@@ -116,14 +116,14 @@ func (f schedulerFilter) Filter(_ context.Context, _ fwk.CycleState, pod *corev1
 	return nil
 }
 
-// EventsToRegister says that only wakeScheduler's doing can change Filter's answer.
+// EventsToRegister declares that only wakeScheduler can change the result of Filter.
 func (schedulerFilter) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node,
 		ActionType: fwk.UpdateNodeAnnotation}}}, nil
 }
 
-// wakeScheduler annotates a node: the scheduler tries a pod that it found no node for again only when something in the
-// cluster changes, and faults are nothing it watches.
+// wakeScheduler annotates a node. The scheduler retries an unschedulable pod only when an object that it watches
+// changes, and it does not watch faults.
 func (s *Simulator) wakeScheduler(ctx context.Context, node string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
 		domain + "/faults-changed": time.Now().Format(time.RFC3339Nano),
@@ -135,7 +135,7 @@ func (s *Simulator) wakeScheduler(ctx context.Context, node string) error {
 	return ignoreGone(err)
 }
 
-// ignoreGone drops the errors that say that the object changed or went meanwhile: its next event is on the way.
+// ignoreGone drops the errors for objects that changed or disappeared in between: their next event is on the way.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

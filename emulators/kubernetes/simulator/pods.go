@@ -19,16 +19,15 @@ import (
 	"agents.example/controlplane/emulators/kubernetes/kubelet"
 )
 
-// clock is when things of one pod happened and will happen. The API's timestamps are too coarse for that: they have
-// whole seconds.
+// clock holds the times of one pod, because the API's timestamps have whole seconds only.
 type clock struct {
-	uid     types.UID // of the pod; a StatefulSet gives the name to one pod after the other
+	uid     types.UID // of the pod; a StatefulSet reuses the name
 	fault   kubelet.Fault
 	started time.Time // the youngest container's start; zero where it was before the simulator's
-	due     time.Time // nothing happens by itself before; zero where nothing will
+	due     time.Time // no state change is due before; zero if none is due at all
 }
 
-// syncPod brings the status of a bound pod one step further, or ends a deleted one.
+// syncPod advances the status of a bound pod by one step, or ends a deleted one.
 func (s *Simulator) syncPod(ctx context.Context, key string) error {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -71,7 +70,7 @@ func (s *Simulator) clock(key string, pod *corev1.Pod) clock {
 	return clock{uid: pod.UID}
 }
 
-// step writes what a kubelet would report next and sees to it that the step after is not forgotten.
+// step writes the next report of the kubelet and schedules the one after.
 func (s *Simulator) step(ctx context.Context, pod *corev1.Pod, c clock, now time.Time) error {
 	if pod.Status.PodIP == "" {
 		pod = pod.DeepCopy()
@@ -96,7 +95,7 @@ func (s *Simulator) step(ctx context.Context, pod *corev1.Pod, c clock, now time
 	return nil
 }
 
-// end stops the containers of a deleted pod in good order, which takes them no time, and takes the pod away.
+// end stops the containers of a deleted pod in order, immediately, and deletes the pod.
 func (s *Simulator) end(ctx context.Context, pod *corev1.Pod) error {
 	stopped := pod.DeepCopy()
 	stopped.Status = kubelet.Stop(pod, time.Now())
@@ -111,7 +110,7 @@ func (s *Simulator) end(ctx context.Context, pod *corev1.Pod) error {
 	}))
 }
 
-// podKeys are the queue keys of all pods of a namespace.
+// podKeys returns the queue keys of all pods of a namespace.
 func (s *Simulator) podKeys(namespace string) []string {
 	pods, err := s.pods.Pods(namespace).List(labels.Everything())
 	if err != nil {
@@ -124,7 +123,7 @@ func (s *Simulator) podKeys(namespace string) []string {
 	return keys
 }
 
-// addresses gives pods addresses of 10.128.0.0/10, each once, four million in all.
+// addresses assigns unique pod addresses from 10.128.0.0/10, four million in total.
 type addresses struct {
 	mu   sync.Mutex
 	last netip.Addr
@@ -140,7 +139,7 @@ func (a *addresses) take() string {
 	return a.last.String()
 }
 
-// skipUsed begins after the highest address that a pod of an earlier run has.
+// skipUsed starts after the highest pod address of an earlier run.
 func (a *addresses) skipUsed(pods corelisters.PodLister) error {
 	all, err := pods.List(labels.Everything())
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// queue calls sync with the key of every object that changed, never twice at a time for one key, and again after an
-// error. It is the event handler of its objects.
+// queue calls sync with the key of every object that changed, never concurrently for one key, and again after an error.
+// It is the event handler of its objects.
 type queue struct {
 	cache.ResourceEventHandlerFuncs
 	kind string

@@ -1,6 +1,6 @@
-// Package simulator plays what a cluster without machines lacks: nodes are ready, a kubelet runs the pods that the
-// scheduler bound, claims get volumes. It knows what these report to the API and when; it runs no container, keeps no
-// file, and knows nothing of the pods' purpose. There are no logs, no exec and no port-forwarding.
+// Package simulator simulates the machines of a cluster: nodes are ready, a kubelet runs the pods that the scheduler
+// bound, and claims get volumes. It only writes to the API what these would report. It does not run containers, store
+// files, or provide logs, exec and port-forwarding.
 //
 // # Pods
 //
@@ -15,7 +15,7 @@
 //
 // Where a fault must be there before the namespace is, the ConfigMap simulator-faults in kube-system, which exists in
 // every cluster, maps the names of namespaces to faults. The annotation wins. Setting a fault breaks pods that run,
-// taking it away heals them, both at once.
+// removing it heals them, both immediately.
 //
 //	image-pull      containers cannot start: ErrImagePull, then ImagePullBackOff; those that run lose their image and stop
 //	crash-loop      containers exit with code 1 soon after each start: CrashLoopBackOff, restartCount rises

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// provisioner is the simulator's name towards the volume binder.
+	// provisioner is the name that the volume binder uses for the simulator.
 	provisioner = domain + "/volume"
-	// storageClass is the default one's name on GKE.
+	// storageClass is the name of the default class on GKE.
 	storageClass = "standard-rwo"
 
 	annotationDefaultClass  = "storageclass.kubernetes.io/is-default-class"
@@ -35,8 +35,8 @@ func (s *Simulator) ensureStorageClass(ctx context.Context) error {
 	return nil
 }
 
-// syncClaim gives a claim its volume, once the binder asks for it by annotation: at once, or for WaitForFirstConsumer
-// when the scheduler has chosen a node. A bound claim that asks for more than it has gets that.
+// syncClaim gives a claim its volume when the binder requests it by annotation: immediately or, for
+// WaitForFirstConsumer, when the scheduler has chosen a node. It expands a bound claim that requests more than it has.
 func (s *Simulator) syncClaim(ctx context.Context, key string) error {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -84,7 +84,7 @@ func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	return volume
 }
 
-// expand does what a resizer and the kubelet do: the volume first, then what the claim says that it has.
+// expand acts as a resizer and the kubelet: it expands the volume first, then the capacity of the claim.
 func (s *Simulator) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	wanted, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	if wanted.Cmp(has) <= 0 {
@@ -105,7 +105,7 @@ func (s *Simulator) expand(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return ignoreGone(err)
 }
 
-// syncVolume deletes a volume of ours whose claim is gone.
+// syncVolume deletes a simulated volume whose claim is gone.
 func (s *Simulator) syncVolume(ctx context.Context, name string) error {
 	volume, err := s.vols.Get(name)
 	if err != nil {
