@@ -1,16 +1,16 @@
-// Package operator holds what the operator of the service can do that its customers can't: see every organization, set
-// plans, suspend and resume, and find out why an agent is stuck. It knows the commands and what they print. It does not
-// know who may run them: that is who may reach the database.
+// Package operator implements the commands of the service's operator: list organizations, set plans, suspend and
+// resume, and find out why an agent is stuck. It does not authorize them: everybody with access to the database can run
+// them.
 //
-// Whatever is done to, or looked up of, an organization is an entry in that organization's audit log.
+// Every command about an organization, reading or writing, adds an entry to that organization's audit log.
 package operator
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +23,7 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// Commands is what the commands work with.
+// Commands runs the commands.
 type Commands struct {
 	Accounts billing.Store
 	Counts   organization.Counts
@@ -31,15 +31,17 @@ type Commands struct {
 	Records  agent.WorkerStore
 	Nudger   agent.Nudger
 	Audit    audit.Log
-	// Name says in the audit log who the operator is.
+	// Name is the operator in audit log entries.
 	Name string
 	// Now is the clock.
 	Now func() time.Time
-	// Out is written to.
+	// Out receives the output.
 	Out io.Writer
+	// Err receives warnings; nil discards them.
+	Err io.Writer
 }
 
-// command is one thing that the operator can do.
+// command is one command.
 type command struct {
 	name    string
 	usage   string
@@ -47,7 +49,7 @@ type command struct {
 	run     func(ctx context.Context, d Commands, o options) error
 }
 
-// options are the flags of all commands; each takes those that its usage names.
+// options are the flags of all commands. Each command accepts those in its usage.
 type options struct {
 	organization string
 	agent        string
@@ -58,45 +60,69 @@ type options struct {
 func commands() []command {
 	return []command{
 		{"list", "", "list the organizations", list},
-		{"show", "-organization ORG", "show an organization with what it holds", show},
+		{"show", "-organization ORG", "show an organization with its usage and limits", show},
 		{"set-plan", "-organization ORG -plan PLAN [-force]",
-			"put an organization on a plan; with -force also one that it is too large for", setPlan},
-		{"suspend", "-organization ORG", "withhold the service: agents are paused, nothing can be started", suspend},
-		{"resume", "-organization ORG", "end a suspension: what was paused for it comes back", resume},
-		{"nudge", "-agent AGENT", "have a worker look at an agent", nudge},
-		{"story", "-agent AGENT", "tell what happened to an agent, and what it waits for", story},
+			"set the plan of an organization; -force allows a plan that is too small for its usage", setPlan},
+		{"suspend", "-organization ORG", "suspend an organization: its agents are paused and none can be started",
+			suspend},
+		{"resume", "-organization ORG", "end a suspension: the agents that it paused are resumed", resume},
+		{"nudge", "-agent AGENT", "make a worker reconcile an agent", nudge},
+		{describeCommand, "-agent AGENT", "show the history of an agent and what it waits for", describe},
 	}
 }
 
-// Usage says what can be done.
+const (
+	describeCommand = "describe"
+	// formerDescribeCommand is the name of describe in the previous release.
+	formerDescribeCommand = "story"
+)
+
+// commandNames returns the names of all commands, separated by commas.
+func commandNames() string {
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Usage prints the commands.
 func Usage(w io.Writer) {
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %-9s %s\n            %s\n", c.name, c.usage, c.summary)
 	}
 }
 
-// Run carries out one command with its flags.
+// Run runs one command with its flags.
 func (d Commands) Run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("say what to do: list, show, set-plan, suspend, resume, nudge or story")
+		return fmt.Errorf("command missing; want one of %s", commandNames())
 	}
-	for _, c := range commands() {
-		if c.name != args[0] {
-			continue
+	name := args[0]
+	if name == formerDescribeCommand {
+		name = describeCommand
+		if d.Err != nil {
+			fmt.Fprintf(d.Err, "command %q is deprecated and will be removed in the next release; use %q\n",
+				formerDescribeCommand, describeCommand)
 		}
-		o, err := c.parse(args[1:])
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		if err := c.run(ctx, d, o); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		return nil
 	}
-	return fmt.Errorf("there is no command %q: list, show, set-plan, suspend, resume, nudge and story are", args[0])
+	all := commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	if i < 0 {
+		return fmt.Errorf("unknown command %q; want one of %s", name, commandNames())
+	}
+	c := all[i]
+	o, err := c.parse(args[1:])
+	if err == nil {
+		err = c.run(ctx, d, o)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	return nil
 }
 
-// parse reads the flags that the usage names; those not in brackets are required.
+// parse parses the flags in the usage. Those without brackets are required.
 func (c command) parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
@@ -111,20 +137,20 @@ func (c command) parse(args []string) (options, error) {
 		flags.BoolVar(&o.force, "force", false, "")
 	}
 	if err := flags.Parse(args); err != nil {
-		return o, fmt.Errorf("%w; it is called as: %s %s", err, c.name, c.usage)
+		return o, fmt.Errorf("%w; usage: %s %s", err, c.name, c.usage)
 	}
 	if flags.NArg() > 0 {
-		return o, fmt.Errorf("%q is no flag; it is called as: %s %s", flags.Arg(0), c.name, c.usage)
+		return o, fmt.Errorf("%q is not a flag; usage: %s %s", flags.Arg(0), c.name, c.usage)
 	}
 	for name, value := range texts {
 		if strings.Contains(c.usage, "-"+name+" ") && *value == "" {
-			return o, fmt.Errorf("-%s is missing; it is called as: %s %s", name, c.name, c.usage)
+			return o, fmt.Errorf("-%s is missing; usage: %s %s", name, c.name, c.usage)
 		}
 	}
 	return o, nil
 }
 
-// on returns a context in which the operator acts on an organization.
+// on returns a context with the operator as the caller in an organization.
 func (d Commands) on(ctx context.Context, organizationID, action string) context.Context {
 	ctx = identity.With(ctx, identity.Caller{
 		Type: identity.Operator, ID: d.Name, OrganizationID: organizationID, Role: identity.RoleAdmin,
@@ -132,7 +158,7 @@ func (d Commands) on(ctx context.Context, organizationID, action string) context
 	return audit.With(ctx, audit.Request{Action: action, RequestID: uuid.NewString(), UserAgent: "operator"})
 }
 
-// record writes the entry of an act that changes no record.
+// record adds the audit entry of a command that changes no record.
 func (d Commands) record(ctx context.Context, target audit.Target) error {
 	caller, request := identity.From(ctx), audit.From(ctx)
 	return d.Audit.Append(ctx, audit.Entry{

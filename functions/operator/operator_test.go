@@ -24,7 +24,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// host is the emulator that all tests share; each has a project of its own.
+// host is the address of the emulator that all tests share; every test uses its own project.
 var host string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -45,19 +45,20 @@ func run(m *testing.M) int {
 	return code
 }
 
-// world is a database with one organization, and the operator's desk at it.
-type world struct {
-	t      *testing.T
-	client *firestore.Client
-	desk   operator.Commands
-	out    *bytes.Buffer
-	nudges *agenttest.Nudges
-	admin  context.Context
+// fixture is a database with one organization, and the operator's commands on it.
+type fixture struct {
+	t        *testing.T
+	client   *firestore.Client
+	commands operator.Commands
+	out      *bytes.Buffer
+	warnings *bytes.Buffer
+	nudges   *agenttest.Nudges
+	admin    context.Context
 }
 
 const org = "org_1"
 
-func newWorld(t *testing.T) world {
+func newFixture(t *testing.T) fixture {
 	t.Helper()
 	c, err := firestore.Open(t.Context(), firestore.Options{ProjectID: "test-" + uuid.NewString(), EmulatorHost: host})
 	if err != nil {
@@ -71,92 +72,105 @@ func newWorld(t *testing.T) world {
 	if err := c.Directory().Ensure(t.Context(), org, organization.User{}); err != nil {
 		t.Fatal(err)
 	}
-	w := world{t: t, client: c, out: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
-	w.desk = operator.Commands{
-		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(w.nudges), Records: c.WorkerStore(),
-		Nudger: w.nudges, Audit: c.AuditLog(),
-		Name: "grace", Now: time.Now, Out: w.out,
+	f := fixture{t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
+	f.commands = operator.Commands{
+		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
+		Nudger: f.nudges, Audit: c.AuditLog(),
+		Name: "grace", Now: time.Now, Out: f.out, Err: f.warnings,
 	}
-	w.admin = identity.With(t.Context(),
+	f.admin = identity.With(t.Context(),
 		identity.Caller{Type: identity.Session, ID: "ada", OrganizationID: org, Role: identity.RoleAdmin})
-	w.admin = audit.With(w.admin, audit.Request{Action: "CreateAgent"})
-	return w
+	f.admin = audit.With(f.admin, audit.Request{Action: "CreateAgent"})
+	return f
 }
 
-// do runs a command and wants words in what it prints, or in its error.
-func (w world) do(command string, fails bool, words ...string) string {
-	w.t.Helper()
-	w.out.Reset()
-	err := w.desk.Run(w.t.Context(), strings.Fields(command))
-	said := w.out.String()
-	if fails != (err != nil) {
-		w.t.Fatalf("%s: %v", command, err)
+// run runs a command that must succeed and print all words. It returns the output.
+func (f fixture) run(command string, words ...string) string {
+	f.t.Helper()
+	f.out.Reset()
+	if err := f.commands.Run(f.t.Context(), strings.Fields(command)); err != nil {
+		f.t.Fatalf("%s: %v", command, err)
 	}
-	if err != nil {
-		said = err.Error()
+	f.wantWords(command, f.out.String(), words)
+	return f.out.String()
+}
+
+// fail runs a command that must fail with an error that contains all words.
+func (f fixture) fail(command string, words ...string) {
+	f.t.Helper()
+	err := f.commands.Run(f.t.Context(), strings.Fields(command))
+	if err == nil {
+		f.t.Fatalf("%s succeeded, want an error with %q", command, words)
 	}
+	f.wantWords(command, err.Error(), words)
+}
+
+func (f fixture) wantWords(command, got string, words []string) {
+	f.t.Helper()
 	for _, word := range words {
-		if !strings.Contains(said, word) {
-			w.t.Errorf("%s says %q, want %q in it", command, said, word)
+		if !strings.Contains(got, word) {
+			f.t.Errorf("%s: got %q, want it to contain %q", command, got, word)
 		}
 	}
-	return said
 }
 
-func (w world) create(size plan.ID) agent.Agent {
-	w.t.Helper()
-	a, err := w.client.Agents(w.nudges).Create(w.admin, agenttest.Draft(size))
+func (f fixture) create(size plan.ID) agent.Agent {
+	f.t.Helper()
+	a, err := f.client.Agents(f.nudges).Create(f.admin, agenttest.Draft(size))
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return a
 }
 
-// acts lists the operator's entries in the organization's audit log, the oldest first.
-func (w world) acts() []string {
-	w.t.Helper()
-	entries, err := w.client.AuditLog().List(w.admin, audit.Filter{ActorID: "grace"}, page.Request{})
+// auditedActions returns the operator's actions in the organization's audit log, oldest first.
+func (f fixture) auditedActions() []string {
+	f.t.Helper()
+	entries, err := f.client.AuditLog().List(f.admin, audit.Filter{ActorID: "grace"}, page.Request{})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	var acts []string
 	for _, e := range slices.Backward(entries.Items) {
-		if e.Actor.Type != identity.Operator || e.Request.RequestID == "" {
-			w.t.Errorf("the entry %+v is not the operator's", e)
+		if e.Actor.Type != identity.Operator {
+			f.t.Errorf("entry %s: actor type = %s, want operator", e.Action, e.Actor.Type)
+		}
+		if e.Request.RequestID == "" {
+			f.t.Errorf("entry %s: request id is empty", e.Action)
 		}
 		acts = append(acts, e.Action)
 	}
 	return acts
 }
 
-func TestOrganizations(t *testing.T) {
+func TestOrganizationCommands_ChangeAndAudit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.do("list", false, org, "hobby", "none")
-	w.do("set-plan -organization org_1 -plan startup", false, "org_1 is on the startup plan")
-	large := w.create(plan.Startup)
-	w.do("show -organization org_1", false, "startup", "active (manual)", "1 of 5", "2 of 10 cores",
+	f := newFixture(t)
+	f.run("list", org, "hobby", "none")
+	f.run("set-plan -organization org_1 -plan startup", "org_1 is on the startup plan")
+	large := f.create(plan.Startup)
+	f.run("show -organization org_1", "startup", "active (manual)", "1 of 5", "2 of 10 cores",
 		"4096 of 20480 MiB", "20 of 100 GiB")
-	w.do("set-plan -organization org_1 -plan hobby", true, "usage_over_plan", "cpu_cores: 2 of at most 0.5", large.ID,
+	f.fail("set-plan -organization org_1 -plan hobby", "usage_over_plan", "cpu_cores: 2 of at most 0.5", large.ID,
 		"-force")
-	w.do("set-plan -organization org_1 -plan hobby -force", false, "org_1 is on the hobby plan")
-	w.do("suspend -organization org_1", false, "is suspended")
-	w.do("list", false, "suspended")
-	w.do("resume -organization org_1", false, "is not suspended")
-	w.do("show -organization org_1", false, "active")
+	f.run("set-plan -organization org_1 -plan hobby -force", "org_1 is on the hobby plan")
+	f.run("suspend -organization org_1", "is suspended")
+	f.run("list", "suspended")
+	f.run("resume -organization org_1", "is not suspended")
+	f.run("show -organization org_1", "active")
 	want := []string{"SetPlan", "ShowOrganization", "SetPlan", "SuspendOrganization", "ResumeOrganization",
 		"ShowOrganization"}
-	if got := w.acts(); !slices.Equal(got, want) {
-		t.Errorf("the audit log has %v, want %v", got, want)
+	if got := f.auditedActions(); !slices.Equal(got, want) {
+		t.Errorf("audited actions = %v, want %v", got, want)
 	}
 }
 
-func TestStory(t *testing.T) {
+func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	a := w.create(plan.Hobby)
+	f := newFixture(t)
+	a := f.create(plan.Hobby)
 	at := time.Now()
-	stuck, err := w.client.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) {
+	stuck, err := f.client.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) {
 		a.Attempts = 3
 		a.BeginStage(agent.StageNamespace, at)
 		a.EndStage(agent.StageNamespace, agent.StageSucceeded, at)
@@ -167,50 +181,65 @@ func TestStory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := w.do("story -agent "+a.ID, false, "pending", "attempts 3", "CreateAgent by session ada: succeeded",
+	output := f.run("describe -agent "+a.ID, "pending", "attempts 3", "CreateAgent by session ada: succeeded",
 		"stage namespace succeeded",
 		"stage policy failed: cluster_unreachable", "Last problem: cluster_unreachable at policy",
-		"Still to do: policy", "the sweep nudges it", "given up at")
-	if strings.Index(said, "CreateAgent") > strings.Index(said, "stage policy failed") {
-		t.Errorf("the story is not in order: %s", said)
+		"Stages left: policy", "the sweep nudges it", "Attempts end at")
+	if strings.Index(output, "CreateAgent") > strings.Index(output, "stage policy failed") {
+		t.Errorf("describe = %s, want CreateAgent before the failed stage", output)
 	}
-	before := w.nudges.Count(a.ID)
-	w.do("nudge -agent "+a.ID, false, a.ID)
-	if n := w.nudges.Count(a.ID); n != before+1 {
-		t.Errorf("%d nudges, want one more than %d", n, before)
+	before := f.nudges.Count(a.ID)
+	f.run("nudge -agent "+a.ID, a.ID)
+	if n := f.nudges.Count(a.ID); n != before+1 {
+		t.Errorf("nudges = %d, want %d", n, before+1)
 	}
-	if got := w.acts(); !slices.Equal(got, []string{"ShowAgentStory", "NudgeAgent"}) {
-		t.Errorf("the audit log has %v", got)
+	if got, want := f.auditedActions(), []string{"ShowAgentStory", "NudgeAgent"}; !slices.Equal(got, want) {
+		t.Errorf("audited actions = %v, want %v", got, want)
 	}
-	w.desk.Now = func() time.Time { return time.Now().Add(time.Hour) }
-	w.do("story -agent "+a.ID, false, "the sweep should have nudged it", "should have been given up")
-	if _, err := w.client.WorkerStore().Update(t.Context(), stuck,
+	f.commands.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	f.run("describe -agent "+a.ID, "the sweep should have nudged it", "Attempts should have ended")
+	if _, err := f.client.WorkerStore().Update(t.Context(), stuck,
 		func(a *agent.Agent) { a.MarkObserved(time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
-	w.do("story -agent "+a.ID, false, "Nothing is left to do")
+	f.run("describe -agent "+a.ID, "No work is left")
 }
 
-func TestMistakes(t *testing.T) {
+func TestRun_RefusesInvalidCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	for command, says := range map[string]string{
-		"":                         "say what to do",
-		"dance":                    `no command "dance"`,
+	f := newFixture(t)
+	for command, want := range map[string]string{
+		"":                         "command missing; want one of list, show, set-plan, suspend, resume, nudge, describe",
+		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend, resume, nudge, describe`,
 		"show":                     "-organization is missing",
-		"show -organization o -x":  "called as: show -organization ORG",
-		"show -organization o p":   `"p" is no flag`,
-		"list -organization org_1": "called as: list",
-		"set-plan -organization org_1 -plan golden":     "there are [hobby",
-		"set-plan -organization org_nowhere -plan pro":  "not found",
-		"show -organization org_nowhere":                "not found",
-		"suspend -organization org_nowhere":             "not found",
-		"story -agent 00000000-0000-4000-8000-00000000": "not found",
-		"nudge -agent " + uuid.NewString():              "not found",
+		"show -organization o -x":  "usage: show -organization ORG",
+		"show -organization o p":   `"p" is not a flag`,
+		"list -organization org_1": "usage: list",
+		"set-plan -organization org_1 -plan golden":        "want one of [hobby",
+		"set-plan -organization org_nowhere -plan pro":     "not found",
+		"show -organization org_nowhere":                   "not found",
+		"suspend -organization org_nowhere":                "not found",
+		"describe -agent 00000000-0000-4000-8000-00000000": "not found",
+		"nudge -agent " + uuid.NewString():                 "not found",
 	} {
-		w.do(command, true, says)
+		f.fail(command, want)
 	}
-	if acts := w.acts(); len(acts) > 0 {
-		t.Errorf("mistakes are acts: %v", acts)
+	if got := f.auditedActions(); len(got) > 0 {
+		t.Errorf("audited actions = %v, want none", got)
+	}
+}
+
+func TestRun_FormerNameOfDescribeWarns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.create(plan.Hobby)
+	f.run("story -agent "+a.ID, "Status provisioning")
+	if got, want := f.warnings.String(), `"story" is deprecated`; !strings.Contains(got, want) {
+		t.Errorf("warnings = %q, want them to contain %q", got, want)
+	}
+	f.warnings.Reset()
+	f.run("describe -agent "+a.ID, "Status provisioning")
+	if got := f.warnings.String(); got != "" {
+		t.Errorf("warnings of describe = %q, want none", got)
 	}
 }

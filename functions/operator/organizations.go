@@ -12,10 +12,10 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// listPage is how many organizations are listed at once.
+// listPage is the page size of list.
 const listPage = 200
 
-// list prints a line an organization.
+// list prints one line per organization.
 func list(ctx context.Context, d Commands, _ options) error {
 	table := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ORGANIZATION\tPLAN\tSTATUS\tSUBSCRIPTION\tAGENTS\tSINCE")
@@ -32,7 +32,7 @@ func list(ctx context.Context, d Commands, _ options) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", a.ID, a.Plan, a.Status, paidThrough(a), a.Usage.Agents,
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", a.ID, a.Plan, a.Status, subscription(a), a.Usage.Agents,
 				date(a.CreatedAt))
 		}
 		if len(ids) < listPage {
@@ -42,15 +42,15 @@ func list(ctx context.Context, d Commands, _ options) error {
 	}
 }
 
-// paidThrough says how an organization pays.
-func paidThrough(a billing.Account) string {
+// subscription returns the status and provider of the subscription.
+func subscription(a billing.Account) string {
 	if a.Subscription.Provider == "" {
 		return string(billing.None)
 	}
 	return string(a.Subscription.Status) + " (" + string(a.Subscription.Provider) + ")"
 }
 
-// show prints an organization with what it holds and may hold.
+// show prints an organization with its usage and limits.
 func show(ctx context.Context, d Commands, o options) error {
 	a, err := d.Accounts.Account(ctx, o.organization)
 	if err != nil {
@@ -71,7 +71,7 @@ func show(ctx context.Context, d Commands, o options) error {
 	line("Organization", "%s, since %s", a.ID, date(a.CreatedAt))
 	line("Plan", "%s", a.Plan)
 	line("Status", "%s", a.Status)
-	line("Subscription", "%s", paidThrough(a))
+	line("Subscription", "%s", subscription(a))
 	if !s.PeriodEnd.IsZero() {
 		line("Paid until", "%s, each %s", moment(s.PeriodEnd), s.Interval)
 	}
@@ -95,24 +95,24 @@ func show(ctx context.Context, d Commands, o options) error {
 
 func target(a billing.Account) audit.Target { return audit.Target{Type: "organization", ID: a.ID} }
 
-// books is where accounts are changed.
-func (d Commands) books() *billing.Service {
+// accounts returns the service that changes accounts.
+func (d Commands) accounts() *billing.Service {
 	return &billing.Service{Store: d.Accounts, Payments: billing.NoProvider{}, Agents: d.Agents, Now: d.Now}
 }
 
 func setPlan(ctx context.Context, d Commands, o options) error {
 	to, err := plan.Get(plan.ID(o.plan))
 	if err != nil {
-		return fmt.Errorf("%w; there are %v", err, plan.ID("").Values())
+		return fmt.Errorf("%w; want one of %v", err, plan.ID("").Values())
 	}
-	if err := d.books().SetPlan(d.on(ctx, o.organization, "SetPlan"), o.organization, to, o.force); err != nil {
+	if err := d.accounts().SetPlan(d.on(ctx, o.organization, "SetPlan"), o.organization, to, o.force); err != nil {
 		return explain(err)
 	}
 	d.printf("%s is on the %s plan.\n", o.organization, to.ID)
 	return nil
 }
 
-// explain adds to a refusal the list of what is over.
+// explain adds the exceeded limits to an error.
 func explain(err error) error {
 	e := fault.From(err)
 	over, ok := e.Meta["over"].([]billing.Excess)
@@ -126,11 +126,11 @@ func explain(err error) error {
 			text += fmt.Sprintf(" (agent %s, %q)", x.AgentID, x.Name)
 		}
 	}
-	return fmt.Errorf("%w%s\nwith -force the plan is set all the same, and what is over is paused", err, text)
+	return fmt.Errorf("%w%s\nuse -force to set the plan anyway; agents over the limits are paused", err, text)
 }
 
 func suspend(ctx context.Context, d Commands, o options) error {
-	if err := d.books().Suspend(d.on(ctx, o.organization, "SuspendOrganization"), o.organization, true); err != nil {
+	if err := d.accounts().Suspend(d.on(ctx, o.organization, "SuspendOrganization"), o.organization, true); err != nil {
 		return err
 	}
 	d.printf("%s is suspended; its agents are paused within a minute or two.\n", o.organization)
@@ -138,10 +138,10 @@ func suspend(ctx context.Context, d Commands, o options) error {
 }
 
 func resume(ctx context.Context, d Commands, o options) error {
-	if err := d.books().Suspend(d.on(ctx, o.organization, "ResumeOrganization"), o.organization, false); err != nil {
+	if err := d.accounts().Suspend(d.on(ctx, o.organization, "ResumeOrganization"), o.organization, false); err != nil {
 		return err
 	}
-	d.printf("%s is not suspended; what was paused for it comes back within a minute or two.\n", o.organization)
+	d.printf("%s is not suspended; the agents that it paused resume within a minute or two.\n", o.organization)
 	return nil
 }
 

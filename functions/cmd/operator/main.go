@@ -1,5 +1,5 @@
-// Command operator does what the operator of the service may do and its customers may not. It works on the database
-// that its environment names, or on a local cloud:
+// Command operator runs the operator's commands, which customers cannot run. It uses the database that its environment
+// names, or a local cloud:
 //
 //	operator [-ready FILE] [-as NAME] COMMAND [FLAGS]
 package main
@@ -40,11 +40,11 @@ func main() {
 func usage(w io.Writer) {
 	fmt.Fprintln(w, "operator [-ready FILE] [-as NAME] COMMAND [FLAGS]")
 	operator.Usage(w)
-	fmt.Fprintln(w, "  -ready    the file that a local cloud wrote; otherwise the environment says which database")
-	fmt.Fprintln(w, "  -as       who you are, for the audit log; otherwise OPERATOR says it")
+	fmt.Fprintln(w, "  -ready    the ready file of a local cloud; by default the environment names the database")
+	fmt.Fprintln(w, "  -as       your name in the audit log; by default OPERATOR")
 }
 
-// run carries out one command.
+// run runs one command.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("operator", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -75,11 +75,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return operator.Commands{
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
 		Records: records.WorkerStore(),
-		Nudger:  nudges, Audit: records.AuditLog(), Name: c.Name, Now: time.Now, Out: out,
+		Nudger:  nudges, Audit: records.AuditLog(), Name: c.Name, Now: time.Now, Out: out, Err: os.Stderr,
 	}.Run(ctx, flags.Args())
 }
 
-// read reads the configuration from the environment, or that of the local cloud that wrote a file.
+// read reads the configuration from the environment or, if ready is set, from the ready file of a local cloud.
 func read(ctx context.Context, ready string) (config.Operator, error) {
 	if ready == "" {
 		return config.Read[config.Operator](ctx, envconfig.OsLookuper())

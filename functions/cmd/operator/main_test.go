@@ -15,8 +15,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestReadyFile: the command works on the local cloud whose file it is given.
-func TestReadyFile(t *testing.T) {
+func TestRun_UsesTheLocalCloudOfTheReadyFile(t *testing.T) {
 	t.Parallel()
 	e, err := firestoreemu.Start(t.Context(),
 		firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
@@ -51,12 +50,18 @@ func TestReadyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, err := records.Accounts().Account(t.Context(), "org_1")
-	if err != nil || a.Plan != plan.Enterprise || !strings.Contains(out.String(), "enterprise") {
-		t.Errorf("plan %s, %v, said %q", a.Plan, err, out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Plan != plan.Enterprise {
+		t.Errorf("plan = %s, want %s", a.Plan, plan.Enterprise)
+	}
+	if !strings.Contains(out.String(), "enterprise") {
+		t.Errorf("output = %q, want it to contain enterprise", out.String())
 	}
 	for _, args := range []string{"-ready " + ready + ".not list", "-ready main.go list", "-color list"} {
 		if err := run(t.Context(), strings.Fields(args), &out); err == nil {
-			t.Errorf("%s: no error", args)
+			t.Errorf("run(%s) succeeded, want an error", args)
 		}
 	}
 }
