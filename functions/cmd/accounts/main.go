@@ -1,5 +1,5 @@
-// Command accounts serves the routes of callers, organizations and payments. Without a target it serves all routes: it
-// links what they all need.
+// Command accounts serves the routes of callers, organizations and payments. Without a target it serves all routes,
+// because it links all their dependencies.
 package main
 
 import (

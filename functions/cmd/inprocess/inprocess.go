@@ -18,7 +18,7 @@ import (
 
 // Options change what the environment cannot express.
 type Options struct {
-	// BillingClock is the clock of accounts; nil is time.Now.
+	// BillingClock is the clock of accounts; nil means time.Now.
 	BillingClock func() time.Time
 }
 

@@ -1,15 +1,17 @@
-// Package config is the only reader of the environment: one documented struct a role. A missing or bad value fails the
-// start with its name and what it should be.
+// Package config reads the environment into one documented struct per role. No other package reads the environment. A
+// missing or invalid value fails the start with the name of its variable.
 package config
 
 import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,9 +24,9 @@ import (
 
 // Common is the configuration of every role.
 type Common struct {
-	// Target is the name of the function to serve; empty serves all functions of the role.
+	// Target is the name of the function to serve. If empty, all functions of the role are served.
 	Target string `env:"FUNCTION_TARGET"`
-	// Host is the address to listen on; empty listens on all.
+	// Host is the address to listen on. If empty, all addresses.
 	Host string `env:"LISTEN_HOST"`
 	// Port is the port to listen on.
 	Port string `env:"PORT, default=8080"`
@@ -34,45 +36,44 @@ type Common struct {
 	Database string `env:"FIRESTORE_DATABASE, default=(default)"`
 	// NudgeTopic is the Pub/Sub topic of nudges.
 	NudgeTopic string `env:"NUDGE_TOPIC, default=agent-nudges"`
-	// SecretRegions keeps secrets in these regions; empty replicates automatically.
+	// SecretRegions are the regions that store secrets. If empty, replication is automatic.
 	SecretRegions []string `env:"SECRET_REGIONS"`
 	// RateLimitFactor multiplies the documented rate limits.
 	RateLimitFactor int `env:"RATE_LIMIT_FACTOR, default=1"`
-	// Debug logs more.
+	// Debug enables debug logging.
 	Debug bool `env:"LOG_DEBUG"`
-	// TraceRatio is the part of requests that is traced, from 0 to 1, the same in all functions.
+	// TraceRatio is the share of requests that are traced, from 0 to 1. It must be the same in all functions.
 	TraceRatio float64 `env:"TRACE_RATIO, default=0"`
-	// ProxyHops is how many proxies of ours stand before the function, each of which appends an address to
-	// X-Forwarded-For.
+	// ProxyHops is the number of our own proxies in front of the function. Each appends an address to X-Forwarded-For.
 	ProxyHops int `env:"PROXY_HOPS, default=0"`
 
 	// Issuer is the identity provider's issuer URL, exactly as in its tokens.
 	Issuer string `env:"IDENTITY_ISSUER, required"`
-	// AuthorizedParties lists the origins whose session tokens are taken, by their azp claim; empty takes all.
+	// AuthorizedParties lists the accepted azp claims (origins) of session tokens. If empty, all are accepted.
 	AuthorizedParties []string `env:"IDENTITY_AUTHORIZED_PARTIES"`
-	// Pepper is the key of the hash under which API keys are stored: at least 32 bytes, in base64.
+	// Pepper is the hash key for stored API keys: at least 32 bytes, in base64.
 	Pepper Pepper `env:"API_KEY_PEPPER, required"`
 
-	// AgentDomain is the domain below which agents have their hostnames.
+	// AgentDomain is the parent domain of the agents' hostnames.
 	AgentDomain string `env:"AGENT_DOMAIN, required"`
 	// AgentScheme is the scheme of agents' URLs.
 	AgentScheme string `env:"AGENT_SCHEME, default=https"`
-	// AgentPort stands in agents' URLs when it is not the scheme's own.
+	// AgentPort is the port in agents' URLs, if it is not the default of the scheme.
 	AgentPort string `env:"AGENT_PORT"`
-	// GatewayAddress is dialled for every agent's hostname instead of what DNS says; for networks without that DNS.
+	// GatewayAddress is dialed for every agent instead of its hostname, for networks without the DNS records.
 	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
-	// HandoffKey signs the links that open an agent's dashboard: a private P-256 key as a JSON Web Key. Without one
-	// there are no such links.
+	// HandoffKey signs the links that open an agent's dashboard: a private P-256 key as a JSON Web Key. If empty, the
+	// links are disabled.
 	HandoffKey handoff.Key `env:"HANDOFF_SIGNING_KEY"`
-	// HandoffKeys are the public keys of all links that are still good, as a JSON Web Key Set.
+	// HandoffKeys are the public keys of all links that are still valid, as a JSON Web Key Set.
 	HandoffKeys handoff.KeySet `env:"HANDOFF_PUBLIC_KEYS"`
-	// Cells lists the clusters that agents are placed on, as a JSON array.
+	// Cells lists the clusters that host agents, as a JSON array.
 	Cells Cells `env:"CELLS, required"`
 
 	Local Local
 }
 
-// Local holds the addresses of local stand-ins for Google Cloud's services. In production all are empty.
+// Local holds the addresses of local stand-ins for Google Cloud services. In production all are empty.
 type Local struct {
 	FirestoreEmulator string `env:"FIRESTORE_EMULATOR_HOST"`
 	PubSubEmulator    string `env:"PUBSUB_EMULATOR_HOST"`
@@ -86,53 +87,54 @@ type Accounts struct {
 	Providers
 }
 
-// Providers says how the payment provider is reached. Without a key nothing can be paid, and the operator sets plans.
+// Providers configures the payment provider. Without a key, payments are disabled and the operator sets plans.
 type Providers struct {
 	// StripeKey is the secret or restricted key of Stripe's API.
 	StripeKey Secret `env:"STRIPE_API_KEY"`
 	// StripeWebhookSecret is the signing secret of the endpoint that Stripe sends events to.
 	StripeWebhookSecret Secret `env:"STRIPE_WEBHOOK_SECRET"`
-	// StripeURL is the address of Stripe's API; empty is Stripe's own.
+	// StripeURL is the base URL of Stripe's API. If empty, it is the real one.
 	StripeURL string `env:"STRIPE_URL"`
-	// AppURL is the page of the web app that users come back to from the provider's pages.
+	// AppURL is the page of the web app to which the provider's pages redirect.
 	AppURL string `env:"APP_URL"`
 }
 
-// Secret is a text that never prints.
+// Secret is a string that is redacted when printed.
 type Secret string
 
-// Reveal is the secret.
+// Reveal returns the secret.
 func (s Secret) Reveal() string { return string(s) }
 
-// String keeps the secret out of formatted text.
+// String redacts the secret.
 func (Secret) String() string { return "[redacted]" }
 
-// GoString keeps the secret out of formatted text.
+// GoString redacts the secret.
 func (Secret) GoString() string { return "[redacted]" }
 
 // Worker is the configuration of the worker role.
 type Worker struct {
 	Common
-	// AgentImage is the image of agents, by digest.
+	// AgentImage is the image of the agents, by digest.
 	AgentImage string `env:"AGENT_IMAGE, required"`
 	// GatewayNamespace and GatewayName name the Gateway that routes to agents.
 	GatewayNamespace string `env:"GATEWAY_NAMESPACE, default=agent-gateway"`
 	GatewayName      string `env:"GATEWAY_NAME, default=agents"`
-	// GatewaySources lists ranges (CIDR) that requests to agents come from beside the load balancer's usual ones.
+	// GatewaySources lists further source ranges (CIDR) of requests to agents, in addition to the load balancer's.
 	GatewaySources []string `env:"GATEWAY_SOURCES"`
-	// Resolvers lists ranges (CIDR) of DNS servers beside those of a GKE Autopilot cluster.
+	// Resolvers lists further ranges (CIDR) of DNS servers, in addition to those of a GKE Autopilot cluster.
 	Resolvers []string `env:"AGENT_RESOLVERS"`
-	// StorageClass is the class of agents' volumes; empty takes the cluster's default.
+	// StorageClass is the storage class of agents' volumes. If empty, it is the cluster's default.
 	StorageClass string `env:"AGENT_STORAGE_CLASS"`
-	// MonitoringProject is the project whose metrics are those of the cells; empty is the Google Cloud project.
+	// MonitoringProject is the project with the metrics of the cells. If empty, it is the Google Cloud project.
 	MonitoringProject string `env:"MONITORING_PROJECT"`
-	// PushIssuer is the issuer of the tokens that pushes are signed with.
+	// PushIssuer is the issuer of the tokens in Pub/Sub pushes.
 	PushIssuer string `env:"PUSH_ISSUER, default=https://accounts.google.com"`
-	// PushServiceAccount is the service account that pushes are signed as.
+	// PushServiceAccount is the service account in the tokens of pushes.
 	PushServiceAccount string `env:"PUSH_SERVICE_ACCOUNT, required"`
-	// PushAudience is the audience of the tokens that pushes are signed with.
+	// PushAudience is the audience of the tokens in pushes.
 	PushAudience string `env:"PUSH_AUDIENCE, required"`
-	// WatchTimeout is how long one push may watch a cluster. It has to be shorter than the subscription's ack deadline.
+	// WatchTimeout bounds how long one push may watch a cluster. It must be shorter than the ack deadline of the
+	// subscription.
 	WatchTimeout time.Duration `env:"WATCH_TIMEOUT, default=8m"`
 }
 
@@ -140,14 +142,14 @@ type Worker struct {
 type Cell struct {
 	Name   string `json:"name"`
 	Region string `json:"region"`
-	// Cluster and Location are what metrics name the cluster; empty is the cell's name and its region.
+	// Cluster and Location identify the cluster in metrics. If empty, they are the cell's name and region.
 	Cluster  string `json:"cluster,omitempty"`
 	Location string `json:"location,omitempty"`
-	// Endpoint is the DNS endpoint of a GKE cluster, reached with the function's own Google identity.
+	// Endpoint is the DNS endpoint of a GKE cluster, called with the function's service account.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Kubeconfig is the path of a kubeconfig file, instead of an endpoint.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
-	// Closed cells take no new agents.
+	// Closed means that the cell accepts no new agents.
 	Closed bool `json:"closed,omitempty"`
 	// Image overrides AGENT_IMAGE.
 	Image string `json:"image,omitempty"`
@@ -174,7 +176,7 @@ func (c *Cells) EnvDecode(value string) error {
 	return nil
 }
 
-// Placement is the cells as routes know them.
+// Placement returns the cells as routes need them.
 func (c Cells) Placement() agent.Cells {
 	cells := make(agent.Cells, len(c))
 	for i, cell := range c {
@@ -183,12 +185,12 @@ func (c Cells) Placement() agent.Cells {
 	return cells
 }
 
-// Pepper is a secret key. It never prints.
+// Pepper is a secret key that is redacted when printed.
 type Pepper []byte
 
 const minPepper = 32
 
-// EnvDecode implements envconfig.Decoder. The error never quotes the value.
+// EnvDecode implements envconfig.Decoder. Its error never contains the value.
 func (p *Pepper) EnvDecode(value string) error {
 	b, err := base64.StdEncoding.DecodeString(value)
 	if err != nil || len(b) < minPepper {
@@ -198,13 +200,13 @@ func (p *Pepper) EnvDecode(value string) error {
 	return nil
 }
 
-// String keeps the key out of formatted text.
+// String redacts the key.
 func (Pepper) String() string { return "[redacted]" }
 
-// GoString keeps the key out of formatted text.
+// GoString redacts the key.
 func (Pepper) GoString() string { return "[redacted]" }
 
-// Addresses says where agents are reached.
+// Addresses returns the settings of agent URLs.
 func (c Common) Addresses() agent.Addresses {
 	return agent.Addresses{Domain: c.AgentDomain, Scheme: c.AgentScheme, Port: c.AgentPort}
 }
@@ -212,11 +214,40 @@ func (c Common) Addresses() agent.Addresses {
 // Read fills a role's configuration from a lookuper: the environment, or a map.
 func Read[T any](ctx context.Context, from envconfig.Lookuper) (T, error) {
 	var c T
-	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: &c, Lookuper: withFormerNames{from}})
-	if err != nil {
-		return c, fmt.Errorf("configuration: %w", err)
+	names := &lastLookup{Lookuper: withFormerNames{from}}
+	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: &c, Lookuper: names})
+	switch {
+	case errors.Is(err, envconfig.ErrMissingRequired):
+		return c, fmt.Errorf("configuration: %s is required", names.key)
+	case err != nil:
+		return c, fmt.Errorf("configuration: %s is invalid: %w", names.key, withoutFields(err))
 	}
 	return c, nil
+}
+
+// lastLookup remembers the last variable that was looked up, because envconfig's errors name the Go field instead.
+type lastLookup struct {
+	envconfig.Lookuper
+	key string
+}
+
+// Lookup implements envconfig.Lookuper.
+func (l *lastLookup) Lookup(key string) (string, bool) {
+	l.key = key
+	return l.Lookuper.Lookup(key)
+}
+
+var fieldPrefix = regexp.MustCompile(`^[A-Z]\w*: $`)
+
+// withoutFields removes the names of Go fields that envconfig puts in front of an error.
+func withoutFields(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil || !fieldPrefix.MatchString(strings.TrimSuffix(err.Error(), inner.Error())) {
+			return err
+		}
+		err = inner
+	}
 }
 
 // Variables lists the environment variables that the binary of a role reads in production, and whether each is
@@ -247,10 +278,10 @@ func variablesOf(t reflect.Type) map[string]bool {
 	return all
 }
 
-// formerNames maps variables to the names that they had in the release before.
+// formerNames maps variables to their names in the previous release.
 func formerNames() map[string]string { return map[string]string{"WATCH_TIMEOUT": "WORKER_PATIENCE"} }
 
-// withFormerNames reads a variable under its former name, with a warning, where only that is set.
+// withFormerNames looks up a variable under its former name, with a warning, if only that is set.
 type withFormerNames struct{ envconfig.Lookuper }
 
 // Lookup implements envconfig.Lookuper.
@@ -261,7 +292,7 @@ func (l withFormerNames) Lookup(key string) (string, bool) {
 		return value, found
 	}
 	if value, found = l.Lookuper.Lookup(former); found {
-		slog.Warn("environment variable was renamed; the former name works in this release only", "former", former,
+		slog.Warn("environment variable was renamed; the former name only works in this release", "former", former,
 			"name", key)
 	}
 	return value, found

@@ -2,7 +2,9 @@ package config_test
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,12 @@ import (
 
 	"agents.example/controlplane/functions/cmd/internal/config"
 )
+
+// TestMain discards the warnings about former names.
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
+}
 
 func environment() map[string]string {
 	return map[string]string{
@@ -22,34 +30,52 @@ func environment() map[string]string {
 	}
 }
 
-func TestDefaults(t *testing.T) {
+func TestRead_Defaults(t *testing.T) {
 	t.Parallel()
 	c, err := config.Read[config.Worker](t.Context(), envconfig.MapLookuper(environment()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Database != "(default)" || c.Port != "8080" || c.AgentScheme != "https" || c.RateLimitFactor != 1 ||
-		c.WatchTimeout.Minutes() != 8 ||
-		c.PushIssuer != "https://accounts.google.com" || len(c.Cells) != 1 || c.Local != (config.Local{}) {
-		t.Errorf("%+v", c)
+	for name, row := range map[string]struct{ got, want any }{
+		"Database":        {c.Database, "(default)"},
+		"Port":            {c.Port, "8080"},
+		"AgentScheme":     {c.AgentScheme, "https"},
+		"RateLimitFactor": {c.RateLimitFactor, 1},
+		"WatchTimeout":    {c.WatchTimeout, 8 * time.Minute},
+		"PushIssuer":      {c.PushIssuer, "https://accounts.google.com"},
+		"number of cells": {len(c.Cells), 1},
+		"Local":           {c.Local, config.Local{}},
+	} {
+		if row.got != row.want {
+			t.Errorf("%s = %v, want %v", name, row.got, row.want)
+		}
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v", c, c, c.Pepper), "secret") {
-		t.Error("the pepper prints")
+		t.Error("the printed configuration contains the pepper")
 	}
 }
 
-func TestBadValuesAreNamed(t *testing.T) {
+func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ key, value, said string }{
-		"no project":        {key: "GOOGLE_CLOUD_PROJECT", value: "", said: "GOOGLE_CLOUD_PROJECT"},
-		"no issuer":         {key: "IDENTITY_ISSUER", value: "", said: "IDENTITY_ISSUER"},
-		"a short pepper":    {key: "API_KEY_PEPPER", value: "c2hvcnQ=", said: "at least 32 bytes"},
-		"no base64":         {key: "API_KEY_PEPPER", value: "secret!", said: "base64"},
-		"cells, no JSON":    {key: "CELLS", value: "c1", said: "JSON array"},
-		"a cell, no region": {key: "CELLS", value: `[{"name": "c1", "endpoint": "https://c1"}]`, said: "region"},
-		"a cell twice told": {key: "CELLS",
-			value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`, said: "either"},
-		"no duration": {key: "WATCH_TIMEOUT", value: "long", said: "duration"},
+	const cells = "configuration: CELLS is invalid: "
+	for name, c := range map[string]struct{ key, value, want string }{
+		"no project": {key: "GOOGLE_CLOUD_PROJECT", value: "", want: "configuration: GOOGLE_CLOUD_PROJECT is required"},
+		"no issuer":  {key: "IDENTITY_ISSUER", value: "", want: "configuration: IDENTITY_ISSUER is required"},
+		"no image":   {key: "AGENT_IMAGE", value: "", want: "configuration: AGENT_IMAGE is required"},
+		"short pepper": {key: "API_KEY_PEPPER", value: "c2hvcnQ=",
+			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64"},
+		"pepper is not base64": {key: "API_KEY_PEPPER", value: "secret!",
+			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64"},
+		"cells are not JSON": {key: "CELLS", value: "c1", want: cells + "want a JSON array"},
+		"cell without region": {key: "CELLS", value: `[{"name": "c1", "endpoint": "https://c1"}]`,
+			want: cells + "cell 0: name, region"},
+		"cell with endpoint and kubeconfig": {key: "CELLS",
+			value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`,
+			want:  cells + "cell 0: name, region and either"},
+		"not a duration": {key: "WATCH_TIMEOUT", value: "long",
+			want: `configuration: WATCH_TIMEOUT is invalid: time: invalid duration "long"`},
+		"not a number": {key: "RATE_LIMIT_FACTOR", value: "many",
+			want: "configuration: RATE_LIMIT_FACTOR is invalid: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,23 +85,29 @@ func TestBadValuesAreNamed(t *testing.T) {
 				delete(env, c.key)
 			}
 			_, err := config.Read[config.Worker](t.Context(), envconfig.MapLookuper(env))
-			if err == nil || !strings.Contains(err.Error(), c.said) || strings.Contains(err.Error(), "secret!") {
-				t.Errorf("error %v", err)
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("error = %v, want it to begin with %q", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret!") {
+				t.Errorf("error = %v, want one without the value", err)
 			}
 		})
 	}
 }
 
-func TestSecretsDoNotPrint(t *testing.T) {
+func TestSecret_IsRedacted(t *testing.T) {
 	t.Parallel()
 	env := environment()
 	env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"] = "sk_secret", "whsec_secret"
 	c, err := config.Read[config.Accounts](t.Context(), envconfig.MapLookuper(env))
-	if err != nil || c.StripeKey.Reveal() != "sk_secret" {
-		t.Fatalf("%v", err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.StripeKey.Reveal(); got != "sk_secret" {
+		t.Errorf("Reveal = %q, want sk_secret", got)
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c.StripeKey, c.StripeWebhookSecret), "_secret") {
-		t.Error("a secret prints")
+		t.Error("the printed configuration contains a secret")
 	}
 }
 
@@ -90,6 +122,6 @@ func TestRead_AcceptsFormerNames(t *testing.T) {
 	env["WATCH_TIMEOUT"] = "5m"
 	c, err = config.Read[config.Worker](t.Context(), envconfig.MapLookuper(env))
 	if err != nil || c.WatchTimeout != 5*time.Minute {
-		t.Errorf("WATCH_TIMEOUT=5m beside WORKER_PATIENCE=3m: WatchTimeout = %s, %v; want 5m", c.WatchTimeout, err)
+		t.Errorf("WATCH_TIMEOUT=5m and WORKER_PATIENCE=3m: WatchTimeout = %s, %v; want 5m", c.WatchTimeout, err)
 	}
 }

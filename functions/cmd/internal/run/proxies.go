@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// BehindProxies has a handler see the address that the first of so many proxies of ours saw, and no proxy's: each
-// appends the address that it was called from to X-Forwarded-For, and what a client has written there itself stands
-// before. Without it, everybody behind a load balancer would share one address, and its limits.
+// BehindProxies removes the addresses of our own proxies from X-Forwarded-For, so that its last entry is the address
+// that the first of them saw. Each proxy appends the address of its caller; entries that the client wrote come first.
+// Without it, all clients behind a load balancer would share one address and its rate limits.
 func BehindProxies(h http.Handler, hops int) http.Handler {
 	if hops <= 0 {
 		return h

@@ -1,5 +1,5 @@
-// Package run starts a function with functions-framework and ends it well: on SIGTERM requests in flight finish. It
-// knows processes, signals and logs; it does not know which function it runs.
+// Package run starts a function with functions-framework and shuts it down gracefully: on SIGTERM, requests in flight
+// finish. It does not choose or configure the function.
 package run
 
 import (
@@ -24,37 +24,38 @@ import (
 // Service is what a process serves.
 type Service struct {
 	Handler http.Handler
-	// Host is the address to listen on; empty listens on all.
+	// Host is the address to listen on. If empty, all addresses.
 	Host string
 	Port string
-	// Project is the Google Cloud project that the log's traces belong to.
+	// Project is the Google Cloud project of the traces in the log.
 	Project string
-	// Debug logs more.
+	// Debug enables debug logging.
 	Debug bool
-	// Close releases what the handler works with, after the last request.
+	// Close releases the clients of the handler, after the last request.
 	Close func() error
 }
 
-// drainTime is how long requests in flight may take after SIGTERM. Cloud Run kills the process after ten seconds.
+// drainTime bounds requests in flight after SIGTERM. Cloud Run kills the process after ten seconds.
 const drainTime = 9 * time.Second
 
-// Main runs a process until it is told to end: open makes the service from the environment. It never returns.
+// Main runs a process until SIGTERM or SIGINT. open creates the service from the environment. Main never returns.
 func Main(open func(ctx context.Context) (Service, error)) {
 	slog.SetDefault(logger(os.Stderr, Service{}))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := run(ctx, open); err != nil {
-		slog.Error("the process ends", "error", err.Error())
+	s, err := open(ctx)
+	if err != nil {
+		slog.Error("startup failed", "error", err.Error())
+		os.Exit(1)
+	}
+	if err := run(ctx, s); err != nil {
+		slog.Error("serving failed", "error", err.Error())
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func run(ctx context.Context, open func(ctx context.Context) (Service, error)) error {
-	s, err := open(ctx)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, s Service) (err error) {
 	slog.SetDefault(logger(os.Stderr, s))
 	var server ending
 	failed := make(chan error, 1)
@@ -67,7 +68,7 @@ func run(ctx context.Context, open func(ctx context.Context) (Service, error)) e
 	return errors.Join(err, s.Close())
 }
 
-// logger writes for Cloud Logging, or for a person where one watches.
+// logger writes structured logs for Cloud Logging, or text if out is a terminal.
 func logger(out *os.File, s Service) *slog.Logger {
 	level := slog.LevelInfo
 	if s.Debug {
@@ -79,8 +80,8 @@ func logger(out *os.File, s Service) *slog.Logger {
 	return function.NewLogger(out, level, s.Project)
 }
 
-// serve hands the handler to the framework. The handler is a mux of its own with full patterns, so it is registered for
-// every path.
+// serve passes the handler to the framework. The handler is a mux with complete patterns, so it is registered for every
+// path.
 func serve(h http.Handler, host, port string) error {
 	ctx := context.Background()
 	if err := funcframework.RegisterHTTPFunctionContext(ctx, "/", h.ServeHTTP); err != nil {
@@ -90,8 +91,8 @@ func serve(h http.Handler, host, port string) error {
 	return funcframework.StartHostPort(host, port)
 }
 
-// ending finds the framework's server, which the framework keeps to itself, by the requests that it serves, and ends
-// it. A process that has served none has nothing to finish.
+// ending shuts down the framework's server. The framework does not expose it, so ending takes it from the context of a
+// request. A process that has served no request has nothing to finish.
 type ending struct{ server atomic.Pointer[http.Server] }
 
 func (e *ending) watch(h http.Handler) http.Handler {
@@ -105,7 +106,7 @@ func (e *ending) watch(h http.Handler) http.Handler {
 	})
 }
 
-// end takes no new requests and waits until the answers of those in flight are sent.
+// end refuses new requests and waits for the responses of those in flight.
 func (e *ending) end(most time.Duration) error {
 	s := e.server.Load()
 	if s == nil {
@@ -114,7 +115,7 @@ func (e *ending) end(most time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
-		return fmt.Errorf("requests were still in flight %s after the process was told to end: %w", most, err)
+		return fmt.Errorf("requests were still in flight %s after the shutdown began: %w", most, err)
 	}
 	return nil
 }

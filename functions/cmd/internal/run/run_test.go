@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// asProcess is set in the environment of a process that is to be a service instead of a test.
+// asProcess is set in the environment of a child process that runs the service instead of the tests.
 const asProcess = "RUN_TEST_PORT"
 
-// patience is how long a test waits for what takes a moment on an idle machine.
+// patience bounds every wait. Only a failing test reaches it.
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slowService says on standard output when a request has arrived, answers it when it is told to on standard input, and
-// says when it closes.
+// slowService prints a line when a request has arrived, answers it after a line on standard input, and prints a line
+// when it closes.
 func slowService(port string) Service {
 	stdin := bufio.NewReader(os.Stdin)
 	mux := http.NewServeMux()
@@ -46,7 +46,7 @@ func slowService(port string) Service {
 		Close: func() error { fmt.Println("closed"); return nil }}
 }
 
-// process is a running service.
+// process is a child process that runs the service.
 type process struct {
 	cmd    *exec.Cmd
 	addr   string
@@ -78,7 +78,7 @@ func start(t *testing.T) *process {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	p := &process{cmd, addr, stdin, bufio.NewScanner(stdout)}
-	until(t, "the process serves", func() bool { _, err := p.get(t.Context(), "/quick"); return err == nil })
+	waitFor(t, "the process to serve", func() bool { _, err := p.get(t.Context(), "/quick"); return err == nil })
 	return p
 }
 
@@ -94,7 +94,7 @@ func (p *process) get(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer res.Body.Close() //nolint:errcheck // reading is over
+	defer res.Body.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("status %d", res.StatusCode)
@@ -102,36 +102,36 @@ func (p *process) get(ctx context.Context, path string) (string, error) {
 	return string(b), err
 }
 
-// says reads what the process prints until it says a word. The framework prints, too.
-func (p *process) says(t *testing.T, word string) {
+// waitForLine reads the output until a line equals word. The framework also prints lines.
+func (p *process) waitForLine(t *testing.T, word string) {
 	t.Helper()
 	for p.stdout.Scan() {
 		if p.stdout.Text() == word {
 			return
 		}
 	}
-	t.Fatalf("the process ended its output without saying %q", word)
+	t.Fatalf("the output ended without the line %q", word)
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, is func() bool) {
+// waitFor waits until a condition holds.
+func waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !is() {
+	for !holds() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after %s it is still not so that %s", patience, what)
+			t.Fatalf("timed out after %s waiting for %s", patience, what)
 		case <-tick.C:
 		}
 	}
 }
 
-// TestRequestsInFlightFinish tells a process to end while a request is in flight: it takes no more, answers that one
-// whole, closes what it works with, and ends well.
-func TestRequestsInFlightFinish(t *testing.T) {
+// TestMain_FinishesRequestsInFlight: on SIGTERM the process refuses new requests, completes the one in flight, closes
+// its clients and exits with 0.
+func TestMain_FinishesRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	type answer struct {
@@ -143,38 +143,37 @@ func TestRequestsInFlightFinish(t *testing.T) {
 		body, err := p.get(context.Background(), "/slow")
 		answered <- answer{body, err}
 	}()
-	p.says(t, "arrived")
+	p.waitForLine(t, "arrived")
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "no new request is taken", func() bool {
+	waitFor(t, "new requests to be refused", func() bool {
 		_, err := p.get(t.Context(), "/quick")
 		return errors.Is(err, syscall.ECONNREFUSED)
 	})
 	select {
 	case a := <-answered:
-		t.Fatalf("the request in flight ended before it was answered: %+v", a)
+		t.Fatalf("the request in flight ended early: %+v", a)
 	default:
 	}
 	fmt.Fprintln(p.stdin)
 	if a := <-answered; a.err != nil || a.body != strings.Repeat("answer ", 1000) {
-		t.Errorf("the request in flight was answered with %d bytes: %v", len(a.body), a.err)
+		t.Errorf("request in flight = %d bytes, %v; want the complete body", len(a.body), a.err)
 	}
-	p.says(t, "closed")
+	p.waitForLine(t, "closed")
 	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the process ended with %v", err)
+		t.Errorf("exit of the process: %v, want 0", err)
 	}
 }
 
-// TestEndsWithoutRequests ends a process that nobody has asked anything.
-func TestEndsWithoutRequests(t *testing.T) {
+func TestMain_EndsWithoutRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	p.says(t, "closed")
+	p.waitForLine(t, "closed")
 	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the process ended with %v", err)
+		t.Errorf("exit of the process: %v, want 0", err)
 	}
 }

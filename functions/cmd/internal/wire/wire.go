@@ -26,7 +26,7 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// Clusters is the client of the cells.
+// Clusters is the client for the cells.
 type Clusters interface {
 	provisioning.Cluster
 	provisioning.NamespaceLister
@@ -48,12 +48,12 @@ type Openers struct {
 	Members       func(ctx context.Context) (member.Provider, error)
 }
 
-// Settings are what a process decides beyond its common configuration.
+// Settings are the settings of a process in addition to its common configuration.
 type Settings struct {
 	Openers
 	// WatchTimeout bounds how long one push may watch a cluster.
 	WatchTimeout time.Duration
-	// BillingClock is the clock of accounts; nil is time.Now.
+	// BillingClock is the clock of accounts; nil means time.Now.
 	BillingClock func() time.Time
 }
 
