@@ -1,5 +1,5 @@
-// Command generate writes what is derived from the catalogue: terraform/functions.json, the list that deployment works
-// from, and functions/openapi.json, the description of the interface.
+// Command generate writes the files derived from the catalogue: terraform/functions.json, which Terraform deploys from,
+// and functions/openapi.json, the description of the API.
 package main
 
 import (
@@ -15,15 +15,15 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// deployed is one function as Terraform sees it.
+// deployed is one function in terraform/functions.json.
 type deployed struct {
 	Name string `json:"name"`
 	Role string `json:"role"`
-	// Method and Access are of routes.
+	// Method and Access are set for routes.
 	Method string `json:"method,omitempty"`
 	Path   string `json:"path,omitempty"`
 	Access string `json:"access,omitempty"`
-	// Topic and Schedule are of workers, whose Path is where they take their pushes.
+	// Topic and Schedule are set for workers, whose Path receives the pushes.
 	Topic    string          `json:"topic,omitempty"`
 	Schedule string          `json:"schedule,omitempty"`
 	Needs    []function.Need `json:"needs"`
@@ -36,20 +36,20 @@ func main() {
 	}
 }
 
-// description introduces the interface to a reader, in Markdown.
+// description introduces the API, in Markdown.
 //
 //go:embed description.md
 var description string
 
-// generate writes below the module's root.
+// generate writes the files below root, the root of the module.
 func generate(root string) error {
-	if err := describe(filepath.Join(root, "functions", "openapi.json")); err != nil {
+	if err := writeOpenAPI(filepath.Join(root, "functions", "openapi.json")); err != nil {
 		return err
 	}
-	return list(filepath.Join(root, "terraform", "functions.json"))
+	return writeFunctions(filepath.Join(root, "terraform", "functions.json"))
 }
 
-func describe(path string) error {
+func writeOpenAPI(path string) error {
 	b, err := openapi.Describe(functions.Routes(functions.Dependencies{}), openapi.Options{
 		Title: "Agent Hosting Control-Plane API", Version: "1.0.0", Description: description,
 	})
@@ -59,7 +59,7 @@ func describe(path string) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
-func list(path string) error {
+func writeFunctions(path string) error {
 	var list struct {
 		// NudgeTopic is the topic that functions publish to.
 		NudgeTopic function.Topic `json:"nudge_topic"`
@@ -90,7 +90,7 @@ func list(path string) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// needs keeps an empty list an empty list.
+// needs returns an empty list instead of nil, so that JSON has [].
 func needs(n []function.Need) []function.Need {
 	if n == nil {
 		return []function.Need{}

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestGeneratedFilesAreFresh generates what is committed again and compares.
-func TestGeneratedFilesAreFresh(t *testing.T) {
+func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, dir := range []string{"functions", "terraform"} {

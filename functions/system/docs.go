@@ -10,8 +10,8 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Docs serves the description of the interface, and a page on which a person can read it and try it out. Both are
-// public: what they show is no secret, and calls from the page need a token as any other.
+// Docs serves the description of the API, and a page to read it and try it out. Both are public: they contain no
+// secrets, and calls from the page need a token like any other call.
 func Docs(description []byte) []function.Route {
 	return []function.Route{
 		{
@@ -42,7 +42,7 @@ func Docs(description []byte) []function.Route {
 // Description is the OpenAPI document.
 type Description struct{ body []byte }
 
-// Reply implements function.Reply. Readers ask every time whether it has changed.
+// Reply implements function.Reply. Clients revalidate the document on every use.
 func (d Description) Reply(h http.Header) any {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("ETag", entityTag(d.body, ""))
@@ -52,7 +52,7 @@ func (d Description) Reply(h http.Header) any {
 // Page is the playground's page.
 type Page struct{ body []byte }
 
-// contentSecurityPolicy keeps the playground to what this service serves: tokens are typed into it.
+// contentSecurityPolicy restricts the playground to files of this service, because users type tokens into it.
 func contentSecurityPolicy() string {
 	return strings.Join([]string{
 		"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
@@ -70,7 +70,7 @@ func (p Page) Reply(h http.Header) any {
 	return function.Raw{ContentType: "text/html; charset=utf-8", Bytes: p.body}
 }
 
-// entityTag names a version of a body in an encoding.
+// entityTag returns the ETag of a body in an encoding.
 func entityTag(body []byte, encoding string) string {
 	sum := sha256.Sum256(body)
 	return `"` + hex.EncodeToString(sum[:8]) + encoding + `"`

@@ -40,49 +40,63 @@ func get(h http.Handler, path string, headers ...string) *httptest.ResponseRecor
 	return w
 }
 
-func TestDescription(t *testing.T) {
+func TestOpenAPI_SupportsConditionalRequests(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
 	w := get(h, "/openapi.json")
-	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" ||
-		w.Body.String() != `{"openapi": "3.1.0"}` {
-		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+	if w.Code != 200 {
+		t.Fatalf("status = %d, want 200", w.Code)
+	}
+	if got := w.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("Content-Type = %q, want application/json", got)
+	}
+	if got, want := w.Body.String(), `{"openapi": "3.1.0"}`; got != want {
+		t.Errorf("body = %s, want %s", got, want)
 	}
 	tag := w.Header().Get("ETag")
 	for sent, status := range map[string]int{tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200,
 		"": 200} {
 		w := get(h, "/openapi.json", "If-None-Match", sent)
-		if w.Code != status || w.Header().Get("ETag") != tag || (status == 304) != (w.Body.Len() == 0) {
-			t.Errorf("If-None-Match %s: %d %v with %d bytes", sent, w.Code, w.Header(), w.Body.Len())
+		if w.Code != status {
+			t.Errorf("If-None-Match %s: status = %d, want %d", sent, w.Code, status)
+		}
+		if got := w.Header().Get("ETag"); got != tag {
+			t.Errorf("If-None-Match %s: ETag = %s, want %s", sent, got, tag)
+		}
+		if empty := w.Body.Len() == 0; empty != (status == 304) {
+			t.Errorf("If-None-Match %s: body has %d bytes with status %d", sent, w.Body.Len(), status)
 		}
 	}
 }
 
-// TestPageLoadsItsOwnFilesOnly follows every address of the page: each is served here, and its policy allows no other.
-func TestPageLoadsItsOwnFilesOnly(t *testing.T) {
+// TestPlayground_LoadsOnlyLocalFiles: this service serves every file of the page, and the policy allows no other
+// source.
+func TestPlayground_LoadsOnlyLocalFiles(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
 	page := get(h, "/docs")
 	policy := page.Header().Get("Content-Security-Policy")
-	if page.Code != 200 || !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; ") ||
-		strings.Contains(policy, "http") {
-		t.Fatalf("%d with the policy %q", page.Code, policy)
+	if page.Code != 200 {
+		t.Fatalf("status = %d, want 200", page.Code)
+	}
+	if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; ") || strings.Contains(policy, "http") {
+		t.Fatalf("Content-Security-Policy = %q, want only 'self' and 'none' sources", policy)
 	}
 	addresses := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page.Body.String(), -1)
 	if len(addresses) < 4 {
-		t.Fatalf("the page loads %v", addresses)
+		t.Fatalf("the page loads %v, want at least 4 files", addresses)
 	}
 	for _, a := range addresses {
 		if w := get(h, "/"+a[1]); w.Code != 200 || w.Body.Len() == 0 {
-			t.Errorf("%s: %d with %d bytes", a[1], w.Code, w.Body.Len())
+			t.Errorf("%s: status = %d with %d bytes, want 200 with a body", a[1], w.Code, w.Body.Len())
 		}
 	}
 	if inline := regexp.MustCompile(`<script>|<style| style=| on[a-z]+=`).FindString(page.Body.String()); inline != "" {
-		t.Errorf("the page has %q, which its policy forbids", inline)
+		t.Errorf("the page contains %q, which its policy forbids", inline)
 	}
 }
 
-func TestAssets(t *testing.T) {
+func TestPlaygroundAssets_NegotiateGzip(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
 	plain := get(h, "/docs/swagger-ui.css")
@@ -93,7 +107,8 @@ func TestAssets(t *testing.T) {
 		w := get(h, "/docs/swagger-ui.css", "Accept-Encoding", accept)
 		if w.Code != 200 || w.Header().Get("Content-Encoding") != encoding ||
 			w.Header().Get("Vary") != "Accept-Encoding" {
-			t.Errorf("Accept-Encoding %q: %d %v", accept, w.Code, w.Header())
+			t.Errorf("Accept-Encoding %q: status = %d, headers = %v; want 200 with encoding %q", accept, w.Code,
+				w.Header(), encoding)
 			continue
 		}
 		body := w.Body.Bytes()
@@ -106,16 +121,16 @@ func TestAssets(t *testing.T) {
 				t.Fatal(err)
 			}
 			if w.Header().Get("ETag") == plain.Header().Get("ETag") {
-				t.Errorf("Accept-Encoding %q: two encodings have one tag", accept)
+				t.Errorf("Accept-Encoding %q: ETag is the same as without encoding", accept)
 			}
 		}
 		if !bytes.Equal(body, plain.Body.Bytes()) {
-			t.Errorf("Accept-Encoding %q: another body of %d bytes", accept, len(body))
+			t.Errorf("Accept-Encoding %q: body of %d bytes differs from the plain one", accept, len(body))
 		}
 	}
 	for _, name := range []string{"README.md", "index.html", "swagger-ui.css.gz", "..%2froutes.go", "none"} {
 		if w := get(h, "/docs/"+name); w.Code != 404 {
-			t.Errorf("%s: %d", name, w.Code)
+			t.Errorf("%s: status = %d, want 404", name, w.Code)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"agents.example/controlplane/shared/handoff"
 )
 
-// KeySet is the answer with the public keys. Its members are those of a JSON Web Key Set.
+// KeySet is the response with the public keys, a JSON Web Key Set.
 type KeySet struct {
 	Keys []map[string]any `json:"keys" jsonschema:"JSON Web Keys of RFC 7517."`
 }
@@ -20,7 +20,7 @@ func (KeySet) Example() any {
 		"x": "...", "y": "..."}}}
 }
 
-// keyCaching lets agents keep the keys for five minutes. A new key is published that long before it signs.
+// keyCaching lets agents cache the keys for five minutes. A new key is published at least that long before it signs.
 const keyCaching = "public, max-age=300"
 
 // Reply implements function.Reply.

@@ -13,8 +13,7 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// playground holds the page and what it loads. Large files are kept compressed; README.md there says where they are
-// from.
+// playground holds the page and the files it loads, large ones compressed. Its README.md names their sources.
 //
 //go:embed playground/index.html playground/start.js playground/favicon.png playground/*.gz
 var playground embed.FS
@@ -31,12 +30,11 @@ type assetInput struct {
 // Asset is a file that the playground loads.
 type Asset struct {
 	contentType string
-	encoding    string // the Content-Encoding of body; empty for none
+	encoding    string // the Content-Encoding of body, if any
 	body        []byte
 }
 
-// assetCaching lets browsers keep a file for an hour: a new version of the page works with a file that is a little
-// older.
+// assetCaching lets browsers cache a file for an hour: a new version of the page works with slightly older files.
 const assetCaching = "public, max-age=3600"
 
 // Reply implements function.Reply.
@@ -51,8 +49,8 @@ func (a Asset) Reply(h http.Header) any {
 	return function.Raw{ContentType: a.contentType, Bytes: a.body}
 }
 
-// readAsset finds a file by the name the page knows it by, compressed where it is kept so and the client takes it. The
-// error is NotFound.
+// readAsset returns a file by the name in the page. It stays compressed if it is stored so and the client accepts gzip.
+// Errors: NotFound.
 func readAsset(name string, compressed bool) (Asset, error) {
 	contentType, known := map[string]string{
 		"start.js":             "text/javascript; charset=utf-8",
@@ -78,7 +76,7 @@ func readAsset(name string, compressed bool) (Asset, error) {
 	return Asset{contentType: contentType, body: body}, err
 }
 
-// acceptsGzip reads an Accept-Encoding header. A weight of 0 refuses an encoding.
+// acceptsGzip reports whether an Accept-Encoding header allows gzip. A weight of 0 refuses an encoding.
 func acceptsGzip(header string) bool {
 	for item := range strings.SplitSeq(header, ",") {
 		encoding, parameters, _ := strings.Cut(item, ";")

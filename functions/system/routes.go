@@ -1,4 +1,5 @@
-// Package system holds the routes about the service itself.
+// Package system defines the routes about the service itself: health, documentation and public keys. It does not
+// define any route about customers.
 package system
 
 import (
@@ -11,14 +12,14 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Check tells whether something the service can't work without is there.
+// Check verifies a dependency that the service requires.
 type Check struct {
-	// Name is shown when the check fails.
+	// Name identifies the check when it fails.
 	Name string
 	Run  func(ctx context.Context) error
 }
 
-// Health is the answer of a service that is well.
+// Health is the response of a healthy service.
 type Health struct {
 	Status string `json:"status"`
 }
@@ -26,7 +27,7 @@ type Health struct {
 // Example implements function.Exampler.
 func (Health) Example() any { return Health{"ok"} }
 
-// Live answers as long as the process serves.
+// Live succeeds as long as the process serves.
 func Live() []function.Route {
 	routes := []function.Route{
 		{Name: "GetHealth", Path: "/health", Summary: "Whether the service answers"},
@@ -41,7 +42,7 @@ func Live() []function.Route {
 	return public(routes)
 }
 
-// Ready answers when every check passes, and otherwise names the first that does not.
+// Ready succeeds if every check passes, and otherwise names the first that fails.
 func Ready(checks []Check) []function.Route {
 	return public([]function.Route{{
 		Name: "GetHealthReady", Path: "/health/ready", Summary: "Whether the service can do its work",
@@ -52,7 +53,7 @@ func Ready(checks []Check) []function.Route {
 	}})
 }
 
-// checkTimeout is how long a check may take: a probe that hangs says nothing.
+// checkTimeout bounds a check, because a probe must not hang.
 const checkTimeout = 3 * time.Second
 
 func ready(ctx context.Context, checks []Check) (Health, error) {
@@ -60,7 +61,7 @@ func ready(ctx context.Context, checks []Check) (Health, error) {
 	defer cancel()
 	for _, c := range checks {
 		if err := c.Run(ctx); err != nil {
-			slog.WarnContext(ctx, "a readiness check failed", "check", c.Name, "error", err.Error())
+			slog.WarnContext(ctx, "readiness check failed", "check", c.Name, "error", err.Error())
 			return Health{}, fault.New(fault.Unavailable, "not_ready", "The check %q fails.", c.Name).
 				WithMeta(map[string]any{"check": c.Name}).WithCause(err)
 		}
@@ -68,7 +69,7 @@ func ready(ctx context.Context, checks []Check) (Health, error) {
 	return Health{"ok"}, nil
 }
 
-// public serves routes at their own path and, as other functions, below the interface's prefix.
+// public serves routes at their own path and, as separate functions, below the API's prefix.
 func public(routes []function.Route) []function.Route {
 	var all []function.Route
 	for _, r := range routes {

@@ -7,13 +7,13 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Bill carries out what follows from organizations' accounts: agents are paused when payment has stopped, and come back
-// when it is made.
-func Bill(keeper *billing.Enforcer) function.Worker {
+// Bill enforces the state of organizations' accounts: it pauses agents when payments stop, and resumes them when
+// payments resume.
+func Bill(enforcer *billing.Enforcer) function.Worker {
 	return function.Worker{
 		Name: "KeepAccounts", Topic: function.BillingTicks, Schedule: "* * * * *",
 		Summary: "Pause and resume agents as accounts demand",
 		Needs:   []function.Need{function.Firestore, function.Publish},
-		Handle:  func(ctx context.Context, _ function.Message) error { return keeper.Run(ctx) },
+		Handle:  func(ctx context.Context, _ function.Message) error { return enforcer.Run(ctx) },
 	}
 }

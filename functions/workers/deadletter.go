@@ -9,8 +9,8 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// DeadLetter ends the work on an agent whose nudges were delivered too often. A message that names no agent is logged
-// whole in size and id, and ends here: nothing can be done with it, and it keeps nobody waiting.
+// DeadLetter ends the work on an agent whose nudges were delivered too often. A message without an agent is logged and
+// dropped: no work depends on it.
 func DeadLetter(sweeper *provisioning.Sweeper) function.Worker {
 	return function.Worker{
 		Name: "DeadLetterAgent", Topic: function.AgentNudgesDead,
@@ -19,11 +19,11 @@ func DeadLetter(sweeper *provisioning.Sweeper) function.Worker {
 		Handle: func(ctx context.Context, m function.Message) error {
 			id, err := agentID(m)
 			if err != nil {
-				slog.ErrorContext(ctx, "a dead-lettered message names no agent", "message_id", m.ID, "bytes",
+				slog.ErrorContext(ctx, "dead-lettered message names no agent; dropped", "message_id", m.ID, "bytes",
 					len(m.Data))
-				return nil //nolint:nilerr // it ends here, as said above
+				return nil //nolint:nilerr // a retry cannot succeed
 			}
-			slog.ErrorContext(ctx, "work on an agent given up after too many deliveries", logevent.Key,
+			slog.ErrorContext(ctx, "agent work abandoned after too many deliveries", logevent.Key,
 				logevent.NudgeDeadLettered, "agent_id", id, "message_id", m.ID)
 			return sweeper.DeadLetter(ctx, id)
 		},

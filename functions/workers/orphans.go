@@ -7,7 +7,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// CollectOrphans deletes namespaces that no record knows of.
+// CollectOrphans deletes namespaces that belong to no agent.
 func CollectOrphans(collector *provisioning.OrphanCollector) function.Worker {
 	return function.Worker{
 		Name: "CollectOrphans", Topic: function.OrphanTicks, Schedule: "17 * * * *",

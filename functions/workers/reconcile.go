@@ -1,5 +1,5 @@
-// Package workers holds the functions that Pub/Sub pushes to: one file a worker. It knows which message each takes;
-// what is done about it is package provisioning's in shared.
+// Package workers defines the functions that Pub/Sub pushes to: their topics, schedules and messages, one file per
+// worker. It does not implement the work itself; packages provisioning, billing, metrics and organization do.
 package workers
 
 import (
@@ -13,7 +13,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// Reconcile brings the agent that a nudge names to its desired state.
+// Reconcile brings the agent named in a nudge to its desired state.
 func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 	return function.Worker{
 		Name: "ReconcileAgent", Topic: function.AgentNudges, Summary: "Bring an agent to its desired state",
@@ -28,7 +28,7 @@ func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 	}
 }
 
-// agentID reads the agent that a nudge names.
+// agentID returns the agent named in a nudge.
 func agentID(m function.Message) (string, error) {
 	var nudge function.AgentNudge
 	if err := json.Unmarshal(m.Data, &nudge); err != nil {

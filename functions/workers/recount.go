@@ -9,8 +9,8 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// Recount counts what every organization holds once a day, and repairs and reports the records that say something else.
-// Each of them is the trace of a defect: usage moves with what it counts, in the same commit.
+// Recount recounts every organization's usage once a day. It repairs and reports records that differ. Every drift
+// indicates a bug, because usage changes in the same commit as the resources it counts.
 func Recount(counts organization.Counts) function.Worker {
 	return function.Worker{
 		Name: "RecountUsage", Topic: function.RecountTicks, Schedule: "41 3 * * *",

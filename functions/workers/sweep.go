@@ -7,11 +7,11 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// Sweep ends what has taken too long and repeats nudges that were lost.
+// Sweep ends work that has taken too long and repeats lost nudges.
 func Sweep(sweeper *provisioning.Sweeper) function.Worker {
 	return function.Worker{
 		Name: "SweepAgents", Topic: function.SweepTicks, Schedule: "* * * * *",
-		Summary: "End what is stuck and nudge what was lost",
+		Summary: "End stuck work and repeat lost nudges",
 		Needs:   []function.Need{function.Firestore, function.Publish},
 		Handle:  func(ctx context.Context, _ function.Message) error { return sweeper.Sweep(ctx) },
 	}
