@@ -8,25 +8,25 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// answer describes the answer to one kind of error.
-type answer struct {
+// errorResponse describes the response to one kind of error.
+type errorResponse struct {
 	text string
-	// example is an error of the kind; it is rendered as any other.
+	// example is an error of the kind, rendered like a real one.
 	example *fault.Error
-	// headers beside those that the example is rendered with.
+	// headers are set in addition to those of the rendered example.
 	headers []string
 }
 
-// answers is the one table of what is said about errors.
-func answers() map[fault.Kind]answer {
-	all := refusals()
-	maps.Copy(all, protocol())
+// errorResponses describes the response to every kind of error.
+func errorResponses() map[fault.Kind]errorResponse {
+	all := requestErrors()
+	maps.Copy(all, protocolErrors())
 	return all
 }
 
-// refusals are answers to a request that is understood.
-func refusals() map[fault.Kind]answer {
-	return map[fault.Kind]answer{
+// requestErrors are the responses to well-formed requests.
+func requestErrors() map[fault.Kind]errorResponse {
+	return map[fault.Kind]errorResponse{
 		fault.BadRequest: {
 			text: "Well-formed, but it can't be done as asked.",
 			example: fault.New(fault.BadRequest, "invalid_cursor",
@@ -57,7 +57,7 @@ func refusals() map[fault.Kind]answer {
 			example: fault.New(fault.Conflict, "agent_state_conflict",
 				"The agent is paused; restart is not possible in this state.").
 				WithMeta(map[string]any{"status": "paused", "allowed_actions": []string{"resume", "stop", "delete"}}),
-			headers: []string{"Retry-After"}, // where it passes
+			headers: []string{"Retry-After"}, // only for temporary conflicts
 		},
 		fault.PreconditionFailed: {
 			text: "`If-Match` names another version than the present one.",
@@ -67,9 +67,9 @@ func refusals() map[fault.Kind]answer {
 	}
 }
 
-// protocol are answers to a request that can't be taken as it is, and answers that are not the request's fault.
-func protocol() map[fault.Kind]answer {
-	return map[fault.Kind]answer{
+// protocolErrors are the responses to malformed or excessive requests, and to failures of the service.
+func protocolErrors() map[fault.Kind]errorResponse {
+	return map[fault.Kind]errorResponse{
 		fault.TooLarge: {
 			text: "The body is too large.",
 			example: fault.New(fault.TooLarge, "body_too_large", "The request body is larger than %d bytes.",
@@ -102,7 +102,7 @@ func protocol() map[fault.Kind]answer {
 	}
 }
 
-// errUnknown stands for an error that nobody thought of.
+// errUnknown stands for an unexpected error.
 const errUnknown = unknown("unknown")
 
 type unknown string

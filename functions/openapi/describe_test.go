@@ -13,7 +13,7 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// thing is a synthetic output.
+// thing is the output of a synthetic route.
 type thing struct {
 	Kind    agent.Status  `json:"kind"`
 	Perhaps *agent.Status `json:"perhaps"`
@@ -33,7 +33,7 @@ type thingInput struct {
 	} `json:"body,omitempty"`
 }
 
-// onlyID takes the id of the path and nothing else.
+// onlyID is an endpoint whose only input is the id in the path.
 func onlyID() function.Endpoint {
 	type input struct {
 		Path struct {
@@ -56,32 +56,32 @@ func synthetic(change func(*function.Route)) function.Route {
 	return r
 }
 
-func TestStatusesFollowFromTheRoute(t *testing.T) {
+func TestDescribe_DerivesStatuses(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		change func(*function.Route)
 		want   string
 	}{
-		"an admin's, with id and body": {change: nil, want: "200 400 401 403 404 413 415 422 429 500 503"},
-		"a user's": {change: func(r *function.Route) { r.Access = function.User },
+		"admin route with id and body": {change: nil, want: "200 400 401 403 404 413 415 422 429 500 503"},
+		"user route": {change: func(r *function.Route) { r.Access = function.User },
 			want: "200 400 401 404 413 415 422 429 500 503"},
-		"an admin's, with an id only": {change: func(r *function.Route) { r.Handle = onlyID() },
+		"admin route with id": {change: func(r *function.Route) { r.Handle = onlyID() },
 			want: "200 400 401 403 404 413 422 429 500 503"},
-		"a member's read, with an id": {change: func(r *function.Route) {
+		"member route that reads, with id": {change: func(r *function.Route) {
 			r.Method, r.Access, r.Handle = http.MethodGet, function.Member, onlyID()
 		}, want: "200 401 403 404 422 429 500 503"},
-		"of its own rules": {change: func(r *function.Route) {
+		"route that declares errors": {change: func(r *function.Route) {
 			r.Method, r.Access, r.Handle, r.Errors = http.MethodGet, function.Member, onlyID(),
 				[]fault.Kind{fault.Conflict}
 		}, want: "200 401 403 404 409 422 429 500 503"},
-		"public, without anything": {change: func(r *function.Route) {
+		"public route without input": {change: func(r *function.Route) {
 			r.Access, r.Path = function.Public, "/health/thing"
 			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None,
 				error) {
 				return function.None{}, nil
 			})
 		}, want: "200 500"},
-		"public, with a need": {change: func(r *function.Route) {
+		"public route with a need": {change: func(r *function.Route) {
 			r.Access, r.Path, r.Needs = function.Public, "/health/thing", []function.Need{function.Firestore}
 			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None,
 				error) {
@@ -97,40 +97,43 @@ func TestStatusesFollowFromTheRoute(t *testing.T) {
 			found := 0
 			for want := range strings.SplitSeq(c.want, " ") {
 				if op.Responses.Value(want) == nil {
-					t.Errorf("%s is missing", want)
+					t.Errorf("status %s is missing", want)
 				}
 				found++
 			}
 			if op.Responses.Len() != found {
-				t.Errorf("the statuses are %v, want %s", op.Responses.Keys(), c.want)
+				t.Errorf("statuses = %v, want %s", op.Responses.Keys(), c.want)
 			}
 		})
 	}
 }
 
-func TestSchemasOfASyntheticRoute(t *testing.T) {
+func TestDescribe_Schemas(t *testing.T) {
 	t.Parallel()
 	r := synthetic(nil)
 	doc := load(t, describe(t, []function.Route{r}))
 	op := doc.Paths.Value(r.Path).Post
 	if op.RequestBody.Value.Required {
-		t.Error("a body that may be absent is required")
+		t.Error("an optional body is described as required")
 	}
 	perhaps := doc.Components.Schemas["Openapi_testthing"]
 	if perhaps == nil {
-		t.Fatalf("the schemas are %v", doc.Components.Schemas)
+		t.Fatalf("schemas = %v, want Openapi_testthing", doc.Components.Schemas)
 	}
 	fields := perhaps.Value.Properties
-	if fields["kind"].Ref != "#/components/schemas/AgentStatus" || !fields["perhaps"].Value.Type.Includes("null") {
-		t.Errorf("kind is %+v, perhaps %+v", fields["kind"], fields["perhaps"].Value)
+	if got, want := fields["kind"].Ref, "#/components/schemas/AgentStatus"; got != want {
+		t.Errorf("reference of kind = %q, want %q", got, want)
+	}
+	if got := fields["perhaps"].Value.Type; !got.Includes("null") {
+		t.Errorf("type of perhaps = %v, want it to include null", got)
 	}
 	if nullable := fields["part"].Value.AnyOf; len(nullable) != 2 || nullable[0].Ref == "" ||
 		!nullable[1].Value.Type.Is("null") {
-		t.Errorf("part is %+v", fields["part"].Value)
+		t.Errorf("part = %+v, want a reference or null", fields["part"].Value)
 	}
 }
 
-func TestDeprecatedRoute(t *testing.T) {
+func TestDescribe_Deprecation(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	r := synthetic(func(r *function.Route) {
@@ -138,21 +141,26 @@ func TestDeprecatedRoute(t *testing.T) {
 			Link: "https://docs.example.com/old"}
 	})
 	op := load(t, describe(t, []function.Route{r})).Paths.Value(r.Path).Post
-	if !op.Deprecated || op.Extensions["x-sunset"] != "2027-01-01" ||
-		!strings.Contains(op.Description, "https://docs.example.com/old") {
-		t.Errorf("the operation is %+v", op)
+	if !op.Deprecated {
+		t.Error("deprecated = false, want true")
+	}
+	if got := op.Extensions["x-sunset"]; got != "2027-01-01" {
+		t.Errorf("x-sunset = %v, want 2027-01-01", got)
+	}
+	if want := "https://docs.example.com/old"; !strings.Contains(op.Description, want) {
+		t.Errorf("description = %q, want it to contain %q", op.Description, want)
 	}
 	for _, name := range []string{"Deprecation", "Sunset", "Link"} {
 		if h := op.Responses.Value("200").Value.Headers[name]; h == nil || !h.Value.Required {
-			t.Errorf("the header %s is %+v", name, h)
+			t.Errorf("header %s = %+v, want it required", name, h)
 		}
 	}
 }
 
-// promoted embeds an output, and with it the example of another type.
+// promoted embeds an output and so has the Example method of another type.
 type promoted struct{ agent.View }
 
-// headed sets a header that nobody has described.
+// headed sets a header without a description.
 type headed struct{}
 
 // Reply implements function.Reply.
@@ -161,24 +169,24 @@ func (headed) Reply(h http.Header) any {
 	return thing{}
 }
 
-func TestWhatCannotBeDescribed(t *testing.T) {
+func TestDescribe_RefusesRoutes(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		change func(*function.Route)
 		want   string
 	}{
-		"a path of no group": {change: func(r *function.Route) { r.Path = "/elsewhere/{id}" }, want: "groups.go"},
-		"an unknown parameter": {change: func(r *function.Route) { r.Path = "/api/v1/agents/{agent_id}" },
+		"path without a group": {change: func(r *function.Route) { r.Path = "/elsewhere/{id}" }, want: "groups.go"},
+		"parameter that is not in the path": {change: func(r *function.Route) { r.Path = "/api/v1/agents/{agent_id}" },
 			want: "has no parameter id"},
-		"a forgotten parameter": {change: func(r *function.Route) { r.Path += "/{more}" },
-			want: "does not take every parameter"},
-		"a sudden end": {change: func(r *function.Route) {
+		"parameter that is not in the input": {change: func(r *function.Route) { r.Path += "/{more}" },
+			want: "lacks a parameter"},
+		"sunset too early": {change: func(r *function.Route) {
 			r.Deprecated = &function.Deprecation{Since: time.Now(), Sunset: time.Now().AddDate(0, 11, 0)}
 		}, want: "twelve months"},
-		"another type's example": {change: func(r *function.Route) {
+		"example of another type": {change: func(r *function.Route) {
 			r.Handle = function.Handle(func(context.Context, thingInput) (promoted, error) { return promoted{}, nil })
-		}, want: "give it its own"},
-		"an unknown header": {change: func(r *function.Route) {
+		}, want: "add an Example method"},
+		"header without a description": {change: func(r *function.Route) {
 			r.Handle = function.Handle(func(context.Context, thingInput) (headed, error) { return headed{}, nil })
 		}, want: "headers.go"},
 	}
@@ -186,8 +194,13 @@ func TestWhatCannotBeDescribed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := openapi.Describe([]function.Route{synthetic(c.change)}, openapi.Options{})
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "ChangeThing") {
-				t.Errorf("the error is %v, want one with %q", err, c.want)
+			if err == nil {
+				t.Fatalf("Describe succeeded, want an error with %q", c.want)
+			}
+			for _, want := range []string{c.want, "ChangeThing"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error = %v, want it to contain %q", err, want)
+				}
 			}
 		})
 	}

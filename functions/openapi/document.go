@@ -2,7 +2,7 @@ package openapi
 
 import "github.com/google/jsonschema-go/jsonschema"
 
-// Where components stand.
+// Prefixes of references to components.
 const (
 	schemaPrefix    = "#/components/schemas/"
 	responsePrefix  = "#/components/responses/"
@@ -10,10 +10,10 @@ const (
 	parameterPrefix = "#/components/parameters/"
 )
 
-// bearer is the name of the one security scheme.
+// bearer is the name of the only security scheme.
 const bearer = "bearer"
 
-// The objects of OpenAPI 3.1, as far as they are used. Fields stand in the order in which they are written.
+// The objects of OpenAPI 3.1 that this package uses. The order of the fields is the order in the document.
 type (
 	document struct {
 		OpenAPI    string                           `json:"openapi"`
@@ -39,11 +39,12 @@ type (
 		Description string   `json:"description,omitempty"`
 		Tags        []string `json:"tags"`
 		Deprecated  bool     `json:"deprecated,omitempty"`
-		// Sunset is the day on which a deprecated operation may go, as tools that look for breaking changes read it.
+		// Sunset is the day after which a deprecated operation may be removed, in the form that tools for breaking
+		// changes read.
 		Sunset      string       `json:"x-sunset,omitempty"`
 		Parameters  []any        `json:"parameters,omitempty"` // of parameter or reference
 		RequestBody *requestBody `json:"requestBody,omitempty"`
-		// Security is nil where the document's holds, and empty where nobody is asked.
+		// Security is nil if the document's default applies, and empty if no token is needed.
 		Security  *[]requirement `json:"security,omitempty"`
 		Responses map[string]any `json:"responses"` // of response or reference
 	}

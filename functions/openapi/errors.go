@@ -13,16 +13,15 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// notModified is the name of the one answer beside successes and errors.
+// notModified is the only response that is neither a success nor an error.
 const notModified = "NotModified"
 
-// repeatable reports whether a route takes an Idempotency-Key: one that changes something of an organization does.
+// repeatable reports whether a route accepts an Idempotency-Key: it changes data of an organization.
 func repeatable(r function.Route) bool {
 	return r.Mutates() && (r.Access == function.Admin || r.Access == function.Member)
 }
 
-// kinds lists the kinds of errors that a route may answer with: those that follow from what it is, and those that it
-// names.
+// kinds lists the kinds of errors that a route may return: those implied by its properties and those it declares.
 func kinds(r function.Route, in input) []fault.Kind {
 	k := append(slices.Clone(r.Errors), fault.Internal)
 	switch r.Access {
@@ -54,16 +53,16 @@ func kinds(r function.Route, in input) []fault.Kind {
 	return slices.Compact(k)
 }
 
-// responseName names the component of a kind's answer.
+// responseName returns the component name of the response to a kind of error.
 func responseName(k fault.Kind) string { return strings.ReplaceAll(k.Title(), " ", "") }
 
-// responses describes the answers that operations refer to.
+// responses describes the responses that operations refer to.
 func (d *describer) responses() (map[string]response, error) {
 	if err := d.errorSchemas(); err != nil {
 		return nil, err
 	}
 	all := map[string]response{}
-	for kind, a := range answers() {
+	for kind, a := range errorResponses() {
 		name := responseName(kind)
 		if !d.used[responsePrefix+name] {
 			continue
@@ -102,7 +101,7 @@ func (d *describer) responses() (map[string]response, error) {
 	return all, nil
 }
 
-// exampleRequestID stands in the examples of errors.
+// exampleRequestID is the request id in the examples of errors.
 const exampleRequestID = "5f3c9a0e-6f0b-4d8b-9d51-0c6c7f1f2a3b"
 
 // The schemas of error bodies.
@@ -112,8 +111,8 @@ const (
 	violation  = "ValidationError"
 )
 
-// errorSchemas describes the two bodies of errors from the types that render them: one with a sentence, one with a list
-// of violations.
+// errorSchemas describes the two bodies of errors from their Go types: one with a message, one with a list of
+// violations.
 func (d *describer) errorSchemas() error {
 	body, err := d.schemas.infer(reflect.TypeFor[function.Problem](), nil)
 	if err != nil {
@@ -135,7 +134,7 @@ func (d *describer) errorSchemas() error {
 	return nil
 }
 
-// recorder keeps an answer.
+// recorder records a response.
 type recorder struct {
 	header http.Header
 	body   []byte

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// group is a tag: operations about the same thing. Its name and description are part of the document.
+// group is a tag: operations on the same subject. Its name and description appear in the document.
 type group struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	// segments are the segments of a path that put it into the group. The last segment of a path that any group names
-	// decides.
+	// segments are the path segments that select the group. The last matching segment of a path decides.
 	segments []string
 }
 
-// groups lists the tags in the order in which they are shown.
+// groups lists the tags in their order in the document.
 func groups() []group {
 	return []group{
 		{"Agents", "Agents and their life.", []string{"agents"}},
@@ -43,5 +42,5 @@ func groupOf(path string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("the path %s belongs to no group: add one in functions/openapi/groups.go", path)
+	return "", fmt.Errorf("path %s belongs to no group: add one in functions/openapi/groups.go", path)
 }

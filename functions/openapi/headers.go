@@ -11,7 +11,7 @@ import (
 
 func text() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 
-// headers describes the headers of answers. A header that is always there, wherever it is, is required.
+// headers describes the response headers. A header is required if every response that can set it does.
 func headers() map[string]header {
 	seconds := &jsonschema.Schema{Type: "integer", Minimum: new(float64)}
 	return map[string]header{
@@ -41,7 +41,7 @@ func headers() map[string]header {
 	}
 }
 
-// spelling undoes Go's canonical form for the headers whose usual spelling differs.
+// spelling returns the usual spelling of a header if Go's canonical form differs.
 func spelling(name string) string {
 	for usual := range headers() {
 		if http.CanonicalHeaderKey(usual) == http.CanonicalHeaderKey(name) {
@@ -51,11 +51,10 @@ func spelling(name string) string {
 	return name
 }
 
-// ifNoneMatch is the parameter with which a reader says which version it has.
+// ifNoneMatch is the parameter with the version that the client has.
 const ifNoneMatch = "If-None-Match"
 
-// parameters describes the parameters of a route that its input does not have, because they are dealt with before or
-// after it.
+// parameters describes the parameters that are not in a route's input, because middleware handles them.
 func parameters() map[string]parameter {
 	least, most := 1, 255
 	return map[string]parameter{

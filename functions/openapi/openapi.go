@@ -1,7 +1,7 @@
-// Package openapi describes routes as an OpenAPI 3.1 document. Everything in it is derived from the values that serve:
-// paths, parameters and bodies from a route's types, headers from what its answers set, statuses from its access, its
-// input and the kinds of errors it names. It knows no particular route. What it can't derive is an error that says
-// where to add it.
+// Package openapi generates an OpenAPI 3.1 document from routes. Everything in it is derived from the values that serve
+// requests: paths, parameters and bodies from a route's types, headers from the responses, statuses from its access,
+// input and declared errors. What cannot be derived is an error that says where to add it. The package does not define
+// any route.
 package openapi
 
 import (
@@ -14,16 +14,16 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Options is what a document says that no route knows.
+// Options are the parts of the document that cannot be derived from routes.
 type Options struct {
 	Title string
-	// Version is the version of the interface.
+	// Version is the version of the API.
 	Version string
 	// Description is Markdown.
 	Description string
 }
 
-// Describe makes the document of routes as indented JSON. The same routes always make the same bytes.
+// Describe returns the document of routes as indented JSON. It is deterministic.
 func Describe(routes []function.Route, o Options) ([]byte, error) {
 	d := &describer{schemas: newSchemas(), used: map[string]bool{}}
 	paths := map[string]map[string]*operation{}
@@ -52,14 +52,14 @@ func Describe(routes []function.Route, o Options) ([]byte, error) {
 	})
 }
 
-// describer collects what operations refer to.
+// describer collects the components that operations refer to.
 type describer struct {
 	schemas *schemas
-	// used holds the names of the components of other kinds that operations refer to.
+	// used holds the names of the referenced components other than schemas.
 	used map[string]bool
 }
 
-// components describes what operations refer to. Error bodies come first: their schemas are components, too.
+// components returns the referenced components. Error bodies come first, because they add schemas.
 func (d *describer) components() (components, error) {
 	responses, err := d.responses()
 	if err != nil {
@@ -86,8 +86,8 @@ func (d *describer) components() (components, error) {
 	return c, nil
 }
 
-// refer refers to a component and remembers that it has to be there.
-func (d *describer) refer(prefix, name string) reference {
+// reference returns a reference to a component and records that it is used.
+func (d *describer) reference(prefix, name string) reference {
 	d.used[prefix+name] = true
 	return reference{Ref: prefix + name}
 }

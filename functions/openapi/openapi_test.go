@@ -46,13 +46,12 @@ func load(t *testing.T, description []byte) *openapi3.T {
 	return doc
 }
 
-// TestDocumentIsValid has another implementation of OpenAPI 3.1 read the document, with every example held against its
-// schema.
-func TestDocumentIsValid(t *testing.T) {
+// TestDescribe_IsValid validates the document and its examples with another implementation of OpenAPI 3.1.
+func TestDescribe_IsValid(t *testing.T) {
 	t.Parallel()
 	doc := load(t, describe(t, functions.Routes(functions.Dependencies{})))
 	if doc.OpenAPI != "3.1.0" {
-		t.Errorf("the document is one of OpenAPI %s", doc.OpenAPI)
+		t.Errorf("OpenAPI version = %s, want 3.1.0", doc.OpenAPI)
 	}
 	if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation(),
 		openapi3.EnableSchemaFormatValidation()); err != nil {
@@ -60,8 +59,7 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// TestEveryRouteIsDescribed compares the document with the catalogue, in both directions.
-func TestEveryRouteIsDescribed(t *testing.T) {
+func TestDescribe_HasExactlyTheRoutesOfTheCatalogue(t *testing.T) {
 	t.Parallel()
 	routes := functions.Routes(functions.Dependencies{})
 	want := map[string]string{}
@@ -71,46 +69,47 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	for path, item := range load(t, describe(t, routes)).Paths.Map() {
 		for method, op := range item.Operations() {
 			if name := want[method+" "+path]; name != op.OperationID {
-				t.Errorf("%s %s is described as %s, but the catalogue has %q", method, path, op.OperationID, name)
+				t.Errorf("%s %s: operation id = %s, want %q", method, path, op.OperationID, name)
 			}
 			delete(want, method+" "+path)
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("routes without a description: %v", want)
+		t.Errorf("routes missing in the document: %v", want)
 	}
 }
 
-// TestDescriptionIsStable makes the same bytes of the same routes, so that a diff shows changes only.
-func TestDescriptionIsStable(t *testing.T) {
+// TestDescribe_IsDeterministic: a diff of the document must only show real changes.
+func TestDescribe_IsDeterministic(t *testing.T) {
 	t.Parallel()
 	first := string(describe(t, functions.Routes(functions.Dependencies{})))
 	for range 5 {
 		if again := string(describe(t, functions.Routes(functions.Dependencies{}))); again != first {
-			t.Fatal("two descriptions of the same routes differ")
+			t.Fatal("two documents of the same routes differ")
 		}
 	}
 }
 
-// TestEveryBodyHasAnExample keeps the playground usable.
-func TestEveryBodyHasAnExample(t *testing.T) {
+// TestDescribe_EveryBodyHasAnExample: the playground needs them.
+func TestDescribe_EveryBodyHasAnExample(t *testing.T) {
 	t.Parallel()
 	for path, item := range load(t, describe(t, functions.Routes(functions.Dependencies{}))).Paths.Map() {
 		for method, op := range item.Operations() {
 			if op.RequestBody != nil && op.RequestBody.Value.Content.Get("application/json").Example == nil {
-				t.Errorf("%s %s shows no body: give its input an Example", method, path)
+				t.Errorf("%s %s: request body has no example: add an Example method to its input", method, path)
 			}
 			for status, r := range op.Responses.Map() {
 				media := r.Value.Content["application/json"]
 				if path != "/openapi.json" && media != nil && media.Example == nil {
-					t.Errorf("%s %s shows no body for %s: give its output an Example", method, path, status)
+					t.Errorf("%s %s: response %s has no example: add an Example method to its output", method, path,
+						status)
 				}
 			}
 		}
 	}
 }
 
-// tokens lets in an admin and a member; nothing else is good.
+// tokens accepts the tokens admin and member.
 type tokens struct{}
 
 func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller,
@@ -122,7 +121,7 @@ func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (c
 	return ctx, c, nil
 }
 
-// handlerWithoutStores serves the routes. What reaches a store is a defect, and so a 500: everything before it is real.
+// handlerWithoutStores serves the routes without stores. A request that reaches a store is answered with 500.
 func handlerWithoutStores(t *testing.T) http.Handler {
 	t.Helper()
 	open := func([]function.Need) (functions.Dependencies, error) {
@@ -159,14 +158,14 @@ func answer(t *testing.T, h http.Handler, r function.Route, token, body string) 
 		Body: w.Body.Bytes()}
 }
 
-// Bodies that provoke an answer.
+// Special bodies for request.
 const (
-	badID   = "(an id in the path that is none)"
-	notJSON = "(no JSON)"
+	badID   = "(invalid id in the path)"
+	notJSON = "(not JSON)"
 )
 
-// TestAnswersAreDescribed calls every route in every way that is answered before a store is asked.
-func TestAnswersAreDescribed(t *testing.T) {
+// TestDescribe_MatchesResponses sends every route the requests that are answered before a store is called.
+func TestDescribe_MatchesResponses(t *testing.T) {
 	t.Parallel()
 	routes := functions.Routes(functions.Dependencies{})
 	doc, err := openapitest.Parse(describe(t, routes))
@@ -181,20 +180,19 @@ func TestAnswersAreDescribed(t *testing.T) {
 				x := answer(t, h, r, token, body)
 				seen[x.Status]++
 				if err := doc.Check(x); err != nil {
-					t.Errorf("%s with the token %q and the body %.20q: %v", r.Name, token, body, err)
+					t.Errorf("%s with token %q and body %.20q: %v", r.Name, token, body, err)
 				}
 			}
 		}
 	}
 	for _, status := range []int{200, 401, 403, 413, 415, 422} {
 		if seen[status] == 0 {
-			t.Errorf("no route was seen to answer %d", status)
+			t.Errorf("no response had status %d", status)
 		}
 	}
 }
 
-// TestExamplesAreAccepted sends every described body to the route: what is shown is what is taken.
-func TestExamplesAreAccepted(t *testing.T) {
+func TestDescribe_ExamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	routes := functions.Routes(functions.Dependencies{})
 	doc, h := load(t, describe(t, routes)), handlerWithoutStores(t)
@@ -208,27 +206,29 @@ func TestExamplesAreAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if x := answer(t, h, r, "admin", string(body)); slices.Contains([]int{400, 413, 415, 422}, x.Status) {
-			t.Errorf("%s refuses its own example with %d: %s", r.Name, x.Status, x.Body)
+			t.Errorf("%s: response to its example = %d: %s", r.Name, x.Status, x.Body)
 		}
 	}
 }
 
-// TestAmendments pins what no field of a type tells.
-func TestAmendments(t *testing.T) {
+// TestDescribe_IncludesAmendments checks the parts of schemas that are not derived from fields.
+func TestDescribe_IncludesAmendments(t *testing.T) {
 	t.Parallel()
 	schemas := load(t, describe(t, functions.Routes(functions.Dependencies{}))).Components.Schemas
 	if open := schemas["AgentConfig"].Value.AdditionalProperties.Has; open == nil || !*open {
-		t.Error("the config of an agent takes no further properties")
+		t.Error("AgentConfig: additionalProperties is not true")
 	}
 	reason := schemas["AgentConfig"].Value.Properties["status_reason"].Value
-	if !reason.Type.Includes("null") || !reason.Type.Includes("string") ||
-		!slices.Contains(reason.Enum, any("billing")) || !slices.Contains(reason.Enum, nil) {
-		t.Errorf("status_reason is %+v", reason)
+	if !reason.Type.Includes("null") || !reason.Type.Includes("string") {
+		t.Errorf("type of status_reason = %v, want string and null", reason.Type)
+	}
+	if !slices.Contains(reason.Enum, any("billing")) || !slices.Contains(reason.Enum, nil) {
+		t.Errorf("enum of status_reason = %v, want it to contain billing and null", reason.Enum)
 	}
 	if s := schemas["AgentStatus"].Value; !s.Type.Is("string") || len(s.Enum) != 7 {
-		t.Errorf("a status is %+v", s)
+		t.Errorf("AgentStatus has type %v and enum %v, want a string with 7 values", s.Type, s.Enum)
 	}
 	if id := schemas["Agent"].Value.Properties["id"].Value; id.Format != "uuid" {
-		t.Errorf("an id is %+v", id)
+		t.Errorf("format of Agent.id = %q, want uuid", id.Format)
 	}
 }

@@ -43,25 +43,25 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 	}
 	if r.Deprecated != nil {
 		if r.Deprecated.Sunset.Before(r.Deprecated.Since.AddDate(1, 0, 0)) {
-			return nil, fmt.Errorf("clients are given twelve months, but %s is the sunset",
+			return nil, fmt.Errorf("clients must get twelve months, but the sunset is %s",
 				r.Deprecated.Sunset.Format(time.DateOnly))
 		}
 		op.Deprecated, op.Sunset = true, r.Deprecated.Sunset.UTC().Format(time.DateOnly)
 	}
 	if out.tagged && !r.Mutates() {
-		op.Parameters = append(op.Parameters, d.refer(parameterPrefix, ifNoneMatch))
-		op.Responses[strconv.Itoa(http.StatusNotModified)] = d.refer(responsePrefix, notModified)
+		op.Parameters = append(op.Parameters, d.reference(parameterPrefix, ifNoneMatch))
+		op.Responses[strconv.Itoa(http.StatusNotModified)] = d.reference(responsePrefix, notModified)
 	}
 	if repeatable(r) {
-		op.Parameters = append(op.Parameters, d.refer(parameterPrefix, idempotency.Header))
+		op.Parameters = append(op.Parameters, d.reference(parameterPrefix, idempotency.Header))
 	}
 	for _, k := range kinds(r, in) {
-		op.Responses[strconv.Itoa(k.Status())] = d.refer(responsePrefix, responseName(k))
+		op.Responses[strconv.Itoa(k.Status())] = d.reference(responsePrefix, responseName(k))
 	}
 	return op, nil
 }
 
-// explain says in words what follows from a route's access and limits.
+// explain describes a route's access and limits in words.
 func explain(r function.Route, in input) string {
 	said := map[function.Access]string{
 		function.Admin:  "Needs the role `org:admin`, or an API key.",
@@ -82,15 +82,15 @@ func explain(r function.Route, in input) string {
 	return said
 }
 
-// input is what a request is made of.
+// input describes the parts of a request.
 type input struct {
 	parameters []any
 	body       *requestBody
-	// named is true when the path has parameters, so that it names something that may not exist.
+	// named is true if the path has parameters, so the named resource may not exist.
 	named bool
-	// refusable is true when some value of a parameter is not valid.
+	// refusable is true if a parameter may have an invalid value.
 	refusable bool
-	// conditional is true when the client may name the version it means to change.
+	// conditional is true if the client may send the version that it intends to change.
 	conditional bool
 }
 
@@ -102,8 +102,8 @@ func (d *describer) input(r function.Route) (input, error) {
 		if f.Anonymous {
 			continue
 		}
-		// The parts themselves are written out; what is in them may be named.
-		if err := d.schemas.inside(f.Type, given); err != nil {
+		// The parts themselves are inline; their types may be components.
+		if err := d.schemas.collectNamed(f.Type, given); err != nil {
 			return input{}, err
 		}
 	}
@@ -144,13 +144,14 @@ func parameterOf(part, name string, s *jsonschema.Schema) parameter {
 	return p
 }
 
-// constrained reports whether a parameter may have a value that is refused: any text is a string.
+// constrained reports whether some values of a parameter are invalid: a plain string accepts everything.
 func constrained(s *jsonschema.Schema) bool {
 	return s.Type != "string" || s.Format != "" || s.Pattern != "" || s.MinLength != nil || s.MaxLength != nil ||
 		s.Enum != nil
 }
 
-// checkPath refuses a route whose path and input disagree: its handler would never see the value.
+// checkPath refuses a route whose path and input have different parameters, because its handler would not receive a
+// value.
 func checkPath(path string, s *jsonschema.Schema) error {
 	var names []string
 	if s != nil {
@@ -158,11 +159,11 @@ func checkPath(path string, s *jsonschema.Schema) error {
 	}
 	for _, name := range names {
 		if !strings.Contains(path, "{"+name+"}") {
-			return fmt.Errorf("the path %s has no parameter %s", path, name)
+			return fmt.Errorf("path %s has no parameter %s", path, name)
 		}
 	}
 	if strings.Count(path, "{") != len(names) {
-		return fmt.Errorf("the input does not take every parameter of the path %s", path)
+		return fmt.Errorf("input lacks a parameter of path %s", path)
 	}
 	return nil
 }
@@ -178,7 +179,7 @@ func (d *describer) requestBody(r function.Route, s *jsonschema.Schema, required
 	return &requestBody{Required: required, Content: map[string]mediaType{jsonMedia: media}}, err
 }
 
-// bodyOf picks the body out of an example of an input.
+// bodyOf returns the body in an example of an input.
 func bodyOf(example any) (json.RawMessage, error) {
 	b, err := json.Marshal(example)
 	if err != nil {
@@ -191,7 +192,7 @@ func bodyOf(example any) (json.RawMessage, error) {
 	return parts.Body, err
 }
 
-// exampleOf returns the example of a type that has one of its own, or a list of one where its items have.
+// exampleOf returns the example of a type, or of a slice if its items have one.
 func exampleOf(t reflect.Type) (example any, ok bool, err error) {
 	e, ok := reflect.Zero(t).Interface().(function.Exampler)
 	if !ok && t.Kind() == reflect.Slice {
@@ -206,7 +207,7 @@ func exampleOf(t reflect.Type) (example any, ok bool, err error) {
 	}
 	example = e.Example()
 	if reflect.TypeOf(example) != t {
-		return nil, false, fmt.Errorf("the example of %s is a %T: it is another type's, give it its own", t, example)
+		return nil, false, fmt.Errorf("the example of %s is a %T: add an Example method to the type itself", t, example)
 	}
 	return example, true, nil
 }

@@ -15,14 +15,14 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 )
 
-// success describes the answer of a route that did what was asked.
+// success describes the successful response of a route.
 type success struct {
 	response response
-	// tagged is true when the answer names the version it shows, so that a reader need not fetch it again.
+	// tagged is true if the response has an ETag, so that clients can revalidate it.
 	tagged bool
 }
 
-// rendering is an output after its Reply: what goes out.
+// rendering is an output after its Reply method.
 type rendering struct {
 	header http.Header
 	body   any
@@ -36,8 +36,8 @@ func render(out any) rendering {
 	return r
 }
 
-// success renders the zero value of a route's output, and its example where it has one. What the first sets is always
-// there, what only the second sets is there sometimes; the type of the first's body is the type of all.
+// success renders the zero value of a route's output, and its example if it has one. Headers of the first are always
+// present, those of only the second sometimes. The body type is that of the first.
 func (d *describer) success(r function.Route) (success, error) {
 	t := r.Handle.Output
 	always := render(reflect.Zero(t).Interface())
@@ -82,17 +82,17 @@ func (d *describer) success(r function.Route) (success, error) {
 	return s, nil
 }
 
-// headers describes headers by name; the value says whether a header is always there.
+// headers describes headers by name; the value reports whether a header is always present.
 func (d *describer) headers(names map[string]bool) (map[string]any, error) {
 	described := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		canonical := spelling(name)
 		h, ok := headers()[canonical]
 		if !ok {
-			return nil, fmt.Errorf("nothing describes the header %s: add it in functions/openapi/headers.go", name)
+			return nil, fmt.Errorf("header %s has no description: add it in functions/openapi/headers.go", name)
 		}
 		if names[name] == h.Required {
-			described[canonical] = d.refer(headerPrefix, canonical)
+			described[canonical] = d.reference(headerPrefix, canonical)
 			continue
 		}
 		h.Required = names[name]
@@ -101,11 +101,11 @@ func (d *describer) headers(names map[string]bool) (map[string]any, error) {
 	return described, nil
 }
 
-// content describes a body by its type: JSON, raw bytes, or nothing.
+// content describes a body by its type: JSON, raw bytes, or none.
 func (d *describer) content(body any) (map[string]mediaType, error) {
 	switch body := body.(type) {
 	case nil:
-		return nil, fmt.Errorf("the zero value of the output has no body to tell the type from: return function.None{} where there is none")
+		return nil, fmt.Errorf("the zero value of the output has no body type: return function.None{} if there is no body")
 	case function.None:
 		return nil, nil
 	case function.Raw:
@@ -122,7 +122,7 @@ func (d *describer) content(body any) (map[string]mediaType, error) {
 	}
 }
 
-// rawContent describes bytes. No media type means that it depends on what is asked for.
+// rawContent describes raw bytes. An empty media type means that it varies.
 func rawContent(contentType string) map[string]mediaType {
 	media, _, err := mime.ParseMediaType(contentType)
 	switch {

@@ -13,13 +13,12 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// amender is implemented by types whose JSON has more to it than their fields tell, such as further properties or a
-// format.
+// amender is implemented by types whose JSON differs from their fields, for example by a format or further properties.
 type amender interface {
 	AmendSchema(s *jsonschema.Schema)
 }
 
-// schemas collects the schemas of named types: each stands in the document once, and everything else refers to it.
+// schemas collects the schemas of named types. Each appears once in the document; all uses refer to it.
 type schemas struct {
 	named map[string]*jsonschema.Schema
 	types map[string]reflect.Type
@@ -29,19 +28,19 @@ func newSchemas() *schemas {
 	return &schemas{named: map[string]*jsonschema.Schema{}, types: map[string]reflect.Type{}}
 }
 
-// of describes a type; the named types in it become references.
+// of returns the schema of a type, with references for the named types in it.
 func (s *schemas) of(t reflect.Type) (*jsonschema.Schema, error) {
 	if named(t) {
 		return s.component(t)
 	}
 	given := map[reflect.Type]*jsonschema.Schema{}
-	if err := s.inside(t, given); err != nil {
+	if err := s.collectNamed(t, given); err != nil {
 		return nil, err
 	}
 	return s.infer(t, given)
 }
 
-// infer describes a type with the schemas of others given.
+// infer returns the schema of a type, using given schemas for other types.
 func (s *schemas) infer(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) (*jsonschema.Schema, error) {
 	schema, err := function.SchemaWith(t, given)
 	if err != nil {
@@ -51,8 +50,7 @@ func (s *schemas) infer(t reflect.Type, given map[reflect.Type]*jsonschema.Schem
 	return schema, nil
 }
 
-// named reports whether a type is described under its own name: structs and enumerations are, unless they say
-// themselves what they are.
+// named reports whether a type becomes a component: structs and enumerations do, unless they implement Schemer.
 func named(t reflect.Type) bool {
 	if t.Name() == "" || t == reflect.TypeFor[time.Time]() || t.Implements(reflect.TypeFor[function.Schemer]()) {
 		return false
@@ -61,7 +59,7 @@ func named(t reflect.Type) bool {
 		t.Implements(reflect.TypeFor[function.Enumeration]())
 }
 
-// component refers to the schema of a named type and makes it on first sight.
+// component returns a reference to the schema of a named type, which it creates on first use.
 func (s *schemas) component(t reflect.Type) (*jsonschema.Schema, error) {
 	name := nameOf(t)
 	ref := &jsonschema.Schema{Ref: schemaPrefix + name}
@@ -69,11 +67,11 @@ func (s *schemas) component(t reflect.Type) (*jsonschema.Schema, error) {
 	case known == t:
 		return ref, nil
 	case known != nil:
-		return nil, fmt.Errorf("%s and %s would both be described as %s: rename one", known, t, name)
+		return nil, fmt.Errorf("%s and %s have the same schema name %s: rename one", known, t, name)
 	}
 	s.types[name] = t
 	given := map[reflect.Type]*jsonschema.Schema{}
-	if err := s.inside(t, given); err != nil {
+	if err := s.collectNamed(t, given); err != nil {
 		return nil, err
 	}
 	schema, err := s.infer(t, given)
@@ -90,18 +88,17 @@ func (s *schemas) component(t reflect.Type) (*jsonschema.Schema, error) {
 	return ref, nil
 }
 
-// inside finds the named types that the schema of t, itself written out, refers to. Embedded structs are part of what
-// embeds them.
-func (s *schemas) inside(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) error {
+// collectNamed collects the named types in t, which itself is inline. Embedded structs belong to the struct that embeds them.
+func (s *schemas) collectNamed(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) error {
 	switch t.Kind() { //nolint:exhaustive // other kinds hold no types
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return s.refer(t.Elem(), given)
+		return s.addReference(t.Elem(), given)
 	case reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
 			if f.Anonymous || !f.IsExported() || f.Tag.Get("json") == "-" {
 				continue
 			}
-			if err := s.refer(f.Type, given); err != nil {
+			if err := s.addReference(f.Type, given); err != nil {
 				return err
 			}
 		}
@@ -109,21 +106,21 @@ func (s *schemas) inside(t reflect.Type, given map[reflect.Type]*jsonschema.Sche
 	return nil
 }
 
-// refer adds a reference to t, or to the named types in it.
-func (s *schemas) refer(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) error {
+// addReference adds a reference to t or, if t is inline, to the named types in it.
+func (s *schemas) addReference(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) error {
 	if !named(t) {
 		if t == reflect.TypeFor[time.Time]() || t.Implements(reflect.TypeFor[function.Schemer]()) {
 			return nil
 		}
-		return s.inside(t, given)
+		return s.collectNamed(t, given)
 	}
 	ref, err := s.component(t)
 	given[t] = ref
 	return err
 }
 
-// tidy writes an inferred schema the way readers of OpenAPI expect it: null last among the types, and beside a
-// reference in its own alternative. Keywords that only this program knows are left out.
+// tidy normalizes an inferred schema for tools: null is the last type, or an alternative to a reference. It removes
+// internal keywords.
 func (s *schemas) tidy(schema *jsonschema.Schema) {
 	if schema == nil {
 		return
@@ -156,8 +153,8 @@ func (s *schemas) tidyNullableReference(schema *jsonschema.Schema) {
 	}
 }
 
-// nameOf names the schema of a type: by the noun of its package, which View stands for, and its own name. Packages of
-// machinery are no nouns.
+// nameOf returns the schema name of a type: the noun of its package, followed by its own name without View.
+// Infrastructure packages add no noun.
 func nameOf(t reflect.Type) string {
 	own := strings.TrimSuffix(t.Name(), "View")
 	pkg := path.Base(t.PkgPath())

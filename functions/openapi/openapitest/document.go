@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// pointer is a place in the document, as the steps of a JSON pointer.
+// pointer is a JSON pointer into the document.
 type pointer []string
 
-// to goes on from a place, without touching it.
+// to returns a pointer below p. It does not modify p.
 func (p pointer) to(steps ...string) pointer { return append(p[:len(p):len(p)], steps...) }
 
-// String is the pointer as the fragment of a URL.
+// String returns the pointer as a URL fragment.
 func (p pointer) String() string {
 	escaped := make([]string, len(p))
 	for i, step := range p {
@@ -20,7 +20,7 @@ func (p pointer) String() string {
 	return "#/" + strings.Join(escaped, "/")
 }
 
-// resolve follows references. The object is nil where there is none.
+// resolve follows references. The object is nil if it does not exist.
 func (d *Document) resolve(at pointer) (pointer, map[string]any) {
 	var value any = d.root
 	for _, step := range at {
@@ -34,7 +34,7 @@ func (d *Document) resolve(at pointer) (pointer, map[string]any) {
 	return at, object
 }
 
-// operation is the place of the operation that a call is of, or nil.
+// operation returns the pointer to the operation of a call, or nil.
 func (d *Document) operation(x Exchange) pointer {
 	template, ok := d.Template(x.Path)
 	if !ok {
@@ -51,8 +51,8 @@ func (d *Document) operation(x Exchange) pointer {
 	return at
 }
 
-// Template finds the template of a path, also of one that leaves out /api/v1 as agents' paths may. Of several the one
-// with the fewest parameters counts.
+// Template returns the path template of a path, which may omit /api/v1 as agent paths may. If several match, the one
+// with the fewest parameters wins.
 func (d *Document) Template(path string) (string, bool) {
 	if path == "/agents" || strings.HasPrefix(path, "/agents/") {
 		path = "/api/v1" + path
@@ -67,7 +67,7 @@ func (d *Document) Template(path string) (string, bool) {
 	return best, fewest >= 0
 }
 
-// matches counts the parameters of a template that a path fits.
+// matches reports whether a path matches a template, and the number of parameters.
 func matches(template, path string) (parameters int, ok bool) {
 	want, got := strings.Split(template, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {

@@ -36,8 +36,7 @@ const description = `{
 
 const good = `{"id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "note": null}`
 
-// TestCheck shows answers as they are described, and the ways in which they are not.
-func TestCheck(t *testing.T) {
+func TestCheck_FindsDifferences(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		method, path string
@@ -46,47 +45,47 @@ func TestCheck(t *testing.T) {
 		body         string
 		want         string // part of the error; empty for none
 	}{
-		"as described": {method: "GET", path: "/api/v1/agents/1", status: 200, header: "Etag: 1",
+		"matches": {method: "GET", path: "/api/v1/agents/1", status: 200, header: "Etag: 1",
 			body: good, want: ""},
-		"by its template": {method: "GET", path: "/api/v1/agents/{agent_id}", status: 200,
+		"path is a template": {method: "GET", path: "/api/v1/agents/{agent_id}", status: 200,
 			header: "Etag: 1", body: good, want: ""},
 		"without the prefix": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: good,
 			want: ""},
-		"a head": {method: "HEAD", path: "/agents/1", status: 200, header: "Etag: 1", body: "",
+		"HEAD": {method: "HEAD", path: "/agents/1", status: 200, header: "Etag: 1", body: "",
 			want: ""},
-		"an error": {method: "GET", path: "/agents/1", status: 404, header: "",
+		"problem": {method: "GET", path: "/agents/1", status: 404, header: "",
 			body: `{"detail": "No."}`, want: ""},
-		"nothing": {method: "GET", path: "/agents/all", status: 204, header: "", body: "",
+		"no content": {method: "GET", path: "/agents/all", status: 204, header: "", body: "",
 			want: ""},
 		"any media type": {method: "GET", path: "/docs/a.css", status: 200,
 			header: "Content-Type: text/css", body: "a{}", want: ""},
 		"an unknown path": {method: "GET", path: "/none", status: 404, header: "",
 			body: `{"detail": "No."}`, want: ""},
-		"another method": {method: "PUT", path: "/agents/1", status: 405, header: "",
+		"unknown method": {method: "PUT", path: "/agents/1", status: 405, header: "",
 			body: `{"detail": "No."}`, want: ""},
 		"another status": {method: "GET", path: "/agents/1", status: 202, header: "", body: good,
-			want: "not among its responses"},
-		"the more literal template": {method: "GET", path: "/agents/all", status: 200, header: "", body: good,
-			want: "not among its responses"},
-		"no tag": {method: "GET", path: "/agents/1", status: 200, header: "", body: good,
-			want: "ETag is missing"},
+			want: "no such status"},
+		"template with fewer parameters wins": {method: "GET", path: "/agents/all", status: 200, header: "", body: good,
+			want: "no such status"},
+		"missing header": {method: "GET", path: "/agents/1", status: 200, header: "", body: good,
+			want: "header ETag is missing"},
 		"a header of another type": {method: "GET", path: "/agents/1", status: 200,
 			header: "Etag: 1\nRetry-After: soon", body: good, want: "Retry-After"},
 		"a missing field": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{}`,
 			want: "required"},
 		"a wrong type": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1",
-			body: `{"id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "note": 1}`, want: "/note breaks type"},
+			body: `{"id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "note": 1}`, want: "/note violates type"},
 		"a wrong format": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1",
-			body: `{"id": "secret"}`, want: "/id breaks format"},
-		"no JSON": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{`,
-			want: "no JSON"},
+			body: `{"id": "secret"}`, want: "/id violates format"},
+		"body is not JSON": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{`,
+			want: "not JSON"},
 		"another media type": {method: "GET", path: "/agents/1", status: 200,
 			header: "Etag: 1\nContent-Type: text/html", body: good, want: "text/html is not described"},
-		"a body where none is": {method: "GET", path: "/agents/all", status: 204, header: "", body: good,
-			want: "none is described"},
-		"an unknown path that is": {method: "GET", path: "/none", status: 200, header: "", body: good,
-			want: "doesn't have it"},
-		"another body than a problem": {method: "GET", path: "/none", status: 404, header: "", body: `{}`,
+		"unexpected body": {method: "GET", path: "/agents/all", status: 204, header: "", body: good,
+			want: "the document describes none"},
+		"unknown path with status 200": {method: "GET", path: "/none", status: 200, header: "", body: good,
+			want: "does not have the operation"},
+		"unknown path without a problem": {method: "GET", path: "/none", status: 404, header: "", body: `{}`,
 			want: "required"},
 	}
 	doc, err := openapitest.Parse([]byte(description))
@@ -107,16 +106,15 @@ func TestCheck(t *testing.T) {
 			case c.want == "" && err != nil:
 				t.Error(err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("got %v, want an error with %q", err, c.want)
+				t.Errorf("error = %v, want one with %q", err, c.want)
 			case err != nil && strings.Contains(err.Error(), "secret"):
-				t.Errorf("the error shows a value: %v", err)
+				t.Errorf("error = %v, want one without the value", err)
 			}
 		})
 	}
 }
 
-// TestTransport checks what comes through it and hands it on whole.
-func TestTransport(t *testing.T) {
+func TestTransport_ReportsAndPassesOn(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -140,8 +138,10 @@ func TestTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
-	if res.ContentLength != int64(len(good)) || len(found) != 1 ||
-		!strings.Contains(found[0].Error(), "ETag is missing") {
-		t.Errorf("length %d, found %v", res.ContentLength, found)
+	if want := int64(len(good)); res.ContentLength != want {
+		t.Errorf("ContentLength = %d, want %d", res.ContentLength, want)
+	}
+	if len(found) != 1 || !strings.Contains(found[0].Error(), "ETag is missing") {
+		t.Errorf("reported errors = %v, want one about the missing ETag", found)
 	}
 }

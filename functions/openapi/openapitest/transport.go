@@ -6,17 +6,16 @@ import (
 	"net/http"
 )
 
-// Transport checks every answer that comes through it, so that a test that tells a story checks the description on the
-// way.
+// Transport checks every response that passes through it, so that an end-to-end test also verifies the document.
 type Transport struct {
-	// Base makes the calls; nil is http.DefaultTransport.
+	// Base makes the requests; nil means http.DefaultTransport.
 	Base     http.RoundTripper
 	Document *Document
-	// Report is told what Check found. It may be called from any goroutine.
+	// Report receives the errors of Check. It may be called concurrently.
 	Report func(err error)
 }
 
-// RoundTrip implements http.RoundTripper. It reads the whole body before it returns.
+// RoundTrip implements http.RoundTripper. It reads the complete body before it returns.
 func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	base := t.Base
 	if base == nil {
