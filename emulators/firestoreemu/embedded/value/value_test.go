@@ -71,7 +71,7 @@ func TestCompare_NumbersExactly(t *testing.T) {
 	}
 }
 
-func TestParsePath(t *testing.T) {
+func TestParsePath_RoundTrips(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]value.Path{
 		"a": {"a"}, "a.b_1": {"a", "b_1"}, "`a.b`": {"a.b"}, "a.`b-c`.d": {"a", "b-c", "d"}, "`\\``": {"`"},

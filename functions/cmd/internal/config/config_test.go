@@ -37,14 +37,14 @@ func TestRead_Defaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]struct{ got, want any }{
-		"Database":        {c.Database, "(default)"},
-		"Port":            {c.Port, "8080"},
-		"AgentScheme":     {c.AgentScheme, "https"},
-		"RateLimitFactor": {c.RateLimitFactor, 1},
-		"WatchTimeout":    {c.WatchTimeout, 8 * time.Minute},
-		"PushIssuer":      {c.PushIssuer, "https://accounts.google.com"},
-		"number of cells": {len(c.Cells), 1},
-		"Local":           {c.Local, config.Local{}},
+		"Database":        {got: c.Database, want: "(default)"},
+		"Port":            {got: c.Port, want: "8080"},
+		"AgentScheme":     {got: c.AgentScheme, want: "https"},
+		"RateLimitFactor": {got: c.RateLimitFactor, want: 1},
+		"WatchTimeout":    {got: c.WatchTimeout, want: 8 * time.Minute},
+		"PushIssuer":      {got: c.PushIssuer, want: "https://accounts.google.com"},
+		"number of cells": {got: len(c.Cells), want: 1},
+		"Local":           {got: c.Local, want: config.Local{}},
 	} {
 		if row.got != row.want {
 			t.Errorf("%s = %v, want %v", name, row.got, row.want)
