@@ -29,8 +29,10 @@ func TestListCollectionIds_ReturnsAllPages(t *testing.T) {
 		if _, err := service.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: writes}); err != nil {
 			t.Fatal(err)
 		}
-		for below, want := range map[string][]string{"": {"a", "b", "c"}, "/a/1": {"inner", "other"}, "/b/1": nil,
-			"/z/1": nil} {
+		for below, want := range map[string][]string{
+			"": {"a", "b", "c"}, "/a/1": {"inner", "other"}, "/b/1": nil,
+			"/z/1": nil,
+		} {
 			for _, size := range []int32{0, 1, 2, 10} {
 				var got []string
 				for token := ""; ; {

@@ -127,7 +127,8 @@ func (tr transfer) make(ctx context.Context, c *firestoreclient.Client, all []*f
 
 // read returns the balances of at least the two accounts. A query must see a consistent state.
 func (tr transfer) read(tx *firestoreclient.Transaction, c *firestoreclient.Client,
-	all []*firestoreclient.DocumentRef) (map[int]int64, error) {
+	all []*firestoreclient.DocumentRef,
+) (map[int]int64, error) {
 	balance := map[int]int64{}
 	if !tr.byQuery {
 		snaps, err := tx.GetAll([]*firestoreclient.DocumentRef{all[tr.from], all[tr.to]})
@@ -200,9 +201,11 @@ func TestEmbedded_AbortsConflictingTransactions(t *testing.T) {
 		{name: "a result of a query is changed", read: find, concurrently: set("b", 8), want: codes.Aborted},
 		{name: "a document becomes a result of a query", read: find, concurrently: set("a", 8), want: codes.Aborted},
 		{name: "a document stays out of a query", read: find, concurrently: set("a", 2), want: codes.OK},
-		{name: "the transaction reads nothing",
+		{
+			name:         "the transaction reads nothing",
 			read:         func(*firestoreclient.Transaction, *firestoreclient.CollectionRef) error { return nil },
-			concurrently: set("a", 2), want: codes.OK},
+			concurrently: set("a", 2), want: codes.OK,
+		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -68,8 +68,10 @@ func (f fill) run(s *session) string {
 			}
 		}
 		writes = append(writes, &firestorepb.Write{
-			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: s.name(w.Document),
-				Fields: fields}},
+			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{
+				Name:   s.name(w.Document),
+				Fields: fields,
+			}},
 		})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
@@ -166,7 +168,8 @@ func (a runQuery) run(s *session) string {
 		}
 	}
 	answers, err := collect(func(ctx context.Context) (grpc.ServerStreamingClient[firestorepb.RunQueryResponse],
-		error) {
+		error,
+	) {
 		return s.service.RunQuery(ctx, request)
 	})
 	if err != nil {
@@ -266,8 +269,10 @@ func plainValues() []*firestorepb.Value {
 		{ValueType: &firestorepb.Value_GeoPointValue{GeoPointValue: &latlng.LatLng{Latitude: 1, Longitude: 2}}},
 		list(), list(integer(1), text("a")), list(integer(1), integer(2)),
 		object(nil), object(map[string]*firestorepb.Value{"x": integer(1)}),
-		object(map[string]*firestorepb.Value{"x": text("a"),
-			"y": object(map[string]*firestorepb.Value{"z": integer(1)})}),
+		object(map[string]*firestorepb.Value{
+			"x": text("a"),
+			"y": object(map[string]*firestorepb.Value{"z": integer(1)}),
+		}),
 	}
 }
 

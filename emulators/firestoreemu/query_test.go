@@ -61,8 +61,10 @@ func drawQuery(t *rapid.T) *query {
 	ranged := rapid.IntRange(0, 2).Draw(t, "range") == 0
 	if ranged {
 		for range rapid.IntRange(1, 2).Draw(t, "bounds") {
-			op := rapid.SampledFrom([]string{"LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN",
-				"GREATER_THAN_OR_EQUAL"}).Draw(t, "op")
+			op := rapid.SampledFrom([]string{
+				"LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN",
+				"GREATER_THAN_OR_EQUAL",
+			}).Draw(t, "op")
 			q.Filters = append(q.Filters, useUnaryOperators(condition{fields[1], op, drawValue(t)}))
 		}
 	}

@@ -30,8 +30,10 @@ func writeDocument(id string, fields map[string]*firestorepb.Value) func(context
 	string) error {
 	return func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 		_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{{
-			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: database + "/documents/" + id,
-				Fields: fields}},
+			Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{
+				Name:   database + "/documents/" + id,
+				Fields: fields,
+			}},
 		}}})
 		return err
 	}
@@ -78,15 +80,21 @@ func validations() []validation {
 		{name: "an id that is one byte too long", want: bad, send: writeDocument("c/"+strings.Repeat("x", 1501), nil)},
 		{name: "a field without a name", want: bad, send: writeDocument("c/d", one("", integer(1)))},
 		{name: "a reserved field", want: bad, send: writeDocument("c/d", one("__x__", integer(1)))},
-		{name: "a field of any characters", want: ok,
-			send: writeDocument("c/d", one("a.b `c` / ü", integer(1)))},
+		{
+			name: "a field of any characters", want: ok,
+			send: writeDocument("c/d", one("a.b `c` / ü", integer(1))),
+		},
 		{name: "a value without a type", want: bad, send: writeDocument("c/d", one("a", &firestorepb.Value{}))},
 		{name: "an array in an array", want: bad, send: writeDocument("c/d", one("a", list(list())))},
-		{name: "an array in a map in an array", want: ok,
-			send: writeDocument("c/d", one("a", list(object(one("b", list())))))},
+		{
+			name: "an array in a map in an array", want: ok,
+			send: writeDocument("c/d", one("a", list(object(one("b", list()))))),
+		},
 		{name: "the deepest map", want: ok, send: writeDocument("c/d", nested(20).GetMapValue().GetFields())},
-		{name: "a map that is one level too deep", want: bad, lenient: true,
-			send: writeDocument("c/d", nested(21).GetMapValue().GetFields())},
+		{
+			name: "a map that is one level too deep", want: bad, lenient: true,
+			send: writeDocument("c/d", nested(21).GetMapValue().GetFields()),
+		},
 		{name: "a latitude above 90", want: bad, send: writeDocument("c/d", one("a", &firestorepb.Value{
 			ValueType: &firestorepb.Value_GeoPointValue{GeoPointValue: &latlng.LatLng{Latitude: 91}},
 		}))},
@@ -99,19 +107,24 @@ func validations() []validation {
 		{name: "a value that is one byte too large", want: bad, send: writeDocument("c/d", one("a", bytes(1<<20-88)))},
 		{name: "500 writes", want: ok, send: manyWrites(500)},
 		{name: "501 writes", want: bad, lenient: true, send: manyWrites(501)},
-		{name: "another database's document", want: bad, lenient: true,
+		{
+			name: "another database's document", want: bad, lenient: true,
 			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 				_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{{
 					Operation: &firestorepb.Write_Delete{Delete: "projects/other/databases/(default)/documents/c/d"},
 				}}})
 				return err
-			}},
-		{name: "an unknown transaction", want: bad,
+			},
+		},
+		{
+			name: "an unknown transaction", want: bad,
 			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 				_, err := s.Commit(ctx, &firestorepb.CommitRequest{Database: database, Transaction: []byte("unknown")})
 				return err
-			}},
-		{name: "a write in a read-only transaction", want: bad,
+			},
+		},
+		{
+			name: "a write in a read-only transaction", want: bad,
 			send: func(ctx context.Context, s firestorepb.FirestoreClient, database string) error {
 				begun, err := s.BeginTransaction(ctx,
 					&firestorepb.BeginTransactionRequest{Database: database, Options: &firestorepb.TransactionOptions{
@@ -120,13 +133,16 @@ func validations() []validation {
 				if err != nil {
 					return err
 				}
-				_, err = s.Commit(ctx, &firestorepb.CommitRequest{Database: database,
+				_, err = s.Commit(ctx, &firestorepb.CommitRequest{
+					Database:    database,
 					Transaction: begun.GetTransaction(),
 					Writes: []*firestorepb.Write{{
 						Operation: &firestorepb.Write_Delete{Delete: database + "/documents/c/d"},
-					}}})
+					}},
+				})
 				return err
-			}},
+			},
+		},
 	}
 }
 
@@ -211,7 +227,8 @@ func TestEmbedded_NamesUnimplementedFeatures(t *testing.T) {
 		}}),
 		"read_time": func(ctx context.Context) error {
 			_, err := collect(func(context.Context) (grpc.ServerStreamingClient[firestorepb.BatchGetDocumentsResponse],
-				error) {
+				error,
+			) {
 				return service.BatchGetDocuments(ctx, &firestorepb.BatchGetDocumentsRequest{
 					Database: database, ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_ReadTime{ReadTime: timestamppb.Now()},
 				})
@@ -223,11 +240,15 @@ func TestEmbedded_NamesUnimplementedFeatures(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := stream.Send(&firestorepb.ListenRequest{Database: database,
+			if err := stream.Send(&firestorepb.ListenRequest{
+				Database: database,
 				TargetChange: &firestorepb.ListenRequest_AddTarget{
-					AddTarget: &firestorepb.Target{TargetId: 1,
-						TargetType: &firestorepb.Target_Query{Query: &firestorepb.Target_QueryTarget{}}},
-				}}); err != nil {
+					AddTarget: &firestorepb.Target{
+						TargetId:   1,
+						TargetType: &firestorepb.Target_Query{Query: &firestorepb.Target_QueryTarget{}},
+					},
+				},
+			}); err != nil {
 				return err
 			}
 			_, err = stream.Recv()

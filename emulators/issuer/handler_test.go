@@ -25,16 +25,22 @@ func TestTokenEndpoint_MintsOrRefuses(t *testing.T) {
 		"all fields": {
 			media: "application/json; charset=utf-8",
 			body:  `{"subject":"user_9","organization":"org_9","role":"admin","claims":{"name":"Nine","exp":4102444800}}`, status: 200,
-			want: map[string]any{"sub": "user_9", "name": "Nine", "exp": 4102444800.0,
-				"o": map[string]any{"id": "org_9", "rol": "admin", "slg": "org-9"}},
+			want: map[string]any{
+				"sub": "user_9", "name": "Nine", "exp": 4102444800.0,
+				"o": map[string]any{"id": "org_9", "rol": "admin", "slg": "org-9"},
+			},
 		},
-		"empty body": {media: "application/json", body: "", status: 200,
-			want: map[string]any{"sub": "user_developer", "o": nil}},
+		"empty body": {
+			media: "application/json", body: "", status: 200,
+			want: map[string]any{"sub": "user_developer", "o": nil},
+		},
 		"misspelled field": {media: "application/json", body: `{"organisation":"org_9"}`, status: 400},
 		"invalid JSON":     {media: "application/json", body: `{`, status: 400},
 		"form":             {media: "application/x-www-form-urlencoded", body: `subject=x`, status: 415},
-		"body too long": {media: "application/json", body: `{"subject":"` + strings.Repeat("x", 70<<10) + `"}`,
-			status: 400},
+		"body too long": {
+			media: "application/json", body: `{"subject":"` + strings.Repeat("x", 70<<10) + `"}`,
+			status: 400,
+		},
 		"no content type": {media: "", body: `{}`, status: 415},
 	}
 	for name, test := range tests {

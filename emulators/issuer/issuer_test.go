@@ -75,8 +75,10 @@ func TestSession_Claims(t *testing.T) {
 		},
 		"role prefix is removed": {
 			session: issuer.Session{Organization: "org_1", Role: "org:admin"},
-			want: map[string]any{"sub": "user_developer",
-				"o": map[string]any{"id": "org_1", "rol": "admin", "slg": "org-1"}},
+			want: map[string]any{
+				"sub": "user_developer",
+				"o":   map[string]any{"id": "org_1", "rol": "admin", "slg": "org-1"},
+			},
 		},
 		"role defaults to member": {
 			session: issuer.Session{Organization: "org_1"},
@@ -84,8 +86,10 @@ func TestSession_Claims(t *testing.T) {
 		},
 		"no organization": {session: issuer.Session{Subject: "user_1", Role: "admin"}, want: map[string]any{"o": nil}},
 		"claims override": {
-			session: issuer.Session{Organization: "org_1",
-				Claims: map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}}},
+			session: issuer.Session{
+				Organization: "org_1",
+				Claims:       map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}},
+			},
 			want: map[string]any{"sts": "pending", "azp": nil, "extra": "x", "o": map[string]any{"id": ""}},
 		},
 	}

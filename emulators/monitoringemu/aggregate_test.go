@@ -58,26 +58,46 @@ func TestAligners_Values(t *testing.T) {
 		want    map[int]float64
 		kind    metric.MetricDescriptor_MetricKind
 	}{
-		"mean": {samples: levels, aligner: alignMean, want: map[int]float64{60: 2, 0: 7},
-			kind: gauge},
-		"max": {samples: levels, aligner: alignMax, want: map[int]float64{60: 3, 0: 10},
-			kind: gauge},
-		"sum": {samples: levels, aligner: alignSum, want: map[int]float64{60: 4, 0: 14},
-			kind: delta},
-		"next older": {samples: levels, aligner: alignNextOlder, want: map[int]float64{60: 3, 0: 4},
-			kind: gauge},
-		"mean of deltas": {samples: deltas, aligner: alignMean, want: map[int]float64{60: 7.5, 0: 60},
-			kind: gauge},
-		"delta of deltas": {samples: deltas, aligner: alignDelta, want: map[int]float64{60: 15, 0: 60},
-			kind: delta},
-		"rate of deltas": {samples: deltas, aligner: alignRate, want: map[int]float64{60: 0.25, 0: 1},
-			kind: gauge},
-		"rate of totals": {samples: totals, aligner: alignRate, want: map[int]float64{60: 0.5, 0: 1.5},
-			kind: gauge},
-		"delta of totals": {samples: totals, aligner: alignDelta, want: map[int]float64{60: 30, 0: 90},
-			kind: delta},
-		"delta across a restart": {samples: restarted, aligner: alignDelta, want: map[int]float64{60: 4, 0: 1},
-			kind: delta},
+		"mean": {
+			samples: levels, aligner: alignMean, want: map[int]float64{60: 2, 0: 7},
+			kind: gauge,
+		},
+		"max": {
+			samples: levels, aligner: alignMax, want: map[int]float64{60: 3, 0: 10},
+			kind: gauge,
+		},
+		"sum": {
+			samples: levels, aligner: alignSum, want: map[int]float64{60: 4, 0: 14},
+			kind: delta,
+		},
+		"next older": {
+			samples: levels, aligner: alignNextOlder, want: map[int]float64{60: 3, 0: 4},
+			kind: gauge,
+		},
+		"mean of deltas": {
+			samples: deltas, aligner: alignMean, want: map[int]float64{60: 7.5, 0: 60},
+			kind: gauge,
+		},
+		"delta of deltas": {
+			samples: deltas, aligner: alignDelta, want: map[int]float64{60: 15, 0: 60},
+			kind: delta,
+		},
+		"rate of deltas": {
+			samples: deltas, aligner: alignRate, want: map[int]float64{60: 0.25, 0: 1},
+			kind: gauge,
+		},
+		"rate of totals": {
+			samples: totals, aligner: alignRate, want: map[int]float64{60: 0.5, 0: 1.5},
+			kind: gauge,
+		},
+		"delta of totals": {
+			samples: totals, aligner: alignDelta, want: map[int]float64{60: 30, 0: 90},
+			kind: delta,
+		},
+		"delta across a restart": {
+			samples: restarted, aligner: alignDelta, want: map[int]float64{60: 4, 0: 1},
+			kind: delta,
+		},
 		"first point of a new total": {samples: young, aligner: alignRate, want: map[int]float64{0: 0.2}, kind: gauge},
 	}
 	for name, test := range tests {
@@ -149,16 +169,26 @@ func TestReducers_Values(t *testing.T) {
 		groupBy []string
 		want    map[string]map[int]float64
 	}{
-		"sum by namespace": {reducer: reduceSum, groupBy: []string{byNamespace},
-			want: map[string]map[int]float64{"a": {0: 6, 60: 100}, "b": {0: 7}}},
-		"mean by namespace": {reducer: reduceMean, groupBy: []string{byNamespace},
-			want: map[string]map[int]float64{"a": {0: 3, 60: 100}, "b": {0: 7}}},
-		"max by namespace": {reducer: reduceMax, groupBy: []string{byNamespace},
-			want: map[string]map[int]float64{"a": {0: 5, 60: 100}, "b": {0: 7}}},
-		"sum of all namespaces": {reducer: reduceSum, groupBy: nil,
-			want: map[string]map[int]float64{"": {0: 13, 60: 100}}},
-		"by project": {reducer: reduceMax, groupBy: []string{"project", "metric.type", "resource.type"},
-			want: map[string]map[int]float64{"": {0: 7, 60: 100}}},
+		"sum by namespace": {
+			reducer: reduceSum, groupBy: []string{byNamespace},
+			want: map[string]map[int]float64{"a": {0: 6, 60: 100}, "b": {0: 7}},
+		},
+		"mean by namespace": {
+			reducer: reduceMean, groupBy: []string{byNamespace},
+			want: map[string]map[int]float64{"a": {0: 3, 60: 100}, "b": {0: 7}},
+		},
+		"max by namespace": {
+			reducer: reduceMax, groupBy: []string{byNamespace},
+			want: map[string]map[int]float64{"a": {0: 5, 60: 100}, "b": {0: 7}},
+		},
+		"sum of all namespaces": {
+			reducer: reduceSum, groupBy: nil,
+			want: map[string]map[int]float64{"": {0: 13, 60: 100}},
+		},
+		"by project": {
+			reducer: reduceMax, groupBy: []string{"project", "metric.type", "resource.type"},
+			want: map[string]map[int]float64{"": {0: 7, 60: 100}},
+		},
 	}
 	for name, test := range tests {
 		if diff := cmp.Diff(test.want,
@@ -192,20 +222,28 @@ func TestReducers_Values(t *testing.T) {
 func TestPercentiles_Interpolate(t *testing.T) {
 	t.Parallel()
 	long := at(86_400)
-	linear := &distribution.Distribution{Count: 100, BucketCounts: []int64{0, 50, 50},
+	linear := &distribution.Distribution{
+		Count: 100, BucketCounts: []int64{0, 50, 50},
 		BucketOptions: &distribution.Distribution_BucketOptions{
 			Options: &distribution.Distribution_BucketOptions_LinearBuckets{
-				LinearBuckets: &distribution.Distribution_BucketOptions_Linear{NumFiniteBuckets: 2, Width: 10,
-					Offset: 5},
+				LinearBuckets: &distribution.Distribution_BucketOptions_Linear{
+					NumFiniteBuckets: 2, Width: 10,
+					Offset: 5,
+				},
 			},
-		}}
-	exponential := &distribution.Distribution{Count: 10, BucketCounts: []int64{0, 0, 10},
+		},
+	}
+	exponential := &distribution.Distribution{
+		Count: 10, BucketCounts: []int64{0, 0, 10},
 		BucketOptions: &distribution.Distribution_BucketOptions{
 			Options: &distribution.Distribution_BucketOptions_ExponentialBuckets{
-				ExponentialBuckets: &distribution.Distribution_BucketOptions_Exponential{NumFiniteBuckets: 3,
-					GrowthFactor: 2, Scale: 1},
+				ExponentialBuckets: &distribution.Distribution_BucketOptions_Exponential{
+					NumFiniteBuckets: 3,
+					GrowthFactor:     2, Scale: 1,
+				},
 			},
-		}}
+		},
+	}
 	tests := map[string]struct {
 		samples []monitoringemu.Sample
 		aligner monitoringpb.Aggregation_Aligner
@@ -214,16 +252,24 @@ func TestPercentiles_Interpolate(t *testing.T) {
 	}{
 		"within a bucket": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(),
 			histogram(0, 90, 10))}, aligner: alignPercentile, reducer: reduceNone, want: 0.3},
-		"in the first bucket": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(100))},
-			aligner: alignPercentile, reducer: reduceNone, want: 0.095},
+		"in the first bucket": {
+			samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram(100))},
+			aligner: alignPercentile, reducer: reduceNone, want: 0.095,
+		},
 		"above the last bound": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(),
 			histogram(0, 0, 0, 5))}, aligner: alignPercentile, reducer: reduceNone, want: 0.4},
-		"empty distribution": {samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())},
-			aligner: alignPercentile, reducer: reduceNone, want: 0},
-		"linear buckets": {samples: []monitoringemu.Sample{level(latency, "a", noon(), linear)},
-			aligner: alignPercentile, reducer: reduceNone, want: 24},
-		"exponential buckets": {samples: []monitoringemu.Sample{level(latency, "a", noon(), exponential)},
-			aligner: alignPercentile, reducer: reduceNone, want: 3.9},
+		"empty distribution": {
+			samples: []monitoringemu.Sample{growth(latency, "a", at(60), noon(), histogram())},
+			aligner: alignPercentile, reducer: reduceNone, want: 0,
+		},
+		"linear buckets": {
+			samples: []monitoringemu.Sample{level(latency, "a", noon(), linear)},
+			aligner: alignPercentile, reducer: reduceNone, want: 24,
+		},
+		"exponential buckets": {
+			samples: []monitoringemu.Sample{level(latency, "a", noon(), exponential)},
+			aligner: alignPercentile, reducer: reduceNone, want: 3.9,
+		},
 		"two points in one period": {samples: []monitoringemu.Sample{
 			growth(latency, "a", at(60), at(30), histogram(0, 90)),
 			growth(latency, "a", at(30), noon(), histogram(0, 0, 10)),

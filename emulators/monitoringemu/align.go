@@ -33,19 +33,31 @@ func aligners() map[monitoringpb.Aggregation_Aligner]aligner {
 	level, flow := []metric.MetricDescriptor_MetricKind{gauge, delta},
 		[]metric.MetricDescriptor_MetricKind{delta, cumulative}
 	return map[monitoringpb.Aggregation_Aligner]aligner{
-		monitoringpb.Aggregation_ALIGN_RATE: {kinds: flow, numbers: true, kind: gauge, valueType: double,
-			value: rate},
-		monitoringpb.Aggregation_ALIGN_DELTA: {kinds: flow, numbers: true, distributions: true, kind: delta,
-			value: sum},
-		monitoringpb.Aggregation_ALIGN_MEAN: {kinds: level, numbers: true, kind: gauge, valueType: double,
-			value: mean},
+		monitoringpb.Aggregation_ALIGN_RATE: {
+			kinds: flow, numbers: true, kind: gauge, valueType: double,
+			value: rate,
+		},
+		monitoringpb.Aggregation_ALIGN_DELTA: {
+			kinds: flow, numbers: true, distributions: true, kind: delta,
+			value: sum,
+		},
+		monitoringpb.Aggregation_ALIGN_MEAN: {
+			kinds: level, numbers: true, kind: gauge, valueType: double,
+			value: mean,
+		},
 		monitoringpb.Aggregation_ALIGN_MAX: {kinds: level, numbers: true, kind: gauge, value: highest},
-		monitoringpb.Aggregation_ALIGN_SUM: {kinds: level, numbers: true, distributions: true, kind: delta,
-			value: sum},
-		monitoringpb.Aggregation_ALIGN_NEXT_OLDER: {kinds: []metric.MetricDescriptor_MetricKind{gauge},
-			numbers: true, distributions: true, value: newest},
-		monitoringpb.Aggregation_ALIGN_PERCENTILE_95: {kinds: level, distributions: true, kind: gauge,
-			valueType: double, value: percentile95},
+		monitoringpb.Aggregation_ALIGN_SUM: {
+			kinds: level, numbers: true, distributions: true, kind: delta,
+			value: sum,
+		},
+		monitoringpb.Aggregation_ALIGN_NEXT_OLDER: {
+			kinds:   []metric.MetricDescriptor_MetricKind{gauge},
+			numbers: true, distributions: true, value: newest,
+		},
+		monitoringpb.Aggregation_ALIGN_PERCENTILE_95: {
+			kinds: level, distributions: true, kind: gauge,
+			valueType: double, value: percentile95,
+		},
 	}
 }
 

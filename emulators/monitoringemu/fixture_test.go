@@ -70,8 +70,10 @@ func newFixture(t *testing.T) monitoringFixture {
 func level(metricType, namespace string, end time.Time, value any) monitoringemu.Sample {
 	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: end, Value: value,
-		ResourceLabels: map[string]string{"project_id": project, "cluster_name": "cell-1", "namespace_name": namespace,
-			"container_name": "agent"},
+		ResourceLabels: map[string]string{
+			"project_id": project, "cluster_name": "cell-1", "namespace_name": namespace,
+			"container_name": "agent",
+		},
 	}
 }
 
@@ -106,7 +108,8 @@ func request(filter string) *monitoringpb.ListTimeSeriesRequest {
 
 // aligned lists a metric in periods of one minute.
 func aligned(metricType string, aligner monitoringpb.Aggregation_Aligner, reducer monitoringpb.Aggregation_Reducer,
-	groupBy ...string) *monitoringpb.ListTimeSeriesRequest {
+	groupBy ...string,
+) *monitoringpb.ListTimeSeriesRequest {
 	r := request(`metric.type = "` + metricType + `"`)
 	r.Aggregation = &monitoringpb.Aggregation{
 		AlignmentPeriod: durationpb.New(time.Minute), PerSeriesAligner: aligner, CrossSeriesReducer: reducer,

@@ -30,10 +30,14 @@ func contains(words, word string) bool {
 func written(end time.Time, value *monitoringpb.TypedValue) *monitoringpb.TimeSeries {
 	return &monitoringpb.TimeSeries{
 		Metric: &metric.Metric{Type: "custom.googleapis.com/m"},
-		Resource: &monitoredres.MonitoredResource{Type: "k8s_container",
-			Labels: map[string]string{"namespace_name": "a"}},
-		Points: []*monitoringpb.Point{{Interval: &monitoringpb.TimeInterval{EndTime: timestamppb.New(end)},
-			Value: value}},
+		Resource: &monitoredres.MonitoredResource{
+			Type:   "k8s_container",
+			Labels: map[string]string{"namespace_name": "a"},
+		},
+		Points: []*monitoringpb.Point{{
+			Interval: &monitoringpb.TimeInterval{EndTime: timestamppb.New(end)},
+			Value:    value,
+		}},
 	}
 }
 
@@ -65,8 +69,10 @@ func TestCreateTimeSeries_Validates(t *testing.T) {
 	f.wantCode("no metric", create(&monitoringpb.TimeSeries{Points: written(noon(), integer(1)).Points}),
 		codes.InvalidArgument)
 	err := f.client.CreateTimeSeries(t.Context(),
-		&monitoringpb.CreateTimeSeriesRequest{Name: "x",
-			TimeSeries: []*monitoringpb.TimeSeries{written(noon(), integer(1))}})
+		&monitoringpb.CreateTimeSeriesRequest{
+			Name:       "x",
+			TimeSeries: []*monitoringpb.TimeSeries{written(noon(), integer(1))},
+		})
 	f.wantCode("no project", err, codes.InvalidArgument)
 	got := f.values(request(`metric.type = "custom.googleapis.com/m"`))
 	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 2, 60: 1}}, got); diff != "" {

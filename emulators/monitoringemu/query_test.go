@@ -32,29 +32,45 @@ func TestListTimeSeries_Filters(t *testing.T) {
 		want   string // namespaces, with the first letter of the memory type
 	}{
 		"a metric type": {filter: base, want: "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
-		"single quotes, no spaces": {filter: `metric.type='` + memory + `'`,
-			want: "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n"},
-		"a metric label": {filter: base + ` AND metric.labels.memory_type = "non-evictable"`,
-			want: "agent-a/n agent-b/n system/n"},
-		"a resource label": {filter: base + ` AND resource.labels.namespace_name = "agent-b"`,
-			want: "agent-b/e agent-b/n"},
+		"single quotes, no spaces": {
+			filter: `metric.type='` + memory + `'`,
+			want:   "agent-a/e agent-a/n agent-b/e agent-b/n system/e system/n",
+		},
+		"a metric label": {
+			filter: base + ` AND metric.labels.memory_type = "non-evictable"`,
+			want:   "agent-a/n agent-b/n system/n",
+		},
+		"a resource label": {
+			filter: base + ` AND resource.labels.namespace_name = "agent-b"`,
+			want:   "agent-b/e agent-b/n",
+		},
 		"the old spelling": {filter: base +
 			` AND resource.label.namespace_name="agent-b" AND metric.label.memory_type="evictable"`, want: "agent-b/e"},
-		"without AND": {filter: base + ` resource.labels.namespace_name = "agent-b"`,
-			want: "agent-b/e agent-b/n"},
+		"without AND": {
+			filter: base + ` resource.labels.namespace_name = "agent-b"`,
+			want:   "agent-b/e agent-b/n",
+		},
 		"a resource type": {filter: `resource.type = k8s_container AND ` + base +
 			` AND metric.labels.memory_type=evictable`, want: "agent-a/e agent-b/e system/e"},
 		"another resource type": {filter: base + ` AND resource.type = "k8s_pod"`, want: ""},
-		"starts_with": {filter: base + ` AND resource.labels.namespace_name = starts_with("agent-")`,
-			want: "agent-a/e agent-a/n agent-b/e agent-b/n"},
-		"ends_with": {filter: base + ` AND resource.labels.namespace_name = ends_with("-a")`,
-			want: "agent-a/e agent-a/n"},
-		"has_substring": {filter: base + ` AND resource.labels.namespace_name = has_substring("yst")`,
-			want: "system/e system/n"},
+		"starts_with": {
+			filter: base + ` AND resource.labels.namespace_name = starts_with("agent-")`,
+			want:   "agent-a/e agent-a/n agent-b/e agent-b/n",
+		},
+		"ends_with": {
+			filter: base + ` AND resource.labels.namespace_name = ends_with("-a")`,
+			want:   "agent-a/e agent-a/n",
+		},
+		"has_substring": {
+			filter: base + ` AND resource.labels.namespace_name = has_substring("yst")`,
+			want:   "system/e system/n",
+		},
 		"one_of": {filter: base +
 			` AND resource.labels.namespace_name = one_of("agent-a", "system") AND metric.labels.memory_type != "evictable"`, want: "agent-a/n system/n"},
-		"not one of": {filter: base + ` AND resource.labels.namespace_name != one_of("agent-a","system")`,
-			want: "agent-b/e agent-b/n"},
+		"not one of": {
+			filter: base + ` AND resource.labels.namespace_name != one_of("agent-a","system")`,
+			want:   "agent-b/e agent-b/n",
+		},
 		"an escaped quote": {filter: base + ` AND resource.labels.namespace_name = "agent\"b"`, want: ""},
 		"the project": {filter: base + ` AND project = "` + project +
 			`" AND resource.labels.cluster_name = "cell-2"`, want: ""},
@@ -182,13 +198,19 @@ func TestListTimeSeries_RefusesBadRequests(t *testing.T) {
 		change func(*monitoringpb.ListTimeSeriesRequest)
 		want   codes.Code
 	}{
-		"not a project": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" },
-			want: codes.InvalidArgument},
-		"no end of the interval": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil },
-			want: codes.InvalidArgument},
+		"not a project": {
+			change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Name = "folders/1" },
+			want:   codes.InvalidArgument,
+		},
+		"no end of the interval": {
+			change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = nil },
+			want:   codes.InvalidArgument,
+		},
 		"interval ends before it starts": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.Interval.EndTime = timestamppb.New(at(900)) }, want: codes.InvalidArgument},
-		"a bad token": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.PageToken = "?" },
-			want: codes.InvalidArgument},
+		"a bad token": {
+			change: func(r *monitoringpb.ListTimeSeriesRequest) { r.PageToken = "?" },
+			want:   codes.InvalidArgument,
+		},
 		"a short period": {change: func(r *monitoringpb.ListTimeSeriesRequest) {
 			r.Aggregation.AlignmentPeriod = durationpb.New(59 * time.Second)
 		}, want: codes.InvalidArgument},
@@ -204,8 +226,10 @@ func TestListTimeSeries_RefusesBadRequests(t *testing.T) {
 			r.Aggregation.CrossSeriesReducer = monitoringpb.Aggregation_REDUCE_STDDEV
 		}, want: codes.Unimplemented},
 		"a second aggregation": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.SecondaryAggregation = &monitoringpb.Aggregation{} }, want: codes.Unimplemented},
-		"an order": {change: func(r *monitoringpb.ListTimeSeriesRequest) { r.OrderBy = "x" },
-			want: codes.Unimplemented},
+		"an order": {
+			change: func(r *monitoringpb.ListTimeSeriesRequest) { r.OrderBy = "x" },
+			want:   codes.Unimplemented,
+		},
 		"a valid request": {change: func(*monitoringpb.ListTimeSeriesRequest) {}, want: codes.OK},
 	}
 	for name, test := range tests {

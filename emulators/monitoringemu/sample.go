@@ -123,8 +123,10 @@ func (s series) check() error {
 
 // proto returns the series with its points, newest first.
 func (s series) proto() *monitoringpb.TimeSeries {
-	result := &monitoringpb.TimeSeries{Metric: s.metric, Resource: s.resource, MetricKind: s.kind,
-		ValueType: s.valueType}
+	result := &monitoringpb.TimeSeries{
+		Metric: s.metric, Resource: s.resource, MetricKind: s.kind,
+		ValueType: s.valueType,
+	}
 	for i := len(s.points) - 1; i >= 0; i-- {
 		p := s.points[i]
 		result.Points = append(result.Points, &monitoringpb.Point{

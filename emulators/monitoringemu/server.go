@@ -93,7 +93,8 @@ func (s *service) CreateTimeSeries(_ context.Context, r *monitoringpb.CreateTime
 
 // ListTimeSeries selects, aligns and reduces series, and returns a page.
 func (s *service) ListTimeSeries(_ context.Context,
-	r *monitoringpb.ListTimeSeriesRequest) (*monitoringpb.ListTimeSeriesResponse, error) {
+	r *monitoringpb.ListTimeSeriesRequest,
+) (*monitoringpb.ListTimeSeriesResponse, error) {
 	q, err := newQuery(r)
 	if err != nil {
 		return nil, err

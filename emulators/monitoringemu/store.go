@@ -99,8 +99,10 @@ func (s *series) insert(p point) {
 
 // key returns the identity of a series: its types and labels.
 func (s series) key() string {
-	return strings.Join([]string{s.metric.Type, labelKey(s.metric.Labels), s.resource.Type,
-		labelKey(s.resource.Labels)}, "\x00")
+	return strings.Join([]string{
+		s.metric.Type, labelKey(s.metric.Labels), s.resource.Type,
+		labelKey(s.resource.Labels),
+	}, "\x00")
 }
 
 func labelKey(labels map[string]string) string {

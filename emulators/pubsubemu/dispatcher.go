@@ -96,8 +96,10 @@ func StartDispatcher(ctx context.Context, options DispatcherOptions) (*Dispatche
 	if err != nil {
 		return nil, err
 	}
-	d := &Dispatcher{options: options, client: client, http: newHTTPClient(options.Concurrency),
-		done: make(chan struct{})}
+	d := &Dispatcher{
+		options: options, client: client, http: newHTTPClient(options.Concurrency),
+		done: make(chan struct{}),
+	}
 	if err := d.provision(ctx); err != nil {
 		return nil, errors.Join(err, client.Close())
 	}

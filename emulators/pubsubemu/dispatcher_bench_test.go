@@ -26,8 +26,10 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = identity.Close() })
 	token := func(audience string) (string, error) { return identity.Push(audience, "push@project.iam.example") }
-	p.dispatch(pubsubemu.DispatcherOptions{Token: token,
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url}}})
+	p.dispatch(pubsubemu.DispatcherOptions{
+		Token:         token,
+		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url}},
+	})
 	b.ResetTimer()
 	p.publish("work", numbered(b.N)...)
 	for range b.N {

@@ -33,10 +33,14 @@ func TestDispatcher_PushesInCloudPubSubFormat(t *testing.T) {
 	}{
 		{
 			name: "everything set",
-			subscription: pubsubemu.Subscription{Topic: "full", Name: "full-push", Audience: "https://worker.example",
-				DeadLetterTopic: "dead"},
-			message: &pubsubclient.Message{Data: []byte(`{"agent_id":"a"}`),
-				Attributes: map[string]string{"k": "v"}, OrderingKey: "a"},
+			subscription: pubsubemu.Subscription{
+				Topic: "full", Name: "full-push", Audience: "https://worker.example",
+				DeadLetterTopic: "dead",
+			},
+			message: &pubsubclient.Message{
+				Data:       []byte(`{"agent_id":"a"}`),
+				Attributes: map[string]string{"k": "v"}, OrderingKey: "a",
+			},
 			audience: "https://worker.example",
 			body: `{"deliveryAttempt":1,"message":{"attributes":{"k":"v"},"data":"eyJhZ2VudF9pZCI6ImEifQ==","messageId":"ID","message_id":"ID",` +
 				`"orderingKey":"a","publishTime":"TIME","publish_time":"TIME"},"subscription":"projects/PROJECT/subscriptions/full-push"}`,
@@ -85,8 +89,10 @@ func TestDispatcher_PushesInCloudPubSubFormat(t *testing.T) {
 
 func TestDispatcher_AcksOnlyCloudPubSubsStatuses(t *testing.T) {
 	t.Parallel()
-	acked := map[int]bool{200: true, 201: true, 202: true, 204: true, 203: false, 302: false, 400: false, 404: false,
-		409: false, 429: false, 500: false, 503: false}
+	acked := map[int]bool{
+		200: true, 201: true, 202: true, 204: true, 203: false, 302: false, 400: false, 404: false,
+		409: false, 429: false, 500: false, 503: false,
+	}
 	p := newTestProject(t, func(w http.ResponseWriter, r *http.Request, got push) {
 		if got.DeliveryAttempt > 1 {
 			return
@@ -153,8 +159,10 @@ func TestDispatcher_RedeliversAfterTheBackoff(t *testing.T) {
 		}
 	})
 	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
-		{Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead", MinBackoff: time.Second,
-			MaxBackoff: 2 * time.Second},
+		{
+			Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead", MinBackoff: time.Second,
+			MaxBackoff: 2 * time.Second,
+		},
 	}})
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, pushes)
@@ -195,8 +203,10 @@ func TestDispatcher_RetriesAnUnreachableEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newTestProject(t, nil)
-	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push",
-		Endpoint: "http://" + address}}})
+	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{
+		Topic: "work", Name: "push",
+		Endpoint: "http://" + address,
+	}}})
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	if got := next(t, p.deliveries); got.Acked || got.Err == nil || got.Status != 0 {
 		t.Errorf("delivery to a closed port = %+v, want an error and no status", got)
@@ -204,8 +214,10 @@ func TestDispatcher_RetriesAnUnreachableEndpoint(t *testing.T) {
 	if listener, err = net.Listen("tcp", address); err != nil {
 		t.Fatal(err)
 	}
-	server := &httptest.Server{Listener: listener,
-		Config: &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}
+	server := &httptest.Server{
+		Listener: listener,
+		Config:   &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+	}
 	server.Start()
 	defer server.Close()
 	for !next(t, p.deliveries).Acked {

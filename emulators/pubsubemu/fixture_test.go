@@ -59,8 +59,10 @@ func newTestProject(tb testing.TB, endpoint func(http.ResponseWriter, *http.Requ
 		endpoint(w, r, got)
 	}))
 	tb.Cleanup(server.Close)
-	return &testProject{t: tb, project: "p-" + uuid.NewString(), url: server.URL,
-		deliveries: make(chan pubsubemu.Delivery, 10_000)}
+	return &testProject{
+		t: tb, project: "p-" + uuid.NewString(), url: server.URL,
+		deliveries: make(chan pubsubemu.Delivery, 10_000),
+	}
 }
 
 // dispatch starts a dispatcher and closes it when the test ends.

@@ -26,8 +26,10 @@ func TestClose_WaitsForRequestsInFlight(t *testing.T) {
 		<-release
 		answered.Store(true)
 	})
-	dispatcher := p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{Topic: "work",
-		Name: "push", Endpoint: p.url}}})
+	dispatcher := p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{
+		Topic: "work",
+		Name:  "push", Endpoint: p.url,
+	}}})
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, arrived)
 	closed := make(chan error)
@@ -59,8 +61,10 @@ func TestClose_CancelsRequestsAfterTheGracePeriod(t *testing.T) {
 		<-r.Context().Done()
 	})
 	dispatcher := p.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url,
-			AckDeadline: 10 * time.Minute}}, Grace: 50 * time.Millisecond,
+		Subscriptions: []pubsubemu.Subscription{{
+			Topic: "work", Name: "push", Endpoint: p.url,
+			AckDeadline: 10 * time.Minute,
+		}}, Grace: 50 * time.Millisecond,
 	})
 	p.publish("work", &pubsubclient.Message{Data: []byte("x")})
 	next(t, arrived)
@@ -127,8 +131,10 @@ func TestDispatcher_DoesNotRedeliverWaitingMessages(t *testing.T) {
 		}
 	})
 	p.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead",
-			AckDeadline: time.Second}}, Concurrency: 1,
+		Subscriptions: []pubsubemu.Subscription{{
+			Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead",
+			AckDeadline: time.Second,
+		}}, Concurrency: 1,
 	})
 	p.publish("work", numbered(messages)...)
 	for range messages {
@@ -184,8 +190,10 @@ func TestDispatcher_UsesExactlyItsConcurrency(t *testing.T) {
 		}
 	})
 	p.dispatch(pubsubemu.DispatcherOptions{
-		Subscriptions: []pubsubemu.Subscription{{Topic: "work", Name: "push", Endpoint: p.url,
-			AckDeadline: 30 * time.Second}}, Concurrency: concurrency,
+		Subscriptions: []pubsubemu.Subscription{{
+			Topic: "work", Name: "push", Endpoint: p.url,
+			AckDeadline: 30 * time.Second,
+		}}, Concurrency: concurrency,
 	})
 	p.publish("work", numbered(messages)...)
 	for range messages {

@@ -62,8 +62,10 @@ func (d *Dispatcher) ensureSubscription(ctx context.Context, subscription Subscr
 	}
 	_, err = admin.UpdateSubscription(ctx, &pubsubpb.UpdateSubscriptionRequest{
 		Subscription: wanted,
-		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"ack_deadline_seconds", "retry_policy",
-			"dead_letter_policy"}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{
+			"ack_deadline_seconds", "retry_policy",
+			"dead_letter_policy",
+		}},
 	})
 	return err
 }

@@ -104,7 +104,8 @@ func (s *Server) ClientOptions() []option.ClientOption {
 }
 
 func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any,
-	error) {
+	error,
+) {
 	fault := s.count(path.Base(info.FullMethod), request)
 	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)

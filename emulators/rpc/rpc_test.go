@@ -54,16 +54,24 @@ func TestInject_AppliesFaults(t *testing.T) {
 		want    codes.Code
 	}{
 		"no fault": {want: codes.OK},
-		"error before the call": {fault: rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
-			want: codes.PermissionDenied},
-		"before takes precedence over after": {fault: rpc.Fault{Before: status.Error(codes.Aborted, "no"), After: lost},
-			want: codes.Aborted},
+		"error before the call": {
+			fault: rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
+			want:  codes.PermissionDenied,
+		},
+		"before takes precedence over after": {
+			fault: rpc.Fault{Before: status.Error(codes.Aborted, "no"), After: lost},
+			want:  codes.Aborted,
+		},
 		"response lost": {fault: rpc.Fault{After: lost}, want: codes.Unavailable},
-		"after does not hide the call's error": {fault: rpc.Fault{After: lost}, service: "unknown",
-			want: codes.NotFound},
+		"after does not hide the call's error": {
+			fault: rpc.Fault{After: lost}, service: "unknown",
+			want: codes.NotFound,
+		},
 		"delayed": {fault: rpc.Fault{Delay: 10 * time.Millisecond}, want: codes.OK},
-		"delayed beyond the deadline": {fault: rpc.Fault{Delay: time.Hour}, within: 50 * time.Millisecond,
-			want: codes.DeadlineExceeded},
+		"delayed beyond the deadline": {
+			fault: rpc.Fault{Delay: time.Hour}, within: 50 * time.Millisecond,
+			want: codes.DeadlineExceeded,
+		},
 		"error without a gRPC status": {fault: rpc.Fault{Before: errors.New("plain")}, want: codes.Unknown},
 	}
 	for name, test := range tests {

@@ -69,8 +69,10 @@ func (f secretFixture) create(id string, labels map[string]string) *secretmanage
 func (f secretFixture) add(secret, data string) *secretmanagerpb.SecretVersion {
 	f.Helper()
 	added, err := f.AddSecretVersion(f.Context(), &secretmanagerpb.AddSecretVersionRequest{
-		Parent: secret, Payload: &secretmanagerpb.SecretPayload{Data: []byte(data),
-			DataCrc32C: proto.Int64(checksum(data))},
+		Parent: secret, Payload: &secretmanagerpb.SecretPayload{
+			Data:       []byte(data),
+			DataCrc32C: proto.Int64(checksum(data)),
+		},
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -45,7 +45,8 @@ func (s *service) find(name string) (*secret, error) {
 }
 
 func (s *service) CreateSecret(_ context.Context, r *secretmanagerpb.CreateSecretRequest) (*secretmanagerpb.Secret,
-	error) {
+	error,
+) {
 	project, err := projectName(r.GetParent())
 	if err != nil {
 		return nil, err
@@ -80,7 +81,8 @@ func (s *service) GetSecret(_ context.Context, r *secretmanagerpb.GetSecretReque
 }
 
 func (s *service) UpdateSecret(_ context.Context, r *secretmanagerpb.UpdateSecretRequest) (*secretmanagerpb.Secret,
-	error) {
+	error,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.find(r.GetSecret().GetName())
@@ -130,7 +132,8 @@ func (s *service) DeleteSecret(_ context.Context, r *secretmanagerpb.DeleteSecre
 
 // ListSecrets returns the newest first.
 func (s *service) ListSecrets(_ context.Context,
-	r *secretmanagerpb.ListSecretsRequest) (*secretmanagerpb.ListSecretsResponse, error) {
+	r *secretmanagerpb.ListSecretsRequest,
+) (*secretmanagerpb.ListSecretsResponse, error) {
 	project, err := projectName(r.GetParent())
 	if err != nil {
 		return nil, err

@@ -57,8 +57,10 @@ func TestCreateSecret_Validates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	request := func(change func(*secretmanagerpb.CreateSecretRequest)) *secretmanagerpb.CreateSecretRequest {
-		r := &secretmanagerpb.CreateSecretRequest{Parent: project, SecretId: "s",
-			Secret: &secretmanagerpb.Secret{Replication: automatic()}}
+		r := &secretmanagerpb.CreateSecretRequest{
+			Parent: project, SecretId: "s",
+			Secret: &secretmanagerpb.Secret{Replication: automatic()},
+		}
 		change(r)
 		return r
 	}
@@ -77,15 +79,21 @@ func TestCreateSecret_Validates(t *testing.T) {
 		change func(*secretmanagerpb.CreateSecretRequest)
 		want   codes.Code
 	}{
-		"no replication": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.Replication = nil },
-			want: codes.InvalidArgument},
-		"no secret": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret = nil },
-			want: codes.InvalidArgument},
+		"no replication": {
+			change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret.Replication = nil },
+			want:   codes.InvalidArgument,
+		},
+		"no secret": {
+			change: func(r *secretmanagerpb.CreateSecretRequest) { r.Secret = nil },
+			want:   codes.InvalidArgument,
+		},
 		"no replicas": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.Secret.Replication.Replication = &secretmanagerpb.Replication_UserManaged_{UserManaged: &secretmanagerpb.Replication_UserManaged{}}
 		}, want: codes.InvalidArgument},
-		"a slash in the id": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = "a/b" },
-			want: codes.InvalidArgument},
+		"a slash in the id": {
+			change: func(r *secretmanagerpb.CreateSecretRequest) { r.SecretId = "a/b" },
+			want:   codes.InvalidArgument,
+		},
 		"an id of 256 characters": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.SecretId = strings.Repeat("x",
 				256)
@@ -94,10 +102,14 @@ func TestCreateSecret_Validates(t *testing.T) {
 			r.SecretId = strings.Repeat("x",
 				255)
 		}, want: codes.OK},
-		"no project": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent = "folders/1" },
-			want: codes.InvalidArgument},
-		"a regional secret": {change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" },
-			want: codes.Unimplemented},
+		"no project": {
+			change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent = "folders/1" },
+			want:   codes.InvalidArgument,
+		},
+		"a regional secret": {
+			change: func(r *secretmanagerpb.CreateSecretRequest) { r.Parent += "/locations/europe-west1" },
+			want:   codes.Unimplemented,
+		},
 		"expiration": {change: func(r *secretmanagerpb.CreateSecretRequest) {
 			r.Secret.Expiration = &secretmanagerpb.Secret_Ttl{Ttl: durationpb.New(time.Hour)}
 		}, want: codes.Unimplemented},
@@ -106,8 +118,10 @@ func TestCreateSecret_Validates(t *testing.T) {
 		"a label that starts with 1":    {change: labels(1, "1key", "v"), want: codes.InvalidArgument},
 		"an upper-case label value":     {change: labels(1, "key", "V"), want: codes.InvalidArgument},
 		"a dot in a label value":        {change: labels(1, "key", "v.1"), want: codes.InvalidArgument},
-		"a label value of 64": {change: labels(1, "key", strings.Repeat("v", 64)),
-			want: codes.InvalidArgument},
+		"a label value of 64": {
+			change: labels(1, "key", strings.Repeat("v", 64)),
+			want:   codes.InvalidArgument,
+		},
 		"an empty label value": {change: labels(1, "key", ""), want: codes.OK},
 		"a label key of 64":    {change: labels(62, "key", "v"), want: codes.InvalidArgument},
 		"a label key of 63":    {change: labels(61, "key", "v"), want: codes.OK},
@@ -160,8 +174,10 @@ func TestUpdateSecret_ChangesOnlyTheMask(t *testing.T) {
 	f.wantCode("an unimplemented field", err, codes.Unimplemented)
 	_, err = update(&secretmanagerpb.Secret{Name: project + "/secrets/none"}, "labels")
 	f.wantCode("a missing secret", err, codes.NotFound)
-	for alias, code := range map[string]codes.Code{"live": codes.OK, "latest": codes.InvalidArgument,
-		"1st": codes.InvalidArgument} {
+	for alias, code := range map[string]codes.Code{
+		"live": codes.OK, "latest": codes.InvalidArgument,
+		"1st": codes.InvalidArgument,
+	} {
 		_, err = update(&secretmanagerpb.Secret{Name: made.Name, VersionAliases: map[string]int64{alias: 1}},
 			"version_aliases")
 		f.wantCode("alias "+alias, err, code)
@@ -232,8 +248,10 @@ func TestListSecrets_FiltersAndPages(t *testing.T) {
 			}
 		}
 	}
-	for _, filter := range []string{"labels.a=b OR labels.c=d", "NOT labels.a=b", "(labels.a=b)", "created>2020",
-		"size=1", "="} {
+	for _, filter := range []string{
+		"labels.a=b OR labels.c=d", "NOT labels.a=b", "(labels.a=b)", "created>2020",
+		"size=1", "=",
+	} {
 		_, err := f.ListSecrets(f.Context(),
 			&secretmanagerpb.ListSecretsRequest{Parent: project, Filter: filter}).Next()
 		f.wantCode("filter "+filter, err, codes.InvalidArgument)

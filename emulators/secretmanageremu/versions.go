@@ -50,7 +50,8 @@ func (s *service) findVersion(name string, aliases bool) (*version, error) {
 }
 
 func (s *service) AddSecretVersion(_ context.Context,
-	r *secretmanagerpb.AddSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	r *secretmanagerpb.AddSecretVersionRequest,
+) (*secretmanagerpb.SecretVersion, error) {
 	data := r.GetPayload().GetData()
 	switch {
 	case len(data) == 0:
@@ -81,7 +82,8 @@ func (s *service) AddSecretVersion(_ context.Context,
 }
 
 func (s *service) AccessSecretVersion(_ context.Context,
-	r *secretmanagerpb.AccessSecretVersionRequest) (*secretmanagerpb.AccessSecretVersionResponse, error) {
+	r *secretmanagerpb.AccessSecretVersionRequest,
+) (*secretmanagerpb.AccessSecretVersionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.findVersion(r.GetName(), true)
@@ -94,13 +96,16 @@ func (s *service) AccessSecretVersion(_ context.Context,
 	}
 	return &secretmanagerpb.AccessSecretVersionResponse{
 		Name: found.record.Name,
-		Payload: &secretmanagerpb.SecretPayload{Data: bytes.Clone(found.data),
-			DataCrc32C: proto.Int64(checksum(found.data))},
+		Payload: &secretmanagerpb.SecretPayload{
+			Data:       bytes.Clone(found.data),
+			DataCrc32C: proto.Int64(checksum(found.data)),
+		},
 	}, nil
 }
 
 func (s *service) GetSecretVersion(_ context.Context,
-	r *secretmanagerpb.GetSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	r *secretmanagerpb.GetSecretVersionRequest,
+) (*secretmanagerpb.SecretVersion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.findVersion(r.GetName(), true)
@@ -112,7 +117,8 @@ func (s *service) GetSecretVersion(_ context.Context,
 
 // ListSecretVersions returns the newest first.
 func (s *service) ListSecretVersions(_ context.Context,
-	r *secretmanagerpb.ListSecretVersionsRequest) (*secretmanagerpb.ListSecretVersionsResponse, error) {
+	r *secretmanagerpb.ListSecretVersionsRequest,
+) (*secretmanagerpb.ListSecretVersionsResponse, error) {
 	match, err := parseFilter(r.GetFilter())
 	if err != nil {
 		return nil, err
@@ -141,24 +147,28 @@ func (s *service) ListSecretVersions(_ context.Context,
 }
 
 func (s *service) EnableSecretVersion(_ context.Context,
-	r *secretmanagerpb.EnableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	r *secretmanagerpb.EnableSecretVersionRequest,
+) (*secretmanagerpb.SecretVersion, error) {
 	return s.setState(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_ENABLED)
 }
 
 func (s *service) DisableSecretVersion(_ context.Context,
-	r *secretmanagerpb.DisableSecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	r *secretmanagerpb.DisableSecretVersionRequest,
+) (*secretmanagerpb.SecretVersion, error) {
 	return s.setState(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DISABLED)
 }
 
 func (s *service) DestroySecretVersion(_ context.Context,
-	r *secretmanagerpb.DestroySecretVersionRequest) (*secretmanagerpb.SecretVersion, error) {
+	r *secretmanagerpb.DestroySecretVersionRequest,
+) (*secretmanagerpb.SecretVersion, error) {
 	return s.setState(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DESTROYED)
 }
 
 // setState changes the state of a version. A destroyed version stays destroyed. Every move creates a new etag, even to the
 // same state.
 func (s *service) setState(name, etag string, to secretmanagerpb.SecretVersion_State) (*secretmanagerpb.SecretVersion,
-	error) {
+	error,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := s.findVersion(name, false)

@@ -56,12 +56,16 @@ func TestAddSecretVersion_ValidatesThePayload(t *testing.T) {
 		want    codes.Code
 	}{
 		"largest": {payload: &secretmanagerpb.SecretPayload{Data: []byte(full)}, want: codes.OK},
-		"one byte too large": {payload: &secretmanagerpb.SecretPayload{Data: []byte(full + "x")},
-			want: codes.InvalidArgument},
+		"one byte too large": {
+			payload: &secretmanagerpb.SecretPayload{Data: []byte(full + "x")},
+			want:    codes.InvalidArgument,
+		},
 		"empty": {payload: &secretmanagerpb.SecretPayload{}, want: codes.InvalidArgument},
 		"none":  {payload: nil, want: codes.InvalidArgument},
-		"a wrong checksum": {payload: &secretmanagerpb.SecretPayload{Data: []byte("a"),
-			DataCrc32C: proto.Int64(checksum("b"))}, want: codes.InvalidArgument},
+		"a wrong checksum": {payload: &secretmanagerpb.SecretPayload{
+			Data:       []byte("a"),
+			DataCrc32C: proto.Int64(checksum("b")),
+		}, want: codes.InvalidArgument},
 		"no checksum": {payload: &secretmanagerpb.SecretPayload{Data: []byte("a")}, want: codes.OK},
 	}
 	for name, test := range tests {
@@ -180,8 +184,10 @@ func TestListSecretVersions_FiltersAndPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for filter, want := range map[string]string{"": "5 4 3 2 1", "state:ENABLED": "5 3 1", "state=disabled": "4 2",
-		"state:DESTROYED": ""} {
+	for filter, want := range map[string]string{
+		"": "5 4 3 2 1", "state:ENABLED": "5 3 1", "state=disabled": "4 2",
+		"state:DESTROYED": "",
+	} {
 		for _, size := range []int32{0, 1, 2, 3} {
 			it := f.ListSecretVersions(f.Context(),
 				&secretmanagerpb.ListSecretVersionsRequest{Parent: made.Name, Filter: filter, PageSize: size})

@@ -182,8 +182,10 @@ func refuse(err error) (status int, body []byte) {
 	if !errors.As(err, &r) {
 		r = &refusal{http.StatusInternalServerError, "api_error", "", err.Error()}
 	}
-	body, _ = json.Marshal(map[string]any{"error": map[string]string{"type": r.kind, "code": r.code,
-		"message": r.message}})
+	body, _ = json.Marshal(map[string]any{"error": map[string]string{
+		"type": r.kind, "code": r.code,
+		"message": r.message,
+	}})
 	return r.status, body
 }
 
@@ -215,8 +217,10 @@ func (s *Server) storeOrReplay(h http.Header, key string, now storedResponse) (s
 		s.answers[key] = now
 		return now.status, now.body
 	case first.request != now.request:
-		return refuse(&refusal{http.StatusBadRequest, "idempotency_error", "",
-			"Keys for idempotent requests can only be used with the same parameters"})
+		return refuse(&refusal{
+			http.StatusBadRequest, "idempotency_error", "",
+			"Keys for idempotent requests can only be used with the same parameters",
+		})
 	default:
 		h.Set("Idempotent-Replayed", "true")
 		return first.status, first.body

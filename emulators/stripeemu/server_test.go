@@ -28,18 +28,28 @@ func TestServer_ValidatesRequests(t *testing.T) {
 		key, path, form string
 		status          int
 	}{
-		"valid": {key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1",
-			status: 200},
-		"an unknown parameter": {key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1&color=red",
-			status: 400},
-		"an invalid value": {key: s.Key, path: "/v1/checkout/sessions",
-			form: "mode=sometimes&line_items[0][price]=price_pro_month", status: 400},
+		"valid": {
+			key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1",
+			status: 200,
+		},
+		"an unknown parameter": {
+			key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1&color=red",
+			status: 400,
+		},
+		"an invalid value": {
+			key: s.Key, path: "/v1/checkout/sessions",
+			form: "mode=sometimes&line_items[0][price]=price_pro_month", status: 400,
+		},
 		"no key": {key: "", path: "/v1/billing_portal/sessions", form: "customer=cus_1", status: 401},
-		"a wrong key": {key: "sk_test_other", path: "/v1/billing_portal/sessions", form: "customer=cus_1",
-			status: 401},
-		"an unknown price": {key: s.Key, path: "/v1/checkout/sessions",
+		"a wrong key": {
+			key: "sk_test_other", path: "/v1/billing_portal/sessions", form: "customer=cus_1",
+			status: 401,
+		},
+		"an unknown price": {
+			key: s.Key, path: "/v1/checkout/sessions",
 			form:   "mode=subscription&success_url=http://a&line_items[0][price]=price_nope&line_items[0][quantity]=1",
-			status: 400},
+			status: 400,
+		},
 		"an unimplemented path": {key: s.Key, path: "/v1/charges", form: "amount=1", status: 404},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+c.path, strings.NewReader(c.form))

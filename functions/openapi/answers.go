@@ -40,8 +40,10 @@ func requestErrors() map[fault.Kind]errorResponse {
 			text: "The plan's capacity is used up, or a payment is due. `meta` says which limit.",
 			example: fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
 				"The starter plan's limit of agents is reached. Delete an agent or upgrade the plan.").
-				WithMeta(map[string]any{"limit": "agents", "current": 3, "max": 3, "plan": "starter",
-					"upgrade_to": "startup"}),
+				WithMeta(map[string]any{
+					"limit": "agents", "current": 3, "max": 3, "plan": "starter",
+					"upgrade_to": "startup",
+				}),
 		},
 		fault.Forbidden: {
 			text: "The caller is known, but its role, its plan or the lack of an active organization forbids it.",
@@ -97,8 +99,10 @@ func protocolErrors() map[fault.Kind]errorResponse {
 			example: fault.New(fault.Unavailable, "store_unavailable",
 				"The database can't be reached at the moment. Try again in a few seconds."),
 		},
-		fault.Internal: {text: "A defect of the service. It has been recorded under the request id.",
-			example: fault.From(errUnknown)},
+		fault.Internal: {
+			text:    "A defect of the service. It has been recorded under the request id.",
+			example: fault.From(errUnknown),
+		},
 	}
 }
 

@@ -63,10 +63,14 @@ func TestDescribe_DerivesStatuses(t *testing.T) {
 		want   string
 	}{
 		"admin route with id and body": {change: nil, want: "200 400 401 403 404 413 415 422 429 500 503"},
-		"user route": {change: func(r *function.Route) { r.Access = function.User },
-			want: "200 400 401 404 413 415 422 429 500 503"},
-		"admin route with id": {change: func(r *function.Route) { r.Handle = onlyID() },
-			want: "200 400 401 403 404 413 422 429 500 503"},
+		"user route": {
+			change: func(r *function.Route) { r.Access = function.User },
+			want:   "200 400 401 404 413 415 422 429 500 503",
+		},
+		"admin route with id": {
+			change: func(r *function.Route) { r.Handle = onlyID() },
+			want:   "200 400 401 403 404 413 422 429 500 503",
+		},
 		"member route that reads, with id": {change: func(r *function.Route) {
 			r.Method, r.Access, r.Handle = http.MethodGet, function.Member, onlyID()
 		}, want: "200 401 403 404 422 429 500 503"},
@@ -77,14 +81,16 @@ func TestDescribe_DerivesStatuses(t *testing.T) {
 		"public route without input": {change: func(r *function.Route) {
 			r.Access, r.Path = function.Public, "/health/thing"
 			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None,
-				error) {
+				error,
+			) {
 				return function.None{}, nil
 			})
 		}, want: "200 500"},
 		"public route with a need": {change: func(r *function.Route) {
 			r.Access, r.Path, r.Needs = function.Public, "/health/thing", []function.Need{function.Firestore}
 			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None,
-				error) {
+				error,
+			) {
 				return function.None{}, nil
 			})
 		}, want: "200 500 503"},
@@ -137,8 +143,10 @@ func TestDescribe_Deprecation(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	r := synthetic(func(r *function.Route) {
-		r.Deprecated = &function.Deprecation{Since: since, Sunset: since.AddDate(1, 0, 0),
-			Link: "https://docs.example.com/old"}
+		r.Deprecated = &function.Deprecation{
+			Since: since, Sunset: since.AddDate(1, 0, 0),
+			Link: "https://docs.example.com/old",
+		}
 	})
 	op := load(t, describe(t, []function.Route{r})).Paths.Value(r.Path).Post
 	if !op.Deprecated {
@@ -176,10 +184,14 @@ func TestDescribe_RefusesRoutes(t *testing.T) {
 		want   string
 	}{
 		"path without a group": {change: func(r *function.Route) { r.Path = "/elsewhere/{id}" }, want: "groups.go"},
-		"parameter that is not in the path": {change: func(r *function.Route) { r.Path = "/api/v1/agents/{agent_id}" },
-			want: "has no parameter id"},
-		"parameter that is not in the input": {change: func(r *function.Route) { r.Path += "/{more}" },
-			want: "lacks a parameter"},
+		"parameter that is not in the path": {
+			change: func(r *function.Route) { r.Path = "/api/v1/agents/{agent_id}" },
+			want:   "has no parameter id",
+		},
+		"parameter that is not in the input": {
+			change: func(r *function.Route) { r.Path += "/{more}" },
+			want:   "lacks a parameter",
+		},
 		"sunset too early": {change: func(r *function.Route) {
 			r.Deprecated = &function.Deprecation{Since: time.Now(), Sunset: time.Now().AddDate(0, 11, 0)}
 		}, want: "twelve months"},

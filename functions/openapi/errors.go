@@ -87,8 +87,10 @@ func (d *describer) responses() (map[string]response, error) {
 			schema = validation
 		}
 		all[name] = response{Description: a.text, Headers: described, Content: map[string]mediaType{
-			jsonMedia: {Schema: &jsonschema.Schema{Ref: schemaPrefix + schema},
-				Example: json.RawMessage(rendered.body)},
+			jsonMedia: {
+				Schema:  &jsonschema.Schema{Ref: schemaPrefix + schema},
+				Example: json.RawMessage(rendered.body),
+			},
 		}}
 	}
 	if d.used[responsePrefix+notModified] {

@@ -18,16 +18,24 @@ type group struct {
 func groups() []group {
 	return []group{
 		{"Agents", "Agents and their life.", []string{"agents"}},
-		{"Secrets", "Secret values of an agent, and the operations that bring them into it.",
-			[]string{"secrets", "secret-operations"}},
-		{"Credentials", "The credentials of an agent's own dashboard and API. The control plane does not accept them.",
-			[]string{"credentials"}},
+		{
+			"Secrets", "Secret values of an agent, and the operations that bring them into it.",
+			[]string{"secrets", "secret-operations"},
+		},
+		{
+			"Credentials", "The credentials of an agent's own dashboard and API. The control plane does not accept them.",
+			[]string{"credentials"},
+		},
 		{"API keys", "Keys with which scripts and services call the control plane.", []string{"api-keys"}},
 		{"Audit log", "Who changed what in the organization.", []string{"audit-log"}},
-		{"Members", "Who belongs to the organization, where Firebase Authentication signs them in.",
-			[]string{"members"}},
-		{"Organizations", "The active organization: its plan, its limits and what it holds.",
-			[]string{"organizations"}},
+		{
+			"Members", "Who belongs to the organization, where Firebase Authentication signs them in.",
+			[]string{"members"},
+		},
+		{
+			"Organizations", "The active organization: its plan, its limits and what it holds.",
+			[]string{"organizations"},
+		},
 		{"Billing", "Plans and subscriptions.", []string{"billing"}},
 		{"Users", "The caller.", []string{"me"}},
 		{"System", "The service itself.", []string{"health", "openapi.json", "docs", ".well-known"}},

@@ -28,8 +28,10 @@ func headers() map[string]header {
 
 		"WWW-Authenticate": {"How to authenticate.", true, text()},
 		"Retry-After":      {"How many seconds to wait before the next attempt.", true, seconds},
-		"RateLimit": {"What is left of the bucket that is closest to empty, and the seconds until it is full.",
-			false, text()},
+		"RateLimit": {
+			"What is left of the bucket that is closest to empty, and the seconds until it is full.",
+			false, text(),
+		},
 		"RateLimit-Policy": {"The size of that bucket, and the seconds in which it fills.", false, text()},
 
 		"Deprecation": {"Since when the operation is deprecated (RFC 9745), as `@` and Unix seconds.", true, text()},

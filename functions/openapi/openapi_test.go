@@ -113,7 +113,8 @@ func TestDescribe_EveryBodyHasAnExample(t *testing.T) {
 type tokens struct{}
 
 func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller,
-	error) {
+	error,
+) {
 	c := identity.Caller{Type: identity.Session, ID: token, OrganizationID: "org_1", Role: identity.Role(token)}
 	if token != "admin" && token != "member" {
 		return ctx, c, identity.InvalidToken()
@@ -125,8 +126,10 @@ func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (c
 func handlerWithoutStores(t *testing.T) http.Handler {
 	t.Helper()
 	open := func([]function.Need) (functions.Dependencies, error) {
-		return functions.Dependencies{Settings: functions.Settings{Cells: agent.Cells{{Name: "a",
-			Region: agent.DefaultRegion}}}}, nil
+		return functions.Dependencies{Settings: functions.Settings{Cells: agent.Cells{{
+			Name:   "a",
+			Region: agent.DefaultRegion,
+		}}}}, nil
 	}
 	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
 		open,
@@ -154,8 +157,10 @@ func answer(t *testing.T, h http.Handler, r function.Route, token, body string) 
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
-	return openapitest.Exchange{Method: r.Method, Path: r.Path, Status: w.Code, Header: w.Header(),
-		Body: w.Body.Bytes()}
+	return openapitest.Exchange{
+		Method: r.Method, Path: r.Path, Status: w.Code, Header: w.Header(),
+		Body: w.Body.Bytes(),
+	}
 }
 
 // Special bodies for request.

@@ -85,8 +85,10 @@ func history(a agent.Agent, entries []audit.Entry) []historyEvent {
 	}
 	for _, s := range a.Stages {
 		if !s.StartedAt.IsZero() {
-			events = append(events, historyEvent{s.StartedAt,
-				fmt.Sprintf("stage %s began (attempt %d)", s.Name, s.Attempt)})
+			events = append(events, historyEvent{
+				s.StartedAt,
+				fmt.Sprintf("stage %s began (attempt %d)", s.Name, s.Attempt),
+			})
 		}
 		if !s.FinishedAt.IsZero() {
 			what := fmt.Sprintf("stage %s %s", s.Name, s.Status)

@@ -61,10 +61,14 @@ func commands() []command {
 	return []command{
 		{"list", "", "list the organizations", list},
 		{"show", "-organization ORG", "show an organization with its usage and limits", show},
-		{"set-plan", "-organization ORG -plan PLAN [-force]",
-			"set the plan of an organization; -force allows a plan that is too small for its usage", setPlan},
-		{"suspend", "-organization ORG", "suspend an organization: its agents are paused and none can be started",
-			suspend},
+		{
+			"set-plan", "-organization ORG -plan PLAN [-force]",
+			"set the plan of an organization; -force allows a plan that is too small for its usage", setPlan,
+		},
+		{
+			"suspend", "-organization ORG", "suspend an organization: its agents are paused and none can be started",
+			suspend,
+		},
 		{"resume", "-organization ORG", "end a suspension: the agents that it paused are resumed", resume},
 		{"nudge", "-agent AGENT", "make a worker reconcile an agent", nudge},
 		{describeCommand, "-agent AGENT", "show the history of an agent and what it waits for", describe},

@@ -158,8 +158,10 @@ func TestOrganizationCommands_ChangeAndAudit(t *testing.T) {
 	f.run("list", "suspended")
 	f.run("resume -organization org_1", "is not suspended")
 	f.run("show -organization org_1", "active")
-	want := []string{"SetPlan", "ShowOrganization", "SetPlan", "SuspendOrganization", "ResumeOrganization",
-		"ShowOrganization"}
+	want := []string{
+		"SetPlan", "ShowOrganization", "SetPlan", "SuspendOrganization", "ResumeOrganization",
+		"ShowOrganization",
+	}
 	if got := f.auditedActions(); !slices.Equal(got, want) {
 		t.Errorf("audited actions = %v, want %v", got, want)
 	}
@@ -175,8 +177,10 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 		a.BeginStage(agent.StageNamespace, at)
 		a.EndStage(agent.StageNamespace, agent.StageSucceeded, at)
 		a.BeginStage(agent.StagePolicy, at.Add(time.Second))
-		a.Retry(agent.Failure{Code: "cluster_unreachable", Stage: agent.StagePolicy,
-			Message: "The cluster doesn't answer.", Retryable: true}, at.Add(2*time.Second))
+		a.Retry(agent.Failure{
+			Code: "cluster_unreachable", Stage: agent.StagePolicy,
+			Message: "The cluster doesn't answer.", Retryable: true,
+		}, at.Add(2*time.Second))
 	})
 	if err != nil {
 		t.Fatal(err)

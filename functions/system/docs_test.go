@@ -54,8 +54,10 @@ func TestOpenAPI_SupportsConditionalRequests(t *testing.T) {
 		t.Errorf("body = %s, want %s", got, want)
 	}
 	tag := w.Header().Get("ETag")
-	for sent, status := range map[string]int{tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200,
-		"": 200} {
+	for sent, status := range map[string]int{
+		tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200,
+		"": 200,
+	} {
 		w := get(h, "/openapi.json", "If-None-Match", sent)
 		if w.Code != status {
 			t.Errorf("If-None-Match %s: status = %d, want %d", sent, w.Code, status)

@@ -16,8 +16,10 @@ type KeySet struct {
 
 // Example implements function.Exampler.
 func (KeySet) Example() any {
-	return KeySet{Keys: []map[string]any{{"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "2026-03",
-		"x": "...", "y": "..."}}}
+	return KeySet{Keys: []map[string]any{{
+		"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "2026-03",
+		"x": "...", "y": "...",
+	}}}
 }
 
 // keyCaching lets agents cache the keys for five minutes. A new key is published at least that long before it signs.

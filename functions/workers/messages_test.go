@@ -18,8 +18,10 @@ func TestAgentID_ReadsNudgesOfOtherReleases(t *testing.T) {
 			t.Errorf("%s: agentID = %q, %v; want %q", name, got, err, id)
 		}
 	}
-	for name, data := range map[string]string{"empty": ``, "no agent": `{}`, "invalid id": `{"agent_id":"all"}`,
-		"not an object": `["` + id + `"]`} {
+	for name, data := range map[string]string{
+		"empty": ``, "no agent": `{}`, "invalid id": `{"agent_id":"all"}`,
+		"not an object": `["` + id + `"]`,
+	} {
 		if got, err := agentID(function.Message{Data: []byte(data)}); err == nil {
 			t.Errorf("%s: agentID = %q, want an error", name, got)
 		}

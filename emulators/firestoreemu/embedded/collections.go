@@ -14,7 +14,8 @@ import (
 //
 //nolint:revive // the service defines the name
 func (s *service) ListCollectionIds(_ context.Context,
-	r *firestorepb.ListCollectionIdsRequest) (*firestorepb.ListCollectionIdsResponse, error) {
+	r *firestorepb.ListCollectionIdsRequest,
+) (*firestorepb.ListCollectionIdsResponse, error) {
 	name, err := store.DatabaseOf(r.GetParent())
 	if err != nil {
 		return nil, invalid(err)

@@ -41,7 +41,8 @@ func (s *service) Listen(stream firestorepb.Firestore_ListenServer) error {
 
 // receive forwards requests until the client ends the stream.
 func receive(ctx context.Context, stream firestorepb.Firestore_ListenServer,
-	requests chan<- *firestorepb.ListenRequest) error {
+	requests chan<- *firestorepb.ListenRequest,
+) error {
 	for {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -150,8 +151,10 @@ func (l *listener) sendChangesOf(id int32, t *target) (*timestamppb.Timestamp, e
 		change := &firestorepb.ListenResponse{}
 		if document == nil {
 			change.ResponseType = &firestorepb.ListenResponse_DocumentDelete{
-				DocumentDelete: &firestorepb.DocumentDelete{Document: name, RemovedTargetIds: []int32{id},
-					ReadTime: at},
+				DocumentDelete: &firestorepb.DocumentDelete{
+					Document: name, RemovedTargetIds: []int32{id},
+					ReadTime: at,
+				},
 			}
 		} else {
 			change.ResponseType = &firestorepb.ListenResponse_DocumentChange{
@@ -167,7 +170,8 @@ func (l *listener) sendChangesOf(id int32, t *target) (*timestamppb.Timestamp, e
 
 // sendTargetChange sends a target change. If at is set, it also becomes the resume token.
 func (l *listener) sendTargetChange(kind firestorepb.TargetChange_TargetChangeType, at *timestamppb.Timestamp,
-	ids ...int32) error {
+	ids ...int32,
+) error {
 	change := &firestorepb.TargetChange{TargetChangeType: kind, TargetIds: ids, ReadTime: at}
 	if at != nil {
 		change.ResumeToken = []byte(at.AsTime().String())

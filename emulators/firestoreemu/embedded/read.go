@@ -38,7 +38,8 @@ func reader(d *store.Database, s selector) (_ store.Reader, begun []byte, err er
 
 // BatchGetDocuments implements firestorepb.FirestoreServer. A document named twice is returned once.
 func (s *service) BatchGetDocuments(r *firestorepb.BatchGetDocumentsRequest,
-	stream firestorepb.Firestore_BatchGetDocumentsServer) error {
+	stream firestorepb.Firestore_BatchGetDocumentsServer,
+) error {
 	d, err := s.database(r.GetDatabase())
 	if err != nil {
 		return err
@@ -145,8 +146,10 @@ func (s *service) RunQuery(r *firestorepb.RunQueryRequest, stream firestorepb.Fi
 		}
 	}
 	if f.skipped > 0 || len(f.documents) == 0 {
-		if err := stream.Send(&firestorepb.RunQueryResponse{ReadTime: f.at,
-			SkippedResults: int32(f.skipped)}); err != nil {
+		if err := stream.Send(&firestorepb.RunQueryResponse{
+			ReadTime:       f.at,
+			SkippedResults: int32(f.skipped),
+		}); err != nil {
 			return err
 		}
 	}
@@ -160,7 +163,8 @@ func (s *service) RunQuery(r *firestorepb.RunQueryRequest, stream firestorepb.Fi
 
 // RunAggregationQuery implements firestorepb.FirestoreServer for counts.
 func (s *service) RunAggregationQuery(r *firestorepb.RunAggregationQueryRequest,
-	stream firestorepb.Firestore_RunAggregationQueryServer) error {
+	stream firestorepb.Firestore_RunAggregationQueryServer,
+) error {
 	aggregation := r.GetStructuredAggregationQuery()
 	if r.GetExplainOptions() != nil {
 		return unimplemented("explain_options")

@@ -26,7 +26,8 @@ func (s *service) Commit(_ context.Context, r *firestorepb.CommitRequest) (*fire
 
 // BeginTransaction implements firestorepb.FirestoreServer.
 func (s *service) BeginTransaction(_ context.Context,
-	r *firestorepb.BeginTransactionRequest) (*firestorepb.BeginTransactionResponse, error) {
+	r *firestorepb.BeginTransactionRequest,
+) (*firestorepb.BeginTransactionResponse, error) {
 	d, err := s.database(r.GetDatabase())
 	if err != nil {
 		return nil, err

@@ -46,7 +46,8 @@ func (b *broker) Pull(ctx context.Context, r *pubsubpb.PullRequest) (*pubsubpb.P
 
 // pull returns the available messages. changed is closed when there may be more.
 func (b *broker) pull(ctx context.Context, r *pubsubpb.PullRequest) (messages []*pubsubpb.ReceivedMessage,
-	changed <-chan struct{}, err error) {
+	changed <-chan struct{}, err error,
+) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	response, err := b.GServer.Pull(ctx, &pubsubpb.PullRequest{

@@ -79,8 +79,10 @@ func (f pubsubFixture) subscribe(id, topicName string, changes func(*pubsubpb.Su
 func (f pubsubFixture) publish(text string) {
 	f.t.Helper()
 	_, err := f.publisher.Publish(f.t.Context(), &pubsubpb.PublishRequest{
-		Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Data: []byte(text),
-			Attributes: map[string]string{"k": "v"}}},
+		Topic: topic, Messages: []*pubsubpb.PubsubMessage{{
+			Data:       []byte(text),
+			Attributes: map[string]string{"k": "v"},
+		}},
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -174,8 +176,10 @@ func TestNack_RedeliversAfterTheBackoff(t *testing.T) {
 	f := newFixture(t)
 	const least, most = 200 * time.Millisecond, 300 * time.Millisecond
 	f.subscribe("s", topic, func(s *pubsubpb.Subscription) {
-		s.RetryPolicy = &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(least),
-			MaximumBackoff: durationpb.New(most)}
+		s.RetryPolicy = &pubsubpb.RetryPolicy{
+			MinimumBackoff: durationpb.New(least),
+			MaximumBackoff: durationpb.New(most),
+		}
 	})
 	f.publish("x")
 	m := f.pull("s")
@@ -287,14 +291,22 @@ func TestServer_RefusesUnsupportedRequests(t *testing.T) {
 		want   codes.Code
 	}{
 		"push endpoint": {change: func(s *pubsubpb.Subscription) { s.PushConfig = &pubsubpb.PushConfig{PushEndpoint: "https://e.example"} }, want: codes.Unimplemented},
-		"filter": {change: func(s *pubsubpb.Subscription) { s.Filter = `attributes.k = "v"` },
-			want: codes.Unimplemented},
-		"message ordering": {change: func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true },
-			want: codes.Unimplemented},
-		"exactly-once delivery": {change: func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true },
-			want: codes.Unimplemented},
-		"unknown topic": {change: func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" },
-			want: codes.NotFound},
+		"filter": {
+			change: func(s *pubsubpb.Subscription) { s.Filter = `attributes.k = "v"` },
+			want:   codes.Unimplemented,
+		},
+		"message ordering": {
+			change: func(s *pubsubpb.Subscription) { s.EnableMessageOrdering = true },
+			want:   codes.Unimplemented,
+		},
+		"exactly-once delivery": {
+			change: func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true },
+			want:   codes.Unimplemented,
+		},
+		"unknown topic": {
+			change: func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" },
+			want:   codes.NotFound,
+		},
 		"unknown dead letter topic": {change: func(s *pubsubpb.Subscription) {
 			fiveAttempts(s)
 			s.DeadLetterPolicy.DeadLetterTopic = "projects/p/topics/none"

@@ -32,8 +32,10 @@ func (b *broker) CreateSubscription(ctx context.Context, r *pubsubpb.Subscriptio
 	if err != nil {
 		return nil, err
 	}
-	s := &subscription{deadLetter: r.GetDeadLetterPolicy(), retry: r.GetRetryPolicy(),
-		deliveries: map[string]*delivery{}}
+	s := &subscription{
+		deadLetter: r.GetDeadLetterPolicy(), retry: r.GetRetryPolicy(),
+		deliveries: map[string]*delivery{},
+	}
 	b.subscriptions[r.GetName()] = s
 	return s.withPolicies(made), nil
 }
@@ -61,7 +63,8 @@ func (b *broker) checkPolicies(ctx context.Context, r *pubsubpb.Subscription) er
 
 // GetSubscription implements pubsubpb.SubscriberServer.
 func (b *broker) GetSubscription(ctx context.Context, r *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription,
-	error) {
+	error,
+) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found, err := b.GServer.GetSubscription(ctx, r)
@@ -73,7 +76,8 @@ func (b *broker) GetSubscription(ctx context.Context, r *pubsubpb.GetSubscriptio
 
 // UpdateSubscription implements pubsubpb.SubscriberServer.
 func (b *broker) UpdateSubscription(ctx context.Context, r *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription,
-	error) {
+	error,
+) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.checkPolicies(ctx, r.GetSubscription()); err != nil {
@@ -100,7 +104,8 @@ func (b *broker) UpdateSubscription(ctx context.Context, r *pubsubpb.UpdateSubsc
 
 // DeleteSubscription implements pubsubpb.SubscriberServer. Waiting pulls fail.
 func (b *broker) DeleteSubscription(ctx context.Context, r *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty,
-	error) {
+	error,
+) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.wakePulls()
@@ -110,7 +115,8 @@ func (b *broker) DeleteSubscription(ctx context.Context, r *pubsubpb.DeleteSubsc
 
 // ListSubscriptions implements pubsubpb.SubscriberServer.
 func (b *broker) ListSubscriptions(context.Context,
-	*pubsubpb.ListSubscriptionsRequest) (*pubsubpb.ListSubscriptionsResponse, error) {
+	*pubsubpb.ListSubscriptionsRequest,
+) (*pubsubpb.ListSubscriptionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented,
 		"the embedded Pub/Sub has no ListSubscriptions: use the official emulator for it")
 }

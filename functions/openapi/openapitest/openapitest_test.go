@@ -45,48 +45,90 @@ func TestCheck_FindsDifferences(t *testing.T) {
 		body         string
 		want         string // part of the error; empty for none
 	}{
-		"matches": {method: "GET", path: "/api/v1/agents/1", status: 200, header: "Etag: 1",
-			body: good, want: ""},
-		"path is a template": {method: "GET", path: "/api/v1/agents/{agent_id}", status: 200,
-			header: "Etag: 1", body: good, want: ""},
-		"without the prefix": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: good,
-			want: ""},
-		"HEAD": {method: "HEAD", path: "/agents/1", status: 200, header: "Etag: 1", body: "",
-			want: ""},
-		"problem": {method: "GET", path: "/agents/1", status: 404, header: "",
-			body: `{"detail": "No."}`, want: ""},
-		"no content": {method: "GET", path: "/agents/all", status: 204, header: "", body: "",
-			want: ""},
-		"any media type": {method: "GET", path: "/docs/a.css", status: 200,
-			header: "Content-Type: text/css", body: "a{}", want: ""},
-		"an unknown path": {method: "GET", path: "/none", status: 404, header: "",
-			body: `{"detail": "No."}`, want: ""},
-		"unknown method": {method: "PUT", path: "/agents/1", status: 405, header: "",
-			body: `{"detail": "No."}`, want: ""},
-		"another status": {method: "GET", path: "/agents/1", status: 202, header: "", body: good,
-			want: "no such status"},
-		"template with fewer parameters wins": {method: "GET", path: "/agents/all", status: 200, header: "", body: good,
-			want: "no such status"},
-		"missing header": {method: "GET", path: "/agents/1", status: 200, header: "", body: good,
-			want: "header ETag is missing"},
-		"a header of another type": {method: "GET", path: "/agents/1", status: 200,
-			header: "Etag: 1\nRetry-After: soon", body: good, want: "Retry-After"},
-		"a missing field": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{}`,
-			want: "required"},
-		"a wrong type": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1",
-			body: `{"id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "note": 1}`, want: "/note violates type"},
-		"a wrong format": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1",
-			body: `{"id": "secret"}`, want: "/id violates format"},
-		"body is not JSON": {method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{`,
-			want: "not JSON"},
-		"another media type": {method: "GET", path: "/agents/1", status: 200,
-			header: "Etag: 1\nContent-Type: text/html", body: good, want: "text/html is not described"},
-		"unexpected body": {method: "GET", path: "/agents/all", status: 204, header: "", body: good,
-			want: "the document describes none"},
-		"unknown path with status 200": {method: "GET", path: "/none", status: 200, header: "", body: good,
-			want: "does not have the operation"},
-		"unknown path without a problem": {method: "GET", path: "/none", status: 404, header: "", body: `{}`,
-			want: "required"},
+		"matches": {
+			method: "GET", path: "/api/v1/agents/1", status: 200, header: "Etag: 1",
+			body: good, want: "",
+		},
+		"path is a template": {
+			method: "GET", path: "/api/v1/agents/{agent_id}", status: 200,
+			header: "Etag: 1", body: good, want: "",
+		},
+		"without the prefix": {
+			method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: good,
+			want: "",
+		},
+		"HEAD": {
+			method: "HEAD", path: "/agents/1", status: 200, header: "Etag: 1", body: "",
+			want: "",
+		},
+		"problem": {
+			method: "GET", path: "/agents/1", status: 404, header: "",
+			body: `{"detail": "No."}`, want: "",
+		},
+		"no content": {
+			method: "GET", path: "/agents/all", status: 204, header: "", body: "",
+			want: "",
+		},
+		"any media type": {
+			method: "GET", path: "/docs/a.css", status: 200,
+			header: "Content-Type: text/css", body: "a{}", want: "",
+		},
+		"an unknown path": {
+			method: "GET", path: "/none", status: 404, header: "",
+			body: `{"detail": "No."}`, want: "",
+		},
+		"unknown method": {
+			method: "PUT", path: "/agents/1", status: 405, header: "",
+			body: `{"detail": "No."}`, want: "",
+		},
+		"another status": {
+			method: "GET", path: "/agents/1", status: 202, header: "", body: good,
+			want: "no such status",
+		},
+		"template with fewer parameters wins": {
+			method: "GET", path: "/agents/all", status: 200, header: "", body: good,
+			want: "no such status",
+		},
+		"missing header": {
+			method: "GET", path: "/agents/1", status: 200, header: "", body: good,
+			want: "header ETag is missing",
+		},
+		"a header of another type": {
+			method: "GET", path: "/agents/1", status: 200,
+			header: "Etag: 1\nRetry-After: soon", body: good, want: "Retry-After",
+		},
+		"a missing field": {
+			method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{}`,
+			want: "required",
+		},
+		"a wrong type": {
+			method: "GET", path: "/agents/1", status: 200, header: "Etag: 1",
+			body: `{"id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "note": 1}`, want: "/note violates type",
+		},
+		"a wrong format": {
+			method: "GET", path: "/agents/1", status: 200, header: "Etag: 1",
+			body: `{"id": "secret"}`, want: "/id violates format",
+		},
+		"body is not JSON": {
+			method: "GET", path: "/agents/1", status: 200, header: "Etag: 1", body: `{`,
+			want: "not JSON",
+		},
+		"another media type": {
+			method: "GET", path: "/agents/1", status: 200,
+			header: "Etag: 1\nContent-Type: text/html", body: good, want: "text/html is not described",
+		},
+		"unexpected body": {
+			method: "GET", path: "/agents/all", status: 204, header: "", body: good,
+			want: "the document describes none",
+		},
+		"unknown path with status 200": {
+			method: "GET", path: "/none", status: 200, header: "", body: good,
+			want: "does not have the operation",
+		},
+		"unknown path without a problem": {
+			method: "GET", path: "/none", status: 404, header: "", body: `{}`,
+			want: "required",
+		},
 	}
 	doc, err := openapitest.Parse([]byte(description))
 	if err != nil {
@@ -100,8 +142,10 @@ func TestCheck_FindsDifferences(t *testing.T) {
 				key, value, _ := strings.Cut(line, ": ")
 				h.Set(key, value)
 			}
-			err := doc.Check(openapitest.Exchange{Method: c.method, Path: c.path, Status: c.status, Header: h,
-				Body: []byte(c.body)})
+			err := doc.Check(openapitest.Exchange{
+				Method: c.method, Path: c.path, Status: c.status, Header: h,
+				Body: []byte(c.body),
+			})
 			switch {
 			case c.want == "" && err != nil:
 				t.Error(err)

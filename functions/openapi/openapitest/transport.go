@@ -33,8 +33,10 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
-	x := Exchange{Method: req.Method, Path: req.URL.EscapedPath(), Status: res.StatusCode, Header: res.Header,
-		Body: body}
+	x := Exchange{
+		Method: req.Method, Path: req.URL.EscapedPath(), Status: res.StatusCode, Header: res.Header,
+		Body: body,
+	}
 	if err := t.Document.Check(x); err != nil {
 		t.Report(err)
 	}

@@ -96,7 +96,8 @@ var (
 
 // Get implements Reader. It never fails.
 func (d *Database) Get(_ context.Context, names ...string) (found []*firestorepb.Document, at *timestamppb.Timestamp,
-	err error) {
+	err error,
+) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	found = make([]*firestorepb.Document, len(names))
@@ -108,7 +109,8 @@ func (d *Database) Get(_ context.Context, names ...string) (found []*firestorepb
 
 // Scan implements Reader. It never fails.
 func (d *Database) Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp,
-	err error) {
+	err error,
+) {
 	d.mu.RLock()
 	all, at := d.newestOf(collection), d.readTime()
 	d.mu.RUnlock()

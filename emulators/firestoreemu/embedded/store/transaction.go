@@ -40,8 +40,10 @@ type scan struct {
 
 // Begin opens a transaction.
 func (d *Database) Begin(readOnly bool) *Transaction {
-	tx := &Transaction{id: rand.Text(), readOnly: readOnly, database: d, began: d.clock(),
-		read: map[string]*firestorepb.Document{}}
+	tx := &Transaction{
+		id: rand.Text(), readOnly: readOnly, database: d, began: d.clock(),
+		read: map[string]*firestorepb.Document{},
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, other := range d.open {
@@ -81,7 +83,8 @@ func (tx *Transaction) Rollback() {
 // Get implements Reader. The first Get may wait for other transactions that have read the first document. Errors:
 // InvalidArgument if the transaction has ended.
 func (tx *Transaction) Get(ctx context.Context, names ...string) (found []*firestorepb.Document,
-	at *timestamppb.Timestamp, err error) {
+	at *timestamppb.Timestamp, err error,
+) {
 	if !tx.readOnly && len(names) > 0 && !tx.hasRead() {
 		tx.database.takeTurn(ctx, tx, names[0])
 	}
@@ -101,7 +104,8 @@ func (tx *Transaction) Get(ctx context.Context, names ...string) (found []*fires
 
 // Scan implements Reader. Errors: InvalidArgument if the transaction has ended.
 func (tx *Transaction) Scan(collection string, choose Choice) (found []*firestorepb.Document, at *timestamppb.Timestamp,
-	err error) {
+	err error,
+) {
 	d := tx.database
 	d.mu.Lock()
 	defer d.mu.Unlock()

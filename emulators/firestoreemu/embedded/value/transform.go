@@ -39,7 +39,8 @@ func CheckTransform(t *firestorepb.DocumentTransform_FieldTransform) error {
 // Transform returns the new value of a field and the result for the writer: the new value, or null after an array
 // change. old is nil if the field does not exist. now is the commit time.
 func Transform(old *firestorepb.Value, t *firestorepb.DocumentTransform_FieldTransform, now time.Time) (changed,
-	told *firestorepb.Value, err error) {
+	told *firestorepb.Value, err error,
+) {
 	switch kind := t.GetTransformType().(type) {
 	case *firestorepb.DocumentTransform_FieldTransform_SetToServerValue:
 		v := Time(now.Truncate(time.Millisecond)) // Firestore's precision

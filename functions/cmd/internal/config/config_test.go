@@ -62,20 +62,32 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 		"no project": {key: "GOOGLE_CLOUD_PROJECT", value: "", want: "configuration: GOOGLE_CLOUD_PROJECT is required"},
 		"no issuer":  {key: "IDENTITY_ISSUER", value: "", want: "configuration: IDENTITY_ISSUER is required"},
 		"no image":   {key: "AGENT_IMAGE", value: "", want: "configuration: AGENT_IMAGE is required"},
-		"short pepper": {key: "API_KEY_PEPPER", value: "c2hvcnQ=",
-			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64"},
-		"pepper is not base64": {key: "API_KEY_PEPPER", value: "secret!",
-			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64"},
+		"short pepper": {
+			key: "API_KEY_PEPPER", value: "c2hvcnQ=",
+			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
+		},
+		"pepper is not base64": {
+			key: "API_KEY_PEPPER", value: "secret!",
+			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
+		},
 		"cells are not JSON": {key: "CELLS", value: "c1", want: cells + "want a JSON array"},
-		"cell without region": {key: "CELLS", value: `[{"name": "c1", "endpoint": "https://c1"}]`,
-			want: cells + "cell 0: name, region"},
-		"cell with endpoint and kubeconfig": {key: "CELLS",
+		"cell without region": {
+			key: "CELLS", value: `[{"name": "c1", "endpoint": "https://c1"}]`,
+			want: cells + "cell 0: name, region",
+		},
+		"cell with endpoint and kubeconfig": {
+			key:   "CELLS",
 			value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`,
-			want:  cells + "cell 0: name, region and either"},
-		"not a duration": {key: "WATCH_TIMEOUT", value: "long",
-			want: `configuration: WATCH_TIMEOUT is invalid: time: invalid duration "long"`},
-		"not a number": {key: "RATE_LIMIT_FACTOR", value: "many",
-			want: "configuration: RATE_LIMIT_FACTOR is invalid: "},
+			want:  cells + "cell 0: name, region and either",
+		},
+		"not a duration": {
+			key: "WATCH_TIMEOUT", value: "long",
+			want: `configuration: WATCH_TIMEOUT is invalid: time: invalid duration "long"`,
+		},
+		"not a number": {
+			key: "RATE_LIMIT_FACTOR", value: "many",
+			want: "configuration: RATE_LIMIT_FACTOR is invalid: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -42,8 +42,10 @@ func slowService(port string) Service {
 		_, _ = stdin.ReadString('\n')
 		fmt.Fprint(w, strings.Repeat("answer ", 1000))
 	})
-	return Service{Handler: mux, Host: "127.0.0.1", Port: port,
-		Close: func() error { fmt.Println("closed"); return nil }}
+	return Service{
+		Handler: mux, Host: "127.0.0.1", Port: port,
+		Close: func() error { fmt.Println("closed"); return nil },
+	}
 }
 
 // process is a child process that runs the service.

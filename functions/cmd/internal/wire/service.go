@@ -14,8 +14,10 @@ import (
 
 // API opens the routes of the role api: the target, or all of them.
 func API(ctx context.Context, c config.Common) (run.Service, error) {
-	return New(ctx, c, Settings{}).service(functions.Selection{Target: c.Target,
-		Roles: []function.Role{function.RoleAPI}}, nil)
+	return New(ctx, c, Settings{}).service(functions.Selection{
+		Target: c.Target,
+		Roles:  []function.Role{function.RoleAPI},
+	}, nil)
 }
 
 // Accounts opens the routes of the roles api and accounts: the target, or all of them.
@@ -37,8 +39,10 @@ func All(ctx context.Context, c config.Worker, s Settings) (run.Service, error) 
 
 func withWorkers(ctx context.Context, c config.Worker, s Settings, selection functions.Selection) (run.Service, error) {
 	s.WatchTimeout = c.WatchTimeout
-	pushes, err := oidc.NewPush(oidc.PushOptions{Issuer: c.PushIssuer, Audience: c.PushAudience,
-		ServiceAccount: c.PushServiceAccount})
+	pushes, err := oidc.NewPush(oidc.PushOptions{
+		Issuer: c.PushIssuer, Audience: c.PushAudience,
+		ServiceAccount: c.PushServiceAccount,
+	})
 	if err != nil {
 		return run.Service{}, err
 	}

@@ -83,8 +83,10 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 			firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator})
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
-		return pubsub.Open(ctx, pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic,
-			EmulatorHost: c.Local.PubSubEmulator})
+		return pubsub.Open(ctx, pubsub.Options{
+			ProjectID: c.ProjectID, Topic: c.NudgeTopic,
+			EmulatorHost: c.Local.PubSubEmulator,
+		})
 	})
 	o.secrets = lazy(o, "Secret Manager", func(ctx context.Context) (*secretmanager.Store, error) {
 		return secretmanager.Open(ctx,
