@@ -1,5 +1,5 @@
-// Package apikey knows the control plane's API keys: their form, their record and how they are shown. It does not know
-// how they are stored.
+// Package apikey defines the control plane's API keys: their format, their record and the view that clients get. It
+// does not store them.
 package apikey
 
 import (
@@ -21,17 +21,17 @@ func (Purpose) Values() []string {
 	return []string{"script", "ci", "sdk", "playground", "mcp", "other"}
 }
 
-// DefaultPurpose is the purpose of a key whose creator names none.
+// DefaultPurpose is the purpose of a key whose creator named none.
 const DefaultPurpose Purpose = "script"
 
-// Key is the record of a key. The key itself is not in it, only its hash.
+// Key is the record of a key. It holds the key's hash, not the key.
 type Key struct {
 	ID             string
 	OrganizationID string
 	Name           string
 	Purpose        Purpose
 	Prefix         string
-	// Hash is the keyed hash, and the document's id.
+	// Hash is the keyed hash of the key, and the id of its document.
 	Hash       string
 	CreatedBy  string
 	CreatedAt  time.Time
@@ -39,10 +39,10 @@ type Key struct {
 	ExpiresAt  time.Time // zero: never
 }
 
-// Expired reports whether the key is past its end.
+// Expired reports whether the key has expired.
 func (k Key) Expired(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
 
-// TouchInterval is how often a use of a key is recorded at most.
+// TouchInterval is the shortest time between two recorded uses of a key.
 const TouchInterval = 5 * time.Minute
 
 // View is a key as a client sees it.
@@ -57,7 +57,7 @@ type View struct {
 	CreatedBy  string     `json:"created_by" jsonschema:"Id of the user or the key that created it."`
 }
 
-// AmendSchema adds to the view's description what its fields' types don't tell.
+// AmendSchema adds to the schema what the fields' types do not express.
 func (View) AmendSchema(s *jsonschema.Schema) {
 	s.Properties["id"].Format, s.Properties["created_by"].Format = "uuid", "uuid"
 }
@@ -72,13 +72,13 @@ func (View) Example() any {
 	}.Show()
 }
 
-// exampleKey has the form of a key and is none: its checksum is wrong.
+// exampleKey looks like a key, but its checksum is wrong.
 const exampleKey = "so_ExampleExampleExampleExampleExampleExampleE000000"
 
-// CreatedView is a key in the answer to its creation, the only place where the whole key stands.
+// CreatedView is the answer to a key's creation, the only answer that contains the whole key.
 type CreatedView struct {
 	View
-	// Secret is the full key. It is null when the answer is a replay.
+	// Secret is the full key; nil when the answer is a replay.
 	Secret *string `json:"secret" jsonschema:"The full key. It is shown this once; null when the answer is a replay."`
 }
 
@@ -107,26 +107,27 @@ func (k Key) Show() View {
 
 // Store is what routes do with the keys of the caller's organization.
 type Store interface {
-	// Create writes a key, the organization's count and the audit entry in one transaction, and returns the record. A
-	// repeated request (package idempotency) gets the record of the first, with another id than k's and without a hash.
-	// Errors: Conflict when the limit of live keys is reached, Unavailable.
+	// Create writes a key, the organization's count and the audit entry in one transaction, and returns the record. For
+	// a repeated request (package idempotency) it returns the first request's record: its id differs from k's, and its
+	// hash is empty. Errors: Conflict when the limit of live keys is reached, Unavailable.
 	Create(ctx context.Context, k Key) (Key, error)
 	// List reads a page of keys, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, p page.Request) (page.Page[Key], error)
-	// Revoke deletes a key. From the answer on no request that begins is let in with it. Errors: NotFound, Unavailable.
+	// Revoke deletes a key. Once it has returned, no new request is authenticated with the key. Errors: NotFound,
+	// Unavailable.
 	Revoke(ctx context.Context, id string) error
 }
 
-// Finder looks keys up when a request is authenticated.
+// Finder looks up keys to authenticate requests.
 type Finder interface {
-	// Find reads the key with the hash and, in the same round trip, the document that the route reads. The returned
+	// Find reads the key with the hash and, in the same round trip, the document that the route needs. The returned
 	// context carries that document. Errors: NotFound for an unknown key, Unavailable.
 	Find(ctx context.Context, hash string, also document.Ref) (context.Context, Key, error)
-	// Touch records a use of the key, in the background and at most once in TouchInterval. It never fails a request.
+	// Touch records a use of the key in the background, at most once in TouchInterval. It never fails a request.
 	Touch(ctx context.Context, k Key)
 }
 
-// NotFound is the error for a key that does not exist, or is another organization's.
+// NotFound is the error for a key that does not exist or belongs to another organization.
 func NotFound() *fault.Error {
 	return fault.New(fault.NotFound, "api_key_not_found", "API key not found.")
 }

@@ -1,5 +1,5 @@
-// Package audit knows the audit log: what an entry holds, where its facts come from, and that a call has one entry. It
-// does not know how entries are stored, nor who may read them.
+// Package audit defines the entries of the audit log, collects the facts about a call, and makes sure that each call
+// gets one entry. It does not store entries, nor decide who may read them.
 package audit
 
 import (
@@ -10,14 +10,13 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// Entry records one mutating call, or one that was refused.
+// Entry records one mutating call, or one refused call.
 type Entry struct {
-	// ID was chosen for the call, so that nothing writes a second entry of it.
+	// ID is chosen once per call, so that a call can't get a second entry.
 	ID             string
 	OrganizationID string
 	CreatedAt      time.Time
-	// ExpiresAt is when the entry's retention ends. From then on it is not shown, whether it has been deleted yet or
-	// not.
+	// ExpiresAt is when the retention ends. An expired entry is not shown, even before it is deleted.
 	ExpiresAt time.Time
 	Actor     identity.Caller
 	// Action is the name of the route, such as "StopAgent".
@@ -29,21 +28,21 @@ type Entry struct {
 	Changes []Change
 }
 
-// Target is what was acted on, as far as it is known: a call that was refused early may have named nothing that exists.
+// Target is what a call acted on. It is incomplete for a call that was refused early, and may not exist.
 type Target struct {
 	Type string // "agent", "api_key", ...
 	ID   string
 	Name string
 }
 
-// Change is one field that became another value. It never holds the value of a secret.
+// Change is one changed field. It never holds the value of a secret.
 type Change struct {
 	Field string
 	Old   string
 	New   string
 }
 
-// Request says which call an entry belongs to.
+// Request holds the facts about the call that an entry belongs to.
 type Request struct {
 	Action    string
 	RequestID string
@@ -53,14 +52,14 @@ type Request struct {
 
 type requestKey struct{}
 
-// With returns a context that carries the call's facts. What a client wrote is made legible, because a store may refuse
-// bytes that are no UTF-8, and an entry without end.
+// With returns a context that carries the facts about a call. It makes the text of client headers valid UTF-8 and
+// limits its length: a store may refuse other bytes and unbounded entries.
 func With(ctx context.Context, r Request) context.Context {
 	r.IP, r.UserAgent = printable(r.IP), printable(r.UserAgent)
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
-// maxText is how many bytes of a header are kept: more than any browser sends.
+// maxText limits the bytes kept of a header. No browser sends more.
 const maxText = 512
 
 func printable(s string) string {
@@ -70,11 +69,11 @@ func printable(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// From returns the call's facts in ctx.
+// From returns the facts about the call in ctx.
 func From(ctx context.Context) Request {
 	r, _ := ctx.Value(requestKey{}).(Request)
 	return r
 }
 
-// Succeeded is the outcome of a call that did what it was asked to.
+// Succeeded is the outcome of a successful call.
 const Succeeded = "succeeded"

@@ -7,12 +7,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// CallEntry sees to it that a call has one entry. Its id is chosen before anything is done: a change that the call
-// commits writes the entry under that id in the same commit, and whoever serves the call writes it when no change did.
-// Both create it, so where the outcome of a commit is unknown one of the two fails, and the entry says what happened: a
-// change that is committed has its own entry, and one whose place was taken can't be committed any more.
+// CallEntry is the pending audit entry of one call. It makes sure that the call gets exactly one.
 //
-// A nil Trail is a call that nobody keeps the entry of. Its methods may be called from any goroutine.
+// The id is chosen before the call does anything. A change that the call commits creates the entry under that id in the
+// same commit. If the call commits no change, the server creates the entry afterwards. Both use create, so when the
+// outcome of a commit is unknown, only one of the two can succeed: either the change is committed with its entry, or the
+// server's entry took the id and the change can no longer be committed.
+//
+// A nil CallEntry means the call is not audited as a whole. The methods may be called from any goroutine.
 type CallEntry struct {
 	id string
 
@@ -24,75 +26,75 @@ type CallEntry struct {
 
 type callEntryKey struct{}
 
-// WithCallEntry returns a context that carries a new trail.
+// WithCallEntry returns a context that carries a new pending entry, and the entry.
 func WithCallEntry(ctx context.Context) (context.Context, *CallEntry) {
-	t := &CallEntry{id: uuid.NewString()}
-	return context.WithValue(ctx, callEntryKey{}, t), t
+	e := &CallEntry{id: uuid.NewString()}
+	return context.WithValue(ctx, callEntryKey{}, e), e
 }
 
-// CallEntryFrom returns the trail in ctx, or nil.
+// CallEntryFrom returns the pending entry in ctx, or nil.
 func CallEntryFrom(ctx context.Context) *CallEntry {
-	t, _ := ctx.Value(callEntryKey{}).(*CallEntry)
-	return t
+	e, _ := ctx.Value(callEntryKey{}).(*CallEntry)
+	return e
 }
 
-// ID is the id of the call's entry; "" without a trail.
-func (t *CallEntry) ID() string {
-	if t == nil {
+// ID is the id of the entry; "" for nil.
+func (e *CallEntry) ID() string {
+	if e == nil {
 		return ""
 	}
-	return t.id
+	return e.id
 }
 
-// Claim tells a change whether it is the call's first, which creates the entry; later ones add to it. Without a trail
-// every change is a first one.
-func (t *CallEntry) Claim() (first bool) {
-	if t == nil {
+// Claim reports whether the caller's change is the first of the call. The first change creates the entry, later ones
+// add to it. For nil every change is a first one.
+func (e *CallEntry) Claim() (first bool) {
+	if e == nil {
 		return true
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	first = !t.claimed
-	t.claimed = true
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	first = !e.claimed
+	e.claimed = true
 	return first
 }
 
-// MarkWritten says that the entry was written, which is certain.
-func (t *CallEntry) MarkWritten() {
-	if t == nil {
+// MarkWritten records that the entry was certainly written.
+func (e *CallEntry) MarkWritten() {
+	if e == nil {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.written = true
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.written = true
 }
 
-// Written reports whether the entry was certainly written. When it is false it may have been, all the same.
-func (t *CallEntry) Written() bool {
-	if t == nil {
+// Written reports whether the entry was certainly written. False does not mean that it was not.
+func (e *CallEntry) Written() bool {
+	if e == nil {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.written
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.written
 }
 
-// SetTarget says what the call acts on, once that is known to be the organization's own.
-func (t *CallEntry) SetTarget(target Target) {
-	if t == nil {
+// SetTarget records what the call acts on. Call it once the target is known to belong to the caller's organization.
+func (e *CallEntry) SetTarget(target Target) {
+	if e == nil {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.target = target
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.target = target
 }
 
-// Target is what Find was told; the zero value when nothing was found.
-func (t *CallEntry) Target() Target {
-	if t == nil {
+// Target is the last target set; the zero value if none was.
+func (e *CallEntry) Target() Target {
+	if e == nil {
 		return Target{}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.target
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.target
 }

@@ -7,25 +7,23 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// Log is the audit log as routes and what serves them see it. Changes write their own entry, in the same commit: see
-// Trail.
+// Log is the audit log as routes and their server use it. A committed change writes its own entry in the same commit;
+// see CallEntry.
 type Log interface {
-	// Append writes the entry of a call that committed none. It fills in CreatedAt where it is zero, and ExpiresAt by
-	// the plan of the organization. An entry with the id that exists already is left as it is, and that is a success.
-	// Errors: Unavailable.
+	// Append writes the entry of a call that committed none. It sets CreatedAt if it is zero, and ExpiresAt by the
+	// organization's plan. If an entry with the id exists, Append keeps it and succeeds. Errors: Unavailable.
 	Append(ctx context.Context, e Entry) error
-	// List reads a page of the entries of the caller's organization, newest first. Errors: BadRequest for a bad cursor,
+	// List reads a page of the caller's organization's entries, newest first. Errors: BadRequest for a bad cursor,
 	// Unavailable.
 	List(ctx context.Context, f Filter, p page.Request) (page.Page[Entry], error)
-	// Each visits the entries that List pages through, and holds a page of them at a time. It ends with the first error
-	// of visit. Further errors: Unavailable.
+	// Each visits the entries that List pages through, and holds one page in memory. It stops at the first error of
+	// visit and returns it. Other errors: Unavailable.
 	Each(ctx context.Context, f Filter, visit func(Entry) error) error
 }
 
-// Filter narrows a list; empty fields do not.
+// Filter selects entries. An empty field selects all.
 type Filter struct {
-	// From is the first moment, and To the moment after the last, so that windows that follow each other have every
-	// entry once.
+	// From is inclusive and To is exclusive, so that adjacent windows list every entry once.
 	From time.Time
 	To   time.Time
 

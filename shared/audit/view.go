@@ -34,26 +34,26 @@ type ActorView struct {
 // ActorType says what kind of actor made a call.
 type ActorType identity.AuthType
 
-// Values lists the kinds of actors: those who call with a token, and those who act without one.
+// Values lists the kinds of actors: those that call with a token, and those that act without one.
 func (ActorType) Values() []string {
 	return append(identity.AuthType("").Values(), string(identity.Operator), string(identity.System))
 }
 
-// TargetView is what a call was about, as a client sees it.
+// TargetView is what a call acted on, as a client sees it.
 type TargetView struct {
 	Type string  `json:"type" jsonschema:"The kind of thing, such as agent or api_key."`
 	ID   *string `json:"id" jsonschema:"Null where nothing was named, or no id. What a refused call named need not exist."`
 	Name *string `json:"name" jsonschema:"The name at the time of the call; null where it was refused before the name was known."`
 }
 
-// ChangeView is one field that became another value, as a client sees it.
+// ChangeView is one changed field as a client sees it.
 type ChangeView struct {
 	Field string  `json:"field"`
 	Old   *string `json:"old" jsonschema:"Null where there was none, or it is not shown."`
 	New   *string `json:"new" jsonschema:"Null where there is none; set, changed or removed where it is not shown."`
 }
 
-// AmendSchema adds to the view's description what its fields' types don't tell.
+// AmendSchema adds to the schema what the fields' types do not express.
 func (View) AmendSchema(s *jsonschema.Schema) { s.Properties["id"].Format = "uuid" }
 
 // Example implements the contract of package function for outputs with an example.
@@ -90,7 +90,7 @@ func (e Entry) Show() View {
 	return v
 }
 
-// nullable is nil for "".
+// nullable returns nil for "".
 func nullable(s string) *string {
 	if s == "" {
 		return nil

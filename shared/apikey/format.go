@@ -12,17 +12,17 @@ import (
 
 // The parts of a key: prefix, random part and checksum.
 const (
-	// Scheme is how every key begins. A bearer token that begins with it is a key, any other a session.
+	// Scheme begins every key. A bearer token with this prefix is a key; any other is a session token.
 	Scheme         = "so_"
 	randomLength   = 43 // base62 characters that hold 256 bits
 	checksumLength = 6  // base62 characters that hold 32 bits
-	// PrefixLength is how many leading characters of a key are kept and shown.
+	// PrefixLength is the number of leading characters of a key that are stored and shown.
 	PrefixLength = 11
 	alphabet     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Generate makes a new key: "so_", 256 random bits and a checksum, so that scanners and the service's own edge tell a
-// typo without a look-up.
+// Generate makes a new key: "so_", 256 random bits and a checksum. The checksum lets secret scanners and the service
+// detect a typo without a lookup.
 func Generate() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
@@ -30,7 +30,7 @@ func Generate() string {
 	return body + checksum(body)
 }
 
-// WellFormed reports whether a token has the form and the checksum of a key.
+// WellFormed reports whether a token has the format and the checksum of a key.
 func WellFormed(token string) bool {
 	const body = len(Scheme) + randomLength
 	if len(token) != body+checksumLength || !strings.HasPrefix(token, Scheme) {
@@ -39,8 +39,8 @@ func WellFormed(token string) bool {
 	return strings.Trim(token[len(Scheme):], alphabet) == "" && checksum(token[:body]) == token[body:]
 }
 
-// Hash is the keyed hash of a key, the only form in which it is stored. The pepper keeps a stolen database from being a
-// list of things to check guesses against.
+// Hash returns the keyed hash of a key, the only form in which a key is stored. Without the pepper, a stolen database
+// can't be used to check guesses.
 func Hash(pepper []byte, token string) string {
 	mac := hmac.New(sha256.New, pepper)
 	mac.Write([]byte(token))
