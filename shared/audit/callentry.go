@@ -11,8 +11,8 @@ import (
 //
 // The id is chosen before the call does anything. A change that the call commits creates the entry under that id in the
 // same commit. If the call commits no change, the server creates the entry afterwards. Both use create, so when the
-// outcome of a commit is unknown, only one of the two can succeed: either the change is committed with its entry, or the
-// server's entry took the id and the change can no longer be committed.
+// outcome of a commit is unknown, only one of the two can succeed: either the change is committed with its entry, or
+// the server's entry took the id and the change can no longer be committed.
 //
 // A nil CallEntry means the call is not audited as a whole. The methods may be called from any goroutine.
 type CallEntry struct {

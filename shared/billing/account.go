@@ -7,43 +7,43 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Account is an organization together with what pays for it.
+// Account is an organization together with its subscription.
 type Account struct {
 	organization.Organization
 	Subscription Subscription
-	// Suspended is true while the operator withholds the service.
+	// Suspended is set while the operator withholds the service.
 	Suspended bool
-	// DueAt is when consequences are to be looked at; zero when there are none to expect.
+	// DueAt is when the Enforcer must check the account; zero if no check is needed.
 	DueAt time.Time
 	// Version is the store's revision of the record, set when it is read.
 	Version string
 }
 
-// ApplySubscription takes over the state in which the provider has a subscription. It changes nothing when that is not
-// the organization's, or is known.
-func (a *Account) ApplySubscription(present Subscription, now time.Time) {
-	if !present.replaces(a.Subscription) {
+// ApplySubscription applies the provider's current state of a subscription to the account. It changes nothing if the
+// state is already known, or the subscription does not replace the organization's.
+func (a *Account) ApplySubscription(current Subscription, now time.Time) {
+	if !current.replaces(a.Subscription) {
 		return
 	}
-	present.PastDueSince = time.Time{}
-	if present.Status == PastDue {
-		present.PastDueSince = now
+	current.PastDueSince = time.Time{}
+	if current.Status == PastDue {
+		current.PastDueSince = now
 		if a.Subscription.Status == PastDue {
-			present.PastDueSince = a.Subscription.PastDueSince
+			current.PastDueSince = a.Subscription.PastDueSince
 		}
 	}
-	if present == a.Subscription {
+	if current == a.Subscription {
 		return
 	}
-	a.Subscription = present
+	a.Subscription = current
 	a.Plan = plan.Hobby
-	if present.Live() {
-		a.Plan = present.Plan
+	if current.Live() {
+		a.Plan = current.Plan
 	}
 	a.deriveStatus(now)
 }
 
-// Suspend has the operator withhold the service, or end that.
+// Suspend sets whether the operator withholds the service.
 func (a *Account) Suspend(suspended bool, now time.Time) {
 	if a.Suspended != suspended {
 		a.Suspended = suspended
@@ -51,7 +51,7 @@ func (a *Account) Suspend(suspended bool, now time.Time) {
 	}
 }
 
-// deriveStatus derives the organization's status, and has the consequences looked at.
+// deriveStatus derives the organization's status and makes the account due for enforcement.
 func (a *Account) deriveStatus(now time.Time) {
 	switch {
 	case a.Suspended:
@@ -64,7 +64,7 @@ func (a *Account) deriveStatus(now time.Time) {
 	a.DueAt = now
 }
 
-// Withheld reports whether no agent of the organization may run: it is suspended, or the grace has passed.
+// Withheld reports whether the organization may run no agents: it is suspended, or its grace period has passed.
 func (a Account) Withheld(now time.Time) bool {
 	return a.Suspended || a.Subscription.Status == PastDue && !now.Before(a.graceEnd())
 }

@@ -10,53 +10,54 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Action is what becomes of one agent because of its organization's account: Pause or Resume.
+// Action pauses or resumes one agent because of its organization's account.
 type Action struct {
 	AgentID string
+	// Trigger is agent.Pause or agent.Resume.
 	Trigger agent.Trigger
 }
 
-// relook is how long consequences that stay are left to themselves: an agent may mend by itself and run again, or
-// another be deleted.
-const relook = 5 * time.Minute
+// recheckInterval is how often an account with paused agents is checked again: a broken agent may recover and run
+// again, or a deleted agent may leave room for another.
+const recheckInterval = 5 * time.Minute
 
-// EnforcementActions lists what becomes of an organization's agents, and when to look again; zero for never, until the
-// account changes.
+// EnforcementActions returns the actions that the account requires now, and the time of the next check. A zero time
+// means no check until the account changes.
 //
-// Where the service is withheld nothing runs. Elsewhere what runs, or would but for its bill, has to fit the plan: the
-// oldest agents first, so that it is always the same ones that go on. Nothing is stopped or deleted, and what its owner
-// paused or stopped stays so.
-func (a Account) EnforcementActions(agents []agent.Agent, now time.Time) (moves []Action, next time.Time) {
-	kept, left := a.withinLimits(agents, now)
+// If the service is withheld, no agent may run. Otherwise the agents that run, or are paused for billing, must fit the
+// plan. The oldest come first, so that repeated checks choose the same agents. Enforcement never stops or deletes an
+// agent, and never resumes one that its owner paused or stopped.
+func (a Account) EnforcementActions(agents []agent.Agent, now time.Time) (actions []Action, next time.Time) {
+	allowed, excess := a.agentsWithinLimits(agents, now)
 	waiting := false
 	for _, g := range agents {
-		_, keep := kept[g.ID]
+		_, ok := allowed[g.ID]
 		switch {
-		case keep && pausedForBilling(g):
-			moves = append(moves, Action{g.ID, agent.Resume})
-		case !keep && g.Status == agent.Running:
-			moves = append(moves, Action{g.ID, agent.Pause})
-		case !keep && (g.Status == agent.Provisioning || g.Status == agent.Pending):
-			waiting = true // it can only be paused once it runs
+		case ok && pausedForBilling(g):
+			actions = append(actions, Action{g.ID, agent.Resume})
+		case !ok && g.Status == agent.Running:
+			actions = append(actions, Action{g.ID, agent.Pause})
+		case !ok && (g.Status == agent.Provisioning || g.Status == agent.Pending):
+			waiting = true // an agent can only be paused once it runs
 		}
 	}
 	switch {
 	case waiting:
 		next = now
-	case a.Withheld(now) || left:
-		next = now.Add(relook)
+	case a.Withheld(now) || excess:
+		next = now.Add(recheckInterval)
 	case a.Subscription.Status == PastDue:
 		next = a.graceEnd()
 	}
-	return moves, next
+	return actions, next
 }
 
-// withinLimits chooses the agents that may run, and tells whether others are left that want to.
-func (a Account) withinLimits(agents []agent.Agent, now time.Time) (kept map[string]struct{}, left bool) {
-	kept = map[string]struct{}{}
+// agentsWithinLimits returns the ids of the agents that may run. excess reports whether others should run, but may not.
+func (a Account) agentsWithinLimits(agents []agent.Agent, now time.Time) (allowed map[string]struct{}, excess bool) {
+	allowed = map[string]struct{}{}
 	limits, err := a.Limits()
 	if err != nil || a.Withheld(now) {
-		return kept, true
+		return allowed, true
 	}
 	oldest := slices.SortedFunc(slices.Values(agents), func(x, y agent.Agent) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
@@ -66,27 +67,27 @@ func (a Account) withinLimits(agents []agent.Agent, now time.Time) (kept map[str
 		if !g.Status.Up() && !pausedForBilling(g) {
 			continue
 		}
-		holding, err := g.HeldUsage()
+		held, err := g.HeldUsage()
 		size, sizeErr := plan.Get(g.Plan)
-		if err != nil || sizeErr != nil || a.CheckFits(size) != nil || len(used.Plus(holding).Excesses(limits)) > 0 {
-			left = true
+		if err != nil || sizeErr != nil || a.CheckFits(size) != nil || len(used.Plus(held).Excesses(limits)) > 0 {
+			excess = true
 			continue
 		}
-		used = used.Plus(holding)
-		kept[g.ID] = struct{}{}
+		used = used.Plus(held)
+		allowed[g.ID] = struct{}{}
 	}
-	return kept, left
+	return allowed, excess
 }
 
-// pausedForBilling reports whether an agent would run if its organization had paid.
+// pausedForBilling reports whether enforcement paused the agent.
 func pausedForBilling(g agent.Agent) bool {
 	return g.Status == agent.Paused && g.StatusReason == agent.Billing
 }
 
-// Apply carries out the move on the record, if it is still to be made. Errors: Conflict.
-func (m Action) Apply(g *agent.Agent, now time.Time) error {
-	if m.Trigger == agent.Pause && g.Status == agent.Running || m.Trigger == agent.Resume && pausedForBilling(*g) {
-		return g.Act(m.Trigger, agent.Billing, now)
+// Apply applies the action to the agent's record, if the record still needs it. Errors: Conflict.
+func (a Action) Apply(g *agent.Agent, now time.Time) error {
+	if a.Trigger == agent.Pause && g.Status == agent.Running || a.Trigger == agent.Resume && pausedForBilling(*g) {
+		return g.Act(a.Trigger, agent.Billing, now)
 	}
 	return nil
 }

@@ -14,9 +14,10 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Enforcer carries out what follows from accounts: agents are paused when payment has stopped, and come back when it is
-// made up for. It may run any number of times, at once: every move looks at the agent again, and a run that an account
-// changed under leaves the rest to the next.
+// Enforcer applies accounts to agents: it pauses agents when payment stops, and resumes them once it is made up for.
+//
+// Runs may overlap: every action checks the agent's record again, and if an account changes during a run, the next run
+// handles it.
 type Enforcer struct {
 	Store  Store
 	Agents agent.Store
@@ -24,62 +25,61 @@ type Enforcer struct {
 	Now func() time.Time
 }
 
-// keepBatch bounds one run; what is left over is the next one's, the longest due first.
-const keepBatch = 200
+// enforceBatch limits the accounts of one run. The longest due come first; the rest wait for the next run.
+const enforceBatch = 200
 
-// Run looks at every account that is due. The trouble of one does not keep it from the others.
-func (k *Enforcer) Run(ctx context.Context) error {
-	due, err := k.Store.Due(ctx, k.Now(), keepBatch)
+// Run enforces every account that is due. A failing account does not stop the others.
+func (e *Enforcer) Run(ctx context.Context) error {
+	due, err := e.Store.Due(ctx, e.Now(), enforceBatch)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, id := range due {
-		if err := k.enforceAccount(ctx, id); err != nil {
-			errs = append(errs, fmt.Errorf("organization %s: %w", id, err))
+		if err := e.enforceAccount(ctx, id); err != nil {
+			errs = append(errs, fmt.Errorf("enforce account of organization %s: %w", id, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (k *Enforcer) enforceAccount(ctx context.Context, organizationID string) error {
-	a, err := k.Store.Account(ctx, organizationID)
+func (e *Enforcer) enforceAccount(ctx context.Context, organizationID string) error {
+	a, err := e.Store.Account(ctx, organizationID)
 	if err != nil {
 		return err
 	}
 	ctx = asSystem(ctx, "billing", organizationID)
-	agents, err := agent.ListAll(ctx, k.Agents)
+	agents, err := agent.ListAll(ctx, e.Agents)
 	if err != nil {
 		return err
 	}
-	moves, next := a.EnforcementActions(agents, k.Now())
-	if err := k.applyActions(ctx, moves); err != nil {
+	actions, next := a.EnforcementActions(agents, e.Now())
+	if err := e.applyActions(ctx, actions); err != nil {
 		return err
 	}
-	if len(moves) > 0 {
-		slog.InfoContext(ctx, "agents were moved because of their organization's account", "organization_id",
-			organizationID,
-			"status", a.Status, "plan", a.Plan, "moves", len(moves))
+	if len(actions) > 0 {
+		slog.InfoContext(ctx, "agents paused or resumed for billing", "organization_id", organizationID,
+			"status", a.Status, "plan", a.Plan, "actions", len(actions))
 	}
 	if next.Equal(a.DueAt) {
 		return nil
 	}
-	err = k.Store.Postpone(ctx, a, next)
+	err = e.Store.Postpone(ctx, a, next)
 	if errors.Is(err, ErrChanged) {
-		return nil // it is still due, and the next run sees what it has become
+		return nil // the account stays due, and the next run reads its new state
 	}
 	return err
 }
 
-// applyActions pauses and resumes agents, each with an audit entry of its own.
-func (k *Enforcer) applyActions(ctx context.Context, moves []Action) error {
+// applyActions pauses and resumes agents. Each action gets its own audit entry.
+func (e *Enforcer) applyActions(ctx context.Context, actions []Action) error {
 	var errs []error
-	for _, m := range moves {
-		action := map[agent.Trigger]string{agent.Pause: "PauseAgent", agent.Resume: "ResumeAgent"}[m.Trigger]
-		call := audit.With(ctx, audit.Request{Action: action, RequestID: uuid.NewString()})
-		_, err := k.Agents.Change(call, m.AgentID, func(g *agent.Agent) error { return m.Apply(g, k.Now()) })
+	for _, a := range actions {
+		name := map[agent.Trigger]string{agent.Pause: "PauseAgent", agent.Resume: "ResumeAgent"}[a.Trigger]
+		call := audit.With(ctx, audit.Request{Action: name, RequestID: uuid.NewString()})
+		_, err := e.Agents.Change(call, a.AgentID, func(g *agent.Agent) error { return a.Apply(g, e.Now()) })
 		if err != nil && !fault.Is(err, fault.NotFound) {
-			errs = append(errs, fmt.Errorf("%s agent %s: %w", m.Trigger, m.AgentID, err))
+			errs = append(errs, fmt.Errorf("%s agent %s: %w", a.Trigger, a.AgentID, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -7,17 +7,17 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Excess is one thing of which an organization holds more than a plan allows: an amount, or an agent that is too large.
+// Excess is one limit of a plan that an organization exceeds: an amount, or the size of an agent.
 type Excess struct {
 	Limit   string `json:"limit"`
 	Current any    `json:"current"`
 	Max     any    `json:"max"`
-	// AgentID and Name are of an agent that is too large.
+	// AgentID and Name identify the agent that is too large.
 	AgentID string `json:"agent_id,omitempty"`
 	Name    string `json:"name,omitempty"`
 }
 
-// Excesses lists what of an organization a plan has no room for.
+// Excesses lists the limits of a plan that the organization exceeds.
 func (a Account) Excesses(to plan.Plan, agents []agent.Agent) ([]Excess, error) {
 	on := organization.Organization{Plan: to.ID}
 	limits, err := on.Limits()
@@ -38,8 +38,8 @@ func (a Account) Excesses(to plan.Plan, agents []agent.Agent) ([]Excess, error) 
 	return over, nil
 }
 
-// CheckPlanFits checks that a plan has room for everything that the organization holds. The error is a Conflict with
-// the list of what is over.
+// CheckPlanFits checks that the organization exceeds no limit of a plan. The error is a Conflict that lists the
+// excesses.
 func (a Account) CheckPlanFits(to plan.Plan, agents []agent.Agent) error {
 	over, err := a.Excesses(to, agents)
 	if err != nil || len(over) == 0 {

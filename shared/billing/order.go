@@ -6,11 +6,11 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// NewOrder makes the order of a plan, if the organization may have it. agents reads what it has, where that matters.
-// Errors: Forbidden for a plan that is not for sale, PaymentRequired while a payment is open, Conflict when it is what
-// the organization has, or too small for it.
+// NewOrder makes an order for a plan. It calls agents only if the organization may exceed the new plan. Errors:
+// Forbidden for a plan that is not for sale, PaymentRequired while a payment is open, Conflict for the present plan and
+// for one that is too small.
 func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.Agent, error)) (Order, error) {
-	wanted, err := plan.Get(to)
+	ordered, err := plan.Get(to)
 	if err != nil {
 		return Order{}, err
 	}
@@ -20,7 +20,7 @@ func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.
 	}
 	s := a.Subscription
 	switch {
-	case wanted.PriceUSDMonth == nil:
+	case ordered.PriceUSDMonth == nil:
 		return Order{}, fault.New(fault.Forbidden, "plan_feature_required",
 			"The %s plan is sold by contract. Ask the operator of the service.", to)
 	case s.Status == PastDue:
@@ -29,12 +29,12 @@ func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.
 	case to == a.Plan && (to == plan.Hobby || s.Live() && s.Interval == interval) && s.PendingPlan == "":
 		return Order{}, fault.New(fault.Conflict, "plan_unchanged", "The organization is on the %s plan already.", to)
 	}
-	if present.ID != to && wanted.Fits(present) {
+	if present.ID != to && ordered.Fits(present) {
 		held, err := agents()
 		if err != nil {
 			return Order{}, err
 		}
-		if err := a.CheckPlanFits(wanted, held); err != nil {
+		if err := a.CheckPlanFits(ordered, held); err != nil {
 			return Order{}, err
 		}
 	}

@@ -9,23 +9,24 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Store keeps accounts.
+// Store stores accounts.
 type Store interface {
 	// Account reads an organization's account. Errors: NotFound, Unavailable.
 	Account(ctx context.Context, organizationID string) (Account, error)
-	// Save writes plan, status, subscription and dates of an account, in one commit with the audit entry of the caller
-	// in ctx and with the record of the event that caused it, if that is not "". The account's usage is not written.
-	// Errors: ErrChanged when the organization was written since the account was read, NotFound, Unavailable.
+	// Save writes an account's plan, status, subscription and dates. The same commit writes the audit entry of the
+	// caller in ctx and, unless eventID is "", the record of the event that caused the change. Save does not write the
+	// usage. It writes nothing and succeeds if the event has been applied. Errors: ErrChanged when the organization was
+	// written since the account was read, NotFound, Unavailable.
 	Save(ctx context.Context, a Account, eventID string) error
-	// Postpone writes when an account is to be looked at again, and nothing else. Errors: as Save.
+	// Postpone writes only the time of the account's next enforcement check. Errors: as Save.
 	Postpone(ctx context.Context, a Account, next time.Time) error
 	// Applied reports whether an event has been applied. Errors: Unavailable.
 	Applied(ctx context.Context, eventID string) (bool, error)
-	// Due lists the organizations whose consequences are due, the longest first, at most limit. Errors: Unavailable.
+	// Due lists at most limit organizations that are due for enforcement, the longest due first. Errors: Unavailable.
 	Due(ctx context.Context, now time.Time, limit int) ([]string, error)
 }
 
-// ErrChanged says that an organization was written since its account was read: read it again and decide anew.
+// ErrChanged reports that an organization was written since its account was read. Read the account again and retry.
 const ErrChanged = changed("the organization was written since its account was read")
 
 type changed string
@@ -35,57 +36,57 @@ func (e changed) Error() string { return string(e) }
 
 // Payments is the payment provider.
 type Payments interface {
-	// Provider names it.
+	// Provider is the provider's name.
 	Provider() Provider
-	// Checkout makes a page on which an organization subscribes to a plan, or moves its subscription to another.
-	// Errors: Forbidden when that plan can't be bought, Invalid when the call's idempotency key was used with another
-	// order, Unavailable.
+	// Checkout makes a page on which an organization subscribes to a plan, or changes its subscription's plan. Errors:
+	// Forbidden when that plan can't be bought, Invalid when the call's idempotency key was used with another order,
+	// Unavailable.
 	Checkout(ctx context.Context, o Order) (Session, error)
-	// Portal makes a page on which a customer sees and changes what it pays with. Errors: Forbidden, Unavailable.
+	// Portal makes a page on which a customer sees and changes its payment method. Errors: Forbidden, Unavailable.
 	Portal(ctx context.Context, customerID string) (Session, error)
-	// Event verifies what was sent as an event of the provider, by its signature over the raw body. Errors: BadRequest
-	// when it is not the provider's, which never repeats any of the body; NotFound when the provider sends none.
+	// Event parses a provider event after it verified the signature over the raw body. Errors: BadRequest for a wrong
+	// signature (the error never quotes the body); NotFound when the provider sends no events.
 	Event(body []byte, signature string) (Event, error)
-	// Fetch asks for the present state of a subscription. Errors: NotFound, Unavailable.
+	// Fetch reads the current state of a subscription. Errors: NotFound, Unavailable.
 	Fetch(ctx context.Context, subscriptionID string) (State, error)
 }
 
-// Order is what an organization wants to buy.
+// Order is the plan that an organization wants to buy.
 type Order struct {
 	OrganizationID string
-	// Present is the subscription that it has.
+	// Present is the organization's current subscription.
 	Present  Subscription
 	Plan     plan.ID
 	Interval Interval
 }
 
-// Session is a page of the provider's.
+// Session is a page at the provider, such as a checkout.
 type Session struct {
 	URL       string
 	ExpiresAt time.Time
 }
 
-// Event is what a provider tells. It carries no state: what it is about is fetched.
+// Event is a notification from the provider. It carries no state: the subscription is fetched instead.
 type Event struct {
 	ID string
-	// SubscriptionID is what the event is about; empty when it is about something that doesn't matter here.
+	// SubscriptionID is the subscription that the event is about; empty for events that this package ignores.
 	SubscriptionID string
 }
 
 // State is a subscription as the provider has it now.
 type State struct {
-	// OrganizationID is whose it is; empty for one that is not ours.
+	// OrganizationID owns the subscription; empty for a subscription of another product.
 	OrganizationID string
 	Subscription   Subscription
 }
 
-// asSystem returns a context in which the control plane acts by itself on an organization.
+// asSystem returns a context in which the control plane itself acts on an organization.
 func asSystem(ctx context.Context, actor, organizationID string) context.Context {
 	return identity.With(ctx,
 		identity.Caller{Type: identity.System, ID: actor, OrganizationID: organizationID, Role: identity.RoleAdmin})
 }
 
-// NoProvider is the payment provider of a deployment without one: the operator sets plans.
+// NoProvider implements Payments for a deployment without a payment provider. The operator sets plans there.
 type NoProvider struct{}
 
 var _ Payments = NoProvider{}
@@ -93,16 +94,18 @@ var _ Payments = NoProvider{}
 // Provider implements Payments.
 func (NoProvider) Provider() Provider { return Manual }
 
-func errManual() error {
+func errNoProvider() error {
 	return fault.New(fault.Forbidden, "plan_feature_required",
 		"Plans can't be bought here. Ask the operator of the service to set the plan.")
 }
 
 // Checkout implements Payments.
-func (NoProvider) Checkout(context.Context, Order) (Session, error) { return Session{}, errManual() }
+func (NoProvider) Checkout(context.Context, Order) (Session, error) {
+	return Session{}, errNoProvider()
+}
 
 // Portal implements Payments.
-func (NoProvider) Portal(context.Context, string) (Session, error) { return Session{}, errManual() }
+func (NoProvider) Portal(context.Context, string) (Session, error) { return Session{}, errNoProvider() }
 
 // Event implements Payments.
 func (NoProvider) Event([]byte, string) (Event, error) {

@@ -1,9 +1,9 @@
-// Package billing knows who pays for an organization: its subscription, which plan follows from it, what happens when
-// payment stops, and what a smaller plan would leave over. It does not know how a payment provider is spoken to
-// (infra/stripe), nor how anything is stored.
+// Package billing keeps each organization's account in step with its subscription: it derives the plan, pauses agents
+// when payment stops, and checks whether a smaller plan fits. It does not talk to a payment provider (infra/stripe
+// does) and does not store accounts.
 //
-// The provider is the truth. What it reports is never added up: its present state is fetched and taken over whole, so
-// that reports which come twice, late or in another order change nothing.
+// The provider is the source of truth. Events are never added up: each event makes the service fetch the current
+// subscription and replace its copy. So events that arrive twice, late or out of order do no harm.
 package billing
 
 import (
@@ -12,16 +12,16 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Status is where a subscription is in its life.
+// Status is the state of a subscription.
 type Status string
 
 // The statuses.
 const (
-	// None: nothing was ever subscribed to, or the first payment has not been made.
+	// None: there never was a subscription, or its first payment has not been made.
 	None     Status = "none"
 	Trialing Status = "trialing"
 	Active   Status = "active"
-	// PastDue: a payment failed. The plan stays, and agents run on until Grace has passed.
+	// PastDue: a payment failed. The organization keeps its plan, and its agents run until Grace has passed.
 	PastDue  Status = "past_due"
 	Canceled Status = "canceled"
 )
@@ -43,53 +43,53 @@ const (
 // Values lists the intervals.
 func (Interval) Values() []string { return []string{string(Month), string(Year)} }
 
-// Provider is who takes the payments.
+// Provider names the payment provider of a subscription.
 type Provider string
 
 // The providers.
 const (
 	Stripe Provider = "stripe"
-	// Manual: nobody does; the operator sets plans.
+	// Manual: no payment provider; the operator sets plans.
 	Manual Provider = "manual"
 )
 
 // Values lists the providers.
 func (Provider) Values() []string { return []string{string(Stripe), string(Manual)} }
 
-// Grace is how long agents run on after a payment failed.
+// Grace is how long agents may run after a payment failed.
 const Grace = 7 * 24 * time.Hour
 
-// Subscription is what pays for an organization, as the provider last reported it.
+// Subscription is an organization's subscription, as the provider last reported it.
 type Subscription struct {
 	Provider Provider
 	// ID and CustomerID are the provider's; empty for Manual.
 	ID         string
 	CustomerID string
 	Status     Status
-	// Plan is what is paid for. It is the organization's plan while the subscription is live.
+	// Plan is the plan that is paid for. It is the organization's plan while the subscription is live.
 	Plan plan.ID
-	// Interval is empty where nothing is paid at intervals.
+	// Interval is empty for Manual.
 	Interval    Interval
 	PeriodStart time.Time
 	PeriodEnd   time.Time
-	// CancelAtPeriodEnd says that the subscription ends with the period that is paid.
+	// CancelAtPeriodEnd is set when the subscription ends with the paid period.
 	CancelAtPeriodEnd bool
-	// PendingPlan is the plan from the end of the period on; empty when it stays.
+	// PendingPlan is the plan after the paid period; empty when it stays the same.
 	PendingPlan plan.ID
-	// StartedAt is when the provider made the subscription.
+	// StartedAt is when the provider created the subscription.
 	StartedAt time.Time
-	// PastDueSince is when it was learnt that a payment failed; zero while none is open.
+	// PastDueSince is when the service learned of the failed payment; zero while no payment is open.
 	PastDueSince time.Time
 }
 
-// Live reports whether the subscription holds a plan.
+// Live reports whether the subscription entitles the organization to its plan.
 func (s Subscription) Live() bool {
 	return s.Status == Trialing || s.Status == Active || s.Status == PastDue
 }
 
-// replaces reports whether the subscription is the organization's from now on. Normally it is the one that it was
-// before. Of two, a live one counts, and of two live ones that which was made later: it is what the organization
-// decided last.
+// replaces reports whether s becomes the organization's subscription instead of old. Normally both are the same one. Of
+// two, a live one wins over one that is not; otherwise the one started later wins, because it is the organization's
+// latest decision.
 func (s Subscription) replaces(old Subscription) bool {
 	switch {
 	case s.ID == old.ID:

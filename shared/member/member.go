@@ -80,8 +80,8 @@ func (e ManagedExternally) Assign(context.Context, string, string, identity.Role
 // Revoke implements Provider.
 func (e ManagedExternally) Revoke(context.Context, string) error { return e.err() }
 
-// ordered sorts members: admins first, then by email and id.
-func ordered(people []Person) {
+// sortMembers sorts members: admins first, then by email and id.
+func sortMembers(people []Person) {
 	slices.SortFunc(people, func(x, y Person) int {
 		return cmp.Or(cmp.Compare(x.Role, y.Role), cmp.Compare(x.Email, y.Email), cmp.Compare(x.ID, y.ID))
 	})

@@ -42,7 +42,7 @@ func (r *Service) members(ctx context.Context, organizationID string, also ...st
 		joining := p.OrganizationID == "" && slices.Contains(also, p.ID)
 		return p.OrganizationID != organizationID && !joining
 	})
-	ordered(members)
+	sortMembers(members)
 	return members, nil
 }
 
@@ -50,7 +50,7 @@ func (r *Service) members(ctx context.Context, organizationID string, also ...st
 // role that is lower ends the member's sessions. Errors: NotFound, Conflict for the last admin, Unavailable.
 func (r *Service) Set(ctx context.Context, id string, role identity.Role) (Person, error) {
 	var now Person
-	err := r.change(ctx, id, func(ctx context.Context, p Person, members []Person) error {
+	err := r.changeMember(ctx, id, func(ctx context.Context, p Person, members []Person) error {
 		organizationID := identity.From(ctx).OrganizationID
 		now = p
 		now.OrganizationID, now.Role = organizationID, role
@@ -80,7 +80,7 @@ func (r *Service) Set(ctx context.Context, id string, role identity.Role) (Perso
 
 // Remove ends a membership, and the member's sessions. Errors: NotFound, Conflict for the last admin, Unavailable.
 func (r *Service) Remove(ctx context.Context, id string) error {
-	return r.change(ctx, id, func(ctx context.Context, p Person, members []Person) error {
+	return r.changeMember(ctx, id, func(ctx context.Context, p Person, members []Person) error {
 		switch {
 		case p.OrganizationID == "":
 			return NotFound()
@@ -98,9 +98,9 @@ func (r *Service) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// change looks a person up, together with all members, and changes them, while nobody else changes a member of the
+// changeMember looks a person up, together with all members, and changes them, while nobody else changes a member of the
 // organization: of two admins who remove each other at once, one remains.
-func (r *Service) change(ctx context.Context, id string,
+func (r *Service) changeMember(ctx context.Context, id string,
 	apply func(ctx context.Context, p Person, members []Person) error) error {
 	organizationID := identity.From(ctx).OrganizationID
 	// Where members are kept elsewhere, that is the answer, whoever is asked for.

@@ -33,14 +33,14 @@ const (
 	agentPage = 300
 	// snapshotPage is how many snapshots are held in memory at once.
 	snapshotPage = 100
-	// atOnce is how many records are read or written at the same time.
-	atOnce = 16
+	// concurrency is how many records are read or written at the same time.
+	concurrency = 16
 	// maxWatched bounds the agents of a tick between cycles; what is more waits for its cycle.
 	maxWatched = 1000
 	// defaultMinutes is Collector.Minutes: some hundred megabytes.
 	defaultMinutes = 1_000_000
-	// maxSaves is how often a snapshot is read again that others write at the same time.
-	maxSaves = 3
+	// maxSaveTries is how often a snapshot is read again that others write at the same time.
+	maxSaveTries = 3
 )
 
 // Collect does what is due at this tick: of the cells whose cycle has come all agents, of the others those that
@@ -52,14 +52,14 @@ func (c *Collector) Collect(ctx context.Context) error {
 		return err
 	}
 	collected := map[string]Progress{}
-	if anyDue(cells, now) {
-		collected, err = c.cycle(ctx, cells, now)
+	if anyCellDue(cells, now) {
+		collected, err = c.collectDueCells(ctx, cells, now)
 	}
-	return errors.Join(err, c.watched(ctx, collected, now))
+	return errors.Join(err, c.collectWatched(ctx, collected, now))
 }
 
-// anyDue reports whether some cell's cycle has come. While no cell is known, there may be one.
-func anyDue(cells map[string]Progress, now time.Time) bool {
+// anyCellDue reports whether some cell's cycle has come. While no cell is known, there may be one.
+func anyCellDue(cells map[string]Progress, now time.Time) bool {
 	for _, p := range cells {
 		if p.due(now) {
 			return true
@@ -69,12 +69,12 @@ func anyDue(cells map[string]Progress, now time.Time) bool {
 }
 
 func (p Progress) due(now time.Time) bool {
-	return !now.Truncate(fine).Before(p.Next.Truncate(fine))
+	return !now.Truncate(fineStep).Before(p.Next.Truncate(fineStep))
 }
 
-// cycle collects all agents of the cells whose cycle has come, and answers which those were.
-func (c *Collector) cycle(ctx context.Context, cells map[string]Progress, now time.Time) (map[string]Progress, error) {
-	subjects, err := c.all(ctx, now)
+// collectDueCells collects all agents of the cells whose cycle has come, and answers which those were.
+func (c *Collector) collectDueCells(ctx context.Context, cells map[string]Progress, now time.Time) (map[string]Progress, error) {
+	subjects, err := c.listSubjects(ctx, now)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +91,9 @@ func (c *Collector) cycle(ctx context.Context, cells map[string]Progress, now ti
 			continue
 		}
 		whole := spanSince(last.Until, now)
-		r := run{Collector: c, kind: "cycle", cell: cell, subjects: of,
-			span: whole.piece(len(of), cmp.Or(c.Minutes, defaultMinutes)), now: now}
-		p, err := r.advance(ctx, last, whole)
+		r := collection{Collector: c, kind: "cycle", cell: cell, subjects: of,
+			span: whole.firstPiece(len(of), cmp.Or(c.Minutes, defaultMinutes)), now: now}
+		p, err := r.collectPiece(ctx, last, whole)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cell %s: %w", cell, err))
 			continue
@@ -106,8 +106,8 @@ func (c *Collector) cycle(ctx context.Context, cells map[string]Progress, now ti
 	return collected, errors.Join(errs...)
 }
 
-// all lists the agents that are measured, by cell and id.
-func (c *Collector) all(ctx context.Context, now time.Time) (map[string]map[string]Subject, error) {
+// listSubjects lists the agents that are measured, by cell and id.
+func (c *Collector) listSubjects(ctx context.Context, now time.Time) (map[string]map[string]Subject, error) {
 	found := map[string]map[string]Subject{}
 	for _, status := range []agent.Status{agent.Running, agent.Error} {
 		for after := ""; ; {
@@ -117,7 +117,7 @@ func (c *Collector) all(ctx context.Context, now time.Time) (map[string]map[stri
 			}
 			for _, a := range page {
 				if s, ok := SubjectOf(a, c.Addresses, now); ok {
-					put(found, s)
+					addSubject(found, s)
 				}
 				after = a.ID
 			}
@@ -129,16 +129,16 @@ func (c *Collector) all(ctx context.Context, now time.Time) (map[string]map[stri
 	return found, nil
 }
 
-func put(cells map[string]map[string]Subject, s Subject) {
+func addSubject(cells map[string]map[string]Subject, s Subject) {
 	if cells[s.Cell] == nil {
 		cells[s.Cell] = map[string]Subject{}
 	}
 	cells[s.Cell][s.AgentID] = s
 }
 
-// watched collects the agents that somebody looks at, but those of cells that were collected just now.
-func (c *Collector) watched(ctx context.Context, collected map[string]Progress, now time.Time) error {
-	looked, err := c.Records.ListViewedSince(ctx, now.Add(-Watched), maxWatched)
+// collectWatched collects the agents that somebody looks at, but those of cells that were collected just now.
+func (c *Collector) collectWatched(ctx context.Context, collected map[string]Progress, now time.Time) error {
+	looked, err := c.Records.ListViewedSince(ctx, now.Add(-WatchPeriod), maxWatched)
 	if err != nil || len(looked) == 0 {
 		return err
 	}
@@ -160,7 +160,7 @@ func (c *Collector) watched(ctx context.Context, collected map[string]Progress, 
 		mu.Lock()
 		defer mu.Unlock()
 		known[s.AgentID] = s
-		put(subjects, subject)
+		addSubject(subjects, subject)
 		if oldest, ok := since[a.Cell]; !ok || s.CollectedAt.Before(oldest) {
 			since[a.Cell] = s.CollectedAt
 		}
@@ -168,8 +168,8 @@ func (c *Collector) watched(ctx context.Context, collected map[string]Progress, 
 	})
 	errs := []error{err}
 	for cell, of := range subjects {
-		r := run{Collector: c, kind: "watched", cell: cell, subjects: of, span: spanSince(since[cell], now), now: now,
-			known: known, only: keys(of)}
+		r := collection{Collector: c, kind: "watched", cell: cell, subjects: of, span: spanSince(since[cell], now), now: now,
+			known: known, only: sortedIDs(of)}
 		if _, err := r.collect(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("cell %s: %w", cell, err))
 		}
@@ -181,7 +181,7 @@ func (c *Collector) watched(ctx context.Context, collected map[string]Progress, 
 func inParallel[T any](items []T, do func(T) error) error {
 	errs := make([]error, len(items))
 	var all sync.WaitGroup
-	free := make(chan struct{}, atOnce)
+	free := make(chan struct{}, concurrency)
 	for i, item := range items {
 		free <- struct{}{}
 		all.Go(func() {
@@ -194,7 +194,7 @@ func inParallel[T any](items []T, do func(T) error) error {
 }
 
 // log tells what a run did and cost.
-func (r run) log(ctx context.Context, u Usage, saved int, err error) {
+func (r collection) log(ctx context.Context, u Usage, saved int, err error) {
 	level, attrs := slog.LevelInfo, []any{
 		"kind", r.kind, "cell", r.cell, "agents", len(r.subjects), "saved", saved, "calls", u.Calls, "series", u.Series,
 		"points", u.Points,

@@ -107,7 +107,7 @@ func TestPieces(t *testing.T) {
 	}
 	// A piece of the past does not replace figures of the present.
 	seen := s[last.ID]
-	seen.Take(metrics.Subject{}, metrics.Reading{},
+	seen.AddReading(metrics.Subject{}, metrics.Reading{},
 		metrics.Span{From: w.now.Add(-2 * time.Hour), To: w.now.Add(-time.Hour)}, w.now)
 	if v := seen.Show(metrics.Window1h, w.now); v.CPUCores == nil || v.Stale {
 		t.Errorf("%+v", v)

@@ -46,13 +46,13 @@ func (v View) gauges() []gauge {
 func (v View) Formats() []function.Format {
 	return []function.Format{
 		{ContentType: "application/openmetrics-text; version=1.0.0; charset=utf-8",
-			Encode: func() []byte { return v.expose(true) }},
-		{ContentType: "text/plain; version=0.0.4; charset=utf-8", Encode: func() []byte { return v.expose(false) }},
+			Encode: func() []byte { return v.encodeGauges(true) }},
+		{ContentType: "text/plain; version=0.0.4; charset=utf-8", Encode: func() []byte { return v.encodeGauges(false) }},
 	}
 }
 
-// expose writes the figures in the text format of Prometheus, or in that of OpenMetrics, which has units and an end.
-func (v View) expose(open bool) []byte {
+// encodeGauges writes the figures in the text format of Prometheus, or in that of OpenMetrics, which has units and an end.
+func (v View) encodeGauges(open bool) []byte {
 	var b bytes.Buffer
 	for _, g := range v.gauges() {
 		if g.value == nil {

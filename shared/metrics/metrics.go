@@ -17,21 +17,21 @@ const (
 	// Cycle is how often the snapshots of all agents are collected. Those of agents that somebody looks at are with
 	// every tick, which is a minute.
 	Cycle = 5 * time.Minute
-	// Watched is how long after a look an agent counts as looked at.
-	Watched = 15 * time.Minute
+	// WatchPeriod is how long after a look an agent counts as looked at.
+	WatchPeriod = 15 * time.Minute
 	// LookInterval is how seldom a look is recorded.
 	LookInterval = 5 * time.Minute
-	// Fresh is how old the newest sample of a figure may be when it is collected. Without one the figure is null.
-	Fresh = 5 * time.Minute
+	// MaxSampleAge is how old the newest sample of a figure may be when it is collected. Without one the figure is null.
+	MaxSampleAge = 5 * time.Minute
 	// StaleAfter is the age from which a snapshot is stale: a whole cycle was missed.
 	StaleAfter = Cycle + 2*time.Minute
-	// Forgotten is the age from which the figures of a snapshot say nothing about the present any more: they become
+	// ForgetAfter is the age from which the figures of a snapshot say nothing about the present any more: they become
 	// null.
-	Forgotten = 15 * time.Minute
+	ForgetAfter = 15 * time.Minute
 	// Day is how far back anything goes.
 	Day = 24 * time.Hour
-	// Late is how late a sample may become visible. What has no sample by then has none.
-	Late = 4 * time.Minute
+	// MaxSampleDelay is how late a sample may become visible. What has no sample by then has none.
+	MaxSampleDelay = 4 * time.Minute
 )
 
 // Snapshot is what is kept of one agent: the figures as they were when it was collected, and the points of the last
@@ -57,7 +57,7 @@ func New(agentID, organizationID string) Snapshot {
 	return Snapshot{
 		AgentID: agentID, OrganizationID: organizationID,
 		CPU: newSeries(), Memory: newSeries(), Requests: newSeries(), Errors: newSeries(),
-		Up: NewRing(coarse, slotsOfDay), Due: NewRing(coarse, slotsOfDay),
+		Up: NewRing(coarseStep, slotsOfDay), Due: NewRing(coarseStep, slotsOfDay),
 	}
 }
 

@@ -52,40 +52,40 @@ type Span struct{ From, To time.Time }
 // spanSince is the span that has to be read when points were last read at a time: what may have come late since then is
 // in it, and the intervals at its beginning are whole.
 func spanSince(last, now time.Time) Span {
-	to := now.Truncate(fine)
-	from := last.Add(-Late - coarse)
+	to := now.Truncate(fineStep)
+	from := last.Add(-MaxSampleDelay - coarseStep)
 	if oldest := to.Add(-Day); from.Before(oldest) {
 		from = oldest
 	}
-	return Span{From: from.Truncate(coarse), To: to}
+	return Span{From: from.Truncate(coarseStep), To: to}
 }
 
-// piece is as much of the span as has at most so many minutes of a number of agents, but at least an hour of them.
-func (s Span) piece(agents, minutes int) Span {
-	most := max(time.Duration(minutes/max(agents, 1))*fine, time.Hour).Truncate(coarse)
+// firstPiece is as much of the span as has at most so many minutes of a number of agents, but at least an hour of them.
+func (s Span) firstPiece(agents, minutes int) Span {
+	most := max(time.Duration(minutes/max(agents, 1))*fineStep, time.Hour).Truncate(coarseStep)
 	if s.To.Sub(s.From) > most {
 		s.To = s.From.Add(most)
 	}
 	return s
 }
 
-// Take puts a reading into the snapshot and computes its figures anew, as of the end of the span, unless they are of a
+// AddReading puts a reading into the snapshot and computes its figures anew, as of the end of the span, unless they are of a
 // later time already. It is pure, and taking the same reading again changes nothing.
-func (s *Snapshot) Take(of Subject, r Reading, span Span, now time.Time) {
+func (s *Snapshot) AddReading(of Subject, r Reading, span Span, now time.Time) {
 	s.CPU.merge(r.CPU)
 	s.Memory.merge(r.Memory)
 	s.Requests.merge(r.Requests)
 	s.Errors.merge(withZeros(r.Errors, r.Requests))
-	s.takeUptime(of, r.Uptime, span)
+	s.addUptime(of, r.Uptime, span)
 	at := now
-	if span.To.Before(now.Truncate(fine)) {
+	if span.To.Before(now.Truncate(fineStep)) {
 		at = span.To // a piece of the past
 	}
 	if at.Before(s.CollectedAt) {
 		return
 	}
 	s.CollectedAt = at
-	s.figure(of, r, span.To)
+	s.computeFigures(of, r, span.To)
 }
 
 // withZeros adds the minutes in which requests were counted and none of them was an error. A counter of errors does not
@@ -102,12 +102,12 @@ func withZeros(errors, requests Minutes) Minutes {
 	return all
 }
 
-// takeUptime judges the minutes of a span. Since the agent last became ready it should be up: for whole minutes, but
+// addUptime judges the minutes of a span. Since the agent last became ready it should be up: for whole minutes, but
 // those of which a sample may still come. Before that, such as when it was paused, or while it started, it may be up,
 // and what it was not does not count.
-func (s *Snapshot) takeUptime(of Subject, uptime Minutes, span Span) {
-	minute := int64(fine / time.Second)
-	certain, ready := span.To.Add(-Late).Unix(), of.ReadySince.Unix()
+func (s *Snapshot) addUptime(of Subject, uptime Minutes, span Span) {
+	minute := int64(fineStep / time.Second)
+	certain, ready := span.To.Add(-MaxSampleDelay).Unix(), of.ReadySince.Unix()
 	up, due := map[int64]float64{}, map[int64]float64{}
 	// A sample says since when the container runs, so that it speaks for the minutes before it, too, also where those
 	// have none.
@@ -118,7 +118,7 @@ func (s *Snapshot) takeUptime(of Subject, uptime Minutes, span Span) {
 			runsSince = min(runsSince, end-int64(max(age, 0)))
 		}
 		ran := float64(min(max(end-runsSince, 0), minute))
-		slot := s.Up.slot(end)
+		slot := s.Up.slotEnd(end)
 		up[slot] += ran
 		switch should := !of.ReadySince.IsZero() && end-minute >= ready; {
 		case should && (ran > 0 || end <= certain):
@@ -140,18 +140,18 @@ func (s *Snapshot) takeUptime(of Subject, uptime Minutes, span Span) {
 	}
 }
 
-// figure computes the figures as of a time.
-func (s *Snapshot) figure(of Subject, r Reading, to time.Time) {
+// computeFigures computes the figures as of a time.
+func (s *Snapshot) computeFigures(of Subject, r Reading, to time.Time) {
 	last := s.Figures.LatencyMillis
 	s.Figures = Figures{
-		CPUCores: newest(r.CPU, to), MemoryBytes: newest(r.Memory, to), PVCPct: scaled(newest(r.Volume, to), 100),
+		CPUCores: newestFresh(r.CPU, to), MemoryBytes: newestFresh(r.Memory, to), PVCPct: scaled(newestFresh(r.Volume, to), 100),
 		Restarts: r.Restarts, LatencyMillis: last,
 	}
 	if of.Limits != nil {
 		s.Figures.CPUPct = scaled(s.Figures.CPUCores, 100/of.Limits.CPUCores())
 		s.Figures.MemPct = scaled(s.Figures.MemoryBytes, 100/float64(of.Limits.MemoryBytes()))
 	}
-	if due := s.Due.sum(to.Add(-Day)); due > 0 && newest(r.Uptime, to) != nil {
+	if due := s.Due.sum(to.Add(-Day)); due > 0 && newestFresh(r.Uptime, to) != nil {
 		pct := min(100, 100*s.Up.sum(to.Add(-Day))/due) // the two sums are rounded apart
 		s.Figures.UptimePct = &pct
 	}
@@ -160,9 +160,9 @@ func (s *Snapshot) figure(of Subject, r Reading, to time.Time) {
 	}
 }
 
-// newest is the value of the last minute that has one, if it is fresh.
-func newest(values Minutes, to time.Time) *float64 {
-	last := to.Add(-Fresh).Unix()
+// newestFresh is the value of the last minute that has one, if it is fresh.
+func newestFresh(values Minutes, to time.Time) *float64 {
+	last := to.Add(-MaxSampleAge).Unix()
 	var found *float64
 	for end, v := range values {
 		if end >= last && end <= to.Unix() {

@@ -87,7 +87,7 @@ func TestFigures(t *testing.T) {
 				of.Limits = nil
 			}
 			s := New("a", "o")
-			s.Take(of, row.reading, Span{From: ago(15), To: noon()}, noon())
+			s.AddReading(of, row.reading, Span{From: ago(15), To: noon()}, noon())
 			if diff := cmp.Diff(row.want, s.Figures); diff != "" {
 				t.Error(diff)
 			}
@@ -125,7 +125,7 @@ func TestUptime(t *testing.T) {
 			t.Parallel()
 			s := New("a", "o")
 			for range 2 { // taking the same again changes nothing
-				s.Take(Subject{ReadySince: row.ready}, Reading{Uptime: row.uptime}, Span{From: ago(15), To: noon()},
+				s.AddReading(Subject{ReadySince: row.ready}, Reading{Uptime: row.uptime}, Span{From: ago(15), To: noon()},
 					noon())
 				up, due := s.Up.sum(time.Time{})/60, s.Due.sum(time.Time{})/60
 				if math.Abs(up-row.up) > 1e-9 || math.Abs(due-row.due) > 1e-9 {
@@ -162,13 +162,13 @@ func TestUptimeOverPauses(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	// Up for an hour until four hours ago, then paused for three hours, then up with half an hour of a crash.
-	s.Take(Subject{ReadySince: ago(300)}, Reading{Uptime: since(299, 299, 240, 60)}, Span{From: ago(300), To: ago(240)},
+	s.AddReading(Subject{ReadySince: ago(300)}, Reading{Uptime: since(299, 299, 240, 60)}, Span{From: ago(300), To: ago(240)},
 		ago(240))
-	s.Take(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 59, 31, 60)}, Span{From: ago(65), To: ago(25)},
+	s.AddReading(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 59, 31, 60)}, Span{From: ago(65), To: ago(25)},
 		ago(25))
-	s.Take(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 34, 31, 60)}, Span{From: ago(35), To: ago(5)},
+	s.AddReading(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 34, 31, 60)}, Span{From: ago(35), To: ago(5)},
 		ago(5))
-	s.Take(Subject{ReadySince: ago(2)}, Reading{Uptime: since(1, 1, 0, 60)}, Span{From: ago(15), To: noon()}, noon())
+	s.AddReading(Subject{ReadySince: ago(2)}, Reading{Uptime: since(1, 1, 0, 60)}, Span{From: ago(15), To: noon()}, noon())
 	// 60 + 29 + 2 minutes up; down from 31 to 9 minutes ago, as was certain 5 minutes ago.
 	if want := 100 * 91.0 / (91 + 22); s.Figures.UptimePct == nil || math.Abs(*s.Figures.UptimePct-want) > 1e-9 {
 		t.Errorf("uptime %v, want %v", deref(s.Figures.UptimePct), want)
@@ -187,9 +187,9 @@ func TestLateSamples(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	first := Reading{CPU: at(map[int]float64{12: 0.1, 11: 0.3, 10: 0.1})}
-	s.Take(Subject{}, first, Span{From: ago(15), To: ago(5)}, ago(5))
+	s.AddReading(Subject{}, first, Span{From: ago(15), To: ago(5)}, ago(5))
 	late := Reading{CPU: at(map[int]float64{12: 0.1, 11: 0.3, 10: 0.1, 7: 0.5, 1: 0.2})}
-	s.Take(Subject{}, late, Span{From: ago(15), To: noon()}, noon())
+	s.AddReading(Subject{}, late, Span{From: ago(15), To: noon()}, noon())
 	want := []Point{{T: ago(13).Unix(), V: 0.1}, {T: ago(12).Unix(), V: 0.3}, {T: ago(11).Unix(), V: 0.1},
 		{T: ago(8).Unix(), V: 0.5}, {T: ago(2).Unix(), V: 0.2}}
 	v := s.Show(Window1h, noon())
@@ -209,7 +209,7 @@ func TestLateSamples(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
-	s.Take(Subject{}, Reading{Requests: at(map[int]float64{3: 1, 2: 1}), Errors: at(map[int]float64{2: 0.5})},
+	s.AddReading(Subject{}, Reading{Requests: at(map[int]float64{3: 1, 2: 1}), Errors: at(map[int]float64{2: 0.5})},
 		Span{From: ago(15), To: noon()}, noon())
 	if diff := cmp.Diff([]Point{{T: ago(4).Unix(), V: 0}, {T: ago(3).Unix(), V: 0.5}},
 		s.Show(Window1h, noon()).Series.Errors); diff != "" {

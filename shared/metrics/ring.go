@@ -10,10 +10,10 @@ import (
 
 // The two resolutions: an hour by the minute, a day by five minutes.
 const (
-	fine         = time.Minute
-	coarse       = 5 * time.Minute
-	slotsOfHour  = int(time.Hour / fine)
-	slotsOfDay   = int(Day / coarse)
+	fineStep         = time.Minute
+	coarseStep       = 5 * time.Minute
+	slotsOfHour  = int(time.Hour / fineStep)
+	slotsOfDay   = int(Day / coarseStep)
 	maxSlots     = 10_000
 	ringVersion  = 1
 	ringHeader   = 1 + 4 + 4 + 8 // version, step in seconds, slots, end
@@ -39,8 +39,8 @@ func NewRing(step time.Duration, size int) Ring {
 // Like reports whether two rings have the same resolution and reach.
 func (r Ring) Like(other Ring) bool { return r.step == other.step && r.size == other.size }
 
-// slot answers the end of the interval that holds the second before t.
-func (r Ring) slot(t int64) int64 {
+// slotEnd answers the end of the interval that holds the second before t.
+func (r Ring) slotEnd(t int64) int64 {
 	if r.step == 0 {
 		return t
 	}
@@ -56,13 +56,13 @@ func (r *Ring) Set(t time.Time, v float64) {
 	if r.size == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
 	}
-	at := r.slot(t.Unix())
+	at := r.slotEnd(t.Unix())
 	if len(r.values) == 0 {
 		r.end, r.values = at, []float64{v}
 		return
 	}
 	if at > r.end {
-		r.advance(at)
+		r.extendTo(at)
 	}
 	back := int((r.end - at) / r.step)
 	if back >= r.size {
@@ -74,8 +74,8 @@ func (r *Ring) Set(t time.Time, v float64) {
 	r.values[len(r.values)-1-back] = v
 }
 
-// advance makes room for the interval that ends at t.
-func (r *Ring) advance(t int64) {
+// extendTo makes room for the interval that ends at t.
+func (r *Ring) extendTo(t int64) {
 	added := (t - r.end) / r.step
 	r.end = t
 	if added >= int64(r.size) {
@@ -101,7 +101,7 @@ func (r Ring) At(t time.Time) (v float64, ok bool) {
 	if len(r.values) == 0 {
 		return 0, false
 	}
-	back := (r.end - r.slot(t.Unix())) / r.step
+	back := (r.end - r.slotEnd(t.Unix())) / r.step
 	if back < 0 || back >= int64(len(r.values)) {
 		return 0, false
 	}
@@ -147,15 +147,15 @@ func (r Ring) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-var errNoRing = errors.New("not a ring of points")
+var errInvalidRing = errors.New("not a ring of points")
 
 // UnmarshalBinary implements encoding.BinaryUnmarshaler.
 func (r *Ring) UnmarshalBinary(b []byte) error {
 	if len(b) < ringHeader || (len(b)-ringHeader)%bytesInValue != 0 {
-		return fmt.Errorf("%w: %d bytes", errNoRing, len(b))
+		return fmt.Errorf("%w: %d bytes", errInvalidRing, len(b))
 	}
 	if b[0] != ringVersion {
-		return fmt.Errorf("%w that this version knows: version %d", errNoRing, b[0])
+		return fmt.Errorf("%w that this version knows: version %d", errInvalidRing, b[0])
 	}
 	found := Ring{
 		step: int64(binary.BigEndian.Uint32(b[1:])), size: int(binary.BigEndian.Uint32(b[5:])),
@@ -163,7 +163,7 @@ func (r *Ring) UnmarshalBinary(b []byte) error {
 	}
 	n := (len(b) - ringHeader) / bytesInValue
 	if found.step == 0 || found.size > maxSlots || n > found.size {
-		return fmt.Errorf("%w: %d values of %d, a step of %d s", errNoRing, n, found.size, found.step)
+		return fmt.Errorf("%w: %d values of %d, a step of %d s", errInvalidRing, n, found.size, found.step)
 	}
 	for i := range n {
 		found.values = append(found.values,
@@ -180,7 +180,7 @@ type Series struct {
 }
 
 func newSeries() Series {
-	return Series{Hour: NewRing(fine, slotsOfHour), Day: NewRing(coarse, slotsOfDay)}
+	return Series{Hour: NewRing(fineStep, slotsOfHour), Day: NewRing(coarseStep, slotsOfDay)}
 }
 
 // Minutes are values by the end of their minute, in Unix seconds.
@@ -193,7 +193,7 @@ func (s *Series) merge(values Minutes) {
 	means := map[int64]mean{}
 	for end, v := range values {
 		s.Hour.Set(time.Unix(end, 0), v)
-		slot := s.Day.slot(end)
+		slot := s.Day.slotEnd(end)
 		m := means[slot]
 		means[slot] = mean{m.total + v, m.count + 1}
 	}
@@ -202,8 +202,8 @@ func (s *Series) merge(values Minutes) {
 	}
 }
 
-// since lists the points of a window that ends now, at the finest resolution that reaches back as far.
-func (s Series) since(now time.Time, window time.Duration) []Point {
+// pointsSince lists the points of a window that ends now, at the finest resolution that reaches back as far.
+func (s Series) pointsSince(now time.Time, window time.Duration) []Point {
 	if window <= time.Hour {
 		return s.Hour.Points(now.Add(-window))
 	}

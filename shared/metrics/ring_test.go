@@ -14,7 +14,7 @@ func TestRing(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		const size = 12
-		r, model, newest := NewRing(coarse, size), map[int64]float64{}, int64(0)
+		r, model, newest := NewRing(coarseStep, size), map[int64]float64{}, int64(0)
 		begin := int64(1_700_000_000)
 		for range random.IntN(60) {
 			at := begin + random.Int64N(3*size*300)
@@ -60,7 +60,7 @@ func stored(t *testing.T, r Ring) Ring {
 
 func TestRingKeepsToItsBound(t *testing.T) {
 	t.Parallel()
-	r := NewRing(fine, slotsOfHour)
+	r := NewRing(fineStep, slotsOfHour)
 	for i := range 10_000 {
 		r.Set(time.Unix(int64(i)*60, 0), 1)
 	}
@@ -83,7 +83,7 @@ func TestRingKeepsToItsBound(t *testing.T) {
 
 func TestRingsThatAreNone(t *testing.T) {
 	t.Parallel()
-	good, err := NewRing(fine, 3).MarshalBinary()
+	good, err := NewRing(fineStep, 3).MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestRingsThatAreNone(t *testing.T) {
 
 // FuzzRing: whatever is read is bounded, and comes back as it was.
 func FuzzRing(f *testing.F) {
-	r := NewRing(coarse, slotsOfDay)
+	r := NewRing(coarseStep, slotsOfDay)
 	r.Set(time.Unix(3000, 0), 1.5)
 	b, _ := r.MarshalBinary()
 	f.Add(b)

@@ -11,8 +11,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// run collects some agents of one cell.
-type run struct {
+// collection collects some agents of one cell.
+type collection struct {
 	*Collector
 	kind     string
 	cell     string
@@ -25,14 +25,14 @@ type run struct {
 	only []string
 }
 
-// advance collects a piece of what there is to read, and answers how far the cell has come with it.
-func (r run) advance(ctx context.Context, last Progress, whole Span) (Progress, error) {
+// collectPiece collects a piece of what there is to read, and answers how far the cell has come with it.
+func (r collection) collectPiece(ctx context.Context, last Progress, whole Span) (Progress, error) {
 	done, err := r.collect(ctx)
 	switch past := r.span.To.Before(whole.To); {
 	case err != nil:
 		return last, err
 	case past: // also where it is silent: what is in the past comes no more
-		return Progress{Until: r.span.To.Add(Late + coarse), Next: r.now}, nil
+		return Progress{Until: r.span.To.Add(MaxSampleDelay + coarseStep), Next: r.now}, nil
 	case done:
 		return Progress{Until: r.now, Next: r.now.Add(Cycle)}, nil
 	default:
@@ -42,26 +42,26 @@ func (r run) advance(ctx context.Context, last Progress, whole Span) (Progress, 
 
 // collect reads every metric, and writes at most one snapshot an agent. It is not done when it has to be tried again
 // without anything having failed, because there is nothing to read yet; that costs nothing.
-func (r run) collect(ctx context.Context) (done bool, err error) {
+func (r collection) collect(ctx context.Context) (done bool, err error) {
 	var usage Usage
 	var saved atomic.Int64
 	defer func() { r.log(ctx, usage, int(saved.Load()), err) }()
-	readings, usage, err := r.read(ctx)
+	readings, usage, err := r.readSamples(ctx)
 	if err != nil {
 		return false, err
 	}
-	if r.silent(readings) {
+	if r.noUptimeSamples(readings) {
 		if len(readings) == 0 {
 			return false, nil
 		}
-		r.subjects = unjudged(r.subjects)
+		r.subjects = withoutReadySince(r.subjects)
 	}
-	return true, r.saveAll(ctx, readings, &saved)
+	return true, r.saveSnapshots(ctx, readings, &saved)
 }
 
-// silent reports whether no agent is known to have been up, although some should be. That all are down at once is less
+// noUptimeSamples reports whether no agent is known to have been up, although some should be. That all are down at once is less
 // likely than that they are not measured, and what is not measured is no downtime.
-func (r run) silent(readings map[string]Reading) bool {
+func (r collection) noUptimeSamples(readings map[string]Reading) bool {
 	expected := false
 	for id, s := range r.subjects {
 		if len(readings[id].Uptime) > 0 {
@@ -72,8 +72,8 @@ func (r run) silent(readings map[string]Reading) bool {
 	return expected
 }
 
-// unjudged are subjects of which nobody knows since when they should be up.
-func unjudged(subjects map[string]Subject) map[string]Subject {
+// withoutReadySince are subjects of which nobody knows since when they should be up.
+func withoutReadySince(subjects map[string]Subject) map[string]Subject {
 	all := make(map[string]Subject, len(subjects))
 	for id, s := range subjects {
 		s.ReadySince = time.Time{}
@@ -82,9 +82,9 @@ func unjudged(subjects map[string]Subject) map[string]Subject {
 	return all
 }
 
-// saveAll writes the snapshots of all subjects.
-func (r run) saveAll(ctx context.Context, readings map[string]Reading, saved *atomic.Int64) (err error) {
-	for ids := range slices.Chunk(keys(r.subjects), snapshotPage) {
+// saveSnapshots writes the snapshots of all subjects.
+func (r collection) saveSnapshots(ctx context.Context, readings map[string]Reading, saved *atomic.Int64) (err error) {
+	for ids := range slices.Chunk(sortedIDs(r.subjects), snapshotPage) {
 		known := r.known
 		if known == nil {
 			if known, err = r.Records.Load(ctx, ids); err != nil {
@@ -96,7 +96,7 @@ func (r run) saveAll(ctx context.Context, readings map[string]Reading, saved *at
 			if !ok {
 				s = New(id, r.subjects[id].OrganizationID)
 			}
-			written, err := r.save(ctx, s, readings[id])
+			written, err := r.saveSnapshot(ctx, s, readings[id])
 			if written {
 				saved.Add(1)
 			}
@@ -109,9 +109,9 @@ func (r run) saveAll(ctx context.Context, readings map[string]Reading, saved *at
 	return nil
 }
 
-// read reads every metric of the cell, and sorts the samples by agent. Samples of others are dropped: their namespaces
+// readSamples reads every metric of the cell, and sorts the samples by agent. Samples of others are dropped: their namespaces
 // are not of agents that we know, or of agents that are not measured any more.
-func (r run) read(ctx context.Context) (map[string]Reading, Usage, error) {
+func (r collection) readSamples(ctx context.Context) (map[string]Reading, Usage, error) {
 	readings := map[string]*Reading{}
 	var usage Usage
 	for _, m := range Metrics() {
@@ -137,12 +137,12 @@ func (r run) read(ctx context.Context) (map[string]Reading, Usage, error) {
 	return found, usage, nil
 }
 
-// save writes a snapshot with a reading, unless its agent is gone. When it was written meanwhile, such as by a look, it
+// saveSnapshot writes a snapshot with a reading, unless its agent is gone. When it was written meanwhile, such as by a look, it
 // is read again.
-func (r run) save(ctx context.Context, s Snapshot, reading Reading) (written bool, err error) {
+func (r collection) saveSnapshot(ctx context.Context, s Snapshot, reading Reading) (written bool, err error) {
 	subject := r.subjects[s.AgentID]
-	for range maxSaves {
-		s.Take(subject, reading, r.span, r.now)
+	for range maxSaveTries {
+		s.AddReading(subject, reading, r.span, r.now)
 		err = r.Records.Save(ctx, s, subject.Version)
 		if !errors.Is(err, ErrChanged) {
 			break
@@ -157,21 +157,21 @@ func (r run) save(ctx context.Context, s Snapshot, reading Reading) (written boo
 		}
 		a, err := r.Agents.Load(ctx, s.AgentID)
 		if err != nil {
-			return false, unlessGone(err)
+			return false, ignoreGoneOrCurrent(err)
 		}
 		subject.Version = a.Version
 		s = New(s.AgentID, s.OrganizationID)
 	}
-	return err == nil, unlessGone(err)
+	return err == nil, ignoreGoneOrCurrent(err)
 }
 
-// unlessGone is the error, unless it says that the agent is gone or that others wrote a snapshot time and again: then
+// ignoreGoneOrCurrent is the error, unless it says that the agent is gone or that others wrote a snapshot time and again: then
 // it is up to date.
-func unlessGone(err error) error {
+func ignoreGoneOrCurrent(err error) error {
 	if errors.Is(err, ErrChanged) || fault.Is(err, fault.NotFound) {
 		return nil
 	}
 	return err
 }
 
-func keys(of map[string]Subject) []string { return slices.Sorted(maps.Keys(of)) }
+func sortedIDs(of map[string]Subject) []string { return slices.Sorted(maps.Keys(of)) }

@@ -68,8 +68,8 @@ func (s Snapshot) Show(w Window, now time.Time) View {
 	v := View{
 		Restarts24h: f.Restarts, LatencyP95MS: f.LatencyMillis, Stale: age >= StaleAfter,
 		Series: Curves{
-			CPU: s.CPU.since(now, w.Duration()), Memory: s.Memory.since(now, w.Duration()),
-			Requests: s.Requests.since(now, w.Duration()), Errors: s.Errors.since(now, w.Duration()),
+			CPU: s.CPU.pointsSince(now, w.Duration()), Memory: s.Memory.pointsSince(now, w.Duration()),
+			Requests: s.Requests.pointsSince(now, w.Duration()), Errors: s.Errors.pointsSince(now, w.Duration()),
 		},
 		agentID: s.AgentID,
 	}
@@ -77,7 +77,7 @@ func (s Snapshot) Show(w Window, now time.Time) View {
 		at := s.CollectedAt.UTC()
 		v.CollectedAt = &at
 	}
-	if age < Forgotten {
+	if age < ForgetAfter {
 		v.CPUPct, v.MemPct, v.PVCPct, v.UptimePct24h = f.CPUPct, f.MemPct, f.PVCPct, f.UptimePct
 		v.CPUCores, v.MemoryBytes = f.CPUCores, f.MemoryBytes
 	}

@@ -137,7 +137,7 @@ func (o Organization) CheckMayStart() error {
 	}
 	limits.APIKeys = o.Usage.APIKeys // they take nothing that an agent needs
 	for _, e := range o.Usage.Excesses(limits) {
-		return o.exceeded(e.Limit, e.Current, e.Max)
+		return o.errLimitReached(e.Limit, e.Current, e.Max)
 	}
 	return nil
 }
@@ -161,14 +161,14 @@ func (o *Organization) AddUsage(change Usage) error {
 		{"storage_bytes", change.StorageBytes, after.StorageBytes, limits.StorageBytes, count},
 	} {
 		if d.change > 0 && d.after > d.most {
-			return o.exceeded(d.name, d.show(d.after-d.change), d.show(d.most))
+			return o.errLimitReached(d.name, d.show(d.after-d.change), d.show(d.most))
 		}
 	}
 	o.Usage = after
 	return nil
 }
 
-func (o Organization) exceeded(limit string, current, most any) error {
+func (o Organization) errLimitReached(limit string, current, most any) error {
 	meta := map[string]any{"limit": limit, "current": current, "max": most, "plan": o.Plan}
 	if p, err := plan.Get(o.Plan); err == nil {
 		meta["upgrade_to"] = p.Next()

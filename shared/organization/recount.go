@@ -27,8 +27,8 @@ type Counts interface {
 const (
 	// recountPage is how many organizations are listed at once.
 	recountPage = 200
-	// recountsAtOnce is how many organizations are counted at the same time.
-	recountsAtOnce = 8
+	// recountConcurrency is how many organizations are counted at the same time.
+	recountConcurrency = 8
 )
 
 // Recount counts what every organization holds and repairs the records that say something else. report is called for
@@ -41,7 +41,7 @@ func Recount(ctx context.Context, c Counts, report func(Drift)) error {
 			return err
 		}
 		var counting sync.WaitGroup
-		free := make(chan struct{}, recountsAtOnce)
+		free := make(chan struct{}, recountConcurrency)
 		for _, id := range ids {
 			free <- struct{}{}
 			counting.Go(func() {
