@@ -1,8 +1,8 @@
-// Package member knows who belongs to an organization, and that one of them is always an admin. It does not know how an
-// identity provider keeps them (infra/firebase), nor how anything is stored.
+// Package member lists and changes the members of an organization, and makes sure that one of them is an admin. It does
+// not talk to an identity provider (infra/firebase does) and does not store records.
 //
-// The identity provider is the truth: a membership is what its session tokens will say. Our records only remember who
-// was seen in which organization, so that the members can be found without asking about everybody.
+// The identity provider is the source of truth: a membership is the claims of the next session token. The records only
+// remember which users were seen in an organization, so that listing members need not look up every user.
 package member
 
 import (
@@ -14,48 +14,47 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// Person is a user as the identity provider has them now.
+// Person is a user as the identity provider currently describes them.
 type Person struct {
-	// ID is the provider's, the sub claim of their tokens.
+	// ID is the provider's id, the sub claim of the user's tokens.
 	ID    string
 	Email string
 	Name  string
-	// OrganizationID and Role are what their next token says; empty for a person of no organization.
+	// OrganizationID and Role are the claims of the user's next token; empty for a user without an organization.
 	OrganizationID string
 	Role           identity.Role
 }
 
-// Provider keeps the members of organizations in the identity provider.
+// Provider reads and writes memberships in the identity provider.
 type Provider interface {
-	// People looks persons up; those that don't exist are left out. Errors: NotFound where members are kept elsewhere,
-	// Unavailable.
+	// People looks up users and leaves out those that do not exist. Errors: NotFound when members are managed
+	// externally, Unavailable.
 	People(ctx context.Context, ids []string) ([]Person, error)
-	// Assign has a person's next token name an organization and a role; an empty organization ends the membership.
-	// Errors: NotFound, Unavailable.
+	// Assign sets the organization and role of a user's next token. An empty organization ends the membership. Errors:
+	// NotFound, Unavailable.
 	Assign(ctx context.Context, id, organizationID string, role identity.Role) error
-	// Revoke ends a person's sessions: no new token is issued for them. Tokens that were issued are good until they
-	// expire, an hour at most. Errors: NotFound, Unavailable.
+	// Revoke ends a user's sessions: they get no new tokens. Issued tokens stay valid until they expire, within an
+	// hour. Errors: NotFound, Unavailable.
 	Revoke(ctx context.Context, id string) error
 }
 
-// Records remembers who was seen in which organization.
+// Records remembers which users were seen in which organization.
 type Records interface {
-	// ListMemberIDs lists the ids of the persons who were seen in an organization. Some may have left since. Errors:
-	// Unavailable.
+	// ListMemberIDs lists the ids of the users seen in an organization. Some may have left since. Errors: Unavailable.
 	ListMemberIDs(ctx context.Context, organizationID string) ([]string, error)
-	// RecordMember remembers a person in an organization. Errors: Unavailable.
+	// RecordMember records that a user was seen in an organization. Errors: Unavailable.
 	RecordMember(ctx context.Context, organizationID, id string) error
-	// WithLock runs do while nobody else does for the organization. Errors: do's, Conflict while somebody else does,
-	// Unavailable.
+	// WithLock runs do while it holds the organization's lock. Errors: those of do, Conflict while another caller holds
+	// the lock, Unavailable.
 	WithLock(ctx context.Context, organizationID string, do func(context.Context) error) error
 }
 
-// NotFound is the error of a user who does not exist, or is another organization's.
+// NotFound is the error for a user who does not exist or belongs to another organization.
 func NotFound() *fault.Error {
 	return fault.New(fault.NotFound, "member_not_found", "Member not found.")
 }
 
-// ManagedExternally is the provider of a deployment whose identity provider manages members by itself.
+// ManagedExternally is the Provider of a deployment whose members are managed at the identity provider only.
 type ManagedExternally struct {
 	// Issuer is the identity provider.
 	Issuer string
@@ -63,24 +62,24 @@ type ManagedExternally struct {
 
 var _ Provider = ManagedExternally{}
 
-func (e ManagedExternally) err() error {
+func (m ManagedExternally) err() error {
 	return fault.New(fault.NotFound, "members_managed_elsewhere",
 		"Members are managed at the identity provider, %s, not here. Invite them and change their roles there.",
-		e.Issuer)
+		m.Issuer)
 }
 
 // People implements Provider.
-func (e ManagedExternally) People(context.Context, []string) ([]Person, error) { return nil, e.err() }
+func (m ManagedExternally) People(context.Context, []string) ([]Person, error) { return nil, m.err() }
 
 // Assign implements Provider.
-func (e ManagedExternally) Assign(context.Context, string, string, identity.Role) error {
-	return e.err()
+func (m ManagedExternally) Assign(context.Context, string, string, identity.Role) error {
+	return m.err()
 }
 
 // Revoke implements Provider.
-func (e ManagedExternally) Revoke(context.Context, string) error { return e.err() }
+func (m ManagedExternally) Revoke(context.Context, string) error { return m.err() }
 
-// sortMembers sorts members: admins first, then by email and id.
+// sortMembers sorts admins first, then by email and id.
 func sortMembers(people []Person) {
 	slices.SortFunc(people, func(x, y Person) int {
 		return cmp.Or(cmp.Compare(x.Role, y.Role), cmp.Compare(x.Email, y.Email), cmp.Compare(x.ID, y.ID))

@@ -11,104 +11,106 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// Service is where the members of the caller's organization are seen and changed.
+// Service lists and changes the members of the caller's organization.
 type Service struct {
 	Provider Provider
 	Records  Records
 	Audit    audit.Log
 }
 
-// List lists the members, admins first. A member whose membership was made elsewhere is in it from the first session
-// on. Errors: NotFound where members are kept elsewhere, Unavailable.
-func (r *Service) List(ctx context.Context) ([]Person, error) {
-	return r.members(ctx, identity.From(ctx).OrganizationID)
+// List lists the members, admins first. A member who was added at the identity provider is listed from their first
+// session on. Errors: NotFound when members are managed externally, Unavailable.
+func (s *Service) List(ctx context.Context) ([]Person, error) {
+	return s.members(ctx, identity.From(ctx).OrganizationID)
 }
 
-func (r *Service) members(ctx context.Context, organizationID string, also ...string) ([]Person, error) {
-	seen, err := r.Records.ListMemberIDs(ctx, organizationID)
+// members lists the members of an organization. A user in candidates is included even if they have no organization.
+func (s *Service) members(ctx context.Context, organizationID string, candidates ...string) ([]Person, error) {
+	seen, err := s.Records.ListMemberIDs(ctx, organizationID)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range also {
+	for _, id := range candidates {
 		if !slices.Contains(seen, id) {
 			seen = append(seen, id)
 		}
 	}
-	people, err := r.Provider.People(ctx, seen)
+	people, err := s.Provider.People(ctx, seen)
 	if err != nil {
 		return nil, err
 	}
 	members := slices.DeleteFunc(people, func(p Person) bool {
-		joining := p.OrganizationID == "" && slices.Contains(also, p.ID)
+		joining := p.OrganizationID == "" && slices.Contains(candidates, p.ID)
 		return p.OrganizationID != organizationID && !joining
 	})
 	sortMembers(members)
 	return members, nil
 }
 
-// Set gives a member a role. A user of no organization becomes a member; one of another organization is not found. A
-// role that is lower ends the member's sessions. Errors: NotFound, Conflict for the last admin, Unavailable.
-func (r *Service) Set(ctx context.Context, id string, role identity.Role) (Person, error) {
-	var now Person
-	err := r.changeMember(ctx, id, func(ctx context.Context, p Person, members []Person) error {
+// Set gives a user a role. A user without an organization becomes a member; a user of another organization is not
+// found. Taking the admin role away ends the user's sessions. Errors: NotFound, Conflict for the last admin,
+// Unavailable.
+func (s *Service) Set(ctx context.Context, id string, role identity.Role) (Person, error) {
+	var updated Person
+	err := s.changeMember(ctx, id, func(ctx context.Context, p Person, members []Person) error {
 		organizationID := identity.From(ctx).OrganizationID
-		now = p
-		now.OrganizationID, now.Role = organizationID, role
-		if now == p {
+		updated = p
+		updated.OrganizationID, updated.Role = organizationID, role
+		if updated == p {
 			return nil
 		}
 		if p.Role == identity.RoleAdmin && lastAdmin(members, id) {
 			return errLastAdmin("demoted")
 		}
-		// Remembered first: who is a member can always be found.
-		if err := r.Records.RecordMember(ctx, organizationID, id); err != nil {
+		// Record the user first, so that a member can always be listed, even if this process dies now.
+		if err := s.Records.RecordMember(ctx, organizationID, id); err != nil {
 			return err
 		}
-		if err := r.Provider.Assign(ctx, id, organizationID, role); err != nil {
+		if err := s.Provider.Assign(ctx, id, organizationID, role); err != nil {
 			return err
 		}
 		if p.Role == identity.RoleAdmin {
-			if err := r.Provider.Revoke(ctx, id); err != nil {
+			if err := s.Provider.Revoke(ctx, id); err != nil {
 				return err
 			}
 		}
-		r.record(ctx, p, audit.Change{Field: "role", Old: string(p.Role), New: string(role)})
+		s.record(ctx, p, audit.Change{Field: "role", Old: string(p.Role), New: string(role)})
 		return nil
 	})
-	return now, err
+	return updated, err
 }
 
-// Remove ends a membership, and the member's sessions. Errors: NotFound, Conflict for the last admin, Unavailable.
-func (r *Service) Remove(ctx context.Context, id string) error {
-	return r.changeMember(ctx, id, func(ctx context.Context, p Person, members []Person) error {
+// Remove ends a membership and the member's sessions. Errors: NotFound, Conflict for the last admin, Unavailable.
+func (s *Service) Remove(ctx context.Context, id string) error {
+	return s.changeMember(ctx, id, func(ctx context.Context, p Person, members []Person) error {
 		switch {
 		case p.OrganizationID == "":
 			return NotFound()
 		case p.Role == identity.RoleAdmin && lastAdmin(members, id):
 			return errLastAdmin("removed")
 		}
-		if err := r.Provider.Assign(ctx, id, "", ""); err != nil {
+		if err := s.Provider.Assign(ctx, id, "", ""); err != nil {
 			return err
 		}
-		if err := r.Provider.Revoke(ctx, id); err != nil {
+		if err := s.Provider.Revoke(ctx, id); err != nil {
 			return err
 		}
-		r.record(ctx, p, audit.Change{Field: "role", Old: string(p.Role)})
+		s.record(ctx, p, audit.Change{Field: "role", Old: string(p.Role)})
 		return nil
 	})
 }
 
-// changeMember looks a person up, together with all members, and changes them, while nobody else changes a member of the
-// organization: of two admins who remove each other at once, one remains.
-func (r *Service) changeMember(ctx context.Context, id string,
+// changeMember looks up a user and all members, and applies a change to the user. It holds the organization's lock: if
+// two admins remove each other concurrently, one remains.
+func (s *Service) changeMember(ctx context.Context, id string,
 	apply func(ctx context.Context, p Person, members []Person) error) error {
 	organizationID := identity.From(ctx).OrganizationID
-	// Where members are kept elsewhere, that is the answer, whoever is asked for.
-	if _, err := r.Provider.People(ctx, nil); err != nil {
+	// If members are managed externally, fail with that error for any id.
+	if _, err := s.Provider.People(ctx, nil); err != nil {
 		return err
 	}
-	return r.Records.WithLock(ctx, organizationID, func(ctx context.Context) error {
-		members, err := r.members(ctx, organizationID, id)
+	return s.Records.WithLock(ctx, organizationID, func(ctx context.Context) error {
+		members, err := s.members(ctx, organizationID, id)
 		if err != nil {
 			return err
 		}
@@ -120,31 +122,31 @@ func (r *Service) changeMember(ctx context.Context, id string,
 	})
 }
 
-// lastAdmin reports whether nobody but a member is an admin.
+// lastAdmin reports whether no other member than id is an admin.
 func lastAdmin(members []Person, id string) bool {
 	return !slices.ContainsFunc(members, func(p Person) bool { return p.ID != id && p.Role == identity.RoleAdmin })
 }
 
-func errLastAdmin(what string) error {
+func errLastAdmin(action string) error {
 	return fault.New(fault.Conflict, "last_admin",
-		"The last admin of an organization can't be %s. Make somebody else an admin first.", what)
+		"The last admin of an organization can't be %s. Make somebody else an admin first.", action)
 }
 
-// record writes the call's audit entry. The change is made: where the entry can't be written now, whoever serves the
-// call tries again.
-func (r *Service) record(ctx context.Context, p Person, change audit.Change) {
-	trail, caller, request := audit.CallEntryFrom(ctx), identity.From(ctx), audit.From(ctx)
+// record writes the call's audit entry. The change is already made, so a failure is not an error: the server tries
+// again because the entry is not marked as written.
+func (s *Service) record(ctx context.Context, p Person, change audit.Change) {
+	entry, caller, request := audit.CallEntryFrom(ctx), identity.From(ctx), audit.From(ctx)
 	target := audit.Target{Type: "member", ID: p.ID, Name: p.Email}
-	trail.SetTarget(target)
-	id := trail.ID()
+	entry.SetTarget(target)
+	id := entry.ID()
 	if id == "" {
 		id = uuid.NewString()
 	}
-	err := r.Audit.Append(ctx, audit.Entry{
+	err := s.Audit.Append(ctx, audit.Entry{
 		ID: id, OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action, Target: target,
 		Outcome: audit.Succeeded, Request: request, Changes: []audit.Change{change},
 	})
 	if err == nil {
-		trail.MarkWritten()
+		entry.MarkWritten()
 	}
 }
