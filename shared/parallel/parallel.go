@@ -1,0 +1,34 @@
+// Package parallel runs a function for each item of a list, with bounded concurrency. It does not stop at the first
+// error, and it does not retry.
+package parallel
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ForEach calls do for each item, at most limit at a time, and waits for all calls. It returns one error per item, in
+// the order of items; nil where do succeeded. With limit 1 the calls are made in order.
+//
+// A panic of do becomes that item's error. The error names the panic's type and stack, but not its value, which may be
+// a secret.
+func ForEach[T any](items []T, limit int, do func(T) error) []error {
+	errs := make([]error, len(items))
+	var group errgroup.Group
+	group.SetLimit(limit)
+	for i, item := range items {
+		group.Go(func() error {
+			defer func() {
+				if p := recover(); p != nil {
+					errs[i] = fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
+				}
+			}()
+			errs[i] = do(item)
+			return nil
+		})
+	}
+	_ = group.Wait() // always nil: the errors are in errs
+	return errs
+}
