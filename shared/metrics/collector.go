@@ -11,40 +11,41 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/parallel"
 )
 
-// Collector keeps the snapshots of all agents up to date. Each metric is read once for all agents of a cell, so that
-// what it asks for does not grow with them. A run that fails, or never happens, loses nothing: the next one reads from
-// where the last good one ended.
+// Collector keeps the snapshots of all agents up to date. It reads each metric once for all agents of a cell, so the
+// number of calls does not grow with the agents. A run that fails or is skipped loses no data: the next run starts
+// reading where the last successful one ended.
 type Collector struct {
 	Agents    Agents
 	Source    Source
 	Records   WorkerStore
 	Addresses agent.Addresses
-	// Minutes bounds how many minutes of agents are read at once, and with it the memory that this takes: a longer time
-	// of many agents is read in pieces. 0 is a million.
+	// Minutes limits the agent-minutes that one run reads, and so its memory. A longer time span of many agents is read
+	// in pieces. 0 means a million.
 	Minutes int
 	// Now is the clock.
 	Now func() time.Time
 }
 
 const (
-	// agentPage is how many agents are listed at once.
+	// agentPage is the number of agents listed in one call.
 	agentPage = 300
-	// snapshotPage is how many snapshots are held in memory at once.
+	// snapshotPage is the number of snapshots held in memory.
 	snapshotPage = 100
-	// concurrency is how many records are read or written at the same time.
+	// concurrency is the number of records read or written concurrently.
 	concurrency = 16
-	// maxWatched bounds the agents of a tick between cycles; what is more waits for its cycle.
+	// maxWatched limits the agents collected between cycles. Further agents wait for their cell's cycle.
 	maxWatched = 1000
-	// defaultMinutes is Collector.Minutes: some hundred megabytes.
+	// defaultMinutes is the default of Collector.Minutes: some hundred megabytes.
 	defaultMinutes = 1_000_000
-	// maxSaveTries is how often a snapshot is read again that others write at the same time.
+	// maxSaveTries limits how often a snapshot is read and saved again after concurrent writes.
 	maxSaveTries = 3
 )
 
-// Collect does what is due at this tick: of the cells whose cycle has come all agents, of the others those that
-// somebody looks at. The trouble of one cell does not keep it from the others.
+// Collect does the work of one tick. It collects all agents of each cell whose cycle is due, and the recently viewed
+// agents of the other cells. A failing cell does not stop the others.
 func (c *Collector) Collect(ctx context.Context) error {
 	now := c.Now()
 	cells, err := c.Records.Progress(ctx)
@@ -58,7 +59,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	return errors.Join(err, c.collectWatched(ctx, collected, now))
 }
 
-// anyCellDue reports whether some cell's cycle has come. While no cell is known, there may be one.
+// anyCellDue reports whether a cell's cycle may be due. It is true while no cell is known.
 func anyCellDue(cells map[string]Progress, now time.Time) bool {
 	for _, p := range cells {
 		if p.due(now) {
@@ -72,8 +73,9 @@ func (p Progress) due(now time.Time) bool {
 	return !now.Truncate(fineStep).Before(p.Next.Truncate(fineStep))
 }
 
-// collectDueCells collects all agents of the cells whose cycle has come, and answers which those were.
-func (c *Collector) collectDueCells(ctx context.Context, cells map[string]Progress, now time.Time) (map[string]Progress, error) {
+// collectDueCells collects all agents of the cells whose cycle is due, and returns the progress of those cells.
+func (c *Collector) collectDueCells(ctx context.Context, cells map[string]Progress, now time.Time) (map[string]Progress,
+	error) {
 	subjects, err := c.listSubjects(ctx, now)
 	if err != nil {
 		return nil, err
@@ -81,21 +83,21 @@ func (c *Collector) collectDueCells(ctx context.Context, cells map[string]Progre
 	collected := map[string]Progress{}
 	for cell, p := range cells {
 		if len(subjects[cell]) == 0 && p.due(now) {
-			collected[cell] = Progress{Until: now, Next: now.Add(Cycle)} // nothing runs there, and nothing is asked
+			collected[cell] = Progress{Until: now, Next: now.Add(Cycle)} // no agent runs there: nothing to read
 		}
 	}
 	var errs []error
-	for cell, of := range subjects {
+	for cell, ofCell := range subjects {
 		last := cells[cell]
 		if !last.due(now) {
 			continue
 		}
 		whole := spanSince(last.Until, now)
-		r := collection{Collector: c, kind: "cycle", cell: cell, subjects: of,
-			span: whole.firstPiece(len(of), cmp.Or(c.Minutes, defaultMinutes)), now: now}
-		p, err := r.collectPiece(ctx, last, whole)
+		run := collection{Collector: c, kind: "cycle", cell: cell, subjects: ofCell,
+			span: whole.firstPiece(len(ofCell), cmp.Or(c.Minutes, defaultMinutes)), now: now}
+		p, err := run.collectPiece(ctx, last, whole)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("cell %s: %w", cell, err))
+			errs = append(errs, fmt.Errorf("collect metrics of cell %s: %w", cell, err))
 			continue
 		}
 		collected[cell] = p
@@ -106,7 +108,7 @@ func (c *Collector) collectDueCells(ctx context.Context, cells map[string]Progre
 	return collected, errors.Join(errs...)
 }
 
-// listSubjects lists the agents that are measured, by cell and id.
+// listSubjects lists the measured agents, by cell and id.
 func (c *Collector) listSubjects(ctx context.Context, now time.Time) (map[string]map[string]Subject, error) {
 	found := map[string]map[string]Subject{}
 	for _, status := range []agent.Status{agent.Running, agent.Error} {
@@ -136,16 +138,16 @@ func addSubject(cells map[string]map[string]Subject, s Subject) {
 	cells[s.Cell][s.AgentID] = s
 }
 
-// collectWatched collects the agents that somebody looks at, but those of cells that were collected just now.
+// collectWatched collects the recently viewed agents, except those of cells collected in this tick.
 func (c *Collector) collectWatched(ctx context.Context, collected map[string]Progress, now time.Time) error {
-	looked, err := c.Records.ListViewedSince(ctx, now.Add(-WatchPeriod), maxWatched)
-	if err != nil || len(looked) == 0 {
+	viewed, err := c.Records.ListViewedSince(ctx, now.Add(-WatchPeriod), maxWatched)
+	if err != nil || len(viewed) == 0 {
 		return err
 	}
 	var mu sync.Mutex
-	known := make(map[string]Snapshot, len(looked))
+	known := make(map[string]Snapshot, len(viewed))
 	subjects, since := map[string]map[string]Subject{}, map[string]time.Time{}
-	err = inParallel(looked, func(s Snapshot) error {
+	errs := parallel.ForEach(viewed, concurrency, func(s Snapshot) error {
 		a, err := c.Agents.Load(ctx, s.AgentID)
 		if fault.Is(err, fault.NotFound) {
 			return nil
@@ -166,42 +168,25 @@ func (c *Collector) collectWatched(ctx context.Context, collected map[string]Pro
 		}
 		return nil
 	})
-	errs := []error{err}
-	for cell, of := range subjects {
-		r := collection{Collector: c, kind: "watched", cell: cell, subjects: of, span: spanSince(since[cell], now), now: now,
-			known: known, only: sortedIDs(of)}
-		if _, err := r.collect(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("cell %s: %w", cell, err))
+	for cell, ofCell := range subjects {
+		run := collection{Collector: c, kind: "watched", cell: cell, subjects: ofCell,
+			span: spanSince(since[cell], now), now: now, known: known, only: sortedIDs(ofCell)}
+		if _, err := run.collect(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("collect metrics of cell %s: %w", cell, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// inParallel does something with every item, some at a time, and answers all errors.
-func inParallel[T any](items []T, do func(T) error) error {
-	errs := make([]error, len(items))
-	var all sync.WaitGroup
-	free := make(chan struct{}, concurrency)
-	for i, item := range items {
-		free <- struct{}{}
-		all.Go(func() {
-			defer func() { <-free }()
-			errs[i] = do(item)
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
-
-// log tells what a run did and cost.
-func (r collection) log(ctx context.Context, u Usage, saved int, err error) {
+// log logs the work and the cost of a collection.
+func (c collection) log(ctx context.Context, u Usage, saved int, err error) {
 	level, attrs := slog.LevelInfo, []any{
-		"kind", r.kind, "cell", r.cell, "agents", len(r.subjects), "saved", saved, "calls", u.Calls, "series", u.Series,
+		"kind", c.kind, "cell", c.cell, "agents", len(c.subjects), "saved", saved, "calls", u.Calls, "series", u.Series,
 		"points", u.Points,
-		"from", r.span.From, "to", r.span.To,
+		"from", c.span.From, "to", c.span.To,
 	}
 	if err != nil {
 		level, attrs = slog.LevelWarn, append(attrs, "error", err)
 	}
-	slog.Log(ctx, level, "metrics were collected", attrs...)
+	slog.Log(ctx, level, "metrics collection finished", attrs...)
 }

@@ -8,13 +8,13 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// gauge is one figure in Prometheus' vocabulary: base units, and shares from 0 to 1.
+// gauge is one figure as Prometheus defines it: in base units, with ratios from 0 to 1.
 type gauge struct {
 	name, unit, help string
 	value            *float64
 }
 
-// gauges lists the current figures. Those that are null are left out when they are written: no value is not zero.
+// gauges lists the current figures. encodeGauges leaves out those without a value, because no value is not zero.
 func (v View) gauges() []gauge {
 	stale, collected := 0.0, (*float64)(nil)
 	if v.Stale {
@@ -42,29 +42,31 @@ func (v View) gauges() []gauge {
 	}
 }
 
-// Formats implements function.Negotiable: the current figures as monitoring systems scrape them.
+// Formats implements function.Negotiable: the current figures in the formats that monitoring systems scrape.
 func (v View) Formats() []function.Format {
 	return []function.Format{
 		{ContentType: "application/openmetrics-text; version=1.0.0; charset=utf-8",
 			Encode: func() []byte { return v.encodeGauges(true) }},
-		{ContentType: "text/plain; version=0.0.4; charset=utf-8", Encode: func() []byte { return v.encodeGauges(false) }},
+		{ContentType: "text/plain; version=0.0.4; charset=utf-8",
+			Encode: func() []byte { return v.encodeGauges(false) }},
 	}
 }
 
-// encodeGauges writes the figures in the text format of Prometheus, or in that of OpenMetrics, which has units and an end.
-func (v View) encodeGauges(open bool) []byte {
+// encodeGauges encodes the figures in the text format of Prometheus, or of OpenMetrics, which adds units and an end
+// mark.
+func (v View) encodeGauges(openMetrics bool) []byte {
 	var b bytes.Buffer
 	for _, g := range v.gauges() {
 		if g.value == nil {
 			continue
 		}
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n", g.name, g.help, g.name)
-		if open && g.unit != "" {
+		if openMetrics && g.unit != "" {
 			fmt.Fprintf(&b, "# UNIT %s %s\n", g.name, g.unit)
 		}
 		fmt.Fprintf(&b, "%s{agent_id=%q} %s\n", g.name, v.agentID, strconv.FormatFloat(*g.value, 'g', -1, 64))
 	}
-	if open {
+	if openMetrics {
 		b.WriteString("# EOF\n")
 	}
 	return b.Bytes()

@@ -1,6 +1,6 @@
-// Package metrics knows what is measured of agents: a snapshot with its figures and series, how both are computed from
-// points, when a snapshot is stale, and how snapshots are collected at a cost that does not grow with how often they
-// are read. It does not know where points come from, nor how snapshots are kept.
+// Package metrics collects the metrics of agents into snapshots, computes their figures and series, and renders them
+// for clients. The cost of collecting does not grow with the number of requests that read a snapshot. It does not talk
+// to a metrics source (infra/monitoring does) and does not store snapshots.
 package metrics
 
 import (
@@ -12,47 +12,48 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// How often, and how far back.
+// Intervals and ages.
 const (
-	// Cycle is how often the snapshots of all agents are collected. Those of agents that somebody looks at are with
-	// every tick, which is a minute.
+	// Cycle is how often the snapshots of all agents are collected. Recently viewed agents are collected at every tick,
+	// which is a minute.
 	Cycle = 5 * time.Minute
-	// WatchPeriod is how long after a look an agent counts as looked at.
+	// WatchPeriod is how long an agent counts as recently viewed.
 	WatchPeriod = 15 * time.Minute
-	// LookInterval is how seldom a look is recorded.
+	// LookInterval is the shortest time between two recorded views of an agent.
 	LookInterval = 5 * time.Minute
-	// MaxSampleAge is how old the newest sample of a figure may be when it is collected. Without one the figure is null.
-	MaxSampleAge = 5 * time.Minute
-	// StaleAfter is the age from which a snapshot is stale: a whole cycle was missed.
-	StaleAfter = Cycle + 2*time.Minute
-	// ForgetAfter is the age from which the figures of a snapshot say nothing about the present any more: they become
+	// MaxSampleAge is the maximum age of the sample that a figure is computed from. Without such a sample the figure is
 	// null.
+	MaxSampleAge = 5 * time.Minute
+	// StaleAfter is the age at which a snapshot is stale: a whole cycle was missed.
+	StaleAfter = Cycle + 2*time.Minute
+	// ForgetAfter is the age at which the current figures of a snapshot become null.
 	ForgetAfter = 15 * time.Minute
-	// Day is how far back anything goes.
+	// Day is the longest time span that is collected or shown.
 	Day = 24 * time.Hour
-	// MaxSampleDelay is how late a sample may become visible. What has no sample by then has none.
+	// MaxSampleDelay is how late a sample may become visible. A minute without a sample by then has none.
 	MaxSampleDelay = 4 * time.Minute
 )
 
-// Snapshot is what is kept of one agent: the figures as they were when it was collected, and the points of the last
-// day. It is bounded: a newer point takes the place of the oldest one.
+// Snapshot holds the metrics of one agent: the figures at the time of collection, and the points of the last day. Its
+// size is bounded: a new point replaces the oldest one.
 type Snapshot struct {
 	AgentID        string
 	OrganizationID string
-	// LookedAt is when somebody last looked, give or take LookInterval; zero if nobody did.
+	// LookedAt is when a client last viewed the snapshot, accurate to LookInterval; zero for never.
 	LookedAt time.Time
-	// CollectedAt is when the points were last read; zero if they never were.
+	// CollectedAt is when the points were last read; zero for never.
 	CollectedAt time.Time
 	Figures     Figures
 	// CPU is in cores, Memory in bytes, Requests and Errors are per second.
 	CPU, Memory, Requests, Errors Series
-	// Up is for how many seconds of each five minutes the agent's container ran, and Due for how many it should have.
+	// Up holds the seconds of each five minutes in which the agent's container ran, and Due the seconds in which it
+	// should have run.
 	Up, Due Ring
 	// Version is the store's revision, set when the snapshot is read.
 	Version string
 }
 
-// New makes the snapshot of an agent of which nothing was collected.
+// New makes an empty snapshot of an agent.
 func New(agentID, organizationID string) Snapshot {
 	return Snapshot{
 		AgentID: agentID, OrganizationID: organizationID,
@@ -61,17 +62,17 @@ func New(agentID, organizationID string) Snapshot {
 	}
 }
 
-// Figures are the current values. Nil is "not measured", which is not zero.
+// Figures are the current values. Nil means not measured, which differs from zero.
 type Figures struct {
 	CPUPct, MemPct, PVCPct, UptimePct *float64
 	CPUCores, MemoryBytes             *float64
-	// LatencyMillis is the last known 95th percentile; nil until a request on the agent's own hostname was measured.
+	// LatencyMillis is the last known 95th percentile; nil until a request to the agent's own hostname was measured.
 	LatencyMillis *float64
 	Restarts      float64
 }
 
-// Document names the snapshot of the agent with an id as it stands in a client's path. An id that is none names no
-// document.
+// Document returns the reference to the snapshot of an agent. agentID may be any text from a request path. If it is not
+// a valid id, the reference is empty.
 func Document(agentID string) document.Ref {
 	d := agent.Document(agentID)
 	if d.ID == "" {
@@ -80,33 +81,33 @@ func Document(agentID string) document.Ref {
 	return document.Ref{Collection: "metrics", ID: d.ID}
 }
 
-// NotFound is the error for an agent without a snapshot, which may be no agent at all, or another organization's.
+// NotFound is the error for an agent without a snapshot. The agent may not exist, or belong to another organization.
 func NotFound() *fault.Error { return agent.NotFound() }
 
-// Subject is an agent as far as measuring it goes.
+// Subject holds the facts about an agent that its metrics depend on.
 type Subject struct {
 	AgentID        string
 	OrganizationID string
 	Cell           string
-	// Hostname is the one whose requests count.
+	// Hostname is the agent's own hostname. Only requests to it count.
 	Hostname string
-	// Limits is what the percentages are of; nil for an agent whose plan exists no more, which has none.
+	// Limits is the plan that percentages refer to; nil if the plan no longer exists.
 	Limits *plan.Plan
-	// ReadySince is when the agent last became ready: from then on it should be up. Zero when it is not known to.
+	// ReadySince is when the agent last became ready. From then on it should be up. Zero means unknown.
 	ReadySince time.Time
-	// Broken is true for an agent in error, which is down without anybody being surprised.
+	// Broken is set for an agent in status error, which is expected to be down.
 	Broken bool
-	// Version is the agent's record's.
+	// Version is the version of the agent's record.
 	Version string
 }
 
-// SubjectOf makes the subject of an agent. It is false for one that is not measured: only what should run is, and what
-// is broken only for as long as that has a part in the figures of a day.
-func SubjectOf(a agent.Agent, d agent.Addresses, now time.Time) (Subject, bool) {
+// SubjectOf makes the subject of an agent. ok is false for an agent that is not measured. Measured are running agents,
+// and those that entered status error within the last Day, because that day's figures cover them.
+func SubjectOf(a agent.Agent, d agent.Addresses, now time.Time) (s Subject, ok bool) {
 	if a.Status != agent.Running && (a.Status != agent.Error || now.Sub(a.UpdatedAt) > Day) {
 		return Subject{}, false
 	}
-	s := Subject{
+	s = Subject{
 		AgentID: a.ID, OrganizationID: a.OrganizationID, Cell: a.Cell, Hostname: a.Hostname(d), Version: a.Version,
 		Broken: a.Status == agent.Error,
 	}

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Reading is what was read of one agent: values by the minute, and what is one value for a longer time.
+// Reading holds the samples of one agent for a Span: values per minute, and values for longer times.
 type Reading struct {
 	CPU, Memory, Uptime, Volume, Requests, Errors Minutes
-	// Restarts counts those of the last day.
+	// Restarts counts the restarts of the last day.
 	Restarts float64
-	// Latency is the newest 95th percentile in milliseconds, and LatencyAt when it was measured; zero for never.
+	// Latency is the newest 95th percentile in milliseconds. LatencyAt is when it was measured; zero for never.
 	Latency   float64
 	LatencyAt time.Time
 }
 
-// add puts a sample into the reading. Samples may come in any order. Requests that did not come to the agent's own
-// hostname are somebody else's: anybody can write a name into a request.
+// add puts a sample into the reading. Samples may come in any order. Requests to other hostnames than the agent's own
+// do not count: a client can put any name into a request.
 func (r *Reading) add(m Metric, s Sample, hostname string) {
 	if math.IsNaN(s.Value) || math.IsInf(s.Value, 0) || m.byHost() && s.Host != hostname {
 		return
@@ -26,31 +26,31 @@ func (r *Reading) add(m Metric, s Sample, hostname string) {
 	case Restarts:
 		r.Restarts += s.Value
 	case Latency:
-		// A percentile of no requests is reported as zero; no request takes no time.
+		// The source reports a percentile of zero requests as 0. A real request takes longer than that.
 		if s.Value > 0 && s.At.After(r.LatencyAt) {
 			r.Latency, r.LatencyAt = s.Value, s.At
 		}
 	default:
-		of := map[Metric]*Minutes{
+		values := map[Metric]*Minutes{
 			CPU: &r.CPU, Memory: &r.Memory, Uptime: &r.Uptime, Volume: &r.Volume, Requests: &r.Requests,
 			Errors: &r.Errors,
 		}[m]
-		if of == nil {
+		if values == nil {
 			return
 		}
-		if *of == nil {
-			*of = Minutes{}
+		if *values == nil {
+			*values = Minutes{}
 		}
-		(*of)[s.At.Unix()] = s.Value
+		(*values)[s.At.Unix()] = s.Value
 	}
 }
 
-// Span is the time that a reading is about: after From up to To. From begins an interval of five minutes, To ends a
-// minute.
+// Span is the time that a reading covers: after From, up to and including To. From is the start of a five-minute
+// interval, To the end of a minute.
 type Span struct{ From, To time.Time }
 
-// spanSince is the span that has to be read when points were last read at a time: what may have come late since then is
-// in it, and the intervals at its beginning are whole.
+// spanSince returns the span to read if points were last read at last. It covers samples that may have become visible
+// late, and starts with a whole five-minute interval.
 func spanSince(last, now time.Time) Span {
 	to := now.Truncate(fineStep)
 	from := last.Add(-MaxSampleDelay - coarseStep)
@@ -60,7 +60,8 @@ func spanSince(last, now time.Time) Span {
 	return Span{From: from.Truncate(coarseStep), To: to}
 }
 
-// firstPiece is as much of the span as has at most so many minutes of a number of agents, but at least an hour of them.
+// firstPiece returns the beginning of the span that holds at most the given number of agent-minutes, but at least an
+// hour.
 func (s Span) firstPiece(agents, minutes int) Span {
 	most := max(time.Duration(minutes/max(agents, 1))*fineStep, time.Hour).Truncate(coarseStep)
 	if s.To.Sub(s.From) > most {
@@ -69,14 +70,14 @@ func (s Span) firstPiece(agents, minutes int) Span {
 	return s
 }
 
-// AddReading puts a reading into the snapshot and computes its figures anew, as of the end of the span, unless they are of a
-// later time already. It is pure, and taking the same reading again changes nothing.
-func (s *Snapshot) AddReading(of Subject, r Reading, span Span, now time.Time) {
+// AddReading adds a reading to the snapshot. It recomputes the figures as of the end of the span, unless they are
+// already of a later time. Adding the same reading again changes nothing.
+func (s *Snapshot) AddReading(subject Subject, r Reading, span Span, now time.Time) {
 	s.CPU.merge(r.CPU)
 	s.Memory.merge(r.Memory)
 	s.Requests.merge(r.Requests)
 	s.Errors.merge(withZeros(r.Errors, r.Requests))
-	s.addUptime(of, r.Uptime, span)
+	s.addUptime(subject, r.Uptime, span)
 	at := now
 	if span.To.Before(now.Truncate(fineStep)) {
 		at = span.To // a piece of the past
@@ -85,11 +86,11 @@ func (s *Snapshot) AddReading(of Subject, r Reading, span Span, now time.Time) {
 		return
 	}
 	s.CollectedAt = at
-	s.computeFigures(of, r, span.To)
+	s.computeFigures(subject, r, span.To)
 }
 
-// withZeros adds the minutes in which requests were counted and none of them was an error. A counter of errors does not
-// exist before the first one.
+// withZeros adds a zero for each minute with requests but without errors. The error counter does not exist before the
+// first error.
 func withZeros(errors, requests Minutes) Minutes {
 	if len(requests) == 0 {
 		return errors
@@ -102,15 +103,14 @@ func withZeros(errors, requests Minutes) Minutes {
 	return all
 }
 
-// addUptime judges the minutes of a span. Since the agent last became ready it should be up: for whole minutes, but
-// those of which a sample may still come. Before that, such as when it was paused, or while it started, it may be up,
-// and what it was not does not count.
-func (s *Snapshot) addUptime(of Subject, uptime Minutes, span Span) {
+// addUptime counts the minutes of a span as up and as due. A whole minute after the agent last became ready is due,
+// unless its sample may still arrive. Before that, for example while the agent was paused or starting, only the time in
+// which it ran is due, so that it can't count as downtime.
+func (s *Snapshot) addUptime(subject Subject, uptime Minutes, span Span) {
 	minute := int64(fineStep / time.Second)
-	certain, ready := span.To.Add(-MaxSampleDelay).Unix(), of.ReadySince.Unix()
+	certain, ready := span.To.Add(-MaxSampleDelay).Unix(), subject.ReadySince.Unix()
 	up, due := map[int64]float64{}, map[int64]float64{}
-	// A sample says since when the container runs, so that it speaks for the minutes before it, too, also where those
-	// have none.
+	// A sample is the age of the container. So it also shows that the container ran in earlier minutes without samples.
 	runsSince := span.To.Unix()
 	for end := span.To.Unix(); end > span.From.Unix(); end -= minute {
 		age, sampled := uptime[end]
@@ -120,7 +120,7 @@ func (s *Snapshot) addUptime(of Subject, uptime Minutes, span Span) {
 		ran := float64(min(max(end-runsSince, 0), minute))
 		slot := s.Up.slotEnd(end)
 		up[slot] += ran
-		switch should := !of.ReadySince.IsZero() && end-minute >= ready; {
+		switch should := !subject.ReadySince.IsZero() && end-minute >= ready; {
 		case should && (ran > 0 || end <= certain):
 			due[slot] += float64(minute)
 		default:
@@ -132,7 +132,7 @@ func (s *Snapshot) addUptime(of Subject, uptime Minutes, span Span) {
 			continue
 		}
 		at := time.Unix(slot, 0)
-		// What was due, or up, once is so for good, also when the agent is ready anew since.
+		// Never lower a value: what was up or due stays so when the agent has become ready again since.
 		known, _ := s.Due.At(at)
 		s.Due.Set(at, max(known, seconds))
 		known, _ = s.Up.At(at)
@@ -141,18 +141,19 @@ func (s *Snapshot) addUptime(of Subject, uptime Minutes, span Span) {
 }
 
 // computeFigures computes the figures as of a time.
-func (s *Snapshot) computeFigures(of Subject, r Reading, to time.Time) {
+func (s *Snapshot) computeFigures(subject Subject, r Reading, to time.Time) {
 	last := s.Figures.LatencyMillis
 	s.Figures = Figures{
-		CPUCores: newestFresh(r.CPU, to), MemoryBytes: newestFresh(r.Memory, to), PVCPct: scaled(newestFresh(r.Volume, to), 100),
+		CPUCores: newestFresh(r.CPU, to), MemoryBytes: newestFresh(r.Memory, to),
+		PVCPct:   scaled(newestFresh(r.Volume, to), 100),
 		Restarts: r.Restarts, LatencyMillis: last,
 	}
-	if of.Limits != nil {
-		s.Figures.CPUPct = scaled(s.Figures.CPUCores, 100/of.Limits.CPUCores())
-		s.Figures.MemPct = scaled(s.Figures.MemoryBytes, 100/float64(of.Limits.MemoryBytes()))
+	if subject.Limits != nil {
+		s.Figures.CPUPct = scaled(s.Figures.CPUCores, 100/subject.Limits.CPUCores())
+		s.Figures.MemPct = scaled(s.Figures.MemoryBytes, 100/float64(subject.Limits.MemoryBytes()))
 	}
 	if due := s.Due.sum(to.Add(-Day)); due > 0 && newestFresh(r.Uptime, to) != nil {
-		pct := min(100, 100*s.Up.sum(to.Add(-Day))/due) // the two sums are rounded apart
+		pct := min(100, 100*s.Up.sum(to.Add(-Day))/due) // the two sums are rounded separately
 		s.Figures.UptimePct = &pct
 	}
 	if !r.LatencyAt.IsZero() {
@@ -160,7 +161,7 @@ func (s *Snapshot) computeFigures(of Subject, r Reading, to time.Time) {
 	}
 }
 
-// newestFresh is the value of the last minute that has one, if it is fresh.
+// newestFresh returns the newest value that is at most MaxSampleAge old, or nil.
 func newestFresh(values Minutes, to time.Time) *float64 {
 	last := to.Add(-MaxSampleAge).Unix()
 	var found *float64
@@ -172,6 +173,7 @@ func newestFresh(values Minutes, to time.Time) *float64 {
 	return found
 }
 
+// scaled multiplies a value; nil stays nil.
 func scaled(v *float64, by float64) *float64 {
 	if v == nil {
 		return nil

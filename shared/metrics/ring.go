@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// The two resolutions: an hour by the minute, a day by five minutes.
+// The two resolutions: an hour in steps of a minute, and a day in steps of five minutes.
 const (
-	fineStep         = time.Minute
-	coarseStep       = 5 * time.Minute
+	fineStep     = time.Minute
+	coarseStep   = 5 * time.Minute
 	slotsOfHour  = int(time.Hour / fineStep)
 	slotsOfDay   = int(Day / coarseStep)
 	maxSlots     = 10_000
@@ -20,26 +20,26 @@ const (
 	bytesInValue = 8
 )
 
-// Ring holds one value for each interval of a fixed length, for a fixed number of intervals back from the newest one
-// that has a value. An interval may have none: a gap stays one. The zero value takes nothing.
+// Ring holds the values of a fixed number of intervals of equal length, up to the newest one that has a value. An
+// interval without a value is a gap. The zero Ring holds no values.
 type Ring struct {
 	step int64 // seconds
 	size int
-	// end is when the newest interval ends, in Unix seconds.
+	// end is the end of the newest interval, in Unix seconds.
 	end int64
-	// values are the newest ones, the oldest first; NaN is a gap.
+	// values are sorted from old to new, and end with the newest interval; NaN is a gap.
 	values []float64
 }
 
-// NewRing makes an empty ring of a number of intervals.
+// NewRing makes an empty ring of size intervals.
 func NewRing(step time.Duration, size int) Ring {
 	return Ring{step: int64(step / time.Second), size: size}
 }
 
-// Like reports whether two rings have the same resolution and reach.
+// Like reports whether two rings have the same interval length and size.
 func (r Ring) Like(other Ring) bool { return r.step == other.step && r.size == other.size }
 
-// slotEnd answers the end of the interval that holds the second before t.
+// slotEnd returns the end of the interval that contains the second before t.
 func (r Ring) slotEnd(t int64) int64 {
 	if r.step == 0 {
 		return t
@@ -50,8 +50,8 @@ func (r Ring) slotEnd(t int64) int64 {
 	return t
 }
 
-// Set sets the value of the interval that ends at or after t. What is older than the ring reaches is dropped; a newer
-// interval than all takes the place of the oldest.
+// Set sets the value of the interval that ends at or after t. It drops a value that is too old for the ring. A new
+// newest interval replaces the oldest one.
 func (r *Ring) Set(t time.Time, v float64) {
 	if r.size == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
@@ -74,7 +74,7 @@ func (r *Ring) Set(t time.Time, v float64) {
 	r.values[len(r.values)-1-back] = v
 }
 
-// extendTo makes room for the interval that ends at t.
+// extendTo makes the interval that ends at t the newest one.
 func (r *Ring) extendTo(t int64) {
 	added := (t - r.end) / r.step
 	r.end = t
@@ -96,7 +96,7 @@ func gaps(n int) []float64 {
 	return values
 }
 
-// At answers the value of the interval that ends at or after t.
+// At returns the value of the interval that ends at or after t.
 func (r Ring) At(t time.Time) (v float64, ok bool) {
 	if len(r.values) == 0 {
 		return 0, false
@@ -111,7 +111,7 @@ func (r Ring) At(t time.Time) (v float64, ok bool) {
 	return v, true
 }
 
-// Points lists the values of the intervals that begin at since or later, the oldest first.
+// Points lists the values of the intervals that begin at or after since, the oldest first.
 func (r Ring) Points(since time.Time) []Point {
 	points := []Point{}
 	for i, v := range r.values {
@@ -123,7 +123,7 @@ func (r Ring) Points(since time.Time) []Point {
 	return points
 }
 
-// sum adds the values of the intervals that begin at since or later.
+// sum adds the values of the intervals that begin at or after since.
 func (r Ring) sum(since time.Time) float64 {
 	total := 0.0
 	for _, p := range r.Points(since) {
@@ -132,9 +132,8 @@ func (r Ring) sum(since time.Time) float64 {
 	return total
 }
 
-// MarshalBinary implements encoding.BinaryMarshaler. The form is dense, because a snapshot is read whole with every
-// request: a version, the length of an interval, how many there may be, the end of the newest, and the values as they
-// are in memory.
+// MarshalBinary implements encoding.BinaryMarshaler. The format is dense, because each request reads a whole snapshot:
+// a version, the interval length, the size, the end of the newest interval, and the values as IEEE 754 bits.
 func (r Ring) MarshalBinary() ([]byte, error) {
 	b := make([]byte, 0, ringHeader+bytesInValue*len(r.values))
 	b = append(b, ringVersion)
@@ -147,7 +146,7 @@ func (r Ring) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-var errInvalidRing = errors.New("not a ring of points")
+var errInvalidRing = errors.New("invalid metrics ring")
 
 // UnmarshalBinary implements encoding.BinaryUnmarshaler.
 func (r *Ring) UnmarshalBinary(b []byte) error {
@@ -155,7 +154,7 @@ func (r *Ring) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: %d bytes", errInvalidRing, len(b))
 	}
 	if b[0] != ringVersion {
-		return fmt.Errorf("%w that this version knows: version %d", errInvalidRing, b[0])
+		return fmt.Errorf("%w: version %d, want %d", errInvalidRing, b[0], ringVersion)
 	}
 	found := Ring{
 		step: int64(binary.BigEndian.Uint32(b[1:])), size: int(binary.BigEndian.Uint32(b[5:])),
@@ -163,7 +162,7 @@ func (r *Ring) UnmarshalBinary(b []byte) error {
 	}
 	n := (len(b) - ringHeader) / bytesInValue
 	if found.step == 0 || found.size > maxSlots || n > found.size {
-		return fmt.Errorf("%w: %d values of %d, a step of %d s", errInvalidRing, n, found.size, found.step)
+		return fmt.Errorf("%w: %d values, size %d, step %d s", errInvalidRing, n, found.size, found.step)
 	}
 	for i := range n {
 		found.values = append(found.values,
@@ -173,9 +172,9 @@ func (r *Ring) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// Series is one measure at both resolutions.
+// Series holds one metric at both resolutions.
 type Series struct {
-	// Hour has a value a minute, Day one for five minutes, which is the mean of the minutes that have one.
+	// Hour has one value per minute. Day has one per five minutes: the mean of the minutes that have a value.
 	Hour, Day Ring
 }
 
@@ -183,11 +182,11 @@ func newSeries() Series {
 	return Series{Hour: NewRing(fineStep, slotsOfHour), Day: NewRing(coarseStep, slotsOfDay)}
 }
 
-// Minutes are values by the end of their minute, in Unix seconds.
+// Minutes maps the end of a minute, in Unix seconds, to its value.
 type Minutes map[int64]float64
 
-// merge puts values into their places, whatever stood there. The minutes must hold all that is known of the five-minute
-// intervals they are in. Where they have none, nothing changes: a gap stays a gap.
+// merge sets the values of the given minutes and overwrites old ones. For each five-minute interval, values must hold
+// all known minutes, because the mean is computed from them. Other minutes keep their value or gap.
 func (s *Series) merge(values Minutes) {
 	type mean struct{ total, count float64 }
 	means := map[int64]mean{}
@@ -202,7 +201,7 @@ func (s *Series) merge(values Minutes) {
 	}
 }
 
-// pointsSince lists the points of a window that ends now, at the finest resolution that reaches back as far.
+// pointsSince lists the points of a window that ends now, at the finest resolution that covers it.
 func (s Series) pointsSince(now time.Time, window time.Duration) []Point {
 	if window <= time.Hour {
 		return s.Hour.Points(now.Add(-window))

@@ -2,7 +2,7 @@ package metrics
 
 import "time"
 
-// Window is how far back the series of an answer go.
+// Window is the time span of the series in a view.
 type Window string
 
 // The windows.
@@ -17,7 +17,7 @@ func (Window) Values() []string {
 	return []string{string(Window1h), string(Window6h), string(Window24h)}
 }
 
-// Duration is the window's length; no window is the longest.
+// Duration is the window's length. An empty or unknown window has the longest one.
 func (w Window) Duration() time.Duration {
 	switch w {
 	case Window1h:
@@ -29,14 +29,14 @@ func (w Window) Duration() time.Duration {
 	}
 }
 
-// Point is a value of a series.
+// Point is one value of a series.
 type Point struct {
 	T int64   `json:"t" jsonschema:"The beginning of the interval that the value is the mean of, in Unix seconds."`
 	V float64 `json:"v"`
 }
 
-// Curves are the series of a window: by the minute for an hour, by five minutes for longer. What was not measured is
-// left out.
+// Curves are the series of a window: one point per minute for an hour, one per five minutes for longer windows. Gaps
+// are left out.
 type Curves struct {
 	CPU      []Point `json:"cpu" jsonschema:"Cores in use."`
 	Memory   []Point `json:"memory" jsonschema:"Bytes in use."`
@@ -61,8 +61,8 @@ type View struct {
 	agentID string
 }
 
-// Show renders the snapshot as of now. Figures of a snapshot that is too old to be about the present are null; what is
-// about the past stays.
+// Show renders the snapshot as of now. If the snapshot is too old, the figures about the present are null; those about
+// the past stay.
 func (s Snapshot) Show(w Window, now time.Time) View {
 	f, age := s.Figures, now.Sub(s.CollectedAt)
 	v := View{
@@ -97,11 +97,11 @@ func (View) Example() any {
 		CPUPct: f(12.5), MemPct: f(37.5), PVCPct: f(8), UptimePct: f(100), CPUCores: f(0.125),
 		MemoryBytes: f(768 << 20), LatencyMillis: f(84),
 	}
-	for _, of := range []struct {
+	for _, sample := range []struct {
 		series *Series
 		value  float64
 	}{{&s.CPU, 0.125}, {&s.Memory, 768 << 20}, {&s.Requests, 0.5}, {&s.Errors, 0}} {
-		of.series.merge(Minutes{now.Unix(): of.value})
+		sample.series.merge(Minutes{now.Unix(): sample.value})
 	}
 	return s.Show(Window24h, now)
 }

@@ -1,0 +1,178 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/parallel"
+)
+
+// collection is one collection of some agents of one cell.
+type collection struct {
+	*Collector
+	kind     string
+	cell     string
+	subjects map[string]Subject
+	span     Span
+	now      time.Time
+	// known holds the snapshots of the subjects; nil means that they must be read.
+	known map[string]Snapshot
+	// only lists the agents whose samples are read; nil means all agents of the cell.
+	only []string
+}
+
+// collectPiece collects one piece of the whole span and returns the cell's new progress.
+func (c collection) collectPiece(ctx context.Context, last Progress, whole Span) (Progress, error) {
+	done, err := c.collect(ctx)
+	switch more := c.span.To.Before(whole.To); {
+	case err != nil:
+		return last, err
+	case more: // even without samples: a past time gets no further samples
+		return Progress{Until: c.span.To.Add(MaxSampleDelay + coarseStep), Next: c.now}, nil
+	case done:
+		return Progress{Until: c.now, Next: c.now.Add(Cycle)}, nil
+	default:
+		return Progress{Until: last.Until, Next: c.now.Add(Cycle)}, nil
+	}
+}
+
+// collect reads every metric and writes at most one snapshot per agent. done is false if there are no samples yet, so
+// that the span must be read again.
+func (c collection) collect(ctx context.Context) (done bool, err error) {
+	var usage Usage
+	var saved atomic.Int64
+	defer func() { c.log(ctx, usage, int(saved.Load()), err) }()
+	readings, usage, err := c.readSamples(ctx)
+	if err != nil {
+		return false, err
+	}
+	if c.noUptimeSamples(readings) {
+		if len(readings) == 0 {
+			return false, nil
+		}
+		c.subjects = withoutReadySince(c.subjects)
+	}
+	return true, c.saveSnapshots(ctx, readings, &saved)
+}
+
+// noUptimeSamples reports whether no agent has an uptime sample, although some agent should be up. Then it is more
+// likely that the agents were not measured than that all are down, so the span must not count as downtime.
+func (c collection) noUptimeSamples(readings map[string]Reading) bool {
+	expected := false
+	for id, s := range c.subjects {
+		if len(readings[id].Uptime) > 0 {
+			return false
+		}
+		expected = expected || !s.Broken
+	}
+	return expected
+}
+
+// withoutReadySince returns the subjects without ReadySince, so that no downtime is computed for them.
+func withoutReadySince(subjects map[string]Subject) map[string]Subject {
+	all := make(map[string]Subject, len(subjects))
+	for id, s := range subjects {
+		s.ReadySince = time.Time{}
+		all[id] = s
+	}
+	return all
+}
+
+// saveSnapshots writes the snapshots of all subjects and counts the written ones in saved.
+func (c collection) saveSnapshots(ctx context.Context, readings map[string]Reading, saved *atomic.Int64) (err error) {
+	for ids := range slices.Chunk(sortedIDs(c.subjects), snapshotPage) {
+		known := c.known
+		if known == nil {
+			if known, err = c.Records.Load(ctx, ids); err != nil {
+				return err
+			}
+		}
+		errs := parallel.ForEach(ids, concurrency, func(id string) error {
+			s, ok := known[id]
+			if !ok {
+				s = New(id, c.subjects[id].OrganizationID)
+			}
+			written, err := c.saveSnapshot(ctx, s, readings[id])
+			if written {
+				saved.Add(1)
+			}
+			return err
+		})
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSamples reads every metric of the cell and groups the samples by agent. It drops the samples of agents that are
+// not subjects, such as those of unknown namespaces.
+func (c collection) readSamples(ctx context.Context) (map[string]Reading, Usage, error) {
+	readings := map[string]*Reading{}
+	var usage Usage
+	for _, m := range Metrics() {
+		u, err := c.Source.Read(ctx, Query{Cell: c.cell, Metric: m, Span: c.span, Agents: c.only}, func(s Sample) {
+			subject, ok := c.subjects[s.AgentID]
+			if !ok {
+				return
+			}
+			if readings[s.AgentID] == nil {
+				readings[s.AgentID] = &Reading{}
+			}
+			readings[s.AgentID].add(m, s, subject.Hostname)
+		})
+		usage = usage.Plus(u)
+		if err != nil {
+			return nil, usage, err
+		}
+	}
+	found := make(map[string]Reading, len(readings))
+	for id, reading := range readings {
+		found[id] = *reading
+	}
+	return found, usage, nil
+}
+
+// saveSnapshot adds a reading to a snapshot and writes it, unless the agent is gone. If the snapshot was written in
+// between, for example because a client viewed it, saveSnapshot reads it again and retries.
+func (c collection) saveSnapshot(ctx context.Context, s Snapshot, reading Reading) (written bool, err error) {
+	subject := c.subjects[s.AgentID]
+	for range maxSaveTries {
+		s.AddReading(subject, reading, c.span, c.now)
+		err = c.Records.Save(ctx, s, subject.Version)
+		if !errors.Is(err, ErrChanged) {
+			break
+		}
+		again, err := c.Records.Load(ctx, []string{s.AgentID})
+		if err != nil {
+			return false, err
+		}
+		if known, ok := again[s.AgentID]; ok {
+			s = known
+			continue
+		}
+		a, err := c.Agents.Load(ctx, s.AgentID)
+		if err != nil {
+			return false, ignoreGoneOrCurrent(err)
+		}
+		subject.Version = a.Version
+		s = New(s.AgentID, s.OrganizationID)
+	}
+	return err == nil, ignoreGoneOrCurrent(err)
+}
+
+// ignoreGoneOrCurrent returns nil if err means that the agent is gone or that others kept writing its snapshot, which
+// is then up to date. Otherwise it returns err.
+func ignoreGoneOrCurrent(err error) error {
+	if errors.Is(err, ErrChanged) || fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+func sortedIDs(subjects map[string]Subject) []string { return slices.Sorted(maps.Keys(subjects)) }
