@@ -1,5 +1,5 @@
-// Package organization knows the tenant: its plan, what it may hold and what it holds. It does not know who pays
-// (package billing) nor how it is stored.
+// Package organization defines the tenant: its plan, its limits and its usage. It does not handle payment (package
+// billing does) and does not store organizations.
 package organization
 
 import (
@@ -10,7 +10,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Status is whether an organization is in good standing.
+// Status is the billing status of an organization.
 type Status string
 
 // The statuses.
@@ -23,7 +23,7 @@ const (
 // Values lists the statuses.
 func (Status) Values() []string { return []string{string(Active), string(PastDue), string(Suspended)} }
 
-// Usage is what an organization holds, or may hold.
+// Usage holds amounts of an organization's resources: the amounts in use, or the limits.
 type Usage struct {
 	Agents       int64
 	CPUMillis    int64 // millicores of CPU limit
@@ -45,19 +45,19 @@ func (u Usage) Minus(v Usage) Usage {
 	return u.Plus(Usage{-v.Agents, -v.CPUMillis, -v.MemoryBytes, -v.StorageBytes, -v.APIKeys})
 }
 
-// Excess is one limit that a usage is over.
+// Excess is one exceeded limit.
 type Excess struct {
 	Limit        string
 	Current, Max any
 }
 
-// Excesses lists the limits that the usage is over.
+// Excesses lists the limits that the usage exceeds.
 func (u Usage) Excesses(limits Usage) []Excess {
-	var over []Excess
+	var excesses []Excess
 	for _, e := range []struct {
-		limit         string
-		current, most int64
-		show          func(int64) any
+		limit        string
+		current, max int64
+		show         func(int64) any
 	}{
 		{"agents", u.Agents, limits.Agents, count},
 		{"cpu_cores", u.CPUMillis, limits.CPUMillis, cores},
@@ -65,11 +65,11 @@ func (u Usage) Excesses(limits Usage) []Excess {
 		{"storage_bytes", u.StorageBytes, limits.StorageBytes, count},
 		{"api_keys", u.APIKeys, limits.APIKeys, count},
 	} {
-		if e.current > e.most {
-			over = append(over, Excess{e.limit, e.show(e.current), e.show(e.most)})
+		if e.current > e.max {
+			excesses = append(excesses, Excess{e.limit, e.show(e.current), e.show(e.max)})
 		}
 	}
-	return over
+	return excesses
 }
 
 func count(n int64) any { return n }
@@ -85,12 +85,12 @@ type Organization struct {
 	CreatedAt time.Time
 }
 
-// New makes the record of an organization that is seen for the first time.
+// New makes the record of a new organization.
 func New(id string, now time.Time) Organization {
 	return Organization{ID: id, Plan: plan.Hobby, Status: Active, CreatedAt: now}
 }
 
-// Limits is what the organization's plan lets it hold.
+// Limits returns the limits of the organization's plan.
 func (o Organization) Limits() (Usage, error) {
 	p, err := plan.Get(o.Plan)
 	if err != nil {
@@ -102,7 +102,7 @@ func (o Organization) Limits() (Usage, error) {
 	}, nil
 }
 
-// CheckFits checks that the organization's plan takes an agent of this size. The error is PaymentRequired.
+// CheckFits checks that the organization's plan allows an agent of this size. The error is PaymentRequired.
 func (o Organization) CheckFits(size plan.Plan) error {
 	p, err := plan.Get(o.Plan)
 	if err != nil {
@@ -118,9 +118,8 @@ func (o Organization) CheckFits(size plan.Plan) error {
 			"upgrade_to": size.ID})
 }
 
-// CheckMayStart checks that an agent of the organization may be created, or brought up that is down: nothing is due,
-// nothing withheld, and what it holds is within its plan, as it may not be since the plan became smaller. The error is
-// PaymentRequired.
+// CheckMayStart checks that the organization may create or start agents: it has no overdue payment, is not suspended,
+// and its usage is within the plan, which may have shrunk. The error is PaymentRequired.
 func (o Organization) CheckMayStart() error {
 	switch o.Status {
 	case PastDue:
@@ -135,15 +134,15 @@ func (o Organization) CheckMayStart() error {
 	if err != nil {
 		return err
 	}
-	limits.APIKeys = o.Usage.APIKeys // they take nothing that an agent needs
+	limits.APIKeys = o.Usage.APIKeys // too many API keys do not prevent agents
 	for _, e := range o.Usage.Excesses(limits) {
 		return o.errLimitReached(e.Limit, e.Current, e.Max)
 	}
 	return nil
 }
 
-// AddUsage adds a change to the usage. Where the change needs more than the plan has room for, the usage stays as it is
-// and the error is PaymentRequired with the limit that is reached. Giving back always succeeds.
+// AddUsage adds a change to the usage. If an increase would exceed the plan, the usage stays the same and the error is
+// PaymentRequired with the limit. A decrease always succeeds.
 func (o *Organization) AddUsage(change Usage) error {
 	limits, err := o.Limits()
 	if err != nil {
@@ -151,25 +150,25 @@ func (o *Organization) AddUsage(change Usage) error {
 	}
 	after := o.Usage.Plus(change)
 	for _, d := range []struct {
-		name                string
-		change, after, most int64
-		show                func(int64) any
+		name               string
+		change, after, max int64
+		show               func(int64) any
 	}{
 		{"agents", change.Agents, after.Agents, limits.Agents, count},
 		{"cpu_cores", change.CPUMillis, after.CPUMillis, limits.CPUMillis, cores},
 		{"memory_bytes", change.MemoryBytes, after.MemoryBytes, limits.MemoryBytes, count},
 		{"storage_bytes", change.StorageBytes, after.StorageBytes, limits.StorageBytes, count},
 	} {
-		if d.change > 0 && d.after > d.most {
-			return o.errLimitReached(d.name, d.show(d.after-d.change), d.show(d.most))
+		if d.change > 0 && d.after > d.max {
+			return o.errLimitReached(d.name, d.show(d.after-d.change), d.show(d.max))
 		}
 	}
 	o.Usage = after
 	return nil
 }
 
-func (o Organization) errLimitReached(limit string, current, most any) error {
-	meta := map[string]any{"limit": limit, "current": current, "max": most, "plan": o.Plan}
+func (o Organization) errLimitReached(limit string, current, max any) error {
+	meta := map[string]any{"limit": limit, "current": current, "max": max, "plan": o.Plan}
 	if p, err := plan.Get(o.Plan); err == nil {
 		meta["upgrade_to"] = p.Next()
 	}
@@ -177,11 +176,11 @@ func (o Organization) errLimitReached(limit string, current, most any) error {
 		"The %s plan's limit of %s is reached. Delete an agent or upgrade the plan.", o.Plan, limit).WithMeta(meta)
 }
 
-// Directory knows the organizations and users that sign in through the identity provider.
+// Directory stores the organizations and users that sign in through the identity provider.
 type Directory interface {
-	// Ensure creates the records of an organization and a user that are seen for the first time, once, however many
-	// requests race, and keeps the user's email and name as u has them, where it has any. An empty organizationID
-	// leaves the organization out. Errors: Unavailable.
+	// Ensure creates the records of an organization and a user that do not exist yet, exactly once, even if requests
+	// race. It updates a known user's email and name to those in u, unless they are empty. It skips the organization if
+	// organizationID is empty, and the user if u.ID is. Errors: Unavailable.
 	Ensure(ctx context.Context, organizationID string, u User) error
 	// Organization reads an organization. Errors: NotFound, Unavailable.
 	Organization(ctx context.Context, id string) (Organization, error)
@@ -189,7 +188,7 @@ type Directory interface {
 
 // User is a person who signed in.
 type User struct {
-	// ID is derived from the issuer and the subject, so that races create it once.
+	// ID is derived from the issuer and the subject, so that racing requests create the same user.
 	ID        string
 	Subject   string
 	Email     string

@@ -1,63 +1,61 @@
 package organization
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
-	"sync"
+
+	"agents.example/controlplane/shared/parallel"
 )
 
-// Drift is a usage that was not what the organization held.
+// Drift is a difference between an organization's recorded usage and its resources.
 type Drift struct {
 	OrganizationID string
-	// Counted is what its agents and keys add up to, and Recorded what its record said.
+	// Counted is the sum of its agents and keys. Recorded is the usage that its record had.
 	Counted  Usage
 	Recorded Usage
 }
 
-// Counts knows the organizations and can count what one holds.
+// Counts lists organizations and recounts their usage.
 type Counts interface {
-	// Organizations lists the ids of the organizations after one, in their order, at most limit. Errors: Unavailable.
+	// Organizations lists at most limit ids of organizations, in order, starting after the given id. Errors:
+	// Unavailable.
 	Organizations(ctx context.Context, after string, limit int) ([]string, error)
-	// Recount counts what an organization holds and, where its record says something else, sets the record to it. found
-	// tells whether that was so. It never undoes a change that is made at the same time: where such changes keep it
-	// from being certain, nothing is written. Errors: Unavailable.
+	// Recount counts an organization's resources and repairs its recorded usage if it differs. found reports whether it
+	// differed. Recount never undoes a concurrent change: if concurrent changes make the count uncertain, it writes
+	// nothing. Errors: Unavailable.
 	Recount(ctx context.Context, id string) (drift Drift, found bool, err error)
 }
 
 const (
-	// recountPage is how many organizations are listed at once.
+	// recountPage is the number of organizations listed in one call.
 	recountPage = 200
-	// recountConcurrency is how many organizations are counted at the same time.
+	// recountConcurrency is the number of organizations recounted concurrently.
 	recountConcurrency = 8
 )
 
-// Recount counts what every organization holds and repairs the records that say something else. report is called for
-// each of those, from several goroutines. An organization that can't be counted is logged and left to the next recount.
-// Errors: Unavailable when the organizations can't be listed, or when ctx ends.
+// Recount recounts every organization and repairs drifts. It calls report for each drift, from several goroutines. If
+// an organization can't be counted, Recount logs it and leaves it to the next run. Errors: Unavailable when the
+// organizations can't be listed, the error of ctx when it ends.
 func Recount(ctx context.Context, c Counts, report func(Drift)) error {
 	for after := ""; ; {
 		ids, err := c.Organizations(ctx, after, recountPage)
 		if err != nil {
 			return err
 		}
-		var counting sync.WaitGroup
-		free := make(chan struct{}, recountConcurrency)
-		for _, id := range ids {
-			free <- struct{}{}
-			counting.Go(func() {
-				defer func() { <-free }()
-				drift, found, err := c.Recount(ctx, id)
-				switch {
-				case err != nil && ctx.Err() == nil:
-					slog.WarnContext(ctx, "what an organization holds was not recounted; the next recount tries again",
-						"organization_id", id, "error", err)
-				case found:
-					report(drift)
-				}
-			})
-		}
-		counting.Wait()
-		if err := ctx.Err(); err != nil {
+		errs := parallel.ForEach(ids, recountConcurrency, func(id string) error {
+			drift, found, err := c.Recount(ctx, id)
+			switch {
+			case err != nil && ctx.Err() == nil:
+				slog.WarnContext(ctx, "organization usage could not be recounted; the next run tries again",
+					"organization_id", id, "error", err)
+			case found:
+				report(drift)
+			}
+			return nil
+		})
+		if err := cmp.Or(errors.Join(errs...), ctx.Err()); err != nil { // errs holds panics only
 			return err
 		}
 		if len(ids) < recountPage {
