@@ -11,83 +11,111 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// TestFacts: what a client wrote into its headers is kept, and made legible.
-func TestFacts(t *testing.T) {
+func TestWith_KeepsTheFactsAndSanitizesHeaders(t *testing.T) {
 	t.Parallel()
 	if got := audit.From(t.Context()); got != (audit.Request{}) {
-		t.Errorf("facts out of nothing: %+v", got)
+		t.Errorf("From(empty context) = %+v, want the zero value", got)
 	}
-	long := strings.Repeat("é", 300)
 	for name, c := range map[string]struct{ given, want string }{
 		"plain":          {given: "curl/8.5", want: "curl/8.5"},
 		"empty":          {given: "", want: ""},
-		"no UTF-8":       {given: "a\xff\xfeb", want: "a\uFFFDb"},
+		"invalid UTF-8":  {given: "a\xff\xfeb", want: "a\uFFFDb"},
 		"too long":       {given: strings.Repeat("x", 5000), want: strings.Repeat("x", 512)},
-		"cut in a rune":  {given: "x" + long, want: "x" + strings.Repeat("é", 255) + "\uFFFD"},
-		"as long as may": {given: strings.Repeat("é", 256), want: strings.Repeat("é", 256)},
+		"cut in a rune":  {given: "x" + strings.Repeat("é", 300), want: "x" + strings.Repeat("é", 255) + "\uFFFD"},
+		"maximum length": {given: strings.Repeat("é", 256), want: strings.Repeat("é", 256)},
 	} {
-		got := audit.From(audit.With(t.Context(),
-			audit.Request{Action: "A", RequestID: "r", IP: c.given, UserAgent: c.given}))
-		if got != (audit.Request{Action: "A", RequestID: "r", IP: c.want, UserAgent: c.want}) ||
-			!utf8.ValidString(got.UserAgent) {
-			t.Errorf("%s: %+v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := audit.From(audit.With(t.Context(),
+				audit.Request{Action: "A", RequestID: "r", IP: c.given, UserAgent: c.given}))
+			if want := (audit.Request{Action: "A", RequestID: "r", IP: c.want, UserAgent: c.want}); got != want {
+				t.Errorf("From(With(%q)) = %+v, want %+v", c.given, got, want)
+			}
+			if !utf8.ValidString(got.UserAgent) {
+				t.Errorf("UserAgent = %q, want valid UTF-8", got.UserAgent)
+			}
+		})
 	}
 }
 
-func TestTrail(t *testing.T) {
+func TestWithCallEntry_CarriesANewEntry(t *testing.T) {
 	t.Parallel()
-	ctx, trail := audit.WithCallEntry(t.Context())
+	ctx, entry := audit.WithCallEntry(t.Context())
 	_, other := audit.WithCallEntry(t.Context())
-	if audit.CallEntryFrom(ctx) != trail || audit.CallEntryFrom(t.Context()) != nil || trail.ID() == "" ||
-		trail.ID() == other.ID() {
-		t.Errorf("the trail %+v is not that of its call, or has no id of its own", trail)
+	if got := audit.CallEntryFrom(ctx); got != entry {
+		t.Errorf("CallEntryFrom = %p, want the entry of the context, %p", got, entry)
 	}
-	if trail.Written() || trail.Target() != (audit.Target{}) {
-		t.Error("a new trail has been written, or found something")
+	if got := audit.CallEntryFrom(t.Context()); got != nil {
+		t.Errorf("CallEntryFrom(context without an entry) = %+v, want nil", got)
 	}
-	firsts := make(chan bool, 8)
+	if entry.ID() == "" || entry.ID() == other.ID() {
+		t.Errorf("two entries have the ids %q and %q, want different ones", entry.ID(), other.ID())
+	}
+	if entry.Written() {
+		t.Error("Written of a new entry = true, want false")
+	}
+	if got := entry.Target(); got != (audit.Target{}) {
+		t.Errorf("Target of a new entry = %+v, want the zero value", got)
+	}
+}
+
+func TestCallEntry_RemembersItsTargetAndThatItWasWritten(t *testing.T) {
+	t.Parallel()
+	_, entry := audit.WithCallEntry(t.Context())
+	target := audit.Target{Type: "agent", ID: "a", Name: "Bot"}
+	entry.SetTarget(target)
+	entry.MarkWritten()
+	if !entry.Written() {
+		t.Error("Written after MarkWritten = false, want true")
+	}
+	if got := entry.Target(); got != target {
+		t.Errorf("Target = %+v, want %+v", got, target)
+	}
+}
+
+func TestCallEntry_OnlyOneConcurrentClaimIsFirst(t *testing.T) {
+	t.Parallel()
+	_, entry := audit.WithCallEntry(t.Context())
+	claims := make(chan bool, 8)
 	var all sync.WaitGroup
-	for range cap(firsts) {
-		all.Go(func() { firsts <- trail.Claim() })
+	for range cap(claims) {
+		all.Go(func() { claims <- entry.Claim() })
 	}
 	all.Wait()
-	close(firsts)
-	first := 0
-	for f := range firsts {
-		if f {
-			first++
+	close(claims)
+	firsts := 0
+	for first := range claims {
+		if first {
+			firsts++
 		}
 	}
-	if first != 1 {
-		t.Errorf("%d changes are the first", first)
-	}
-	found := audit.Target{Type: "agent", ID: "a", Name: "Bot"}
-	trail.SetTarget(found)
-	trail.MarkWritten()
-	if !trail.Written() || trail.Target() != found {
-		t.Errorf("written %t, found %+v", trail.Written(), trail.Target())
+	if firsts != 1 {
+		t.Errorf("%d of %d claims were first, want 1", firsts, cap(claims))
 	}
 }
 
-// TestNoTrail: a call that nobody keeps the entry of has each of its changes write one.
-func TestNoTrail(t *testing.T) {
+func TestCallEntry_NilTreatsEveryChangeAsTheFirst(t *testing.T) {
 	t.Parallel()
 	var none *audit.CallEntry
 	none.MarkWritten()
 	none.SetTarget(audit.Target{ID: "a"})
 	for range 2 {
 		if !none.Claim() {
-			t.Error("a change without a trail is not a first one")
+			t.Error("Claim of a nil entry = false, want true")
 		}
 	}
-	if none.ID() != "" || none.Written() || none.Target() != (audit.Target{}) {
-		t.Error("no trail behaves like one")
+	if got := none.ID(); got != "" {
+		t.Errorf("ID of a nil entry = %q, want none", got)
+	}
+	if none.Written() {
+		t.Error("Written of a nil entry = true, want false")
+	}
+	if got := none.Target(); got != (audit.Target{}) {
+		t.Errorf("Target of a nil entry = %+v, want the zero value", got)
 	}
 }
 
-// TestShow: what is not known is null, and a list is a list.
-func TestShow(t *testing.T) {
+func TestEntry_ShowRendersUnknownValuesAsNull(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entry audit.Entry
@@ -113,8 +141,11 @@ func TestShow(t *testing.T) {
 		},
 	} {
 		got, err := json.Marshal(c.entry.Show())
-		if err != nil || string(got) != c.want {
-			t.Errorf("%s (%v):\n got %s\nwant %s", name, err, got, c.want)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if string(got) != c.want {
+			t.Errorf("%s: Show = %s\nwant %s", name, got, c.want)
 		}
 	}
 }

@@ -12,26 +12,26 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestLog holds an audit.Log to its promises. open makes an empty world.
+// TestLog tests that an audit.Log keeps its contract. open makes an empty world.
 func TestLog(t *testing.T, open func(*testing.T) World) {
 	for name, test := range map[string]func(*testing.T, World){
-		"every field is kept":         everyField,
-		"the time is filled in":       timeFilledIn,
-		"append once":                 appendOnce,
-		"append in a race":            appendRace,
-		"ids that can't be kept":      badIDs,
-		"retention":                   retention,
-		"what has expired":            expired,
-		"expired among others":        expiredAmongOthers,
-		"pages":                       pages,
-		"pages while others append":   pagesWhileOthersAppend,
-		"filters":                     filters,
-		"bounds":                      bounds,
-		"pages of what filters leave": filteredPages,
-		"bad cursors":                 badCursors,
-		"tenancy":                     tenancy,
-		"each":                        each,
-		"each until an error":         eachUntilError,
+		"append stores every field":                    appendStoresEveryField,
+		"append sets missing times":                    appendSetsTimes,
+		"append keeps an existing entry":               appendKeepsExistingEntry,
+		"concurrent appends write one entry":           concurrentAppends,
+		"append refuses invalid ids":                   appendRefusesInvalidIDs,
+		"the plan decides how long an entry is kept":   planDecidesRetention,
+		"expired entries are not shown":                expiredEntriesAreHidden,
+		"pages skip expired entries":                   pagesSkipExpiredEntries,
+		"pages list every entry once, newest first":    pagesListEveryEntry,
+		"pages stay consistent while others append":    pagesWhileOthersAppend,
+		"filters and their combinations":               filters,
+		"from is inclusive and to is exclusive":        timeBounds,
+		"pages of a filtered list are full":            filteredPages,
+		"invalid cursors are refused":                  invalidCursors,
+		"another organization's entries are invisible": otherOrganizationsSeeNothing,
+		"each visits all entries":                      eachVisitsAllEntries,
+		"each stops at the first error":                eachStopsAtError,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,8 +40,8 @@ func TestLog(t *testing.T, open func(*testing.T) World) {
 	}
 }
 
-// everyField fails when a field is added to the entry and forgotten by a log.
-func everyField(t *testing.T, w World) {
+// appendStoresEveryField fails if a new field of audit.Entry is not stored.
+func appendStoresEveryField(t *testing.T, w World) {
 	org := w.tenant(t, plan.Hobby)
 	e := audit.Entry{
 		ID: random(), OrganizationID: org.id, CreatedAt: now.Add(-time.Second),
@@ -56,51 +56,57 @@ func everyField(t *testing.T, w World) {
 	org.append(e)
 	got := org.list(org.log, audit.Filter{}, 10)
 	if len(got) != 1 {
-		t.Fatalf("%d entries, want 1", len(got))
+		t.Fatalf("audittest: %d entries listed, want 1", len(got))
 	}
 	v := reflect.ValueOf(got[0])
 	for i := range v.NumField() {
 		if v.Field(i).IsZero() {
-			t.Errorf("the field %s was not kept, or this test doesn't set it", v.Type().Field(i).Name)
+			t.Errorf("audittest: field %s was not stored, or this test does not set it", v.Type().Field(i).Name)
 		}
 	}
 	e.ExpiresAt = got[0].ExpiresAt
 	if !reflect.DeepEqual(got[0], e) {
-		t.Errorf("the entry was not kept:\n got %+v\nwant %+v", got[0], e)
+		t.Errorf("audittest: listed entry = %+v\nwant %+v", got[0], e)
 	}
 	if stored := org.stored(); !reflect.DeepEqual(stored, got) {
-		t.Errorf("what is listed is not what is stored:\n got %+v\nwant %+v", got, stored)
+		t.Errorf("audittest: listed entries = %+v\nstored %+v", got, stored)
 	}
 }
 
-func timeFilledIn(t *testing.T, w World) {
+func appendSetsTimes(t *testing.T, w World) {
 	org := w.tenant(t, plan.Hobby)
 	e := org.entry(0)
 	e.CreatedAt, e.ExpiresAt = time.Time{}, now.AddDate(100, 0, 0)
 	org.append(e)
 	got := org.stored()
-	if len(got) != 1 || !got[0].CreatedAt.Equal(now) || !got[0].ExpiresAt.Equal(now.AddDate(0, 0, 30)) {
-		t.Errorf("stored %+v, want it to be created at %v and kept for 30 days", got, now)
+	if len(got) != 1 {
+		t.Fatalf("audittest: %d entries stored, want 1", len(got))
+	}
+	if !got[0].CreatedAt.Equal(now) {
+		t.Errorf("audittest: CreatedAt = %v, want the time of the append, %v", got[0].CreatedAt, now)
+	}
+	if want := now.AddDate(0, 0, 30); !got[0].ExpiresAt.Equal(want) {
+		t.Errorf("audittest: ExpiresAt = %v, want %v", got[0].ExpiresAt, want)
 	}
 }
 
-func appendOnce(t *testing.T, w World) {
+func appendKeepsExistingEntry(t *testing.T, w World) {
 	org := w.tenant(t, plan.Hobby)
 	first := org.entry(1)
 	second := org.entry(2)
 	second.ID, second.Outcome = first.ID, "agent_deleting"
 	for _, e := range []audit.Entry{first, second, second} {
 		if err := org.log.Append(t.Context(), e); err != nil {
-			t.Errorf("append: %v, want a success", err)
+			t.Errorf("audittest: append with an id that may exist: %v, want success", err)
 		}
 	}
 	if got := org.stored(); len(got) != 1 || got[0].Outcome != first.Outcome ||
 		!got[0].CreatedAt.Equal(first.CreatedAt) {
-		t.Errorf("stored %+v, want the first one only", got)
+		t.Errorf("audittest: stored %+v, want only the first entry, %+v", got, first)
 	}
 }
 
-func appendRace(t *testing.T, w World) {
+func concurrentAppends(t *testing.T, w World) {
 	org := w.tenant(t, plan.Hobby)
 	e := org.entry(1)
 	errs := make([]error, 8)
@@ -109,43 +115,46 @@ func appendRace(t *testing.T, w World) {
 		all.Go(func() { errs[i] = org.log.Append(t.Context(), e) })
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil || len(org.stored()) != 1 {
-		t.Errorf("%d entries, %v; want one, and only successes", len(org.stored()), err)
+	if err := errors.Join(errs...); err != nil {
+		t.Errorf("audittest: concurrent appends of one entry: %v", err)
+	}
+	if got := len(org.stored()); got != 1 {
+		t.Errorf("audittest: %d entries stored, want 1", got)
 	}
 }
 
-func badIDs(t *testing.T, w World) {
+func appendRefusesInvalidIDs(t *testing.T, w World) {
 	org := w.tenant(t, plan.Hobby)
 	for _, id := range []string{"", ".", "a/b", "__x__", "\xff"} {
 		e := org.entry(1)
 		e.ID = id
 		if err := org.log.Append(t.Context(), e); err == nil {
-			t.Errorf("the entry %q was appended", id)
+			t.Errorf("audittest: append accepted the entry id %q", id)
 		}
 		e = org.entry(1)
 		e.OrganizationID = id
 		if err := org.log.Append(t.Context(), e); err == nil {
-			t.Errorf("an entry of the organization %q was appended", id)
+			t.Errorf("audittest: append accepted the organization id %q", id)
 		}
 	}
 	if got := org.stored(); len(got) != 0 {
-		t.Errorf("stored %v", ids(got))
+		t.Errorf("audittest: stored %v, want no entries", ids(got))
 	}
 }
 
-func tenancy(t *testing.T, w World) {
+func otherOrganizationsSeeNothing(t *testing.T, w World) {
 	owner, other := w.tenant(t, plan.Enterprise), w.tenant(t, plan.Enterprise)
-	e := owner.ago(1)[0]
-	nobody := other
-	nobody.ctx = t.Context()
-	for name, n := range map[string]tenant{"another organization": other, "nobody": nobody} {
+	e := owner.appendAged(1)[0]
+	anonymous := other
+	anonymous.ctx = t.Context()
+	for name, n := range map[string]tenant{"another organization": other, "a context without a caller": anonymous} {
 		for _, f := range []audit.Filter{{}, {TargetID: e.Target.ID},
 			{ActorID: e.Actor.ID, From: now.Add(-time.Hour)}} {
 			if got := n.list(n.log, f, 10); len(got) != 0 {
-				t.Errorf("%s lists %v with the filter %+v", name, ids(got), f)
+				t.Errorf("audittest: %s lists %v with filter %+v, want no entries", name, ids(got), f)
 			}
 			if err := n.log.Each(n.ctx, f, func(e audit.Entry) error { return errors.New(e.ID) }); err != nil {
-				t.Errorf("%s visits %v with the filter %+v", name, err, f)
+				t.Errorf("audittest: %s visits %v with filter %+v, want no entries", name, err, f)
 			}
 		}
 	}

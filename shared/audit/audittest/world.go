@@ -1,5 +1,5 @@
-// Package audittest is the conformance suite of the port of package audit. It knows what a log promises to routes and
-// to what serves them, and nothing about how it keeps the promise: an adapter hands in a World of its own making.
+// Package audittest is the conformance suite for implementations of audit.Log. It does not depend on an implementation:
+// each adapter provides a World.
 package audittest
 
 import (
@@ -17,23 +17,22 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// World is an empty log and what a test needs to look behind it.
+// World is an empty log, and access to its storage for the tests.
 type World struct {
-	// Log is the log as it is at a time.
+	// Log opens the log with a clock that shows now.
 	Log func(t *testing.T, now time.Time) audit.Log
-	// SetPlan puts an organization on a plan, and creates its record if it has none.
+	// SetPlan puts an organization on a plan. It creates the organization's record if there is none.
 	SetPlan func(ctx context.Context, organizationID string, p plan.ID) error
-	// Entries reads the entries of an organization as they are stored, also those that have expired, in the order of
-	// their times.
+	// Entries reads the stored entries of an organization, including expired ones, in the order of their times.
 	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
 }
 
-// now is when the tests take place; a store keeps microseconds.
+// now is the time of the tests. It has microseconds, which a store must keep.
 //
 //nolint:gochecknoglobals // a constant
 var now = time.Date(2026, time.May, 6, 7, 8, 9, 10_000, time.UTC)
 
-// tenant is an organization in a test, and the context of its administrator's requests.
+// tenant is an organization of a test, with the context of its admin's requests.
 type tenant struct {
 	t     *testing.T
 	world World
@@ -42,7 +41,7 @@ type tenant struct {
 	ctx   context.Context
 }
 
-// tenant makes an organization on a plan; "" leaves it without a record.
+// tenant makes an organization on a plan. With "" the organization gets no record.
 func (w World) tenant(t *testing.T, p plan.ID) tenant {
 	t.Helper()
 	n := tenant{t: t, world: w, log: w.Log(t, now), id: "org_" + random()}
@@ -56,7 +55,7 @@ func (w World) tenant(t *testing.T, p plan.ID) tenant {
 func (n tenant) setPlan(p plan.ID) {
 	n.t.Helper()
 	if err := n.world.SetPlan(n.t.Context(), n.id, p); err != nil {
-		n.t.Fatalf("set the plan: %v", err)
+		n.t.Fatalf("audittest: set the plan: %v", err)
 	}
 }
 
@@ -66,7 +65,7 @@ func random() string {
 	return hex.EncodeToString(b)
 }
 
-// entry makes an entry of the organization, so many seconds ago.
+// entry makes an entry of the organization that is some seconds old.
 func (n tenant) entry(seconds int) audit.Entry {
 	return audit.Entry{
 		ID: random(), OrganizationID: n.id, CreatedAt: now.Add(-time.Duration(seconds) * time.Second),
@@ -76,12 +75,12 @@ func (n tenant) entry(seconds int) audit.Entry {
 	}
 }
 
-// append appends entries, and returns them newest first, as the interface promises to list them.
+// append appends entries and returns them newest first, the order in which a log must list them.
 func (n tenant) append(entries ...audit.Entry) []audit.Entry {
 	n.t.Helper()
 	for _, e := range entries {
 		if err := n.log.Append(n.t.Context(), e); err != nil {
-			n.t.Fatalf("append an entry: %v", err)
+			n.t.Fatalf("audittest: append an entry: %v", err)
 		}
 	}
 	slices.SortFunc(entries, func(a, b audit.Entry) int {
@@ -93,8 +92,8 @@ func (n tenant) append(entries ...audit.Entry) []audit.Entry {
 	return entries
 }
 
-// ago makes and appends entries, each so many seconds ago.
-func (n tenant) ago(seconds ...int) []audit.Entry {
+// appendAged makes and appends one entry for each age in seconds.
+func (n tenant) appendAged(seconds ...int) []audit.Entry {
 	n.t.Helper()
 	entries := make([]audit.Entry, len(seconds))
 	for i, s := range seconds {
@@ -107,35 +106,38 @@ func (n tenant) stored() []audit.Entry {
 	n.t.Helper()
 	entries, err := n.world.Entries(n.t.Context(), n.id)
 	if err != nil {
-		n.t.Fatalf("read what is stored: %v", err)
+		n.t.Fatalf("audittest: read the stored entries: %v", err)
 	}
 	return entries
 }
 
-// list follows the cursors to the end.
+// list lists all pages.
 func (n tenant) list(log audit.Log, f audit.Filter, limit int) []audit.Entry {
 	n.t.Helper()
 	var all []audit.Entry
 	for cursor := ""; ; {
 		p, err := log.List(n.ctx, f, page.Request{Limit: limit, Cursor: cursor})
 		if err != nil {
-			n.t.Fatalf("list entries: %v", err)
+			n.t.Fatalf("audittest: list entries: %v", err)
 		}
 		if len(p.Items) > limit {
-			n.t.Fatalf("a page has %d entries, want at most %d", len(p.Items), limit)
+			n.t.Fatalf("audittest: a page has %d entries, want at most %d", len(p.Items), limit)
 		}
 		all = append(all, p.Items...)
 		if p.Next == "" {
 			return all
 		}
-		if len(p.Items) == 0 || p.Next == cursor {
-			n.t.Fatal("a page leads nowhere")
+		if len(p.Items) == 0 {
+			n.t.Fatal("audittest: an empty page has a next cursor")
+		}
+		if p.Next == cursor {
+			n.t.Fatal("audittest: the next cursor of a page is its own cursor")
 		}
 		cursor = p.Next
 	}
 }
 
-// ids are what tells entries apart, with their times.
+// ids returns the abbreviated ids of entries, with their times.
 func ids(entries []audit.Entry) []string {
 	out := make([]string, len(entries))
 	for i, e := range entries {
