@@ -8,30 +8,37 @@ import (
 	"agents.example/controlplane/shared/apikey"
 )
 
-func TestGeneratedKeys(t *testing.T) {
+func TestGenerate_MakesDistinctWellFormedKeys(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^so_[0-9A-Za-z]{49}$`)
 	seen := map[string]bool{}
 	for range 1000 {
 		k := apikey.Generate()
-		if !form.MatchString(k) || !apikey.WellFormed(k) || seen[k] {
-			t.Fatal("a generated key is malformed, or came twice")
+		if !form.MatchString(k) {
+			t.Fatalf("Generate = %q, want a match of %s", k, form)
+		}
+		if !apikey.WellFormed(k) {
+			t.Fatalf("WellFormed(%q) = false for a generated key, want true", k)
+		}
+		if seen[k] {
+			t.Fatalf("Generate returned %q twice", k)
 		}
 		seen[k] = true
 	}
 }
 
-// TestChecksum pins the form, so that keys that were issued stay good: the CRC32 of the first 46 characters, in base62.
-func TestChecksum(t *testing.T) {
+// TestWellFormed_AcceptsIssuedKeys pins the format, so that issued keys stay valid: the checksum is the CRC32 of the
+// first 46 characters, in base62.
+func TestWellFormed_AcceptsIssuedKeys(t *testing.T) {
 	t.Parallel()
-	// The checksum was computed by another implementation.
+	// Another implementation computed this checksum.
 	const zero = "so_0000000000000000000000000000000000000000000" + "0GTSdV"
 	if !apikey.WellFormed(zero) {
-		t.Error("a key that was issued is refused")
+		t.Errorf("WellFormed(%q) = false, want true", zero)
 	}
 }
 
-func TestTyposAreRefused(t *testing.T) {
+func TestWellFormed_RefusesTypos(t *testing.T) {
 	t.Parallel()
 	k := apikey.Generate()
 	for i := 3; i < len(k); i++ {
@@ -40,21 +47,30 @@ func TestTyposAreRefused(t *testing.T) {
 			other = '1'
 		}
 		if apikey.WellFormed(k[:i] + string(other) + k[i+1:]) {
-			t.Errorf("a typo at %d is not noticed", i)
+			t.Errorf("WellFormed = true for %q with a typo at %d, want false", k, i)
 		}
 	}
 	for _, bad := range []string{"", "so_", k + "0", k[:len(k)-1], "sk_" + k[3:], strings.Replace(k, k[10:11], "-", 1),
 		k[:20] + "é" + k[22:]} {
 		if apikey.WellFormed(bad) {
-			t.Errorf("%q passes", bad)
+			t.Errorf("WellFormed(%q) = true, want false", bad)
 		}
 	}
 }
 
-func TestHashDependsOnKeyAndPepper(t *testing.T) {
+func TestHash_DependsOnKeyAndPepper(t *testing.T) {
 	t.Parallel()
-	a, b := apikey.Hash([]byte("pepper"), "k"), apikey.Hash([]byte("other"), "k")
-	if a == b || a != apikey.Hash([]byte("pepper"), "k") || a == apikey.Hash([]byte("pepper"), "l") || len(a) != 64 {
-		t.Error("the hash is wrong")
+	hash := apikey.Hash([]byte("pepper"), "k")
+	if len(hash) != 64 {
+		t.Errorf("len(Hash) = %d, want 64", len(hash))
+	}
+	if again := apikey.Hash([]byte("pepper"), "k"); again != hash {
+		t.Errorf("Hash of the same key = %s, then %s", hash, again)
+	}
+	if apikey.Hash([]byte("other"), "k") == hash {
+		t.Error("Hash with another pepper is the same")
+	}
+	if apikey.Hash([]byte("pepper"), "l") == hash {
+		t.Error("Hash of another key is the same")
 	}
 }

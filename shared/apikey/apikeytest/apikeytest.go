@@ -15,23 +15,23 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// Test holds an apikey.Store and an apikey.Finder to their promises. open makes an empty world.
+// Test tests that an apikey.Store and an apikey.Finder keep their contracts. open makes an empty world.
 func Test(t *testing.T, open func(*testing.T) World) {
 	tests := map[string]func(*testing.T, World){
-		"create and find":        createAndFind,
-		"unknown keys":           unknownKeys,
-		"tenancy":                tenancy,
-		"list":                   list,
-		"bad cursors":            badCursors,
-		"limit":                  limit,
-		"limit in a race":        limitInRace,
-		"limit and expired keys": limitAndExpired,
-		"revoke":                 revoke,
-		"revoke in a race":       revokeRace,
-		"touch":                  touch,
-		"touch of a revoked key": touchRevoked,
-		"the entries of calls":   entriesOfCalls,
-		"changes of one call":    changesOfOneCall,
+		"a created key is found":                     createdKeyIsFound,
+		"unknown keys are not found":                 unknownKeysAreNotFound,
+		"other organizations see and revoke no keys": otherOrganizationsHaveNoAccess,
+		"pages list every key once, newest first":    pagesListEveryKey,
+		"invalid cursors are refused":                invalidCursors,
+		"create refuses keys above the limit":        createRefusesAboveLimit,
+		"concurrent creates keep the limit":          concurrentCreatesKeepLimit,
+		"create replaces expired keys at the limit":  createReplacesExpiredKeys,
+		"a revoked key is not found":                 revokedKeyIsNotFound,
+		"only one concurrent revocation succeeds":    concurrentRevocations,
+		"touch records a use once per interval":      touchRecordsUse,
+		"touch does not restore a revoked key":       touchOfRevokedKey,
+		"each committed change has an audit entry":   changesWriteAuditEntries,
+		"two changes of one call share an entry":     changesOfOneCallShareEntry,
 	}
 	maps.Copy(tests, idempotencyTests())
 	for name, test := range tests {
@@ -42,57 +42,57 @@ func Test(t *testing.T, open func(*testing.T) World) {
 	}
 }
 
-func createAndFind(t *testing.T, w World) {
+func createdKeyIsFound(t *testing.T, w World) {
 	org := w.tenant(t)
 	k := org.create(func(k *apikey.Key) { k.ExpiresAt, k.LastUsedAt = now().Add(time.Hour), now() })
 	expired := org.create(func(k *apikey.Key) { k.ExpiresAt = now().Add(-time.Hour) })
 	for _, want := range []apikey.Key{k, expired} {
 		_, got, err := w.Finder.Find(t.Context(), want.Hash, document.Ref{})
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+			t.Errorf("apikeytest: Find = %+v, %v\nwant %+v", got, err, want)
 		}
 	}
 	v := reflect.ValueOf(k)
 	for i := range v.NumField() {
 		if v.Field(i).IsZero() {
-			t.Errorf("this test doesn't set the field %s", v.Type().Field(i).Name)
+			t.Errorf("apikeytest: this test does not set the field %s", v.Type().Field(i).Name)
 		}
 	}
-	if got := org.live(); got != 2 {
-		t.Errorf("the organization counts %d keys, want 2", got)
+	if got := org.countedKeys(); got != 2 {
+		t.Errorf("apikeytest: the organization counts %d keys, want 2", got)
 	}
 	want := []string{"TestKey api_key " + k.ID + " succeeded", "TestKey api_key " + expired.ID + " succeeded"}
-	if got := org.audited(); !reflect.DeepEqual(got, want) {
-		t.Errorf("audit entries %v, want %v", got, want)
+	if got := org.auditedActions(); !reflect.DeepEqual(got, want) {
+		t.Errorf("apikeytest: audit entries = %v, want %v", got, want)
 	}
 }
 
-func unknownKeys(t *testing.T, w World) {
+func unknownKeysAreNotFound(t *testing.T, w World) {
 	for _, hash := range []string{newKey().Hash, "", "a/b", ".", "__x__", "\xff", strings.Repeat("x", 2000)} {
 		if _, _, err := w.Finder.Find(t.Context(), hash, document.Ref{}); !reflect.DeepEqual(fault.From(err),
 			apikey.NotFound()) {
-			t.Errorf("find %.20q: %v, want not found", hash, err)
+			t.Errorf("apikeytest: find %.20q: %v, want not found", hash, err)
 		}
 	}
 }
 
-func tenancy(t *testing.T, w World) {
+func otherOrganizationsHaveNoAccess(t *testing.T, w World) {
 	owner, other := w.tenant(t), w.tenant(t)
 	k := owner.create(nil)
 	for _, id := range []string{k.ID, random(), "", k.Hash} {
 		if err := w.Store.Revoke(other.ctx, id); !reflect.DeepEqual(fault.From(err), apikey.NotFound()) {
-			t.Errorf("revoke another's %q: %v, want not found", id, err)
+			t.Errorf("apikeytest: revoke another organization's key %q: %v, want not found", id, err)
 		}
 	}
 	if got := other.listAll(10); len(got) != 0 {
-		t.Errorf("another organization lists %d keys", len(got))
+		t.Errorf("apikeytest: another organization lists %d keys, want 0", len(got))
 	}
 	if _, _, err := w.Finder.Find(t.Context(), k.Hash, document.Ref{}); err != nil {
-		t.Errorf("the key was revoked by another organization: %v", err)
+		t.Errorf("apikeytest: find after another organization's revocation: %v", err)
 	}
 }
 
-func list(t *testing.T, w World) {
+func pagesListEveryKey(t *testing.T, w World) {
 	org := w.tenant(t)
 	var want []apikey.Key
 	for _, seconds := range []int{3, 1, 2, 2, 2, 5} {
@@ -107,46 +107,47 @@ func list(t *testing.T, w World) {
 	})
 	for _, limit := range []int{1, 2, 4, 6, 100} {
 		if got := org.listAll(limit); !reflect.DeepEqual(got, want) {
-			t.Errorf("pages of %d: got %+v\nwant %+v", limit, got, want)
+			t.Errorf("apikeytest: pages of %d = %+v\nwant %+v", limit, got, want)
 		}
 	}
 	p, err := w.Store.List(org.ctx, page.Request{Limit: 2})
-	if err != nil || strings.Contains(p.Next, want[1].Hash) {
-		t.Errorf("the cursor shows the hash of a key (%v)", err)
+	if err != nil {
+		t.Fatalf("apikeytest: list keys: %v", err)
+	}
+	if strings.Contains(p.Next, want[1].Hash) {
+		t.Errorf("apikeytest: the cursor %q contains the hash of a key", p.Next)
 	}
 }
 
-func badCursors(t *testing.T, w World) {
+func invalidCursors(t *testing.T, w World) {
 	org := w.tenant(t)
 	for _, bad := range []string{"x", "null", "%", "e30", strings.Repeat("A", 1000)} {
 		_, err := w.Store.List(org.ctx, page.Request{Limit: 1, Cursor: bad})
 		if fault.Code(err) != "invalid_cursor" || !fault.Is(err, fault.BadRequest) {
-			t.Errorf("cursor %.20q: %v, want invalid_cursor", bad, err)
+			t.Errorf("apikeytest: list with cursor %.20q: %v, want invalid_cursor", bad, err)
 		}
 	}
 }
 
-func revoke(t *testing.T, w World) {
+func revokedKeyIsNotFound(t *testing.T, w World) {
 	org := w.tenant(t)
 	k := org.create(nil)
-	if err := w.Store.Revoke(org.ctx, k.ID); err != nil {
-		t.Fatal(err)
-	}
+	org.revoke(k.ID)
 	if _, _, err := w.Finder.Find(t.Context(), k.Hash, document.Ref{}); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the revoked key: %v, want not found", err)
+		t.Errorf("apikeytest: find a revoked key: %v, want not found", err)
 	}
 	if err := w.Store.Revoke(org.ctx, k.ID); !reflect.DeepEqual(fault.From(err), apikey.NotFound()) {
-		t.Errorf("a second revocation: %v, want not found", err)
+		t.Errorf("apikeytest: revoke a revoked key: %v, want not found", err)
 	}
-	if got := org.live(); got != 0 {
-		t.Errorf("the organization counts %d keys, want 0", got)
+	if got := org.countedKeys(); got != 0 {
+		t.Errorf("apikeytest: the organization counts %d keys, want 0", got)
 	}
-	if got := org.audited(); len(got) != 2 || got[1] != "TestKey api_key "+k.ID+" succeeded" {
-		t.Errorf("audit entries %v, want that of the creation and one of the revocation", got)
+	if got := org.auditedActions(); len(got) != 2 || got[1] != "TestKey api_key "+k.ID+" succeeded" {
+		t.Errorf("apikeytest: audit entries = %v, want one of the creation and one of the revocation", got)
 	}
 }
 
-func revokeRace(t *testing.T, w World) {
+func concurrentRevocations(t *testing.T, w World) {
 	org := w.tenant(t)
 	org.create(nil)
 	k := org.create(nil)
@@ -156,20 +157,23 @@ func revokeRace(t *testing.T, w World) {
 		all.Go(func() { errs[i] = w.Store.Revoke(org.ctx, k.ID) })
 	}
 	all.Wait()
-	won := 0
+	succeeded := 0
 	for _, err := range errs {
 		if err == nil {
-			won++
+			succeeded++
 		} else if !fault.Is(err, fault.NotFound) {
-			t.Error(err)
+			t.Errorf("apikeytest: concurrent revocation: %v, want success or not found", err)
 		}
 	}
-	if won != 1 || org.live() != 1 {
-		t.Errorf("%d of several revocations succeeded and %d keys are counted, want 1 and 1", won, org.live())
+	if succeeded != 1 {
+		t.Errorf("apikeytest: %d concurrent revocations succeeded, want 1", succeeded)
+	}
+	if got := org.countedKeys(); got != 1 {
+		t.Errorf("apikeytest: the organization counts %d keys, want 1", got)
 	}
 }
 
-func touch(t *testing.T, w World) {
+func touchRecordsUse(t *testing.T, w World) {
 	org := w.tenant(t)
 	never, long, recent := org.create(nil),
 		org.create(func(k *apikey.Key) { k.LastUsedAt = now().Add(-apikey.TouchInterval) }),
@@ -179,33 +183,37 @@ func touch(t *testing.T, w World) {
 	}
 	w.Settled()
 	for name, c := range map[string]struct {
-		key     apikey.Key
-		written bool
-	}{"never used": {key: never, written: true}, "used long ago": {key: long, written: true},
-		"used lately": {key: recent, written: false}} {
+		key          apikey.Key
+		wantRecorded bool
+	}{
+		"never used":    {key: never, wantRecorded: true},
+		"used long ago": {key: long, wantRecorded: true},
+		"just used":     {key: recent, wantRecorded: false},
+	} {
 		_, got, err := w.Finder.Find(t.Context(), c.key.Hash, document.Ref{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("apikeytest: find the key %s: %v", name, err)
 		}
-		if written := !got.LastUsedAt.Equal(c.key.LastUsedAt); written != c.written || written &&
-			now().Sub(got.LastUsedAt) > time.Minute {
-			t.Errorf("a key %s was last used at %v", name, got.LastUsedAt)
+		recorded := !got.LastUsedAt.Equal(c.key.LastUsedAt)
+		if recorded != c.wantRecorded {
+			t.Errorf("apikeytest: %s: use recorded = %t, want %t", name, recorded, c.wantRecorded)
+		}
+		if recorded && now().Sub(got.LastUsedAt) > time.Minute {
+			t.Errorf("apikeytest: %s: LastUsedAt = %v, want now", name, got.LastUsedAt)
 		}
 		if got.LastUsedAt = c.key.LastUsedAt; !reflect.DeepEqual(got, c.key) {
-			t.Errorf("a use changed the key:\n got %+v\nwant %+v", got, c.key)
+			t.Errorf("apikeytest: %s: touch changed the key to %+v\nwant %+v", name, got, c.key)
 		}
 	}
 }
 
-func touchRevoked(t *testing.T, w World) {
+func touchOfRevokedKey(t *testing.T, w World) {
 	org := w.tenant(t)
 	k := org.create(nil)
-	if err := w.Store.Revoke(org.ctx, k.ID); err != nil {
-		t.Fatal(err)
-	}
+	org.revoke(k.ID)
 	w.Finder.Touch(t.Context(), k)
 	w.Settled()
 	if _, _, err := w.Finder.Find(t.Context(), k.Hash, document.Ref{}); !fault.Is(err, fault.NotFound) {
-		t.Errorf("a use brought the revoked key back: %v", err)
+		t.Errorf("apikeytest: find a revoked key after a touch: %v, want not found", err)
 	}
 }

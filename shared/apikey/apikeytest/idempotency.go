@@ -12,21 +12,20 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 )
 
-// idempotencyTests are the promises to requests with an Idempotency-Key.
+// idempotencyTests are the tests of requests with an Idempotency-Key.
 func idempotencyTests() map[string]func(*testing.T, World) {
 	return map[string]func(*testing.T, World){
-		"a repeated creation":              repeatedCreation,
-		"a repeated revocation":            repeatedRevocation,
-		"a key of another request":         reusedKey,
-		"a refused creation frees its key": refusedCreation,
-		"a race for a key":                 raceForKey,
+		"a repeated creation returns the first key":        repeatedCreation,
+		"a repeated revocation succeeds":                   repeatedRevocation,
+		"an idempotency key of another request is refused": reusedIdempotencyKey,
+		"a refused creation frees its idempotency key":     refusedCreationFreesKey,
+		"concurrent repeats create one key":                concurrentRepeats,
 	}
 }
 
-// attempt makes the context of a request with a key, and its attempt. what stands for all that makes it another
-// request.
-func (n tenant) attempt(key, what string) (context.Context, *idempotency.Attempt) {
-	a := idempotency.New(n.id, key, idempotency.Request{Method: "POST", Path: "/test", Body: []byte(what)})
+// attempt makes the context of a request with an idempotency key and a body, and the request's attempt.
+func (n tenant) attempt(key, body string) (context.Context, *idempotency.Attempt) {
+	a := idempotency.New(n.id, key, idempotency.Request{Method: "POST", Path: "/test", Body: []byte(body)})
 	return idempotency.With(n.ctx, a), a
 }
 
@@ -37,22 +36,24 @@ func repeatedCreation(t *testing.T, w World) {
 	k.ExpiresAt, k.LastUsedAt = now(), now()
 	first, err := w.Store.Create(ctx, k)
 	if err != nil || attempt.Replayed() || first.ID != k.ID {
-		t.Fatalf("the first request: replayed %t, %+v, %v", attempt.Replayed(), first, err)
+		t.Fatalf("apikeytest: first create = %+v, %v, replayed %t; want the new key %s", first, err, attempt.Replayed(),
+			k.ID)
 	}
-	if err := w.Store.Revoke(org.ctx, k.ID); err != nil { // the answer outlives what it tells of
-		t.Fatal(err)
-	}
+	org.revoke(k.ID) // the stored answer must outlive the key
 	ctx, attempt = org.attempt("k", "create")
 	got, err := w.Store.Create(ctx, newKey())
-	if err != nil || !attempt.Replayed() || got.Hash != "" {
-		t.Fatalf("the repeat: replayed %t, hash %q, %v", attempt.Replayed(), got.Hash, err)
+	if err != nil || !attempt.Replayed() {
+		t.Fatalf("apikeytest: repeated create: %v, replayed %t; want a replay", err, attempt.Replayed())
+	}
+	if got.Hash != "" {
+		t.Errorf("apikeytest: repeated create returned the hash %q, want none", got.Hash)
 	}
 	if got.Hash = first.Hash; !reflect.DeepEqual(got, first) {
-		t.Errorf("the repeat got another record:\n got %+v\nwant %+v", got, first)
+		t.Errorf("apikeytest: repeated create = %+v\nwant %+v", got, first)
 	}
-	if there := org.listAll(10); len(there) != 0 || org.live() != 0 || len(org.audited()) != 2 {
-		t.Errorf("%d keys, %d counted, audit entries %v; want the creation and the revocation", len(there), org.live(),
-			org.audited())
+	org.wantKeys(0)
+	if got := org.auditedActions(); len(got) != 2 {
+		t.Errorf("apikeytest: audit entries = %v, want one of the creation and one of the revocation", got)
 	}
 }
 
@@ -62,60 +63,62 @@ func repeatedRevocation(t *testing.T, w World) {
 	for _, repeat := range []bool{false, true, true} {
 		ctx, attempt := org.attempt("k", "revoke")
 		if err := w.Store.Revoke(ctx, k.ID); err != nil || attempt.Replayed() != repeat {
-			t.Errorf("replayed %t, %v; want a success, replayed %t", attempt.Replayed(), err, repeat)
+			t.Errorf("apikeytest: revoke: %v, replayed %t; want success, replayed %t", err, attempt.Replayed(), repeat)
 		}
 	}
-	if org.live() != 0 || len(org.audited()) != 2 {
-		t.Errorf("%d keys counted, audit entries %v", org.live(), org.audited())
+	if got := org.countedKeys(); got != 0 {
+		t.Errorf("apikeytest: the organization counts %d keys, want 0", got)
+	}
+	if got := org.auditedActions(); len(got) != 2 {
+		t.Errorf("apikeytest: audit entries = %v, want one of the creation and one of the revocation", got)
 	}
 	ctx, _ := org.attempt("another", "revoke")
 	if err := w.Store.Revoke(ctx, k.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("another request: %v, want not found", err)
+		t.Errorf("apikeytest: revoke again with another idempotency key: %v, want not found", err)
 	}
 }
 
-func reusedKey(t *testing.T, w World) {
+func reusedIdempotencyKey(t *testing.T, w World) {
 	org := w.tenant(t)
 	k := org.create(nil)
 	ctx, _ := org.attempt("k", "one")
 	if _, err := w.Store.Create(ctx, newKey()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("apikeytest: create a key: %v", err)
 	}
 	ctx, _ = org.attempt("k", "another")
-	_, created := w.Store.Create(ctx, newKey())
+	_, createErr := w.Store.Create(ctx, newKey())
 	ctx, _ = org.attempt("k", "another")
-	revoked := w.Store.Revoke(ctx, k.ID)
-	for _, err := range []error{created, revoked} {
+	revokeErr := w.Store.Revoke(ctx, k.ID)
+	for call, err := range map[string]error{"create": createErr, "revoke": revokeErr} {
 		if !fault.Is(err, fault.Invalid) || fault.Code(err) != "idempotency_key_reused" {
-			t.Errorf("%v, want idempotency_key_reused", err)
+			t.Errorf("apikeytest: %s with a reused idempotency key: %v, want idempotency_key_reused", call, err)
 		}
 	}
-	if there := org.listAll(10); len(there) != 2 || org.live() != 2 {
-		t.Errorf("%d keys, %d counted; want two", len(there), org.live())
-	}
+	org.wantKeys(2)
 }
 
-func refusedCreation(t *testing.T, w World) {
+func refusedCreationFreesKey(t *testing.T, w World) {
 	org := w.tenant(t)
-	for range most {
+	for range maxKeys {
 		org.create(nil)
 	}
-	try := func(want string) {
+	createWantsCode := func(want string) {
 		t.Helper()
 		ctx, attempt := org.attempt("k", "create")
-		if _, err := w.Store.Create(ctx, newKey()); fault.Code(err) != want || attempt.Replayed() {
-			t.Errorf("replayed %t, %v; want %q", attempt.Replayed(), err, want)
+		if _, err := w.Store.Create(ctx, newKey()); fault.Code(err) != want {
+			t.Errorf("apikeytest: create: %v, want code %q", err, want)
+		}
+		if attempt.Replayed() {
+			t.Error("apikeytest: create replayed an answer, want a new attempt")
 		}
 	}
-	try("api_key_limit_reached")
-	try("api_key_limit_reached")
-	if err := w.Store.Revoke(org.ctx, org.listAll(1)[0].ID); err != nil {
-		t.Fatal(err)
-	}
-	try("")
+	createWantsCode("api_key_limit_reached")
+	createWantsCode("api_key_limit_reached")
+	org.revoke(org.listAll(1)[0].ID)
+	createWantsCode("")
 }
 
-func raceForKey(t *testing.T, w World) {
+func concurrentRepeats(t *testing.T, w World) {
 	const clients = 10
 	org := w.tenant(t)
 	made, got, errs := make([]apikey.Key, clients), make([]apikey.Key, clients), make([]error, clients)
@@ -126,13 +129,14 @@ func raceForKey(t *testing.T, w World) {
 			ctx, attempt := org.attempt("k", "create")
 			got[i], errs[i] = w.Store.Create(ctx, made[i])
 			if errs[i] == nil && attempt.Replayed() == (got[i].ID == made[i].ID) {
-				t.Errorf("replayed %t, and the record is the own one: %t", attempt.Replayed(), got[i].ID == made[i].ID)
+				t.Errorf("apikeytest: replayed = %t, but the request's own key was returned: %t", attempt.Replayed(),
+					got[i].ID == made[i].ID)
 			}
 		})
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("apikeytest: concurrent creates with one idempotency key: %v", err)
 	}
 	firsts := 0
 	for i, k := range got {
@@ -140,10 +144,16 @@ func raceForKey(t *testing.T, w World) {
 			firsts++
 		}
 		if !reflect.DeepEqual(k.Show(), got[0].Show()) {
-			t.Errorf("one got %+v, another %+v", k, got[0])
+			t.Errorf("apikeytest: two requests got different keys: %+v and %+v", k, got[0])
 		}
 	}
-	if firsts != 1 || org.live() != 1 || len(org.audited()) != 1 {
-		t.Errorf("%d were the first, %d keys are counted, audit entries %v", firsts, org.live(), org.audited())
+	if firsts != 1 {
+		t.Errorf("apikeytest: %d requests created a key, want 1", firsts)
+	}
+	if got := org.countedKeys(); got != 1 {
+		t.Errorf("apikeytest: the organization counts %d keys, want 1", got)
+	}
+	if got := org.auditedActions(); len(got) != 1 {
+		t.Errorf("apikeytest: audit entries = %v, want one", got)
 	}
 }

@@ -11,34 +11,32 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// most is the limit of live keys on a new organization's plan.
-const most = 50
+// maxKeys is the limit of live keys on a new organization's plan.
+const maxKeys = 50
 
-func limit(t *testing.T, w World) {
+func createRefusesAboveLimit(t *testing.T, w World) {
 	org := w.tenant(t)
 	var last apikey.Key
-	for range most {
+	for range maxKeys {
 		last = org.create(nil)
 	}
 	_, err := w.Store.Create(org.ctx, newKey())
-	want := map[string]any{"current": int64(most), "max": int64(most)}
+	want := map[string]any{"current": int64(maxKeys), "max": int64(maxKeys)}
 	if f := fault.From(err); f == nil || f.Kind != fault.Conflict || f.Code != "api_key_limit_reached" ||
 		!reflect.DeepEqual(f.Meta, want) {
-		t.Errorf("a key too many: %v, want api_key_limit_reached with %v", err, want)
+		t.Errorf("apikeytest: create above the limit: %v, want api_key_limit_reached with %v", err, want)
 	}
-	if err := w.Store.Revoke(org.ctx, last.ID); err != nil {
-		t.Fatal(err)
-	}
+	org.revoke(last.ID)
 	org.create(nil)
-	if got := org.live(); got != most {
-		t.Errorf("the organization counts %d keys, want %d", got, most)
+	if got := org.countedKeys(); got != maxKeys {
+		t.Errorf("apikeytest: the organization counts %d keys, want %d", got, maxKeys)
 	}
 }
 
-func limitInRace(t *testing.T, w World) {
+func concurrentCreatesKeepLimit(t *testing.T, w World) {
 	org := w.tenant(t)
 	const creators = 8
-	for range most - creators/2 {
+	for range maxKeys - creators/2 {
 		org.create(nil)
 	}
 	errs := make([]error, creators)
@@ -53,18 +51,19 @@ func limitInRace(t *testing.T, w World) {
 		case fault.Code(err) == "api_key_limit_reached":
 			refused++
 		case err != nil:
-			t.Error(err)
+			t.Errorf("apikeytest: concurrent create: %v, want success or api_key_limit_reached", err)
 		}
 	}
-	if refused != creators/2 || org.live() != most || len(org.listAll(100)) != most {
-		t.Errorf("%d of %d refused, %d counted, %d there; want half, %d and %d", refused, creators, org.live(),
-			len(org.listAll(100)), most, most)
+	if refused != creators/2 {
+		t.Errorf("apikeytest: %d of %d concurrent creates refused, want %d", refused, creators, creators/2)
 	}
+	org.wantKeys(maxKeys)
 }
 
-func limitAndExpired(t *testing.T, w World) {
+// createReplacesExpiredKeys checks that expired keys count until a new key needs their place.
+func createReplacesExpiredKeys(t *testing.T, w World) {
 	org := w.tenant(t)
-	for i := range most {
+	for i := range maxKeys {
 		org.create(func(k *apikey.Key) {
 			switch i % 10 {
 			case 0:
@@ -74,8 +73,8 @@ func limitAndExpired(t *testing.T, w World) {
 			}
 		})
 	}
-	if got := org.live(); got != most {
-		t.Errorf("the organization counts %d keys, want %d: expired ones count until they are needed", got, most)
+	if got := org.countedKeys(); got != maxKeys {
+		t.Errorf("apikeytest: the organization counts %d keys, want %d, including expired ones", got, maxKeys)
 	}
 	errs := make([]error, 5)
 	var all sync.WaitGroup
@@ -84,12 +83,10 @@ func limitAndExpired(t *testing.T, w World) {
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		t.Errorf("create in place of expired keys: %v", err)
+		t.Errorf("apikeytest: create in place of expired keys: %v", err)
 	}
 	if _, err := w.Store.Create(org.ctx, newKey()); fault.Code(err) != "api_key_limit_reached" {
-		t.Errorf("a key too many: %v, want api_key_limit_reached", err)
+		t.Errorf("apikeytest: create above the limit: %v, want api_key_limit_reached", err)
 	}
-	if there := org.listAll(100); org.live() != most || len(there) != most {
-		t.Errorf("%d keys counted and %d there, want %d", org.live(), len(there), most)
-	}
+	org.wantKeys(maxKeys)
 }

@@ -1,5 +1,5 @@
-// Package apikeytest is the conformance suite of the ports of package apikey. It knows what a store promises to routes
-// and to authentication, and nothing about how it keeps the promise: an adapter hands in a World of its own making.
+// Package apikeytest is the conformance suite for implementations of apikey.Store and apikey.Finder. It does not depend
+// on an implementation: each adapter provides a World.
 package apikeytest
 
 import (
@@ -18,11 +18,11 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// World is an empty store and what a test needs to look behind it.
+// World is an empty store, and access to its records for the tests.
 type World struct {
 	Store  apikey.Store
 	Finder apikey.Finder
-	// Settled waits until what Touch began in the background is done.
+	// Settled waits until the background writes of Touch are done.
 	Settled func()
 	// Organization reads an organization's record.
 	Organization func(ctx context.Context, id string) (organization.Organization, error)
@@ -30,7 +30,7 @@ type World struct {
 	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
 }
 
-// tenant is an organization in a test, and the context of its administrator's requests.
+// tenant is an organization of a test, with the context of its admin's requests.
 type tenant struct {
 	t     *testing.T
 	world World
@@ -62,7 +62,7 @@ func newKey() apikey.Key {
 	}
 }
 
-// create creates a key that the organization has room for, as edit has it. It returns the record that is to be found.
+// create creates a key within the organization's limit, with the changes of edit. It returns the expected record.
 func (n tenant) create(edit func(*apikey.Key)) apikey.Key {
 	n.t.Helper()
 	k := newKey()
@@ -71,54 +71,73 @@ func (n tenant) create(edit func(*apikey.Key)) apikey.Key {
 	}
 	created, err := n.world.Store.Create(n.ctx, k)
 	if err != nil {
-		n.t.Fatalf("create a key: %v", err)
+		n.t.Fatalf("apikeytest: create a key: %v", err)
 	}
 	k.OrganizationID = n.id
 	if !reflect.DeepEqual(created, k) {
-		n.t.Errorf("created %+v, want %+v", created, k)
+		n.t.Errorf("apikeytest: Create = %+v, want %+v", created, k)
 	}
 	return k
 }
 
-// live is how many keys the organization's record counts.
-func (n tenant) live() int64 {
+// countedKeys returns the number of keys in the organization's recorded usage.
+func (n tenant) countedKeys() int64 {
 	n.t.Helper()
 	o, err := n.world.Organization(n.ctx, n.id)
 	if err != nil {
-		n.t.Fatalf("read the organization: %v", err)
+		n.t.Fatalf("apikeytest: read the organization: %v", err)
 	}
 	return o.Usage.APIKeys
 }
 
-// entries are the organization's audit entries.
+// wantKeys checks the number of keys in the list and in the organization's recorded usage.
+func (n tenant) wantKeys(want int) {
+	n.t.Helper()
+	if got := len(n.listAll(100)); got != want {
+		n.t.Errorf("apikeytest: %d keys listed, want %d", got, want)
+	}
+	if got := n.countedKeys(); got != int64(want) {
+		n.t.Errorf("apikeytest: the organization counts %d keys, want %d", got, want)
+	}
+}
+
+// revoke revokes a key that exists.
+func (n tenant) revoke(id string) {
+	n.t.Helper()
+	if err := n.world.Store.Revoke(n.ctx, id); err != nil {
+		n.t.Fatalf("apikeytest: revoke a key: %v", err)
+	}
+}
+
+// entries returns the organization's audit entries.
 func (n tenant) entries() []audit.Entry {
 	n.t.Helper()
 	entries, err := n.world.Entries(n.ctx, n.id)
 	if err != nil {
-		n.t.Fatalf("read the audit log: %v", err)
+		n.t.Fatalf("apikeytest: read the audit log: %v", err)
 	}
 	return entries
 }
 
-// audited are the targets of the organization's audit entries.
-func (n tenant) audited() []string {
+// auditedActions returns the organization's audit entries as text, such as "CreateKey api_key <id> succeeded".
+func (n tenant) auditedActions() []string {
 	n.t.Helper()
 	entries := n.entries()
-	targets := make([]string, len(entries))
+	actions := make([]string, len(entries))
 	for i, e := range entries {
-		targets[i] = fmt.Sprint(e.Action, " ", e.Target.Type, " ", e.Target.ID, " ", e.Outcome)
+		actions[i] = fmt.Sprint(e.Action, " ", e.Target.Type, " ", e.Target.ID, " ", e.Outcome)
 	}
-	return targets
+	return actions
 }
 
-// listAll follows the cursors to the end.
+// listAll lists all pages.
 func (n tenant) listAll(limit int) []apikey.Key {
 	n.t.Helper()
 	var all []apikey.Key
 	for cursor := ""; ; {
 		p, err := n.world.Store.List(n.ctx, page.Request{Limit: limit, Cursor: cursor})
 		if err != nil {
-			n.t.Fatalf("list keys: %v", err)
+			n.t.Fatalf("apikeytest: list keys: %v", err)
 		}
 		all = append(all, p.Items...)
 		if cursor = p.Next; cursor == "" {
