@@ -1,5 +1,5 @@
-// Package billingtest is the conformance suite of the store of package billing. It knows what a store promises, and
-// nothing about how it keeps the promise.
+// Package billingtest is the conformance suite for implementations of billing.Store, and for billing.Service and
+// billing.Enforcer on top of them. It does not depend on an implementation: each adapter provides a World.
 package billingtest
 
 import (
@@ -21,9 +21,9 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// World is an empty store, as several processes see it, and what a test needs to look behind it.
+// World is an empty store that several processes use, and access to its records for the tests.
 type World struct {
-	// Processes are stores over the same records that share nothing else. There are at least two.
+	// Processes are at least two stores that share their records and nothing else.
 	Processes []billing.Store
 	Agents    agent.Store
 	Directory organization.Directory
@@ -32,18 +32,18 @@ type World struct {
 	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
 }
 
-// Test holds a billing.Store to its promises. open makes an empty world.
+// Test tests that a billing.Store keeps its contract. open makes an empty world.
 func Test(t *testing.T, open func(*testing.T) World) {
 	for name, test := range map[string]func(*testing.T, World){
-		"a new organization":      fresh,
-		"save":                    save,
-		"save what was changed":   saveChanged,
-		"an event once":           eventOnce,
-		"postpone":                postpone,
-		"due":                     due,
-		"unknown organization":    unknown,
-		"webhooks race creations": race,
-		"what may be started":     started,
+		"a new organization has no subscription":       newOrganization,
+		"save stores every field and an audit entry":   saveStoresEveryField,
+		"save refuses an outdated account":             saveRefusesOutdatedAccount,
+		"save applies an event once":                   saveAppliesEventOnce,
+		"postpone sets only the due time":              postponeSetsDueTime,
+		"due lists the longest due first":              dueListsLongestDueFirst,
+		"unknown organizations are not found":          unknownOrganizations,
+		"concurrent events and creations lose nothing": concurrentEventsAndCreations,
+		"agents start only while payment is in order":  startNeedsPayment,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,14 +52,14 @@ func Test(t *testing.T, open func(*testing.T) World) {
 	}
 }
 
-// tenant is an organization in a test, and the context of who changes its account.
+// tenant makes an organization, and the context of a caller who may change its account.
 func (w World) tenant(t *testing.T) (id string, ctx context.Context) {
 	t.Helper()
 	b := make([]byte, 8)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
 	id = "org_" + hex.EncodeToString(b)
 	if err := w.Directory.Ensure(t.Context(), id, organization.User{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("billingtest: create an organization: %v", err)
 	}
 	ctx = identity.With(t.Context(),
 		identity.Caller{Type: identity.System, ID: "stripe", OrganizationID: id, Role: identity.RoleAdmin})
@@ -70,14 +70,39 @@ func (w World) account(t *testing.T, id string) billing.Account {
 	t.Helper()
 	a, err := w.Processes[0].Account(t.Context(), id)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("billingtest: read the account: %v", err)
 	}
 	return a
 }
 
+// save saves an account from the first process.
+func (w World) save(ctx context.Context, t *testing.T, a billing.Account, eventID string) {
+	t.Helper()
+	if err := w.Processes[0].Save(ctx, a, eventID); err != nil {
+		t.Fatalf("billingtest: save the account: %v", err)
+	}
+}
+
+// wantPlan checks the plan of an organization.
+func (w World) wantPlan(t *testing.T, id string, want plan.ID) {
+	t.Helper()
+	if got := w.account(t, id).Plan; got != want {
+		t.Errorf("billingtest: plan = %s, want %s", got, want)
+	}
+}
+
+// wantApplied checks whether an event has been applied, as a process sees it.
+func (w World) wantApplied(ctx context.Context, t *testing.T, process int, eventID string, want bool) {
+	t.Helper()
+	if got, err := w.Processes[process].Applied(ctx, eventID); err != nil || got != want {
+		t.Errorf("billingtest: Applied(%s) = %t, %v; want %t", eventID, got, err, want)
+	}
+}
+
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-func paid(on plan.ID) billing.Subscription {
+// paidSubscription is a live subscription to a plan that sets every field.
+func paidSubscription(on plan.ID) billing.Subscription {
 	return billing.Subscription{
 		Provider: billing.Stripe, ID: "sub_1", CustomerID: "cus_1", Status: billing.Active, Plan: on,
 		Interval:    billing.Year,
@@ -86,70 +111,75 @@ func paid(on plan.ID) billing.Subscription {
 	}
 }
 
-func fresh(t *testing.T, w World) {
+func newOrganization(t *testing.T, w World) {
 	id, _ := w.tenant(t)
-	a := w.account(t, id)
-	if a.ID != id || a.Plan != plan.Hobby || a.Status != organization.Active ||
-		a.Subscription != (billing.Subscription{Status: billing.None}) ||
-		!a.DueAt.IsZero() || a.Suspended || a.Version == "" {
-		t.Errorf("a new account is %+v", a)
+	got := w.account(t, id)
+	if got.Version == "" {
+		t.Error("billingtest: a new account has no version")
+	}
+	want := billing.Account{Organization: organization.New(id, got.CreatedAt),
+		Subscription: billing.Subscription{Status: billing.None}, Version: got.Version}
+	if got != want {
+		t.Errorf("billingtest: new account = %+v, want %+v", got, want)
 	}
 }
 
-func save(t *testing.T, w World) {
+func saveStoresEveryField(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	a := w.account(t, id)
-	a.ApplySubscription(paid(plan.Pro), now())
+	a.ApplySubscription(paidSubscription(plan.Pro), now())
 	a.Suspend(true, now())
-	if err := w.Processes[0].Save(ctx, a, "evt_1"); err != nil {
-		t.Fatal(err)
-	}
+	w.save(ctx, t, a, "evt_1")
 	got, err := w.Processes[1].Account(ctx, id)
-	version := got.Version
-	if got.Version = a.Version; err != nil || got != a || version == a.Version {
-		t.Errorf("saved\n%+v, read\n%+v, %v", a, got, err)
+	if err != nil {
+		t.Fatalf("billingtest: read the account: %v", err)
+	}
+	if got.Version == a.Version {
+		t.Errorf("billingtest: the version is still %s after a save", got.Version)
+	}
+	if got.Version = a.Version; got != a {
+		t.Errorf("billingtest: account after save = %+v\nwant %+v", got, a)
 	}
 	entries, err := w.Entries(ctx, id)
 	if err != nil || len(entries) != 1 {
-		t.Fatalf("%d audit entries, %v; want 1", len(entries), err)
+		t.Fatalf("billingtest: %d audit entries, %v; want 1", len(entries), err)
 	}
 	e := entries[0]
-	if e.Action != "ChangeSubscription" || e.Actor.Type != identity.System || e.Actor.ID != "stripe" ||
-		e.Target.Type != "organization" ||
-		e.Target.ID != id || e.Outcome != audit.Succeeded ||
-		!slices.Contains(e.Changes, audit.Change{Field: "plan", Old: "hobby", New: "pro"}) {
-		t.Errorf("the audit entry is %+v", e)
+	if e.Action != "ChangeSubscription" || e.Outcome != audit.Succeeded {
+		t.Errorf("billingtest: audited action %s with outcome %s, want ChangeSubscription with %s", e.Action, e.Outcome,
+			audit.Succeeded)
+	}
+	if e.Actor.Type != identity.System || e.Actor.ID != "stripe" {
+		t.Errorf("billingtest: audited actor = %+v, want the system's stripe", e.Actor)
+	}
+	if e.Target.Type != "organization" || e.Target.ID != id {
+		t.Errorf("billingtest: audited target = %+v, want organization %s", e.Target, id)
+	}
+	if want := (audit.Change{Field: "plan", Old: "hobby", New: "pro"}); !slices.Contains(e.Changes, want) {
+		t.Errorf("billingtest: audited changes = %+v, want them to contain %+v", e.Changes, want)
 	}
 }
 
-func saveChanged(t *testing.T, w World) {
+func saveRefusesOutdatedAccount(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
-	old := w.account(t, id)
-	a := old
-	a.ApplySubscription(paid(plan.Pro), now())
-	if err := w.Processes[0].Save(ctx, a, ""); err != nil {
-		t.Fatal(err)
+	outdated := w.account(t, id)
+	a := outdated
+	a.ApplySubscription(paidSubscription(plan.Pro), now())
+	w.save(ctx, t, a, "")
+	outdated.ApplySubscription(paidSubscription(plan.Starter), now())
+	if err := w.Processes[1].Save(ctx, outdated, "evt_late"); !errors.Is(err, billing.ErrChanged) {
+		t.Errorf("billingtest: save an outdated account: %v, want ErrChanged", err)
 	}
-	old.ApplySubscription(paid(plan.Starter), now())
-	if err := w.Processes[1].Save(ctx, old, "evt_late"); !errors.Is(err, billing.ErrChanged) {
-		t.Errorf("saving what was changed meanwhile: %v, want ErrChanged", err)
-	}
-	if done, err := w.Processes[0].Applied(ctx, "evt_late"); done || err != nil {
-		t.Errorf("the event of a save that was refused is applied: %t, %v", done, err)
-	}
-	if a := w.account(t, id); a.Plan != plan.Pro {
-		t.Errorf("the plan is %s, want pro", a.Plan)
-	}
+	w.wantApplied(ctx, t, 0, "evt_late", false)
+	w.wantPlan(t, id, plan.Pro)
 }
 
-func eventOnce(t *testing.T, w World) {
+func saveAppliesEventOnce(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	first, second := w.account(t, id), w.account(t, id)
-	if done, err := w.Processes[0].Applied(ctx, "evt_1"); done || err != nil {
-		t.Fatalf("an event that never was is applied: %t, %v", done, err)
-	}
-	first.ApplySubscription(paid(plan.Pro), now())
-	second.ApplySubscription(paid(plan.Pro), now())
+	w.wantApplied(ctx, t, 0, "evt_1", false)
+	first.ApplySubscription(paidSubscription(plan.Pro), now())
+	second.ApplySubscription(paidSubscription(plan.Pro), now())
 	var both sync.WaitGroup
 	errs := make([]error, 2)
 	for i, a := range []billing.Account{first, second} {
@@ -158,53 +188,51 @@ func eventOnce(t *testing.T, w World) {
 	both.Wait()
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, billing.ErrChanged) {
-			t.Errorf("of two saves of one event, one: %v", err)
+			t.Errorf("billingtest: concurrent saves of one event: %v, want success or ErrChanged", err)
 		}
 	}
-	if done, err := w.Processes[1].Applied(ctx, "evt_1"); !done || err != nil {
-		t.Errorf("the event is not applied: %t, %v", done, err)
-	}
-	// The record is new, the event is not: it is a success that writes nothing.
+	w.wantApplied(ctx, t, 1, "evt_1", true)
+	// The account is current, but the event has been applied: the save succeeds and writes nothing.
 	again := w.account(t, id)
 	again.ApplySubscription(billing.Subscription{ID: "sub_1", Status: billing.Canceled}, now())
 	if err := w.Processes[1].Save(ctx, again, "evt_1"); err != nil {
-		t.Errorf("saving an event again: %v", err)
+		t.Errorf("billingtest: save an applied event again: %v, want success", err)
 	}
-	if a := w.account(t, id); a.Plan != plan.Pro {
-		t.Errorf("an event that was applied before was applied again: plan %s", a.Plan)
-	}
+	w.wantPlan(t, id, plan.Pro)
 	if entries, err := w.Entries(ctx, id); err != nil || len(entries) != 1 {
-		t.Errorf("%d audit entries, %v; want 1", len(entries), err)
+		t.Errorf("billingtest: %d audit entries, %v; want 1", len(entries), err)
 	}
 }
 
-func postpone(t *testing.T, w World) {
+func postponeSetsDueTime(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	a := w.account(t, id)
 	next := now().Add(time.Hour)
 	if err := w.Processes[0].Postpone(ctx, a, next); err != nil {
-		t.Fatal(err)
+		t.Fatalf("billingtest: postpone: %v", err)
 	}
 	if err := w.Processes[1].Postpone(ctx, a, time.Time{}); !errors.Is(err, billing.ErrChanged) {
-		t.Errorf("postponing what was changed meanwhile: %v, want ErrChanged", err)
+		t.Errorf("billingtest: postpone an outdated account: %v, want ErrChanged", err)
 	}
 	if got := w.account(t, id).DueAt; !got.Equal(next) {
-		t.Errorf("due at %s, want %s", got, next)
+		t.Errorf("billingtest: DueAt = %s, want %s", got, next)
 	}
-	if err := w.Processes[1].Postpone(ctx, w.account(t, id), time.Time{}); err != nil ||
-		!w.account(t, id).DueAt.IsZero() {
-		t.Errorf("postponing for ever: %v, due at %s", err, w.account(t, id).DueAt)
+	if err := w.Processes[1].Postpone(ctx, w.account(t, id), time.Time{}); err != nil {
+		t.Errorf("billingtest: postpone forever: %v", err)
+	}
+	if got := w.account(t, id).DueAt; !got.IsZero() {
+		t.Errorf("billingtest: DueAt = %s after postponing forever, want zero", got)
 	}
 }
 
-func due(t *testing.T, w World) {
+func dueListsLongestDueFirst(t *testing.T, w World) {
 	at := now()
 	var want []string
 	for _, age := range []time.Duration{-time.Hour, 0, 2 * time.Hour, time.Hour} {
 		id, ctx := w.tenant(t)
 		if age != 0 {
 			if err := w.Processes[0].Postpone(ctx, w.account(t, id), at.Add(-age)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("billingtest: postpone: %v", err)
 			}
 		}
 		if age > 0 {
@@ -214,16 +242,16 @@ func due(t *testing.T, w World) {
 	for limit := range 3 {
 		got, err := w.Processes[1].Due(t.Context(), at, limit+1)
 		if err != nil || !slices.Equal(got, want[:min(limit+1, len(want))]) {
-			t.Errorf("due, at most %d: %v, %v; want of %v", limit+1, got, err, want)
+			t.Errorf("billingtest: due, at most %d: %v, %v; want the first of %v", limit+1, got, err, want)
 		}
 	}
 }
 
-func unknown(t *testing.T, w World) {
+func unknownOrganizations(t *testing.T, w World) {
 	_, ctx := w.tenant(t)
 	for _, id := range []string{"org_nowhere", "", "a/b"} {
 		if _, err := w.Processes[0].Account(ctx, id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the account of %q: %v, want not found", id, err)
+			t.Errorf("billingtest: account of %q: %v, want not found", id, err)
 		}
 	}
 }

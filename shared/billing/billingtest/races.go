@@ -14,15 +14,13 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// race: two events and two creations at once. Nothing is lost, and a recount agrees with what the organization is said
-// to hold.
-func race(t *testing.T, w World) {
+// concurrentEventsAndCreations applies two events and creates two agents concurrently. No change may be lost, and a
+// recount must agree with the recorded usage.
+func concurrentEventsAndCreations(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
 	prepared := w.account(t, id)
-	prepared.ApplySubscription(paid(plan.Starter), now())
-	if err := w.Processes[0].Save(ctx, prepared, ""); err != nil {
-		t.Fatal(err)
-	}
+	prepared.ApplySubscription(paidSubscription(plan.Starter), now())
+	w.save(ctx, t, prepared, "")
 	var all sync.WaitGroup
 	errs := make([]error, 4)
 	for i := range 2 {
@@ -31,7 +29,7 @@ func race(t *testing.T, w World) {
 			for {
 				a, err := w.Processes[i].Account(ctx, id)
 				if err == nil {
-					a.ApplySubscription(paid(plan.Pro), now())
+					a.ApplySubscription(paidSubscription(plan.Pro), now())
 					err = w.Processes[i].Save(ctx, a, []string{"evt_1", "evt_2"}[i])
 				}
 				if errs[2+i] = err; !errors.Is(err, billing.ErrChanged) {
@@ -42,73 +40,74 @@ func race(t *testing.T, w World) {
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("billingtest: concurrent creations and events: %v", err)
 	}
-	a := w.account(t, id)
-	if a.Plan != plan.Pro || a.Usage.Agents != 2 || a.Usage.CPUMillis != 2000 {
-		t.Errorf("after the race: plan %s, usage %+v", a.Plan, a.Usage)
+	w.wantPlan(t, id, plan.Pro)
+	if got := w.account(t, id).Usage; got.Agents != 2 || got.CPUMillis != 2000 {
+		t.Errorf("billingtest: usage = %+v, want 2 agents and 2000 CPU millicores", got)
 	}
 	if drift, found, err := w.Counts.Recount(ctx, id); found || err != nil {
-		t.Errorf("the recount found %+v, %v", drift, err)
+		t.Errorf("billingtest: recount found drift %t: %+v, %v; want none", found, drift, err)
 	}
 }
 
-// started: nothing is created or brought up where money is due, and all else goes on.
-func started(t *testing.T, w World) {
+// startNeedsPayment checks that an organization that owes payment can't create or start agents, but can do all else.
+func startNeedsPayment(t *testing.T, w World) {
 	id, system := w.tenant(t)
 	admin := identity.With(system,
 		identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin})
-	set := func(status billing.Status, on plan.ID, suspended bool) {
+	setAccount := func(status billing.Status, on plan.ID, suspended bool) {
 		t.Helper()
 		a := w.account(t, id)
-		s := paid(on)
+		s := paidSubscription(on)
 		s.Status = status
 		a.ApplySubscription(s, now())
 		a.Suspend(suspended, now())
-		if err := w.Processes[0].Save(system, a, ""); err != nil {
-			t.Fatal(err)
-		}
+		w.save(system, t, a, "")
 	}
 	act := func(ctx context.Context, agentID string, trigger agent.Trigger) error {
 		_, err := w.Agents.Change(ctx, agentID,
 			func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, now()) })
 		return err
 	}
-	set(billing.Active, plan.Startup, false)
+	setAccount(billing.Active, plan.Startup, false)
 	var ids []string
 	for range 2 {
 		a, err := w.Agents.Create(admin, agenttest.Draft(plan.Starter))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("billingtest: create an agent: %v", err)
 		}
 		ids = append(ids, a.ID)
 	}
 	if err := act(admin, ids[0], agent.Stop); err != nil {
-		t.Fatal(err)
+		t.Fatalf("billingtest: stop an agent: %v", err)
 	}
 	for _, c := range []struct {
 		status    billing.Status
 		suspended bool
-		code      string
-	}{{status: billing.PastDue, suspended: false, code: "subscription_past_due"},
-		{status: billing.Active, suspended: true, code: "billing_required"},
-		{status: billing.Canceled, suspended: false, code: "plan_capacity_exceeded"}} {
-		set(c.status, plan.Startup, c.suspended)
-		_, creating := w.Agents.Create(admin, agenttest.Draft(plan.Hobby))
-		for what, err := range map[string]error{"create": creating, "start": act(admin, ids[0], agent.Start)} {
-			if !fault.Is(err, fault.PaymentRequired) || fault.Code(err) != c.code {
-				t.Errorf("%s while %s (suspended %t): %v, want %s", what, c.status, c.suspended, err, c.code)
+		wantCode  string
+	}{
+		{status: billing.PastDue, suspended: false, wantCode: "subscription_past_due"},
+		{status: billing.Active, suspended: true, wantCode: "billing_required"},
+		{status: billing.Canceled, suspended: false, wantCode: "plan_capacity_exceeded"},
+	} {
+		setAccount(c.status, plan.Startup, c.suspended)
+		_, createErr := w.Agents.Create(admin, agenttest.Draft(plan.Hobby))
+		for call, err := range map[string]error{"create": createErr, "start": act(admin, ids[0], agent.Start)} {
+			if !fault.Is(err, fault.PaymentRequired) || fault.Code(err) != c.wantCode {
+				t.Errorf("billingtest: %s while %s (suspended %t): %v, want %s", call, c.status, c.suspended, err,
+					c.wantCode)
 			}
 		}
 		if _, err := w.Agents.Get(admin, ids[0]); err != nil {
-			t.Errorf("get while %s: %v", c.status, err)
+			t.Errorf("billingtest: get while %s (suspended %t): %v", c.status, c.suspended, err)
 		}
 	}
 	if err := errors.Join(act(admin, ids[1], agent.Delete), act(admin, ids[0], agent.Delete)); err != nil {
-		t.Errorf("delete: %v", err)
+		t.Errorf("billingtest: delete agents: %v", err)
 	}
-	set(billing.Active, plan.Startup, false)
+	setAccount(billing.Active, plan.Startup, false)
 	if _, err := w.Agents.Create(admin, agenttest.Draft(plan.Starter)); err != nil {
-		t.Errorf("create after payment: %v", err)
+		t.Errorf("billingtest: create after payment: %v", err)
 	}
 }

@@ -17,47 +17,49 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// provider is a payment provider with one subscription, whose state a test sets.
-type provider struct {
+// fakeProvider is a payment provider with one subscription, whose state a test sets.
+type fakeProvider struct {
 	billing.NoProvider
 
 	mu    sync.Mutex
 	state billing.State
 	err   error
-	// asked is called with every question, before it is answered and without the lock.
-	asked func(n int)
-	n     int
+	// fetches counts the calls of Fetch.
+	fetches int
+	// onFetch is called during each Fetch, after its answer is fixed and before it returns.
+	onFetch func(n int)
 }
 
 // Provider implements billing.Payments.
-func (*provider) Provider() billing.Provider { return billing.Stripe }
+func (*fakeProvider) Provider() billing.Provider { return billing.Stripe }
 
 // Fetch implements billing.Payments.
-func (p *provider) Fetch(context.Context, string) (billing.State, error) {
+func (p *fakeProvider) Fetch(context.Context, string) (billing.State, error) {
 	p.mu.Lock()
-	p.n++
-	n, state, err := p.n, p.state, p.err
+	p.fetches++
+	n, state, err := p.fetches, p.state, p.err
 	p.mu.Unlock()
-	if p.asked != nil {
-		p.asked(n) // the answer is what it was before
+	if p.onFetch != nil {
+		p.onFetch(n)
 	}
 	return state, err
 }
 
-func (p *provider) set(s billing.State, err error) {
+func (p *fakeProvider) set(s billing.State, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state, p.err = s, err
 }
 
-// TestDesk holds the desk and the keeper to their promises, over a store.
-func TestDesk(t *testing.T, open func(*testing.T) World) {
+// TestService tests that a billing.Service and a billing.Enforcer keep their contracts on a store. open makes an empty
+// world.
+func TestService(t *testing.T, open func(*testing.T) World) {
 	for name, test := range map[string]func(*testing.T, World){
-		"an answer that is late":         lateAnswer,
-		"events that are not for us":     foreign,
-		"events that can't be looked at": failing,
-		"the operator sets a plan":       setPlan,
-		"the keeper":                     keeper,
+		"a late answer does not replace newer state":       lateAnswer,
+		"events of other products are ignored":             foreignEvents,
+		"an event fails while the provider fails":          eventFailsWithProvider,
+		"the operator sets a plan":                         operatorSetsPlan,
+		"the enforcer pauses and resumes suspended agents": enforcerPausesAndResumes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,178 +68,200 @@ func TestDesk(t *testing.T, open func(*testing.T) World) {
 	}
 }
 
-func (w World) desk(p *provider) *billing.Service {
+// TestDesk is the former name of TestService.
+func TestDesk(t *testing.T, open func(*testing.T) World) { TestService(t, open) }
+
+func (w World) service(p *fakeProvider) *billing.Service {
 	return &billing.Service{Store: w.Processes[0], Payments: p, Agents: w.Agents, Now: now}
 }
 
 func event(id string) billing.Event { return billing.Event{ID: id, SubscriptionID: "sub_1"} }
 
-// lateAnswer: the answer to the first event's question is overtaken by a second event, whole. It must not put back what
-// that brought.
+// lateAnswer handles a whole second event while the first event waits for the provider's answer. The first event's
+// older answer must not replace the newer state.
 func lateAnswer(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
-	p := &provider{state: billing.State{OrganizationID: id, Subscription: paid(plan.Starter)}}
-	d := w.desk(p)
-	p.asked = func(n int) {
-		if n != 2 { // the first tells only whose it is
+	p := &fakeProvider{state: billing.State{OrganizationID: id, Subscription: paidSubscription(plan.Starter)}}
+	s := w.service(p)
+	p.onFetch = func(n int) {
+		if n != 2 { // the first Fetch of an event only finds its organization
 			return
 		}
-		p.set(billing.State{OrganizationID: id, Subscription: paid(plan.Pro)}, nil)
-		if err := d.HandleEvent(ctx, event("evt_2")); err != nil {
-			t.Error(err)
+		p.set(billing.State{OrganizationID: id, Subscription: paidSubscription(plan.Pro)}, nil)
+		if err := s.HandleEvent(ctx, event("evt_2")); err != nil {
+			t.Errorf("billingtest: handle the second event: %v", err)
 		}
 	}
-	if err := d.HandleEvent(ctx, event("evt_1")); err != nil {
-		t.Fatal(err)
+	if err := s.HandleEvent(ctx, event("evt_1")); err != nil {
+		t.Fatalf("billingtest: handle the first event: %v", err)
 	}
-	if a := w.account(t, id); a.Plan != plan.Pro || p.n != 5 {
-		t.Errorf("plan %s after %d questions, want pro after 5", a.Plan, p.n)
+	w.wantPlan(t, id, plan.Pro)
+	if p.fetches != 5 {
+		t.Errorf("billingtest: %d fetches for two events, want 5: two for each, and one more for the retry", p.fetches)
 	}
-	if err := d.HandleEvent(ctx, event("evt_1")); err != nil || p.n != 5 {
-		t.Errorf("an event that comes twice: %v, %d questions", err, p.n)
+	if err := s.HandleEvent(ctx, event("evt_1")); err != nil || p.fetches != 5 {
+		t.Errorf("billingtest: repeated event: %v after %d fetches in total; want success without a fetch", err,
+			p.fetches)
 	}
 }
 
-func foreign(t *testing.T, w World) {
+func foreignEvents(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
-	p := &provider{}
+	p := &fakeProvider{}
 	for name, s := range map[string]billing.State{
-		"another product's":          {},
-		"an unknown organization's":  {OrganizationID: "org_nowhere", Subscription: paid(plan.Pro)},
-		"an organization's bad name": {OrganizationID: "a/b", Subscription: paid(plan.Pro)},
+		"another product":           {},
+		"unknown organization":      {OrganizationID: "org_nowhere", Subscription: paidSubscription(plan.Pro)},
+		"invalid organization name": {OrganizationID: "a/b", Subscription: paidSubscription(plan.Pro)},
 	} {
 		p.set(s, nil)
-		if err := w.desk(p).HandleEvent(ctx, event("evt_"+strings.ReplaceAll(name, " ", "_"))); err != nil {
-			t.Errorf("%s: %v, want nothing", name, err)
+		if err := w.service(p).HandleEvent(ctx, event("evt_"+strings.ReplaceAll(name, " ", "_"))); err != nil {
+			t.Errorf("billingtest: event of %s: %v, want success", name, err)
 		}
 	}
 	p.set(billing.State{}, fault.New(fault.NotFound, "not_found", "Gone."))
-	if err := w.desk(p).HandleEvent(ctx, event("evt_gone")); err != nil {
-		t.Errorf("a subscription that is gone: %v, want nothing", err)
+	if err := w.service(p).HandleEvent(ctx, event("evt_gone")); err != nil {
+		t.Errorf("billingtest: event of a deleted subscription: %v, want success", err)
 	}
-	asked := p.n
-	if err := w.desk(p).HandleEvent(ctx, billing.Event{ID: "evt_other"}); err != nil || p.n != asked {
-		t.Errorf("an event about nothing of ours: %v, %d questions", err, p.n-asked)
+	before := p.fetches
+	if err := w.service(p).HandleEvent(ctx, billing.Event{ID: "evt_other"}); err != nil {
+		t.Errorf("billingtest: event without a subscription: %v, want success", err)
 	}
-	if a := w.account(t, id); a.Plan != plan.Hobby {
-		t.Errorf("the plan became %s", a.Plan)
+	if p.fetches != before {
+		t.Errorf("billingtest: %d fetches for an event without a subscription, want none", p.fetches-before)
 	}
+	w.wantPlan(t, id, plan.Hobby)
 }
 
-func failing(t *testing.T, w World) {
+func eventFailsWithProvider(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
-	p := &provider{err: fault.New(fault.Unavailable, "payment_provider_unavailable", "Down.")}
-	if err := w.desk(p).HandleEvent(ctx, event("evt_1")); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("while the provider is down: %v, want unavailable, so that it sends again", err)
+	p := &fakeProvider{err: fault.New(fault.Unavailable, "payment_provider_unavailable", "Down.")}
+	if err := w.service(p).HandleEvent(ctx, event("evt_1")); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("billingtest: event while the provider is down: %v, want unavailable, so that it is sent again", err)
 	}
-	p.set(billing.State{OrganizationID: id, Subscription: paid(plan.Pro)}, nil)
-	if err := w.desk(p).HandleEvent(ctx, event("evt_1")); err != nil || w.account(t, id).Plan != plan.Pro {
-		t.Errorf("afterwards: %v, plan %s", err, w.account(t, id).Plan)
+	p.set(billing.State{OrganizationID: id, Subscription: paidSubscription(plan.Pro)}, nil)
+	if err := w.service(p).HandleEvent(ctx, event("evt_1")); err != nil {
+		t.Errorf("billingtest: event sent again: %v", err)
 	}
+	w.wantPlan(t, id, plan.Pro)
 }
 
-// operator is the context of the operator's act on an organization.
-func operator(ctx context.Context, id string) context.Context {
+// asOperator is the context of an operator's command on an organization.
+func asOperator(ctx context.Context, id string) context.Context {
 	ctx = identity.With(ctx, identity.Caller{Type: identity.Operator, ID: "ops", OrganizationID: id,
 		Role: identity.RoleAdmin})
 	return audit.With(ctx, audit.Request{Action: "SetPlan", RequestID: "request_1"})
 }
 
-func setPlan(t *testing.T, w World) {
-	id, _ := w.tenant(t)
-	ctx, d := operator(t.Context(), id), w.desk(&provider{})
-	set := func(to plan.ID, force bool) error {
-		p, err := plan.Get(to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d.SetPlan(ctx, id, p, force)
-	}
-	if err := set(plan.Enterprise, false); err != nil {
-		t.Fatal(err)
-	}
-	if a := w.account(t, id); a.Plan != plan.Enterprise || a.Subscription.Provider != billing.Manual ||
-		a.Subscription.Status != billing.Active {
-		t.Errorf("the account is %+v", a)
-	}
-	if _, err := w.Agents.Create(ctx, agenttest.Draft(plan.Pro)); err != nil {
-		t.Fatal(err)
-	}
-	if err := set(plan.Starter, false); fault.Code(err) != "usage_over_plan" ||
-		w.account(t, id).Plan != plan.Enterprise {
-		t.Errorf("a plan without room: %v, plan %s", err, w.account(t, id).Plan)
-	}
-	if err := set(plan.Starter, true); err != nil || w.account(t, id).Plan != plan.Starter ||
-		w.account(t, id).DueAt.IsZero() {
-		t.Errorf("a plan without room, forced: %v, %+v", err, w.account(t, id))
-	}
+// wantEntry checks that the audit log of an organization has an entry.
+func (w World) wantEntry(ctx context.Context, t *testing.T, id, description string, matches func(audit.Entry) bool) {
+	t.Helper()
 	entries, err := w.Entries(ctx, id)
-	if err != nil || !slices.ContainsFunc(entries, func(e audit.Entry) bool {
-		return e.Action == "SetPlan" && e.Actor.Type == identity.Operator &&
-			slices.Contains(e.Changes, audit.Change{Field: "plan", Old: "enterprise", New: "starter"})
-	}) {
-		t.Errorf("the audit log has %+v, %v", entries, err)
+	if err != nil {
+		t.Fatalf("billingtest: read the audit log: %v", err)
 	}
-	bought := w.account(t, id)
-	bought.ApplySubscription(paid(plan.Pro), now())
-	if err := w.Processes[0].Save(ctx, bought, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := set(plan.Enterprise, true); fault.Code(err) != "subscription_exists" {
-		t.Errorf("over a subscription that is paid: %v", err)
-	}
-	if err := d.SetPlan(ctx, "org_nowhere", plan.Plan{ID: plan.Pro}, false); !fault.Is(err, fault.NotFound) {
-		t.Errorf("of an unknown organization: %v", err)
+	if !slices.ContainsFunc(entries, matches) {
+		t.Errorf("billingtest: audit log = %+v, want an entry of %s", entries, description)
 	}
 }
 
-// keeper: what is due is carried out, with entries of the control plane's own, and looked at again when there is a
-// reason to.
-func keeper(t *testing.T, w World) {
+func operatorSetsPlan(t *testing.T, w World) {
+	id, _ := w.tenant(t)
+	ctx, s := asOperator(t.Context(), id), w.service(&fakeProvider{})
+	setPlan := func(to plan.ID, force bool) error {
+		p, err := plan.Get(to)
+		if err != nil {
+			t.Fatalf("billingtest: plan %s: %v", to, err)
+		}
+		return s.SetPlan(ctx, id, p, force)
+	}
+	if err := setPlan(plan.Enterprise, false); err != nil {
+		t.Fatalf("billingtest: set the plan: %v", err)
+	}
+	w.wantPlan(t, id, plan.Enterprise)
+	if got := w.account(t, id).Subscription; got.Provider != billing.Manual || got.Status != billing.Active {
+		t.Errorf("billingtest: subscription = %+v, want an active manual one", got)
+	}
+	if _, err := w.Agents.Create(ctx, agenttest.Draft(plan.Pro)); err != nil {
+		t.Fatalf("billingtest: create an agent: %v", err)
+	}
+	if err := setPlan(plan.Starter, false); fault.Code(err) != "usage_over_plan" {
+		t.Errorf("billingtest: set a plan that is too small: %v, want usage_over_plan", err)
+	}
+	w.wantPlan(t, id, plan.Enterprise)
+	if err := setPlan(plan.Starter, true); err != nil {
+		t.Errorf("billingtest: force a plan that is too small: %v", err)
+	}
+	w.wantPlan(t, id, plan.Starter)
+	if w.account(t, id).DueAt.IsZero() {
+		t.Error("billingtest: the account is not due for enforcement after a forced plan")
+	}
+	w.wantEntry(ctx, t, id, "the operator's SetPlan from enterprise to starter", func(e audit.Entry) bool {
+		return e.Action == "SetPlan" && e.Actor.Type == identity.Operator &&
+			slices.Contains(e.Changes, audit.Change{Field: "plan", Old: "enterprise", New: "starter"})
+	})
+	bought := w.account(t, id)
+	bought.ApplySubscription(paidSubscription(plan.Pro), now())
+	w.save(ctx, t, bought, "")
+	if err := setPlan(plan.Enterprise, true); fault.Code(err) != "subscription_exists" {
+		t.Errorf("billingtest: set the plan of a paying organization: %v, want subscription_exists", err)
+	}
+	if err := s.SetPlan(ctx, "org_nowhere", plan.Plan{ID: plan.Pro}, false); !fault.Is(err, fault.NotFound) {
+		t.Errorf("billingtest: set the plan of an unknown organization: %v, want not found", err)
+	}
+}
+
+// enforcerPausesAndResumes suspends an organization and ends the suspension. The enforcer must pause and resume its
+// agent as the system, and check the account again only while the suspension lasts.
+func enforcerPausesAndResumes(t *testing.T, w World) {
 	id, ctx := w.tenant(t)
-	d := w.desk(&provider{})
-	if err := d.SetPlan(operator(t.Context(), id), id, plan.All()[2], false); err != nil {
-		t.Fatal(err)
+	operator, s := asOperator(t.Context(), id), w.service(&fakeProvider{})
+	if err := s.SetPlan(operator, id, plan.All()[2], false); err != nil {
+		t.Fatalf("billingtest: set the plan: %v", err)
 	}
 	g, err := w.Agents.Create(ctx, agenttest.Draft(plan.Hobby))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("billingtest: create an agent: %v", err)
 	}
-	run := func(a *agent.Agent) error { a.BecameReady(now()); return nil }
-	if _, err := w.Agents.Change(ctx, g.ID, run); err != nil {
-		t.Fatal(err)
+	becomeReady := func(a *agent.Agent) error { a.BecameReady(now()); return nil }
+	if _, err := w.Agents.Change(ctx, g.ID, becomeReady); err != nil {
+		t.Fatalf("billingtest: make the agent ready: %v", err)
 	}
-	k := &billing.Enforcer{Store: w.Processes[1], Agents: w.Agents, Now: now}
-	keep := func(status agent.Status, reason agent.StatusReason, due bool) {
+	enforcer := &billing.Enforcer{Store: w.Processes[1], Agents: w.Agents, Now: now}
+	enforce := func(wantStatus agent.Status, wantReason agent.StatusReason, wantDue bool) {
 		t.Helper()
-		if err := k.Run(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := enforcer.Run(t.Context()); err != nil {
+			t.Fatalf("billingtest: run the enforcer: %v", err)
 		}
 		got, err := w.Agents.Get(ctx, g.ID)
-		if err != nil || got.Status != status || got.StatusReason != reason {
-			t.Errorf("the agent is %s (%s), %v; want %s (%s)", got.Status, got.StatusReason, err, status, reason)
+		if err != nil || got.Status != wantStatus || got.StatusReason != wantReason {
+			t.Errorf("billingtest: the agent is %s (%s), %v; want %s (%s)", got.Status, got.StatusReason, err,
+				wantStatus,
+				wantReason)
 		}
-		if a := w.account(t, id); a.DueAt.IsZero() == due || due && !a.DueAt.After(now()) {
-			t.Errorf("the account is due at %s", a.DueAt)
+		due := w.account(t, id).DueAt
+		if due.IsZero() == wantDue {
+			t.Errorf("billingtest: DueAt = %s, want a time: %t", due, wantDue)
+		}
+		if wantDue && !due.After(now()) {
+			t.Errorf("billingtest: DueAt = %s, want a time in the future", due)
 		}
 	}
-	keep(agent.Running, "", false)
-	if err := d.Suspend(operator(t.Context(), id), id, true); err != nil {
-		t.Fatal(err)
+	suspend := func(suspended bool) {
+		t.Helper()
+		if err := s.Suspend(operator, id, suspended); err != nil {
+			t.Fatalf("billingtest: set suspended to %t: %v", suspended, err)
+		}
 	}
-	keep(agent.Paused, agent.Billing, true)
-	if a := w.account(t, id); a.Status != organization.Suspended {
-		t.Errorf("the organization is %s", a.Status)
+	enforce(agent.Running, "", false)
+	suspend(true)
+	enforce(agent.Paused, agent.Billing, true)
+	if got := w.account(t, id).Status; got != organization.Suspended {
+		t.Errorf("billingtest: status of the organization = %s, want %s", got, organization.Suspended)
 	}
-	if err := d.Suspend(operator(t.Context(), id), id, false); err != nil {
-		t.Fatal(err)
-	}
-	keep(agent.Provisioning, "", false)
-	entries, err := w.Entries(ctx, id)
-	if err != nil || !slices.ContainsFunc(entries, func(e audit.Entry) bool {
+	suspend(false)
+	enforce(agent.Provisioning, "", false)
+	w.wantEntry(ctx, t, id, "the system's PauseAgent", func(e audit.Entry) bool {
 		return e.Action == "PauseAgent" && e.Actor.Type == identity.System && e.Actor.ID == "billing" &&
 			e.Target.ID == g.ID
-	}) {
-		t.Errorf("the audit log has %+v, %v", entries, err)
-	}
+	})
 }
