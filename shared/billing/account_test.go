@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
@@ -15,7 +17,7 @@ var start = time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-// account is an organization on a plan that it pays for.
+// account makes the account of an organization with a subscription.
 func account(status billing.Status, on plan.ID) billing.Account {
 	a := billing.Account{Organization: organization.New("org_1", start)}
 	a.ApplySubscription(subscription("sub_1", status, on), start)
@@ -29,64 +31,97 @@ func subscription(id string, status billing.Status, on plan.ID) billing.Subscrip
 	}
 }
 
-// TestTake: what the provider has now decides plan and status, whatever was known before.
-func TestTake(t *testing.T) {
+func TestAccount_ApplySubscriptionDerivesPlanAndStatus(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		before, present billing.Subscription
-		plan            plan.ID
-		status          organization.Status
-		id              string
+		before, current    billing.Subscription
+		wantPlan           plan.ID
+		wantStatus         organization.Status
+		wantSubscriptionID string
 	}{
-		"the first payment": {before: billing.Subscription{},
-			present: subscription("sub_1", billing.Active, plan.Startup), plan: plan.Startup,
-			status: organization.Active, id: "sub_1"},
-		"a trial": {before: billing.Subscription{},
-			present: subscription("sub_1", billing.Trialing, plan.Pro), plan: plan.Pro, status: organization.Active,
-			id: "sub_1"},
-		"not paid yet": {before: billing.Subscription{},
-			present: subscription("sub_1", billing.None, plan.Pro), plan: plan.Hobby, status: organization.Active,
-			id: "sub_1"},
-		"an upgrade": {before: subscription("sub_1", billing.Active, plan.Starter),
-			present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Pro, status: organization.Active,
-			id: "sub_1"},
-		"a failed payment": {before: subscription("sub_1", billing.Active, plan.Pro),
-			present: subscription("sub_1", billing.PastDue, plan.Pro), plan: plan.Pro, status: organization.PastDue,
-			id: "sub_1"},
-		"paid after all": {before: subscription("sub_1", billing.PastDue, plan.Pro),
-			present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Pro, status: organization.Active,
-			id: "sub_1"},
-		"canceled": {before: subscription("sub_1", billing.Active, plan.Pro),
-			present: subscription("sub_1", billing.Canceled, plan.Pro), plan: plan.Hobby, status: organization.Active,
-			id: "sub_1"},
-		"canceled while past due": {before: subscription("sub_1", billing.PastDue, plan.Pro),
-			present: subscription("sub_1", billing.Canceled, plan.Pro), plan: plan.Hobby, status: organization.Active,
-			id: "sub_1"},
-		"another one, that is dead": {before: subscription("sub_1", billing.Active, plan.Pro),
-			present: subscription("sub_2", billing.Canceled, plan.Starter), plan: plan.Pro, status: organization.Active,
-			id: "sub_1"},
-		"another one, that is new": {before: subscription("sub_1", billing.Active, plan.Pro),
-			present: later(subscription("sub_2", billing.Active, plan.Starter)), plan: plan.Starter,
-			status: organization.Active, id: "sub_2"},
-		"another one, that is older": {before: later(subscription("sub_2", billing.Active, plan.Starter)),
-			present: subscription("sub_1", billing.Active, plan.Pro), plan: plan.Starter, status: organization.Active,
-			id: "sub_2"},
-		"again after a cancellation": {before: later(subscription("sub_1", billing.Canceled, plan.Pro)),
-			present: subscription("sub_2", billing.Active, plan.Starter), plan: plan.Starter,
-			status: organization.Active, id: "sub_2"},
-		"bought after the operator's": {before: billing.Subscription{Provider: billing.Manual, Status: billing.Active,
-			Plan: plan.Enterprise}, present: later(subscription("sub_1", billing.Active, plan.Pro)), plan: plan.Pro,
-			status: organization.Active, id: "sub_1"},
+		"first payment": {
+			before:   billing.Subscription{},
+			current:  subscription("sub_1", billing.Active, plan.Startup),
+			wantPlan: plan.Startup, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
+		"trial": {
+			before:   billing.Subscription{},
+			current:  subscription("sub_1", billing.Trialing, plan.Pro),
+			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
+		"first payment not made": {
+			before:   billing.Subscription{},
+			current:  subscription("sub_1", billing.None, plan.Pro),
+			wantPlan: plan.Hobby, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
+		"upgrade": {
+			before:   subscription("sub_1", billing.Active, plan.Starter),
+			current:  subscription("sub_1", billing.Active, plan.Pro),
+			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
+		"failed payment": {
+			before:   subscription("sub_1", billing.Active, plan.Pro),
+			current:  subscription("sub_1", billing.PastDue, plan.Pro),
+			wantPlan: plan.Pro, wantStatus: organization.PastDue, wantSubscriptionID: "sub_1",
+		},
+		"overdue payment made": {
+			before:   subscription("sub_1", billing.PastDue, plan.Pro),
+			current:  subscription("sub_1", billing.Active, plan.Pro),
+			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
+		"canceled": {
+			before:   subscription("sub_1", billing.Active, plan.Pro),
+			current:  subscription("sub_1", billing.Canceled, plan.Pro),
+			wantPlan: plan.Hobby, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
+		"canceled while past due": {
+			before:   subscription("sub_1", billing.PastDue, plan.Pro),
+			current:  subscription("sub_1", billing.Canceled, plan.Pro),
+			wantPlan: plan.Hobby, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
+		"another one that is canceled": {
+			before:   subscription("sub_1", billing.Active, plan.Pro),
+			current:  subscription("sub_2", billing.Canceled, plan.Starter),
+			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
+		"another one that started later": {
+			before:   subscription("sub_1", billing.Active, plan.Pro),
+			current:  later(subscription("sub_2", billing.Active, plan.Starter)),
+			wantPlan: plan.Starter, wantStatus: organization.Active, wantSubscriptionID: "sub_2",
+		},
+		"another one that started earlier": {
+			before:   later(subscription("sub_2", billing.Active, plan.Starter)),
+			current:  subscription("sub_1", billing.Active, plan.Pro),
+			wantPlan: plan.Starter, wantStatus: organization.Active, wantSubscriptionID: "sub_2",
+		},
+		"subscribed again after a cancellation": {
+			before:   later(subscription("sub_1", billing.Canceled, plan.Pro)),
+			current:  subscription("sub_2", billing.Active, plan.Starter),
+			wantPlan: plan.Starter, wantStatus: organization.Active, wantSubscriptionID: "sub_2",
+		},
+		"bought after a manual plan": {
+			before:   billing.Subscription{Provider: billing.Manual, Status: billing.Active, Plan: plan.Enterprise},
+			current:  later(subscription("sub_1", billing.Active, plan.Pro)),
+			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+		},
 	} {
-		a := billing.Account{Organization: organization.New("org_1", start)}
-		if c.before.Status != "" {
-			a.ApplySubscription(c.before, start)
-		}
-		a.ApplySubscription(c.present, start.Add(day))
-		if a.Plan != c.plan || a.Status != c.status || a.Subscription.ID != c.id {
-			t.Errorf("%s: plan %s, status %s, subscription %s; want %s, %s, %s", name, a.Plan, a.Status,
-				a.Subscription.ID, c.plan, c.status, c.id)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := billing.Account{Organization: organization.New("org_1", start)}
+			if c.before.Status != "" {
+				a.ApplySubscription(c.before, start)
+			}
+			a.ApplySubscription(c.current, start.Add(day))
+			if a.Plan != c.wantPlan {
+				t.Errorf("Plan = %s, want %s", a.Plan, c.wantPlan)
+			}
+			if a.Status != c.wantStatus {
+				t.Errorf("Status = %s, want %s", a.Status, c.wantStatus)
+			}
+			if a.Subscription.ID != c.wantSubscriptionID {
+				t.Errorf("Subscription.ID = %s, want %s", a.Subscription.ID, c.wantSubscriptionID)
+			}
+		})
 	}
 }
 
@@ -95,45 +130,67 @@ func later(s billing.Subscription) billing.Subscription {
 	return s
 }
 
-// TestTakeAgain: what is known already changes nothing, and a payment that fails again doesn't begin another grace.
-func TestTakeAgain(t *testing.T) {
+func TestAccount_ApplySubscriptionIgnoresAKnownState(t *testing.T) {
 	t.Parallel()
 	a := account(billing.PastDue, plan.Pro)
 	a.DueAt = start.Add(billing.Grace)
 	before := a
 	a.ApplySubscription(subscription("sub_1", billing.PastDue, plan.Pro), start.Add(3*day))
 	if a != before {
-		t.Errorf("the same state changed the account:\n got %+v\nwant %+v", a, before)
-	}
-	next := subscription("sub_1", billing.PastDue, plan.Pro)
-	next.PeriodEnd = next.PeriodEnd.Add(30 * day)
-	a.ApplySubscription(next, start.Add(3*day))
-	if !a.Subscription.PastDueSince.Equal(start) || !a.Withheld(start.Add(7*day)) || a.Withheld(start.Add(7*day-1)) {
-		t.Errorf("past due since %s, want %s", a.Subscription.PastDueSince, start)
-	}
-	a.ApplySubscription(subscription("sub_1", billing.Active, plan.Pro), start.Add(4*day))
-	a.ApplySubscription(subscription("sub_1", billing.PastDue, plan.Pro), start.Add(5*day))
-	if a.Withheld(start.Add(7*day)) || !a.Withheld(start.Add(12*day)) {
-		t.Error("after a payment that was made, the next failure has a grace of its own")
+		t.Errorf("account = %+v after the same state again\nwant %+v", a, before)
 	}
 }
 
-func TestSuspend(t *testing.T) {
+func TestAccount_GraceStartsWithTheFirstFailedPayment(t *testing.T) {
+	t.Parallel()
+	a := account(billing.PastDue, plan.Pro)
+	next := subscription("sub_1", billing.PastDue, plan.Pro)
+	next.PeriodEnd = next.PeriodEnd.Add(30 * day)
+	a.ApplySubscription(next, start.Add(3*day))
+	if !a.Subscription.PastDueSince.Equal(start) {
+		t.Errorf("PastDueSince = %s after a second failure, want that of the first, %s", a.Subscription.PastDueSince,
+			start)
+	}
+	wantWithheld(t, a, start.Add(7*day-1), false)
+	wantWithheld(t, a, start.Add(7*day), true)
+
+	a.ApplySubscription(subscription("sub_1", billing.Active, plan.Pro), start.Add(4*day))
+	a.ApplySubscription(subscription("sub_1", billing.PastDue, plan.Pro), start.Add(5*day))
+	wantWithheld(t, a, start.Add(7*day), false) // a payment in between starts a new grace period
+	wantWithheld(t, a, start.Add(12*day), true)
+}
+
+func wantWithheld(t *testing.T, a billing.Account, at time.Time, want bool) {
+	t.Helper()
+	if got := a.Withheld(at); got != want {
+		t.Errorf("Withheld(%s after the start) = %t, want %t", at.Sub(start), got, want)
+	}
+}
+
+func TestAccount_PaymentDoesNotEndASuspension(t *testing.T) {
 	t.Parallel()
 	a := account(billing.Active, plan.Pro)
 	a.Suspend(true, start)
 	a.ApplySubscription(subscription("sub_1", billing.Active, plan.Starter), start)
-	if a.Status != organization.Suspended || !a.Withheld(start) || a.Plan != plan.Starter {
-		t.Errorf("a payment ended the operator's suspension: %+v", a)
+	if a.Status != organization.Suspended {
+		t.Errorf("Status = %s after a payment, want %s", a.Status, organization.Suspended)
 	}
+	if a.Plan != plan.Starter {
+		t.Errorf("Plan = %s, want %s", a.Plan, plan.Starter)
+	}
+	wantWithheld(t, a, start, true)
+
 	a.Suspend(false, start.Add(day))
-	if a.Status != organization.Active || a.Withheld(start) || !a.DueAt.Equal(start.Add(day)) {
-		t.Errorf("after the suspension: %+v", a)
+	if a.Status != organization.Active {
+		t.Errorf("Status = %s after the suspension, want %s", a.Status, organization.Active)
 	}
+	if want := start.Add(day); !a.DueAt.Equal(want) {
+		t.Errorf("DueAt = %s after the suspension, want %s", a.DueAt, want)
+	}
+	wantWithheld(t, a, start, false)
 }
 
-// TestOrder: who may buy what.
-func TestOrder(t *testing.T) {
+func TestAccount_NewOrderChecksThePlan(t *testing.T) {
 	t.Parallel()
 	full := account(billing.Active, plan.Startup)
 	full.Usage = organization.Usage{Agents: 4, CPUMillis: 8000, MemoryBytes: 16 << 30, StorageBytes: 80 << 30}
@@ -143,43 +200,82 @@ func TestOrder(t *testing.T) {
 		account  billing.Account
 		to       plan.ID
 		interval billing.Interval
-		kind     fault.Kind
-		code     string
+		wantKind fault.Kind
+		wantCode string // empty if the order is accepted
 	}{
-		"the first plan": {account: billing.Account{Organization: organization.New("o", start)},
-			to: plan.Starter, interval: billing.Month, kind: 0, code: ""},
-		"a larger plan":    {account: full, to: plan.Business, interval: billing.Month, kind: 0, code: ""},
-		"another interval": {account: full, to: plan.Startup, interval: billing.Year, kind: 0, code: ""},
-		"a smaller plan": {account: account(billing.Active, plan.Pro), to: plan.Starter,
-			interval: billing.Month, kind: 0, code: ""},
-		"a smaller plan, too full": {account: full, to: plan.Starter, interval: billing.Month, kind: fault.Conflict,
-			code: "usage_over_plan"},
-		"to stay after all": {account: ending, to: plan.Startup, interval: billing.Month, kind: 0, code: ""},
-		"to leave, too full": {account: full, to: plan.Hobby, interval: billing.Month, kind: fault.Conflict,
-			code: "usage_over_plan"},
-		"what it has": {account: full, to: plan.Startup, interval: billing.Month, kind: fault.Conflict,
-			code: "plan_unchanged"},
-		"nothing, having nothing": {account: account(billing.Canceled, plan.Pro), to: plan.Hobby,
-			interval: billing.Month, kind: fault.Conflict, code: "plan_unchanged"},
-		"enterprise": {account: full, to: plan.Enterprise, interval: billing.Month, kind: fault.Forbidden,
-			code: "plan_feature_required"},
-		"while a payment is open": {account: account(billing.PastDue, plan.Starter), to: plan.Pro,
-			interval: billing.Month, kind: fault.PaymentRequired, code: "subscription_past_due"},
+		"the first plan": {
+			account: billing.Account{Organization: organization.New("o", start)},
+			to:      plan.Starter, interval: billing.Month,
+			wantKind: 0, wantCode: "",
+		},
+		"a larger plan": {account: full, to: plan.Business, interval: billing.Month, wantKind: 0, wantCode: ""},
+		"another interval": {
+			account: full,
+			to:      plan.Startup, interval: billing.Year,
+			wantKind: 0, wantCode: "",
+		},
+		"a smaller plan": {
+			account: account(billing.Active, plan.Pro),
+			to:      plan.Starter, interval: billing.Month,
+			wantKind: 0, wantCode: "",
+		},
+		"a smaller plan, usage too high": {
+			account: full,
+			to:      plan.Starter, interval: billing.Month,
+			wantKind: fault.Conflict, wantCode: "usage_over_plan",
+		},
+		"the present plan, while a downgrade is pending": {
+			account: ending,
+			to:      plan.Startup, interval: billing.Month,
+			wantKind: 0, wantCode: "",
+		},
+		"the free plan, usage too high": {
+			account: full,
+			to:      plan.Hobby, interval: billing.Month,
+			wantKind: fault.Conflict, wantCode: "usage_over_plan",
+		},
+		"the present plan": {
+			account: full,
+			to:      plan.Startup, interval: billing.Month,
+			wantKind: fault.Conflict, wantCode: "plan_unchanged",
+		},
+		"the free plan, already on it": {
+			account: account(billing.Canceled, plan.Pro),
+			to:      plan.Hobby, interval: billing.Month,
+			wantKind: fault.Conflict, wantCode: "plan_unchanged",
+		},
+		"a plan that is not for sale": {
+			account: full,
+			to:      plan.Enterprise, interval: billing.Month,
+			wantKind: fault.Forbidden, wantCode: "plan_feature_required",
+		},
+		"while a payment is overdue": {
+			account: account(billing.PastDue, plan.Starter),
+			to:      plan.Pro, interval: billing.Month,
+			wantKind: fault.PaymentRequired, wantCode: "subscription_past_due",
+		},
 	} {
-		o, err := c.account.NewOrder(c.to, c.interval, func() ([]agent.Agent, error) { return nil, nil })
-		if e := fault.From(err); c.code != "" && (e == nil || e.Kind != c.kind || e.Code != c.code) || c.code == "" &&
-			err != nil {
-			t.Errorf("%s: %v, want %q", name, err, c.code)
-		}
-		if want := (billing.Order{OrganizationID: c.account.ID, Present: c.account.Subscription, Plan: c.to,
-			Interval: c.interval}); err == nil && o != want {
-			t.Errorf("%s: order %+v, want %+v", name, o, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := c.account.NewOrder(c.to, c.interval, func() ([]agent.Agent, error) { return nil, nil })
+			if c.wantCode != "" {
+				if !fault.Is(err, c.wantKind) || fault.Code(err) != c.wantCode {
+					t.Errorf("NewOrder(%s) = %v, want code %q of kind %v", c.to, err, c.wantCode, c.wantKind)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("NewOrder(%s): %v", c.to, err)
+			}
+			if want := (billing.Order{OrganizationID: c.account.ID, Present: c.account.Subscription, Plan: c.to,
+				Interval: c.interval}); got != want {
+				t.Errorf("NewOrder(%s) = %+v, want %+v", c.to, got, want)
+			}
+		})
 	}
 }
 
-// TestOver: the list names every amount and every agent that a plan has no room for.
-func TestOver(t *testing.T) {
+func TestAccount_CheckPlanFitsListsEveryExcess(t *testing.T) {
 	t.Parallel()
 	a := account(billing.Active, plan.Startup)
 	a.Usage = organization.Usage{Agents: 4, CPUMillis: 4500, MemoryBytes: 7 << 30, StorageBytes: 35 << 30, APIKeys: 3}
@@ -190,7 +286,9 @@ func TestOver(t *testing.T) {
 	}
 	starter, _ := plan.Get(plan.Starter)
 	e := fault.From(a.CheckPlanFits(starter, agents))
-	over, _ := e.Meta["over"].([]billing.Excess)
+	if e == nil || e.Kind != fault.Conflict {
+		t.Fatalf("CheckPlanFits(starter) = %v, want a conflict", e)
+	}
 	want := []billing.Excess{
 		{Limit: "agents", Current: int64(4), Max: int64(3)},
 		{Limit: "cpu_cores", Current: 4.5, Max: 3.0},
@@ -198,16 +296,11 @@ func TestOver(t *testing.T) {
 		{Limit: "storage_bytes", Current: int64(35 << 30), Max: int64(30 << 30)},
 		{Limit: "resource_plan", Current: plan.Startup, Max: plan.Starter, AgentID: "1", Name: "large"},
 	}
-	if e.Kind != fault.Conflict || len(over) != len(want) {
-		t.Fatalf("%v: %+v", e, over)
-	}
-	for i := range want {
-		if over[i] != want[i] {
-			t.Errorf("over %+v, want %+v", over[i], want[i])
-		}
+	if diff := cmp.Diff(want, e.Meta["over"]); diff != "" {
+		t.Errorf("excesses over starter (-want +got):\n%s", diff)
 	}
 	pro, _ := plan.Get(plan.Pro)
 	if err := a.CheckPlanFits(pro, agents); err != nil {
-		t.Errorf("a larger plan: %v", err)
+		t.Errorf("CheckPlanFits(pro) = %v, want nil", err)
 	}
 }

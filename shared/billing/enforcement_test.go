@@ -12,9 +12,9 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// fleet makes agents from words such as "hobby:running" or "pro:paused/billing", the oldest first. Their ids are a, b,
-// c and so on.
-func fleet(words string) []agent.Agent {
+// parseAgents makes agents from words such as "hobby:running" or "pro:paused/billing" (plan:status/reason), the oldest
+// first. Their ids are a, b, c and so on.
+func parseAgents(words string) []agent.Agent {
 	var agents []agent.Agent
 	for i, word := range strings.Fields(words) {
 		size, state, _ := strings.Cut(word, ":")
@@ -28,8 +28,7 @@ func fleet(words string) []agent.Agent {
 	return agents
 }
 
-// TestConsequences: rows are worlds (an account, its age, its agents), and what becomes of the agents.
-func TestConsequences(t *testing.T) {
+func TestAccount_EnforcementActions(t *testing.T) {
 	t.Parallel()
 	const never = -1
 	suspended := account(billing.Active, plan.Pro)
@@ -38,90 +37,127 @@ func TestConsequences(t *testing.T) {
 	paid := account(billing.Active, plan.Startup)
 	ended := account(billing.Canceled, plan.Startup)
 	for name, c := range map[string]struct {
-		account billing.Account
-		after   time.Duration
-		agents  string
-		moves   string
-		next    time.Duration // after the look; never for none
+		account     billing.Account
+		age         time.Duration
+		agents      string
+		wantActions string
+		wantNext    time.Duration // until the next check; never for no check
 	}{
-		"all is well": {account: paid, after: day, agents: "startup:running hobby:stopped/manual",
-			moves: "", next: never},
-		"in the grace": {account: due, after: 6 * day, agents: "startup:running", moves: "",
-			next: day},
-		"just before its end": {account: due, after: 7*day - time.Second, agents: "startup:running",
-			moves: "", next: time.Second},
-		"after the grace": {account: due, after: 7 * day,
-			agents: "startup:running hobby:running hobby:paused/manual", moves: "pause a, pause b",
-			next: 5 * time.Minute},
-		"after the grace, nothing runs": {account: due, after: 9 * day, agents: "startup:paused/billing", moves: "",
-			next: 5 * time.Minute},
-		"after the grace, one comes up": {account: due, after: 9 * day,
-			agents: "startup:provisioning hobby:running", moves: "pause b", next: 0},
-		"after the grace, one is broken": {account: due, after: 9 * day, agents: "startup:error", moves: "",
-			next: 5 * time.Minute},
-		"paid after all": {account: paid, after: 9 * day,
-			agents: "startup:paused/billing hobby:paused/manual hobby:stopped/manual", moves: "resume a", next: never},
-		"suspended": {account: suspended, after: 0, agents: "pro:running pro:stopped/manual",
-			moves: "pause a", next: 5 * time.Minute},
-		"canceled, within hobby": {account: ended, after: 0, agents: "hobby:running", moves: "",
-			next: never},
-		"canceled, two small": {account: ended, after: 0, agents: "hobby:running hobby:running",
-			moves: "pause b", next: 5 * time.Minute},
-		"canceled, the older too large": {account: ended, after: 0, agents: "startup:running hobby:running",
-			moves: "pause a", next: 5 * time.Minute},
-		"canceled, the older is resting": {account: ended, after: 0, agents: "hobby:paused/manual hobby:running",
-			moves: "", next: never},
-		"canceled, one was withheld": {account: ended, after: 0,
-			agents: "hobby:paused/billing hobby:paused/billing", moves: "resume a", next: 5 * time.Minute},
-		"canceled, one is on its way": {account: ended, after: 0, agents: "hobby:running starter:pending",
-			moves: "", next: 0},
-		"canceled, the one kept is deleted": {account: ended, after: 0, agents: "hobby:deleting hobby:paused/billing",
-			moves: "resume b", next: never},
+		"paid": {
+			account: paid, age: day, agents: "startup:running hobby:stopped/manual",
+			wantActions: "", wantNext: never,
+		},
+		"in the grace period": {
+			account: due, age: 6 * day, agents: "startup:running",
+			wantActions: "", wantNext: day,
+		},
+		"just before the grace period ends": {
+			account: due, age: 7*day - time.Second, agents: "startup:running",
+			wantActions: "", wantNext: time.Second,
+		},
+		"after the grace period": {
+			account: due, age: 7 * day, agents: "startup:running hobby:running hobby:paused/manual",
+			wantActions: "pause a, pause b", wantNext: 5 * time.Minute,
+		},
+		"after the grace period, no agent runs": {
+			account: due, age: 9 * day, agents: "startup:paused/billing",
+			wantActions: "", wantNext: 5 * time.Minute,
+		},
+		"after the grace period, one agent is starting": {
+			account: due, age: 9 * day, agents: "startup:provisioning hobby:running",
+			wantActions: "pause b", wantNext: 0,
+		},
+		"after the grace period, one agent is broken": {
+			account: due, age: 9 * day, agents: "startup:error",
+			wantActions: "", wantNext: 5 * time.Minute,
+		},
+		"overdue payment made": {
+			account: paid, age: 9 * day, agents: "startup:paused/billing hobby:paused/manual hobby:stopped/manual",
+			wantActions: "resume a", wantNext: never,
+		},
+		"suspended": {
+			account: suspended, age: 0, agents: "pro:running pro:stopped/manual",
+			wantActions: "pause a", wantNext: 5 * time.Minute,
+		},
+		"canceled, within the free plan": {
+			account: ended, age: 0, agents: "hobby:running",
+			wantActions: "", wantNext: never,
+		},
+		"canceled, two small agents": {
+			account: ended, age: 0, agents: "hobby:running hobby:running",
+			wantActions: "pause b", wantNext: 5 * time.Minute,
+		},
+		"canceled, the older agent is too large": {
+			account: ended, age: 0, agents: "startup:running hobby:running",
+			wantActions: "pause a", wantNext: 5 * time.Minute,
+		},
+		"canceled, the older agent was paused by its owner": {
+			account: ended, age: 0, agents: "hobby:paused/manual hobby:running",
+			wantActions: "", wantNext: never,
+		},
+		"canceled, two agents are paused for billing": {
+			account: ended, age: 0, agents: "hobby:paused/billing hobby:paused/billing",
+			wantActions: "resume a", wantNext: 5 * time.Minute,
+		},
+		"canceled, one agent is pending": {
+			account: ended, age: 0, agents: "hobby:running starter:pending",
+			wantActions: "", wantNext: 0,
+		},
+		"canceled, the older agent is being deleted": {
+			account: ended, age: 0, agents: "hobby:deleting hobby:paused/billing",
+			wantActions: "resume b", wantNext: never,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			now := start.Add(c.after)
-			agents := fleet(c.agents)
+			now := start.Add(c.age)
+			agents := parseAgents(c.agents)
 			slices.Reverse(agents) // the store lists the newest first
-			moves, next := c.account.EnforcementActions(agents, now)
-			var said []string
-			for _, m := range moves {
-				said = append(said, fmt.Sprintf("%s %s", m.Trigger, m.AgentID))
+			actions, next := c.account.EnforcementActions(agents, now)
+			var words []string
+			for _, a := range actions {
+				words = append(words, fmt.Sprintf("%s %s", a.Trigger, a.AgentID))
 			}
-			slices.Sort(said)
-			if got := strings.Join(said, ", "); got != c.moves {
-				t.Errorf("moves %q, want %q", got, c.moves)
+			slices.Sort(words)
+			if got := strings.Join(words, ", "); got != c.wantActions {
+				t.Errorf("actions = %q, want %q", got, c.wantActions)
 			}
-			if want := now.Add(c.next); c.next == never && !next.IsZero() || c.next != never && !next.Equal(want) {
-				t.Errorf("next look at %s, want %s after", next, c.next)
+			if c.wantNext == never {
+				if !next.IsZero() {
+					t.Errorf("next check at %s, want none", next)
+				}
+			} else if want := now.Add(c.wantNext); !next.Equal(want) {
+				t.Errorf("next check at %s, want %s", next, want)
 			}
-			settles(t, c.account, agents, now)
+			applyTwice(t, agents, actions, now)
+			if again, _ := c.account.EnforcementActions(agents, now); len(again) > 0 {
+				t.Errorf("actions of a second check = %+v, want none", again)
+			}
 		})
 	}
 }
 
-// settles: what was moved stays as it is at the next look, and a move that is late changes nothing.
-func settles(t *testing.T, a billing.Account, agents []agent.Agent, now time.Time) {
+// applyTwice applies actions to agents, and checks that a second Apply changes nothing.
+func applyTwice(t *testing.T, agents []agent.Agent, actions []billing.Action, now time.Time) {
 	t.Helper()
-	moves, _ := a.EnforcementActions(agents, now)
 	for i := range agents {
-		for _, m := range moves {
-			if m.AgentID != agents[i].ID {
+		for _, a := range actions {
+			if a.AgentID != agents[i].ID {
 				continue
 			}
-			if err := m.Apply(&agents[i], now); err != nil {
-				t.Error(err)
+			if err := a.Apply(&agents[i], now); err != nil {
+				t.Errorf("%s agent %s: %v", a.Trigger, a.AgentID, err)
 			}
 			once := agents[i].Generation
-			if err := m.Apply(&agents[i], now); err != nil || agents[i].Generation != once {
-				t.Errorf("%s twice: generation %d, %v; want %d", m.Trigger, agents[i].Generation, err, once)
+			if err := a.Apply(&agents[i], now); err != nil {
+				t.Errorf("%s agent %s again: %v", a.Trigger, a.AgentID, err)
 			}
-			if m.Trigger == agent.Pause && agents[i].StatusReason != agent.Billing {
-				t.Errorf("paused with reason %q", agents[i].StatusReason)
+			if got := agents[i].Generation; got != once {
+				t.Errorf("%s agent %s again: generation = %d, want %d", a.Trigger, a.AgentID, got, once)
+			}
+			if reason := agents[i].StatusReason; a.Trigger == agent.Pause && reason != agent.Billing {
+				t.Errorf("paused agent %s has reason %q, want %q", a.AgentID, reason, agent.Billing)
 			}
 		}
-	}
-	if again, _ := a.EnforcementActions(agents, now); len(again) > 0 {
-		t.Errorf("a second look moves again: %+v", again)
 	}
 }
