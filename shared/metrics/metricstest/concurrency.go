@@ -2,6 +2,7 @@ package metricstest
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -9,151 +10,141 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// versions: of two that read the same, one writes.
-func versions(t *testing.T, w tenant) {
+func saveRefusesOutdatedSnapshot(t *testing.T, w tenant) {
 	a := w.create(t)
 	first, second := w.load(t, a.ID), w.load(t, a.ID)
-	if err := w.Records.Save(w.ctx, full(first), a.Version); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Records.Save(w.ctx, second, a.Version); !errors.Is(err, metrics.ErrChanged) {
-		t.Errorf("an old version is written: %v", err)
-	}
-	if got := w.load(t, a.ID); !same(got, full(first)) {
-		t.Errorf("%+v", got)
+	w.save(t, filled(first), a.Version)
+	w.wantChanged(t, second, a.Version, "an outdated snapshot")
+	if got := w.load(t, a.ID); !equal(got, filled(first)) {
+		t.Errorf("metricstest: snapshot = %+v, want that of the first save", got)
 	}
 }
 
-// late: a snapshot of an agent that has none is made only while the agent's record is what it was.
-func late(t *testing.T, w tenant) {
+// wantChanged checks that Save refuses a snapshot with ErrChanged.
+func (w tenant) wantChanged(t *testing.T, s metrics.Snapshot, agentVersion, description string) {
+	t.Helper()
+	if err := w.Records.Save(w.ctx, s, agentVersion); !errors.Is(err, metrics.ErrChanged) {
+		t.Errorf("metricstest: save %s: %v, want ErrChanged", description, err)
+	}
+}
+
+// saveCreatesMissingSnapshot checks that a new snapshot is created only while the agent's record is unchanged.
+func saveCreatesMissingSnapshot(t *testing.T, w tenant) {
 	a := w.create(t)
-	if err := w.Forget(w.ctx, a.ID); err != nil {
-		t.Fatal(err)
-	}
+	w.forget(t, a.ID)
 	if _, err := w.Store.Get(w.ctx, a.ID); !isNotFound(err) {
-		t.Fatalf("a snapshot that was taken away: %v", err)
+		t.Fatalf("metricstest: get a deleted snapshot: %v, want not found", err)
 	}
-	want := full(metrics.New(a.ID, a.OrganizationID))
 	if err := w.Change(w.ctx, a.ID); err != nil {
-		t.Fatal(err)
+		t.Fatalf("metricstest: change an agent: %v", err)
 	}
-	if err := w.Records.Save(w.ctx, want, a.Version); !errors.Is(err, metrics.ErrChanged) {
-		t.Errorf("it is made for another version of the agent: %v", err)
-	}
+	w.wantChanged(t, filled(metrics.New(a.ID, a.OrganizationID)), a.Version, "a new snapshot for an outdated agent")
+
 	b := w.create(t)
-	if err := w.Forget(w.ctx, b.ID); err != nil {
-		t.Fatal(err)
+	w.forget(t, b.ID)
+	want := filled(metrics.New(b.ID, b.OrganizationID))
+	w.save(t, want, b.Version)
+	if got, err := w.Store.Get(w.ctx, b.ID); err != nil || !equal(got, want) {
+		t.Errorf("metricstest: get the new snapshot = %+v, %v\nwant %+v", got, err, want)
 	}
-	want = full(metrics.New(b.ID, b.OrganizationID))
-	if err := w.Records.Save(w.ctx, want, b.Version); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := w.Store.Get(w.ctx, b.ID); err != nil || !same(got, want) {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if err := w.Records.Save(w.ctx, want, b.Version); !errors.Is(err, metrics.ErrChanged) {
-		t.Errorf("it is made twice: %v", err)
-	}
-	if err := w.Remove(w.ctx, b.ID); err != nil {
-		t.Fatal(err)
-	}
+	w.wantChanged(t, want, b.Version, "a new snapshot again")
+	w.remove(t, b.ID)
 	if err := w.Records.Save(w.ctx, want, b.Version); !isNotFound(err) && !errors.Is(err, metrics.ErrChanged) {
-		t.Errorf("it is made for an agent that is gone: %v", err)
+		t.Errorf("metricstest: save a new snapshot of a deleted agent: %v, want not found or ErrChanged", err)
 	}
 }
 
-// looks are recorded once in a while, and collecting keeps them.
-func looks(t *testing.T, w tenant) {
+// viewsAreRecorded checks that a view is recorded once per interval, and that saves keep it.
+func viewsAreRecorded(t *testing.T, w tenant) {
 	a := w.create(t)
 	for range 3 {
 		s, err := w.Store.Get(w.ctx, a.ID)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("metricstest: get a snapshot: %v", err)
 		}
 		w.Store.MarkViewed(w.ctx, s)
 		w.Settled()
 	}
-	looked := w.load(t, a.ID)
-	if looked.LookedAt.IsZero() {
-		t.Fatal("nobody looked")
+	viewed := w.load(t, a.ID)
+	if viewed.LookedAt.IsZero() {
+		t.Fatal("metricstest: LookedAt is zero after a view")
 	}
-	w.Store.MarkViewed(w.ctx, looked)
+	w.Store.MarkViewed(w.ctx, viewed)
 	w.Settled()
-	if again := w.load(t, a.ID); again.Version != looked.Version {
-		t.Error("a second look is written")
+	if got := w.load(t, a.ID).Version; got != viewed.Version {
+		t.Errorf("metricstest: version = %s after a second view, want %s: the view must not be written", got,
+			viewed.Version)
 	}
-	if err := w.Records.Save(w.ctx, full(looked), a.Version); err != nil {
-		t.Fatal(err)
+	w.save(t, filled(viewed), a.Version)
+	if got := w.load(t, a.ID).LookedAt; !got.Equal(viewed.LookedAt) {
+		t.Errorf("metricstest: LookedAt = %v after a save, want %v", got, viewed.LookedAt)
 	}
-	if got := w.load(t, a.ID); !got.LookedAt.Equal(looked.LookedAt) {
-		t.Errorf("looked at %v, then %v", looked.LookedAt, got.LookedAt)
-	}
-	// A look between reading and saving is kept: the save is refused.
+	// A view between reading and saving makes the save fail, so that the view is not lost.
 	b := w.create(t)
 	read := w.load(t, b.ID)
 	w.Store.MarkViewed(w.ctx, read)
 	w.Settled()
-	if err := w.Records.Save(w.ctx, full(read), b.Version); !errors.Is(err, metrics.ErrChanged) {
-		t.Errorf("a save over a look: %v", err)
-	}
+	w.wantChanged(t, filled(read), b.Version, "a snapshot that was viewed in between")
 }
 
-// lookOfNothing makes nothing.
-func lookOfNothing(t *testing.T, w tenant) {
+func viewOfDeletedAgent(t *testing.T, w tenant) {
 	a := w.create(t)
 	s := w.load(t, a.ID)
-	if err := w.Remove(w.ctx, a.ID); err != nil {
-		t.Fatal(err)
-	}
+	w.remove(t, a.ID)
 	w.Store.MarkViewed(w.ctx, s)
 	w.Store.MarkViewed(w.ctx, metrics.New(a.ID, a.OrganizationID))
 	w.Settled()
-	if found, err := w.Records.Load(w.ctx, []string{a.ID}); err != nil || len(found) != 0 {
-		t.Errorf("%v, %v", found, err)
-	}
+	w.wantNotLoaded(t, a.ID)
 }
 
-func lookedAt(t *testing.T, w tenant) {
+func listViewedSince(t *testing.T, w tenant) {
 	began := time.Now()
-	var ids []string
+	var viewed []string
 	for range 3 {
 		a := w.create(t)
 		w.Store.MarkViewed(w.ctx, w.load(t, a.ID))
 		w.Settled()
-		ids = append(ids, a.ID)
+		viewed = append(viewed, a.ID)
 	}
-	unseen := w.create(t)
+	w.create(t) // never viewed
 	for _, row := range []struct {
 		since time.Time
 		limit int
 		want  int
-	}{{since: began.Add(-time.Hour), limit: 10, want: 3}, {since: began.Add(-time.Hour), limit: 2, want: 2},
-		{since: time.Now().Add(time.Hour), limit: 10, want: 0}} {
+	}{
+		{since: began.Add(-time.Hour), limit: 10, want: 3},
+		{since: began.Add(-time.Hour), limit: 2, want: 2},
+		{since: time.Now().Add(time.Hour), limit: 10, want: 0},
+	} {
 		found, err := w.Records.ListViewedSince(w.ctx, row.since, row.limit)
 		if err != nil || len(found) != row.want {
-			t.Errorf("since %v, at most %d: %d, %v; want %d", row.since, row.limit, len(found), err, row.want)
+			t.Errorf("metricstest: viewed since %v, at most %d: %d snapshots, %v; want %d", row.since, row.limit,
+				len(found), err, row.want)
 		}
 		for _, s := range found {
-			if !slices.Contains(ids, s.AgentID) || s.AgentID == unseen.ID || s.Version == "" {
-				t.Errorf("%+v", s)
+			if !slices.Contains(viewed, s.AgentID) {
+				t.Errorf("metricstest: listed agent %s, want only %v", s.AgentID, viewed)
+			}
+			if s.Version == "" {
+				t.Errorf("metricstest: the listed snapshot of agent %s has no version", s.AgentID)
 			}
 		}
 	}
 }
 
-func progress(t *testing.T, w tenant) {
+func progressByCell(t *testing.T, w tenant) {
 	got, err := w.Records.Progress(w.ctx)
 	if err != nil || len(got) != 0 {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("metricstest: progress of an empty store = %v, %v; want none", got, err)
 	}
 	one, two := metrics.Progress{Until: Now(), Next: Now()}, metrics.Progress{Next: Now().Add(time.Minute)}
 	for _, set := range []map[string]metrics.Progress{{"one": two, "two": two}, {"one": one}} {
 		if err := w.Records.SetProgress(w.ctx, set); err != nil {
-			t.Fatal(err)
+			t.Fatalf("metricstest: set progress: %v", err)
 		}
 	}
-	got, err = w.Records.Progress(w.ctx)
-	if err != nil || len(got) != 2 || got["one"] != one || got["two"] != two {
-		t.Errorf("%v, %v", got, err)
+	want := map[string]metrics.Progress{"one": one, "two": two}
+	if got, err = w.Records.Progress(w.ctx); err != nil || !maps.Equal(got, want) {
+		t.Errorf("metricstest: progress = %v, %v; want %v", got, err, want)
 	}
 }

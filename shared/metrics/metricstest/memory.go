@@ -16,10 +16,10 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// Memory keeps agents and snapshots in memory. It implements metrics.Store, metrics.Records and metrics.Agents. The
-// zero value is ready.
+// Memory stores agents and snapshots in memory. It implements metrics.Store and metrics.WorkerStore; its method Agents
+// returns a metrics.Agents. The zero value is ready to use.
 type Memory struct {
-	// Now is the clock of looks; nil is time.Now.
+	// Now is the clock of MarkViewed; nil means time.Now.
 	Now func() time.Time
 
 	mu        sync.Mutex
@@ -27,7 +27,7 @@ type Memory struct {
 	agents    map[string]agent.Agent
 	snapshots map[string]metrics.Snapshot
 	cells     map[string]metrics.Progress
-	// loads and saves count what was read and written of snapshots, and of agents.
+	// loads and saves count snapshots read and written; agentLoads counts agents read.
 	loads, saves, agentLoads int
 }
 
@@ -36,7 +36,7 @@ var (
 	_ metrics.WorkerStore = (*Memory)(nil)
 )
 
-// Put stores an agent, with an empty snapshot if it is new.
+// Put stores an agent. A new agent gets an empty snapshot.
 func (m *Memory) Put(a agent.Agent) agent.Agent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +53,7 @@ func (m *Memory) Put(a agent.Agent) agent.Agent {
 	return a
 }
 
-// Delete removes an agent with its snapshot.
+// Delete deletes an agent and its snapshot.
 func (m *Memory) Delete(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,14 +61,14 @@ func (m *Memory) Delete(id string) {
 	delete(m.snapshots, id)
 }
 
-// Forget removes the snapshot of an agent.
+// Forget deletes the snapshot of an agent.
 func (m *Memory) Forget(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.snapshots, id)
 }
 
-// Counts answers how many snapshots were read and written, and how many agents were read, since the last time.
+// Counts returns how many snapshots were read and written, and how many agents were read, since its last call.
 func (m *Memory) Counts() (loads, saves, agents int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *Memory) write(s metrics.Snapshot) {
 	m.snapshots[s.AgentID] = clone(s)
 }
 
-// clone makes a copy that shares nothing.
+// clone makes a deep copy.
 func clone(s metrics.Snapshot) metrics.Snapshot {
 	for _, ring := range []*metrics.Ring{
 		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour,
@@ -130,7 +130,7 @@ func (m *Memory) MarkViewed(_ context.Context, s metrics.Snapshot) {
 	m.write(known)
 }
 
-// Load implements metrics.Records.
+// Load implements metrics.WorkerStore.
 func (m *Memory) Load(_ context.Context, ids []string) (map[string]metrics.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,7 +144,7 @@ func (m *Memory) Load(_ context.Context, ids []string) (map[string]metrics.Snaps
 	return found, nil
 }
 
-// ListViewedSince implements metrics.Records.
+// ListViewedSince implements metrics.WorkerStore.
 func (m *Memory) ListViewedSince(_ context.Context, since time.Time, limit int) ([]metrics.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,7 +159,7 @@ func (m *Memory) ListViewedSince(_ context.Context, since time.Time, limit int) 
 	return found[:min(limit, len(found))], nil
 }
 
-// Save implements metrics.Records.
+// Save implements metrics.WorkerStore.
 func (m *Memory) Save(_ context.Context, s metrics.Snapshot, agentVersion string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,14 +177,14 @@ func (m *Memory) Save(_ context.Context, s metrics.Snapshot, agentVersion string
 	return nil
 }
 
-// Progress implements metrics.Records.
+// Progress implements metrics.WorkerStore.
 func (m *Memory) Progress(context.Context) (map[string]metrics.Progress, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.cells), nil
 }
 
-// SetProgress implements metrics.Records.
+// SetProgress implements metrics.WorkerStore.
 func (m *Memory) SetProgress(_ context.Context, cells map[string]metrics.Progress) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -195,7 +195,7 @@ func (m *Memory) SetProgress(_ context.Context, cells map[string]metrics.Progres
 	return nil
 }
 
-// Agents is the port through which the collector finds the agents.
+// Agents returns the port through which the collector finds agents.
 func (m *Memory) Agents() metrics.Agents { return memoryAgents{m} }
 
 type memoryAgents struct{ *Memory }

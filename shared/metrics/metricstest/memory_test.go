@@ -9,7 +9,7 @@ import (
 	"agents.example/controlplane/shared/metrics/metricstest"
 )
 
-func TestMemory(t *testing.T) {
+func TestMemory_KeepsTheStoreContract(t *testing.T) {
 	t.Parallel()
 	metricstest.Test(t, func(*testing.T) metricstest.World {
 		m := &metricstest.Memory{}

@@ -1,6 +1,6 @@
-// Package metricstest is the conformance suite of the stores of package metrics, and a store in memory that passes it.
-// It knows what a store promises to routes and to the collector, and nothing about how it keeps the promise: an adapter
-// hands in a World of its own making.
+// Package metricstest is the conformance suite for implementations of metrics.Store and metrics.WorkerStore, and an
+// in-memory implementation that passes it. The suite does not depend on an implementation: each adapter provides a
+// World.
 package metricstest
 
 import (
@@ -18,46 +18,45 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// World is an empty store and what a test needs to look behind it.
+// World is an empty store, and access to its records for the tests.
 type World struct {
 	Store   metrics.Store
 	Records metrics.WorkerStore
-	// Create creates an agent in the organization of the caller in ctx. Change changes its record, and Remove removes
-	// it.
+	// Create creates an agent in the organization of the caller in ctx. Change changes its record. Remove removes it.
 	Create func(ctx context.Context) (agent.Agent, error)
 	Change func(ctx context.Context, id string) error
 	Remove func(ctx context.Context, id string) error
-	// Forget takes the snapshot of an agent away, as of one that was created before there were any.
+	// Forget deletes the snapshot of an agent, so that it looks like an agent from before snapshots existed.
 	Forget func(ctx context.Context, id string) error
-	// Settled waits for what the store does without being waited for.
+	// Settled waits until the store's background writes are done.
 	Settled func()
 }
 
-// Now is a time that every store keeps exactly.
+// Now is a time that every store can represent exactly.
 func Now() time.Time { return time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC) }
 
-// Test holds a metrics.Store and a metrics.Records to their promises. open makes an empty world.
+// Test tests that a metrics.Store and a metrics.WorkerStore keep their contracts. open makes an empty world.
 func Test(t *testing.T, open func(*testing.T) World) {
 	for name, test := range map[string]func(*testing.T, tenant){
-		"begins and ends with the agent": lifetime,
-		"save and read":                  saveAndRead,
-		"tenancy":                        tenancy,
-		"ids that are none":              noIDs,
-		"a version that is not present":  versions,
-		"agents without a snapshot":      late,
-		"looks":                          looks,
-		"a look of what is gone":         lookOfNothing,
-		"who was looked at":              lookedAt,
-		"progress":                       progress,
+		"a snapshot lives as long as its agent":         snapshotLivesWithAgent,
+		"save stores every figure and series":           saveStoresEverything,
+		"other organizations read no snapshots":         otherOrganizationsReadNothing,
+		"unknown and invalid ids are not found":         unknownIDs,
+		"save refuses an outdated snapshot":             saveRefusesOutdatedSnapshot,
+		"save creates a missing snapshot only once":     saveCreatesMissingSnapshot,
+		"views are recorded once per interval":          viewsAreRecorded,
+		"a view of a deleted agent creates no snapshot": viewOfDeletedAgent,
+		"recently viewed snapshots are listed":          listViewedSince,
+		"progress is stored by cell":                    progressByCell,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, tenant{open(t), in(t.Context(), "org_"+random())})
+			test(t, tenant{open(t), asMember(t.Context(), "org_"+random())})
 		})
 	}
 }
 
-// tenant is an organization in a test.
+// tenant is an organization of a test, with the context of its requests.
 type tenant struct {
 	World
 	ctx context.Context
@@ -69,8 +68,8 @@ func random() string {
 	return hex.EncodeToString(b)
 }
 
-// in is the context of a caller of an organization.
-func in(ctx context.Context, organization string) context.Context {
+// asMember is the context of a caller of an organization.
+func asMember(ctx context.Context, organization string) context.Context {
 	return identity.With(ctx,
 		identity.Caller{Type: identity.APIKey, ID: "key", OrganizationID: organization, Role: identity.RoleAdmin})
 }
@@ -79,22 +78,51 @@ func (w tenant) create(t *testing.T) agent.Agent {
 	t.Helper()
 	a, err := w.Create(w.ctx)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("metricstest: create an agent: %v", err)
 	}
 	return a
+}
+
+func (w tenant) remove(t *testing.T, id string) {
+	t.Helper()
+	if err := w.Remove(w.ctx, id); err != nil {
+		t.Fatalf("metricstest: remove an agent: %v", err)
+	}
+}
+
+func (w tenant) forget(t *testing.T, id string) {
+	t.Helper()
+	if err := w.Forget(w.ctx, id); err != nil {
+		t.Fatalf("metricstest: delete a snapshot: %v", err)
+	}
+}
+
+func (w tenant) save(t *testing.T, s metrics.Snapshot, agentVersion string) {
+	t.Helper()
+	if err := w.Records.Save(w.ctx, s, agentVersion); err != nil {
+		t.Fatalf("metricstest: save a snapshot: %v", err)
+	}
+}
+
+// wantNotLoaded checks that Load finds no snapshots of agents.
+func (w tenant) wantNotLoaded(t *testing.T, ids ...string) {
+	t.Helper()
+	if found, err := w.Records.Load(w.ctx, ids); err != nil || len(found) != 0 {
+		t.Errorf("metricstest: load %q = %v, %v; want no snapshots", ids, found, err)
+	}
 }
 
 func (w tenant) load(t *testing.T, id string) metrics.Snapshot {
 	t.Helper()
 	found, err := w.Records.Load(w.ctx, []string{id})
 	if err != nil || len(found) != 1 {
-		t.Fatalf("load %s: %d snapshots, %v", id, len(found), err)
+		t.Fatalf("metricstest: load %s: %d snapshots, %v; want 1", id, len(found), err)
 	}
 	return found[id]
 }
 
-// full sets every field.
-func full(s metrics.Snapshot) metrics.Snapshot {
+// filled sets all figures and series of a snapshot.
+func filled(s metrics.Snapshot) metrics.Snapshot {
 	v := func(n float64) *float64 { return &n }
 	s.CollectedAt = Now()
 	s.Figures = metrics.Figures{
@@ -111,8 +139,8 @@ func full(s metrics.Snapshot) metrics.Snapshot {
 	return s
 }
 
-// same compares what two snapshots say.
-func same(a, b metrics.Snapshot) bool {
+// equal reports whether two snapshots have the same content. Their versions may differ.
+func equal(a, b metrics.Snapshot) bool {
 	a.Version, b.Version = "", ""
 	return reflect.DeepEqual(a.Figures, b.Figures) && a.CollectedAt.Equal(b.CollectedAt) &&
 		a.LookedAt.Equal(b.LookedAt) &&
@@ -125,69 +153,69 @@ func same(a, b metrics.Snapshot) bool {
 
 func isNotFound(err error) bool { return reflect.DeepEqual(fault.From(err), metrics.NotFound()) }
 
-func lifetime(t *testing.T, w tenant) {
+func snapshotLivesWithAgent(t *testing.T, w tenant) {
 	a := w.create(t)
 	s, err := w.Store.Get(w.ctx, a.ID)
-	if err != nil || s.Version == "" || !same(s, metrics.New(a.ID, a.OrganizationID)) {
-		t.Fatalf("the snapshot of a new agent: %+v, %v", s, err)
+	if err != nil || s.Version == "" || !equal(s, metrics.New(a.ID, a.OrganizationID)) {
+		t.Fatalf("metricstest: snapshot of a new agent = %+v, %v; want an empty one with a version", s, err)
 	}
-	if err := w.Remove(w.ctx, a.ID); err != nil {
-		t.Fatal(err)
-	}
+	w.remove(t, a.ID)
 	if _, err := w.Store.Get(w.ctx, a.ID); !isNotFound(err) {
-		t.Errorf("the snapshot of an agent that is gone: %v", err)
+		t.Errorf("metricstest: get the snapshot of a deleted agent: %v, want not found", err)
 	}
 	if err := w.Records.Save(w.ctx, s, a.Version); !isNotFound(err) && !errors.Is(err, metrics.ErrChanged) {
-		t.Errorf("it is saved again: %v", err)
+		t.Errorf("metricstest: save the snapshot of a deleted agent: %v, want not found or ErrChanged", err)
 	}
-	if found, err := w.Records.Load(w.ctx, []string{a.ID}); err != nil || len(found) != 0 {
-		t.Errorf("%v, %v", found, err)
-	}
+	w.wantNotLoaded(t, a.ID)
 }
 
-func saveAndRead(t *testing.T, w tenant) {
+func saveStoresEverything(t *testing.T, w tenant) {
 	a, b := w.create(t), w.create(t)
-	want := full(w.load(t, a.ID))
-	if err := w.Records.Save(w.ctx, want, a.Version); err != nil {
-		t.Fatal(err)
-	}
+	want := filled(w.load(t, a.ID))
+	w.save(t, want, a.Version)
 	got, err := w.Store.Get(w.ctx, a.ID)
-	if err != nil || !same(got, want) || got.Version == want.Version {
-		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	if err != nil || !equal(got, want) {
+		t.Errorf("metricstest: get after save = %+v, %v\nwant %+v", got, err, want)
+	}
+	if got.Version == want.Version {
+		t.Errorf("metricstest: the version is still %s after a save", got.Version)
 	}
 	found, err := w.Records.Load(w.ctx, []string{b.ID, a.ID, random()})
-	if err != nil || len(found) != 2 || !same(found[a.ID], want) ||
-		!same(found[b.ID], metrics.New(b.ID, b.OrganizationID)) {
-		t.Errorf("%v, %v", found, err)
+	if err != nil || len(found) != 2 {
+		t.Errorf("metricstest: load two snapshots and an unknown one: %d found, %v; want 2", len(found), err)
 	}
-	// What is not measured any more is null again.
+	if !equal(found[a.ID], want) {
+		t.Errorf("metricstest: loaded snapshot = %+v\nwant %+v", found[a.ID], want)
+	}
+	if !equal(found[b.ID], metrics.New(b.ID, b.OrganizationID)) {
+		t.Errorf("metricstest: another agent's snapshot = %+v, want an empty one", found[b.ID])
+	}
+	// Figures that are no longer measured become null again.
 	empty := got
 	empty.Figures = metrics.Figures{}
-	if err := w.Records.Save(w.ctx, empty, a.Version); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.load(t, a.ID); !same(got, empty) {
-		t.Errorf("figures %+v, want none", got.Figures)
+	w.save(t, empty, a.Version)
+	if got := w.load(t, a.ID); !equal(got, empty) {
+		t.Errorf("metricstest: figures = %+v after saving none, want none", got.Figures)
 	}
 }
 
-func tenancy(t *testing.T, w tenant) {
+func otherOrganizationsReadNothing(t *testing.T, w tenant) {
 	a := w.create(t)
-	for name, ctx := range map[string]context.Context{"another organization": in(t.Context(), "org_"+random()),
-		"none": in(t.Context(), "")} {
+	for name, ctx := range map[string]context.Context{
+		"another organization": asMember(t.Context(), "org_"+random()),
+		"no organization":      asMember(t.Context(), ""),
+	} {
 		if _, err := w.Store.Get(ctx, a.ID); !isNotFound(err) {
-			t.Errorf("%s reads it: %v", name, err)
+			t.Errorf("metricstest: get as %s: %v, want not found", name, err)
 		}
 	}
 }
 
-func noIDs(t *testing.T, w tenant) {
+func unknownIDs(t *testing.T, w tenant) {
 	for _, id := range []string{"", "x", "a/b", ".", "__x__", "\xff", "00000000-0000-4000-8000-000000000000"} {
 		if _, err := w.Store.Get(w.ctx, id); !isNotFound(err) {
-			t.Errorf("%q: %v", id, err)
+			t.Errorf("metricstest: get %q: %v, want not found", id, err)
 		}
 	}
-	if found, err := w.Records.Load(w.ctx, []string{"", "a/b"}); err != nil || len(found) != 0 {
-		t.Errorf("%v, %v", found, err)
-	}
+	w.wantNotLoaded(t, "", "a/b")
 }
