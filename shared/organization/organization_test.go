@@ -9,49 +9,80 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func TestTake(t *testing.T) {
+func TestOrganization_AddUsageRefusesMoreThanThePlan(t *testing.T) {
 	t.Parallel()
 	one := organization.Usage{Agents: 1, CPUMillis: 500, MemoryBytes: 1 << 30, StorageBytes: 5 << 30}
 	for name, c := range map[string]struct {
 		used, change organization.Usage
-		limit        string
+		wantLimit    string // the limit that refuses the change; empty if it is accepted
 	}{
-		"the first":    {used: organization.Usage{}, change: one, limit: ""},
-		"one too many": {used: one, change: one, limit: "agents"},
-		"only CPU": {used: organization.Usage{CPUMillis: 100}, change: organization.Usage{CPUMillis: 401},
-			limit: "cpu_cores"},
-		"only memory": {used: organization.Usage{}, change: organization.Usage{MemoryBytes: 1<<30 + 1},
-			limit: "memory_bytes"},
-		"only storage": {used: organization.Usage{}, change: organization.Usage{StorageBytes: 5<<30 + 1},
-			limit: "storage_bytes"},
-		"giving back over limit": {used: one.Plus(one).Plus(one), change: organization.Usage{}.Minus(one), limit: ""},
+		"first agent": {used: organization.Usage{}, change: one, wantLimit: ""},
+		"second agent": {
+			used: one, change: one,
+			wantLimit: "agents",
+		},
+		"too much CPU": {
+			used: organization.Usage{CPUMillis: 100}, change: organization.Usage{CPUMillis: 401},
+			wantLimit: "cpu_cores",
+		},
+		"too much memory": {
+			used: organization.Usage{}, change: organization.Usage{MemoryBytes: 1<<30 + 1},
+			wantLimit: "memory_bytes",
+		},
+		"too much storage": {
+			used: organization.Usage{}, change: organization.Usage{StorageBytes: 5<<30 + 1},
+			wantLimit: "storage_bytes",
+		},
+		"decrease above the limit": {
+			used: one.Plus(one).Plus(one), change: organization.Usage{}.Minus(one),
+			wantLimit: "",
+		},
 	} {
-		o := organization.New("o", time.Now())
-		o.Usage = c.used
-		err := o.AddUsage(c.change)
-		if c.limit == "" {
-			if err != nil || o.Usage != c.used.Plus(c.change) {
-				t.Errorf("%s: %v, %+v", name, err, o.Usage)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := organization.New("o", time.Now())
+			o.Usage = c.used
+			err := o.AddUsage(c.change)
+			if c.wantLimit == "" {
+				if err != nil {
+					t.Errorf("AddUsage: %v", err)
+				}
+				if want := c.used.Plus(c.change); o.Usage != want {
+					t.Errorf("Usage = %+v, want %+v", o.Usage, want)
+				}
+				return
 			}
-			continue
-		}
-		e := fault.From(err)
-		if e == nil || e.Kind != fault.PaymentRequired || e.Meta["limit"] != c.limit ||
-			e.Meta["upgrade_to"] != plan.Starter || o.Usage != c.used {
-			t.Errorf("%s: %+v", name, e)
-		}
+			e := fault.From(err)
+			if e == nil || e.Kind != fault.PaymentRequired {
+				t.Fatalf("AddUsage = %v, want payment required", err)
+			}
+			if got := e.Meta["limit"]; got != c.wantLimit {
+				t.Errorf("limit = %v, want %s", got, c.wantLimit)
+			}
+			if got := e.Meta["upgrade_to"]; got != plan.Starter {
+				t.Errorf("upgrade_to = %v, want %s", got, plan.Starter)
+			}
+			if o.Usage != c.used {
+				t.Errorf("Usage = %+v after a refused change, want %+v", o.Usage, c.used)
+			}
+		})
 	}
 }
 
-func TestFit(t *testing.T) {
+func TestOrganization_CheckFitsRefusesLargerSizes(t *testing.T) {
 	t.Parallel()
 	o := organization.New("o", time.Now())
 	o.Plan = plan.Startup
 	for _, size := range plan.All() {
 		err := o.CheckFits(size)
-		fits := size.ID == plan.Hobby || size.ID == plan.Starter || size.ID == plan.Startup
-		if fits != (err == nil) || (!fits && fault.From(err).Meta["upgrade_to"] != size.ID) {
-			t.Errorf("%s: %v", size.ID, err)
+		if size.ID == plan.Hobby || size.ID == plan.Starter || size.ID == plan.Startup {
+			if err != nil {
+				t.Errorf("CheckFits(%s) = %v, want nil", size.ID, err)
+			}
+			continue
+		}
+		if e := fault.From(err); e == nil || e.Meta["upgrade_to"] != size.ID {
+			t.Errorf("CheckFits(%s) = %+v, want an error with upgrade_to %s", size.ID, e, size.ID)
 		}
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -15,29 +13,30 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	os.Exit(m.Run())
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	m.Run()
 }
 
-// counts are organizations of which some drifted, and some can't be counted.
-type counts struct {
+// fakeCounts simulates organizations. Some have drifted, and some can't be counted.
+type fakeCounts struct {
 	total   int
 	drifted func(n int) bool
 	fails   func(n int) bool
-	// listFails is the list, from 1 on, that fails; 0 is none.
-	listFails int
+	// failingList is the number of the list call that fails, from 1; 0 for none.
+	failingList int
+	// onRecount is called while an organization is counted.
+	onRecount func()
 
 	mu      sync.Mutex
 	lists   int
 	counted map[string]int
-	now     int
-	most    int
-	// on is called while an organization is counted.
-	on func()
+	// running and mostRunning count concurrent recounts.
+	running     int
+	mostRunning int
 }
 
-func (c *counts) Organizations(_ context.Context, after string, limit int) ([]string, error) {
-	if c.lists++; c.lists == c.listFails {
+func (c *fakeCounts) Organizations(_ context.Context, after string, limit int) ([]string, error) {
+	if c.lists++; c.lists == c.failingList {
 		return nil, errors.New("the list fails")
 	}
 	var ids []string
@@ -49,18 +48,18 @@ func (c *counts) Organizations(_ context.Context, after string, limit int) ([]st
 	return ids, nil
 }
 
-func (c *counts) Recount(_ context.Context, id string) (organization.Drift, bool, error) {
+func (c *fakeCounts) Recount(_ context.Context, id string) (organization.Drift, bool, error) {
 	c.mu.Lock()
 	c.counted[id]++
-	c.now++
-	c.most = max(c.most, c.now)
+	c.running++
+	c.mostRunning = max(c.mostRunning, c.running)
 	c.mu.Unlock()
-	if c.on != nil {
-		c.on()
+	if c.onRecount != nil {
+		c.onRecount()
 	}
 	defer func() {
 		c.mu.Lock()
-		c.now--
+		c.running--
 		c.mu.Unlock()
 	}()
 	var n int
@@ -73,31 +72,48 @@ func (c *counts) Recount(_ context.Context, id string) (organization.Drift, bool
 	return organization.Drift{OrganizationID: id}, c.drifted != nil && c.drifted(n), nil
 }
 
-// TestRecount goes through all organizations, whatever becomes of some.
-func TestRecount(t *testing.T) {
+func TestRecount_CountsEveryOrganizationDespiteFailures(t *testing.T) {
 	t.Parallel()
 	third := func(n int) bool { return n%3 == 0 }
 	for name, c := range map[string]struct {
-		counts   *counts
-		lists    int
-		counted  int
-		reported int
-		failed   bool
+		counts       *fakeCounts
+		wantLists    int
+		wantCounted  int
+		wantReported int
+		wantError    bool
 	}{
-		"none": {counts: &counts{}, lists: 1, counted: 0, reported: 0, failed: false},
-		"one": {counts: &counts{total: 1, drifted: third}, lists: 1, counted: 1, reported: 1,
-			failed: false},
-		"a page that is full": {counts: &counts{total: 200}, lists: 2, counted: 200, reported: 0, failed: false},
-		"several pages": {counts: &counts{total: 450, drifted: third}, lists: 3, counted: 450,
-			reported: 150, failed: false},
-		"some can't be counted": {counts: &counts{total: 30, drifted: third,
-			fails: func(n int) bool { return n%2 == 0 }}, lists: 1, counted: 30, reported: 5, failed: false},
-		"none can be counted": {counts: &counts{total: 3, fails: func(int) bool { return true }}, lists: 1,
-			counted: 3, reported: 0, failed: false},
-		"no list": {counts: &counts{total: 450, listFails: 1}, lists: 1, counted: 0, reported: 0,
-			failed: true},
-		"a list that ends too soon": {counts: &counts{total: 450, drifted: third, listFails: 2}, lists: 2, counted: 200,
-			reported: 67, failed: true},
+		"no organizations": {
+			counts:    &fakeCounts{},
+			wantLists: 1, wantCounted: 0, wantReported: 0, wantError: false,
+		},
+		"one organization": {
+			counts:    &fakeCounts{total: 1, drifted: third},
+			wantLists: 1, wantCounted: 1, wantReported: 1, wantError: false,
+		},
+		"a full page": {
+			counts:    &fakeCounts{total: 200},
+			wantLists: 2, wantCounted: 200, wantReported: 0, wantError: false,
+		},
+		"several pages": {
+			counts:    &fakeCounts{total: 450, drifted: third},
+			wantLists: 3, wantCounted: 450, wantReported: 150, wantError: false,
+		},
+		"some organizations can't be counted": {
+			counts:    &fakeCounts{total: 30, drifted: third, fails: func(n int) bool { return n%2 == 0 }},
+			wantLists: 1, wantCounted: 30, wantReported: 5, wantError: false,
+		},
+		"no organization can be counted": {
+			counts:    &fakeCounts{total: 3, fails: func(int) bool { return true }},
+			wantLists: 1, wantCounted: 3, wantReported: 0, wantError: false,
+		},
+		"the first list fails": {
+			counts:    &fakeCounts{total: 450, failingList: 1},
+			wantLists: 1, wantCounted: 0, wantReported: 0, wantError: true,
+		},
+		"the second list fails": {
+			counts:    &fakeCounts{total: 450, drifted: third, failingList: 2},
+			wantLists: 2, wantCounted: 200, wantReported: 67, wantError: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,29 +126,38 @@ func TestRecount(t *testing.T) {
 				reported = append(reported, d.OrganizationID)
 			})
 			slices.Sort(reported)
-			if (err != nil) != c.failed || c.counts.lists != c.lists || len(slices.Compact(reported)) != c.reported ||
-				len(reported) != c.reported {
-				t.Errorf("%v after %d lists, reported %v", err, c.counts.lists, reported)
+			if (err != nil) != c.wantError {
+				t.Errorf("Recount = %v, want an error: %t", err, c.wantError)
 			}
-			if len(c.counts.counted) != c.counted || c.counts.most > 8 {
-				t.Errorf("%d counted, %d at once; want %d, at most 8", len(c.counts.counted), c.counts.most, c.counted)
+			if c.counts.lists != c.wantLists {
+				t.Errorf("%d lists, want %d", c.counts.lists, c.wantLists)
+			}
+			if len(reported) != c.wantReported || len(slices.Compact(slices.Clone(reported))) != c.wantReported {
+				t.Errorf("reported %v, want %d different organizations", reported, c.wantReported)
+			}
+			if len(c.counts.counted) != c.wantCounted {
+				t.Errorf("%d organizations counted, want %d", len(c.counts.counted), c.wantCounted)
+			}
+			if c.counts.mostRunning > 8 {
+				t.Errorf("%d organizations counted concurrently, want at most 8", c.counts.mostRunning)
 			}
 			for id, n := range c.counts.counted {
 				if n != 1 {
-					t.Errorf("%s was counted %d times", id, n)
+					t.Errorf("%s was counted %d times, want 1", id, n)
 				}
 			}
 		})
 	}
 }
 
-// TestRecountEnds: a recount whose time is up lists no more, and says so.
-func TestRecountEnds(t *testing.T) {
+func TestRecount_StopsWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())
-	c := &counts{total: 450, counted: map[string]int{}, on: end}
-	if err := organization.Recount(ctx, c, func(organization.Drift) {}); !errors.Is(err, context.Canceled) ||
-		c.lists != 1 {
-		t.Errorf("%v after %d lists, want the context's error after one", err, c.lists)
+	c := &fakeCounts{total: 450, counted: map[string]int{}, onRecount: end}
+	if err := organization.Recount(ctx, c, func(organization.Drift) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Recount = %v, want %v", err, context.Canceled)
+	}
+	if c.lists != 1 {
+		t.Errorf("%d lists, want 1", c.lists)
 	}
 }

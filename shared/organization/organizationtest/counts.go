@@ -17,33 +17,33 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// CountsWorld is an empty store, and what a test needs to fill and to spoil it.
+// CountsWorld is an empty store, and what the tests need to fill and to corrupt it.
 type CountsWorld struct {
 	Counts    organization.Counts
 	Directory organization.Directory
 	Agents    agent.Store
 	Records   agent.WorkerStore
 	Keys      apikey.Store
-	// SetPlan puts an organization on a plan, and creates its record if it has none.
+	// SetPlan puts an organization on a plan. It creates the organization's record if there is none.
 	SetPlan func(ctx context.Context, organizationID string, p plan.ID) error
-	// Spoil overwrites what the organization's record says that it holds.
+	// Spoil overwrites the organization's recorded usage.
 	Spoil func(ctx context.Context, organizationID string, u organization.Usage) error
 }
 
-// TestCounts holds an organization.Counts to its promises. open makes an empty world.
+// TestCounts tests that an organization.Counts keeps its contract. open makes an empty world.
 func TestCounts(t *testing.T, open func(*testing.T) CountsWorld) {
 	for name, test := range map[string]func(*testing.T, CountsWorld){
-		"organizations":                 organizations,
-		"recount what agrees":           recountAgrees,
-		"recount what drifted":          recountDrifted,
-		"recount what never was":        recountUnknown,
-		"recount one of several":        recountOneOfSeveral,
-		"recounts in a race":            recountsRace,
-		"recount while changes race":    recountWhileChanging,
-		"repair while changes race":     repairWhileChanging,
-		"recount of every organization": recountEvery,
-		"changes go on from the repair": changesAfterRepair,
-		"agents on a plan that is gone": recountGonePlan,
+		"pages list every organization once":                 pagesListEveryOrganization,
+		"a correct usage is no drift":                        correctUsageIsNoDrift,
+		"a drift in any field is found and repaired":         driftIsRepaired,
+		"an unknown organization has no drift":               unknownOrganizationHasNoDrift,
+		"a recount repairs only its organization":            recountRepairsOneOrganization,
+		"only one of several concurrent recounts finds it":   concurrentRecounts,
+		"concurrent changes are no drift":                    concurrentChangesAreNoDrift,
+		"a repair loses no concurrent change":                repairKeepsConcurrentChanges,
+		"a recount of all organizations reports every drift": recountOfAllReportsEveryDrift,
+		"changes after a repair use the repaired usage": changesAfterRepair,
+		"agents on a deleted plan are counted":               agentsOnDeletedPlanAreCounted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,107 +52,116 @@ func TestCounts(t *testing.T, open func(*testing.T) CountsWorld) {
 	}
 }
 
-// holder is an organization in a test that holds something.
-type holder struct {
+// tenant is an organization of a test that has agents and keys, with the context of its requests.
+type tenant struct {
 	t     *testing.T
 	world CountsWorld
 	id    string
 	ctx   context.Context
 }
 
-func (w CountsWorld) holder(t *testing.T) holder {
+func (w CountsWorld) tenant(t *testing.T) tenant {
 	t.Helper()
 	id := "org_" + random()
 	if err := w.SetPlan(t.Context(), id, plan.Enterprise); err != nil {
-		t.Fatal(err)
+		t.Fatalf("organizationtest: set the plan: %v", err)
 	}
-	return holder{t, w, id, identity.With(t.Context(),
+	return tenant{t, w, id, identity.With(t.Context(),
 		identity.Caller{ID: "u", OrganizationID: id, Role: identity.RoleAdmin})}
 }
 
-// add creates an agent of a size.
-func (h holder) add(size plan.ID) agent.Agent {
-	h.t.Helper()
-	a, err := h.create(size)
+// mustCreateAgent creates an agent of a size, or fails the test.
+func (n tenant) mustCreateAgent(size plan.ID) agent.Agent {
+	n.t.Helper()
+	a, err := n.createAgent(size)
 	if err != nil {
-		h.t.Fatal(err)
+		n.t.Fatalf("organizationtest: create an agent: %v", err)
 	}
 	return a
 }
 
-func (h holder) create(size plan.ID) (agent.Agent, error) {
+func (n tenant) createAgent(size plan.ID) (agent.Agent, error) {
 	id := random() + random()
 	id = id[:8] + "-" + id[8:12] + "-4" + id[13:16] + "-8" + id[17:20] + "-" + id[20:]
-	return h.world.Agents.Create(h.ctx, agent.New(id, "cell-1", agent.Draft{Name: "a", Plan: size}, time.Now()))
+	return n.world.Agents.Create(n.ctx, agent.New(id, "cell-1", agent.Draft{Name: "a", Plan: size}, time.Now()))
 }
 
-func (h holder) createKey() (apikey.Key, error) {
-	return h.world.Keys.Create(h.ctx, apikey.Key{ID: random(), Hash: random(), CreatedAt: time.Now()})
+func (n tenant) createKey() (apikey.Key, error) {
+	return n.world.Keys.Create(n.ctx, apikey.Key{ID: random(), Hash: random(), CreatedAt: time.Now()})
 }
 
-// fill has the organization hold agents in all statuses and keys, and returns what they add up to.
-func (h holder) fill() organization.Usage {
-	h.t.Helper()
+// fill creates keys, and agents in all statuses. It returns their usage.
+func (n tenant) fill() organization.Usage {
+	n.t.Helper()
 	var sum organization.Usage
 	for i, status := range []agent.Status{agent.Provisioning, agent.Running, agent.Paused, agent.Stopped, agent.Error,
 		agent.Deleting} {
-		a, err := h.world.Records.Update(h.ctx, h.add(plan.All()[i].ID), func(a *agent.Agent) { a.Status = status })
+		a, err := n.world.Records.Update(n.ctx, n.mustCreateAgent(plan.All()[i].ID),
+			func(a *agent.Agent) { a.Status = status })
 		if err != nil {
-			h.t.Fatal(err)
+			n.t.Fatalf("organizationtest: set the status of an agent: %v", err)
 		}
 		held, err := a.HeldUsage()
 		if err != nil {
-			h.t.Fatal(err)
+			n.t.Fatalf("organizationtest: usage of an agent: %v", err)
 		}
 		sum = sum.Plus(held)
 	}
 	for range 3 {
-		if _, err := h.createKey(); err != nil {
-			h.t.Fatal(err)
+		if _, err := n.createKey(); err != nil {
+			n.t.Fatalf("organizationtest: create a key: %v", err)
 		}
 		sum.APIKeys++
 	}
 	return sum
 }
 
-func (h holder) usage() organization.Usage {
-	h.t.Helper()
-	o, err := h.world.Directory.Organization(h.ctx, h.id)
+// recordedUsage reads the organization's recorded usage.
+func (n tenant) recordedUsage() organization.Usage {
+	n.t.Helper()
+	o, err := n.world.Directory.Organization(n.ctx, n.id)
 	if err != nil {
-		h.t.Fatal(err)
+		n.t.Fatalf("organizationtest: read the organization: %v", err)
 	}
 	return o.Usage
 }
 
-func (h holder) spoil(u organization.Usage) {
-	h.t.Helper()
-	if err := h.world.Spoil(h.ctx, h.id, u); err != nil {
-		h.t.Fatal(err)
+func (n tenant) spoil(u organization.Usage) {
+	n.t.Helper()
+	if err := n.world.Spoil(n.ctx, n.id, u); err != nil {
+		n.t.Fatalf("organizationtest: overwrite the recorded usage: %v", err)
 	}
 }
 
-// want recounts, and wants this drift, nil for none, and the record to say what is held.
-func (h holder) want(drift *organization.Drift, held organization.Usage) {
-	h.t.Helper()
-	got, found, err := h.world.Counts.Recount(h.ctx, h.id)
-	switch {
-	case err != nil || found != (drift != nil):
-		h.t.Errorf("drift %+v, found %t, %v; want %+v", got, found, err, drift)
-	case found && got != *drift || !found && got != (organization.Drift{}):
-		h.t.Errorf("drift %+v, want %+v", got, drift)
+// recountWants recounts and checks the drift (nil for none) and the recorded usage afterwards.
+func (n tenant) recountWants(drift *organization.Drift, usage organization.Usage) {
+	n.t.Helper()
+	got, found, err := n.world.Counts.Recount(n.ctx, n.id)
+	if err != nil {
+		n.t.Errorf("organizationtest: recount: %v", err)
 	}
-	if u := h.usage(); u != held {
-		h.t.Errorf("the record says %+v, want %+v", u, held)
+	if wantFound := drift != nil; found != wantFound {
+		n.t.Errorf("organizationtest: recount found a drift = %t, want %t", found, wantFound)
+	}
+	want := organization.Drift{}
+	if drift != nil {
+		want = *drift
+	}
+	if got != want {
+		n.t.Errorf("organizationtest: drift = %+v, want %+v", got, want)
+	}
+	if got := n.recordedUsage(); got != usage {
+		n.t.Errorf("organizationtest: recorded usage = %+v, want %+v", got, usage)
 	}
 }
 
-func organizations(t *testing.T, w CountsWorld) {
+func pagesListEveryOrganization(t *testing.T, w CountsWorld) {
 	if ids, err := w.Counts.Organizations(t.Context(), "", 10); err != nil || len(ids) != 0 {
-		t.Errorf("of no organizations: %v, %v", ids, err)
+		t.Errorf("organizationtest: organizations of an empty store = %v, %v; want none", ids, err)
 	}
 	want := make([]string, 7)
 	for i := range want {
-		want[i] = w.holder(t).id
+		want[i] = w.tenant(t).id
 	}
 	slices.SortFunc(want, cmp.Compare[string])
 	for _, limit := range []int{1, 2, 3, 7, 8} {
@@ -160,7 +169,7 @@ func organizations(t *testing.T, w CountsWorld) {
 		for after := ""; ; {
 			ids, err := w.Counts.Organizations(t.Context(), after, limit)
 			if err != nil || len(ids) > limit {
-				t.Fatalf("%d after %q: %v, %v", limit, after, ids, err)
+				t.Fatalf("organizationtest: at most %d organizations after %q: %v, %v", limit, after, ids, err)
 			}
 			if got = append(got, ids...); len(ids) < limit {
 				break
@@ -168,24 +177,24 @@ func organizations(t *testing.T, w CountsWorld) {
 			after = ids[len(ids)-1]
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%d at once: %v, want %v", limit, got, want)
+			t.Errorf("organizationtest: pages of %d = %v, want %v", limit, got, want)
 		}
 	}
 }
 
-func recountAgrees(t *testing.T, w CountsWorld) {
-	h := w.holder(t)
-	h.want(nil, organization.Usage{})
-	held := h.fill()
+func correctUsageIsNoDrift(t *testing.T, w CountsWorld) {
+	n := w.tenant(t)
+	n.recountWants(nil, organization.Usage{})
+	held := n.fill()
 	for range 2 {
-		h.want(nil, held)
+		n.recountWants(nil, held)
 	}
 }
 
-// recountDrifted spoils each figure, up and down, and all at once.
-func recountDrifted(t *testing.T, w CountsWorld) {
-	h := w.holder(t)
-	held := h.fill()
+// driftIsRepaired overwrites each field with a higher and a lower value, and then all fields together.
+func driftIsRepaired(t *testing.T, w CountsWorld) {
+	n := w.tenant(t)
+	held := n.fill()
 	for _, off := range []organization.Usage{
 		{Agents: 1},
 		{Agents: -2},
@@ -198,63 +207,67 @@ func recountDrifted(t *testing.T, w CountsWorld) {
 		{Agents: 9, CPUMillis: -9, MemoryBytes: 9, StorageBytes: -9, APIKeys: 9},
 		organization.Usage{}.Minus(held),
 	} {
-		h.spoil(held.Plus(off))
-		h.want(&organization.Drift{OrganizationID: h.id, Counted: held, Recorded: held.Plus(off)}, held)
-		h.want(nil, held) // it is found once
+		n.spoil(held.Plus(off))
+		n.recountWants(&organization.Drift{OrganizationID: n.id, Counted: held, Recorded: held.Plus(off)}, held)
+		n.recountWants(nil, held) // the drift is gone
 	}
 }
 
-func recountUnknown(t *testing.T, w CountsWorld) {
+func unknownOrganizationHasNoDrift(t *testing.T, w CountsWorld) {
 	for _, id := range []string{"org_" + random(), "", "a/b", "..", "\xff"} {
 		drift, found, err := w.Counts.Recount(t.Context(), id)
 		if err != nil || found || drift != (organization.Drift{}) {
-			t.Errorf("%q: %+v, %t, %v; want nothing", id, drift, found, err)
+			t.Errorf("organizationtest: recount of %q = %+v, %t, %v; want no drift", id, drift, found, err)
 		}
 	}
 }
 
-// recountOneOfSeveral: what others hold is theirs.
-func recountOneOfSeveral(t *testing.T, w CountsWorld) {
-	one, other := w.holder(t), w.holder(t)
+func recountRepairsOneOrganization(t *testing.T, w CountsWorld) {
+	one, other := w.tenant(t), w.tenant(t)
 	held, others := one.fill(), other.fill().Plus(organization.Usage{Agents: 1})
 	other.spoil(others)
-	one.want(nil, held)
-	if got := other.usage(); got != others {
-		t.Errorf("the recount of one organization repaired another: %+v", got)
+	one.recountWants(nil, held)
+	if got := other.recordedUsage(); got != others {
+		t.Errorf("organizationtest: recorded usage of another organization = %+v, want %+v", got, others)
 	}
 }
 
-func recountGonePlan(t *testing.T, w CountsWorld) {
-	h := w.holder(t)
-	held := h.fill()
-	a, err := w.Records.Update(h.ctx, h.add(plan.Hobby), func(a *agent.Agent) { a.Plan = "golden" })
+func agentsOnDeletedPlanAreCounted(t *testing.T, w CountsWorld) {
+	n := w.tenant(t)
+	held := n.fill()
+	a, err := w.Records.Update(n.ctx, n.mustCreateAgent(plan.Hobby), func(a *agent.Agent) { a.Plan = "golden" })
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("organizationtest: change the plan of an agent: %v", err)
 	}
-	h.want(nil, held)
-	h.spoil(held.Plus(organization.Usage{Agents: 1}))
-	h.want(&organization.Drift{OrganizationID: h.id, Counted: held, Recorded: held.Plus(organization.Usage{Agents: 1})},
+	n.recountWants(nil, held)
+	n.spoil(held.Plus(organization.Usage{Agents: 1}))
+	n.recountWants(&organization.Drift{OrganizationID: n.id, Counted: held,
+		Recorded: held.Plus(organization.Usage{Agents: 1})},
 		held)
-	if err := w.Records.Remove(h.ctx, a); err != nil {
-		t.Fatal(err)
+	if err := w.Records.Remove(n.ctx, a); err != nil {
+		t.Fatalf("organizationtest: remove an agent: %v", err)
 	}
-	h.want(nil, held)
+	n.recountWants(nil, held)
 }
 
-// recountsRace: of several recounts of one drift, one finds it.
-func recountsRace(t *testing.T, w CountsWorld) {
-	h := w.holder(t)
-	held := h.fill()
-	h.spoil(organization.Usage{})
+func concurrentRecounts(t *testing.T, w CountsWorld) {
+	n := w.tenant(t)
+	held := n.fill()
+	n.spoil(organization.Usage{})
 	const racers = 6
 	found, errs := make([]bool, racers), make([]error, racers)
 	var all sync.WaitGroup
 	for i := range racers {
-		all.Go(func() { _, found[i], errs[i] = w.Counts.Recount(h.ctx, h.id) })
+		all.Go(func() { _, found[i], errs[i] = w.Counts.Recount(n.ctx, n.id) })
 	}
 	all.Wait()
-	finders := len(slices.DeleteFunc(found, func(f bool) bool { return !f }))
-	if err := errors.Join(errs...); err != nil || finders != 1 || h.usage() != held {
-		t.Errorf("%d found the drift, the record says %+v (%v); want one and %+v", finders, h.usage(), err, held)
+	if err := errors.Join(errs...); err != nil {
+		t.Errorf("organizationtest: concurrent recounts: %v", err)
+	}
+	if finders := len(slices.DeleteFunc(found, func(f bool) bool { return !f })); finders != 1 {
+		t.Errorf("organizationtest: %d concurrent recounts found the drift, want 1", finders)
+	}
+	if got := n.recordedUsage(); got != held {
+		t.Errorf("organizationtest: recorded usage = %+v, want %+v", got, held)
 	}
 }

@@ -1,5 +1,5 @@
-// Package organizationtest is the conformance suite of the port of package organization. It knows what a directory
-// promises, and nothing about how it keeps the promise.
+// Package organizationtest is the conformance suite for implementations of organization.Directory and
+// organization.Counts. It does not depend on an implementation: each adapter provides a World or a CountsWorld.
 package organizationtest
 
 import (
@@ -16,23 +16,23 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// World is an empty directory, as several processes see it, and what a test needs to look behind it.
+// World is an empty directory that several processes use, and access to its records for the tests.
 type World struct {
-	// Processes are directories over the same records that share nothing else. There are at least two.
+	// Processes are at least two directories that share their records and nothing else.
 	Processes []organization.Directory
 	// User reads a user's record. Errors: NotFound.
 	User func(ctx context.Context, id string) (organization.User, error)
 }
 
-// TestDirectory holds an organization.Directory to its promises. open makes an empty world.
+// TestDirectory tests that an organization.Directory keeps its contract. open makes an empty world.
 func TestDirectory(t *testing.T, open func(*testing.T) World) {
 	for name, test := range map[string]func(*testing.T, World){
-		"ensure":                 ensure,
-		"ensure in a race":       ensureRace,
-		"ensure what is there":   ensureKnown,
-		"ensure a part":          ensurePart,
-		"unknown organization":   unknownOrganization,
-		"ids that can't be kept": badIDs,
+		"ensure creates an organization and a user":    ensureCreates,
+		"concurrent ensures all succeed":               concurrentEnsures,
+		"ensure updates a known user's email and name": ensureUpdatesUser,
+		"ensure skips an empty organization or user":   ensureSkipsEmptyIDs,
+		"unknown organizations are not found":          unknownOrganizations,
+		"ensure refuses invalid ids":                   ensureRefusesInvalidIDs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,30 +52,47 @@ func newUser() organization.User {
 	return organization.User{ID: "user_" + id, Subject: "sub-" + id, Email: "ada@example.com", Name: "Ada"}
 }
 
-func ensure(t *testing.T, w World) {
-	org, u := "org_"+random(), newUser()
-	for range 2 {
-		if err := w.Processes[0].Ensure(t.Context(), org, u); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, d := range w.Processes {
-		o, err := d.Organization(t.Context(), org)
-		want := organization.New(org, o.CreatedAt)
-		if err != nil || o != want || time.Since(o.CreatedAt).Abs() > time.Minute {
-			t.Errorf("the organization is %+v, %v; want a new one", o, err)
-		}
-	}
-	got, err := w.User(t.Context(), u.ID)
-	if err != nil || time.Since(got.CreatedAt).Abs() > time.Minute {
-		t.Errorf("the user was created at %v, %v; want now", got.CreatedAt, err)
-	}
-	if u.CreatedAt = got.CreatedAt; got != u {
-		t.Errorf("the user is %+v, want %+v", got, u)
+// ensure ensures an organization and a user from the first process.
+func (w World) ensure(t *testing.T, org string, u organization.User) {
+	t.Helper()
+	if err := w.Processes[0].Ensure(t.Context(), org, u); err != nil {
+		t.Fatalf("organizationtest: ensure %q, %q: %v", org, u.ID, err)
 	}
 }
 
-func ensureRace(t *testing.T, w World) {
+func (w World) user(t *testing.T, id string) organization.User {
+	t.Helper()
+	u, err := w.User(t.Context(), id)
+	if err != nil {
+		t.Fatalf("organizationtest: read user %s: %v", id, err)
+	}
+	return u
+}
+
+func ensureCreates(t *testing.T, w World) {
+	org, u := "org_"+random(), newUser()
+	for range 2 {
+		w.ensure(t, org, u)
+	}
+	for i, d := range w.Processes {
+		o, err := d.Organization(t.Context(), org)
+		if want := organization.New(org, o.CreatedAt); err != nil || o != want {
+			t.Errorf("organizationtest: process %d reads organization %+v, %v; want %+v", i, o, err, want)
+		}
+		if time.Since(o.CreatedAt).Abs() > time.Minute {
+			t.Errorf("organizationtest: the organization was created at %v, want now", o.CreatedAt)
+		}
+	}
+	got := w.user(t, u.ID)
+	if time.Since(got.CreatedAt).Abs() > time.Minute {
+		t.Errorf("organizationtest: the user was created at %v, want now", got.CreatedAt)
+	}
+	if u.CreatedAt = got.CreatedAt; got != u {
+		t.Errorf("organizationtest: user = %+v, want %+v", got, u)
+	}
+}
+
+func concurrentEnsures(t *testing.T, w World) {
 	org, u := "org_"+random(), newUser()
 	errs := make([]error, 16)
 	var all sync.WaitGroup
@@ -84,88 +101,75 @@ func ensureRace(t *testing.T, w World) {
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
+		t.Errorf("organizationtest: concurrent ensures: %v", err)
 	}
 	if _, err := w.Processes[0].Organization(t.Context(), org); err != nil {
-		t.Error(err)
+		t.Errorf("organizationtest: read the organization: %v", err)
 	}
-	if _, err := w.User(t.Context(), u.ID); err != nil {
-		t.Error(err)
-	}
+	w.user(t, u.ID)
 }
 
-// ensureKnown: a name and an email are those of the last token that had them, whichever process saw it; all else stays.
-func ensureKnown(t *testing.T, w World) {
+// ensureUpdatesUser checks that a user has the email and name of the last token that had them, from any process. The
+// other fields must not change.
+func ensureUpdatesUser(t *testing.T, w World) {
 	org, u := "org_"+random(), newUser()
-	if err := w.Processes[0].Ensure(t.Context(), org, u); err != nil {
-		t.Fatal(err)
-	}
-	before, err := w.User(t.Context(), u.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.ensure(t, org, u)
+	before := w.user(t, u.ID)
 	for _, step := range []struct {
-		process         int
-		email, name     string
-		wantMail, wants string
+		process             int
+		email, name         string
+		wantEmail, wantName string
 	}{
-		{process: 1, email: "ada@example.com", name: "Ada Lovelace", wantMail: "ada@example.com",
-			wants: "Ada Lovelace"},
-		{process: 0, email: "countess@example.com", name: "Ada", wantMail: "countess@example.com", wants: "Ada"},
-		// a token that says nothing takes nothing away
-		{process: 1, email: "countess@example.com", name: "", wantMail: "countess@example.com", wants: "Ada"},
-		{process: 1, email: "ada@example.com", name: "Ada", wantMail: "ada@example.com", wants: "Ada"},
-		{process: 1, email: "ada@example.com", name: "Ada", wantMail: "ada@example.com", wants: "Ada"},
+		{process: 1, email: "ada@example.com", name: "Ada Lovelace", wantEmail: "ada@example.com",
+			wantName: "Ada Lovelace"},
+		{process: 0, email: "countess@example.com", name: "Ada", wantEmail: "countess@example.com", wantName: "Ada"},
+		// an empty name keeps the known one
+		{process: 1, email: "countess@example.com", name: "", wantEmail: "countess@example.com", wantName: "Ada"},
+		{process: 1, email: "ada@example.com", name: "Ada", wantEmail: "ada@example.com", wantName: "Ada"},
+		{process: 1, email: "ada@example.com", name: "Ada", wantEmail: "ada@example.com", wantName: "Ada"},
 	} {
 		again := u
 		again.Email, again.Name, again.CreatedAt, again.Subject = step.email, step.name, time.Now().Add(time.Hour),
 			"another"
 		if err := w.Processes[step.process].Ensure(t.Context(), org, again); err != nil {
-			t.Error(err)
+			t.Errorf("organizationtest: ensure a known user: %v", err)
 		}
 		want := before
-		want.Email, want.Name = step.wantMail, step.wants
-		if after, err := w.User(t.Context(), u.ID); err != nil || after != want {
-			t.Errorf("after a token of %q, %q the user is %+v, %v; want %+v", step.email, step.name, after, err, want)
+		want.Email, want.Name = step.wantEmail, step.wantName
+		if got := w.user(t, u.ID); got != want {
+			t.Errorf("organizationtest: after email %q and name %q, user = %+v, want %+v", step.email, step.name, got,
+				want)
 		}
 	}
 }
 
-func ensurePart(t *testing.T, w World) {
-	d, org, u := w.Processes[0], "org_"+random(), newUser()
-	if err := d.Ensure(t.Context(), "", u); err != nil {
-		t.Errorf("a user without an organization: %v", err)
+func ensureSkipsEmptyIDs(t *testing.T, w World) {
+	org, u := "org_"+random(), newUser()
+	w.ensure(t, "", u)
+	w.user(t, u.ID)
+	// Now the user is known, but the organization is not.
+	w.ensure(t, org, u)
+	if o, err := w.Processes[0].Organization(t.Context(), org); err != nil || o.Plan != plan.Hobby {
+		t.Errorf("organizationtest: organization = %+v, %v; want a new one", o, err)
 	}
-	if _, err := w.User(t.Context(), u.ID); err != nil {
-		t.Error(err)
-	}
-	// The user is known by now, the organization is not.
-	if err := d.Ensure(t.Context(), org, u); err != nil {
-		t.Error(err)
-	}
-	if o, err := d.Organization(t.Context(), org); err != nil || o.Plan != plan.Hobby {
-		t.Errorf("the organization is %+v, %v", o, err)
-	}
-	if err := d.Ensure(t.Context(), "", organization.User{}); err != nil {
-		t.Errorf("nothing to ensure: %v", err)
-	}
+	w.ensure(t, "", organization.User{})
 }
 
-func unknownOrganization(t *testing.T, w World) {
+func unknownOrganizations(t *testing.T, w World) {
 	for _, id := range []string{"org_" + random(), "", "a/b", ".."} {
 		if _, err := w.Processes[0].Organization(t.Context(), id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the organization %q: %v, want not found", id, err)
+			t.Errorf("organizationtest: organization %q: %v, want not found", id, err)
 		}
 	}
 }
 
-func badIDs(t *testing.T, w World) {
+func ensureRefusesInvalidIDs(t *testing.T, w World) {
 	for _, id := range []string{"a/b", ".", "__x__", "\xff"} {
 		if err := w.Processes[0].Ensure(t.Context(), id, organization.User{}); err == nil {
-			t.Errorf("the organization %q was ensured", id)
+			t.Errorf("organizationtest: ensure accepted the organization id %q", id)
 		}
 		if err := w.Processes[0].Ensure(t.Context(), "", organization.User{ID: id}); err == nil {
-			t.Errorf("the user %q was ensured", id)
+			t.Errorf("organizationtest: ensure accepted the user id %q", id)
 		}
 	}
 }

@@ -13,11 +13,10 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// changing makes changes of every kind to what the organization holds, one after another, while do runs, and returns
-// what is held in the end.
-func (h holder) changing(do func()) organization.Usage {
-	h.t.Helper()
-	ctx, stop := context.WithCancel(h.ctx)
+// changeDuring changes the organization's agents and keys in every way while do runs. It returns the usage in the end.
+func (n tenant) changeDuring(do func()) organization.Usage {
+	n.t.Helper()
+	ctx, stop := context.WithCancel(n.ctx)
 	var all sync.WaitGroup
 	all.Go(func() {
 		defer stop()
@@ -26,18 +25,18 @@ func (h holder) changing(do func()) organization.Usage {
 	var failed error
 	all.Go(func() {
 		for ctx.Err() == nil && failed == nil {
-			failed = h.round()
+			failed = n.changeEverything()
 		}
 	})
 	all.Wait()
 	if failed != nil {
-		h.t.Errorf("a change failed: %v", failed)
+		n.t.Errorf("organizationtest: a concurrent change failed: %v", failed)
 	}
 	var held organization.Usage
-	h.eachAgent(func(a agent.Agent) {
+	n.eachAgent(func(a agent.Agent) {
 		u, err := a.HeldUsage()
 		if err != nil {
-			h.t.Error(err)
+			n.t.Errorf("organizationtest: usage of an agent: %v", err)
 		}
 		held = held.Plus(u)
 	})
@@ -45,34 +44,34 @@ func (h holder) changing(do func()) organization.Usage {
 	return held
 }
 
-// round creates, stops, deletes and removes an agent, and creates and revokes a key.
-func (h holder) round() error {
-	k, err := h.createKey()
+// changeEverything creates, stops, starts, deletes and removes an agent, and creates and revokes a key.
+func (n tenant) changeEverything() error {
+	k, err := n.createKey()
 	if err != nil {
 		return err
 	}
-	a, err := h.create(plan.Pro)
+	a, err := n.createAgent(plan.Pro)
 	if err != nil {
 		return err
 	}
 	for _, trigger := range []agent.Trigger{agent.Stop, agent.Start, agent.Delete} {
-		if a, err = h.world.Agents.Change(h.ctx, a.ID,
+		if a, err = n.world.Agents.Change(n.ctx, a.ID,
 			func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, a.UpdatedAt) }); err != nil {
 			return err
 		}
 	}
-	return errors.Join(h.world.Records.Remove(h.ctx, a), h.world.Keys.Revoke(h.ctx, k.ID))
+	return errors.Join(n.world.Records.Remove(n.ctx, a), n.world.Keys.Revoke(n.ctx, k.ID))
 }
 
-func (h holder) eachAgent(see func(agent.Agent)) {
-	h.t.Helper()
+func (n tenant) eachAgent(visit func(agent.Agent)) {
+	n.t.Helper()
 	for cursor := ""; ; {
-		p, err := h.world.Agents.List(h.ctx, agent.Filter{}, page.Request{Cursor: cursor})
+		p, err := n.world.Agents.List(n.ctx, agent.Filter{}, page.Request{Cursor: cursor})
 		if err != nil {
-			h.t.Fatal(err)
+			n.t.Fatalf("organizationtest: list agents: %v", err)
 		}
 		for _, a := range p.Items {
-			see(a)
+			visit(a)
 		}
 		if cursor = p.Next; cursor == "" {
 			return
@@ -81,89 +80,87 @@ func (h holder) eachAgent(see func(agent.Agent)) {
 }
 
 const (
-	// enoughRecounts is how often a race is tried.
-	enoughRecounts = 8
-	// shortly is how long a recount may try to get in between changes that never end.
-	shortly = 300 * time.Millisecond
+	// raceAttempts is the number of recounts that race with changes.
+	raceAttempts = 8
+	// recountTimeout limits a recount that keeps losing against concurrent changes.
+	recountTimeout = 300 * time.Millisecond
 )
 
-// recountShortly recounts for a short time. A count that is not let through in it says so, and finds nothing.
-func (h holder) recountShortly() (drift organization.Drift, found bool) {
-	ctx, cancel := context.WithTimeout(h.ctx, shortly)
+// tryRecount recounts with a timeout. A recount that times out must not report a drift.
+func (n tenant) tryRecount() (drift organization.Drift, found bool) {
+	ctx, cancel := context.WithTimeout(n.ctx, recountTimeout)
 	defer cancel()
-	drift, found, err := h.world.Counts.Recount(ctx, h.id)
+	drift, found, err := n.world.Counts.Recount(ctx, n.id)
 	if found && err != nil {
-		h.t.Errorf("the drift %+v was found, and %v", drift, err)
+		n.t.Errorf("organizationtest: recount reported the drift %+v and the error %v, want one of them", drift, err)
 	}
 	return drift, found
 }
 
-// recountWhileChanging: changes that race with a count are no drift, and lose nothing by it.
-func recountWhileChanging(t *testing.T, w CountsWorld) {
-	h := w.holder(t)
-	h.fill()
-	held := h.changing(func() {
-		for range enoughRecounts {
-			if drift, found := h.recountShortly(); found {
-				t.Errorf("a change was taken for the drift %+v", drift)
+func concurrentChangesAreNoDrift(t *testing.T, w CountsWorld) {
+	n := w.tenant(t)
+	n.fill()
+	held := n.changeDuring(func() {
+		for range raceAttempts {
+			if drift, found := n.tryRecount(); found {
+				t.Errorf("organizationtest: a concurrent change was reported as the drift %+v", drift)
 			}
 		}
 	})
-	h.want(nil, held)
+	n.recountWants(nil, held)
 }
 
-// repairWhileChanging: a drift that is repaired while changes race is gone afterwards, and so is nothing else.
-func repairWhileChanging(t *testing.T, w CountsWorld) {
-	h := w.holder(t)
-	h.fill()
-	h.spoil(h.usage().Plus(organization.Usage{Agents: 7, APIKeys: -1}))
+func repairKeepsConcurrentChanges(t *testing.T, w CountsWorld) {
+	n := w.tenant(t)
+	n.fill()
+	want := organization.Usage{Agents: 7, APIKeys: -1}
+	n.spoil(n.recordedUsage().Plus(want))
 	found := 0
-	held := h.changing(func() {
-		for range enoughRecounts {
-			if drift, ok := h.recountShortly(); ok {
+	held := n.changeDuring(func() {
+		for range raceAttempts {
+			if drift, ok := n.tryRecount(); ok {
 				found++
-				if off := drift.Recorded.Minus(drift.Counted); off != (organization.Usage{Agents: 7, APIKeys: -1}) {
-					t.Errorf("the drift is %+v", off)
+				if got := drift.Recorded.Minus(drift.Counted); got != want {
+					t.Errorf("organizationtest: drift = %+v, want %+v", got, want)
 				}
 			}
 		}
 	})
 	if found > 1 {
-		t.Errorf("the drift was found %d times", found)
+		t.Errorf("organizationtest: the drift was found %d times, want at most once", found)
 	}
-	if _, ok, err := w.Counts.Recount(h.ctx, h.id); err != nil || ok != (found == 0) {
-		t.Errorf("after %d found it, in the end: found %t, %v", found, ok, err)
+	if _, ok, err := w.Counts.Recount(n.ctx, n.id); err != nil || ok != (found == 0) {
+		t.Errorf("organizationtest: the last recount found the drift = %t, %v; want %t after %d finds", ok, err,
+			found == 0, found)
 	}
-	h.want(nil, held)
+	n.recountWants(nil, held)
 }
 
-// changesAfterRepair: what is released later is taken from what was repaired.
+// changesAfterRepair checks that a later decrease is subtracted from the repaired usage.
 func changesAfterRepair(t *testing.T, w CountsWorld) {
-	h := w.holder(t)
-	held := h.fill()
-	a := h.add(plan.Pro)
-	h.spoil(organization.Usage{})
-	if _, found, err := w.Counts.Recount(h.ctx, h.id); err != nil || !found {
-		t.Fatalf("found %t, %v", found, err)
+	n := w.tenant(t)
+	held := n.fill()
+	a := n.mustCreateAgent(plan.Pro)
+	n.spoil(organization.Usage{})
+	if _, found, err := w.Counts.Recount(n.ctx, n.id); err != nil || !found {
+		t.Fatalf("organizationtest: recount found a drift = %t, %v; want true", found, err)
 	}
-	if err := w.Records.Remove(h.ctx, a); err != nil {
-		t.Fatal(err)
+	if err := w.Records.Remove(n.ctx, a); err != nil {
+		t.Fatalf("organizationtest: remove an agent: %v", err)
 	}
-	h.want(nil, held)
+	n.recountWants(nil, held)
 }
 
-// recountEvery has the whole of organizations recounted.
-func recountEvery(t *testing.T, w CountsWorld) {
-	holders := make([]holder, 10)
-	spoiled := map[string]bool{}
-	for i := range holders {
-		holders[i] = w.holder(t)
+func recountOfAllReportsEveryDrift(t *testing.T, w CountsWorld) {
+	drifted := map[string]bool{}
+	for i := range 10 {
+		n := w.tenant(t)
 		if i%3 == 0 {
-			holders[i].spoil(organization.Usage{Agents: int64(i + 1)})
-			spoiled[holders[i].id] = true
+			n.spoil(organization.Usage{Agents: int64(i + 1)})
+			drifted[n.id] = true
 		}
 	}
-	for _, want := range []int{len(spoiled), 0} {
+	for _, want := range []int{len(drifted), 0} {
 		var mu sync.Mutex
 		reported := map[string]int{}
 		err := organization.Recount(t.Context(), w.Counts, func(d organization.Drift) {
@@ -172,11 +169,12 @@ func recountEvery(t *testing.T, w CountsWorld) {
 			reported[d.OrganizationID]++
 		})
 		if err != nil || len(reported) != want {
-			t.Errorf("reported %v, %v; want %d of %v", reported, err, want, spoiled)
+			t.Errorf("organizationtest: reported drifts = %v, %v; want %d of %v", reported, err, want, drifted)
 		}
 		for id, n := range reported {
-			if n != 1 || !spoiled[id] {
-				t.Errorf("%s was reported %d times, spoiled %t", id, n, spoiled[id])
+			if n != 1 || !drifted[id] {
+				t.Errorf("organizationtest: %s was reported %d times, want once and only if drifted (%t)", id, n,
+					drifted[id])
 			}
 		}
 	}
