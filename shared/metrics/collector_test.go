@@ -3,9 +3,11 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,260 +15,348 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// TestCycle collects all agents that should run, every five minutes, and touches no others.
-func TestCycle(t *testing.T) {
+// wantQueries checks the number of queries since the last check, and returns them.
+func (f *collectorFixture) wantQueries(when string, want int) []metrics.Query {
+	f.Helper()
+	queries := f.source.takeQueries()
+	if len(queries) != want {
+		f.Errorf("%d queries %s, want %d", len(queries), when, want)
+	}
+	return queries
+}
+
+// wantCounts checks the numbers of snapshots read and written, and of agents read, since the last check.
+func (f *collectorFixture) wantCounts(when string, wantLoads, wantSaves, wantAgents int) {
+	f.Helper()
+	loads, saves, agents := f.Counts()
+	if loads != wantLoads {
+		f.Errorf("%d snapshots read %s, want %d", loads, when, wantLoads)
+	}
+	if saves != wantSaves {
+		f.Errorf("%d snapshots written %s, want %d", saves, when, wantSaves)
+	}
+	if agents != wantAgents {
+		f.Errorf("%d agents read %s, want %d", agents, when, wantAgents)
+	}
+}
+
+// wantStale checks whether the view of an agent is stale, and returns the view.
+func (f *collectorFixture) wantStale(id string, want bool) metrics.View {
+	f.Helper()
+	v := f.show(id)
+	if v.Stale != want {
+		f.Errorf("Stale = %t, want %t", v.Stale, want)
+	}
+	return v
+}
+
+// wantPoints checks the number of points in the CPU series of an agent.
+func (f *collectorFixture) wantPoints(id string, want int) {
+	f.Helper()
+	if got := len(f.show(id).Series.CPU); got != want {
+		f.Errorf("%d CPU points, want %d", got, want)
+	}
+}
+
+// wantUptime checks the uptime of an agent, in percent.
+func (f *collectorFixture) wantUptime(id string, want float64) {
+	f.Helper()
+	switch got := f.show(id).UptimePct24h; {
+	case got == nil:
+		f.Errorf("uptime is null, want %v", want)
+	case math.Abs(*got-want) > 1e-9:
+		f.Errorf("uptime = %v, want %v", *got, want)
+	}
+}
+
+func TestCollect_CollectsAllDueAgentsOncePerCycle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	running := w.agent(agent.Running)
+	f := newCollectorFixture(t)
+	running := f.putAgent(agent.Running)
 	others := map[agent.Status]string{}
 	for _, status := range []agent.Status{agent.Provisioning, agent.Pending, agent.Paused, agent.Stopped,
 		agent.Deleting} {
-		others[status] = w.agent(status).ID
+		others[status] = f.putAgent(status).ID
 	}
-	long := w.agent(agent.Error)
-	long.UpdatedAt = w.now.Add(-25 * time.Hour)
-	w.Put(long)
-	w.collect()
-	if asked := w.source.asked(); len(asked) != len(metrics.Metrics()) || asked[0].Agents != nil ||
-		asked[0].Cell != "one" {
-		t.Fatalf("asked %d times: %+v", len(asked), asked)
+	longBroken := f.putAgent(agent.Error)
+	longBroken.UpdatedAt = f.now.Add(-25 * time.Hour)
+	f.Put(longBroken)
+
+	f.collect()
+	queries := f.wantQueries("in the first cycle", len(metrics.Metrics()))
+	if len(queries) == 0 {
+		t.FailNow()
 	}
-	v := w.show(running.ID)
-	if v.CPUPct == nil || *v.CPUPct != 50 || len(v.Series.CPU) != 59 || v.Stale || v.UptimePct24h == nil ||
-		*v.UptimePct24h != 100 {
-		t.Errorf("%+v", v)
+	if queries[0].Agents != nil || queries[0].Cell != "one" {
+		t.Errorf("query for the agents %v of cell %q, want all agents of cell one", queries[0].Agents, queries[0].Cell)
 	}
-	if loads, saves, _ := w.Counts(); loads != 1 || saves != 1 {
-		t.Errorf("%d snapshots were read and %d written, want one each", loads, saves)
+	v := f.wantStale(running.ID, false)
+	if v.CPUPct == nil || *v.CPUPct != 50 {
+		t.Errorf("CPUPct = %s, want 50", number(v.CPUPct))
+	}
+	f.wantPoints(running.ID, 59)
+	f.wantUptime(running.ID, 100)
+	if loads, saves, _ := f.Counts(); loads != 1 || saves != 1 {
+		t.Errorf("%d snapshots read and %d written, want 1 each", loads, saves)
 	}
 	for status, id := range others {
-		if v := w.show(id); v.CollectedAt != nil {
-			t.Errorf("an agent that is %s was collected", status)
+		if v := f.show(id); v.CollectedAt != nil {
+			t.Errorf("an agent with status %s was collected at %v, want never", status, v.CollectedAt)
 		}
 	}
-	w.pass(4)
-	if asked := w.source.asked(); len(asked) != 0 {
-		t.Errorf("asked %d times between cycles, for nobody", len(asked))
+
+	f.advance(4)
+	f.wantQueries("between cycles without views", 0)
+	if _, _, agents := f.Counts(); agents != 0 {
+		t.Errorf("%d agents read between cycles, want 0", agents)
 	}
-	if _, _, agents := w.Counts(); agents != 0 {
-		t.Errorf("%d agents were read between cycles", agents)
-	}
-	w.pass(1)
-	if asked := w.source.asked(); len(asked) != len(metrics.Metrics()) || w.show(running.ID).CollectedAt.Before(w.now) {
-		t.Errorf("asked %d times in the next cycle", len(asked))
+	f.advance(1)
+	f.wantQueries("in the next cycle", len(metrics.Metrics()))
+	if got := f.show(running.ID).CollectedAt; got.Before(f.now) {
+		t.Errorf("CollectedAt = %v after the next cycle, want %v", got, f.now)
 	}
 }
 
-// TestCallsDoNotGrow: the same calls for ten agents and for a thousand, and one document each.
-func TestCallsDoNotGrow(t *testing.T) {
+// number formats a figure for a failure message.
+func number(v *float64) string {
+	if v == nil {
+		return "null"
+	}
+	return strconv.FormatFloat(*v, 'g', -1, 64)
+}
+
+func TestCollect_CallsDoNotGrowWithAgents(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{10, 1000} {
-		w := newWorld(t)
-		w.source.since = map[string]time.Time{}
+		f := newCollectorFixture(t)
+		f.source.started = map[string]time.Time{}
 		for range n {
-			w.source.since[w.agent(agent.Running).ID] = w.now.Truncate(time.Minute)
+			f.source.started[f.putAgent(agent.Running).ID] = f.now.Truncate(time.Minute)
 		}
-		w.pass(10)
-		w.source.asked()
-		w.Counts()
-		w.pass(5)
-		asked := w.source.asked()
-		if loads, saves, agents := w.Counts(); len(asked) != len(metrics.Metrics()) || loads != n || saves != n ||
-			agents != n {
-			t.Errorf("%d agents: %d queries, %d snapshots read, %d written, %d agents read", n, len(asked), loads,
-				saves, agents)
-		}
+		f.advance(10)
+		f.source.takeQueries()
+		f.Counts()
+		f.advance(5)
+		when := fmt.Sprintf("in a cycle of %d agents", n)
+		f.wantQueries(when, len(metrics.Metrics()))
+		f.wantCounts(when, n, n, n)
 	}
 }
 
-// TestPieces: a day of many agents is read in pieces, at consecutive ticks, from the oldest on, and until then nothing
-// passes for news.
-func TestPieces(t *testing.T) {
+// TestCollect_ReadsALongSpanInPieces checks that a day of many agents is read in pieces, at consecutive ticks and from
+// the oldest, and that the snapshots stay stale until the last piece.
+func TestCollect_ReadsALongSpanInPieces(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newCollectorFixture(t)
 	var last agent.Agent
 	for range 3 {
-		last = w.agent(agent.Running)
+		last = f.putAgent(agent.Running)
 	}
-	w.collector.Minutes = 3 * 666
+	f.collector.Minutes = 3 * 666
 	pieces := 0
-	for v := w.show(last.ID); v.Stale; v = w.show(last.ID) {
+	for v := f.show(last.ID); v.Stale; v = f.show(last.ID) {
 		if pieces++; pieces > 3 {
-			t.Fatalf("%+v", v)
+			t.Fatalf("the snapshot is still stale after 3 pieces: %+v", v)
 		}
-		if w.pass(1); pieces < 3 && !w.show(last.ID).Stale {
-			t.Errorf("piece %d passes for news", pieces)
+		if f.advance(1); pieces < 3 {
+			f.wantStale(last.ID, true)
 		}
-		if _, saves, _ := w.Counts(); saves != 3 {
-			t.Errorf("piece %d: %d snapshots were written", pieces, saves)
+		if _, saves, _ := f.Counts(); saves != 3 {
+			t.Errorf("piece %d: %d snapshots written, want 3", pieces, saves)
 		}
 	}
-	s, err := w.Load(t.Context(), []string{last.ID})
-	if points := s[last.ID].Show(metrics.Window24h, w.now).Series.CPU; err != nil || len(points) != 288 {
-		t.Errorf("%d points in %d pieces: %v", len(points), pieces, err)
+	found, err := f.Load(t.Context(), []string{last.ID})
+	if err != nil {
+		t.Fatal(err)
 	}
+	snapshot := found[last.ID]
+	if points := snapshot.Show(metrics.Window24h, f.now).Series.CPU; len(points) != 288 {
+		t.Errorf("%d CPU points from %d pieces, want 288", len(points), pieces)
+	}
+
 	// A piece of the past does not replace figures of the present.
-	seen := s[last.ID]
-	seen.AddReading(metrics.Subject{}, metrics.Reading{},
-		metrics.Span{From: w.now.Add(-2 * time.Hour), To: w.now.Add(-time.Hour)}, w.now)
-	if v := seen.Show(metrics.Window1h, w.now); v.CPUCores == nil || v.Stale {
-		t.Errorf("%+v", v)
+	snapshot.AddReading(metrics.Subject{}, metrics.Reading{},
+		metrics.Span{From: f.now.Add(-2 * time.Hour), To: f.now.Add(-time.Hour)}, f.now)
+	v := snapshot.Show(metrics.Window1h, f.now)
+	if v.CPUCores == nil {
+		t.Error("CPUCores is null after a reading of the past, want the present value")
+	}
+	if v.Stale {
+		t.Error("Stale = true after a reading of the past, want false")
 	}
 }
 
-// TestWatched collects an agent with every tick while somebody looks, and no other.
-func TestWatched(t *testing.T) {
+func TestCollect_CollectsViewedAgentsAtEveryTick(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	seen, unseen, paused := w.agent(agent.Running), w.agent(agent.Running), w.agent(agent.Paused)
-	w.collect()
-	before := w.now
-	w.look(seen.ID)
-	w.look(paused.ID)
-	w.source.asked()
-	w.Counts()
-	w.pass(1)
-	asked := w.source.asked()
-	if len(asked) != len(metrics.Metrics()) || !slices.Equal(asked[0].Agents, []string{seen.ID}) ||
-		w.now.Sub(asked[0].Span.From) > 20*time.Minute {
-		t.Fatalf("%+v", asked)
+	f := newCollectorFixture(t)
+	viewed, unviewed, paused := f.putAgent(agent.Running), f.putAgent(agent.Running), f.putAgent(agent.Paused)
+	f.collect()
+	before := f.now
+	f.view(viewed.ID)
+	f.view(paused.ID)
+	f.source.takeQueries()
+	f.Counts()
+
+	f.advance(1)
+	queries := f.wantQueries("while an agent is viewed", len(metrics.Metrics()))
+	if len(queries) == 0 {
+		t.FailNow()
 	}
-	if _, saves, _ := w.Counts(); saves != 1 || !w.show(seen.ID).CollectedAt.Equal(w.now) ||
-		!w.show(unseen.ID).CollectedAt.Equal(before) {
-		t.Errorf("%d snapshots were written", saves)
+	if got := queries[0].Agents; !slices.Equal(got, []string{viewed.ID}) {
+		t.Errorf("query for the agents %v, want only %s", got, viewed.ID)
 	}
-	w.pass(15)
-	w.source.asked()
-	w.pass(3)
-	if asked := w.source.asked(); len(asked) != 0 {
-		t.Errorf("asked %d times although nobody looks any more", len(asked))
+	if got := f.now.Sub(queries[0].Span.From); got > 20*time.Minute {
+		t.Errorf("query for the last %v, want at most 20m", got)
 	}
+	if _, saves, _ := f.Counts(); saves != 1 {
+		t.Errorf("%d snapshots written, want 1", saves)
+	}
+	if got := f.show(viewed.ID).CollectedAt; !got.Equal(f.now) {
+		t.Errorf("the viewed agent was collected at %v, want %v", got, f.now)
+	}
+	if got := f.show(unviewed.ID).CollectedAt; !got.Equal(before) {
+		t.Errorf("the other agent was collected at %v, want %v", got, before)
+	}
+
+	f.advance(15)
+	f.source.takeQueries()
+	f.advance(3)
+	f.wantQueries("after the watch period", 0)
 }
 
-// TestOutage: nothing that the source still has is lost by a collector that could not read, or did not run.
-func TestOutage(t *testing.T) {
+// TestCollect_CatchesUpAfterAnOutage checks that no samples are lost while the source fails or the collector does not
+// run.
+func TestCollect_CatchesUpAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	a := w.agent(agent.Running)
-	began := w.now.Truncate(time.Minute)
+	f := newCollectorFixture(t)
+	a := f.putAgent(agent.Running)
+	began := f.now.Truncate(time.Minute)
 	a.EndStage(agent.StageReady, agent.StageSucceeded, began)
-	w.Put(a)
-	w.source.since = map[string]time.Time{a.ID: began}
-	w.collect()
+	f.Put(a)
+	f.source.started = map[string]time.Time{a.ID: began}
+	f.collect()
+
 	outage := errors.New("no answer")
-	w.source.fail = outage
+	f.source.err = outage
 	for range 30 {
-		w.now = w.now.Add(time.Minute)
-		if err := w.collector.Collect(t.Context()); err != nil && !errors.Is(err, outage) {
-			t.Fatal(err)
+		f.now = f.now.Add(time.Minute)
+		if err := f.collector.Collect(t.Context()); err != nil && !errors.Is(err, outage) {
+			t.Fatalf("Collect = %v, want %v", err, outage)
 		}
 	}
-	if v := w.show(a.ID); !v.Stale {
-		t.Errorf("not stale after half an hour: %+v", v)
+	f.wantStale(a.ID, true)
+	f.source.err = nil
+	f.advance(1)
+	f.wantStale(a.ID, false)
+	f.wantPoints(a.ID, 31)
+	f.wantUptime(a.ID, 100)
+
+	f.now = f.now.Add(20 * time.Minute) // the collector does not run
+	f.advance(1)
+	f.wantStale(a.ID, false)
+	f.wantPoints(a.ID, 52)
+}
+
+// TestCollect_DoesNotCountMissingSamplesOfAllAgentsAsDowntime checks that the collector retries if no agent has
+// samples, and that one agent without samples is down.
+func TestCollect_DoesNotCountMissingSamplesOfAllAgentsAsDowntime(t *testing.T) {
+	t.Parallel()
+	f := newCollectorFixture(t)
+	a, b := f.putAgent(agent.Running), f.putAgent(agent.Running)
+	f.collect()
+	f.source.down = map[string]bool{a.ID: true, b.ID: true}
+	f.advance(30)
+	f.wantStale(a.ID, true)
+	f.source.down = nil
+	f.advance(5)
+	f.wantStale(a.ID, false)
+	f.wantUptime(a.ID, 100)
+	f.wantPoints(a.ID, 59)
+
+	f.source.down = map[string]bool{a.ID: true}
+	f.advance(30)
+	v := f.wantStale(a.ID, false)
+	if v.CPUPct != nil {
+		t.Errorf("CPUPct of an agent that is down = %v, want null", *v.CPUPct)
 	}
-	w.source.fail = nil
-	w.pass(1)
-	if v := w.show(a.ID); v.Stale || len(v.Series.CPU) != 31 || *v.UptimePct24h != 100 {
-		t.Errorf("%d points after half an hour of an outage, uptime %v", len(v.Series.CPU), v.UptimePct24h)
+	if v.UptimePct24h != nil {
+		t.Errorf("UptimePct24h of an agent that is down = %v, want null", *v.UptimePct24h)
 	}
-	w.now = w.now.Add(20 * time.Minute) // nobody collects
-	w.pass(1)
-	if v := w.show(a.ID); v.Stale || len(v.Series.CPU) != 52 {
-		t.Errorf("%d points", len(v.Series.CPU))
+	f.source.down = nil
+	f.source.started = map[string]time.Time{a.ID: f.now.Truncate(time.Minute)}
+	f.advance(5)
+	f.wantUptime(a.ID, 100*(1440-30)/1440.0)
+	f.wantUptime(b.ID, 100)
+}
+
+func TestCollect_KeepsCellsApart(t *testing.T) {
+	t.Parallel()
+	f := newCollectorFixture(t)
+	healthy := f.putAgent(agent.Running)
+	silent := healthy
+	silent.ID, silent.Cell = "", "two"
+	silent = f.Put(silent)
+	f.collect() // the source has no samples of the second cell
+	progress, err := f.Progress(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if progress["one"].Until.IsZero() {
+		t.Error("cell one has no progress, want it collected")
+	}
+	if got := progress["two"].Until; !got.IsZero() {
+		t.Errorf("cell two is collected until %v, want never", got)
+	}
+	if progress["two"].Next.IsZero() {
+		t.Error("cell two has no next collection")
+	}
+	if f.show(healthy.ID).CollectedAt == nil {
+		t.Error("the agent of cell one was not collected")
+	}
+	if got := f.show(silent.ID).CollectedAt; got != nil {
+		t.Errorf("the agent of cell two was collected at %v, want never", got)
+	}
+	queries := map[string]int{}
+	for _, q := range f.source.takeQueries() {
+		queries[q.Cell]++
+	}
+	if want := map[string]int{"one": 8, "two": 8}; !maps.Equal(queries, want) {
+		t.Errorf("queries by cell = %v, want %v", queries, want)
 	}
 }
 
-// TestSilence: no sample of anybody is no downtime of everybody; it is tried again, from the same time on.
-func TestSilence(t *testing.T) {
+func TestCollect_HandlesConcurrentChangesOfAgentsAndSnapshots(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	a, b := w.agent(agent.Running), w.agent(agent.Running)
-	w.collect()
-	w.source.down = map[string]bool{a.ID: true, b.ID: true}
-	w.pass(30)
-	if v := w.show(a.ID); !v.Stale {
-		t.Error("a silence passes for news")
-	}
-	w.source.down = nil
-	w.pass(5)
-	if v := w.show(a.ID); v.Stale || *v.UptimePct24h != 100 || len(v.Series.CPU) != 59 {
-		t.Errorf("after a silence: %d points, uptime %v", len(v.Series.CPU), *v.UptimePct24h)
-	}
-	// One that is silent alone is down.
-	w.source.down = map[string]bool{a.ID: true}
-	w.pass(30)
-	if v := w.show(a.ID); v.Stale || v.CPUPct != nil || v.UptimePct24h != nil {
-		t.Errorf("an agent that is down: %+v", v)
-	}
-	w.source.down = nil
-	w.source.since = map[string]time.Time{a.ID: w.now.Truncate(time.Minute)}
-	w.pass(5)
-	if up := *w.show(a.ID).UptimePct24h; math.Abs(up-100*(1440-30)/1440.0) > 1e-9 {
-		t.Errorf("uptime of an agent that was down for half an hour: %v", up)
-	}
-	if up := *w.show(b.ID).UptimePct24h; up != 100 {
-		t.Errorf("uptime of an agent that never was: %v", up)
-	}
-}
-
-// TestCells: the trouble of one cell is not another's.
-func TestCells(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	here := w.agent(agent.Running)
-	there := here
-	there.ID, there.Cell = "", "two"
-	there = w.Put(there)
-	w.collect() // the signal knows no agent of the second cell
-	progress, err := w.Progress(t.Context())
-	if err != nil || progress["one"].Until.IsZero() || !progress["two"].Until.IsZero() ||
-		progress["two"].Next.IsZero() {
-		t.Errorf("%+v, %v", progress, err)
-	}
-	if w.show(here.ID).CollectedAt == nil || w.show(there.ID).CollectedAt != nil {
-		t.Error("cells are mixed up")
-	}
-	cells := map[string]int{}
-	for _, q := range w.source.asked() {
-		cells[q.Cell]++
-	}
-	if !maps.Equal(cells, map[string]int{"one": 8, "two": 8}) {
-		t.Errorf("asked %v", cells)
-	}
-}
-
-// TestLifetimes: agents may go, and lose their snapshot, while they are collected.
-func TestLifetimes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	old, gone, competed := w.agent(agent.Running), w.agent(agent.Running), w.agent(agent.Running)
-	w.Forget(old.ID)
-	w.collector.Source = during{w.source, func() {
-		w.Delete(gone.ID)
-		w.look(competed.ID)
-		w.Put(old) // another version
+	f := newCollectorFixture(t)
+	changed, deleted, viewed := f.putAgent(agent.Running), f.putAgent(agent.Running), f.putAgent(agent.Running)
+	f.Forget(changed.ID)
+	f.collector.Source = interruptedSource{f.source, func() {
+		f.Delete(deleted.ID)
+		f.view(viewed.ID)
+		f.Put(changed) // gives the record another version
 	}}
-	w.collect()
-	for _, id := range []string{old.ID, competed.ID} {
-		if v := w.show(id); v.CPUPct == nil {
-			t.Errorf("%+v", v)
+	f.collect()
+	for name, id := range map[string]string{"changed": changed.ID, "viewed": viewed.ID} {
+		if v := f.show(id); v.CPUPct == nil {
+			t.Errorf("CPUPct of the %s agent is null, want a value", name)
 		}
 	}
-	if found, _ := w.Load(t.Context(), []string{gone.ID}); len(found) != 0 {
-		t.Error("an agent that is gone has a snapshot")
+	if found, _ := f.Load(t.Context(), []string{deleted.ID}); len(found) != 0 {
+		t.Errorf("the deleted agent has the snapshot %+v, want none", found)
 	}
 }
 
-// during does something between reading and writing.
-type during struct {
+// interruptedSource calls interrupt between the collector's reads and writes.
+type interruptedSource struct {
 	metrics.Source
-	do func()
+	interrupt func()
 }
 
 // Read implements metrics.Source.
-func (d during) Read(ctx context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage, error) {
+func (s interruptedSource) Read(ctx context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage,
+	error) {
 	if q.Metric == metrics.Restarts {
-		d.do()
+		s.interrupt()
 	}
-	return d.Source.Read(ctx, q, visit)
+	return s.Source.Read(ctx, q, visit)
 }

@@ -15,24 +15,24 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// signal is a source of which every agent that it knows uses half a core in every minute that it is up.
-type signal struct {
+// fakeSource is a metrics.Source in which every known agent uses half a core in every minute that it is up.
+type fakeSource struct {
 	mu      sync.Mutex
-	down    map[string]bool // agents without samples
 	agents  []string
-	since   map[string]time.Time // when agents were started, before which they have no samples
-	fail    error
+	down    map[string]bool      // agents without samples
+	started map[string]time.Time // agents have no samples before this time
+	err     error
 	queries []metrics.Query
 }
 
 // Read implements metrics.Source.
-func (s *signal) Read(_ context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage, error) {
+func (s *fakeSource) Read(_ context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queries = append(s.queries, q)
 	u := metrics.Usage{Calls: 1}
-	if s.fail != nil {
-		return u, s.fail
+	if s.err != nil {
+		return u, s.err
 	}
 	for _, id := range s.agents {
 		if s.down[id] || q.Agents != nil && !slices.Contains(q.Agents, id) || q.Metric != metrics.CPU &&
@@ -41,8 +41,8 @@ func (s *signal) Read(_ context.Context, q metrics.Query, visit func(metrics.Sam
 		}
 		u.Series++
 		for at := q.Span.From.Add(time.Minute); !at.After(q.Span.To); at = at.Add(time.Minute) {
-			if at.After(s.since[id]) {
-				up := at.Sub(s.since[id]).Seconds()
+			if at.After(s.started[id]) {
+				up := at.Sub(s.started[id]).Seconds()
 				visit(metrics.Sample{AgentID: id, At: at,
 					Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: up}[q.Metric]})
 			}
@@ -51,8 +51,8 @@ func (s *signal) Read(_ context.Context, q metrics.Query, visit func(metrics.Sam
 	return u, nil
 }
 
-// asked answers the queries since the last time.
-func (s *signal) asked() []metrics.Query {
+// takeQueries returns the queries since its last call.
+func (s *fakeSource) takeQueries() []metrics.Query {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queries
@@ -60,11 +60,11 @@ func (s *signal) asked() []metrics.Query {
 	return q
 }
 
-// world is a collector at a time that the test sets.
-type world struct {
+// collectorFixture is a collector with a fake source, stores in memory, and a clock that the test sets.
+type collectorFixture struct {
 	*testing.T
 	*metricstest.Memory
-	source    *signal
+	source    *fakeSource
 	collector *metrics.Collector
 	now       time.Time
 }
@@ -74,49 +74,50 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{T: t, Memory: &metricstest.Memory{}, source: &signal{}, now: metricstest.Now().Add(7 * time.Second)}
-	w.Now = func() time.Time { return w.now }
-	w.collector = &metrics.Collector{Agents: w.Agents(), Source: w.source, Records: w.Memory, Now: w.Now}
-	return w
+func newCollectorFixture(t *testing.T) *collectorFixture {
+	f := &collectorFixture{T: t, Memory: &metricstest.Memory{}, source: &fakeSource{},
+		now: metricstest.Now().Add(7 * time.Second)}
+	f.Now = func() time.Time { return f.now }
+	f.collector = &metrics.Collector{Agents: f.Agents(), Source: f.source, Records: f.Memory, Now: f.Now}
+	return f
 }
 
-// agent puts an agent that has been in a status for an hour.
-func (w *world) agent(status agent.Status) agent.Agent {
+// putAgent stores an agent that has been in a status for an hour.
+func (f *collectorFixture) putAgent(status agent.Status) agent.Agent {
 	a := agent.Agent{OrganizationID: "o", Cell: "one", Plan: plan.Starter, Status: status,
-		UpdatedAt: w.now.Add(-time.Hour), Stages: agent.NewStages()}
-	a.EndStage(agent.StageReady, agent.StageSucceeded, w.now.Add(-time.Hour))
-	a = w.Put(a)
-	w.source.agents = append(w.source.agents, a.ID)
+		UpdatedAt: f.now.Add(-time.Hour), Stages: agent.NewStages()}
+	a.EndStage(agent.StageReady, agent.StageSucceeded, f.now.Add(-time.Hour))
+	a = f.Put(a)
+	f.source.agents = append(f.source.agents, a.ID)
 	return a
 }
 
-func (w *world) collect() {
-	w.Helper()
-	if err := w.collector.Collect(w.Context()); err != nil {
-		w.Fatal(err)
+func (f *collectorFixture) collect() {
+	f.Helper()
+	if err := f.collector.Collect(f.Context()); err != nil {
+		f.Fatalf("collect: %v", err)
 	}
 }
 
-// pass lets time pass, tick by tick, and collects at each.
-func (w *world) pass(minutes int) {
-	w.Helper()
+// advance advances the clock minute by minute, and collects at each.
+func (f *collectorFixture) advance(minutes int) {
+	f.Helper()
 	for range minutes {
-		w.now = w.now.Add(time.Minute)
-		w.collect()
+		f.now = f.now.Add(time.Minute)
+		f.collect()
 	}
 }
 
-func (w *world) show(id string) metrics.View {
-	w.Helper()
-	s, err := w.Get(identity.With(w.Context(), identity.Caller{OrganizationID: "o"}), id)
+func (f *collectorFixture) show(id string) metrics.View {
+	f.Helper()
+	s, err := f.Get(identity.With(f.Context(), identity.Caller{OrganizationID: "o"}), id)
 	if err != nil {
-		w.Fatal(err)
+		f.Fatalf("get the snapshot of agent %s: %v", id, err)
 	}
-	return s.Show(metrics.Window1h, w.now)
+	return s.Show(metrics.Window1h, f.now)
 }
 
-func (w *world) look(id string) {
-	found, _ := w.Load(w.Context(), []string{id})
-	w.MarkViewed(w.Context(), found[id])
+func (f *collectorFixture) view(id string) {
+	found, _ := f.Load(f.Context(), []string{id})
+	f.MarkViewed(f.Context(), found[id])
 }

@@ -125,7 +125,8 @@ func TestUptime(t *testing.T) {
 			t.Parallel()
 			s := New("a", "o")
 			for range 2 { // taking the same again changes nothing
-				s.AddReading(Subject{ReadySince: row.ready}, Reading{Uptime: row.uptime}, Span{From: ago(15), To: noon()},
+				s.AddReading(Subject{ReadySince: row.ready}, Reading{Uptime: row.uptime},
+					Span{From: ago(15), To: noon()},
 					noon())
 				up, due := s.Up.sum(time.Time{})/60, s.Due.sum(time.Time{})/60
 				if math.Abs(up-row.up) > 1e-9 || math.Abs(due-row.due) > 1e-9 {
@@ -162,13 +163,15 @@ func TestUptimeOverPauses(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	// Up for an hour until four hours ago, then paused for three hours, then up with half an hour of a crash.
-	s.AddReading(Subject{ReadySince: ago(300)}, Reading{Uptime: since(299, 299, 240, 60)}, Span{From: ago(300), To: ago(240)},
+	s.AddReading(Subject{ReadySince: ago(300)}, Reading{Uptime: since(299, 299, 240, 60)},
+		Span{From: ago(300), To: ago(240)},
 		ago(240))
 	s.AddReading(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 59, 31, 60)}, Span{From: ago(65), To: ago(25)},
 		ago(25))
 	s.AddReading(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 34, 31, 60)}, Span{From: ago(35), To: ago(5)},
 		ago(5))
-	s.AddReading(Subject{ReadySince: ago(2)}, Reading{Uptime: since(1, 1, 0, 60)}, Span{From: ago(15), To: noon()}, noon())
+	s.AddReading(Subject{ReadySince: ago(2)}, Reading{Uptime: since(1, 1, 0, 60)}, Span{From: ago(15), To: noon()},
+		noon())
 	// 60 + 29 + 2 minutes up; down from 31 to 9 minutes ago, as was certain 5 minutes ago.
 	if want := 100 * 91.0 / (91 + 22); s.Figures.UptimePct == nil || math.Abs(*s.Figures.UptimePct-want) > 1e-9 {
 		t.Errorf("uptime %v, want %v", deref(s.Figures.UptimePct), want)
