@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
 func ago(minutes int) time.Time { return noon().Add(-time.Duration(minutes) * time.Minute) }
 
-// at makes minutes of values by how many minutes before noon they ended.
+// at makes values from a map of minutes before noon to values.
 func at(values map[int]float64) Minutes {
 	m := Minutes{}
 	for minutes, v := range values {
@@ -23,7 +24,7 @@ func at(values map[int]float64) Minutes {
 	return m
 }
 
-// always has a value in every minute from one to another before noon.
+// always makes the same value for every minute between two times before noon.
 func always(from, to int, v float64) Minutes {
 	m := Minutes{}
 	for i := to; i <= from; i++ {
@@ -43,16 +44,16 @@ func starter(t *testing.T) *plan.Plan {
 
 func value(v float64) *float64 { return &v }
 
-// TestFigures computes figures by hand from what was read in the quarter of an hour before noon.
-func TestFigures(t *testing.T) {
+// TestAddReading_ComputesFigures reads the quarter of an hour before noon.
+func TestAddReading_ComputesFigures(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		reading   Reading
 		unlimited bool
 		want      Figures
 	}{
-		"nothing": {want: Figures{}},
-		"all": {
+		"no samples": {want: Figures{}},
+		"all metrics": {
 			reading: Reading{
 				CPU: at(map[int]float64{2: 0.5, 1: 0.25}), Memory: at(map[int]float64{1: 512 << 20}),
 				Volume: at(map[int]float64{1: 0.125}),
@@ -77,68 +78,90 @@ func TestFigures(t *testing.T) {
 			reading: Reading{CPU: at(map[int]float64{5: 0.25})},
 			want:    Figures{CPUCores: value(0.25), CPUPct: value(25)},
 		},
-		"an old one does not": {reading: Reading{CPU: at(map[int]float64{6: 0.25}), Uptime: at(map[int]float64{6: 60})},
+		"an old sample does not count": {reading: Reading{CPU: at(map[int]float64{6: 0.25}),
+			Uptime: at(map[int]float64{6: 60})},
 			want: Figures{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			of := Subject{Limits: starter(t)}
+			subject := Subject{Limits: starter(t)}
 			if row.unlimited {
-				of.Limits = nil
+				subject.Limits = nil
 			}
 			s := New("a", "o")
-			s.AddReading(of, row.reading, Span{From: ago(15), To: noon()}, noon())
+			s.AddReading(subject, row.reading, Span{From: ago(15), To: noon()}, noon())
 			if diff := cmp.Diff(row.want, s.Figures); diff != "" {
-				t.Error(diff)
+				t.Errorf("figures (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestUptime: what should have been up, of the quarter of an hour before noon, in minutes.
-func TestUptime(t *testing.T) {
+// TestAddReading_CountsUptime reads the quarter of an hour before noon. Uptime is in minutes.
+func TestAddReading_CountsUptime(t *testing.T) {
 	t.Parallel()
-	long := time.Hour
+	longAgo := noon().Add(-time.Hour)
 	for name, row := range map[string]struct {
-		ready   time.Time // zero: not known
-		uptime  Minutes
-		up, due float64
+		ready           time.Time // zero: unknown
+		samples         Minutes
+		wantUp, wantDue float64
 	}{
-		"all the time":                    {ready: noon().Add(-long), uptime: always(14, 0, 3600), up: 15, due: 15},
-		"the last minutes may come late":  {ready: noon().Add(-long), uptime: always(14, 3, 3600), up: 12, due: 12},
-		"what is later than late is down": {ready: noon().Add(-long), uptime: always(14, 6, 3600), up: 9, due: 11},
-		"a sample speaks for those before": {ready: noon().Add(-long), uptime: at(map[int]float64{0: 3600}), up: 15,
-			due: 15},
-		"a hole in what is measured": {ready: noon().Add(-long),
-			uptime: merged(always(14, 10, 3600), always(7, 0, 3600)), up: 15, due: 15},
-		"down for a while": {ready: noon().Add(-long),
-			uptime: merged(always(14, 10, 3600), since(7, 7, 0, 15)), up: 12.25, due: 15},
-		"a crash takes part of a minute": {ready: noon().Add(-long),
-			uptime: merged(always(14, 9, 3600), since(8, 8, 0, 15)), up: 14.25, due: 15},
-		"down all the time":       {ready: noon().Add(-long), uptime: nil, up: 0, due: 11},
-		"ready lately":            {ready: ago(7), uptime: since(6, 6, 0, 60), up: 7, due: 7},
-		"starting does not count": {ready: ago(7), uptime: since(8, 8, 0, 12), up: 8.2, due: 8.2},
-		"not known since when it is ready": {ready: time.Time{},
-			uptime: merged(always(14, 9, 3600), since(5, 5, 0, 60)), up: 12, due: 12},
+		"all the time":                   {ready: longAgo, samples: always(14, 0, 3600), wantUp: 15, wantDue: 15},
+		"the last samples may come late": {ready: longAgo, samples: always(14, 3, 3600), wantUp: 12, wantDue: 12},
+		"a sample later than the maximum delay is missing": {
+			ready: longAgo, samples: always(14, 6, 3600),
+			wantUp: 9, wantDue: 11,
+		},
+		"a sample proves the minutes before it": {
+			ready: longAgo, samples: at(map[int]float64{0: 3600}),
+			wantUp: 15, wantDue: 15,
+		},
+		"a gap in the samples is not downtime": {
+			ready: longAgo, samples: merged(always(14, 10, 3600), always(7, 0, 3600)),
+			wantUp: 15, wantDue: 15,
+		},
+		"down for a while": {
+			ready: longAgo, samples: merged(always(14, 10, 3600), since(7, 7, 0, 15)),
+			wantUp: 12.25, wantDue: 15,
+		},
+		"a restart costs part of a minute": {
+			ready: longAgo, samples: merged(always(14, 9, 3600), since(8, 8, 0, 15)),
+			wantUp: 14.25, wantDue: 15,
+		},
+		"down all the time": {
+			ready: longAgo, samples: nil,
+			wantUp: 0, wantDue: 11,
+		},
+		"became ready": {ready: ago(7), samples: since(6, 6, 0, 60), wantUp: 7, wantDue: 7},
+		"the time before ready counts only if up": {
+			ready: ago(7), samples: since(8, 8, 0, 12),
+			wantUp: 8.2, wantDue: 8.2,
+		},
+		"ready at an unknown time": {
+			ready: time.Time{}, samples: merged(always(14, 9, 3600), since(5, 5, 0, 60)),
+			wantUp: 12, wantDue: 12,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := New("a", "o")
-			for range 2 { // taking the same again changes nothing
-				s.AddReading(Subject{ReadySince: row.ready}, Reading{Uptime: row.uptime},
+			for range 2 { // adding a reading again changes nothing
+				s.AddReading(Subject{ReadySince: row.ready}, Reading{Uptime: row.samples},
 					Span{From: ago(15), To: noon()},
 					noon())
-				up, due := s.Up.sum(time.Time{})/60, s.Due.sum(time.Time{})/60
-				if math.Abs(up-row.up) > 1e-9 || math.Abs(due-row.due) > 1e-9 {
-					t.Errorf("%v of %v minutes, want %v of %v", up, due, row.up, row.due)
+				if up := s.Up.sum(time.Time{}) / 60; math.Abs(up-row.wantUp) > 1e-9 {
+					t.Errorf("up for %v minutes, want %v", up, row.wantUp)
+				}
+				if due := s.Due.sum(time.Time{}) / 60; math.Abs(due-row.wantDue) > 1e-9 {
+					t.Errorf("due for %v minutes, want %v", due, row.wantDue)
 				}
 			}
 		})
 	}
 }
 
-// since has a value in every minute from one to another before noon, of a container that in the minute that ended first
-// was up for some seconds.
+// since makes the uptime samples of a container for every minute between two times before noon. The container is
+// seconds old at the end of the minute first.
 func since(first, from, to int, seconds float64) Minutes {
 	m := Minutes{}
 	for i := to; i <= from; i++ {
@@ -149,20 +172,18 @@ func since(first, from, to int, seconds float64) Minutes {
 
 func merged(all ...Minutes) Minutes {
 	m := Minutes{}
-	for _, of := range all {
-		for end, v := range of {
-			m[end] = v
-		}
+	for _, values := range all {
+		maps.Copy(m, values)
 	}
 	return m
 }
 
-// TestUptimeOverPauses: time in which nothing is collected does not count, and what was due stays so when the agent is
-// ready anew.
-func TestUptimeOverPauses(t *testing.T) {
+// TestAddReading_UptimeIgnoresPauses checks that uncollected time does not count, and that time once due stays due when
+// the agent becomes ready again.
+func TestAddReading_UptimeIgnoresPauses(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
-	// Up for an hour until four hours ago, then paused for three hours, then up with half an hour of a crash.
+	// Up for an hour until four hours ago, then paused for three hours, then up with a crash of half an hour.
 	s.AddReading(Subject{ReadySince: ago(300)}, Reading{Uptime: since(299, 299, 240, 60)},
 		Span{From: ago(300), To: ago(240)},
 		ago(240))
@@ -172,9 +193,9 @@ func TestUptimeOverPauses(t *testing.T) {
 		ago(5))
 	s.AddReading(Subject{ReadySince: ago(2)}, Reading{Uptime: since(1, 1, 0, 60)}, Span{From: ago(15), To: noon()},
 		noon())
-	// 60 + 29 + 2 minutes up; down from 31 to 9 minutes ago, as was certain 5 minutes ago.
+	// 60 + 29 + 2 minutes up; down from 31 to 9 minutes ago, the last minute that was certain 5 minutes ago.
 	if want := 100 * 91.0 / (91 + 22); s.Figures.UptimePct == nil || math.Abs(*s.Figures.UptimePct-want) > 1e-9 {
-		t.Errorf("uptime %v, want %v", deref(s.Figures.UptimePct), want)
+		t.Errorf("uptime = %v, want %v", deref(s.Figures.UptimePct), want)
 	}
 }
 
@@ -185,8 +206,7 @@ func deref(v *float64) float64 {
 	return *v
 }
 
-// TestLateSamples fill their place; what is still missing is a gap.
-func TestLateSamples(t *testing.T) {
+func TestAddReading_LateSamplesFillTheirMinute(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	first := Reading{CPU: at(map[int]float64{12: 0.1, 11: 0.3, 10: 0.1})}
@@ -197,31 +217,29 @@ func TestLateSamples(t *testing.T) {
 		{T: ago(8).Unix(), V: 0.5}, {T: ago(2).Unix(), V: 0.2}}
 	v := s.Show(Window1h, noon())
 	if diff := cmp.Diff(want, v.Series.CPU); diff != "" {
-		t.Error(diff)
+		t.Errorf("CPU points of an hour (-want +got):\n%s", diff)
 	}
 	want = []Point{{T: ago(15).Unix(), V: 0.5 / 3}, {T: ago(10).Unix(), V: 0.5}, {T: ago(5).Unix(), V: 0.2}}
 	for _, w := range []Window{Window6h, Window24h} {
 		if diff := cmp.Diff(want, s.Show(w, noon()).Series.CPU,
 			cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-12 })); diff != "" {
-			t.Errorf("%s: %s", w, diff)
+			t.Errorf("CPU points of %s (-want +got):\n%s", w, diff)
 		}
 	}
 }
 
-// TestErrors: where requests were counted and errors were not, there were none.
-func TestErrors(t *testing.T) {
+func TestAddReading_RequestsWithoutErrorsAreZeroErrors(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	s.AddReading(Subject{}, Reading{Requests: at(map[int]float64{3: 1, 2: 1}), Errors: at(map[int]float64{2: 0.5})},
 		Span{From: ago(15), To: noon()}, noon())
 	if diff := cmp.Diff([]Point{{T: ago(4).Unix(), V: 0}, {T: ago(3).Unix(), V: 0.5}},
 		s.Show(Window1h, noon()).Series.Errors); diff != "" {
-		t.Error(diff)
+		t.Errorf("error points (-want +got):\n%s", diff)
 	}
 }
 
-// TestAdd sorts samples: what is no number, no time or of another host is dropped.
-func TestAdd(t *testing.T) {
+func TestReading_AddDropsInvalidAndForeignSamples(t *testing.T) {
 	t.Parallel()
 	const host = "bot.agents.example.com"
 	var r Reading
@@ -237,8 +255,8 @@ func TestAdd(t *testing.T) {
 		{metric: CPU, sample: Sample{At: ago(2), Value: math.Inf(1)}},
 		{metric: CPU, sample: Sample{At: ago(3), Value: 2}},
 		{metric: Latency, sample: Sample{Host: host, At: ago(5), Value: 80}},
-		{metric: Latency, sample: Sample{Host: host, At: ago(10), Value: 90}}, // older, later
-		{metric: Latency, sample: Sample{Host: host, At: ago(0), Value: 0}},   // of no requests
+		{metric: Latency, sample: Sample{Host: host, At: ago(10), Value: 90}}, // older, although added later
+		{metric: Latency, sample: Sample{Host: host, At: ago(0), Value: 0}},   // zero requests
 		{metric: Latency, sample: Sample{Host: "x", At: ago(0), Value: 1}},
 		{metric: Restarts, sample: Sample{At: ago(0), Value: 3}},
 		{metric: "unknown", sample: Sample{At: ago(0), Value: 3}},
@@ -250,21 +268,22 @@ func TestAdd(t *testing.T) {
 		Restarts: 3,
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
-		t.Error(diff)
+		t.Errorf("reading (-want +got):\n%s", diff)
 	}
 }
 
-func TestSpans(t *testing.T) {
+func TestSpanSince_CoversLateSamplesAndWholeIntervals(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ last, now, from, to time.Time }{
-		"never before":          {last: time.Time{}, now: noon(), from: noon().Add(-Day), to: noon()},
-		"a cycle ago":           {last: ago(5), now: noon(), from: ago(15), to: noon()},
-		"in the midst":          {last: ago(2), now: ago(1).Add(17 * time.Second), from: ago(15), to: ago(1)},
-		"hours of being absent": {last: ago(300), now: noon(), from: ago(310), to: noon()},
-		"days of being absent":  {last: ago(10_000), now: noon(), from: noon().Add(-Day), to: noon()},
+	for name, row := range map[string]struct{ last, now, wantFrom, wantTo time.Time }{
+		"never read":       {last: time.Time{}, now: noon(), wantFrom: noon().Add(-Day), wantTo: noon()},
+		"read a cycle ago": {last: ago(5), now: noon(), wantFrom: ago(15), wantTo: noon()},
+		"in the middle of a minute": {last: ago(2), now: ago(1).Add(17 * time.Second), wantFrom: ago(15),
+			wantTo: ago(1)},
+		"read hours ago": {last: ago(300), now: noon(), wantFrom: ago(310), wantTo: noon()},
+		"read days ago":  {last: ago(10_000), now: noon(), wantFrom: noon().Add(-Day), wantTo: noon()},
 	} {
-		if got := spanSince(row.last, row.now); !got.From.Equal(row.from) || !got.To.Equal(row.to) {
-			t.Errorf("%s: %v to %v", name, got.From, got.To)
+		if got := spanSince(row.last, row.now); !got.From.Equal(row.wantFrom) || !got.To.Equal(row.wantTo) {
+			t.Errorf("%s: span from %v to %v, want %v to %v", name, got.From, got.To, row.wantFrom, row.wantTo)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRing holds a ring against a map, over random values in random order, and over being stored.
-func TestRing(t *testing.T) {
+// TestRing_BehavesLikeAMap compares a ring with a map, for random values in random order, and across encoding.
+func TestRing_BehavesLikeAMap(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -26,26 +26,26 @@ func TestRing(t *testing.T) {
 			}
 			newest = max(newest, slot)
 			if random.IntN(5) == 0 {
-				r = stored(t, r)
+				r = encodeAndDecode(t, r)
 			}
 		}
 		want := []Point{}
 		for slot := newest - (size-1)*300; slot <= newest; slot += 300 {
 			v, ok := model[slot]
 			if got, has := r.At(time.Unix(slot-1, 0)); has != ok || got != v && ok {
-				t.Fatalf("at %d: %v %t, want %v %t", slot, got, has, v, ok)
+				t.Fatalf("At(%d) = %v, %t; want %v, %t", slot, got, has, v, ok)
 			}
 			if ok {
 				want = append(want, Point{T: slot - 300, V: v})
 			}
 		}
 		if got := r.Points(time.Time{}); !reflect.DeepEqual(got, want) {
-			t.Fatalf("got %v, want %v", got, want)
+			t.Fatalf("Points = %v, want %v", got, want)
 		}
 	}
 }
 
-func stored(t *testing.T, r Ring) Ring {
+func encodeAndDecode(t *testing.T, r Ring) Ring {
 	t.Helper()
 	b, err := r.MarshalBinary()
 	if err != nil {
@@ -58,50 +58,62 @@ func stored(t *testing.T, r Ring) Ring {
 	return again
 }
 
-func TestRingKeepsToItsBound(t *testing.T) {
+func TestRing_SizeIsBounded(t *testing.T) {
 	t.Parallel()
 	r := NewRing(fineStep, slotsOfHour)
 	for i := range 10_000 {
 		r.Set(time.Unix(int64(i)*60, 0), 1)
 	}
 	b, err := r.MarshalBinary()
-	if err != nil || len(b) != ringHeader+slotsOfHour*bytesInValue || len(r.Points(time.Time{})) != slotsOfHour {
-		t.Errorf("%d bytes, %d points, %v", len(b), len(r.Points(time.Time{})), err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		r.Set(time.Unix(10_000*60, 0), v)
+	if want := ringHeader + slotsOfHour*bytesInValue; len(b) != want {
+		t.Errorf("%d bytes, want %d", len(b), want)
 	}
-	if _, ok := r.At(time.Unix(10_000*60, 0)); ok {
-		t.Error("what is no number was taken")
-	}
-	var none Ring
-	none.Set(time.Unix(60, 0), 1)
-	if len(none.Points(time.Time{})) != 0 {
-		t.Error("the zero ring took a value")
+	if got := len(r.Points(time.Time{})); got != slotsOfHour {
+		t.Errorf("%d points, want %d", got, slotsOfHour)
 	}
 }
 
-func TestRingsThatAreNone(t *testing.T) {
+func TestRing_SetIgnoresInvalidValues(t *testing.T) {
+	t.Parallel()
+	r := NewRing(fineStep, slotsOfHour)
+	r.Set(time.Unix(60, 0), 1)
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		r.Set(time.Unix(120, 0), v)
+		if got, ok := r.At(time.Unix(120, 0)); ok {
+			t.Errorf("At = %v after Set(%v), want no value", got, v)
+		}
+	}
+	var zero Ring
+	zero.Set(time.Unix(60, 0), 1)
+	if got := zero.Points(time.Time{}); len(got) != 0 {
+		t.Errorf("Points of the zero ring = %v, want none", got)
+	}
+}
+
+func TestRing_UnmarshalRefusesInvalidBytes(t *testing.T) {
 	t.Parallel()
 	good, err := NewRing(fineStep, 3).MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{
-		"nothing": nil, "too short": good[:5], "another version": append([]byte{9}, good[1:]...),
+		"no bytes": nil, "too short": good[:5], "another version": append([]byte{9}, good[1:]...),
 		"half a value":           append(good[:len(good):len(good)], 1, 2),
 		"more values than slots": append(good[:len(good):len(good)], make([]byte, 4*8)...),
 		"no step":                append([]byte{1, 0, 0, 0, 0}, good[5:]...),
-		"endless":                append([]byte{1, 0, 0, 0, 60, 255, 255, 255, 255}, good[9:]...),
+		"too many slots":         append([]byte{1, 0, 0, 0, 60, 255, 255, 255, 255}, good[9:]...),
 	} {
 		var r Ring
 		if err := r.UnmarshalBinary(b); err == nil {
-			t.Errorf("%s is a ring", name)
+			t.Errorf("%s: UnmarshalBinary = nil, want an error", name)
 		}
 	}
 }
 
-// FuzzRing: whatever is read is bounded, and comes back as it was.
+// FuzzRing checks that any accepted encoding is encoded to the same bytes again.
 func FuzzRing(f *testing.F) {
 	r := NewRing(coarseStep, slotsOfDay)
 	r.Set(time.Unix(3000, 0), 1.5)
@@ -114,7 +126,7 @@ func FuzzRing(f *testing.F) {
 		}
 		again, err := r.MarshalBinary()
 		if err != nil || string(again) != string(b) {
-			t.Errorf("%x came back as %x, %v", b, again, err)
+			t.Errorf("%x was encoded again as %x, %v; want the same bytes", b, again, err)
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shown is what a client sees of a snapshot, by field.
-func shown(t *testing.T, v View) map[string]any {
+// fieldsOf returns the JSON fields of a view.
+func fieldsOf(t *testing.T, v View) map[string]any {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -23,8 +23,7 @@ func shown(t *testing.T, v View) map[string]any {
 	return fields
 }
 
-// TestNothing shows every field of an agent of which nothing was collected: null is not zero.
-func TestNothing(t *testing.T) {
+func TestSnapshot_ShowRendersMissingValuesAsNull(t *testing.T) {
 	t.Parallel()
 	want := map[string]any{
 		"cpu_pct": nil, "mem_pct": nil, "pvc_pct": nil, "uptime_pct_24h": nil, "latency_p95_ms": nil, "cpu_cores": nil,
@@ -33,14 +32,14 @@ func TestNothing(t *testing.T) {
 			"errors": []any{}},
 		"collected_at": nil, "stale": true,
 	}
-	if diff := cmp.Diff(want, shown(t, New("a", "o").Show(Window24h, noon()))); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(want, fieldsOf(t, New("a", "o").Show(Window24h, noon()))); diff != "" {
+		t.Errorf("fields of an empty snapshot (-want +got):\n%s", diff)
 	}
 }
 
-// TestAges: a snapshot that was not renewed in time is stale, and what it says of the present ends sooner than what it
-// says of the past.
-func TestAges(t *testing.T) {
+// TestSnapshot_ShowDropsOldFigures checks that an old snapshot is stale, and that it loses its figures about the
+// present before those about the past.
+func TestSnapshot_ShowDropsOldFigures(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	s.CollectedAt = noon()
@@ -48,32 +47,36 @@ func TestAges(t *testing.T) {
 		LatencyMillis: value(80)}
 	s.CPU.merge(at(map[int]float64{1: 1}))
 	for _, row := range []struct {
-		age      time.Duration
-		stale    bool
-		cpu      any
-		restarts float64
-		points   int
+		age          time.Duration
+		wantStale    bool
+		wantCPU      any
+		wantRestarts float64
+		wantPoints   int
 	}{
-		{age: 0, stale: false, cpu: 1.0, restarts: 2, points: 1},
-		{age: 6 * time.Minute, stale: false, cpu: 1.0, restarts: 2, points: 1},
-		{age: 7 * time.Minute, stale: true, cpu: 1.0, restarts: 2, points: 1},
-		{age: 14 * time.Minute, stale: true, cpu: 1.0, restarts: 2, points: 1},
-		{age: 15 * time.Minute, stale: true, cpu: nil, restarts: 2, points: 1},
-		{age: 23 * time.Hour, stale: true, cpu: nil, restarts: 2, points: 1},
-		{age: 25 * time.Hour, stale: true, cpu: nil, restarts: 0, points: 0},
+		{age: 0, wantStale: false, wantCPU: 1.0, wantRestarts: 2, wantPoints: 1},
+		{age: 6 * time.Minute, wantStale: false, wantCPU: 1.0, wantRestarts: 2, wantPoints: 1},
+		{age: 7 * time.Minute, wantStale: true, wantCPU: 1.0, wantRestarts: 2, wantPoints: 1},
+		{age: 14 * time.Minute, wantStale: true, wantCPU: 1.0, wantRestarts: 2, wantPoints: 1},
+		{age: 15 * time.Minute, wantStale: true, wantCPU: nil, wantRestarts: 2, wantPoints: 1},
+		{age: 23 * time.Hour, wantStale: true, wantCPU: nil, wantRestarts: 2, wantPoints: 1},
+		{age: 25 * time.Hour, wantStale: true, wantCPU: nil, wantRestarts: 0, wantPoints: 0},
 	} {
-		v := shown(t, s.Show(Window24h, noon().Add(row.age)))
-		points := v["series"].(map[string]any)["cpu"].([]any)
-		if v["stale"] != row.stale || v["cpu_pct"] != row.cpu || v["cpu_cores"] != row.cpu ||
-			v["restarts_24h"] != row.restarts ||
-			v["latency_p95_ms"] != 80.0 || len(points) != row.points || v["collected_at"] != "2026-03-01T12:00:00Z" {
-			t.Errorf("after %v: %v", row.age, v)
+		fields := fieldsOf(t, s.Show(Window24h, noon().Add(row.age)))
+		for field, want := range map[string]any{
+			"stale": row.wantStale, "cpu_pct": row.wantCPU, "cpu_cores": row.wantCPU,
+			"restarts_24h": row.wantRestarts, "latency_p95_ms": 80.0, "collected_at": "2026-03-01T12:00:00Z",
+		} {
+			if got := fields[field]; got != want {
+				t.Errorf("after %v: %s = %v, want %v", row.age, field, got, want)
+			}
+		}
+		if got := len(fields["series"].(map[string]any)["cpu"].([]any)); got != row.wantPoints {
+			t.Errorf("after %v: %d CPU points, want %d", row.age, got, row.wantPoints)
 		}
 	}
 }
 
-// TestWindows: points are ascending, and of the window.
-func TestWindows(t *testing.T) {
+func TestSnapshot_ShowListsThePointsOfAWindowInOrder(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	s.CPU.merge(always(24*60+30, 0, 1))
@@ -83,15 +86,18 @@ func TestWindows(t *testing.T) {
 			t.Errorf("%s: %d points, want %d", w, len(points), want)
 		}
 		for i, p := range points {
-			if p.T < noon().Add(-w.Duration()).Unix() || p.T > noon().Unix() || i > 0 && p.T <= points[i-1].T {
-				t.Errorf("%s: point %d is at %d", w, i, p.T)
+			if from := noon().Add(-w.Duration()).Unix(); p.T < from || p.T > noon().Unix() {
+				t.Errorf("%s: point %d is at %d, want a time from %d to %d", w, i, p.T, from, noon().Unix())
+			}
+			if i > 0 && p.T <= points[i-1].T {
+				t.Errorf("%s: point %d is at %d, not after the previous one at %d", w, i, p.T, points[i-1].T)
 			}
 		}
 	}
 }
 
-// TestExposition: the figures in base units, without what is null.
-func TestExposition(t *testing.T) {
+// TestView_FormatsUseBaseUnits also checks that null figures are left out.
+func TestView_FormatsUseBaseUnits(t *testing.T) {
 	t.Parallel()
 	s := New("6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a", "o")
 	s.CollectedAt = noon()
@@ -117,17 +123,19 @@ agent_metrics_stale{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 0
 `
 	formats := s.Show(Window24h, noon()).Formats()
 	if diff := cmp.Diff(text, string(formats[1].Encode())); diff != "" {
-		t.Error(diff)
+		t.Errorf("Prometheus format (-want +got):\n%s", diff)
 	}
-	open := string(formats[0].Encode())
-	if !strings.HasSuffix(open, "\n# EOF\n") || !strings.Contains(open, "# UNIT agent_cpu_usage_ratio ratio\n") ||
-		strings.Contains(text, "# UNIT") {
-		t.Error(open)
+	openMetrics := string(formats[0].Encode())
+	if !strings.HasSuffix(openMetrics, "\n# EOF\n") {
+		t.Errorf("OpenMetrics format has no end mark:\n%s", openMetrics)
 	}
-	for line := range strings.Lines(open) {
+	if !strings.Contains(openMetrics, "# UNIT agent_cpu_usage_ratio ratio\n") {
+		t.Errorf("OpenMetrics format has no unit of agent_cpu_usage_ratio:\n%s", openMetrics)
+	}
+	for line := range strings.Lines(openMetrics) {
 		if unit, ok := strings.CutPrefix(line, "# UNIT "); ok {
 			if name, unit, _ := strings.Cut(strings.TrimSpace(unit), " "); !strings.HasSuffix(name, "_"+unit) {
-				t.Errorf("OpenMetrics wants a name that ends in its unit: %s", line)
+				t.Errorf("OpenMetrics requires that a name ends in its unit: %s", line)
 			}
 		}
 	}
