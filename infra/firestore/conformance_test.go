@@ -82,7 +82,7 @@ func TestAccounts_Conform(t *testing.T) {
 
 func TestAccounts_ConformWithService(t *testing.T) {
 	t.Parallel()
-	billingtest.TestDesk(t, billingWorld)
+	billingtest.TestService(t, billingWorld)
 }
 
 func billingWorld(t *testing.T) billingtest.World {

@@ -67,10 +67,6 @@ func TestService(t *testing.T, open func(*testing.T) World) {
 		})
 	}
 }
-
-// TestDesk is the former name of TestService.
-func TestDesk(t *testing.T, open func(*testing.T) World) { TestService(t, open) }
-
 func (w World) service(p *fakeProvider) *billing.Service {
 	return &billing.Service{Store: w.Processes[0], Payments: p, Agents: w.Agents, Now: now}
 }
