@@ -69,8 +69,8 @@ func Schedule(lookupKey string) Change { return func(b *subscription) { b.next =
 // EndWithPeriod cancels the subscription at the end of the paid period.
 func EndWithPeriod() Change { return func(b *subscription) { b.cancelAtEnd = true } }
 
-// Foreign makes the subscription belong to another product.
-func Foreign() Change { return func(b *subscription) { b.organization = "" } }
+// OfAnotherProduct makes the subscription belong to another product.
+func OfAnotherProduct() Change { return func(b *subscription) { b.organization = "" } }
 
 // Change applies changes to a subscription.
 func (s *Server) Change(subscriptionID string, changes ...Change) error {

@@ -58,7 +58,7 @@ func Reveal(agents agent.Store, vault credential.Reader) function.Route {
 		Limit:  ratelimit.Reveals,
 		Status: http.StatusOK, Summary: "Reveal an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
-			idempotency.Anew(ctx) // secrets are not kept for a repeat, and each time that they are shown is recorded
+			idempotency.DiscardAnswer(ctx) // secrets are not kept for a repeat, and each time that they are shown is recorded
 			now := time.Now().UTC()
 			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error { return a.Reveal(now) })
 			if err != nil {

@@ -24,8 +24,8 @@ import (
 // issuerPrefix is the issuer of a project's tokens without the project's id, which follows it.
 const issuerPrefix = "https://securetoken.google.com/"
 
-// Project returns the project of a Firebase Authentication issuer. It returns false for any other issuer.
-func Project(issuer string) (id string, ok bool) {
+// ProjectOf returns the project of a Firebase Authentication issuer. It returns false for any other issuer.
+func ProjectOf(issuer string) (id string, ok bool) {
 	id, ok = strings.CutPrefix(issuer, issuerPrefix)
 	return id, ok && id != "" && !strings.Contains(id, "/")
 }

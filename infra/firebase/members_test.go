@@ -347,7 +347,7 @@ func TestProject_AcceptsOnlyFirebaseIssuers(t *testing.T) {
 		"https://clerk.example.com":          "",
 		"https://securetoken.google.com/a/b": "", "http://securetoken.google.com/my-project": "",
 	} {
-		if id, ok := Project(issuer); ok != (want != "") || ok && id != want {
+		if id, ok := ProjectOf(issuer); ok != (want != "") || ok && id != want {
 			t.Errorf("Project(%s) = %q, %t; want %q", issuer, id, ok, want)
 		}
 	}

@@ -37,18 +37,18 @@ func TestWorkerStore_Conforms(t *testing.T) {
 
 func TestOperations_Conform(t *testing.T) {
 	t.Parallel()
-	secrettest.TestOperations(t, func(t *testing.T) secrettest.World {
+	secrettest.TestOperations(t, func(t *testing.T) secrettest.Fixture {
 		c := open(t, "", Options{})
-		return secrettest.World{World: agentWorld(c), Operations: c.Operations()}
+		return secrettest.Fixture{World: agentWorld(c), Operations: c.Operations()}
 	})
 }
 
 func TestKeys_Conform(t *testing.T) {
 	t.Parallel()
-	apikeytest.Test(t, func(t *testing.T) apikeytest.World {
+	apikeytest.Test(t, func(t *testing.T) apikeytest.Fixture {
 		c := open(t, "", Options{})
-		return apikeytest.World{
-			Store: c.Keys(), Finder: c.Keys(), Settled: c.Flush, Organization: c.Directory().Organization,
+		return apikeytest.Fixture{
+			Store: c.Keys(), Finder: c.Keys(), Flush: c.Flush, Organization: c.Directory().Organization,
 			Entries: c.readEntries,
 		}
 	})
@@ -56,21 +56,21 @@ func TestKeys_Conform(t *testing.T) {
 
 func TestAuditLog_Conforms(t *testing.T) {
 	t.Parallel()
-	audittest.TestLog(t, func(t *testing.T) audittest.World {
+	audittest.TestLog(t, func(t *testing.T) audittest.Fixture {
 		c := open(t, "", Options{})
 		at := func(t *testing.T, now time.Time) audit.Log {
 			return open(t, c.project(), Options{Now: func() time.Time { return now }}).AuditLog()
 		}
-		return audittest.World{Log: at, SetPlan: c.setPlan, Entries: c.readEntries}
+		return audittest.Fixture{Log: at, SetPlan: c.setPlan, Entries: c.readEntries}
 	})
 }
 
 func TestDirectory_Conforms(t *testing.T) {
 	t.Parallel()
-	organizationtest.TestDirectory(t, func(t *testing.T) organizationtest.World {
+	organizationtest.TestDirectory(t, func(t *testing.T) organizationtest.Fixture {
 		one := open(t, "", Options{})
 		other := open(t, one.project(), Options{})
-		return organizationtest.World{Processes: []organization.Directory{one.Directory(), other.Directory()},
+		return organizationtest.Fixture{Processes: []organization.Directory{one.Directory(), other.Directory()},
 			User: one.readUser}
 	})
 }
@@ -85,10 +85,10 @@ func TestAccounts_ConformWithService(t *testing.T) {
 	billingtest.TestService(t, billingWorld)
 }
 
-func billingWorld(t *testing.T) billingtest.World {
+func billingWorld(t *testing.T) billingtest.Fixture {
 	one := open(t, "", Options{})
 	other := open(t, one.project(), Options{})
-	return billingtest.World{
+	return billingtest.Fixture{
 		Processes: []billing.Store{one.Accounts(), other.Accounts()}, Agents: one.Agents(&agenttest.Nudges{}),
 		Directory: one.Directory(), Counts: one.Counts(), Entries: one.readEntries,
 	}
@@ -120,11 +120,11 @@ func (c *Client) overwriteUsage(ctx context.Context, id string, u organization.U
 
 func TestMetrics_Conforms(t *testing.T) {
 	t.Parallel()
-	metricstest.Test(t, func(t *testing.T) metricstest.World {
+	metricstest.Test(t, func(t *testing.T) metricstest.Fixture {
 		c := open(t, "", Options{})
 		w := agentWorld(c)
-		return metricstest.World{
-			Store: c.Metrics(), Records: c.Metrics(), Settled: c.Flush,
+		return metricstest.Fixture{
+			Store: c.Metrics(), Records: c.Metrics(), Flush: c.Flush,
 			Create: func(ctx context.Context) (agent.Agent, error) {
 				if err := w.SetPlan(ctx, identity.From(ctx).OrganizationID, plan.Enterprise); err != nil {
 					return agent.Agent{}, err

@@ -92,7 +92,7 @@ func (ch change) replays(s answerState) bool {
 	if !s.own {
 		ch.attempt.Replay()
 	}
-	return !ch.attempt.Anew()
+	return !ch.attempt.DiscardsAnswer()
 }
 
 // replayAgent returns the agent of the stored answer, if that answers the change.
@@ -125,7 +125,7 @@ func (ch change) saveAnswer(b *batch, s answerState, record map[string]any) bool
 	if ch.attempt == nil || s.valid && !ch.amends {
 		return false
 	}
-	if ch.attempt.Anew() {
+	if ch.attempt.DiscardsAnswer() {
 		record = nil
 	}
 	doc := answerFields(&answer{

@@ -55,7 +55,7 @@ func TestIdempotency_CallsPerRequest(t *testing.T) {
 		{
 			name: "a change that each request carries out",
 			send: func(ctx context.Context) error {
-				idempotency.Anew(ctx)
+				idempotency.DiscardAnswer(ctx)
 				_, err := w.Store.Change(ctx, a.ID, restart)
 				return err
 			},

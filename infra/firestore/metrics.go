@@ -36,7 +36,7 @@ func (c *Client) Metrics() *Metrics { return &Metrics{client: c} }
 func metricsFields(s *metrics.Snapshot) fields {
 	return fields{
 		{"organization_id", text(&s.OrganizationID)},
-		{"looked_at", timestamp(&s.LookedAt)},
+		{"looked_at", timestamp(&s.ViewedAt)},
 		{"collected_at", timestamp(&s.CollectedAt)},
 		{"figures", group(fields{
 			{"cpu_pct", optionalFloat(&s.Figures.CPUPct)},
@@ -146,8 +146,8 @@ func (m *Metrics) Get(ctx context.Context, agentID string) (metrics.Snapshot, er
 func (m *Metrics) MarkViewed(ctx context.Context, s metrics.Snapshot) {
 	now := m.client.now()
 	ref, ok := m.client.ref(metricsCollection, s.AgentID)
-	if !ok || s.Version == "" || now.Sub(s.LookedAt) < metrics.LookInterval ||
-		!m.client.claimed.claim(ref.Path, now, metrics.LookInterval) {
+	if !ok || s.Version == "" || now.Sub(s.ViewedAt) < metrics.ViewInterval ||
+		!m.client.claimed.claim(ref.Path, now, metrics.ViewInterval) {
 		return
 	}
 	m.client.background.run(ctx, func(ctx context.Context) {

@@ -17,7 +17,7 @@ func BenchmarkVerify(b *testing.B) {
 	i.URL = "http://issuer.example.com"
 	client := &http.Client{Transport: i.inProcess()}
 	now := time.Now()
-	sessions, err := oidc.New(oidc.Options{Issuer: i.URL, AuthorizedParties: []string{webApp}, HTTPClient: client})
+	sessions, err := oidc.NewSessions(oidc.Options{Issuer: i.URL, AuthorizedParties: []string{webApp}, HTTPClient: client})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func BenchmarkVerify(b *testing.B) {
 	b.Run("first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			fresh, err := oidc.New(oidc.Options{Issuer: i.URL, HTTPClient: client})
+			fresh, err := oidc.NewSessions(oidc.Options{Issuer: i.URL, HTTPClient: client})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -161,7 +161,7 @@ func TestKeys_OfAnHTTPSIssuerAreNotFetchedOverHTTP(t *testing.T) {
 	t.Parallel()
 	f := newSessionFixture(t)
 	f.URL = "https://issuer.example.com"
-	sessions, err := oidc.New(oidc.Options{
+	sessions, err := oidc.NewSessions(oidc.Options{
 		Issuer: f.URL, HTTPClient: &http.Client{Transport: f.inProcess()},
 		Now: f.Now,
 	})

@@ -44,9 +44,9 @@ type Sessions struct {
 	tokens *verifier[identity.Claims]
 }
 
-// New creates a verifier of session tokens. It makes no network request: the first token triggers the first fetch of
+// NewSessions creates a verifier of session tokens. It makes no network request: the first token triggers the first fetch of
 // the keys. An error means that the options are invalid.
-func New(o Options) (*Sessions, error) {
+func NewSessions(o Options) (*Sessions, error) {
 	common := settings{Issuer: o.Issuer, HTTPClient: o.HTTPClient, Now: o.Now, Leeway: o.Leeway}
 	v, err := newVerifier(common,
 		func(c object) (identity.Claims, error) { return readSession(c, o.Issuer, o.AuthorizedParties) })
@@ -81,8 +81,8 @@ type Pushes struct {
 	tokens *verifier[struct{}]
 }
 
-// NewPush creates a verifier of push tokens. Like New, it makes no network request.
-func NewPush(o PushOptions) (*Pushes, error) {
+// NewPushes creates a verifier of push tokens. Like New, it makes no network request.
+func NewPushes(o PushOptions) (*Pushes, error) {
 	if o.Audience == "" || o.ServiceAccount == "" {
 		return nil, errors.New("push tokens: configure the audience and the service account of the push subscription")
 	}

@@ -41,7 +41,7 @@ func signSession(t *testing.T, p *issuer.Issuer) string {
 func TestSessions_FollowKeyRotationsAndOutagesOfTheLocalIssuer(t *testing.T) {
 	t.Parallel()
 	idp, now, client := startProvider(t)
-	sessions, err := oidc.New(oidc.Options{
+	sessions, err := oidc.NewSessions(oidc.Options{
 		Issuer: idp.URL(), AuthorizedParties: []string{webApp}, HTTPClient: client, Now: now.Now,
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func TestSessions_FollowKeyRotationsAndOutagesOfTheLocalIssuer(t *testing.T) {
 func TestPushes_VerifyTokensOfTheLocalIssuer(t *testing.T) {
 	t.Parallel()
 	idp, now, client := startProvider(t)
-	pushes, err := oidc.NewPush(oidc.PushOptions{
+	pushes, err := oidc.NewPushes(oidc.PushOptions{
 		Issuer: idp.URL(), Audience: pushAudience, ServiceAccount: pushAccount, HTTPClient: client, Now: now.Now,
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 
 func newPushes(t *testing.T, f *sessionFixture) *oidc.Pushes {
 	t.Helper()
-	pushes, err := oidc.NewPush(oidc.PushOptions{
+	pushes, err := oidc.NewPushes(oidc.PushOptions{
 		Issuer: f.URL, Audience: pushAudience, ServiceAccount: pushAccount, HTTPClient: f.client, Now: f.Now,
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func TestPushes_AcceptBothIssuerNamesOfGoogle(t *testing.T) {
 			t.Parallel()
 			f := newSessionFixture(t)
 			f.URL = "https://accounts.google.com"
-			pushes, err := oidc.NewPush(oidc.PushOptions{
+			pushes, err := oidc.NewPushes(oidc.PushOptions{
 				Issuer: f.URL, Audience: pushAudience, ServiceAccount: pushAccount,
 				HTTPClient: &http.Client{Transport: f.inProcess()}, Now: f.Now,
 			})

@@ -28,7 +28,7 @@ type sessionFixture struct {
 func newSessionFixture(t *testing.T) *sessionFixture {
 	t.Helper()
 	f := &sessionFixture{fakeIssuer: newFakeIssuer(t), clock: newClock()}
-	sessions, err := oidc.New(oidc.Options{
+	sessions, err := oidc.NewSessions(oidc.Options{
 		Issuer: f.URL, AuthorizedParties: []string{"https://other.example.com", webApp}, HTTPClient: f.client,
 		Now: f.Now,
 	})
@@ -197,7 +197,7 @@ func TestSessions_ReadClaims(t *testing.T) {
 func TestSessions_AcceptAnyPartyIfNoneIsConfigured(t *testing.T) {
 	t.Parallel()
 	f := newSessionFixture(t)
-	sessions, err := oidc.New(oidc.Options{Issuer: f.URL, HTTPClient: f.client, Now: f.Now})
+	sessions, err := oidc.NewSessions(oidc.Options{Issuer: f.URL, HTTPClient: f.client, Now: f.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestNew_RefusesInvalidOptions(t *testing.T) {
 		"", "issuer.example.com", "ftp://issuer.example.com", "https://issuer.example.com?x=1",
 		"https://", "://",
 	} {
-		if _, err := oidc.New(oidc.Options{Issuer: url}); err == nil {
+		if _, err := oidc.NewSessions(oidc.Options{Issuer: url}); err == nil {
 			t.Errorf("New with issuer %q returned no error", url)
 		}
 	}
@@ -260,7 +260,7 @@ func TestNew_RefusesInvalidOptions(t *testing.T) {
 		{Issuer: "https://i.example.com", ServiceAccount: "a@b"},
 		{Audience: "a", ServiceAccount: "a@b"},
 	} {
-		if _, err := oidc.NewPush(o); err == nil {
+		if _, err := oidc.NewPushes(o); err == nil {
 			t.Errorf("NewPush with %+v returned no error", o)
 		}
 	}

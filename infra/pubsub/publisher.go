@@ -97,7 +97,7 @@ func (p *Publisher) Nudge(ctx context.Context, agentID string) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	_, err = p.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: p.topic, Messages: []*pubsubpb.PubsubMessage{{
-		Data: data, Attributes: function.Carried(ctx),
+		Data: data, Attributes: function.TraceAttributes(ctx),
 	}}})
 	if err != nil {
 		return unavailable(fmt.Errorf("publish a nudge to %s: %w", p.topic, err))

@@ -216,7 +216,7 @@ func TestFetch_ForeignAndUnsellableSubscriptions(t *testing.T) {
 	if _, err := p.Fetch(t.Context(), s.ID); err == nil || !strings.Contains(err.Error(), "metadata plan") {
 		t.Errorf("Fetch with a price of no plan returned %v, want a hint to add the metadata plan", err)
 	}
-	if err := stripeServer.Change(s.ID, stripeemu.Foreign()); err != nil {
+	if err := stripeServer.Change(s.ID, stripeemu.OfAnotherProduct()); err != nil {
 		t.Fatal(err)
 	}
 	if state, err := p.Fetch(t.Context(), s.ID); err != nil || state != (billing.State{}) {

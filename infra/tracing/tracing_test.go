@@ -70,7 +70,7 @@ func TestStart_OneTraceFollowsACallToItsWorker(t *testing.T) { //nolint:parallel
 	route := function.Route{
 		Name: "CreateThing", Method: http.MethodPost, Path: "/things", Access: function.Public, Status: http.StatusOK,
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) {
-			carried = function.Carried(ctx)
+			carried = function.TraceAttributes(ctx)
 			return function.None{}, nil
 		}),
 	}.Handler(function.Guard{})

@@ -62,8 +62,8 @@ func parseCloudTrace(header string) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// Carried returns the message attributes that carry the trace in ctx; nil if there is none.
-func Carried(ctx context.Context) map[string]string {
+// TraceAttributes returns the message attributes that carry the trace in ctx; nil if there is none.
+func TraceAttributes(ctx context.Context) map[string]string {
 	carried := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carried)
 	if len(carried) == 0 {

@@ -137,8 +137,8 @@ func (a *Attempt) Replay() {
 // Replayed reports whether the store replayed an earlier answer.
 func (a *Attempt) Replayed() bool { return a != nil && a.replayed }
 
-// Anew reports whether the store must not keep the answer, so that a repeat runs again.
-func (a *Attempt) Anew() bool { return a != nil && a.discardsAnswer }
+// DiscardsAnswer reports whether the store must not keep the answer, so that a repeat runs again.
+func (a *Attempt) DiscardsAnswer() bool { return a != nil && a.discardsAnswer }
 
 type attemptKey struct{}
 
@@ -153,9 +153,9 @@ func From(ctx context.Context) *Attempt {
 	return a
 }
 
-// Anew makes the store keep the key without the answer, which must not be stored. A repeat runs again, and the key is
-// still refused for other requests.
-func Anew(ctx context.Context) {
+// DiscardAnswer makes the store keep the key without the answer, which must not be stored. A repeat runs again, and the
+// key is still refused for other requests.
+func DiscardAnswer(ctx context.Context) {
 	if a := From(ctx); a != nil {
 		a.discardsAnswer = true
 	}

@@ -99,7 +99,7 @@ func TestAttempt_NilIgnoresEverything(t *testing.T) {
 	if a != nil {
 		t.Fatalf("From = %+v, want nil", a)
 	}
-	idempotency.Anew(t.Context())
+	idempotency.DiscardAnswer(t.Context())
 	a.Use()
 	a.Replay()
 	if a.Used() {
@@ -108,7 +108,7 @@ func TestAttempt_NilIgnoresEverything(t *testing.T) {
 	if a.Replayed() {
 		t.Error("Replayed = true, want false")
 	}
-	if a.Anew() {
-		t.Error("Anew = true, want false")
+	if a.DiscardsAnswer() {
+		t.Error("DiscardsAnswer() = true, want false")
 	}
 }

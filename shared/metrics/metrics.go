@@ -19,8 +19,8 @@ const (
 	Cycle = 5 * time.Minute
 	// WatchPeriod is how long an agent counts as recently viewed.
 	WatchPeriod = 15 * time.Minute
-	// LookInterval is the shortest time between two recorded views of an agent.
-	LookInterval = 5 * time.Minute
+	// ViewInterval is the shortest time between two recorded views of an agent.
+	ViewInterval = 5 * time.Minute
 	// MaxSampleAge is the maximum age of the sample that a figure is computed from. Without such a sample the figure is
 	// null.
 	MaxSampleAge = 5 * time.Minute
@@ -39,8 +39,8 @@ const (
 type Snapshot struct {
 	AgentID        string
 	OrganizationID string
-	// LookedAt is when a client last viewed the snapshot, accurate to LookInterval; zero for never.
-	LookedAt time.Time
+	// ViewedAt is when a client last viewed the snapshot, accurate to LookInterval; zero for never.
+	ViewedAt time.Time
 	// CollectedAt is when the points were last read; zero for never.
 	CollectedAt time.Time
 	Figures     Figures

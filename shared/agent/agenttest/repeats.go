@@ -16,7 +16,7 @@ func changeAnew(t *testing.T, w World) {
 	a := org.Create(plan.Hobby)
 	for want := range 3 {
 		ctx, attempt := org.Attempt("k", "reveal")
-		idempotency.Anew(ctx)
+		idempotency.DiscardAnswer(ctx)
 		got, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error {
 			a.Rollout++
 			return nil
@@ -31,13 +31,13 @@ func changeAnew(t *testing.T, w World) {
 	for name, apply := range map[string]func(*agent.Agent) error{"nothing": func(*agent.Agent) error { return nil },
 		"a change": act(agent.Stop)} {
 		ctx, _ := org.Attempt("k", "reveal another")
-		idempotency.Anew(ctx)
+		idempotency.DiscardAnswer(ctx)
 		if _, err := w.Store.Change(ctx, a.ID, apply); fault.Code(err) != "idempotency_key_reused" {
 			t.Errorf("%s with another request's key: %v, want idempotency_key_reused", name, err)
 		}
 	}
 	ctx, attempt := org.Attempt("k", "reveal")
-	idempotency.Anew(ctx)
+	idempotency.DiscardAnswer(ctx)
 	if got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil }); err != nil ||
 		!attempt.Replayed() || got.Rollout != 3 {
 		t.Errorf("a repeat that changes nothing: replayed %t, %+v, %v", attempt.Replayed(), got, err)

@@ -16,8 +16,8 @@ import (
 )
 
 // Test tests that an apikey.Store and an apikey.Finder keep their contracts. open makes an empty world.
-func Test(t *testing.T, open func(*testing.T) World) {
-	tests := map[string]func(*testing.T, World){
+func Test(t *testing.T, open func(*testing.T) Fixture) {
+	tests := map[string]func(*testing.T, Fixture){
 		"a created key is found":                     createdKeyIsFound,
 		"unknown keys are not found":                 unknownKeysAreNotFound,
 		"other organizations see and revoke no keys": otherOrganizationsHaveNoAccess,
@@ -42,7 +42,7 @@ func Test(t *testing.T, open func(*testing.T) World) {
 	}
 }
 
-func createdKeyIsFound(t *testing.T, w World) {
+func createdKeyIsFound(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	k := org.create(func(k *apikey.Key) { k.ExpiresAt, k.LastUsedAt = now().Add(time.Hour), now() })
 	expired := org.create(func(k *apikey.Key) { k.ExpiresAt = now().Add(-time.Hour) })
@@ -67,7 +67,7 @@ func createdKeyIsFound(t *testing.T, w World) {
 	}
 }
 
-func unknownKeysAreNotFound(t *testing.T, w World) {
+func unknownKeysAreNotFound(t *testing.T, w Fixture) {
 	for _, hash := range []string{newKey().Hash, "", "a/b", ".", "__x__", "\xff", strings.Repeat("x", 2000)} {
 		if _, _, err := w.Finder.Find(t.Context(), hash, document.Ref{}); !reflect.DeepEqual(fault.From(err),
 			apikey.NotFound()) {
@@ -76,7 +76,7 @@ func unknownKeysAreNotFound(t *testing.T, w World) {
 	}
 }
 
-func otherOrganizationsHaveNoAccess(t *testing.T, w World) {
+func otherOrganizationsHaveNoAccess(t *testing.T, w Fixture) {
 	owner, other := w.tenant(t), w.tenant(t)
 	k := owner.create(nil)
 	for _, id := range []string{k.ID, random(), "", k.Hash} {
@@ -92,7 +92,7 @@ func otherOrganizationsHaveNoAccess(t *testing.T, w World) {
 	}
 }
 
-func pagesListEveryKey(t *testing.T, w World) {
+func pagesListEveryKey(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	var want []apikey.Key
 	for _, seconds := range []int{3, 1, 2, 2, 2, 5} {
@@ -119,7 +119,7 @@ func pagesListEveryKey(t *testing.T, w World) {
 	}
 }
 
-func invalidCursors(t *testing.T, w World) {
+func invalidCursors(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	for _, bad := range []string{"x", "null", "%", "e30", strings.Repeat("A", 1000)} {
 		_, err := w.Store.List(org.ctx, page.Request{Limit: 1, Cursor: bad})
@@ -129,7 +129,7 @@ func invalidCursors(t *testing.T, w World) {
 	}
 }
 
-func revokedKeyIsNotFound(t *testing.T, w World) {
+func revokedKeyIsNotFound(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	k := org.create(nil)
 	org.revoke(k.ID)
@@ -147,7 +147,7 @@ func revokedKeyIsNotFound(t *testing.T, w World) {
 	}
 }
 
-func concurrentRevocations(t *testing.T, w World) {
+func concurrentRevocations(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	org.create(nil)
 	k := org.create(nil)
@@ -173,7 +173,7 @@ func concurrentRevocations(t *testing.T, w World) {
 	}
 }
 
-func touchRecordsUse(t *testing.T, w World) {
+func touchRecordsUse(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	never, long, recent := org.create(nil),
 		org.create(func(k *apikey.Key) { k.LastUsedAt = now().Add(-apikey.TouchInterval) }),
@@ -181,7 +181,7 @@ func touchRecordsUse(t *testing.T, w World) {
 	for _, k := range []apikey.Key{never, long, recent, never} {
 		w.Finder.Touch(t.Context(), k)
 	}
-	w.Settled()
+	w.Flush()
 	for name, c := range map[string]struct {
 		key          apikey.Key
 		wantRecorded bool
@@ -207,12 +207,12 @@ func touchRecordsUse(t *testing.T, w World) {
 	}
 }
 
-func touchOfRevokedKey(t *testing.T, w World) {
+func touchOfRevokedKey(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	k := org.create(nil)
 	org.revoke(k.ID)
 	w.Finder.Touch(t.Context(), k)
-	w.Settled()
+	w.Flush()
 	if _, _, err := w.Finder.Find(t.Context(), k.Hash, document.Ref{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("apikeytest: find a revoked key after a touch: %v, want not found", err)
 	}

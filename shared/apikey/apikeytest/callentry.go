@@ -11,7 +11,7 @@ import (
 
 // changesWriteAuditEntries checks that a change writes its call's audit entry in its own commit, and that a call
 // without a change leaves the entry to the server.
-func changesWriteAuditEntries(t *testing.T, w World) {
+func changesWriteAuditEntries(t *testing.T, w Fixture) {
 	org, other := w.tenant(t), w.tenant(t)
 	k, last := newKey(), apikey.Key{}
 	for range maxKeys - 1 {
@@ -80,7 +80,7 @@ func checkEntry(t *testing.T, step string, got audit.Entry, wantID string, wantT
 	}
 }
 
-func changesOfOneCallShareEntry(t *testing.T, w World) {
+func changesOfOneCallShareEntry(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	ctx, entry := audit.WithCallEntry(org.ctx)
 	k := newKey()

@@ -13,8 +13,8 @@ import (
 )
 
 // idempotencyTests are the tests of requests with an Idempotency-Key.
-func idempotencyTests() map[string]func(*testing.T, World) {
-	return map[string]func(*testing.T, World){
+func idempotencyTests() map[string]func(*testing.T, Fixture) {
+	return map[string]func(*testing.T, Fixture){
 		"a repeated creation returns the first key":        repeatedCreation,
 		"a repeated revocation succeeds":                   repeatedRevocation,
 		"an idempotency key of another request is refused": reusedIdempotencyKey,
@@ -29,7 +29,7 @@ func (n tenant) attempt(key, body string) (context.Context, *idempotency.Attempt
 	return idempotency.With(n.ctx, a), a
 }
 
-func repeatedCreation(t *testing.T, w World) {
+func repeatedCreation(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	ctx, attempt := org.attempt("k", "create")
 	k := newKey()
@@ -57,7 +57,7 @@ func repeatedCreation(t *testing.T, w World) {
 	}
 }
 
-func repeatedRevocation(t *testing.T, w World) {
+func repeatedRevocation(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	k := org.create(nil)
 	for _, repeat := range []bool{false, true, true} {
@@ -78,7 +78,7 @@ func repeatedRevocation(t *testing.T, w World) {
 	}
 }
 
-func reusedIdempotencyKey(t *testing.T, w World) {
+func reusedIdempotencyKey(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	k := org.create(nil)
 	ctx, _ := org.attempt("k", "one")
@@ -97,7 +97,7 @@ func reusedIdempotencyKey(t *testing.T, w World) {
 	org.wantKeys(2)
 }
 
-func refusedCreationFreesKey(t *testing.T, w World) {
+func refusedCreationFreesKey(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	for range maxKeys {
 		org.create(nil)
@@ -118,7 +118,7 @@ func refusedCreationFreesKey(t *testing.T, w World) {
 	createWantsCode("")
 }
 
-func concurrentRepeats(t *testing.T, w World) {
+func concurrentRepeats(t *testing.T, w Fixture) {
 	const clients = 10
 	org := w.tenant(t)
 	made, got, errs := make([]apikey.Key, clients), make([]apikey.Key, clients), make([]error, clients)

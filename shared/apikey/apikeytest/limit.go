@@ -14,7 +14,7 @@ import (
 // maxKeys is the limit of live keys on a new organization's plan.
 const maxKeys = 50
 
-func createRefusesAboveLimit(t *testing.T, w World) {
+func createRefusesAboveLimit(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	var last apikey.Key
 	for range maxKeys {
@@ -33,7 +33,7 @@ func createRefusesAboveLimit(t *testing.T, w World) {
 	}
 }
 
-func concurrentCreatesKeepLimit(t *testing.T, w World) {
+func concurrentCreatesKeepLimit(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	const creators = 8
 	for range maxKeys - creators/2 {
@@ -61,7 +61,7 @@ func concurrentCreatesKeepLimit(t *testing.T, w World) {
 }
 
 // createReplacesExpiredKeys checks that expired keys count until a new key needs their place.
-func createReplacesExpiredKeys(t *testing.T, w World) {
+func createReplacesExpiredKeys(t *testing.T, w Fixture) {
 	org := w.tenant(t)
 	for i := range maxKeys {
 		org.create(func(k *apikey.Key) {

@@ -18,12 +18,12 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// World is an empty store, and access to its records for the tests.
-type World struct {
+// Fixture is an empty store, and access to its records for the tests.
+type Fixture struct {
 	Store  apikey.Store
 	Finder apikey.Finder
-	// Settled waits until the background writes of Touch are done.
-	Settled func()
+	// Flush waits until the background writes of Touch are done.
+	Flush func()
 	// Organization reads an organization's record.
 	Organization func(ctx context.Context, id string) (organization.Organization, error)
 	// Entries reads the audit entries of an organization in the order of their times.
@@ -33,12 +33,12 @@ type World struct {
 // tenant is an organization of a test, with the context of its admin's requests.
 type tenant struct {
 	t     *testing.T
-	world World
+	world Fixture
 	id    string
 	ctx   context.Context
 }
 
-func (w World) tenant(t *testing.T) tenant {
+func (w Fixture) tenant(t *testing.T) tenant {
 	id := "org_" + random()
 	caller := identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin}
 	return tenant{t, w, id, audit.With(identity.With(t.Context(), caller), audit.Request{Action: "TestKey"})}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestLog tests that an audit.Log keeps its contract. open makes an empty world.
-func TestLog(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
+func TestLog(t *testing.T, open func(*testing.T) Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
 		"append stores every field":                    appendStoresEveryField,
 		"append sets missing times":                    appendSetsTimes,
 		"append keeps an existing entry":               appendKeepsExistingEntry,
@@ -41,7 +41,7 @@ func TestLog(t *testing.T, open func(*testing.T) World) {
 }
 
 // appendStoresEveryField fails if a new field of audit.Entry is not stored.
-func appendStoresEveryField(t *testing.T, w World) {
+func appendStoresEveryField(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	e := audit.Entry{
 		ID: random(), OrganizationID: org.id, CreatedAt: now.Add(-time.Second),
@@ -73,7 +73,7 @@ func appendStoresEveryField(t *testing.T, w World) {
 	}
 }
 
-func appendSetsTimes(t *testing.T, w World) {
+func appendSetsTimes(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	e := org.entry(0)
 	e.CreatedAt, e.ExpiresAt = time.Time{}, now.AddDate(100, 0, 0)
@@ -90,7 +90,7 @@ func appendSetsTimes(t *testing.T, w World) {
 	}
 }
 
-func appendKeepsExistingEntry(t *testing.T, w World) {
+func appendKeepsExistingEntry(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	first := org.entry(1)
 	second := org.entry(2)
@@ -106,7 +106,7 @@ func appendKeepsExistingEntry(t *testing.T, w World) {
 	}
 }
 
-func concurrentAppends(t *testing.T, w World) {
+func concurrentAppends(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	e := org.entry(1)
 	errs := make([]error, 8)
@@ -123,7 +123,7 @@ func concurrentAppends(t *testing.T, w World) {
 	}
 }
 
-func appendRefusesInvalidIDs(t *testing.T, w World) {
+func appendRefusesInvalidIDs(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	for _, id := range []string{"", ".", "a/b", "__x__", "\xff"} {
 		e := org.entry(1)
@@ -142,7 +142,7 @@ func appendRefusesInvalidIDs(t *testing.T, w World) {
 	}
 }
 
-func otherOrganizationsSeeNothing(t *testing.T, w World) {
+func otherOrganizationsSeeNothing(t *testing.T, w Fixture) {
 	owner, other := w.tenant(t, plan.Enterprise), w.tenant(t, plan.Enterprise)
 	e := owner.appendAged(1)[0]
 	anonymous := other

@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func pagesListEveryEntry(t *testing.T, w World) {
+func pagesListEveryEntry(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	// Several entries have the same time, so that a page ends between them.
 	want := org.appendAged(3, 1, 2, 2, 2, 2, 5)
@@ -33,7 +33,7 @@ func pagesListEveryEntry(t *testing.T, w World) {
 	}
 }
 
-func pagesWhileOthersAppend(t *testing.T, w World) {
+func pagesWhileOthersAppend(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	want := org.appendAged(10, 20, 30, 30, 40, 50)
 	seen := map[string]int{}
@@ -58,7 +58,7 @@ func pagesWhileOthersAppend(t *testing.T, w World) {
 }
 
 // filters tries every combination of filters and time bounds.
-func filters(t *testing.T, w World) {
+func filters(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	values := []audit.Filter{
 		{ActorID: "u1", Action: "StopAgent", TargetID: "t1", Outcome: audit.Succeeded},
@@ -104,7 +104,7 @@ func matches(e audit.Entry, f audit.Filter) bool {
 }
 
 // timeBounds checks that adjacent windows list every entry once.
-func timeBounds(t *testing.T, w World) {
+func timeBounds(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	want := org.appendAged(0, 1, 2, 2, 3, 4, 5, 6)
 	seen := map[string]int{}
@@ -138,7 +138,7 @@ func timeBounds(t *testing.T, w World) {
 }
 
 // filteredPages checks that filtering leaves no gaps in pages.
-func filteredPages(t *testing.T, w World) {
+func filteredPages(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	var all []audit.Entry
 	for i := range 12 {
@@ -155,7 +155,7 @@ func filteredPages(t *testing.T, w World) {
 	}
 }
 
-func invalidCursors(t *testing.T, w World) {
+func invalidCursors(t *testing.T, w Fixture) {
 	org, other := w.tenant(t, plan.Hobby), w.tenant(t, plan.Hobby)
 	org.appendAged(1, 2)
 	p, err := org.log.List(org.ctx, audit.Filter{}, page.Request{Limit: 1})
@@ -179,7 +179,7 @@ func invalidCursors(t *testing.T, w World) {
 }
 
 // eachVisitsAllEntries appends more entries than fit on a page.
-func eachVisitsAllEntries(t *testing.T, w World) {
+func eachVisitsAllEntries(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	var all []audit.Entry
 	for i := range 2*page.MaxLimit + 5 {
@@ -202,7 +202,7 @@ func eachVisitsAllEntries(t *testing.T, w World) {
 	}
 }
 
-func eachStopsAtError(t *testing.T, w World) {
+func eachStopsAtError(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	org.appendAged(1, 2, 3)
 	stop, visited := errors.New("stop"), 0

@@ -15,7 +15,7 @@ const (
 	keptLong  = 548
 )
 
-func planDecidesRetention(t *testing.T, w World) {
+func planDecidesRetention(t *testing.T, w Fixture) {
 	days := map[plan.ID]int{"": keptShort} // an organization without a record
 	for _, p := range plan.All() {
 		days[p.ID] = keptShort
@@ -31,7 +31,7 @@ func planDecidesRetention(t *testing.T, w World) {
 }
 
 // expiredEntriesAreHidden checks that an expired entry is not shown, although it is still stored.
-func expiredEntriesAreHidden(t *testing.T, w World) {
+func expiredEntriesAreHidden(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	e := org.appendAged(0)[0]
 	end := e.CreatedAt.AddDate(0, 0, keptShort)
@@ -61,7 +61,7 @@ func expiredEntriesAreHidden(t *testing.T, w World) {
 
 // pagesSkipExpiredEntries changes the plan of an organization, so that its entries expire at different times. Pages
 // must still be full, and their cursors must lead past expired entries.
-func pagesSkipExpiredEntries(t *testing.T, w World) {
+func pagesSkipExpiredEntries(t *testing.T, w Fixture) {
 	org := w.tenant(t, plan.Hobby)
 	org.appendAged(1, 3, 4, 5, 8, 9, 10)
 	org.setPlan(plan.Enterprise)

@@ -17,8 +17,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// World is an empty log, and access to its storage for the tests.
-type World struct {
+// Fixture is an empty log, and access to its storage for the tests.
+type Fixture struct {
 	// Log opens the log with a clock that shows now.
 	Log func(t *testing.T, now time.Time) audit.Log
 	// SetPlan puts an organization on a plan. It creates the organization's record if there is none.
@@ -35,14 +35,14 @@ var now = time.Date(2026, time.May, 6, 7, 8, 9, 10_000, time.UTC)
 // tenant is an organization of a test, with the context of its admin's requests.
 type tenant struct {
 	t     *testing.T
-	world World
+	world Fixture
 	log   audit.Log
 	id    string
 	ctx   context.Context
 }
 
 // tenant makes an organization on a plan. With "" the organization gets no record.
-func (w World) tenant(t *testing.T, p plan.ID) tenant {
+func (w Fixture) tenant(t *testing.T, p plan.ID) tenant {
 	t.Helper()
 	n := tenant{t: t, world: w, log: w.Log(t, now), id: "org_" + random()}
 	n.ctx = identity.With(t.Context(), identity.Caller{ID: "user_1", OrganizationID: n.id, Role: identity.RoleAdmin})

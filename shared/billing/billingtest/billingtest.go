@@ -21,8 +21,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// World is an empty store that several processes use, and access to its records for the tests.
-type World struct {
+// Fixture is an empty store that several processes use, and access to its records for the tests.
+type Fixture struct {
 	// Processes are at least two stores that share their records and nothing else.
 	Processes []billing.Store
 	Agents    agent.Store
@@ -33,8 +33,8 @@ type World struct {
 }
 
 // Test tests that a billing.Store keeps its contract. open makes an empty world.
-func Test(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
+func Test(t *testing.T, open func(*testing.T) Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
 		"a new organization has no subscription":       newOrganization,
 		"save stores every field and an audit entry":   saveStoresEveryField,
 		"save refuses an outdated account":             saveRefusesOutdatedAccount,
@@ -53,7 +53,7 @@ func Test(t *testing.T, open func(*testing.T) World) {
 }
 
 // tenant makes an organization, and the context of a caller who may change its account.
-func (w World) tenant(t *testing.T) (id string, ctx context.Context) {
+func (w Fixture) tenant(t *testing.T) (id string, ctx context.Context) {
 	t.Helper()
 	b := make([]byte, 8)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
@@ -66,7 +66,7 @@ func (w World) tenant(t *testing.T) (id string, ctx context.Context) {
 	return id, audit.With(ctx, audit.Request{Action: "ChangeSubscription", RequestID: "request_1"})
 }
 
-func (w World) account(t *testing.T, id string) billing.Account {
+func (w Fixture) account(t *testing.T, id string) billing.Account {
 	t.Helper()
 	a, err := w.Processes[0].Account(t.Context(), id)
 	if err != nil {
@@ -76,7 +76,7 @@ func (w World) account(t *testing.T, id string) billing.Account {
 }
 
 // save saves an account from the first process.
-func (w World) save(ctx context.Context, t *testing.T, a billing.Account, eventID string) {
+func (w Fixture) save(ctx context.Context, t *testing.T, a billing.Account, eventID string) {
 	t.Helper()
 	if err := w.Processes[0].Save(ctx, a, eventID); err != nil {
 		t.Fatalf("billingtest: save the account: %v", err)
@@ -84,7 +84,7 @@ func (w World) save(ctx context.Context, t *testing.T, a billing.Account, eventI
 }
 
 // wantPlan checks the plan of an organization.
-func (w World) wantPlan(t *testing.T, id string, want plan.ID) {
+func (w Fixture) wantPlan(t *testing.T, id string, want plan.ID) {
 	t.Helper()
 	if got := w.account(t, id).Plan; got != want {
 		t.Errorf("billingtest: plan = %s, want %s", got, want)
@@ -92,7 +92,7 @@ func (w World) wantPlan(t *testing.T, id string, want plan.ID) {
 }
 
 // wantApplied checks whether an event has been applied, as a process sees it.
-func (w World) wantApplied(ctx context.Context, t *testing.T, process int, eventID string, want bool) {
+func (w Fixture) wantApplied(ctx context.Context, t *testing.T, process int, eventID string, want bool) {
 	t.Helper()
 	if got, err := w.Processes[process].Applied(ctx, eventID); err != nil || got != want {
 		t.Errorf("billingtest: Applied(%s) = %t, %v; want %t", eventID, got, err, want)
@@ -111,7 +111,7 @@ func paidSubscription(on plan.ID) billing.Subscription {
 	}
 }
 
-func newOrganization(t *testing.T, w World) {
+func newOrganization(t *testing.T, w Fixture) {
 	id, _ := w.tenant(t)
 	got := w.account(t, id)
 	if got.Version == "" {
@@ -124,7 +124,7 @@ func newOrganization(t *testing.T, w World) {
 	}
 }
 
-func saveStoresEveryField(t *testing.T, w World) {
+func saveStoresEveryField(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	a := w.account(t, id)
 	a.ApplySubscription(paidSubscription(plan.Pro), now())
@@ -160,7 +160,7 @@ func saveStoresEveryField(t *testing.T, w World) {
 	}
 }
 
-func saveRefusesOutdatedAccount(t *testing.T, w World) {
+func saveRefusesOutdatedAccount(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	outdated := w.account(t, id)
 	a := outdated
@@ -174,7 +174,7 @@ func saveRefusesOutdatedAccount(t *testing.T, w World) {
 	w.wantPlan(t, id, plan.Pro)
 }
 
-func saveAppliesEventOnce(t *testing.T, w World) {
+func saveAppliesEventOnce(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	first, second := w.account(t, id), w.account(t, id)
 	w.wantApplied(ctx, t, 0, "evt_1", false)
@@ -204,7 +204,7 @@ func saveAppliesEventOnce(t *testing.T, w World) {
 	}
 }
 
-func postponeSetsDueTime(t *testing.T, w World) {
+func postponeSetsDueTime(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	a := w.account(t, id)
 	next := now().Add(time.Hour)
@@ -225,7 +225,7 @@ func postponeSetsDueTime(t *testing.T, w World) {
 	}
 }
 
-func dueListsLongestDueFirst(t *testing.T, w World) {
+func dueListsLongestDueFirst(t *testing.T, w Fixture) {
 	at := now()
 	var want []string
 	for _, age := range []time.Duration{-time.Hour, 0, 2 * time.Hour, time.Hour} {
@@ -247,7 +247,7 @@ func dueListsLongestDueFirst(t *testing.T, w World) {
 	}
 }
 
-func unknownOrganizations(t *testing.T, w World) {
+func unknownOrganizations(t *testing.T, w Fixture) {
 	_, ctx := w.tenant(t)
 	for _, id := range []string{"org_nowhere", "", "a/b"} {
 		if _, err := w.Processes[0].Account(ctx, id); !fault.Is(err, fault.NotFound) {

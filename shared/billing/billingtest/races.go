@@ -16,7 +16,7 @@ import (
 
 // concurrentEventsAndCreations applies two events and creates two agents concurrently. No change may be lost, and a
 // recount must agree with the recorded usage.
-func concurrentEventsAndCreations(t *testing.T, w World) {
+func concurrentEventsAndCreations(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	prepared := w.account(t, id)
 	prepared.ApplySubscription(paidSubscription(plan.Starter), now())
@@ -52,7 +52,7 @@ func concurrentEventsAndCreations(t *testing.T, w World) {
 }
 
 // startNeedsPayment checks that an organization that owes payment can't create or start agents, but can do all else.
-func startNeedsPayment(t *testing.T, w World) {
+func startNeedsPayment(t *testing.T, w Fixture) {
 	id, system := w.tenant(t)
 	admin := identity.With(system,
 		identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin})

@@ -53,8 +53,8 @@ func (p *fakeProvider) set(s billing.State, err error) {
 
 // TestService tests that a billing.Service and a billing.Enforcer keep their contracts on a store. open makes an empty
 // world.
-func TestService(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
+func TestService(t *testing.T, open func(*testing.T) Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
 		"a late answer does not replace newer state":       lateAnswer,
 		"events of other products are ignored":             foreignEvents,
 		"an event fails while the provider fails":          eventFailsWithProvider,
@@ -67,7 +67,7 @@ func TestService(t *testing.T, open func(*testing.T) World) {
 		})
 	}
 }
-func (w World) service(p *fakeProvider) *billing.Service {
+func (w Fixture) service(p *fakeProvider) *billing.Service {
 	return &billing.Service{Store: w.Processes[0], Payments: p, Agents: w.Agents, Now: now}
 }
 
@@ -75,7 +75,7 @@ func event(id string) billing.Event { return billing.Event{ID: id, SubscriptionI
 
 // lateAnswer handles a whole second event while the first event waits for the provider's answer. The first event's
 // older answer must not replace the newer state.
-func lateAnswer(t *testing.T, w World) {
+func lateAnswer(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	p := &fakeProvider{state: billing.State{OrganizationID: id, Subscription: paidSubscription(plan.Starter)}}
 	s := w.service(p)
@@ -101,7 +101,7 @@ func lateAnswer(t *testing.T, w World) {
 	}
 }
 
-func foreignEvents(t *testing.T, w World) {
+func foreignEvents(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	p := &fakeProvider{}
 	for name, s := range map[string]billing.State{
@@ -128,7 +128,7 @@ func foreignEvents(t *testing.T, w World) {
 	w.wantPlan(t, id, plan.Hobby)
 }
 
-func eventFailsWithProvider(t *testing.T, w World) {
+func eventFailsWithProvider(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	p := &fakeProvider{err: fault.New(fault.Unavailable, "payment_provider_unavailable", "Down.")}
 	if err := w.service(p).HandleEvent(ctx, event("evt_1")); !fault.Is(err, fault.Unavailable) {
@@ -149,7 +149,7 @@ func asOperator(ctx context.Context, id string) context.Context {
 }
 
 // wantEntry checks that the audit log of an organization has an entry.
-func (w World) wantEntry(ctx context.Context, t *testing.T, id, description string, matches func(audit.Entry) bool) {
+func (w Fixture) wantEntry(ctx context.Context, t *testing.T, id, description string, matches func(audit.Entry) bool) {
 	t.Helper()
 	entries, err := w.Entries(ctx, id)
 	if err != nil {
@@ -160,7 +160,7 @@ func (w World) wantEntry(ctx context.Context, t *testing.T, id, description stri
 	}
 }
 
-func operatorSetsPlan(t *testing.T, w World) {
+func operatorSetsPlan(t *testing.T, w Fixture) {
 	id, _ := w.tenant(t)
 	ctx, s := asOperator(t.Context(), id), w.service(&fakeProvider{})
 	setPlan := func(to plan.ID, force bool) error {
@@ -208,7 +208,7 @@ func operatorSetsPlan(t *testing.T, w World) {
 
 // enforcerPausesAndResumes suspends an organization and ends the suspension. The enforcer must pause and resume its
 // agent as the system, and check the account again only while the suspension lasts.
-func enforcerPausesAndResumes(t *testing.T, w World) {
+func enforcerPausesAndResumes(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	operator, s := asOperator(t.Context(), id), w.service(&fakeProvider{})
 	if err := s.SetPlan(operator, id, plan.All()[2], false); err != nil {

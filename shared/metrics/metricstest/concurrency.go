@@ -63,27 +63,27 @@ func viewsAreRecorded(t *testing.T, w tenant) {
 			t.Fatalf("metricstest: get a snapshot: %v", err)
 		}
 		w.Store.MarkViewed(w.ctx, s)
-		w.Settled()
+		w.Flush()
 	}
 	viewed := w.load(t, a.ID)
-	if viewed.LookedAt.IsZero() {
+	if viewed.ViewedAt.IsZero() {
 		t.Fatal("metricstest: LookedAt is zero after a view")
 	}
 	w.Store.MarkViewed(w.ctx, viewed)
-	w.Settled()
+	w.Flush()
 	if got := w.load(t, a.ID).Version; got != viewed.Version {
 		t.Errorf("metricstest: version = %s after a second view, want %s: the view must not be written", got,
 			viewed.Version)
 	}
 	w.save(t, filled(viewed), a.Version)
-	if got := w.load(t, a.ID).LookedAt; !got.Equal(viewed.LookedAt) {
-		t.Errorf("metricstest: LookedAt = %v after a save, want %v", got, viewed.LookedAt)
+	if got := w.load(t, a.ID).ViewedAt; !got.Equal(viewed.ViewedAt) {
+		t.Errorf("metricstest: LookedAt = %v after a save, want %v", got, viewed.ViewedAt)
 	}
 	// A view between reading and saving makes the save fail, so that the view is not lost.
 	b := w.create(t)
 	read := w.load(t, b.ID)
 	w.Store.MarkViewed(w.ctx, read)
-	w.Settled()
+	w.Flush()
 	w.wantChanged(t, filled(read), b.Version, "a snapshot that was viewed in between")
 }
 
@@ -93,7 +93,7 @@ func viewOfDeletedAgent(t *testing.T, w tenant) {
 	w.remove(t, a.ID)
 	w.Store.MarkViewed(w.ctx, s)
 	w.Store.MarkViewed(w.ctx, metrics.New(a.ID, a.OrganizationID))
-	w.Settled()
+	w.Flush()
 	w.wantNotLoaded(t, a.ID)
 }
 
@@ -103,7 +103,7 @@ func listViewedSince(t *testing.T, w tenant) {
 	for range 3 {
 		a := w.create(t)
 		w.Store.MarkViewed(w.ctx, w.load(t, a.ID))
-		w.Settled()
+		w.Flush()
 		viewed = append(viewed, a.ID)
 	}
 	w.create(t) // never viewed

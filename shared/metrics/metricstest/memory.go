@@ -123,10 +123,10 @@ func (m *Memory) MarkViewed(_ context.Context, s metrics.Snapshot) {
 		now = m.Now
 	}
 	known, ok := m.snapshots[s.AgentID]
-	if !ok || s.Version == "" || now().Sub(known.LookedAt) < metrics.LookInterval {
+	if !ok || s.Version == "" || now().Sub(known.ViewedAt) < metrics.ViewInterval {
 		return
 	}
-	known.LookedAt = now()
+	known.ViewedAt = now()
 	m.write(known)
 }
 
@@ -150,11 +150,11 @@ func (m *Memory) ListViewedSince(_ context.Context, since time.Time, limit int) 
 	defer m.mu.Unlock()
 	var found []metrics.Snapshot
 	for _, s := range m.snapshots {
-		if !s.LookedAt.IsZero() && !s.LookedAt.Before(since) {
+		if !s.ViewedAt.IsZero() && !s.ViewedAt.Before(since) {
 			found = append(found, clone(s))
 		}
 	}
-	slices.SortFunc(found, func(a, b metrics.Snapshot) int { return a.LookedAt.Compare(b.LookedAt) })
+	slices.SortFunc(found, func(a, b metrics.Snapshot) int { return a.ViewedAt.Compare(b.ViewedAt) })
 	m.loads += min(limit, len(found))
 	return found[:min(limit, len(found))], nil
 }
@@ -171,7 +171,7 @@ func (m *Memory) Save(_ context.Context, s metrics.Snapshot, agentVersion string
 	case ok && known.Version != s.Version, !ok && (s.Version != "" || a.Version != agentVersion):
 		return metrics.ErrChanged
 	}
-	s.LookedAt = known.LookedAt
+	s.ViewedAt = known.ViewedAt
 	m.saves++
 	m.write(s)
 	return nil

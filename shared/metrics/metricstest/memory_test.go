@@ -11,10 +11,10 @@ import (
 
 func TestMemory_KeepsTheStoreContract(t *testing.T) {
 	t.Parallel()
-	metricstest.Test(t, func(*testing.T) metricstest.World {
+	metricstest.Test(t, func(*testing.T) metricstest.Fixture {
 		m := &metricstest.Memory{}
-		return metricstest.World{
-			Store: m, Records: m, Settled: func() {},
+		return metricstest.Fixture{
+			Store: m, Records: m, Flush: func() {},
 			Create: func(ctx context.Context) (agent.Agent, error) {
 				return m.Put(agent.Agent{OrganizationID: identity.From(ctx).OrganizationID}), nil
 			},

@@ -18,8 +18,8 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// World is an empty store, and access to its records for the tests.
-type World struct {
+// Fixture is an empty store, and access to its records for the tests.
+type Fixture struct {
 	Store   metrics.Store
 	Records metrics.WorkerStore
 	// Create creates an agent in the organization of the caller in ctx. Change changes its record. Remove removes it.
@@ -28,15 +28,15 @@ type World struct {
 	Remove func(ctx context.Context, id string) error
 	// Forget deletes the snapshot of an agent, so that it looks like an agent from before snapshots existed.
 	Forget func(ctx context.Context, id string) error
-	// Settled waits until the store's background writes are done.
-	Settled func()
+	// Flush waits until the store's background writes are done.
+	Flush func()
 }
 
 // Now is a time that every store can represent exactly.
 func Now() time.Time { return time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC) }
 
 // Test tests that a metrics.Store and a metrics.WorkerStore keep their contracts. open makes an empty world.
-func Test(t *testing.T, open func(*testing.T) World) {
+func Test(t *testing.T, open func(*testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, tenant){
 		"a snapshot lives as long as its agent":         snapshotLivesWithAgent,
 		"save stores every figure and series":           saveStoresEverything,
@@ -58,7 +58,7 @@ func Test(t *testing.T, open func(*testing.T) World) {
 
 // tenant is an organization of a test, with the context of its requests.
 type tenant struct {
-	World
+	Fixture
 	ctx context.Context
 }
 
@@ -143,7 +143,7 @@ func filled(s metrics.Snapshot) metrics.Snapshot {
 func equal(a, b metrics.Snapshot) bool {
 	a.Version, b.Version = "", ""
 	return reflect.DeepEqual(a.Figures, b.Figures) && a.CollectedAt.Equal(b.CollectedAt) &&
-		a.LookedAt.Equal(b.LookedAt) &&
+		a.ViewedAt.Equal(b.ViewedAt) &&
 		a.AgentID == b.AgentID && a.OrganizationID == b.OrganizationID &&
 		reflect.DeepEqual(a.Show(metrics.Window1h, Now()), b.Show(metrics.Window1h, Now())) &&
 		reflect.DeepEqual(a.Show(metrics.Window24h, Now()), b.Show(metrics.Window24h, Now())) &&

@@ -42,7 +42,7 @@ func TestCounts(t *testing.T, open func(*testing.T) CountsWorld) {
 		"concurrent changes are no drift":                    concurrentChangesAreNoDrift,
 		"a repair loses no concurrent change":                repairKeepsConcurrentChanges,
 		"a recount of all organizations reports every drift": recountOfAllReportsEveryDrift,
-		"changes after a repair use the repaired usage": changesAfterRepair,
+		"changes after a repair use the repaired usage":      changesAfterRepair,
 		"agents on a deleted plan are counted":               agentsOnDeletedPlanAreCounted,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// World is an empty directory that several processes use, and access to its records for the tests.
-type World struct {
+// Fixture is an empty directory that several processes use, and access to its records for the tests.
+type Fixture struct {
 	// Processes are at least two directories that share their records and nothing else.
 	Processes []organization.Directory
 	// User reads a user's record. Errors: NotFound.
@@ -25,8 +25,8 @@ type World struct {
 }
 
 // TestDirectory tests that an organization.Directory keeps its contract. open makes an empty world.
-func TestDirectory(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
+func TestDirectory(t *testing.T, open func(*testing.T) Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
 		"ensure creates an organization and a user":    ensureCreates,
 		"concurrent ensures all succeed":               concurrentEnsures,
 		"ensure updates a known user's email and name": ensureUpdatesUser,
@@ -53,14 +53,14 @@ func newUser() organization.User {
 }
 
 // ensure ensures an organization and a user from the first process.
-func (w World) ensure(t *testing.T, org string, u organization.User) {
+func (w Fixture) ensure(t *testing.T, org string, u organization.User) {
 	t.Helper()
 	if err := w.Processes[0].Ensure(t.Context(), org, u); err != nil {
 		t.Fatalf("organizationtest: ensure %q, %q: %v", org, u.ID, err)
 	}
 }
 
-func (w World) user(t *testing.T, id string) organization.User {
+func (w Fixture) user(t *testing.T, id string) organization.User {
 	t.Helper()
 	u, err := w.User(t.Context(), id)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w World) user(t *testing.T, id string) organization.User {
 	return u
 }
 
-func ensureCreates(t *testing.T, w World) {
+func ensureCreates(t *testing.T, w Fixture) {
 	org, u := "org_"+random(), newUser()
 	for range 2 {
 		w.ensure(t, org, u)
@@ -92,7 +92,7 @@ func ensureCreates(t *testing.T, w World) {
 	}
 }
 
-func concurrentEnsures(t *testing.T, w World) {
+func concurrentEnsures(t *testing.T, w Fixture) {
 	org, u := "org_"+random(), newUser()
 	errs := make([]error, 16)
 	var all sync.WaitGroup
@@ -111,7 +111,7 @@ func concurrentEnsures(t *testing.T, w World) {
 
 // ensureUpdatesUser checks that a user has the email and name of the last token that had them, from any process. The
 // other fields must not change.
-func ensureUpdatesUser(t *testing.T, w World) {
+func ensureUpdatesUser(t *testing.T, w Fixture) {
 	org, u := "org_"+random(), newUser()
 	w.ensure(t, org, u)
 	before := w.user(t, u.ID)
@@ -143,7 +143,7 @@ func ensureUpdatesUser(t *testing.T, w World) {
 	}
 }
 
-func ensureSkipsEmptyIDs(t *testing.T, w World) {
+func ensureSkipsEmptyIDs(t *testing.T, w Fixture) {
 	org, u := "org_"+random(), newUser()
 	w.ensure(t, "", u)
 	w.user(t, u.ID)
@@ -155,7 +155,7 @@ func ensureSkipsEmptyIDs(t *testing.T, w World) {
 	w.ensure(t, "", organization.User{})
 }
 
-func unknownOrganizations(t *testing.T, w World) {
+func unknownOrganizations(t *testing.T, w Fixture) {
 	for _, id := range []string{"org_" + random(), "", "a/b", ".."} {
 		if _, err := w.Processes[0].Organization(t.Context(), id); !fault.Is(err, fault.NotFound) {
 			t.Errorf("organizationtest: organization %q: %v, want not found", id, err)
@@ -163,7 +163,7 @@ func unknownOrganizations(t *testing.T, w World) {
 	}
 }
 
-func ensureRefusesInvalidIDs(t *testing.T, w World) {
+func ensureRefusesInvalidIDs(t *testing.T, w Fixture) {
 	for _, id := range []string{"a/b", ".", "__x__", "\xff"} {
 		if err := w.Processes[0].Ensure(t.Context(), id, organization.User{}); err == nil {
 			t.Errorf("organizationtest: ensure accepted the organization id %q", id)

@@ -18,15 +18,15 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// World is an empty store of agents, and the history that belongs to it.
-type World struct {
+// Fixture is an empty store of agents, and the history that belongs to it.
+type Fixture struct {
 	agenttest.World
 	Operations secret.Operations
 }
 
 // TestOperations holds a secret.Operations to its promises. open makes an empty world.
-func TestOperations(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
+func TestOperations(t *testing.T, open func(*testing.T) Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
 		"the history follows every move":       follows,
 		"an agent is created with operations":  created,
 		"a deleted agent's are canceled":       canceled,
@@ -44,7 +44,7 @@ func TestOperations(t *testing.T, open func(*testing.T) World) {
 	}
 }
 
-func follows(t *testing.T, w World) {
+func follows(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	id := s.begin("TOKEN")
 	s.must(id, secret.Store, secret.Pending)
@@ -69,7 +69,7 @@ func follows(t *testing.T, w World) {
 	}
 }
 
-func created(t *testing.T, w World) {
+func created(t *testing.T, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := agenttest.Draft(plan.Hobby)
 	begun, err := a.BeginOperations(0,
@@ -93,7 +93,7 @@ func created(t *testing.T, w World) {
 	}
 }
 
-func canceled(t *testing.T, w World) {
+func canceled(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	one, two := s.begin("ONE"), s.begin("TWO")
 	s.stored(one, 1)
@@ -105,7 +105,7 @@ func canceled(t *testing.T, w World) {
 	}
 }
 
-func overtaken(t *testing.T, w World) {
+func overtaken(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	one := s.begin("TOKEN")
 	s.stored(one, 1)
@@ -116,7 +116,7 @@ func overtaken(t *testing.T, w World) {
 	s.must(two, secret.Bind, secret.Pending)
 }
 
-func tenancy(t *testing.T, w World) {
+func tenancy(t *testing.T, w Fixture) {
 	s, other := w.scene(t), w.scene(t)
 	id := s.begin("TOKEN")
 	sibling := s.org.Create(plan.Hobby).ID
@@ -141,7 +141,7 @@ func tenancy(t *testing.T, w World) {
 	}
 }
 
-func pages(t *testing.T, w World) {
+func pages(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	var want []string
 	for _, key := range []string{"A", "B", "C", "D", "E"} {
@@ -169,7 +169,7 @@ func pages(t *testing.T, w World) {
 	}
 }
 
-func nudged(t *testing.T, w World) {
+func nudged(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	s.work(func(a *agent.Agent) { a.BecameReady(agenttest.Now()) })
 	before := w.Nudges.Count(s.id)
@@ -187,7 +187,7 @@ func nudged(t *testing.T, w World) {
 	}
 }
 
-func audited(t *testing.T, w World) {
+func audited(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	s.stored(s.begin("TOKEN"), 1)
 	told := ""
@@ -202,7 +202,7 @@ func audited(t *testing.T, w World) {
 }
 
 // repeated: the answer to a request that has two changes is that of the second.
-func repeated(t *testing.T, w World) {
+func repeated(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	ctx, first := s.org.Attempt("k", "put")
 	idempotency.Amend(ctx)

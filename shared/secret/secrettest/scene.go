@@ -12,13 +12,13 @@ import (
 
 // scene is an agent of an organization.
 type scene struct {
-	World
+	Fixture
 	t   *testing.T
 	org agenttest.Tenant
 	id  string
 }
 
-func (w World) scene(t *testing.T) scene {
+func (w Fixture) scene(t *testing.T) scene {
 	t.Helper()
 	org := w.Tenant(t, plan.Enterprise)
 	return scene{w, t, org, org.Create(plan.Hobby).ID}

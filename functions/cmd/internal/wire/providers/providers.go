@@ -34,7 +34,7 @@ func openPayments(p config.Providers) (billing.Payments, error) {
 // openMembers opens Firebase Authentication if it issues the sessions. Other identity providers manage members
 // themselves.
 func openMembers(ctx context.Context, issuer string) (member.Provider, error) {
-	if project, ok := firebase.Project(issuer); ok {
+	if project, ok := firebase.ProjectOf(issuer); ok {
 		return firebase.Open(ctx, project)
 	}
 	return member.ManagedExternally{Issuer: issuer}, nil
