@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"strings"
 
 	"agents.example/controlplane/shared/fault"
 )
@@ -13,10 +16,16 @@ const (
 	MaxConfigDepth = 8
 )
 
-// reservedConfig lists the keys of config that the control plane fills. A client's values for them are ignored.
+// reservedConfig lists the keys of config that the control plane fills: the fields of ConfigView. A client's values for
+// them are ignored.
 func reservedConfig() []string {
-	return []string{"provisioning_stages", "status_reason", "allowed_actions", "sandbox_enabled", "plan_limits",
-		"error"}
+	var keys []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[ConfigView]()) {
+		if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "-" {
+			keys = append(keys, cmp.Or(key, field.Name))
+		}
+	}
+	return keys
 }
 
 // ConfigViolations checks a client's config as decoded from JSON.
