@@ -175,6 +175,9 @@ func TestBadInput(t *testing.T) {
 			want: []string{"value_error [body config]"}},
 		"a secret in a patch": {method: "PATCH", path: one, body: `{"env_vars": {"OPENAI_API_KEY": "x"}}`,
 			status: 422, want: []string{"value_error [body env_vars OPENAI_API_KEY]"}},
+		"a secret under a reserved key in a patch": {method: "PATCH", path: one,
+			body: `{"env_vars": {"DASHBOARD_TOKEN": "x"}}`, status: 422,
+			want: []string{"value_error [body env_vars DASHBOARD_TOKEN]"}},
 		"path and body together": {method: "PATCH", path: "/agents/nope", body: `{"name": ""}`, status: 422,
 			want: []string{"string_too_short [body name]", "uuid_parsing [path agent_id]"}},
 		"a limit that is no number": {method: "GET", path: "/agents?limit=many", body: "", status: 422,
@@ -220,7 +223,11 @@ func TestBadInput(t *testing.T) {
 			}
 			found := map[string]bool{}
 			for _, v := range detail(t, answer) {
-				found[fmt.Sprintf("%s %v", v.Type, v.Loc)] = true
+				key := fmt.Sprintf("%s %v", v.Type, v.Loc)
+				if found[key] {
+					t.Errorf("%s is reported twice", key)
+				}
+				found[key] = true
 			}
 			for _, w := range c.want {
 				if !found[w] {

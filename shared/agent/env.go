@@ -50,26 +50,23 @@ func LooksSecret(key string) bool {
 	return false
 }
 
-// EnvViolations checks a client's env_vars as decoded from JSON. Values that are not strings are the schema's business
-// and are passed over here. No violation quotes a value.
-func EnvViolations(env map[string]any) []fault.Violation {
+// EnvViolations checks a client's env_vars as decoded from JSON. Each key is reported once, for the first rule that it
+// breaks. keyRules follow the rules of every key; each returns what is wrong, or "". The schema checks the values' types.
+// No violation quotes a value.
+func EnvViolations(env map[string]any, keyRules ...func(key string, value any) string) []fault.Violation {
+	rules := append([]func(string, any) string{keyViolation}, keyRules...)
+	rules = append(rules, valueViolation)
 	var found []fault.Violation
 	total := 0
 	for _, key := range sortedKeys(env) {
-		loc := []any{"body", "env_vars", key}
-		if why := EnvKeyViolation(key); why != "" {
-			found = append(found, invalid(loc, why))
+		for _, rule := range rules {
+			if why := rule(key, env[key]); why != "" {
+				found = append(found, invalid([]any{"body", "env_vars", key}, why))
+				break
+			}
 		}
-		value, ok := env[key].(string)
-		if !ok {
-			continue
-		}
-		total += len(key) + len(value)
-		switch {
-		case len(value) > MaxEnvValueBytes:
-			found = append(found, invalid(loc, fmt.Sprintf("a value has at most %d bytes", MaxEnvValueBytes)))
-		case strings.ContainsRune(value, 0):
-			found = append(found, invalid(loc, "a value holds no NUL character"))
+		if value, ok := env[key].(string); ok {
+			total += len(key) + len(value)
 		}
 	}
 	if len(env) > MaxEnvKeys {
@@ -80,6 +77,20 @@ func EnvViolations(env map[string]any) []fault.Violation {
 			fmt.Sprintf("keys and values have at most %d bytes in all", MaxEnvBytes)))
 	}
 	return found
+}
+
+func keyViolation(key string, _ any) string { return EnvKeyViolation(key) }
+
+func valueViolation(_ string, value any) string {
+	text, _ := value.(string)
+	switch {
+	case len(text) > MaxEnvValueBytes:
+		return fmt.Sprintf("a value has at most %d bytes", MaxEnvValueBytes)
+	case strings.ContainsRune(text, 0):
+		return "a value holds no NUL character"
+	default:
+		return ""
+	}
 }
 
 func invalid(loc []any, why string) fault.Violation {

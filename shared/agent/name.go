@@ -34,17 +34,22 @@ func (Cloud) Values() []string { return []string{DefaultCloud} }
 
 // CreateViolations checks the body of a creation beyond its schema.
 func CreateViolations(body map[string]any) []fault.Violation {
+	return bodyViolations(body, func(key string, value any) string {
+		if LooksSecret(key) && value == "" {
+			return "a secret is not empty"
+		}
+		return ""
+	})
+}
+
+// bodyViolations checks what a creation and a patch have in common; secretRule is theirs for keys of secrets.
+func bodyViolations(body map[string]any, secretRule func(key string, value any) string) []fault.Violation {
 	var found []fault.Violation
 	if name, ok := body["name"].(string); ok && hasControl(name) {
 		found = append(found, invalid([]any{"body", "name"}, "a name holds no control characters"))
 	}
 	if env, ok := body["env_vars"].(map[string]any); ok {
-		found = append(found, EnvViolations(env)...)
-		for _, key := range sortedKeys(env) {
-			if env[key] == "" && LooksSecret(key) {
-				found = append(found, invalid([]any{"body", "env_vars", key}, "a secret is not empty"))
-			}
-		}
+		found = append(found, EnvViolations(env, secretRule)...)
 	}
 	if config, ok := body["config"].(map[string]any); ok {
 		found = append(found, ConfigViolations(config)...)

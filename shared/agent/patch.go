@@ -20,19 +20,18 @@ type Patch struct {
 
 // UpdateViolations checks the body of a patch beyond its schema and apart from what depends on the agent.
 func UpdateViolations(body map[string]any) []fault.Violation {
-	found := CreateViolations(body)
-	env, _ := body["env_vars"].(map[string]any)
-	for _, key := range sortedKeys(env) {
-		if v, plain := env[key].(string); LooksSecret(key) && (!plain || v != EnvIsSecret) {
-			found = append(found, secretViolation(key))
+	return bodyViolations(body, func(key string, value any) string {
+		if LooksSecret(key) && value != EnvIsSecret {
+			return secretElsewhere
 		}
-	}
-	return found
+		return ""
+	})
 }
 
+const secretElsewhere = "the key is a secret: set or delete it through /agents/{agent_id}/secrets"
+
 func secretViolation(key string) fault.Violation {
-	return invalid([]any{"body", "env_vars", key},
-		"the key is a secret: set or delete it through /agents/{agent_id}/secrets")
+	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
 // Apply merges a patch. The pod is replaced only when its environment changes. Errors: Invalid, Conflict while the

@@ -1,0 +1,63 @@
+package agent_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+)
+
+const (
+	badPattern       = "an environment key has 1 to 128 letters, digits and underscores and does not begin with a digit"
+	reservedForAgent = "the key is reserved for the agent's dashboard and API authentication"
+	isSecret         = "the key is a secret: set or delete it through /agents/{agent_id}/secrets"
+	secretIsEmpty    = "a secret is not empty"
+	tooLong          = "a value has at most 8192 bytes"
+)
+
+func TestEnvViolations_ReportAKeyOnceByItsFirstRule(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", agent.MaxEnvValueBytes+1)
+	for _, c := range []struct {
+		key            string
+		value          any
+		create, update string
+	}{
+		{key: "A-TOKEN", value: "", create: badPattern, update: badPattern},
+		{key: "A-B", value: long, create: badPattern, update: badPattern},
+		{key: "DASHBOARD_TOKEN", value: "", create: reservedForAgent, update: reservedForAgent},
+		{key: "API_SERVER_KEY", value: long, create: reservedForAgent, update: reservedForAgent},
+		{key: "MY_TOKEN", value: "", create: secretIsEmpty, update: isSecret},
+		{key: "MY_TOKEN", value: long, create: tooLong, update: isSecret},
+		{key: "MODE", value: long, create: tooLong, update: tooLong},
+		{key: "MODE", value: "", create: "", update: ""},
+	} {
+		body := map[string]any{"env_vars": map[string]any{c.key: c.value}}
+		for _, route := range []struct {
+			name  string
+			check func(map[string]any) []fault.Violation
+			want  string
+		}{
+			{name: "create", check: agent.CreateViolations, want: c.create},
+			{name: "update", check: agent.UpdateViolations, want: c.update},
+		} {
+			t.Run(fmt.Sprintf("%s %s with %d bytes", route.name, c.key, len(c.value.(string))), func(t *testing.T) {
+				t.Parallel()
+				var want []fault.Violation
+				if route.want != "" {
+					want = []fault.Violation{{
+						Loc: []any{"body", "env_vars", c.key}, Type: "value_error", Msg: "Value error, " + route.want,
+						Ctx: map[string]any{"error": route.want},
+					}}
+				}
+				if diff := cmp.Diff(want, route.check(body)); diff != "" {
+					t.Errorf("violations (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
