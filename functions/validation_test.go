@@ -178,6 +178,8 @@ func TestBadInput(t *testing.T) {
 		"a secret under a reserved key in a patch": {method: "PATCH", path: one,
 			body: `{"env_vars": {"DASHBOARD_TOKEN": "x"}}`, status: 422,
 			want: []string{"value_error [body env_vars DASHBOARD_TOKEN]"}},
+		"a null sandbox switch": {method: "POST", path: one + "/migrate-sandbox", body: `{"enabled": null}`, status: 422,
+			want: []string{"bool_type [body enabled]"}},
 		"path and body together": {method: "PATCH", path: "/agents/nope", body: `{"name": ""}`, status: 422,
 			want: []string{"string_too_short [body name]", "uuid_parsing [path agent_id]"}},
 		"a limit that is no number": {method: "GET", path: "/agents?limit=many", body: "", status: 422,

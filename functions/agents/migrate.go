@@ -2,8 +2,11 @@ package agents
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
@@ -14,17 +17,29 @@ type migrateInput struct {
 	change
 	// Body may be absent, which enables the sandbox.
 	Body struct {
-		Enabled *bool `json:"enabled,omitempty" jsonschema:"Absent or null is true."`
+		Enabled sandboxSwitch `json:"enabled,omitempty" jsonschema:"Absent is true."`
 	} `json:"body,omitempty"`
 }
 
-// Example implements function.Exampler.
-func (migrateInput) Example() any {
-	var in migrateInput
-	enabled := true
-	in.Body.Enabled = &enabled
-	return in
+// sandboxSwitch is a boolean that is true when a request leaves it out. A pointer would accept null, too.
+type sandboxSwitch struct{ off bool }
+
+// JSONSchema implements function.Schemer.
+func (sandboxSwitch) JSONSchema() *jsonschema.Schema { return &jsonschema.Schema{Type: "boolean"} }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *sandboxSwitch) UnmarshalJSON(b []byte) error {
+	var on bool
+	err := json.Unmarshal(b, &on)
+	s.off = !on
+	return err
 }
+
+// MarshalJSON implements json.Marshaler, for the example.
+func (s sandboxSwitch) MarshalJSON() ([]byte, error) { return json.Marshal(!s.off) }
+
+// Example implements function.Exampler.
+func (migrateInput) Example() any { return migrateInput{} }
 
 // MigrateSandbox turns the sandboxed runtime class of an agent on or off; its volume stays.
 func MigrateSandbox(agents agent.Store, d agent.Addresses) function.Route {
@@ -33,7 +48,7 @@ func MigrateSandbox(agents agent.Store, d agent.Addresses) function.Route {
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
 		Status: http.StatusOK, Summary: "Turn an agent's sandbox on or off", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in migrateInput) (agent.View, error) {
-			now, enabled := time.Now().UTC(), in.Body.Enabled == nil || *in.Body.Enabled
+			now, enabled := time.Now().UTC(), !in.Body.Enabled.off
 			a, err := agents.Change(ctx, in.id(),
 				in.unlessChanged(func(a *agent.Agent) error { return a.Migrate(enabled, now) }))
 			return show(ctx, a, d), err
