@@ -106,14 +106,7 @@ func (a Agent) Namespace() string { return Namespace(a.ID) }
 func (a Agent) Converged() bool { return a.ObservedGeneration == a.Generation }
 
 // Runs reports whether the desired state is a running pod.
-func (a Agent) Runs() bool {
-	switch a.Status {
-	case Provisioning, Pending, Running, Error:
-		return true
-	default:
-		return false
-	}
-}
+func (a Agent) Runs() bool { return a.Status.has(wantsPod) }
 
 // Failure is why an agent is in error, why its provisioning is being retried, or why it runs without what was asked
 // for.

@@ -16,10 +16,10 @@ func (a Agent) HeldUsage() (organization.Usage, error) {
 		return organization.Usage{}, err
 	}
 	u := organization.Usage{StorageBytes: p.StorageBytes()}
-	if a.Status != Deleting {
+	if !a.Status.has(freesSlot) {
 		u.Agents = 1
 	}
-	if a.Status != Deleting && a.Status != Stopped {
+	if !a.Status.has(freesCompute) {
 		u.CPUMillis, u.MemoryBytes = p.CPULimitMillicores, p.MemoryBytes()
 	}
 	return u, nil

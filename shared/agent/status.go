@@ -14,21 +14,65 @@ const (
 	Deleting     Status = "deleting"
 )
 
-// Values lists the statuses in the order the interface documents them.
-func (Status) Values() []string {
-	return []string{
-		string(Pending), string(Provisioning), string(Running), string(Paused), string(Stopped), string(Error),
-		string(Deleting),
+// statusFact is something that is true of an agent because of its status.
+type statusFact uint
+
+const (
+	// steady: the status stays until a client acts or the pod breaks or recovers.
+	steady statusFact = 1 << iota
+	// up: the agent runs or is on the way there.
+	up
+	// wantsPod: the desired state is a running pod.
+	wantsPod
+	// freesCompute: the agent holds no CPU and memory of its organization's plan.
+	freesCompute
+	// freesSlot: the agent does not count against the plan's number of agents.
+	freesSlot
+)
+
+type statusRow struct {
+	status Status
+	facts  statusFact
+}
+
+// statuses lists every status, in the order in which the interface documents them, and what follows from it.
+func statuses() []statusRow {
+	return []statusRow{
+		{Pending, up | wantsPod},
+		{Provisioning, up | wantsPod},
+		{Running, up | wantsPod | steady},
+		{Paused, steady},
+		{Stopped, steady | freesCompute},
+		{Error, steady | wantsPod},
+		{Deleting, freesCompute | freesSlot},
 	}
 }
 
-// IsSteady reports whether the status stays as it is until somebody acts.
-func (s Status) IsSteady() bool {
-	return s == Running || s == Paused || s == Stopped || s == Error
+// has reports whether a fact is true of the status. A status that this release doesn't know has none, so it holds all
+// that an agent can hold.
+func (s Status) has(fact statusFact) bool {
+	for _, row := range statuses() {
+		if row.status == s {
+			return row.facts&fact != 0
+		}
+	}
+	return false
 }
 
-// Up reports whether an agent in the status runs, or is on the way there.
-func (s Status) Up() bool { return s == Running || s == Provisioning || s == Pending }
+// Values lists the statuses in the order in which the interface documents them.
+func (Status) Values() []string {
+	var values []string
+	for _, row := range statuses() {
+		values = append(values, string(row.status))
+	}
+	return values
+}
+
+// IsSteady reports whether the agent stays in the status until a client acts or its pod breaks or recovers.
+func (s Status) IsSteady() bool { return s.has(steady) }
+
+// Up reports whether an agent in the status runs or is on the way there.
+func (s Status) Up() bool { return s.has(up) }
 
 // StatusReason says who or what paused or stopped an agent.
 type StatusReason string
@@ -37,7 +81,7 @@ type StatusReason string
 const (
 	// Manual: a client asked for it.
 	Manual StatusReason = "manual"
-	// Billing: the subscription is past due after its grace.
+	// Billing: the subscription is past due after its grace period.
 	Billing StatusReason = "billing"
 )
 
