@@ -1,8 +1,9 @@
-// Package plan knows the resource plans: the size of an agent on each and what an organization on it may hold.
-// The figures stand in plans.json. It does not know who is on which plan, nor what has been used.
+// Package plan describes the resource plans: the size of an agent on each plan, and what an organization on it may hold.
+// The numbers are in plans.json, smallest plan first. It does not track who is on which plan, nor usage.
 package plan
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 // ID names a plan.
 type ID string
 
-// The plans, as the interface names them.
+// The plans that code names. plans.json lists all of them.
 const (
 	Hobby      ID = "hobby"
 	Startup    ID = "startup"
@@ -23,17 +24,24 @@ const (
 	Pro        ID = "pro"
 )
 
-// Values lists the ids in the order the interface documents them. Validation messages quote this order.
+// Values lists the ids in the order in which the interface documents them. Validation messages quote this order.
 func (ID) Values() []string {
-	return []string{string(Hobby), string(Startup), string(Business), string(Enterprise), string(Starter), string(Pro)}
+	plans := All()
+	slices.SortFunc(plans, func(a, b Plan) int { return cmp.Compare(a.EnumPosition, b.EnumPosition) })
+	values := make([]string, len(plans))
+	for i, p := range plans {
+		values[i] = string(p.ID)
+	}
+	return values
 }
 
-// AuditLog is the feature of reading the organization's audit log.
+// AuditLog is the feature that lets an organization read its audit log.
 const AuditLog = "audit_log"
 
 // Plan is one row of plans.json.
 type Plan struct {
 	ID                   ID       `json:"id"`
+	EnumPosition         int      `json:"enum_position"` // its place in Values
 	Name                 string   `json:"name"`
 	CPULimitMillicores   int64    `json:"cpu_limit_millicores"`
 	CPURequestMillicores int64    `json:"cpu_request_millicores"`
@@ -52,8 +60,7 @@ type Plan struct {
 //go:embed plans.json
 var data []byte
 
-// load parses the embedded table once. A table that can't be read is a defect of the build, caught by this package's
-// test.
+// load parses the embedded table once. This package's test fails if the table can't be parsed.
 //
 //nolint:gochecknoglobals // an immutable, lazily parsed constant
 var load = sync.OnceValue(func() []Plan {
@@ -70,7 +77,7 @@ var load = sync.OnceValue(func() []Plan {
 // All lists the plans from the smallest to the largest.
 func All() []Plan { return slices.Clone(load()) }
 
-// Get finds a plan. The error says that the plan does not exist (any more), which no retry mends.
+// Get finds a plan. It fails if the plan does not exist; a retry does not help.
 func Get(id ID) (Plan, error) {
 	for _, p := range load() {
 		if p.ID == id {
@@ -80,7 +87,7 @@ func Get(id ID) (Plan, error) {
 	return Plan{}, fmt.Errorf("plan %q does not exist", id)
 }
 
-// Fits reports whether an agent of plan p may live in an organization on plan org: its own size or smaller.
+// Fits reports whether an organization on plan org may have an agent of plan p: p is org's own size or smaller.
 func (p Plan) Fits(org Plan) bool { return p.rank <= org.rank }
 
 // CPUCores is the CPU limit in cores.

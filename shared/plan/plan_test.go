@@ -7,50 +7,103 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestTheTable checks the figures that clients are told against those that are enforced.
-func TestTheTable(t *testing.T) {
+// TestPlans_EnforceTheDocumentedFigures compares the figures that clients read in the documentation with those that are
+// enforced.
+func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 	t.Parallel()
+	const byContract = -1
 	want := []struct {
-		id            plan.ID
-		cpu           float64
-		memory, disk  int64 // GiB
-		agents, price int64
+		id                 plan.ID
+		cpu                float64
+		memoryGiB, diskGiB int64
+		agents             int64
+		priceUSD           float64
+		auditLog           bool
 	}{
-		{id: plan.Hobby, cpu: 0.5, memory: 1, disk: 5, agents: 1, price: 0},
-		{id: plan.Starter, cpu: 1, memory: 2, disk: 10, agents: 3, price: 15},
-		{id: plan.Startup, cpu: 2, memory: 4, disk: 20, agents: 5, price: 35},
-		{id: plan.Pro, cpu: 2, memory: 8, disk: 40, agents: 10, price: 89},
-		{id: plan.Business, cpu: 4, memory: 16, disk: 80, agents: 25, price: 199},
-		{id: plan.Enterprise, cpu: 8, memory: 32, disk: 200, agents: 100, price: -1},
+		{id: plan.Hobby, cpu: 0.5, memoryGiB: 1, diskGiB: 5, agents: 1, priceUSD: 0},
+		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, priceUSD: 15},
+		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, priceUSD: 35},
+		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, priceUSD: 89},
+		{id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, priceUSD: 199},
+		{id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, priceUSD: byContract, auditLog: true},
 	}
 	all := plan.All()
-	if len(all) != len(want) || len(all) != len(plan.ID("").Values()) {
-		t.Fatalf("%d plans", len(all))
+	if len(all) != len(want) {
+		t.Fatalf("plans.json has %d plans, want %d", len(all), len(want))
 	}
 	for i, w := range want {
-		p, err := plan.Get(w.id)
-		if err != nil || all[i].ID != w.id || p.CPUCores() != w.cpu || p.MemoryBytes() != w.memory<<30 ||
-			p.StorageBytes() != w.disk<<30 ||
-			p.MaxAgents != w.agents || (p.PriceUSDMonth == nil) != (w.price < 0) ||
-			(w.price >= 0 && *p.PriceUSDMonth != float64(w.price)) {
-			t.Errorf("%s: %+v, %v", w.id, p, err)
+		p := all[i]
+		if p.ID != w.id {
+			t.Errorf("plan %d is %s, want %s", i, p.ID, w.id)
 		}
-		if p.CPURequestMillicores > p.CPULimitMillicores || p.MemoryRequestMiB > p.MemoryLimitMiB {
-			t.Errorf("%s requests more than its limit", w.id)
+		if got, err := plan.Get(w.id); err != nil || got.ID != w.id {
+			t.Errorf("Get(%s) = %s, %v", w.id, got.ID, err)
 		}
-		for j, other := range all {
-			if p.Fits(other) != (i <= j) {
-				t.Errorf("%s fits %s: %t", p.ID, other.ID, p.Fits(other))
+		price := float64(byContract)
+		if p.PriceUSDMonth != nil {
+			price = *p.PriceUSDMonth
+		}
+		equal(t, w.id, "price is by contract", p.PriceUSDMonth == nil, w.priceUSD == byContract)
+		equal(t, w.id, "CPUCores", p.CPUCores(), w.cpu)
+		equal(t, w.id, "MemoryBytes", p.MemoryBytes(), w.memoryGiB<<30)
+		equal(t, w.id, "StorageBytes", p.StorageBytes(), w.diskGiB<<30)
+		equal(t, w.id, "MaxAgents", p.MaxAgents, w.agents)
+		equal(t, w.id, "PriceUSDMonth", price, w.priceUSD)
+		equal(t, w.id, "Has(AuditLog)", p.Has(plan.AuditLog), w.auditLog)
+		if p.CPURequestMillicores > p.CPULimitMillicores {
+			t.Errorf("%s requests %dm CPU, more than its limit of %dm", w.id, p.CPURequestMillicores, p.CPULimitMillicores)
+		}
+		if p.MemoryRequestMiB > p.MemoryLimitMiB {
+			t.Errorf("%s requests %d MiB, more than its limit of %d MiB", w.id, p.MemoryRequestMiB, p.MemoryLimitMiB)
+		}
+	}
+}
+
+func equal[T comparable](t *testing.T, id plan.ID, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %s = %v, want %v", id, what, got, want)
+	}
+}
+
+// TestID_ValuesKeepTheDocumentedOrder holds the order that validation messages quote: it differs from that of the sizes.
+func TestID_ValuesKeepTheDocumentedOrder(t *testing.T) {
+	t.Parallel()
+	want := []string{"hobby", "startup", "business", "enterprise", "starter", "pro"}
+	if got := plan.ID("").Values(); !slices.Equal(got, want) {
+		t.Errorf("Values = %v, want %v", got, want)
+	}
+}
+
+func TestPlan_FitsItsOwnSizeAndLarger(t *testing.T) {
+	t.Parallel()
+	all := plan.All()
+	for i, p := range all {
+		for j, org := range all {
+			if got, want := p.Fits(org), i <= j; got != want {
+				t.Errorf("%s.Fits(%s) = %t, want %t", p.ID, org.ID, got, want)
 			}
 		}
-		if !slices.Contains(plan.ID("").Values(), string(w.id)) || p.Has(plan.AuditLog) != (w.id == plan.Enterprise) {
-			t.Errorf("%s: values or features are wrong", w.id)
+	}
+}
+
+func TestPlan_NextIsTheNextLargerPlan(t *testing.T) {
+	t.Parallel()
+	all := plan.All()
+	for i, p := range all {
+		want := plan.ID("")
+		if i+1 < len(all) {
+			want = all[i+1].ID
+		}
+		if got := p.Next(); got != want {
+			t.Errorf("%s.Next() = %q, want %q", p.ID, got, want)
 		}
 	}
-	if all[0].Next() != plan.Starter || all[len(all)-1].Next() != "" {
-		t.Error("the way up is wrong")
-	}
-	if _, err := plan.Get("golden"); err == nil {
-		t.Error("a plan that does not exist was found")
+}
+
+func TestGet_FailsForAnUnknownPlan(t *testing.T) {
+	t.Parallel()
+	if p, err := plan.Get("golden"); err == nil {
+		t.Errorf("Get(golden) = %+v, want an error", p)
 	}
 }
