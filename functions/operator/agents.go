@@ -117,7 +117,7 @@ func diagnose(a agent.Agent, now time.Time) []string {
 		}
 		return lines
 	}
-	if left := a.Unfinished(); len(left) > 0 && a.Runs() {
+	if left := a.Unfinished(); len(left) > 0 && a.WantsPod() {
 		names := make([]string, len(left))
 		for i, s := range left {
 			names[i] = string(s)

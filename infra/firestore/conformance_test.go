@@ -32,7 +32,7 @@ func TestAgents_Conform(t *testing.T) {
 
 func TestWorkerStore_Conforms(t *testing.T) {
 	t.Parallel()
-	agenttest.TestRecords(t, func(t *testing.T) agenttest.World { return agentWorld(open(t, "", Options{})) })
+	agenttest.TestWorkerStore(t, func(t *testing.T) agenttest.World { return agentWorld(open(t, "", Options{})) })
 }
 
 func TestOperations_Conform(t *testing.T) {

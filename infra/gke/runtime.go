@@ -31,7 +31,7 @@ func (b blueprint) service() object {
 // volume has one writer even when a node is lost.
 func (b blueprint) statefulSet() object {
 	replicas := int32(0)
-	if b.agent.Runs() {
+	if b.agent.WantsPod() {
 		replicas = 1
 	}
 	return &appsv1.StatefulSet{

@@ -1,6 +1,6 @@
-// Package agent knows the agent: its record, its states and the moves between them, its provisioning stages, the rules
-// for its name, environment and hostname, and how it is shown to a client. It does not know how it is stored, nor how a
-// cluster runs it.
+// Package agent defines the agent: its record, its statuses and the transitions between them, its provisioning stages,
+// the rules for its name, environment and hostname, and the view that clients receive. It does not store agents or run
+// them on a cluster.
 package agent
 
 import (
@@ -11,8 +11,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Agent is the record: the desired state, written by routes, and what workers observed of it. New fields must have a
-// usable zero value, because functions are deployed in any order.
+// Agent is the record of an agent: the desired state, which routes write, and the observed state, which workers write.
+// New fields must have a usable zero value, because functions are deployed in any order.
 type Agent struct {
 	ID             string
 	OrganizationID string
@@ -24,73 +24,74 @@ type Agent struct {
 	Region string
 	// Cell is the cluster the agent was placed on at creation. It never changes.
 	Cell string
-	// Config holds the client's own keys as a JSON object; keys of the control plane are added when it is shown.
+	// Config holds the client's own keys as a JSON object. Show adds the control plane's keys.
 	Config json.RawMessage
-	// Env is sorted by key. Values of secrets are not in it.
+	// Env is sorted by key. It does not hold the values of secrets.
 	Env []EnvVar
 	// Sandbox asks for the sandboxed runtime class.
 	Sandbox bool
-	// LastReadyIsolation is how the agent was isolated when it last became ready, or "" before it first did.
+	// LastReadyIsolation is the isolation with which the agent last became ready, or "" if it never did.
 	LastReadyIsolation Isolation
 
 	Status Status
 	// StatusReason says why an agent is paused or stopped.
 	StatusReason StatusReason
 	Stages       []Stage
-	// Failure is why the agent is in error or pending, or why it runs without what was asked for; otherwise nil.
+	// Failure is why the agent is in error or pending, or why it runs without a requested change; otherwise nil.
 	Failure *Failure
-	// RevertReason is why what was asked for is being taken back; it is the Failure of the agent once it runs as
-	// before. Otherwise nil.
+	// RevertReason is why the control plane is reverting a requested change, or nil. It becomes the Failure once the
+	// agent runs as before.
 	RevertReason *Failure
 	// Warming is true while the dashboard may be briefly unavailable after a pod restart.
 	Warming bool
-	// RotationPending is true until the live gateway has accepted the new credential and refused the old one.
+	// RotationPending is true until the agent's gateway accepts the new credentials and refuses the old ones.
 	RotationPending bool
-	// Routed is true once the route stage is done: from then on the agent has a hostname.
+	// Routed is true once the route stage is done, and so the agent has a hostname.
 	Routed bool
-	// CredentialVersion is the version of the dashboard and API credentials in the secret store; 0 before they exist.
+	// CredentialVersion is the secret store's version of the dashboard and API credentials; 0 before they exist.
 	CredentialVersion int64
-	// FormerCredential is the version that was proved to be accepted last, while another takes its place; 0 otherwise.
+	// FormerCredential is the last version that the gateway was seen to accept, while a rotation replaces it; 0
+	// otherwise.
 	FormerCredential int64
-	// RevealedAt is when the credentials were last shown to a client; zero if never.
+	// RevealedAt is when a client last read the credentials; zero if never.
 	RevealedAt time.Time
-	// Rollout counts the requested pod replacements. It is part of the pod template, so that raising it replaces the
-	// pod.
+	// Rollout counts the requested pod replacements. It is part of the pod template, so raising it replaces the pod.
 	Rollout int64
-	// Operations lists the secret operations that are open, the oldest first, and right after a change those that it
-	// ended, too.
+	// Operations lists the open secret operations, oldest first. Right after a change it also holds those that the
+	// change ended.
 	Operations []secret.Operation
-	// SecretsRevision rises whenever an operation is recorded, or what became of one at the secret store: who looked at
-	// the store between two equal revisions saw all that operations added.
+	// SecretsRevision rises whenever an operation, or its outcome at the secret store, is recorded. A list of the
+	// store's versions is complete if the revision was the same before and after it was read.
 	SecretsRevision int64
-	// StoringUntil is until when requests may still be adding values for operations that were canceled with the agent.
+	// StoringUntil is when the last request can add a value for an operation that the agent's deletion canceled.
 	StoringUntil time.Time
-	// Live lists the secret versions that the running pod was started with, which has been proved, sorted by key.
+	// Live lists the secret versions that the running pod was observed to start with, sorted by key.
 	Live []LiveVersion
 
 	// Generation rises with every change of the desired state.
 	Generation int64
-	// ObservedGeneration is the generation a worker last brought about. The agent has converged when the two are equal.
+	// ObservedGeneration is the generation that a worker last completed. The agent has converged when the two are equal.
 	ObservedGeneration int64
-	// Attempts counts the worker runs spent on the present generation.
+	// Attempts counts the worker runs for the present generation.
 	Attempts int
-	// Lease keeps a second worker from doing the same work at the same time. Correctness does not depend on it.
+	// Lease keeps a second worker from doing the same work concurrently. Correctness does not depend on it.
 	Lease Lease
-	// WorkDueAt is when the sweep nudges this agent if its work is not done by then; zero when there is nothing to do.
+	// WorkDueAt is when the sweep nudges the agent if its work is not done by then; zero if it has no work.
 	WorkDueAt time.Time
-	// Deadline is when the work on the present generation is given up; zero when it is retried for ever, or done.
+	// Deadline is when the sweep gives up the present generation; zero if its work is done or is retried forever.
 	Deadline time.Time
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	CreatedBy string
-	// ChangeID names the last change of the desired state, so that a commit whose answer was lost is recognised.
+	// ChangeID names the last change of the desired state. With it, the store recognizes its own commit after the
+	// answer was lost.
 	ChangeID string
-	// Version is the store's revision of the record, set when it is read. It is not part of the document.
+	// Version is the store's revision of the record. Reading sets it; it is not part of the document.
 	Version string
 }
 
-// Lease says which worker run holds an agent, and until when.
+// Lease names the worker run that holds an agent, and until when.
 type Lease struct {
 	Holder string
 	Until  time.Time
@@ -102,22 +103,22 @@ func Namespace(id string) string { return "agent-" + id }
 // Namespace is the agent's cluster namespace.
 func (a Agent) Namespace() string { return Namespace(a.ID) }
 
-// Converged reports whether the last requested state has been brought about.
+// Converged reports whether the agent has reached the last requested state.
 func (a Agent) Converged() bool { return a.ObservedGeneration == a.Generation }
 
-// Runs reports whether the desired state is a running pod.
-func (a Agent) Runs() bool { return a.Status.has(wantsPod) }
+// WantsPod reports whether the desired state is a running pod.
+func (a Agent) WantsPod() bool { return a.Status.has(wantsPod) }
 
-// Failure is why an agent is in error, why its provisioning is being retried, or why it runs without what was asked
-// for.
+// Failure is why an agent is in error, why its provisioning is being retried, or why it runs without a requested
+// change.
 type Failure struct {
 	// Code is a stable name such as "image_pull_failed".
 	Code string `json:"code"`
-	// Stage is the provisioning stage it happened at, or "" when it happened at run time.
+	// Stage is the provisioning stage that failed, or "" for a failure at run time.
 	Stage StageName `json:"stage"`
-	// Message says what happened and what a person can do about it. It never holds a secret.
+	// Message says what happened and what the client can do. It never holds a secret.
 	Message string `json:"message"`
-	// Retryable says whether starting the agent again may help without a change.
+	// Retryable is true if starting the agent again may help without a change.
 	Retryable bool `json:"retryable"`
 }
 
@@ -128,21 +129,22 @@ type EnvVar struct {
 	Value string
 	// SecretVersion is the secret store's version of a secret's value; 0 for a plain variable.
 	SecretVersion int64
-	// Bytes is the size of a secret's value, and SetAt when the version was bound. Both are zero for a plain variable.
+	// Bytes is the size of a secret's value, and SetAt the time at which the version was bound. Both are zero for a
+	// plain variable.
 	Bytes int64
 	SetAt time.Time
 }
 
-// LiveVersion is a secret in the running pod.
+// LiveVersion is the version of a secret in the running pod.
 type LiveVersion struct {
 	Key     string
 	Version int64
 }
 
-// Secret reports whether the variable's value is kept in the secret store.
+// Secret reports whether the secret store holds the variable's value.
 func (e EnvVar) Secret() bool { return e.SecretVersion > 0 }
 
-// Draft is what a client asks for when it creates an agent. It has been validated.
+// Draft is a client's validated request for a new agent.
 type Draft struct {
 	Name   string
 	Plan   plan.ID
@@ -152,7 +154,7 @@ type Draft struct {
 	Env    []EnvVar
 }
 
-// New makes the record of a new agent in the state of a request that was just accepted.
+// New makes the record of a new agent, whose provisioning is about to start.
 func New(id, cell string, d Draft, now time.Time) Agent {
 	a := Agent{
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
@@ -169,9 +171,9 @@ const (
 	// ReadinessTimeout is how long a running agent's new pod may take to become Ready before the sweep ends it in
 	// error.
 	ReadinessTimeout = 10 * time.Minute
-	// LeaseTime is how long a worker keeps others off an agent without recording progress.
+	// LeaseTime is how long a worker that records no progress keeps other workers off an agent.
 	LeaseTime = 5 * time.Second
-	// NudgeGrace is how long the sweep leaves unfinished work to the message that was published for it.
+	// NudgeGrace is how long the sweep waits for the published nudge to get the work done.
 	NudgeGrace = time.Minute
 )
 
@@ -183,7 +185,7 @@ func (a *Agent) startProvisioning(now time.Time) {
 	a.bumpGeneration(now)
 }
 
-// bumpGeneration records that the desired state changed: a worker has to look at the agent.
+// bumpGeneration records that the desired state changed and that a worker has work to do.
 func (a *Agent) bumpGeneration(now time.Time) {
 	a.Generation++
 	a.Attempts = 0

@@ -6,8 +6,8 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// ListAll reads all agents of the organization of the caller in ctx, page by page. A plan bounds how many they are.
-// Errors: Unavailable.
+// ListAll reads all agents of the caller's organization, page by page. The plan limits their number. Errors:
+// Unavailable.
 func ListAll(ctx context.Context, s Store) ([]Agent, error) {
 	var all []Agent
 	for p := (page.Request{Limit: page.MaxLimit}); ; {

@@ -28,7 +28,7 @@ func reservedConfig() []string {
 	return keys
 }
 
-// ConfigViolations checks a client's config as decoded from JSON.
+// ConfigViolations checks the size and depth of a client's config as decoded from JSON.
 func ConfigViolations(config map[string]any) []fault.Violation {
 	var found []fault.Violation
 	loc := []any{"body", "config"}
@@ -41,7 +41,7 @@ func ConfigViolations(config map[string]any) []fault.Violation {
 	return found
 }
 
-// ClientConfig makes the record's form of a client's config: its own keys only.
+// ClientConfig encodes a client's config for the record, without the reserved keys.
 func ClientConfig(config map[string]any) (json.RawMessage, error) {
 	own := make(map[string]any, len(config))
 	for k, v := range config {

@@ -6,7 +6,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Reveal records that a client was shown the credentials. Errors: Conflict before there are any, or while the agent is
+// Reveal records that a client read the credentials. Errors: Conflict before they exist or while the agent is being
 // deleted.
 func (a *Agent) Reveal(now time.Time) error {
 	if a.Status == Deleting {

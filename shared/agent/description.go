@@ -10,7 +10,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// AmendSchema adds to the view's description what its fields' types don't tell.
+// AmendSchema adds formats and values that the Go types can't express.
 func (View) AmendSchema(s *jsonschema.Schema) {
 	s.Properties["id"].Format = "uuid"
 	s.Properties["env_vars"].AdditionalProperties = &jsonschema.Schema{Type: "string",
@@ -20,20 +20,20 @@ func (View) AmendSchema(s *jsonschema.Schema) {
 	}
 }
 
-// AmendSchema says that the client's own keys stand beside those of the control plane.
+// AmendSchema allows the client's own keys next to those of the control plane.
 func (ConfigView) AmendSchema(s *jsonschema.Schema) {
-	s.Description = "The client's own keys stand beside those that the control plane fills."
+	s.Description = "The client's own keys stand next to those that the control plane fills."
 	s.AdditionalProperties = &jsonschema.Schema{}
 }
 
-// AmendSchema lets the stage be empty: not every failure happens at one.
+// AmendSchema allows an empty stage: a failure at run time has none.
 func (Failure) AmendSchema(s *jsonschema.Schema) {
 	s.Properties["stage"] = &jsonschema.Schema{
 		Type: "string", Description: "The provisioning stage it happened at; empty when the agent was past them.",
 	}
 }
 
-// Example implements the contract of package function for outputs with an example: an agent that runs.
+// Example implements function.Exampler: an agent that runs.
 func (View) Example() any {
 	created := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 	config, _ := json.Marshal(map[string]any{"team": "support"}) // strings always encode
@@ -53,8 +53,7 @@ func (View) Example() any {
 		Addresses{Domain: "agents.example.com", Scheme: "https"})
 }
 
-// Example implements the contract of package function for outputs with an example: an agent whose provisioning has
-// begun.
+// Example implements function.Exampler: an agent whose provisioning has begun.
 func (Created) Example() any {
 	v, _ := View{}.Example().(View)
 	a := New(v.ID, "a", Draft{Name: v.Name, Plan: v.ResourcePlan, Cloud: v.Cloud, Region: v.Region}, v.CreatedAt)

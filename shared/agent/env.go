@@ -18,7 +18,7 @@ const (
 
 var envKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// EnvKeyViolation tells why a key can't be set by a client, or "" when it can.
+// EnvKeyViolation returns why a client may not set a key, or "" if it may.
 func EnvKeyViolation(key string) string {
 	upper := strings.ToUpper(key)
 	switch {
@@ -34,7 +34,7 @@ func EnvKeyViolation(key string) string {
 	}
 }
 
-// LooksSecret reports whether a key names a secret, so that its value belongs in the secret store.
+// LooksSecret reports whether a key is named like a secret. Its value then belongs in the secret store.
 func LooksSecret(key string) bool {
 	words := strings.Split(strings.ToUpper(key), "_")
 	for i, w := range words {
@@ -51,8 +51,8 @@ func LooksSecret(key string) bool {
 }
 
 // EnvViolations checks a client's env_vars as decoded from JSON. Each key is reported once, for the first rule that it
-// breaks. keyRules follow the rules of every key; each returns what is wrong, or "". The schema checks the values' types.
-// No violation quotes a value.
+// breaks. keyRules follow the rules of every key; each returns what is wrong, or "". The schema checks the values'
+// types. No violation quotes a value.
 func EnvViolations(env map[string]any, keyRules ...func(key string, value any) string) []fault.Violation {
 	rules := append([]func(string, any) string{keyViolation}, keyRules...)
 	rules = append(rules, valueViolation)
@@ -106,8 +106,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// PlainEnv makes the record's form of plain variables, sorted by key. Secrets are left out: they are stored elsewhere
-// first.
+// PlainEnv returns the plain variables for the record, sorted by key. It leaves out secrets: the record names them only
+// once they are in the secret store.
 func PlainEnv(env map[string]string) []EnvVar {
 	vars := make([]EnvVar, 0, len(env))
 	for _, key := range sortedKeys(env) {
@@ -118,7 +118,7 @@ func PlainEnv(env map[string]string) []EnvVar {
 	return vars
 }
 
-// SecretEnv picks the variables whose values belong in the secret store.
+// SecretEnv returns the variables whose values belong in the secret store.
 func SecretEnv(env map[string]string) map[string]string {
 	secrets := map[string]string{}
 	for key, value := range env {

@@ -5,11 +5,11 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// HeldUsage is what an agent takes of its organization's plan in its present status. The usage of an organization is
-// the sum of its agents' holdings, always: every change of an agent moves the usage by the difference.
+// HeldUsage is the part of its organization's plan that an agent holds in its present status. An organization's usage
+// is always the sum over its agents: every change of an agent changes the usage by the difference.
 //
-// A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped one keeps slot and
-// storage. A deleting one keeps only its storage, until the volume is observed gone.
+// A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped agent keeps its slot
+// and storage. A deleting agent keeps only its storage, until its volume is observed gone.
 func (a Agent) HeldUsage() (organization.Usage, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {
@@ -25,7 +25,7 @@ func (a Agent) HeldUsage() (organization.Usage, error) {
 	return u, nil
 }
 
-// Started reports whether a change of an agent brings one up that was down. A restart of one in error does, too.
+// Started reports whether a change starts an agent that was down. A restart of an agent in error does, too.
 func (a Agent) Started(before Agent) bool {
 	return a.Status == Provisioning && !before.Status.Up() && before.Status != Deleting
 }

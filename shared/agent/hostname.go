@@ -8,21 +8,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// Addresses says where agents are reached. It is configured by the operator.
+// Addresses holds the parts that the URLs of all agents share. The operator configures them.
 type Addresses struct {
 	// Domain is the agent domain, such as "agents.example.com". It is never part of another tenant's hostname.
 	Domain string
 	// Scheme is "https", or "http" on a laptop.
 	Scheme string
-	// Port stands in the URLs when it is not the scheme's own; "" otherwise. It is never part of a hostname.
+	// Port is part of the URLs if it is not the scheme's default; "" otherwise. It is never part of a hostname.
 	Port string
 }
 
-// maxSlug is how many characters of the name reach the hostname, so that slug, dash and id fit a DNS label of 63.
+// maxSlug is the maximum length of a slug, so that slug, dash and id fit into a DNS label of 63 characters.
 const maxSlug = 30
 
-// Slug turns a name into the readable part of a hostname: lower-case letters, digits and single dashes. It is "agent"
-// when nothing is left.
+// Slug turns a name into the readable part of a hostname: lower-case letters, digits and single dashes, or "agent" if
+// the name has none of them.
 func Slug(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -43,12 +43,12 @@ func Slug(name string) string {
 	return slug
 }
 
-// hostnameEncoding is RFC 4648 base32 in lower case without padding: the id in 26 characters that DNS takes.
+// hostnameEncoding is lower-case RFC 4648 base32 without padding. It writes an id in 26 characters that DNS allows.
 func hostnameEncoding() *base32.Encoding {
 	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 }
 
-// Hostname is the name under which the agent is reached, unique for ever because it holds the id.
+// Hostname is the agent's DNS name. It is unique forever because it contains the id.
 func (a Agent) Hostname(d Addresses) string {
 	id, err := uuid.Parse(a.ID)
 	if err != nil {
@@ -57,7 +57,7 @@ func (a Agent) Hostname(d Addresses) string {
 	return a.Slug + "-" + hostnameEncoding().EncodeToString(id[:]) + "." + d.Domain
 }
 
-// IDFromHostname finds the id of the agent that a hostname of the domain belongs to.
+// IDFromHostname decodes the agent's id from its hostname.
 func IDFromHostname(hostname string, d Addresses) (id string, ok bool) {
 	label, ok := strings.CutSuffix(strings.ToLower(hostname), "."+d.Domain)
 	if !ok {
@@ -71,7 +71,7 @@ func IDFromHostname(hostname string, d Addresses) (id string, ok bool) {
 	return parsed.String(), err == nil
 }
 
-// URL is an address on the agent's own hostname.
+// URL is the address of a path on the agent's hostname.
 func (a Agent) URL(d Addresses, path string) string {
 	host := a.Hostname(d)
 	if d.Port != "" {

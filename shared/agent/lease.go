@@ -7,14 +7,14 @@ func (a Agent) Leased(holder string, now time.Time) bool {
 	return a.Lease.Holder != "" && a.Lease.Holder != holder && now.Before(a.Lease.Until)
 }
 
-// AcquireLease takes or renews the lease, and keeps the sweep off as long.
+// AcquireLease takes or renews the lease and postpones the sweep's next nudge.
 func (a *Agent) AcquireLease(holder string, now time.Time) {
 	a.Lease = Lease{Holder: holder, Until: now.Add(LeaseTime)}
 	a.WorkDueAt = now.Add(NudgeGrace)
 }
 
-// ReleaseLease gives the lease back and has the sweep look again after a while.
-func (a *Agent) ReleaseLease(now time.Time, look time.Duration) {
+// ReleaseLease gives the lease back. The sweep nudges the agent after delay.
+func (a *Agent) ReleaseLease(now time.Time, delay time.Duration) {
 	a.Lease = Lease{}
-	a.WorkDueAt = now.Add(look)
+	a.WorkDueAt = now.Add(delay)
 }

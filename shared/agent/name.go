@@ -8,10 +8,10 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Name is a display name: 1 to 120 characters (code points) after trimming, without control characters.
+// Name is an agent's display name: 1 to 120 code points after trimming, without control characters.
 type Name string
 
-// MaxName is how many characters a name has at most.
+// MaxName is the maximum number of characters in a name.
 const MaxName = 120
 
 // JSONSchema implements function.Schemer.
@@ -26,13 +26,13 @@ func (Name) JSONSchema() *jsonschema.Schema {
 // Cloud is a cloud partner id.
 type Cloud string
 
-// DefaultCloud is the only partner there is.
+// DefaultCloud is the only cloud partner.
 const DefaultCloud = "gcp"
 
-// Values lists the partners.
+// Values lists the cloud partners.
 func (Cloud) Values() []string { return []string{DefaultCloud} }
 
-// CreateViolations checks the body of a creation beyond its schema.
+// CreateViolations checks what the schema of a creation can't express.
 func CreateViolations(body map[string]any) []fault.Violation {
 	return bodyViolations(body, func(key string, value any) string {
 		if LooksSecret(key) && value == "" {
@@ -42,7 +42,7 @@ func CreateViolations(body map[string]any) []fault.Violation {
 	})
 }
 
-// bodyViolations checks what a creation and a patch have in common; secretRule is theirs for keys of secrets.
+// bodyViolations checks the body of a creation or a patch. They differ in secretRule, the rule for secrets in env_vars.
 func bodyViolations(body map[string]any, secretRule func(key string, value any) string) []fault.Violation {
 	var found []fault.Violation
 	if name, ok := body["name"].(string); ok && hasControl(name) {

@@ -9,16 +9,16 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// Patch is what a client asks to change. Nil leaves a part as it is.
+// Patch is a client's change of an agent. A nil field leaves that part unchanged.
 type Patch struct {
 	Name *string
-	// Env is merged into the environment: a nil value removes the key, keys that are not named stay.
+	// Env is merged into the environment: a nil value removes its key, and other keys stay.
 	Env map[string]*string
 	// Config is merged into the client's own config by the rules of RFC 7396.
 	Config map[string]any
 }
 
-// UpdateViolations checks the body of a patch beyond its schema and apart from what depends on the agent.
+// UpdateViolations checks what the schema of a patch can't express and does not depend on the agent.
 func UpdateViolations(body map[string]any) []fault.Violation {
 	return bodyViolations(body, func(key string, value any) string {
 		if LooksSecret(key) && value != EnvIsSecret {
@@ -34,8 +34,8 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. The pod is replaced only when its environment changes. Errors: Invalid, Conflict while the
-// agent is deleted.
+// Apply merges a patch. Only a change of the environment replaces the pod. Errors: Invalid, Conflict while the agent is
+// being deleted.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -63,7 +63,8 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	return nil
 }
 
-// Migrate turns the sandboxed runtime class on or off. The volume stays.
+// Migrate turns the sandboxed runtime class on or off. The volume stays. Errors: Conflict while the agent is being
+// deleted.
 func (a *Agent) Migrate(enabled bool, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("migrate-sandbox")
@@ -75,10 +76,10 @@ func (a *Agent) Migrate(enabled bool, now time.Time) error {
 	return nil
 }
 
-// replacePod has a worker bring the present desired state into the pod. Where nothing runs, it holds from the next
-// start.
+// replacePod makes a worker replace the pod with one of the present desired state. An agent without a pod uses that
+// state from its next start.
 func (a *Agent) replacePod(now time.Time) {
-	switch a.Status { //nolint:exhaustive // elsewhere nothing runs
+	switch a.Status { //nolint:exhaustive // the other statuses have no pod
 	case Running, Error:
 		a.Warming, a.Deadline = true, now.Add(ReadinessTimeout)
 	case Provisioning, Pending:
@@ -102,7 +103,7 @@ func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool
 		switch {
 		case exists && value != nil &&
 			(*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()):
-			continue // what a client read and sends back
+			continue // the client sends back the placeholder that it read
 		case old.Secret(), a.isSetting(key):
 			return nil, false, fault.Validation(secretViolation(key))
 		case value == nil && exists:
@@ -142,7 +143,7 @@ func (a Agent) mergeConfig(patch map[string]any) (json.RawMessage, error) {
 	return ClientConfig(merged)
 }
 
-// mergePatch is the algorithm of RFC 7396, section 2.
+// mergePatch implements RFC 7396, section 2.
 func mergePatch(target, patch any) any {
 	changes, ok := patch.(map[string]any)
 	if !ok {

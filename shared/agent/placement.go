@@ -8,18 +8,18 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// DefaultRegion is where an agent is placed whose creator names no region.
+// DefaultRegion is the region of an agent whose creator names none.
 const DefaultRegion = "us-central1"
 
-// Cell is a cluster that agents can be placed on, as routes know it.
+// Cell is a cluster on which agents can be placed.
 type Cell struct {
 	Name   string
 	Region string
-	// Closed cells take no new agents; those they have stay.
+	// Closed is true for a cell that takes no new agents. Its present agents stay.
 	Closed bool
 }
 
-// Cells lists the cells of a deployment.
+// Cells are the cells of a deployment.
 type Cells []Cell
 
 // Regions lists the regions that take new agents, in the order of the cells.
@@ -33,8 +33,8 @@ func (c Cells) Regions() []string {
 	return regions
 }
 
-// Place chooses the cell of a new agent. The choice is spread evenly and depends on the id alone, so that a repeated
-// request agrees with the first. Errors: Unavailable when no cell of the region takes agents.
+// Place chooses the cell of a new agent. Agents spread evenly. The choice depends only on the id, so a repeated request
+// gets the same cell. Errors: Unavailable if no cell of the region takes new agents.
 func (c Cells) Place(region, id string) (string, error) {
 	var open []string
 	for _, cell := range c {
@@ -51,7 +51,7 @@ func (c Cells) Place(region, id string) (string, error) {
 	return open[h.Sum32()%uint32(len(open))], nil
 }
 
-// RegionViolations checks the region that a client names.
+// RegionViolations checks that a new agent's region takes new agents.
 func (c Cells) RegionViolations(body map[string]any) []fault.Violation {
 	region, ok := body["region"].(string)
 	if !ok || slices.Contains(c.Regions(), region) {

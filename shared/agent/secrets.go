@@ -10,35 +10,35 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// MaxSecretBytes is how many bytes the secrets of an agent have in all, keys and values: a Kubernetes Secret takes 1
-// MiB, and the credentials are in it, too.
+// MaxSecretBytes is the maximum total size of an agent's secrets, keys and values. A Kubernetes Secret holds 1 MiB,
+// which the secrets share with the credentials.
 const MaxSecretBytes = 1<<20 - 32<<10
 
-// What keeps operations from being recorded for a moment.
+// Errors of BeginOperations after which the request should try again.
 var (
-	// ErrStoring says that another request is adding a value under one of the keys.
+	// ErrStoring means that another request is adding a value under one of the keys.
 	ErrStoring = errors.New("another request is adding a value under this key")
-	// ErrSecretsMoved says that the secret store may have more than was seen of it.
-	ErrSecretsMoved = errors.New("the agent's secrets changed since they were looked at")
+	// ErrSecretsChanged means that the secret store may hold versions that the request has not seen.
+	ErrSecretsChanged = errors.New("the agent's secrets changed since the secret store was read")
 )
 
-// BeginOperations records operations that a client asks for, and returns those that were: what is the case already
-// takes none. revision is the SecretsRevision with which the secret store was looked at. Errors: ErrStoring,
+// BeginOperations records the operations a client requested and returns the new ones. Requests that are already
+// satisfied create none. revision is the SecretsRevision at which the caller read the secret store. Errors: ErrStoring,
 // ErrSecretsMoved, Conflict, Invalid.
-func (a *Agent) BeginOperations(revision int64, asked []secret.Operation, now time.Time) ([]secret.Operation, error) {
+func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, now time.Time) ([]secret.Operation, error) {
 	if a.Status == Deleting {
 		return nil, a.conflict("secrets")
 	}
 	for _, o := range a.Operations {
-		if o.Storing(now) && slices.ContainsFunc(asked, func(n secret.Operation) bool { return n.Key == o.Key }) {
+		if o.Storing(now) && slices.ContainsFunc(requested, func(n secret.Operation) bool { return n.Key == o.Key }) {
 			return nil, ErrStoring
 		}
 	}
 	if revision != a.SecretsRevision {
-		return nil, ErrSecretsMoved
+		return nil, ErrSecretsChanged
 	}
 	var begun []secret.Operation
-	for _, o := range asked {
+	for _, o := range requested {
 		if o.Action == secret.Rotate && a.CredentialVersion == 0 {
 			return nil, a.credentialsNotReady()
 		}
@@ -47,8 +47,8 @@ func (a *Agent) BeginOperations(revision int64, asked []secret.Operation, now ti
 		}
 		o = secret.New(o, now)
 		for i := range a.Operations {
-			// A value that is not known to have been added is not waited for. One that has been goes on until the newer
-			// one is there, too.
+			// An older operation whose value may not be stored ends here. One whose value is stored continues until
+			// the newer value is stored, too.
 			if older := &a.Operations[i]; older.Key == o.Key &&
 				(o.Action == secret.Delete || older.Stage == secret.Store) {
 				older.Apply(secret.EventSuperseded, "", now)
@@ -66,19 +66,19 @@ func (a *Agent) BeginOperations(revision int64, asked []secret.Operation, now ti
 	return begun, a.secretViolations(begun)
 }
 
-// isSatisfied reports whether an operation would change nothing: what it deletes is not there, or being deleted, or
-// what it rotates is being rotated.
-func (a Agent) isSatisfied(asked secret.Operation) bool {
+// isSatisfied reports whether an operation would change nothing: the secret to delete does not exist or is being
+// deleted, or the credentials to rotate are being rotated.
+func (a Agent) isSatisfied(requested secret.Operation) bool {
 	var last *secret.Operation
 	for i := range a.Operations {
-		if o := &a.Operations[i]; o.Key == asked.Key && o.Open() && o.Status != secret.Failed {
+		if o := &a.Operations[i]; o.Key == requested.Key && o.Open() && o.Status != secret.Failed {
 			last = o
 		}
 	}
-	switch asked.Action {
+	switch requested.Action {
 	case secret.Delete:
-		return asked.Key == secret.CredentialsKey || last != nil && last.Action == secret.Delete || last == nil &&
-			!a.HasSecret(asked.Key)
+		return requested.Key == secret.CredentialsKey || last != nil && last.Action == secret.Delete || last == nil &&
+			!a.HasSecret(requested.Key)
 	case secret.Rotate:
 		return last != nil && last.Stage != secret.Store && last.Stage != secret.Complete
 	default:
@@ -86,12 +86,12 @@ func (a Agent) isSatisfied(asked secret.Operation) bool {
 	}
 }
 
-// HasSecret reports whether the agent has, or is being given, a secret under a key.
+// HasSecret reports whether the agent has a secret under a key, or an operation is setting one.
 func (a Agent) HasSecret(key string) bool {
 	return a.isSetting(key) || slices.ContainsFunc(a.Env, func(e EnvVar) bool { return e.Key == key && e.Secret() })
 }
 
-// secretViolations checks what the agent would have when all that is open has been done.
+// secretViolations checks the limits of the variables that the agent has once all open operations are done.
 func (a Agent) secretViolations(begun []secret.Operation) error {
 	keys, bytes := map[string]bool{}, map[string]int64{}
 	for _, e := range a.Env {
@@ -130,9 +130,8 @@ func (a Agent) secretViolations(begun []secret.Operation) error {
 	}
 }
 
-// RecordStored records what became of operations at the secret store: the version that each added, or why it is not
-// known to have added any. One that was overtaken meanwhile is left as it is. Errors: Conflict while the agent is
-// deleted.
+// RecordStored records the outcomes of operations at the secret store. It skips operations that have been superseded.
+// Errors: Conflict while the agent is being deleted.
 func (a *Agent) RecordStored(outcomes []Outcome, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("secrets")
@@ -164,16 +163,16 @@ func (a *Agent) RecordStored(outcomes []Outcome, now time.Time) error {
 	return nil
 }
 
-// Outcome is what became of an operation at the secret store.
+// Outcome is the result of an operation at the secret store.
 type Outcome struct {
 	OperationID string
-	// Version is what was added; 0 when that is not known.
+	// Version is the version that was added; 0 if it is unknown whether one was.
 	Version int64
-	// Code is why it is not known.
+	// Code is why Version is unknown.
 	Code string
 }
 
-// scheduleWork has a worker look at operations that are due, and tells clients that the pod is going to be replaced.
+// scheduleWork schedules a worker for the operations that are due. It also sets Warming, because they replace the pod.
 func (a *Agent) scheduleWork(now time.Time) {
 	a.refreshRotation()
 	if !a.OperationsDue() {
@@ -185,7 +184,7 @@ func (a *Agent) scheduleWork(now time.Time) {
 	}
 }
 
-// Operation finds an operation that is open. It is nil when there is none with this id.
+// Operation returns the operation with the id, or nil.
 func (a *Agent) Operation(id string) *secret.Operation {
 	for i := range a.Operations {
 		if a.Operations[i].ID == id {
@@ -195,8 +194,8 @@ func (a *Agent) Operation(id string) *secret.Operation {
 	return nil
 }
 
-// RetryOperation has a worker try the persisted stage of an operation once more. One at the store is not tried again by
-// itself: see package deposit. Errors: Conflict.
+// RetryOperation makes a worker retry the present stage of an operation. A worker can't retry the store stage: see
+// package secretwrite. Errors: Conflict, BadRequest at the store stage.
 func (a *Agent) RetryOperation(id string, now time.Time) error {
 	o := a.Operation(id)
 	switch {
@@ -206,7 +205,7 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 		return ErrOperationTerminal()
 	case o.Status == secret.Running && a.Leased("", now):
 		return ErrOperationInProgress()
-	case o.Stage == secret.Rollout && !a.Runs():
+	case o.Stage == secret.Rollout && !a.WantsPod():
 		return a.conflict("reconcile")
 	case !o.Apply(secret.EventRetried, "", now):
 		return fault.New(fault.BadRequest, "stage_not_retryable",
@@ -214,7 +213,7 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 	}
 	if (o.Stage == secret.Sync || o.Stage == secret.Rollout) && a.Converged() {
 		if a.Status == Error {
-			a.Rollout++ // the pod that failed is replaced, not waited for
+			a.Rollout++ // replace the failed pod instead of waiting for it
 		}
 		a.replacePod(now)
 	}
@@ -223,13 +222,13 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 	return nil
 }
 
-// ErrOperationTerminal is the error of a reconciliation when nothing can follow any more.
+// ErrOperationTerminal is the error of reconciling an operation that has ended.
 func ErrOperationTerminal() error {
 	return fault.New(fault.Conflict, "secret_operation_terminal",
 		"The operation has come to its end. Only pending and failed operations can be reconciled.")
 }
 
-// ErrOperationInProgress is the error of a request that would get into the way of one that is being carried out.
+// ErrOperationInProgress is the error of reconciling an operation while a worker runs it.
 func ErrOperationInProgress() error {
 	e := fault.New(fault.Conflict, "operation_in_progress",
 		"The operation is being carried out at this moment. Look again in some seconds.")
@@ -237,10 +236,10 @@ func ErrOperationInProgress() error {
 	return e
 }
 
-// isSetting reports whether a value is on its way under a key.
+// isSetting reports whether an open operation sets the key.
 func (a Agent) isSetting(key string) bool { return slices.Contains(a.settingKeys(), key) }
 
-// settingKeys lists the keys under which values are on their way.
+// settingKeys lists the keys that open operations set.
 func (a Agent) settingKeys() []string {
 	var keys []string
 	for _, o := range a.Operations {

@@ -137,7 +137,7 @@ func TestBegin(t *testing.T) {
 	}
 	a := withSecret()
 	if _, err := a.BeginOperations(a.SecretsRevision+1, []secret.Operation{set("a", "A")}, at(3)); !errors.Is(err,
-		agent.ErrSecretsMoved) {
+		agent.ErrSecretsChanged) {
 		t.Errorf("begun with what was seen at another time: %v", err)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Secrets lists the agent's secrets as a client sees them: those that it wants, that are on their way, and that the
-// running pod still has.
+// Secrets lists the agent's secrets as a client sees them: the bound ones, those that open operations set, and those
+// that the running pod still has.
 func (a Agent) Secrets() []secret.Summary {
 	all := map[string]*secret.Summary{}
-	of := func(key string) *secret.Summary {
+	summary := func(key string) *secret.Summary {
 		if all[key] == nil {
 			all[key] = &secret.Summary{Key: key, Source: secret.Source, UpdatedAt: a.CreatedAt.UTC()}
 		}
@@ -19,16 +19,16 @@ func (a Agent) Secrets() []secret.Summary {
 	}
 	for _, e := range a.Env {
 		if e.Secret() {
-			s := of(e.Key)
+			s := summary(e.Key)
 			s.LatestVersion = ptr(e.SecretVersion)
-			if !e.SetAt.IsZero() { // older records don't tell
+			if !e.SetAt.IsZero() { // records of older releases have none
 				s.UpdatedAt = e.SetAt.UTC()
 			}
 		}
 	}
 	if a.Status == Running {
 		for _, l := range a.Live {
-			of(l.Key).LiveVersion = ptr(l.Version)
+			summary(l.Key).LiveVersion = ptr(l.Version)
 		}
 	}
 	for _, s := range all {
@@ -38,7 +38,7 @@ func (a Agent) Secrets() []secret.Summary {
 		if !o.Open() || o.Action == secret.Rotate || o.Stage == secret.Complete {
 			continue
 		}
-		s := of(o.Key)
+		s := summary(o.Key)
 		s.InSync, s.UpdatedAt = false, o.UpdatedAt.UTC()
 		if o.Version > 0 {
 			s.LatestVersion = ptr(o.Version)
@@ -54,10 +54,10 @@ func (a Agent) Secrets() []secret.Summary {
 	return list
 }
 
-// codeNotRunning is why an operation is parked.
+// codeNotRunning is the code of an operation that waits for the agent's next start.
 const codeNotRunning = "agent_not_running"
 
-// operationCode is the error code of an operation for that of a failure.
+// operationCode maps the code of an agent's failure to the error code of a secret operation.
 func operationCode(code string) string {
 	switch code {
 	case "secret_store_unavailable", "secret_store_denied", "secret_quota_exceeded", "secret_value_unavailable",

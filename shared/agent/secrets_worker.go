@@ -7,29 +7,29 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// OperationsDue reports whether a worker has something to do for the agent's secret operations.
+// OperationsDue reports whether a worker has work to do for the agent's secret operations.
 func (a Agent) OperationsDue() bool {
 	return a.Status != Deleting &&
-		slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Due(a.Runs()) })
+		slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Due(a.WantsPod()) })
 }
 
-// OperationsAt lists the open operations at a stage that a worker has something to do for.
+// OperationsAt lists the operations at the given stages that have work for a worker.
 func (a Agent) OperationsAt(stages ...secret.Stage) []secret.Operation {
 	var found []secret.Operation
 	for _, o := range a.Operations {
-		if slices.Contains(stages, o.Stage) && o.Due(a.Runs()) {
+		if slices.Contains(stages, o.Stage) && o.Due(a.WantsPod()) {
 			found = append(found, o)
 		}
 	}
 	return found
 }
 
-// BindSecrets has the agent want what the secret store was given, all of it with one new pod.
+// BindSecrets makes the stored values part of the desired state, all of them with one new pod.
 func (a *Agent) BindSecrets(now time.Time) {
 	bound := false
 	for i := range a.Operations {
 		o := &a.Operations[i]
-		if o.Stage != secret.Bind || !o.Due(a.Runs()) || !o.Apply(secret.EventBound, "", now) {
+		if o.Stage != secret.Bind || !o.Due(a.WantsPod()) || !o.Apply(secret.EventBound, "", now) {
 			continue
 		}
 		bound = true
@@ -53,22 +53,22 @@ func (a *Agent) BindSecrets(now time.Time) {
 	}
 }
 
-// removeEnv takes a variable away, in a copy: the list is shared with the record as it was.
+// removeEnv removes a variable. It copies the list, which the record before the change shares.
 func (a *Agent) removeEnv(key string) {
 	a.Env = slices.DeleteFunc(slices.Clone(a.Env), func(e EnvVar) bool { return e.Key == key })
 }
 
-// MarkSecretsSynced records that the agent's namespace has what the present generation wants.
+// MarkSecretsSynced records that the agent's namespace has the secrets of the present generation.
 func (a *Agent) MarkSecretsSynced(now time.Time) {
 	for i := range a.Operations {
-		if a.Operations[i].Apply(secret.EventSynced, "", now) && !a.Runs() {
+		if a.Operations[i].Apply(secret.EventSynced, "", now) && !a.WantsPod() {
 			a.Operations[i].Apply(secret.EventWaitingForStart, codeNotRunning, now)
 		}
 	}
 }
 
-// ParkSecrets records that operations wait for the agent's next start.
-func (a *Agent) ParkSecrets(now time.Time) {
+// MarkSecretsWaiting records that operations at the rollout stage wait for the agent's next start.
+func (a *Agent) MarkSecretsWaiting(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Stage == secret.Rollout &&
 			(o.Status != secret.Pending || o.ErrorCode != codeNotRunning) {
@@ -77,8 +77,8 @@ func (a *Agent) ParkSecrets(now time.Time) {
 	}
 }
 
-// markSecretsRolledOut records that the pod of the present generation runs. A rotation has to be proved beside: see
-// Rotated.
+// markSecretsRolledOut records that the pod of the present generation runs. A rotation also needs proof: see
+// MarkRotated.
 func (a *Agent) markSecretsRolledOut(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Action != secret.Rotate {
@@ -93,7 +93,7 @@ func (a *Agent) markSecretsRolledOut(now time.Time) {
 	}
 }
 
-// MarkRotated records that the live gateway accepted the new credentials and refused the former ones.
+// MarkRotated records that the agent's gateway accepted the new credentials and refused the former ones.
 func (a *Agent) MarkRotated(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Action == secret.Rotate {
@@ -104,15 +104,15 @@ func (a *Agent) MarkRotated(now time.Time) {
 	a.refreshRotation()
 }
 
-// Rotating reports whether the pod that is being rolled out has to be proved to accept other credentials than the one
-// before.
+// Rotating reports whether a worker must prove that the new pod accepts the new credentials and refuses the former
+// ones.
 func (a Agent) Rotating() bool {
 	return slices.ContainsFunc(a.Operations, func(o secret.Operation) bool {
 		return o.Action == secret.Rotate && o.Open() && o.Stage == secret.Rollout
 	})
 }
 
-// proveRotation leaves it to a worker to prove a rotation whose pod became ready by itself.
+// proveRotation schedules a worker to prove the rotation of a pod that became ready without one.
 func (a *Agent) proveRotation(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Action == secret.Rotate && o.Stage == secret.Rollout &&
@@ -122,8 +122,7 @@ func (a *Agent) proveRotation(now time.Time) {
 	}
 }
 
-// refreshRotation derives whether credentials are still converging: from when the new ones are stored until they are
-// proved.
+// refreshRotation derives RotationPending: true from when the new credentials are stored until they are proved.
 func (a *Agent) refreshRotation() {
 	a.RotationPending = slices.ContainsFunc(a.Operations, func(o secret.Operation) bool {
 		return o.Action == secret.Rotate && o.Open() &&
@@ -131,7 +130,7 @@ func (a *Agent) refreshRotation() {
 	})
 }
 
-// FinishOperations records that the versions which an operation leaves behind are destroyed.
+// FinishOperations completes operations whose former versions have been destroyed.
 func (a *Agent) FinishOperations(ids []string, now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; slices.Contains(ids, o.ID) {
@@ -144,24 +143,24 @@ func (a *Agent) FinishOperations(ids []string, now time.Time) {
 	}
 }
 
-// RecordOperationFailure records what keeps operations at the given stages from going on.
+// RecordOperationFailure records why the operations at the given stages can't continue.
 func (a *Agent) RecordOperationFailure(e secret.Event, code string, now time.Time, stages ...secret.Stage) {
 	for i := range a.Operations {
-		if o := &a.Operations[i]; slices.Contains(stages, o.Stage) && o.Due(a.Runs()) {
+		if o := &a.Operations[i]; slices.Contains(stages, o.Stage) && o.Due(a.WantsPod()) {
 			o.Apply(e, operationCode(code), now)
 		}
 	}
 }
 
-// recordReadinessFailure records what keeps the agent, and with it its operations, from becoming ready.
+// recordReadinessFailure records why the operations that wait for the agent's new pod can't continue.
 func (a *Agent) recordReadinessFailure(e secret.Event, code string, now time.Time) {
 	a.RecordOperationFailure(e, code, now, secret.Sync, secret.Rollout)
 }
 
-// AbandonOperations ends the attempts at operations whose work was delivered too often.
+// AbandonOperations fails the operations whose work the queue has delivered too often.
 func (a *Agent) AbandonOperations(now time.Time) {
 	for i := range a.Operations {
-		if o := &a.Operations[i]; o.Due(a.Runs()) {
+		if o := &a.Operations[i]; o.Due(a.WantsPod()) {
 			code := o.ErrorCode
 			if code == "" {
 				code = "internal_error"
@@ -174,8 +173,8 @@ func (a *Agent) AbandonOperations(now time.Time) {
 	}
 }
 
-// cancelOperations ends all operations of an agent that is deleted, and remembers until when requests may still be
-// adding values.
+// cancelOperations ends all operations of an agent that is being deleted, and records until when requests may still add
+// values.
 func (a *Agent) cancelOperations(now time.Time) {
 	for i := range a.Operations {
 		o := &a.Operations[i]
@@ -187,8 +186,8 @@ func (a *Agent) cancelOperations(now time.Time) {
 	a.refreshRotation()
 }
 
-// AwaitedSecret is a key whose value was to come with the agent's creation and is not known to be in the secret store;
-// "" when there is none. An agent does not start without what its creator gave it.
+// AwaitedSecret is a key whose value came with the agent's creation and is not yet known to be in the secret store, or
+// "". An agent does not start without the secrets of its creation.
 func (a Agent) AwaitedSecret() string {
 	for _, o := range a.Operations {
 		if o.Open() && o.Stage == secret.Store && o.CreatedAt.Equal(a.CreatedAt) {
@@ -198,7 +197,7 @@ func (a Agent) AwaitedSecret() string {
 	return ""
 }
 
-// StoringSecrets reports whether a request may be adding values at this moment.
+// StoringSecrets reports whether a request may be adding values to the secret store.
 func (a Agent) StoringSecrets(now time.Time) bool {
 	return slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Storing(now) })
 }

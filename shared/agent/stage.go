@@ -5,7 +5,7 @@ import "time"
 // StageName names a step of provisioning.
 type StageName string
 
-// The stages, in the order they are worked through.
+// The stages, in order.
 const (
 	StageNamespace StageName = "namespace" // the isolated namespace
 	StagePolicy    StageName = "policy"    // quota, limits, network
@@ -34,7 +34,7 @@ func (StageName) Values() []string {
 	return values
 }
 
-// StageStatus is how far a stage is.
+// StageStatus is the progress of a stage.
 type StageStatus string
 
 // The stage statuses.
@@ -43,7 +43,7 @@ const (
 	StageRunning   StageStatus = "running"
 	StageSucceeded StageStatus = "succeeded"
 	StageFailed    StageStatus = "failed"
-	// StageSkipped: there was nothing to do.
+	// StageSkipped: the stage had nothing to do.
 	StageSkipped StageStatus = "skipped"
 )
 
@@ -57,7 +57,7 @@ func (StageStatus) Values() []string {
 type Stage struct {
 	Name   StageName
 	Status StageStatus
-	// Attempt counts how often the stage was begun; 0 before the first.
+	// Attempt counts how often the stage was begun.
 	Attempt    int
 	StartedAt  time.Time
 	FinishedAt time.Time
@@ -65,7 +65,7 @@ type Stage struct {
 	Message    string
 }
 
-// NewStages makes the list of stages of an agent whose provisioning begins.
+// NewStages returns the stages of an agent whose provisioning begins, all pending.
 func NewStages() []Stage {
 	names := StageNames()
 	stages := make([]Stage, len(names))
@@ -91,7 +91,7 @@ func (a *Agent) BeginStage(name StageName, now time.Time) {
 	}
 }
 
-// Unfinished lists the stages that are still to be done, in order.
+// Unfinished lists the stages that are not done yet, in order.
 func (a Agent) Unfinished() []StageName {
 	var names []StageName
 	for _, s := range a.Stages {
@@ -102,14 +102,14 @@ func (a Agent) Unfinished() []StageName {
 	return names
 }
 
-// ForgetStages has provisioning begin at the first stage again, because what was recorded as done is no longer there.
+// ForgetStages makes provisioning begin at the first stage again, because objects of finished stages are gone.
 func (a *Agent) ForgetStages() {
 	for i := range a.Stages {
 		a.Stages[i] = Stage{Name: a.Stages[i].Name, Status: StagePending, Attempt: a.Stages[i].Attempt}
 	}
 }
 
-// EndStage records that a stage is done: succeeded, or skipped when there was nothing to do.
+// EndStage records that a stage is done: succeeded or skipped.
 func (a *Agent) EndStage(name StageName, status StageStatus, now time.Time) {
 	if s := a.stage(name); s != nil {
 		s.Status, s.FinishedAt, s.ErrorCode, s.Message = status, now, "", ""

@@ -46,8 +46,8 @@ func TestStatus_FactsOfEachStatus(t *testing.T) {
 		if got := want.status.Up(); got != want.up {
 			t.Errorf("%s: Up = %t, want %t", want.status, got, want.up)
 		}
-		if got := (agent.Agent{Status: want.status}).Runs(); got != want.wantsPod {
-			t.Errorf("%s: Runs = %t, want %t", want.status, got, want.wantsPod)
+		if got := (agent.Agent{Status: want.status}).WantsPod(); got != want.wantsPod {
+			t.Errorf("%s: WantsPod = %t, want %t", want.status, got, want.wantsPod)
 		}
 	}
 }

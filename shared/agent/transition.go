@@ -8,10 +8,10 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Trigger is what moves an agent from one status to another.
+// Trigger moves an agent from one status to another.
 type Trigger string
 
-// Triggers that a client asks for.
+// Triggers of clients.
 const (
 	Restart Trigger = "restart"
 	Pause   Trigger = "pause"
@@ -21,12 +21,12 @@ const (
 	Delete  Trigger = "delete"
 )
 
-// Values lists the triggers that a client asks for.
+// Values lists the triggers of clients.
 func (Trigger) Values() []string {
 	return []string{string(Restart), string(Pause), string(Resume), string(Stop), string(Start), string(Delete)}
 }
 
-// Triggers that a worker observes.
+// Triggers of workers.
 const (
 	// becameReady: the pod is Ready and the gateway answers on the hostname.
 	becameReady Trigger = "became_ready"
@@ -34,11 +34,11 @@ const (
 	mustRetry Trigger = "must_retry"
 	// redelivered: the queue delivered the work again.
 	redelivered Trigger = "redelivered"
-	// gaveUp: attempts exhausted, a permanent failure, or the deadline gone.
+	// gaveUp: attempts exhausted, a permanent failure, or the deadline passed.
 	gaveUp Trigger = "gave_up"
 	// broke: a crash loop, or not Ready for too long.
 	broke Trigger = "broke"
-	// recovered: the pod became Ready and answers by itself.
+	// recovered: the pod became Ready and answers, without a worker.
 	recovered Trigger = "recovered"
 )
 
@@ -49,8 +49,8 @@ type Transition struct {
 	To      Status
 }
 
-// Transitions is the whole table of moves. Every other move is a conflict. The last move, from deleting to gone, is the
-// removal of the record and has no row.
+// Transitions is the whole table of transitions; any other is a conflict. The end of deleting is the removal of the
+// record and has no row.
 func Transitions() []Transition {
 	return []Transition{
 		{Restart, []Status{Running}, Running},
@@ -69,8 +69,8 @@ func Transitions() []Transition {
 	}
 }
 
-// satisfiedStatuses lists, for the triggers of a client, the statuses in which there is nothing left to do: the answer
-// is a success, so that a retry is safe.
+// satisfiedStatuses lists the statuses in which a client's trigger has nothing left to do. The answer is then a
+// success, so that a retry is safe.
 func satisfiedStatuses(t Trigger) []Status {
 	switch t {
 	case Start, Resume:
@@ -86,7 +86,7 @@ func satisfiedStatuses(t Trigger) []Status {
 	}
 }
 
-// next finds where a trigger leads from a status.
+// next returns the status to which a trigger leads.
 func next(from Status, t Trigger) (Status, bool) {
 	for _, row := range Transitions() {
 		if row.Trigger == t && slices.Contains(row.From, from) {
@@ -96,7 +96,7 @@ func next(from Status, t Trigger) (Status, bool) {
 	return "", false
 }
 
-// AllowedActions lists what a client may ask for in the present status, apart from what changes nothing.
+// AllowedActions lists the triggers with which a client can change the present status.
 func (a Agent) AllowedActions() []Trigger {
 	actions := []Trigger{}
 	for _, t := range []Trigger{Restart, Pause, Resume, Start, Stop, Delete} {
@@ -107,8 +107,8 @@ func (a Agent) AllowedActions() []Trigger {
 	return actions
 }
 
-// Act carries out a client's request for a move. It changes nothing when the target is reached already. The error is a
-// Conflict that names the status and the allowed actions.
+// Act applies a client's trigger. It changes nothing if the agent has already reached the target. Errors: Conflict,
+// which names the status and the allowed actions.
 func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	if slices.Contains(satisfiedStatuses(t), a.Status) {
 		return nil
@@ -120,7 +120,7 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	switch {
 	case to == Provisioning:
 		if a.Status == Error {
-			a.Rollout++ // the pod that failed is replaced, not waited for
+			a.Rollout++ // replace the failed pod instead of waiting for it
 		}
 		a.startProvisioning(now)
 		return nil
@@ -149,7 +149,7 @@ func (a Agent) conflict(t Trigger) error {
 		a.Status, t).WithMeta(meta)
 }
 
-// applyTrigger carries out a worker's move and reports whether the table has it.
+// applyTrigger applies a worker's trigger and reports whether the table has that transition.
 func (a *Agent) applyTrigger(t Trigger) bool {
 	to, ok := next(a.Status, t)
 	if ok {
@@ -158,8 +158,8 @@ func (a *Agent) applyTrigger(t Trigger) bool {
 	return ok
 }
 
-// BecameReady records that the desired state of the present generation has been brought about and the agent answers. A
-// failure is over with that, unless it is why the state is a former one.
+// BecameReady records that the agent has the desired state of the present generation and answers. That clears the
+// failure, unless a requested change was reverted: then RevertReason becomes the failure.
 func (a *Agent) BecameReady(now time.Time) {
 	a.applyTrigger(redelivered)
 	a.applyTrigger(becameReady)
@@ -171,8 +171,7 @@ func (a *Agent) BecameReady(now time.Time) {
 	a.MarkObserved(now)
 }
 
-// MarkObserved records that the worker has nothing left to do for the present generation. Secret operations may still
-// have work for it.
+// MarkObserved records that a worker completed the present generation. Secret operations may still have work for it.
 func (a *Agent) MarkObserved(now time.Time) {
 	a.ObservedGeneration, a.Attempts = a.Generation, 0
 	a.WorkDueAt, a.Lease, a.UpdatedAt = time.Time{}, Lease{}, now
@@ -181,7 +180,7 @@ func (a *Agent) MarkObserved(now time.Time) {
 	}
 }
 
-// Retry records a transient failure. The queue delivers the work again; the sweep does if the queue does not.
+// Retry records a transient failure. The queue delivers the work again, or else the sweep does.
 func (a *Agent) Retry(f Failure, now time.Time) {
 	a.applyTrigger(mustRetry)
 	a.fail(f, now)
@@ -189,12 +188,11 @@ func (a *Agent) Retry(f Failure, now time.Time) {
 	a.WorkDueAt = now.Add(NudgeGrace)
 }
 
-// Redelivered records that a worker took up the work again.
+// Redelivered records that a worker resumed the work.
 func (a *Agent) Redelivered() { a.applyTrigger(redelivered) }
 
-// GiveUp ends provisioning, or a running agent's life, in error. Only a client's action or the pod's own recovery leads
-// out of it. What failed only for the sandbox is not given up: it is begun anew without, as before, and the agent has
-// not converged then.
+// GiveUp moves the agent to error, from which only a client's action or the pod's own recovery leads. A failed move
+// into the sandbox is different: GiveUp reverts it, and a worker applies the previous state again.
 func (a *Agent) GiveUp(f Failure, now time.Time) {
 	if a.sandboxRefused(f) {
 		a.revertSandbox(now)
@@ -209,10 +207,10 @@ func (a *Agent) GiveUp(f Failure, now time.Time) {
 	a.MarkObserved(now)
 }
 
-// Expired reports whether the work on the agent has taken longer than it may.
+// Expired reports whether the deadline has passed.
 func (a Agent) Expired(now time.Time) bool { return !a.Deadline.IsZero() && !now.Before(a.Deadline) }
 
-// Expire ends work that has taken longer than it may. The last known problem becomes part of the reason.
+// Expire gives the work up if the deadline has passed. The failure includes the last known problem.
 func (a *Agent) Expire(now time.Time) {
 	if !a.Expired(now) {
 		return
@@ -228,7 +226,7 @@ func (a *Agent) Expire(now time.Time) {
 	a.GiveUp(f, now)
 }
 
-// fail marks the failure at the agent and at the stage it happened at.
+// fail records the failure in the agent and in the stage that failed.
 func (a *Agent) fail(f Failure, now time.Time) {
 	a.Failure, a.UpdatedAt, a.Lease = &f, now, Lease{}
 	if s := a.stage(f.Stage); s != nil {

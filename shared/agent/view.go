@@ -11,7 +11,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// View is an agent as a client sees it: the interface's AgentOut.
+// View is the agent that clients receive: AgentOut in the interface.
 type View struct {
 	ID                string            `json:"id"`
 	Name              string            `json:"name" jsonschema:"Display name."`
@@ -35,7 +35,7 @@ type View struct {
 	entityTag         string
 }
 
-// ConfigView is the config of an agent: the client's own keys beside those of the control plane.
+// ConfigView is the config that clients receive: the client's own keys and those of the control plane.
 type ConfigView struct {
 	Own                map[string]any `json:"-"`
 	ProvisioningStages []StageView    `json:"provisioning_stages"`
@@ -53,7 +53,7 @@ type PlanLimits struct {
 	StorageBytes int64   `json:"storage_bytes"`
 }
 
-// StageView is a provisioning stage as a client sees it.
+// StageView is a provisioning stage that clients receive.
 type StageView struct {
 	Name       StageName   `json:"name"`
 	Status     StageStatus `json:"status"`
@@ -64,16 +64,16 @@ type StageView struct {
 	Message    *string     `json:"message"`
 }
 
-// DashboardUsername is the user of every agent's dashboard; the password differs.
+// DashboardUsername is the user name of every agent's dashboard. Each agent has its own password.
 const DashboardUsername = "admin"
 
-// What env_vars shows in place of a value.
+// The placeholders that env_vars shows instead of values.
 const (
 	EnvIsSecret     = "gsm"
 	EnvIsConfigured = "configured"
 )
 
-// Show renders the agent for a caller. Members see neither the environment's keys nor the dashboard's user.
+// Show renders the agent for a caller. Members see neither the keys of the environment nor the dashboard's user name.
 func (a Agent) Show(caller identity.Caller, d Addresses) View {
 	v := View{
 		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan,
@@ -114,7 +114,7 @@ func (a Agent) showConfig() ConfigView {
 	}
 	own := json.NewDecoder(bytes.NewReader(a.Config))
 	own.UseNumber()
-	_ = own.Decode(&c.Own) // written by ClientConfig, so it is an object
+	_ = own.Decode(&c.Own) // ClientConfig wrote it, so it is an object
 	if a.StatusReason != "" {
 		c.StatusReason = &a.StatusReason
 	}
@@ -130,16 +130,16 @@ func (a Agent) showConfig() ConfigView {
 	return c
 }
 
-// Reply implements function.Reply: an agent comes with its entity tag.
+// Reply implements function.Reply. It sets the entity tag.
 func (v View) Reply(h http.Header) any {
 	h.Set("ETag", v.entityTag)
-	if v.DashboardHandoff != nil { // it opens the dashboard for whoever has it
+	if v.DashboardHandoff != nil { // anyone who has the link can open the dashboard
 		h.Set("Cache-Control", "no-store")
 	}
 	return v
 }
 
-// Created is the answer to the creation of an agent: the agent, and where it is.
+// Created is the answer to the creation of an agent. Its Location header is the agent's path.
 type Created struct{ View }
 
 // Reply implements function.Reply.
@@ -148,7 +148,7 @@ func (c Created) Reply(h http.Header) any {
 	return c.View.Reply(h)
 }
 
-// MarshalJSON writes the client's keys and the control plane's side by side; the latter win.
+// MarshalJSON writes the client's keys and those of the control plane into one object. The control plane's keys win.
 func (c ConfigView) MarshalJSON() ([]byte, error) {
 	type plain ConfigView
 	b, err := json.Marshal(plain(c))
@@ -168,7 +168,7 @@ func (c ConfigView) MarshalJSON() ([]byte, error) {
 
 func ptr[T any](v T) *T { return &v }
 
-// optional is nil for the zero value.
+// optional returns nil for the zero value.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {

@@ -170,7 +170,7 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	// What was asked to be taken away is tried for ever: giving up would leave it behind.
-	permanent = permanent && a.Runs()
+	permanent = permanent && a.WantsPod()
 	a, err := w.Records.Update(last, a, func(a *agent.Agent) {
 		if permanent {
 			a.GiveUp(f, w.Now())

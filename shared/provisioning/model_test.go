@@ -169,7 +169,7 @@ func (w cluster) Apply(_ context.Context, a agent.Agent, stage agent.StageName, 
 		w.objects[stage] = a.Generation
 		if stage == agent.StageRuntime {
 			w.replicas = 0
-			if a.Runs() {
+			if a.WantsPod() {
 				w.replicas = 1
 			}
 		}

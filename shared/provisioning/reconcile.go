@@ -108,7 +108,7 @@ func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agen
 	}
 	if !a.Converged() || superseded || len(a.OperationsAt(secret.Sync, secret.Rollout)) > 0 {
 		bring := w.scaleDown
-		if a.Runs() {
+		if a.WantsPod() {
 			bring = w.bringUp
 		}
 		if a, err = bring(ctx, a); err != nil {
@@ -133,7 +133,7 @@ func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	}
 	return w.Records.Update(ctx, a, func(a *agent.Agent) {
 		a.MarkSecretsSynced(w.Now())
-		a.ParkSecrets(w.Now())
+		a.MarkSecretsWaiting(w.Now())
 		a.MarkObserved(w.Now())
 	})
 }

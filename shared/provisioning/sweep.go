@@ -74,12 +74,12 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	if err != nil {
 		return err
 	}
-	if !working(a) || !a.Runs() && !a.OperationsDue() {
+	if !working(a) || !a.WantsPod() && !a.OperationsDue() {
 		return nil
 	}
 	_, err = s.Records.Update(ctx, a, func(a *agent.Agent) {
 		defer a.AbandonOperations(s.Now())
-		if a.Converged() || !a.Runs() {
+		if a.Converged() || !a.WantsPod() {
 			return
 		}
 		f := agent.Failure{Code: "attempts_exhausted", Retryable: true,

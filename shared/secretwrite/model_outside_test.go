@@ -123,7 +123,7 @@ func (w cluster) Apply(_ context.Context, a agent.Agent, stage agent.StageName, 
 			for key, value := range m.Secrets {
 				w.written.env[key] = string(value)
 			}
-		case stage == agent.StageRuntime && !a.Runs():
+		case stage == agent.StageRuntime && !a.WantsPod():
 			w.pod, w.next = nil, nil
 		case stage == agent.StageRuntime && (w.pod == nil || w.pod.config != config(a)):
 			started := *w.written

@@ -32,7 +32,7 @@ func (d Service) Reconcile(ctx context.Context, agentID, operationID string) (*s
 		}
 		after, err := d.Agents.Change(ctx, agentID, change)
 		switch {
-		case errors.Is(err, agent.ErrSecretsMoved):
+		case errors.Is(err, agent.ErrSecretsChanged):
 			a, err = d.awaitOtherWriters(ctx, agentID, nil)
 			if err != nil {
 				return nil, err
@@ -65,7 +65,7 @@ func (d Service) retry(ctx context.Context, a agent.Agent, o secret.Operation) (
 	}
 	return func(present *agent.Agent) error {
 		if present.SecretsRevision != a.SecretsRevision {
-			return agent.ErrSecretsMoved
+			return agent.ErrSecretsChanged
 		}
 		return present.RecordStored([]agent.Outcome{{OperationID: o.ID, Version: added[0]}}, now)
 	}, nil

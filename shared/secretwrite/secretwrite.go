@@ -145,7 +145,7 @@ func (d Service) recordOperations(ctx context.Context, agentID string, asked []s
 			return err
 		})
 		switch {
-		case errors.Is(err, agent.ErrStoring), errors.Is(err, agent.ErrSecretsMoved):
+		case errors.Is(err, agent.ErrStoring), errors.Is(err, agent.ErrSecretsChanged):
 			a, err = d.awaitOtherWriters(ctx, agentID, asked)
 		default:
 			return a, begun, err

@@ -13,8 +13,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestRecords holds an agent.Records to its promises. open makes an empty world.
-func TestRecords(t *testing.T, open func(*testing.T) World) {
+// TestWorkerStore holds an agent.Records to its promises. open makes an empty world.
+func TestWorkerStore(t *testing.T, open func(*testing.T) World) {
 	for name, test := range map[string]func(*testing.T, World){
 		"load":                      load,
 		"record":                    record,
