@@ -9,57 +9,59 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-func TestRotationIsPendingUntilItIsProved(t *testing.T) {
+func TestRotation_IsPendingUntilItIsProved(t *testing.T) {
 	t.Parallel()
 	a := withSecret()
 	begin(t, &a, 2, rotate("r"))
-	if stored(t, &a, 2, "r", 0); a.RotationPending {
-		t.Error("a rotation that brought nothing is pending")
+	recordStored(t, &a, 2, "r", 0)
+	if a.RotationPending {
+		t.Error("RotationPending = true after a rotation that stored no version, want false")
 	}
 	begin(t, &a, 3, rotate("s"))
-	stored(t, &a, 3, "s", 3)
+	recordStored(t, &a, 3, "s", 3)
 	a.BindSecrets(at(3))
-	if !a.RotationPending || a.CredentialVersion != 3 || a.FormerCredential != 1 {
-		t.Errorf("pending %t, version %d in place of %d", a.RotationPending, a.CredentialVersion, a.FormerCredential)
-	}
+	equal(t, "RotationPending after the bind", a.RotationPending, true)
+	equal(t, "CredentialVersion after the bind", a.CredentialVersion, 3)
+	equal(t, "FormerCredential after the bind", a.FormerCredential, 1)
 	a.MarkSecretsSynced(at(4))
-	// The pod broke, and became ready again by itself: nobody has asked it yet what it accepts.
+	// The pod broke and became ready again without a worker, so no worker has proved which credentials it accepts.
 	a.GiveUp(agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady, Message: "m"}, at(5))
 	a.Recover(at(6))
-	if a.Status != agent.Running || !a.RotationPending || !a.OperationsDue() || a.WorkDueAt.IsZero() || !a.Rotating() {
-		t.Fatalf("%s, pending %t, due %t at %v", a.Status, a.RotationPending, a.OperationsDue(), a.WorkDueAt)
-	}
+	equal(t, "Status after the recovery", a.Status, agent.Running)
+	equal(t, "RotationPending after the recovery", a.RotationPending, true)
+	equal(t, "OperationsDue after the recovery", a.OperationsDue(), true)
+	equal(t, "WorkDueAt.IsZero after the recovery", a.WorkDueAt.IsZero(), false)
+	equal(t, "Rotating after the recovery", a.Rotating(), true)
 	a.MarkRotated(at(7))
-	if a.RotationPending || a.FormerCredential != 0 || a.Operation("s").Stage != secret.Complete {
-		t.Errorf("pending %t after the proof, %s", a.RotationPending, standing(a))
-	}
+	equal(t, "RotationPending after the proof", a.RotationPending, false)
+	equal(t, "FormerCredential after the proof", a.FormerCredential, 0)
+	equal(t, "stage after the proof", a.Operation("s").Stage, secret.Complete)
 }
 
-func TestAnAbandonedOperationWaitsForItsClient(t *testing.T) {
+func TestAbandonOperations_WaitsForTheClient(t *testing.T) {
 	t.Parallel()
 	a := withSecret()
 	begin(t, &a, 2, set("a", "A"))
-	stored(t, &a, 2, "a", 1)
+	recordStored(t, &a, 2, "a", 1)
 	a.AbandonOperations(at(3))
-	if a.OperationsDue() || !a.WorkDueAt.IsZero() || a.Operation("a").Status != secret.Failed ||
-		a.Operation("a").ErrorCode != "internal_error" {
-		t.Errorf("due at %v: %s", a.WorkDueAt, standing(a))
+	equal(t, "OperationsDue", a.OperationsDue(), false)
+	equal(t, "WorkDueAt", a.WorkDueAt, time.Time{})
+	equal(t, "status", a.Operation("a").Status, secret.Failed)
+	equal(t, "error code", a.Operation("a").ErrorCode, "internal_error")
+	if err := a.RetryOperation("a", at(4)); err != nil {
+		t.Errorf("RetryOperation: %v", err)
 	}
-	if err := a.RetryOperation("a", at(4)); err != nil || !a.OperationsDue() {
-		t.Errorf("retried with %v: %s", err, standing(a))
-	}
+	equal(t, "OperationsDue after the client's retry", a.OperationsDue(), true)
 }
 
-func TestStoringIsRememberedWhenAnAgentIsDeleted(t *testing.T) {
+func TestDelete_RecordsUntilWhenRequestsMayStoreValues(t *testing.T) {
 	t.Parallel()
 	a := withSecret()
 	begin(t, &a, 2, set("a", "A"))
-	if err := a.Act(agent.Delete, "", at(2).Add(time.Second)); err != nil ||
-		!a.StoringUntil.Equal(at(2).Add(secret.StoringTime)) {
-		t.Errorf("storing until %v, %v", a.StoringUntil, err)
+	if err := a.Act(agent.Delete, "", at(2).Add(time.Second)); err != nil {
+		t.Fatal(err)
 	}
-	if err := a.RecordStored([]agent.Outcome{{OperationID: "a", Version: 1}},
-		at(3)); fault.Code(err) != "agent_deleting" {
-		t.Errorf("stored for a deleted agent: %v", err)
-	}
+	equal(t, "StoringUntil", a.StoringUntil, at(2).Add(secret.StoringTime))
+	err := a.RecordStored([]agent.Outcome{{OperationID: "a", Version: 1}}, at(3))
+	equal(t, "code of RecordStored's error", fault.Code(err), "agent_deleting")
 }

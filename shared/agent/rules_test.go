@@ -10,7 +10,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-func TestLooksSecret(t *testing.T) {
+func TestLooksSecret_ComparesWholeWords(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]bool{
 		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "db_password": true, "MY_SECRET": true, "APIKEY": true,
@@ -19,55 +19,57 @@ func TestLooksSecret(t *testing.T) {
 		"MAX_TOKENS": false, "TOKENIZERS_PARALLELISM": false, "KEY": false, "PUBLIC_KEY": false, "API_URL": false,
 		"MONKEY": false,
 	} {
-		if agent.LooksSecret(key) != want {
-			t.Errorf("LooksSecret(%q) = %t", key, !want)
+		if got := agent.LooksSecret(key); got != want {
+			t.Errorf("LooksSecret(%q) = %t, want %t", key, got, want)
 		}
 	}
 }
 
-func TestReservedKeys(t *testing.T) {
+func TestEnvKeyViolation_RefusesReservedAndMalformedKeys(t *testing.T) {
 	t.Parallel()
-	for key, refused := range map[string]bool{
+	for key, wantRefused := range map[string]bool{
 		"DASHBOARD_USERNAME": true, "API_SERVER_KEY": true, "X_DASHBOARD_BASIC_AUTH_USER": true,
 		"MY_GATEWAY_TOKEN":        true,
 		"KUBERNETES_SERVICE_HOST": true, "PATH": true, "LD_PRELOAD": true, "PORT": true, "1A": true, "A-B": true,
 		"":                       true,
 		strings.Repeat("A", 129): true, strings.Repeat("A", 128): false, "_A1": false, "MY_PATH": false, "PORTS": false,
 	} {
-		if (agent.EnvKeyViolation(key) != "") != refused {
-			t.Errorf("key %q: %q", key, agent.EnvKeyViolation(key))
+		if got := agent.EnvKeyViolation(key); (got != "") != wantRefused {
+			t.Errorf("EnvKeyViolation(%q) = %q, want a violation: %t", key, got, wantRefused)
 		}
 	}
 }
 
-func TestHostnames(t *testing.T) {
+func TestHostname_LeadsBackToTheAgent(t *testing.T) {
 	t.Parallel()
 	d := agent.Addresses{Domain: "agents.example.com", Scheme: "https"}
-	for name, slug := range map[string]string{
+	for name, wantSlug := range map[string]string{
 		"My Agent": "my-agent", "  ": "agent", "Äpfel & Birnen": "pfel-birnen", "日本": "agent", "a--b__c": "a-b-c",
 		strings.Repeat("x", 40):             strings.Repeat("x", 30),
 		"ends with dash at thirty charsx y": "ends-with-dash-at-thirty-chars",
 	} {
-		if got := agent.Slug(name); got != slug {
-			t.Errorf("Slug(%q) = %q, want %q", name, got, slug)
+		if got := agent.Slug(name); got != wantSlug {
+			t.Errorf("Slug(%q) = %q, want %q", name, got, wantSlug)
 		}
 		a := in(agent.Running)
 		a.Slug = agent.Slug(name)
 		host := a.Hostname(d)
 		label, _, _ := strings.Cut(host, ".")
-		id, ok := agent.IDFromHostname(strings.ToUpper(host), d)
-		if len(label) > 63 || !ok || id != a.ID {
-			t.Errorf("%q: hostname %q leads to %q", name, host, id)
+		if len(label) > 63 {
+			t.Errorf("the label of %q has %d characters, want at most 63", host, len(label))
+		}
+		if id, ok := agent.IDFromHostname(strings.ToUpper(host), d); !ok || id != a.ID {
+			t.Errorf("IDFromHostname(%q) = %q, %t, want %q", strings.ToUpper(host), id, ok, a.ID)
 		}
 	}
 	for _, foreign := range []string{"x.other.com", "x." + d.Domain, d.Domain, "", "a-aaaa." + d.Domain} {
 		if id, ok := agent.IDFromHostname(foreign, d); ok {
-			t.Errorf("%q leads to %q", foreign, id)
+			t.Errorf("IDFromHostname(%q) = %q, want none", foreign, id)
 		}
 	}
 }
 
-func TestPatch(t *testing.T) {
+func TestApply_MergesThePatch(t *testing.T) {
 	t.Parallel()
 	text := func(s string) *string { return &s }
 	start := func() agent.Agent {
@@ -77,35 +79,55 @@ func TestPatch(t *testing.T) {
 		return a
 	}
 	cases := map[string]struct {
-		patch    agent.Patch
-		env      string
-		config   string
-		replaced bool
-		refused  bool
+		patch        agent.Patch
+		wantEnv      string
+		wantConfig   string // "" means unchecked
+		wantReplaced bool   // the pod
+		wantRefused  bool
 	}{
-		"nothing": {patch: agent.Patch{}, env: "GITHUB_TOKEN=gsm MODE=fast",
-			config: `{"theme":{"color":"red","size":1},"tags":["a"]}`, replaced: false, refused: false},
-		"round trip": {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("gsm"),
-			"MODE": text("configured")}}, env: "GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: false,
-			refused: false},
-		"add": {patch: agent.Patch{Env: map[string]*string{"A": text("1")}},
-			env: "A=1 GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: true, refused: false},
-		"add an empty one": {patch: agent.Patch{Env: map[string]*string{"A": text("")}},
-			env: "A= GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: true, refused: false},
-		"same value": {patch: agent.Patch{Env: map[string]*string{"MODE": text("fast")}},
-			env: "GITHUB_TOKEN=gsm MODE=fast", config: "", replaced: false, refused: false},
-		"remove": {patch: agent.Patch{Env: map[string]*string{"MODE": nil, "UNKNOWN": nil}},
-			env: "GITHUB_TOKEN=gsm", config: "", replaced: true, refused: false},
-		"overwrite a secret": {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("plain")}}, env: "",
-			config: "", replaced: false, refused: true},
-		"remove a secret": {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": nil}}, env: "",
-			config: "", replaced: false, refused: true},
-		"merge config": {patch: agent.Patch{Config: map[string]any{"theme": map[string]any{"color": nil,
-			"font": "b"}, "tags": []any{"c"}}}, env: "GITHUB_TOKEN=gsm MODE=fast",
-			config: `{"tags":["c"],"theme":{"font":"b","size":1}}`, replaced: false, refused: false},
-		"ignored keys of config": {patch: agent.Patch{Config: map[string]any{"error": "x", "n": json.Number("1")}},
-			env: "GITHUB_TOKEN=gsm MODE=fast", config: `{"n":1,"tags":["a"],"theme":{"color":"red","size":1}}`,
-			replaced: false, refused: false},
+		"empty patch": {
+			patch:   agent.Patch{},
+			wantEnv: "GITHUB_TOKEN=gsm MODE=fast", wantConfig: `{"theme":{"color":"red","size":1},"tags":["a"]}`,
+		},
+		"placeholders sent back": {
+			patch:   agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("gsm"), "MODE": text("configured")}},
+			wantEnv: "GITHUB_TOKEN=gsm MODE=fast",
+		},
+		"add a variable": {
+			patch:   agent.Patch{Env: map[string]*string{"A": text("1")}},
+			wantEnv: "A=1 GITHUB_TOKEN=gsm MODE=fast", wantReplaced: true,
+		},
+		"add an empty variable": {
+			patch:   agent.Patch{Env: map[string]*string{"A": text("")}},
+			wantEnv: "A= GITHUB_TOKEN=gsm MODE=fast", wantReplaced: true,
+		},
+		"same value again": {
+			patch:   agent.Patch{Env: map[string]*string{"MODE": text("fast")}},
+			wantEnv: "GITHUB_TOKEN=gsm MODE=fast",
+		},
+		"remove a variable": {
+			patch:   agent.Patch{Env: map[string]*string{"MODE": nil, "UNKNOWN": nil}},
+			wantEnv: "GITHUB_TOKEN=gsm", wantReplaced: true,
+		},
+		"overwrite a secret": {
+			patch:       agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("plain")}},
+			wantRefused: true,
+		},
+		"remove a secret": {
+			patch:       agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": nil}},
+			wantRefused: true,
+		},
+		"merge config": {
+			patch: agent.Patch{Config: map[string]any{
+				"theme": map[string]any{"color": nil, "font": "b"}, "tags": []any{"c"},
+			}},
+			wantEnv: "GITHUB_TOKEN=gsm MODE=fast", wantConfig: `{"tags":["c"],"theme":{"font":"b","size":1}}`,
+		},
+		"reserved key of config": {
+			patch:      agent.Patch{Config: map[string]any{"error": "x", "n": json.Number("1")}},
+			wantEnv:    "GITHUB_TOKEN=gsm MODE=fast",
+			wantConfig: `{"n":1,"tags":["a"],"theme":{"color":"red","size":1}}`,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -113,9 +135,9 @@ func TestPatch(t *testing.T) {
 			a := start()
 			before := a.Generation
 			err := a.Apply(c.patch, at(1))
-			if c.refused {
+			if c.wantRefused {
 				if !fault.Is(err, fault.Invalid) {
-					t.Fatalf("not refused: %v", err)
+					t.Fatalf("error = %v, want kind Invalid", err)
 				}
 				return
 			}
@@ -130,20 +152,17 @@ func TestPatch(t *testing.T) {
 				}
 				env = append(env, e.Key+"="+value)
 			}
-			if got := strings.Join(env, " "); got != c.env {
-				t.Errorf("env %q, want %q", got, c.env)
+			equal(t, "Env", strings.Join(env, " "), c.wantEnv)
+			if c.wantConfig != "" {
+				equal(t, "Config", string(a.Config), c.wantConfig)
 			}
-			if c.config != "" && string(a.Config) != c.config {
-				t.Errorf("config %s, want %s", a.Config, c.config)
-			}
-			if (a.Generation != before) != c.replaced || a.Warming != c.replaced {
-				t.Errorf("generation %d after %d, warming %t", a.Generation, before, a.Warming)
-			}
+			equal(t, "generation changed", a.Generation != before, c.wantReplaced)
+			equal(t, "Warming", a.Warming, c.wantReplaced)
 		})
 	}
 }
 
-func TestMembersSeeNoEnvironment(t *testing.T) {
+func TestShow_HidesTheEnvironmentFromMembers(t *testing.T) {
 	t.Parallel()
 	a := in(agent.Running)
 	a.Env, a.CredentialVersion,
@@ -152,8 +171,11 @@ func TestMembersSeeNoEnvironment(t *testing.T) {
 	d := agent.Addresses{Domain: "agents.localhost", Scheme: "http", Port: "8443"}
 	render := func(role identity.Role) map[string]any {
 		b, err := json.Marshal(a.Show(identity.Caller{OrganizationID: "o", Role: role}, d))
-		if err != nil || strings.Contains(string(b), "plain-value") {
-			t.Fatalf("%v: %s", err, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(b), "plain-value") {
+			t.Errorf("role %s sees a value of the environment: %s", role, b)
 		}
 		var v map[string]any
 		if err := json.Unmarshal(b, &v); err != nil {
@@ -162,18 +184,18 @@ func TestMembersSeeNoEnvironment(t *testing.T) {
 		return v
 	}
 	member, admin := render(identity.RoleMember), render(identity.RoleAdmin)
-	if len(member["env_vars"].(map[string]any)) != 0 || member["dashboard_username"] != nil {
-		t.Errorf("a member sees %v, %v", member["env_vars"], member["dashboard_username"])
-	}
-	if env := admin["env_vars"].(map[string]any); env["A"] != "configured" || env["B_TOKEN"] != "gsm" {
-		t.Errorf("an admin sees %v", env)
-	}
+	equal(t, "number of env_vars of a member", len(member["env_vars"].(map[string]any)), 0)
+	equal(t, "dashboard_username of a member", member["dashboard_username"], nil)
+	env := admin["env_vars"].(map[string]any)
+	equal(t, "env_vars.A of an admin", env["A"], "configured")
+	equal(t, "env_vars.B_TOKEN of an admin", env["B_TOKEN"], "gsm")
 	config := admin["config"].(map[string]any)
-	if config["mine"] != 1.0 || config["error"] != nil || len(config["provisioning_stages"].([]any)) != 8 {
-		t.Errorf("config %v", config)
+	equal(t, "config.mine", config["mine"], 1.0)
+	equal(t, "config.error", config["error"], nil)
+	equal(t, "number of config.provisioning_stages", len(config["provisioning_stages"].([]any)), 8)
+	host := admin["hostname"].(string)
+	if strings.Contains(host, "8443") {
+		t.Errorf("hostname = %q, want it without the port", host)
 	}
-	if host := admin["hostname"].(string); strings.Contains(host, "8443") || admin["api_url"] != "http://"+host+
-		":8443/v1" {
-		t.Errorf("hostname %v, api_url %v", host, admin["api_url"])
-	}
+	equal(t, "api_url", admin["api_url"], any("http://"+host+":8443/v1"))
 }

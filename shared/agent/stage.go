@@ -49,8 +49,10 @@ const (
 
 // Values lists the stage statuses.
 func (StageStatus) Values() []string {
-	return []string{string(StagePending), string(StageRunning), string(StageSucceeded), string(StageFailed),
-		string(StageSkipped)}
+	return []string{
+		string(StagePending), string(StageRunning), string(StageSucceeded), string(StageFailed),
+		string(StageSkipped),
+	}
 }
 
 // Stage is the progress of one step of provisioning.

@@ -11,6 +11,15 @@ import (
 
 func at(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
 
+// equal reports a value that differs from the wanted one.
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
+}
+
+// in makes a converged agent in a status.
 func in(status agent.Status) agent.Agent {
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, at(0))
 	a.MarkObserved(at(0))
@@ -18,9 +27,9 @@ func in(status agent.Status) agent.Agent {
 	return a
 }
 
-// moves is what the interface's table says of every pair of a status and an action: the next status, "same" for a
-// success that changes nothing, or "" for a conflict.
-func moves() map[agent.Status]map[agent.Trigger]agent.Status {
+// wantTransitions is the interface's table of every status and action: the next status, "same" for a success that
+// changes nothing, or "" for a conflict.
+func wantTransitions() map[agent.Status]map[agent.Trigger]agent.Status {
 	const same = "same"
 	return map[agent.Status]map[agent.Trigger]agent.Status{
 		agent.Pending:      {"resume": same, "start": same, "stop": agent.Stopped, "delete": agent.Deleting},
@@ -31,13 +40,15 @@ func moves() map[agent.Status]map[agent.Trigger]agent.Status {
 		},
 		agent.Paused:  {"pause": same, "resume": agent.Provisioning, "stop": agent.Stopped, "delete": agent.Deleting},
 		agent.Stopped: {"stop": same, "start": agent.Provisioning, "delete": agent.Deleting},
-		agent.Error: {"restart": agent.Provisioning, "start": agent.Provisioning, "stop": agent.Stopped,
-			"delete": agent.Deleting},
+		agent.Error: {
+			"restart": agent.Provisioning, "start": agent.Provisioning, "stop": agent.Stopped,
+			"delete": agent.Deleting,
+		},
 		agent.Deleting: {"delete": same},
 	}
 }
 
-func TestEveryPairOfStatusAndAction(t *testing.T) {
+func TestAct_FollowsTheTableOfTheInterface(t *testing.T) {
 	t.Parallel()
 	actions := []agent.Trigger{agent.Restart, agent.Pause, agent.Resume, agent.Stop, agent.Start, agent.Delete}
 	for _, s := range agent.Status("").Values() {
@@ -46,78 +57,113 @@ func TestEveryPairOfStatusAndAction(t *testing.T) {
 			a := in(from)
 			before := a.Generation
 			err := a.Act(action, agent.Manual, at(1))
-			switch want := moves()[from][action]; want {
+			switch want := wantTransitions()[from][action]; want {
 			case "":
 				code := "agent_state_conflict"
 				if from == agent.Deleting {
 					code = "agent_deleting"
 				}
-				if fault.Code(err) != code || a.Status != from || a.Generation != before {
-					t.Errorf("%s on %s: error %v, status %s", action, from, err, a.Status)
+				if fault.Code(err) != code {
+					t.Errorf("%s on %s: error %v, want code %s", action, from, err, code)
+				}
+				if a.Status != from || a.Generation != before {
+					t.Errorf("%s on %s: refused, but the agent is %s of generation %d, want %s of %d",
+						action, from, a.Status, a.Generation, from, before)
 				}
 			case "same":
 				if err != nil || a.Status != from || a.Generation != before {
-					t.Errorf("%s on %s changed something: %v, %s", action, from, err, a.Status)
+					t.Errorf("%s on %s: %s of generation %d, error %v; want no change", action, from, a.Status,
+						a.Generation, err)
 				}
 			default:
-				if err != nil || a.Status != want || a.Generation != before+1 || a.Converged() || a.WorkDueAt.IsZero() {
-					t.Errorf("%s on %s: error %v, status %s, want %s and work to do", action, from, err, a.Status, want)
+				if err != nil || a.Status != want {
+					t.Errorf("%s on %s: status %s, error %v, want status %s", action, from, a.Status, err, want)
+				}
+				if a.Generation != before+1 || a.Converged() || a.WorkDueAt.IsZero() {
+					t.Errorf("%s on %s: generation %d after %d, work due at %v; want the next generation and work to do",
+						action, from, a.Generation, before, a.WorkDueAt)
 				}
 			}
 		}
 	}
 }
 
-func TestAllowedActionsAreThoseThatChangeSomething(t *testing.T) {
+func TestAllowedActions_ListsTheActionsThatChangeTheAgent(t *testing.T) {
 	t.Parallel()
-	for s, byAction := range moves() {
+	for s, byAction := range wantTransitions() {
 		allowed := in(s).AllowedActions()
 		for action, to := range byAction {
-			if slices.Contains(allowed, action) != (to != "same") {
-				t.Errorf("%s: allowed %v, but %s leads to %s", s, allowed, action, to)
+			if got, want := slices.Contains(allowed, action), to != "same"; got != want {
+				t.Errorf("%s: allowed actions %v contain %s: %t, want %t", s, allowed, action, got, want)
 			}
 		}
 		if len(allowed) > len(byAction) {
-			t.Errorf("%s allows %v, the table only %v", s, allowed, byAction)
+			t.Errorf("%s: allowed actions %v, want only those of %v", s, allowed, byAction)
 		}
 	}
 }
 
-func TestWhatWorkersObserve(t *testing.T) {
+func TestWorkerTriggers_LeadToTheirStatus(t *testing.T) {
 	t.Parallel()
 	failure := agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady, Message: "it crashes"}
 	cases := map[string]struct {
-		from    agent.Status
-		observe func(*agent.Agent)
-		to      agent.Status
-		settled bool
+		from          agent.Status
+		observe       func(*agent.Agent)
+		wantStatus    agent.Status
+		wantConverged bool
 	}{
-		"ready": {from: agent.Provisioning, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			to: agent.Running, settled: true},
-		"ready from pending": {from: agent.Pending, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			to: agent.Running, settled: true},
-		"ready after a restart": {from: agent.Running, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			to: agent.Running, settled: true},
-		"recovered": {from: agent.Error, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			to: agent.Running, settled: true},
-		"a transient failure": {from: agent.Provisioning,
-			observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, to: agent.Pending, settled: false},
-		"one while running": {from: agent.Running, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) },
-			to: agent.Running, settled: false},
-		"redelivered": {from: agent.Pending, observe: func(a *agent.Agent) { a.Redelivered() },
-			to: agent.Provisioning, settled: false},
-		"given up": {from: agent.Provisioning,
-			observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, to: agent.Error, settled: true},
-		"given up while pending": {from: agent.Pending, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
-			to: agent.Error, settled: true},
-		"broken while running": {from: agent.Running, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
-			to: agent.Error, settled: true},
-		"expired": {from: agent.Pending,
-			observe: func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, to: agent.Error, settled: true},
-		"not expired": {from: agent.Pending,
-			observe: func(a *agent.Agent) { a.Deadline = at(3); a.Expire(at(2)) }, to: agent.Pending, settled: false},
-		"ready does not undo pause": {from: agent.Paused, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			to: agent.Paused, settled: true},
+		"ready": {
+			from: agent.Provisioning, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			wantStatus: agent.Running, wantConverged: true,
+		},
+		"ready from pending": {
+			from: agent.Pending, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			wantStatus: agent.Running, wantConverged: true,
+		},
+		"ready after a restart": {
+			from: agent.Running, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			wantStatus: agent.Running, wantConverged: true,
+		},
+		"recovered": {
+			from: agent.Error, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			wantStatus: agent.Running, wantConverged: true,
+		},
+		"transient failure": {
+			from:    agent.Provisioning,
+			observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, wantStatus: agent.Pending,
+		},
+		"transient failure while running": {
+			from: agent.Running, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) },
+			wantStatus: agent.Running,
+		},
+		"redelivered": {
+			from: agent.Pending, observe: func(a *agent.Agent) { a.Redelivered() },
+			wantStatus: agent.Provisioning,
+		},
+		"given up": {
+			from:    agent.Provisioning,
+			observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, wantStatus: agent.Error, wantConverged: true,
+		},
+		"given up while pending": {
+			from: agent.Pending, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
+			wantStatus: agent.Error, wantConverged: true,
+		},
+		"failure while running": {
+			from: agent.Running, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
+			wantStatus: agent.Error, wantConverged: true,
+		},
+		"expired": {
+			from:    agent.Pending,
+			observe: func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, wantStatus: agent.Error, wantConverged: true,
+		},
+		"not expired": {
+			from:    agent.Pending,
+			observe: func(a *agent.Agent) { a.Deadline = at(3); a.Expire(at(2)) }, wantStatus: agent.Pending,
+		},
+		"ready after a pause": {
+			from: agent.Paused, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
+			wantStatus: agent.Paused, wantConverged: true,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -125,26 +171,25 @@ func TestWhatWorkersObserve(t *testing.T) {
 			a := in(c.from)
 			a.Generation++
 			c.observe(&a)
-			if a.Status != c.to || a.Converged() != c.settled {
-				t.Errorf("status %s, converged %t; want %s, %t", a.Status, a.Converged(), c.to, c.settled)
-			}
+			equal(t, "Status", a.Status, c.wantStatus)
+			equal(t, "Converged", a.Converged(), c.wantConverged)
 		})
 	}
 }
 
-func TestExpiryKeepsTheLastProblem(t *testing.T) {
+func TestExpire_KeepsTheLastProblem(t *testing.T) {
 	t.Parallel()
 	a := in(agent.Provisioning)
 	a.Deadline = at(15)
 	a.Retry(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady, Message: "The image can't be pulled."},
 		at(3))
 	a.Expire(at(15))
-	if a.Status != agent.Error || a.Failure.Code != "image_pull_failed" || !a.Failure.Retryable {
-		t.Fatalf("status %s, failure %+v", a.Status, a.Failure)
-	}
+	equal(t, "Status", a.Status, agent.Error)
+	equal(t, "Failure.Code", a.Failure.Code, "image_pull_failed")
+	equal(t, "Failure.Retryable", a.Failure.Retryable, true)
 }
 
-func TestHoldingFollowsTheStatus(t *testing.T) {
+func TestHeldUsage_FollowsTheStatus(t *testing.T) {
 	t.Parallel()
 	for _, s := range agent.Status("").Values() {
 		u, err := in(agent.Status(s)).HeldUsage()
@@ -152,10 +197,9 @@ func TestHoldingFollowsTheStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		deleting, stopped := s == "deleting", s == "stopped"
-		if (u.Agents == 0) != deleting || (u.CPUMillis == 0) != (deleting || stopped) ||
-			(u.MemoryBytes == 0) != (deleting || stopped) ||
-			u.StorageBytes != 40<<30 {
-			t.Errorf("%s holds %+v", s, u)
-		}
+		equal(t, s+" holds a slot", u.Agents > 0, !deleting)
+		equal(t, s+" holds CPU", u.CPUMillis > 0, !deleting && !stopped)
+		equal(t, s+" holds memory", u.MemoryBytes > 0, !deleting && !stopped)
+		equal(t, s+" holds storage", u.StorageBytes, 40<<30)
 	}
 }

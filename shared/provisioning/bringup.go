@@ -105,7 +105,8 @@ func (w run) apply(stage agent.StageName) func(context.Context, agent.Agent, *Ru
 
 // identify makes the service account, and the first credentials.
 func (w run) identify(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
-	error) {
+	error,
+) {
 	version, err := w.fetchCredentials(ctx, a, m)
 	if err != nil {
 		return "", nil, err
@@ -126,7 +127,8 @@ func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInpu
 // awaitReady waits until the pod is Ready and the gateway answers on the agent's hostname, with the credentials that it
 // is to have.
 func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
-	error) {
+	error,
+) {
 	watch, cancel := context.WithTimeout(ctx, w.WatchTimeout)
 	defer cancel()
 	if err := w.Cluster.AwaitReady(watch, a); err != nil {

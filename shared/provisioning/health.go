@@ -111,7 +111,8 @@ func (o *HealthController) listPods(ctx context.Context) (podSnapshot, error) {
 // agentsWithStatus reads the agents of a status whose turn it is, which are all unless there are more than
 // observeBatch.
 func (o *HealthController) agentsWithStatus(ctx context.Context, status agent.Status, now time.Time) ([]agent.Agent,
-	error) {
+	error,
+) {
 	begin := listCursor(now)
 	agents, err := o.Records.ListByStatus(ctx, status, begin, observeBatch)
 	if err != nil || len(agents) == observeBatch {

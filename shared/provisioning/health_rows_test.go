@@ -94,8 +94,10 @@ func breaking() map[string]row {
 	crash, timeout := "pod_crash_loop", "readiness_timeout"
 	kept := func(p provisioning.Pod) row { return row{prepare: pod(p), status: agent.Running, also: untouched} }
 	lost := func(p provisioning.Pod) row {
-		return row{prepare: pod(p), status: agent.Error, code: p.Failure.Code, calls: "load record",
-			also: broken(p.Failure.Permanent)}
+		return row{
+			prepare: pod(p), status: agent.Error, code: p.Failure.Code, calls: "load record",
+			also: broken(p.Failure.Permanent),
+		}
 	}
 	looping := pod(brokenPod(crash, true, minute, time.Second))
 	return map[string]row{
@@ -114,44 +116,74 @@ func breaking() map[string]row {
 		"some crashes for ten minutes":     lost(brokenPod(crash, false, 10*minute, time.Second)),
 		"a crash after a long life":        kept(brokenPod(crash, true, minute, 10*minute)),
 		"the same for ten minutes":         lost(brokenPod(crash, true, 10*minute, 10*minute)),
-		"broken, but just written": {prepare: with(looping, justWritten), status: agent.Running, code: "",
-			calls: "load", also: untouched, failed: false},
-		"broken, and a worker is at it": {prepare: with(looping,
-			turned(func(a *agent.Agent) { a.Repair(observedAt.Add(-minute)) })), status: agent.Running, code: "",
-			calls: "load", also: nil, failed: false},
-		"broken, of a paused agent": {prepare: with(looping, turned(settled(agent.Pause))),
-			status: agent.Paused, code: "", calls: "load", also: nil, failed: false},
-		"broken, of a stopped agent": {prepare: with(looping, turned(settled(agent.Stop))),
-			status: agent.Stopped, code: "", calls: "load", also: nil, failed: false},
-		"broken, of one that is deleted": {prepare: with(looping, turned(settled(agent.Delete))),
-			status: agent.Deleting, code: "", calls: "load", also: nil, failed: false},
-		"broken, of one in error": {prepare: with(as(failedAt(own, "")), looping), status: agent.Error,
-			code: crash, calls: "", also: nil, failed: false},
-		"broken, and errors can't be listed": {prepare: with(as(failedAt(own, "")), looping, down("list error")),
-			status: agent.Error, code: crash, calls: "load", also: nil, failed: true},
-		"broken, and others can't be listed": {prepare: with(looping, down("list running")), status: agent.Error,
-			code: crash, calls: "load record", also: broken(true), failed: true},
+		"broken, but just written": {
+			prepare: with(looping, justWritten), status: agent.Running, code: "",
+			calls: "load", also: untouched, failed: false,
+		},
+		"broken, and a worker is at it": {
+			prepare: with(looping,
+				turned(func(a *agent.Agent) { a.Repair(observedAt.Add(-minute)) })), status: agent.Running, code: "",
+			calls: "load", also: nil, failed: false,
+		},
+		"broken, of a paused agent": {
+			prepare: with(looping, turned(settled(agent.Pause))),
+			status:  agent.Paused, code: "", calls: "load", also: nil, failed: false,
+		},
+		"broken, of a stopped agent": {
+			prepare: with(looping, turned(settled(agent.Stop))),
+			status:  agent.Stopped, code: "", calls: "load", also: nil, failed: false,
+		},
+		"broken, of one that is deleted": {
+			prepare: with(looping, turned(settled(agent.Delete))),
+			status:  agent.Deleting, code: "", calls: "load", also: nil, failed: false,
+		},
+		"broken, of one in error": {
+			prepare: with(as(failedAt(own, "")), looping), status: agent.Error,
+			code: crash, calls: "", also: nil, failed: false,
+		},
+		"broken, and errors can't be listed": {
+			prepare: with(as(failedAt(own, "")), looping, down("list error")),
+			status:  agent.Error, code: crash, calls: "load", also: nil, failed: true,
+		},
+		"broken, and others can't be listed": {
+			prepare: with(looping, down("list running")), status: agent.Error,
+			code: crash, calls: "load record", also: broken(true), failed: true,
+		},
 		"broken, in a cell that isn't its": {prepare: func(s *scene) {
 			s.agents[own].Cell, s.pods["cell-2"] = "cell-2", []provisioning.Pod{readyPod(own, minute)}
 			looping(s)
 		}, status: agent.Running, code: "", calls: "load", also: untouched, failed: false},
-		"broken, and restarted meanwhile": {prepare: with(looping, meanwhile(agent.Restart)), status: agent.Running,
-			code: "", calls: "load record", also: repaired, failed: false},
-		"broken, and stopped meanwhile": {prepare: with(looping, meanwhile(agent.Stop)), status: agent.Stopped,
-			code: "", calls: "load record", also: nil, failed: false},
+		"broken, and restarted meanwhile": {
+			prepare: with(looping, meanwhile(agent.Restart)), status: agent.Running,
+			code: "", calls: "load record", also: repaired, failed: false,
+		},
+		"broken, and stopped meanwhile": {
+			prepare: with(looping, meanwhile(agent.Stop)), status: agent.Stopped,
+			code: "", calls: "load record", also: nil, failed: false,
+		},
 		"broken, and another saw it first": {prepare: with(looping, func(s *scene) {
 			s.meanwhile = func(a *agent.Agent) { a.Break(agent.Failure{Code: timeout, Message: "m"}, observedAt) }
 		}), status: agent.Error, code: timeout, calls: "load record", also: nil, failed: false},
-		"broken, and gone meanwhile": {prepare: with(looping, meanwhile(agent.Delete)), status: "", code: "",
-			calls: "load record", also: nil, failed: false},
-		"broken, and gone": {prepare: with(looping, func(s *scene) { delete(s.agents, own) }),
-			status: "", code: "", calls: "load", also: nil, failed: false},
-		"broken, and the record can't be had": {prepare: with(looping, down("load")), status: agent.Running, code: "",
-			calls: "load", also: untouched, failed: true},
-		"broken, and can't be written": {prepare: with(looping, down("record")), status: agent.Running, code: "",
-			calls: "load record", also: untouched, failed: true},
-		"broken, while a cell is out": {prepare: with(looping, down("pods cell-2")), status: agent.Error,
-			code: crash, calls: "load record", also: broken(true), failed: true},
+		"broken, and gone meanwhile": {
+			prepare: with(looping, meanwhile(agent.Delete)), status: "", code: "",
+			calls: "load record", also: nil, failed: false,
+		},
+		"broken, and gone": {
+			prepare: with(looping, func(s *scene) { delete(s.agents, own) }),
+			status:  "", code: "", calls: "load", also: nil, failed: false,
+		},
+		"broken, and the record can't be had": {
+			prepare: with(looping, down("load")), status: agent.Running, code: "",
+			calls: "load", also: untouched, failed: true,
+		},
+		"broken, and can't be written": {
+			prepare: with(looping, down("record")), status: agent.Running, code: "",
+			calls: "load record", also: untouched, failed: true,
+		},
+		"broken, while a cell is out": {
+			prepare: with(looping, down("pods cell-2")), status: agent.Error,
+			code: crash, calls: "load record", also: broken(true), failed: true,
+		},
 	}
 }
 
@@ -191,18 +223,26 @@ func mending() map[string]row {
 		"ready, of a former state":       stays(with(well, func(s *scene) { s.former[own] = true }), ""),
 		"ready, but just written":        stays(with(well, justWritten), ""),
 		"ready, and a worker is at it":   stays(with(well, turned(func(a *agent.Agent) { a.Generation++ })), ""),
-		"ready, and the cell is out": {prepare: with(well, down("pods cell-1")), status: agent.Error, code: crash,
-			calls: "", also: nil, failed: true},
-		"ready, and can't be written": {prepare: with(well, down("record")), status: agent.Error, code: crash,
-			calls: "probe record", also: nil, failed: true},
+		"ready, and the cell is out": {
+			prepare: with(well, down("pods cell-1")), status: agent.Error, code: crash,
+			calls: "", also: nil, failed: true,
+		},
+		"ready, and can't be written": {
+			prepare: with(well, down("record")), status: agent.Error, code: crash,
+			calls: "probe record", also: nil, failed: true,
+		},
 		"ready, in a cell that isn't its": stays(with(well, turned(func(a *agent.Agent) { a.Cell = "cell-2" })), ""),
 		"never was ready, and is":         mends(with(as(failedAt(own, agent.StageReady)), pod(readyPod(own, minute)))),
 		"ready, but has no route": {prepare: with(as(failedAt(own, agent.StageRoute)),
 			pod(readyPod(own, minute))), status: agent.Error, code: crash, calls: "", also: nil, failed: false},
-		"ready, and started meanwhile": {prepare: with(well, meanwhile(agent.Start)), status: agent.Provisioning,
-			code: "", calls: "probe record", also: nil, failed: false},
-		"ready, and stopped meanwhile": {prepare: with(well, meanwhile(agent.Stop)), status: agent.Stopped, code: "",
-			calls: "probe record", also: nil, failed: false},
+		"ready, and started meanwhile": {
+			prepare: with(well, meanwhile(agent.Start)), status: agent.Provisioning,
+			code: "", calls: "probe record", also: nil, failed: false,
+		},
+		"ready, and stopped meanwhile": {
+			prepare: with(well, meanwhile(agent.Stop)), status: agent.Stopped, code: "",
+			calls: "probe record", also: nil, failed: false,
+		},
 		"in error without a pod": stays(failed, ""),
 	}
 }
@@ -217,34 +257,54 @@ func missing() map[string]row {
 	return map[string]row{
 		"not in the list, and there": stays(with(), "presence", false),
 		"an empty list, and there":   stays(empty, "presence", false),
-		"without a pod": {prepare: noPod, status: agent.Running, code: "",
-			calls: "presence record nudge", also: repaired, failed: false},
-		"an empty list, without a pod": {prepare: with(noPod, empty), status: agent.Running, code: "",
-			calls: "presence record nudge", also: repaired, failed: false},
-		"without a namespace": {prepare: nothing, status: agent.Error, code: gone,
-			calls: "presence record", also: broken(false), failed: false},
+		"without a pod": {
+			prepare: noPod, status: agent.Running, code: "",
+			calls: "presence record nudge", also: repaired, failed: false,
+		},
+		"an empty list, without a pod": {
+			prepare: with(noPod, empty), status: agent.Running, code: "",
+			calls: "presence record nudge", also: repaired, failed: false,
+		},
+		"without a namespace": {
+			prepare: nothing, status: agent.Error, code: gone,
+			calls: "presence record", also: broken(false), failed: false,
+		},
 		"an empty cell":      stays(with(nothing, empty), "presence", false),
 		"nobody can say":     stays(with(nothing, down("presence")), "presence", true),
 		"a list that failed": stays(with(nothing, down("pods cell-1")), "", true),
-		"a list of others that failed": {prepare: with(noPod, down("pods cell-2")), status: agent.Running,
-			code: "", calls: "presence record nudge", also: repaired, failed: true},
+		"a list of others that failed": {
+			prepare: with(noPod, down("pods cell-2")), status: agent.Running,
+			code: "", calls: "presence record nudge", also: repaired, failed: true,
+		},
 		"a cell that isn't known": stays(with(nothing, turned(func(a *agent.Agent) { a.Cell = "cell-3" })),
 			"", false),
 		"just written": stays(with(nothing, justWritten), "", false),
-		"a worker is at it": {prepare: with(nothing,
-			turned(func(a *agent.Agent) { a.Repair(observedAt.Add(-time.Minute)) })), status: agent.Running, code: "",
-			calls: "", also: repaired, failed: false},
-		"paused": {prepare: with(nothing, turned(settled(agent.Pause))),
-			status: agent.Paused, code: "", calls: "", also: nil, failed: false},
+		"a worker is at it": {
+			prepare: with(nothing,
+				turned(func(a *agent.Agent) { a.Repair(observedAt.Add(-time.Minute)) })), status: agent.Running, code: "",
+			calls: "", also: repaired, failed: false,
+		},
+		"paused": {
+			prepare: with(nothing, turned(settled(agent.Pause))),
+			status:  agent.Paused, code: "", calls: "", also: nil, failed: false,
+		},
 		"records can't be listed": stays(with(nothing, down("list running")), "", true),
-		"without a pod, restarted meanwhile": {prepare: with(noPod, meanwhile(agent.Restart)), status: agent.Running,
-			code: "", calls: "presence record", also: repaired, failed: false},
-		"without a namespace, stopped then": {prepare: with(nothing, meanwhile(agent.Stop)), status: agent.Stopped,
-			code: "", calls: "presence record", also: nil, failed: false},
-		"without a namespace, gone then": {prepare: with(nothing, meanwhile(agent.Delete)), status: "", code: "",
-			calls: "presence record", also: nil, failed: false},
+		"without a pod, restarted meanwhile": {
+			prepare: with(noPod, meanwhile(agent.Restart)), status: agent.Running,
+			code: "", calls: "presence record", also: repaired, failed: false,
+		},
+		"without a namespace, stopped then": {
+			prepare: with(nothing, meanwhile(agent.Stop)), status: agent.Stopped,
+			code: "", calls: "presence record", also: nil, failed: false,
+		},
+		"without a namespace, gone then": {
+			prepare: with(nothing, meanwhile(agent.Delete)), status: "", code: "",
+			calls: "presence record", also: nil, failed: false,
+		},
 		"without a pod, and can't be written": stays(with(noPod, down("record")), "presence record", true),
-		"without a pod, and the queue is down": {prepare: with(noPod, down("nudge")), status: agent.Running, code: "",
-			calls: "presence record nudge", also: repaired, failed: true},
+		"without a pod, and the queue is down": {
+			prepare: with(noPod, down("nudge")), status: agent.Running, code: "",
+			calls: "presence record nudge", also: repaired, failed: true,
+		},
 	}
 }

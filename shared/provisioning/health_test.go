@@ -71,8 +71,10 @@ func TestObserve(t *testing.T) {
 // TestTheWorldsFindPlantedDefects shows that the worlds would find what they are there to find.
 func TestTheWorldsFindPlantedDefects(t *testing.T) {
 	t.Parallel()
-	for _, mutant := range []string{"unguarded write", "partial list", "any pod is current", "unknown is absent",
-		"a gateway that always answers"} {
+	for _, mutant := range []string{
+		"unguarded write", "partial list", "any pod is current", "unknown is absent",
+		"a gateway that always answers",
+	} {
 		if len(observe(mutant)) == 0 {
 			t.Errorf("the defect %q was not found", mutant)
 		}

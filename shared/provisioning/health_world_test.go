@@ -182,7 +182,8 @@ func (sceneRecords) ListDue(context.Context, time.Time, int) ([]agent.Agent, err
 }
 
 func (s sceneRecords) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
-	error) {
+	error,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limit = max(s.limit, limit)

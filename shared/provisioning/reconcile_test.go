@@ -89,8 +89,10 @@ func everySchedule(mutant string) (schedules int, err error) {
 	steps := quiet.effects
 	for first := range steps * int(modes) {
 		for second := range (steps + 4) * int(modes) {
-			troubles := []trouble{{effect: first/int(modes) + 1, mode: mode(first % int(modes))},
-				{effect: second/int(modes) + 1, mode: mode(second % int(modes))}}
+			troubles := []trouble{
+				{effect: first/int(modes) + 1, mode: mode(first % int(modes))},
+				{effect: second/int(modes) + 1, mode: mode(second % int(modes))},
+			}
 			for d := range deletions {
 				w := newWorld(troubles, 0)
 				w.mutant = mutant

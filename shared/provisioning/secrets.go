@@ -21,7 +21,8 @@ func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 
 // syncSecrets is the stage of the secrets. An agent without any has nothing to do, unless it lost the last one.
 func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
-	error) {
+	error,
+) {
 	if key := a.AwaitedSecret(); key != "" {
 		return "", nil, fault.New(fault.Unavailable, "secret_value_unavailable",
 			"The value of %s, which was sent with the agent, is not known to be in the secret store. Reconcile its operation, or send it again with PUT secrets.", key)

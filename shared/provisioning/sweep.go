@@ -82,8 +82,10 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 		if a.Converged() || !a.WantsPod() {
 			return
 		}
-		f := agent.Failure{Code: "attempts_exhausted", Retryable: true,
-			Message: "The work on the agent was tried too often without success."}
+		f := agent.Failure{
+			Code: "attempts_exhausted", Retryable: true,
+			Message: "The work on the agent was tried too often without success.",
+		}
 		if a.Failure != nil {
 			f = *a.Failure
 			f.Message = "Given up after too many attempts. Last problem: " + f.Message

@@ -34,12 +34,18 @@ func TestSweep(t *testing.T) {
 		"work that is young":        {after: 30 * time.Second, status: agent.Provisioning},
 		"a nudge that was lost":     {after: 2 * time.Minute, status: agent.Provisioning, nudged: 1},
 		"provisioning for too long": {after: 15 * time.Minute, status: agent.Error, code: "provisioning_timeout"},
-		"a deletion for a long time": {after: 24 * time.Hour, prepare: act(agent.Delete), status: agent.Deleting,
-			nudged: 1},
-		"a stop for a long time": {after: 24 * time.Hour, prepare: act(agent.Stop), status: agent.Stopped,
-			nudged: 1},
-		"what is done": {after: 24 * time.Hour,
-			prepare: func(a *agent.Agent) { a.BecameReady(time.Now()) }, status: agent.Running},
+		"a deletion for a long time": {
+			after: 24 * time.Hour, prepare: act(agent.Delete), status: agent.Deleting,
+			nudged: 1,
+		},
+		"a stop for a long time": {
+			after: 24 * time.Hour, prepare: act(agent.Stop), status: agent.Stopped,
+			nudged: 1,
+		},
+		"what is done": {
+			after:   24 * time.Hour,
+			prepare: func(a *agent.Agent) { a.BecameReady(time.Now()) }, status: agent.Running,
+		},
 		"a restart for too long": {after: 11 * time.Minute, prepare: func(a *agent.Agent) {
 			a.BecameReady(time.Now())
 			_ = a.Act(agent.Restart, agent.Manual, time.Now())
@@ -160,8 +166,10 @@ func TestCollect(t *testing.T) {
 			if !c.known {
 				w.record = nil
 			}
-			err := (&provisioning.OrphanCollector{Records: records{w}, Namespaces: &c.fleet,
-				Now: time.Now}).Collect(t.Context())
+			err := (&provisioning.OrphanCollector{
+				Records: records{w}, Namespaces: &c.fleet,
+				Now: time.Now,
+			}).Collect(t.Context())
 			if (err != nil) != c.failed || len(c.fleet.deleted) != c.deleted {
 				t.Errorf("deleted %d, error %v", len(c.fleet.deleted), err)
 			}

@@ -64,8 +64,10 @@ const (
 
 // Values lists the statuses.
 func (Status) Values() []string {
-	return []string{string(Pending), string(Running), string(Succeeded), string(Failed), string(Superseded),
-		string(Canceled)}
+	return []string{
+		string(Pending), string(Running), string(Succeeded), string(Failed), string(Superseded),
+		string(Canceled),
+	}
 }
 
 // Terminal reports whether nothing follows.

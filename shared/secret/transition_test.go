@@ -60,8 +60,10 @@ func TestEveryMove(t *testing.T) {
 			for _, stage := range secret.Stage("").Values() {
 				for _, status := range secret.Status("").Values() {
 					cases++
-					o := secret.Operation{Action: secret.Action(action), Stage: secret.Stage(stage),
-						Status: secret.Status(status), Attempts: 3}
+					o := secret.Operation{
+						Action: secret.Action(action), Stage: secret.Stage(stage),
+						Status: secret.Status(status), Attempts: 3,
+					}
 					before := o
 					want := moves()[strings.Join([]string{string(e), action, stage}, " ")]
 					if to, ok := everywhere()[e]; ok && (to.atStore || stage != "store") {

@@ -29,8 +29,10 @@ func (w vault) add(key string, v version) (number int64, err error) {
 func (w vault) renew() version {
 	w.renewals++
 	text := fmt.Sprint("credential ", w.renewals)
-	return version{credentials: credential.Credentials{DashboardUsername: "admin", DashboardPassword: text,
-		APIKey: text}}
+	return version{credentials: credential.Credentials{
+		DashboardUsername: "admin", DashboardPassword: text,
+		APIKey: text,
+	}}
 }
 
 func (w vault) Put(_ context.Context, _, key string, value []byte) (int64, error) {

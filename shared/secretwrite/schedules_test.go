@@ -177,8 +177,10 @@ func everySchedule(mutant string) (schedules int, err error) {
 				if err != nil {
 					return schedules, err
 				}
-				w.troubles = []trouble{{effect: first/int(modes) + 1, mode: mode(first % int(modes))},
-					{effect: second/int(modes) + 1, mode: mode(second % int(modes))}}
+				w.troubles = []trouble{
+					{effect: first/int(modes) + 1, mode: mode(first % int(modes))},
+					{effect: second/int(modes) + 1, mode: mode(second % int(modes))},
+				}
 				if d > 0 {
 					w.deleteAt = 1 + (first+second*d)%(quiet.effects+3)
 				}
@@ -206,8 +208,10 @@ func TestEveryScheduleConverges(t *testing.T) {
 // TestTheSuiteFindsPlantedDefects shows that the schedules would find what they are there to find.
 func TestTheSuiteFindsPlantedDefects(t *testing.T) {
 	t.Parallel()
-	for _, mutant := range []string{"repeated add", "blind adoption", "early proof", "greedy prune", "unguarded write",
-		"torn commit"} {
+	for _, mutant := range []string{
+		"repeated add", "blind adoption", "early proof", "greedy prune", "unguarded write",
+		"torn commit",
+	} {
 		t.Run(mutant, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

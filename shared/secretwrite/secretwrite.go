@@ -44,7 +44,8 @@ const (
 // operations, also when only some of the values could be stored. Errors: NotFound, Conflict, Invalid, Unavailable; when
 // no value could be stored, the store's.
 func (d Service) Put(ctx context.Context, agentID string, changes map[string]*string) (agent.Agent, []secret.Operation,
-	error) {
+	error,
+) {
 	var asked []secret.Operation
 	values := map[string][]byte{}
 	for key, value := range changes {
@@ -128,7 +129,8 @@ func assignIDs(ctx context.Context, agentID string, asked []secret.Operation) []
 // values for the same key take turns. Errors: those of agent.Store and agent.Begin; Conflict when others keep changing
 // the agent's secrets.
 func (d Service) recordOperations(ctx context.Context, agentID string, asked []secret.Operation) (agent.Agent,
-	[]secret.Operation, error) {
+	[]secret.Operation, error,
+) {
 	a, err := d.Agents.Get(ctx, agentID)
 	for range maxTries {
 		if err != nil {

@@ -18,8 +18,10 @@ func capacity(t *testing.T, w World) {
 	a := org.Create(plan.Hobby)
 	refused := Draft(plan.Hobby)
 	_, err := w.Store.Create(org.Ctx, refused)
-	want := map[string]any{"limit": "agents", "current": int64(1), "max": int64(1), "plan": plan.Hobby,
-		"upgrade_to": plan.Starter}
+	want := map[string]any{
+		"limit": "agents", "current": int64(1), "max": int64(1), "plan": plan.Hobby,
+		"upgrade_to": plan.Starter,
+	}
 	if f := fault.From(err); f == nil || f.Kind != fault.PaymentRequired || !reflect.DeepEqual(f.Meta, want) {
 		t.Errorf("an agent too many: %v, want payment required with %v", err, want)
 	}

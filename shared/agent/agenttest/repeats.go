@@ -28,8 +28,10 @@ func changeAnew(t *testing.T, w World) {
 	if n := len(org.Entries()); n != 4 {
 		t.Errorf("%d audit entries, want that of the creation and three of the changes", n)
 	}
-	for name, apply := range map[string]func(*agent.Agent) error{"nothing": func(*agent.Agent) error { return nil },
-		"a change": act(agent.Stop)} {
+	for name, apply := range map[string]func(*agent.Agent) error{
+		"nothing":  func(*agent.Agent) error { return nil },
+		"a change": act(agent.Stop),
+	} {
 		ctx, _ := org.Attempt("k", "reveal another")
 		idempotency.DiscardAnswer(ctx)
 		if _, err := w.Store.Change(ctx, a.ID, apply); fault.Code(err) != "idempotency_key_reused" {

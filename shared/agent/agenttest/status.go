@@ -20,8 +20,10 @@ func withStatus(t *testing.T, w World) {
 		}
 		return a
 	}
-	broken := []agent.Agent{with(org, agent.Error), with(other, agent.Error), with(org, agent.Error),
-		with(other, agent.Error)}
+	broken := []agent.Agent{
+		with(org, agent.Error), with(other, agent.Error), with(org, agent.Error),
+		with(other, agent.Error),
+	}
 	slices.SortFunc(broken, func(a, b agent.Agent) int { return cmp.Compare(a.ID, b.ID) })
 	with(org, agent.Running)
 	for _, row := range []struct {

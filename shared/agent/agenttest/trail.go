@@ -105,8 +105,10 @@ func callsWithoutEntry(t *testing.T, w World) {
 			_, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error { a.Plan = plan.Pro; return nil })
 			return err
 		}, code: "plan_capacity_exceeded", found: own},
-		"a taken id": {org: org, do: func(ctx context.Context) error { _, err := w.Store.Create(ctx, a); return err },
-			code: "agent_exists", found: audit.Target{}},
+		"a taken id": {
+			org: org, do: func(ctx context.Context) error { _, err := w.Store.Create(ctx, a); return err },
+			code: "agent_exists", found: audit.Target{},
+		},
 	} {
 		ctx, trail := c.org.Call()
 		var err error
@@ -138,8 +140,10 @@ func changesOfOneCall(t *testing.T, w World) {
 			}
 		}
 	})
-	want := []audit.Change{{Field: "name", Old: a.Name, New: "Renamed"},
-		{Field: "status", Old: "provisioning", New: "stopped"}}
+	want := []audit.Change{
+		{Field: "name", Old: a.Name, New: "Renamed"},
+		{Field: "status", Old: "provisioning", New: "stopped"},
+	}
 	if len(added) != 1 || added[0].ID != trail.ID() || !slices.Equal(added[0].Changes, want) ||
 		added[0].Outcome != audit.Succeeded {
 		t.Fatalf("entries %+v, want one with the changes %+v", added, want)

@@ -131,8 +131,10 @@ func anyBytes(t *testing.T, v Store) {
 // keysToldApart uses keys that differ little, and that might be names of a store's own.
 func keysToldApart(t *testing.T, v Store) {
 	a, other := uuid.NewString(), uuid.NewString()
-	keys := []string{"TOKEN", "token", "TOKEN_", "_TOKEN", "_", "credentials", "env", "current", "latest",
-		strings.Repeat("K", 128)}
+	keys := []string{
+		"TOKEN", "token", "TOKEN_", "_TOKEN", "_", "credentials", "env", "current", "latest",
+		strings.Repeat("K", 128),
+	}
 	versions := map[string]int64{}
 	for _, key := range keys {
 		versions[key] = put(t, v, a, key, "value of "+key)

@@ -69,8 +69,10 @@ func Run(t *testing.T, w World) {
 
 // Material is what the suite's agents are made from.
 func Material() provisioning.RuntimeInput {
-	return provisioning.RuntimeInput{Credentials: credential.Credentials{DashboardUsername: "admin",
-		DashboardPassword: "password", APIKey: "key"}}
+	return provisioning.RuntimeInput{Credentials: credential.Credentials{
+		DashboardUsername: "admin",
+		DashboardPassword: "password", APIKey: "key",
+	}}
 }
 
 func (w World) apply(t *testing.T, a agent.Agent, stages ...agent.StageName) {

@@ -125,7 +125,8 @@ func tenancy(t *testing.T, w Fixture) {
 		"another agent":        func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, sibling, id) },
 		"nobody":               func() (secret.Operation, error) { return w.Operations.Get(t.Context(), s.id, id) },
 		"an unknown one": func() (secret.Operation,
-			error) {
+			error,
+		) {
 			return w.Operations.Get(s.org.Ctx, s.id, agenttest.ID())
 		},
 		"no id": func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, s.id, "a/b") },
