@@ -10,28 +10,28 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// awaitTests are the promises of Await.
-func awaitTests() map[string]func(*testing.T, World) {
-	return map[string]func(*testing.T, World){
-		"await what holds":              awaitPresent,
-		"await a change":                awaitChange,
-		"await in vain":                 awaitInVain,
-		"await without time":            awaitWithoutTime,
-		"await an agent that goes away": awaitRemoval,
-		"await another organization's":  awaitTenancy,
-		"await through many states":     awaitEveryState,
+// awaitTests check the promises of Await.
+func awaitTests() map[string]func(testing.TB, World) {
+	return map[string]func(testing.TB, World){
+		"await returns if the condition holds already":     awaitHoldsAlready,
+		"await returns after the change":                   awaitChange,
+		"await returns the present agent if canceled":      awaitCanceled,
+		"await reads the agent if canceled before":         awaitCanceledBefore,
+		"await fails if the agent is removed":              awaitRemoval,
+		"await does not find another organization's agent": awaitTenancy,
+		"await never goes back to an older state":          awaitEveryState,
 	}
 }
 
 func isPaused(a agent.Agent) bool { return a.Status == agent.Paused }
 
-// seen is a condition that tells on a channel that it was asked, and what about.
-func seen(holds func(agent.Agent) bool) (func(agent.Agent) bool, <-chan agent.Agent) {
-	asked := make(chan agent.Agent, 100)
+// watchCalls wraps a condition so that it sends each agent that it is called with to a channel.
+func watchCalls(holds func(agent.Agent) bool) (func(agent.Agent) bool, <-chan agent.Agent) {
+	calls := make(chan agent.Agent, 100)
 	return func(a agent.Agent) bool {
-		asked <- a
+		calls <- a
 		return holds(a)
-	}, asked
+	}, calls
 }
 
 // answer is what Await returned.
@@ -40,8 +40,8 @@ type answer struct {
 	err   error
 }
 
-// await waits for a condition elsewhere.
-func (n Tenant) await(ctx context.Context, id string, holds func(agent.Agent) bool) <-chan answer {
+// startAwait runs Await in a goroutine.
+func (n Tenant) startAwait(ctx context.Context, id string, holds func(agent.Agent) bool) <-chan answer {
 	answered := make(chan answer, 1)
 	go func() {
 		a, err := n.world.Store.Await(ctx, id, holds)
@@ -50,95 +50,91 @@ func (n Tenant) await(ctx context.Context, id string, holds func(agent.Agent) bo
 	return answered
 }
 
-func awaitPresent(t *testing.T, w World) {
+func awaitHoldsAlready(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	got, err := w.Store.Await(org.Ctx, a.ID, func(agent.Agent) bool { return true })
-	if err != nil || got.Version != a.Version {
-		t.Errorf("got %+v, %v, want the agent as it is", got, err)
+	wantVersion(t, answer{got, err}, a.Version)
+}
+
+// wantVersion checks that Await returned the agent of a version.
+func wantVersion(t testing.TB, got answer, want string) {
+	t.Helper()
+	if got.err != nil || got.agent.Version != want {
+		t.Errorf("Await = version %s, error %v, want version %s", got.agent.Version, got.err, want)
 	}
 }
 
-// awaitChange is told of the change without asking again, and of the last state only.
-func awaitChange(t *testing.T, w World) {
+// awaitChange wants one call of the condition for each state: Await does not poll.
+func awaitChange(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
-	holds, asked := seen(isPaused)
-	answered := org.await(org.Ctx, a.ID, holds)
-	if first := <-asked; first.Version != a.Version {
-		t.Errorf("first asked about %s, want %s", first.Version, a.Version)
-	}
+	holds, calls := watchCalls(isPaused)
+	answered := org.startAwait(org.Ctx, a.ID, holds)
+	equal(t, "version in the first call of the condition", (<-calls).Version, a.Version)
 	changed := org.change(a.ID, func(a *agent.Agent) error { a.Status = agent.Paused; return nil })
-	if got := <-answered; got.err != nil || got.agent.Version != changed.Version {
-		t.Errorf("got version %s, %v, want %s", got.agent.Version, got.err, changed.Version)
-	}
-	if n := len(asked); n != 1 {
-		t.Errorf("asked %d more times, want once", n)
-	}
+	wantVersion(t, <-answered, changed.Version)
+	equal(t, "calls of the condition after the change", len(calls), 1)
 }
 
-func awaitInVain(t *testing.T, w World) {
+func awaitCanceled(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, cancel := context.WithCancel(org.Ctx)
-	holds, asked := seen(isPaused)
-	answered := org.await(ctx, a.ID, holds)
-	<-asked
+	holds, calls := watchCalls(isPaused)
+	answered := org.startAwait(ctx, a.ID, holds)
+	<-calls
 	changed := org.change(a.ID, func(a *agent.Agent) error { a.Name = "another"; return nil })
-	<-asked
+	<-calls
 	cancel()
-	if got := <-answered; got.err != nil || got.agent.Version != changed.Version {
-		t.Errorf("got version %s, %v, want the agent as it is then", got.agent.Version, got.err)
-	}
+	wantVersion(t, <-answered, changed.Version)
 }
 
-func awaitWithoutTime(t *testing.T, w World) {
+func awaitCanceledBefore(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, cancel := context.WithCancel(org.Ctx)
 	cancel()
 	got, err := w.Store.Await(ctx, a.ID, isPaused)
-	if err != nil || got.Version != a.Version {
-		t.Errorf("got %+v, %v, want the agent as it is", got, err)
-	}
+	wantVersion(t, answer{got, err}, a.Version)
 }
 
-func awaitRemoval(t *testing.T, w World) {
+func awaitRemoval(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
-	holds, asked := seen(isPaused)
-	answered := org.await(org.Ctx, a.ID, holds)
-	<-asked
+	holds, calls := watchCalls(isPaused)
+	answered := org.startAwait(org.Ctx, a.ID, holds)
+	<-calls
 	if err := w.Records.Remove(org.Ctx, a); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-answered; !fault.Is(got.err, fault.NotFound) {
-		t.Errorf("got %v, want not found", got.err)
+		t.Errorf("Await of a removed agent: error %v, want NotFound", got.err)
 	}
 }
 
-func awaitTenancy(t *testing.T, w World) {
+func awaitTenancy(t testing.TB, w World) {
 	owner, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	a := owner.Create(plan.Hobby)
 	for _, id := range []string{a.ID, ID(), "", "..", "a/b"} {
 		_, err := w.Store.Await(other.Ctx, id, func(agent.Agent) bool {
-			t.Errorf("the condition of another organization saw %q", id)
+			t.Errorf("Await of %q showed the agent to another organization's condition", id)
 			return true
 		})
 		if fault.From(err).Error() != agent.NotFound().Error() {
-			t.Errorf("await %q: %v, want not found", id, err)
+			t.Errorf("Await of %q by another organization: error %v, want NotFound", id, err)
 		}
 	}
 }
 
-// awaitEveryState is asked about states in the order in which they came, and never goes back.
-func awaitEveryState(t *testing.T, w World) {
+// awaitEveryState wants the condition to see states in the order of their commits, each at most once.
+func awaitEveryState(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, cancel := context.WithTimeout(org.Ctx, time.Minute)
 	defer cancel()
 	var generations []int64
-	answered := org.await(ctx, a.ID, func(a agent.Agent) bool {
+	answered := org.startAwait(ctx, a.ID, func(a agent.Agent) bool {
 		generations = append(generations, a.Generation)
 		return a.Generation >= 10
 	})
@@ -146,11 +142,11 @@ func awaitEveryState(t *testing.T, w World) {
 		org.change(a.ID, func(a *agent.Agent) error { a.Generation++; return nil })
 	}
 	if got := <-answered; got.err != nil || got.agent.Generation != 10 {
-		t.Fatalf("got generation %d, %v", got.agent.Generation, got.err)
+		t.Fatalf("Await = generation %d, error %v, want generation 10", got.agent.Generation, got.err)
 	}
 	for i := 1; i < len(generations); i++ {
 		if generations[i] <= generations[i-1] {
-			t.Errorf("asked about generations %v: one came late or twice", generations)
+			t.Errorf("the condition saw the generations %v, want them rising", generations)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func capacity(t *testing.T, w World) {
+func createBeyondPlan(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Hobby)
 	a := org.Create(plan.Hobby)
 	refused := Draft(plan.Hobby)
@@ -23,21 +24,20 @@ func capacity(t *testing.T, w World) {
 		"upgrade_to": plan.Starter,
 	}
 	if f := fault.From(err); f == nil || f.Kind != fault.PaymentRequired || !reflect.DeepEqual(f.Meta, want) {
-		t.Errorf("an agent too many: %v, want payment required with %v", err, want)
+		t.Errorf("creating an agent too many: %v, want PaymentRequired with %v", err, want)
 	}
 	if _, err := w.Store.Get(org.Ctx, refused.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the refused agent: %v, want not found", err)
+		t.Errorf("Get of the refused agent: %v, want NotFound", err)
 	}
-	if n := len(org.Entries()); n != 1 {
-		t.Errorf("%d audit entries, want 1", n)
-	}
+	equal(t, "number of audit entries", len(org.Entries()), 1)
 	deleted := org.change(a.ID, act(agent.Delete))
-	if got, want := org.Usage(), sum(t, deleted); got != want || got.Agents != 0 || got.StorageBytes == 0 {
-		t.Errorf("usage %+v after a deletion was accepted, want %+v", got, want)
-	}
+	usage := org.Usage()
+	equal(t, "usage after the deletion was accepted", usage, sum(t, deleted))
+	equal(t, "slots after the deletion was accepted", usage.Agents, 0)
+	equal(t, "storage is held after the deletion was accepted", usage.StorageBytes > 0, true)
 	// The slot is free, but the volume of the deleted agent still takes the storage.
 	if _, err := w.Store.Create(org.Ctx, Draft(plan.Hobby)); !fault.Is(err, fault.PaymentRequired) {
-		t.Errorf("storage taken twice: %v, want payment required", err)
+		t.Errorf("creating an agent while a deleted one holds the storage: %v, want PaymentRequired", err)
 	}
 	if err := w.Records.Remove(t.Context(), deleted); err != nil {
 		t.Fatal(err)
@@ -45,8 +45,8 @@ func capacity(t *testing.T, w World) {
 	org.Create(plan.Hobby)
 }
 
-// size: an organization that has the room for a larger agent may still not have one.
-func size(t *testing.T, w World) {
+// agentLargerThanPlan wants an agent of a larger plan than the organization's to be refused, even where its size fits.
+func agentLargerThanPlan(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Startup)
 	a := org.Create(plan.Hobby)
 	_, created := w.Store.Create(org.Ctx, Draft(plan.Pro))
@@ -54,46 +54,42 @@ func size(t *testing.T, w World) {
 		a.Plan = plan.Pro
 		return nil
 	})
-	for what, err := range map[string]error{"creating": created, "growing to": changed} {
+	for name, err := range map[string]error{"Create": created, "Change": changed} {
 		if f := fault.From(err); f == nil || f.Kind != fault.PaymentRequired || f.Meta["limit"] != "resource_plan" {
-			t.Errorf("%s an agent larger than the plan's: %v, want payment required for the resource_plan", what, err)
+			t.Errorf("%s to an agent of a larger plan: %v, want PaymentRequired for resource_plan", name, err)
 		}
 	}
 	a = org.change(a.ID, func(a *agent.Agent) error {
 		a.Plan = plan.Startup
 		return nil
 	})
-	if got, want := org.Usage(), sum(t, a); got != want {
-		t.Errorf("usage %+v, want %+v", got, want)
-	}
+	equal(t, "usage", org.Usage(), sum(t, a))
 }
 
-func capacityOfStopped(t *testing.T, w World) {
+func stoppedFreesCompute(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Starter)
 	first := org.Create(plan.Starter)
 	org.change(first.ID, act(agent.Stop))
 	org.Create(plan.Starter)
 	org.Create(plan.Starter)
 	org.change(first.ID, act(agent.Start))
-	if got := org.Usage(); got.Agents != 3 || got.CPUMillis != 3000 {
-		t.Errorf("usage %+v, want three starter agents", got)
-	}
-	// On a smaller plan, what runs goes on, and nothing is started.
+	usage := org.Usage()
+	equal(t, "agents of three starter agents", usage.Agents, 3)
+	equal(t, "CPU of three starter agents", usage.CPUMillis, 3000)
+	// On a smaller plan, running agents continue, but no agent may start.
 	org.change(first.ID, act(agent.Stop))
 	if err := w.SetPlan(t.Context(), org.ID, plan.Hobby); err != nil {
 		t.Fatal(err)
 	}
 	before := org.load(first.ID)
 	if _, err := w.Store.Change(org.Ctx, first.ID, act(agent.Start)); !fault.Is(err, fault.PaymentRequired) {
-		t.Errorf("start over the limit: %v, want payment required", err)
+		t.Errorf("start over the limit: %v, want PaymentRequired", err)
 	}
-	if got := org.load(first.ID); !reflect.DeepEqual(got, before) {
-		t.Errorf("a refused start changed the record:\n got %+v\nwant %+v", got, before)
-	}
+	sameRecord(t, "the record after a refused start", org.load(first.ID), before)
 	org.change(first.ID, act(agent.Delete))
 }
 
-func lastSlot(t *testing.T, w World) {
+func raceForLastSlot(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Hobby)
 	errs := make([]error, 2)
 	var both sync.WaitGroup
@@ -105,14 +101,12 @@ func lastSlot(t *testing.T, w World) {
 		t.Fatalf("two creations for one slot: %v and %v, want exactly one to succeed", errs[0], errs[1])
 	}
 	if err := errors.Join(errs...); !fault.Is(err, fault.PaymentRequired) {
-		t.Errorf("the loser: %v, want payment required", err)
+		t.Errorf("the refused creation: %v, want PaymentRequired", err)
 	}
-	if got := org.Usage().Agents; got != 1 {
-		t.Errorf("usage of %d agents, want 1", got)
-	}
+	equal(t, "agents in the usage", org.Usage().Agents, 1)
 }
 
-func manyCreators(t *testing.T, w World) {
+func concurrentCreations(t testing.TB, w World) {
 	const creators = 16
 	org := w.Tenant(t, plan.Enterprise)
 	agents := make([]agent.Agent, creators)
@@ -125,16 +119,12 @@ func manyCreators(t *testing.T, w World) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatalf("concurrent creations: %v", err)
 	}
-	if got, want := org.Usage(), sum(t, agents...); got != want {
-		t.Errorf("usage %+v, want %+v", got, want)
-	}
-	if n := len(org.Entries()); n != creators {
-		t.Errorf("%d audit entries, want %d", n, creators)
-	}
+	equal(t, "usage", org.Usage(), sum(t, agents...))
+	equal(t, "number of audit entries", len(org.Entries()), creators)
 }
 
-// randomOperations lets clients and workers do what they like at once, and then recounts.
-func randomOperations(t *testing.T, w World) {
+// randomOperations runs random operations of clients and workers concurrently and then recounts the usage.
+func randomOperations(t testing.TB, w World) {
 	const clients, operations = 4, 25
 	org := w.Tenant(t, plan.Starter)
 	var all sync.WaitGroup
@@ -142,7 +132,7 @@ func randomOperations(t *testing.T, w World) {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(client), 1))
 			for range operations {
-				if err := operate(w, org, random); err != nil {
+				if err := operateRandomly(w, org, random); err != nil {
 					t.Errorf("client %d: %v", client, err)
 				}
 			}
@@ -150,21 +140,17 @@ func randomOperations(t *testing.T, w World) {
 	}
 	all.Wait()
 	left := listAll(t, w.Store, org.Ctx, agent.Filter{}, 100)
-	if got, want := org.Usage(), sum(t, left...); got != want {
-		t.Errorf("usage %+v with %d agents, want %+v", got, len(left), want)
-	}
+	equal(t, fmt.Sprintf("usage of %d agents", len(left)), org.Usage(), sum(t, left...))
 	for _, a := range left {
 		if err := w.Records.Remove(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := org.Usage(); got != (organization.Usage{}) {
-		t.Errorf("usage %+v when all agents are gone", got)
-	}
+	equal(t, "usage after all agents were removed", org.Usage(), organization.Usage{})
 }
 
-// operate does one random thing to a random agent. Refusals are part of the game.
-func operate(w World, org Tenant, random *rand.Rand) error {
+// operateRandomly does one random operation on a random agent. A refusal is not an error.
+func operateRandomly(w World, org Tenant, random *rand.Rand) error {
 	present, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(10, ""))
 	if err != nil {
 		return err

@@ -13,50 +13,41 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func change(t *testing.T, w World) {
+func changeIsKept(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	stopped := org.change(a.ID, act(agent.Stop))
-	if got := org.load(a.ID); !reflect.DeepEqual(got, stopped) || got.Status != agent.Stopped {
-		t.Errorf("Load differs from what Change returned:\n got %+v\nwant %+v", got, stopped)
+	sameRecord(t, "Load after Change", org.load(a.ID), stopped)
+	equal(t, "status", stopped.Status, agent.Stopped)
+	if stopped.Version == a.Version {
+		t.Errorf("version %q did not change", stopped.Version)
 	}
-	if stopped.Version == a.Version || stopped.ChangeID == a.ChangeID {
-		t.Errorf("version %q and change id %q are the former ones", stopped.Version, stopped.ChangeID)
+	if stopped.ChangeID == a.ChangeID {
+		t.Errorf("change id %q did not change", stopped.ChangeID)
 	}
-	if got, want := org.Usage(), sum(t, stopped); got != want {
-		t.Errorf("usage %+v, want %+v", got, want)
-	}
+	equal(t, "usage", org.Usage(), sum(t, stopped))
 }
 
-func changeNothing(t *testing.T, w World) {
+func emptyChange(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	for name, apply := range map[string]func(*agent.Agent) error{
-		"an empty closure":         func(*agent.Agent) error { return nil },
-		"a target that is reached": act(agent.Start),
+		"empty closure":                    func(*agent.Agent) error { return nil },
+		"action that is already satisfied": act(agent.Start),
 		"equal values": func(a *agent.Agent) error {
 			a.Env = append([]agent.EnvVar{}, a.Env...)
 			a.CreatedAt = a.CreatedAt.Local()
 			return nil
 		},
 	} {
-		got := org.change(a.ID, apply)
-		if !reflect.DeepEqual(got, a) {
-			t.Errorf("%s returned another record:\n got %+v\nwant %+v", name, got, a)
-		}
+		sameRecord(t, "Change with "+name, org.change(a.ID, apply), a)
 	}
-	if got := org.load(a.ID); got.Version != a.Version {
-		t.Errorf("version %q, want the former %q", got.Version, a.Version)
-	}
-	if n := len(org.Entries()); n != 1 {
-		t.Errorf("%d audit entries, want that of the creation only", n)
-	}
-	if n := w.Nudges.Count(a.ID); n != 1 {
-		t.Errorf("%d nudges, want that of the creation only", n)
-	}
+	equal(t, "version", org.load(a.ID).Version, a.Version)
+	equal(t, "number of audit entries (one of the creation)", len(org.Entries()), 1)
+	equal(t, "number of nudges (one of the creation)", w.Nudges.Count(a.ID), 1)
 }
 
-func changeRefused(t *testing.T, w World) {
+func refusedChange(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	refusal := errors.New("refused")
@@ -65,29 +56,25 @@ func changeRefused(t *testing.T, w World) {
 		return refusal
 	})
 	if !errors.Is(err, refusal) {
-		t.Errorf("error %v, want the closure's own", err)
+		t.Errorf("Change = %v, want the closure's error", err)
 	}
-	if got := org.load(a.ID); !reflect.DeepEqual(got, a) {
-		t.Errorf("the record changed:\n got %+v\nwant %+v", got, a)
-	}
-	if n := len(org.Entries()); n != 1 {
-		t.Errorf("%d audit entries, want that of the creation only", n)
-	}
+	sameRecord(t, "the record after a refused change", org.load(a.ID), a)
+	equal(t, "number of audit entries (one of the creation)", len(org.Entries()), 1)
 }
 
-func changeIdentity(t *testing.T, w World) {
+func changeOfIdentity(t testing.TB, w World) {
 	org, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	got := org.change(a.ID, func(a *agent.Agent) error {
 		a.ID, a.OrganizationID, a.Name = ID(), other.ID, "moved"
 		return nil
 	})
-	if got.ID != a.ID || got.OrganizationID != org.ID || org.load(a.ID).Name != "moved" {
-		t.Errorf("a closure moved the agent to %s of %s", got.ID, got.OrganizationID)
-	}
+	equal(t, "id", got.ID, a.ID)
+	equal(t, "organization id", got.OrganizationID, org.ID)
+	equal(t, "name", org.load(a.ID).Name, "moved")
 }
 
-func auditOfChange(t *testing.T, w World) {
+func auditOfChange(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	org.change(a.ID, func(a *agent.Agent) error {
@@ -113,35 +100,30 @@ func auditOfChange(t *testing.T, w World) {
 	if got := entries[1].Changes; !reflect.DeepEqual(got, want) {
 		t.Errorf("the entry's changes:\n got %+v\nwant %+v", got, want)
 	}
-	if kept := entries[1].ExpiresAt.Sub(entries[1].CreatedAt).Hours() / 24; kept != 548 {
-		t.Errorf("the entry is kept for %v days, want 548 on the enterprise plan", kept)
-	}
+	days := entries[1].ExpiresAt.Sub(entries[1].CreatedAt).Hours() / 24
+	equal(t, "days that the entry is kept on the enterprise plan", days, 548)
 	if text := fmt.Sprintf("%+v", entries); strings.Contains(text, "hidden-") || strings.Contains(text, "plain-value") {
 		t.Errorf("the audit log shows values of the environment or the config: %s", text)
 	}
 }
 
-func nudge(t *testing.T, w World) {
+func nudgeOnNewGeneration(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	org.change(a.ID, func(a *agent.Agent) error {
 		a.Name = "only a label"
 		return nil
 	})
-	if n := w.Nudges.Count(a.ID); n != 1 {
-		t.Errorf("%d nudges after a change that no worker needs to see, want 1", n)
-	}
+	equal(t, "nudges after a change without a new generation", w.Nudges.Count(a.ID), 1)
 	w.Nudges.Fail(errors.New("the queue is down"))
 	org.change(a.ID, act(agent.Stop))
-	if n := w.Nudges.Count(a.ID); n != 2 {
-		t.Errorf("%d nudges after a new generation, want 2", n)
-	}
+	equal(t, "nudges after a new generation", w.Nudges.Count(a.ID), 2)
 	if _, err := w.Store.Create(org.Ctx, Draft(plan.Hobby)); err != nil {
-		t.Errorf("a lost nudge failed a creation: %v", err)
+		t.Errorf("Create with a lost nudge: %v, want success", err)
 	}
 }
 
-func manyChanges(t *testing.T, w World) {
+func concurrentChanges(t testing.TB, w World) {
 	const writers = 16
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
@@ -159,10 +141,6 @@ func manyChanges(t *testing.T, w World) {
 	if err := errors.Join(errs...); err != nil {
 		t.Errorf("concurrent changes: %v", err)
 	}
-	if got := org.load(a.ID).Rollout; got != writers {
-		t.Errorf("%d of %d concurrent changes were kept", got, writers)
-	}
-	if n := len(org.Entries()); n != writers+1 {
-		t.Errorf("%d audit entries, want %d", n, writers+1)
-	}
+	equal(t, "number of concurrent changes that were kept", org.load(a.ID).Rollout, writers)
+	equal(t, "number of audit entries", len(org.Entries()), writers+1)
 }

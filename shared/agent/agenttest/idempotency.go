@@ -3,6 +3,7 @@ package agenttest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"sync"
@@ -14,33 +15,32 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// idempotencyTests are the promises to requests with an Idempotency-Key.
-func idempotencyTests() map[string]func(*testing.T, World) {
-	return map[string]func(*testing.T, World){
-		"a repeated creation":             repeatedCreation,
-		"a repeated change":               repeatedChange,
-		"a repeated change of nothing":    repeatedNothing,
-		"a key of another request":        reusedKey,
-		"a failed request frees its key":  failedRequest,
-		"keys of several organizations":   foreignKey,
-		"a race for a key":                raceForKey,
-		"a change that is made anew":      changeAnew,
-		"several changes of one request":  severalChanges,
-		"a repeat after the agent's end":  repeatAfterEnd,
-		"a repeat when there is no room":  repeatWithoutRoom,
-		"a key that is kept has no value": keptValues,
+// idempotencyTests check the promises to requests with an Idempotency-Key.
+func idempotencyTests() map[string]func(testing.TB, World) {
+	return map[string]func(testing.TB, World){
+		"repeated creation gets the first answer":     repeatedCreation,
+		"repeated change gets the first answer":       repeatedChange,
+		"repeated empty change gets the first answer": repeatedEmptyChange,
+		"key of another request is refused":           reusedKey,
+		"failed request frees its key":                failedRequest,
+		"organizations may use the same key":          sameKeyOfTwoOrganizations,
+		"concurrent requests with one key":            raceForKey,
+		"change whose answer may not be stored":       unstoredAnswer,
+		"several changes of one request":              severalChanges,
+		"repeat after the agent is gone":              repeatAfterRemoval,
+		"repeat when the plan has no room":            repeatWithoutRoom,
+		"stored answer holds no values":               storedAnswerHoldsNoValues,
 	}
 }
 
-// Attempt makes the context of a request with a key, and its attempt. what stands for all that makes it another
-// request.
-func (n Tenant) Attempt(key, what string) (context.Context, *idempotency.Attempt) {
-	a := idempotency.New(n.ID, key, idempotency.Request{Method: "POST", Path: "/test", Body: []byte(what)})
+// Attempt makes the context and the attempt of a request with a key. Two requests with the same body are repeats.
+func (n Tenant) Attempt(key, body string) (context.Context, *idempotency.Attempt) {
+	a := idempotency.New(n.ID, key, idempotency.Request{Method: "POST", Path: "/test", Body: []byte(body)})
 	return idempotency.With(n.Ctx, a), a
 }
 
-// unseen is the record without what a repeated answer needs not have.
-func unseen(a agent.Agent) agent.Agent {
+// withoutValues is the record without the values that a stored answer does not hold.
+func withoutValues(a agent.Agent) agent.Agent {
 	a.Env = slices.Clone(a.Env)
 	for i := range a.Env {
 		a.Env[i].Value = ""
@@ -48,47 +48,40 @@ func unseen(a agent.Agent) agent.Agent {
 	return a
 }
 
-// same fails the test when a repeat got another record than the first request.
-func same(t *testing.T, got, first agent.Agent) {
+// wantSameAnswer reports a repeat whose record differs from that of the first request.
+func wantSameAnswer(t testing.TB, got, first agent.Agent) {
 	t.Helper()
-	if !reflect.DeepEqual(unseen(got), unseen(first)) {
-		t.Errorf("the repeat got another record:\n got %+v\nwant %+v", got, first)
-	}
+	sameRecord(t, "the record that the repeat got", withoutValues(got), withoutValues(first))
 }
 
-func repeatedCreation(t *testing.T, w World) {
+func repeatedCreation(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	ctx, attempt := org.Attempt("k", "create")
 	first, err := w.Store.Create(ctx, Draft(plan.Hobby))
-	if err != nil || attempt.Replayed() || !attempt.Used() {
-		t.Fatalf("the first request: replayed %t, used %t, %v", attempt.Replayed(), attempt.Used(), err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	equal(t, "Replayed of the first request", attempt.Replayed(), false)
+	equal(t, "Used of the first request", attempt.Used(), true)
 	org.change(first.ID, act(agent.Stop))
 	for range 2 {
 		ctx, attempt = org.Attempt("k", "create")
 		draft := Draft(plan.Hobby)
 		got, err := w.Store.Create(ctx, draft)
 		if err != nil || !attempt.Replayed() {
-			t.Fatalf("a repeat: replayed %t, %v", attempt.Replayed(), err)
+			t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
 		}
-		same(t, got, first)
-		if n := w.Nudges.Count(draft.ID); n != 0 {
-			t.Errorf("%d nudges for an agent that was not created", n)
-		}
+		wantSameAnswer(t, got, first)
+		equal(t, "nudges of the agent that the repeat did not create", w.Nudges.Count(draft.ID), 0)
 	}
-	if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10); len(agents) != 1 ||
-		org.Usage() != sum(t, agents...) {
-		t.Errorf("%d agents and usage %+v, want one agent", len(agents), org.Usage())
-	}
-	if n := len(org.Entries()); n != 2 {
-		t.Errorf("%d audit entries, want those of the creation and of the change", n)
-	}
-	if n := w.Nudges.Count(first.ID); n != 2 {
-		t.Errorf("%d nudges, want those of the creation and of the change", n)
-	}
+	agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10)
+	equal(t, "number of agents", len(agents), 1)
+	equal(t, "usage", org.Usage(), sum(t, agents...))
+	equal(t, "audit entries (of the creation and the change)", len(org.Entries()), 2)
+	equal(t, "nudges (of the creation and the change)", w.Nudges.Count(first.ID), 2)
 }
 
-func repeatedChange(t *testing.T, w World) {
+func repeatedChange(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, _ := org.Attempt("k", "stop")
@@ -99,45 +92,41 @@ func repeatedChange(t *testing.T, w World) {
 	later := org.change(a.ID, act(agent.Start))
 	ctx, attempt := org.Attempt("k", "stop")
 	got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error {
-		t.Error("a repeat was carried out")
+		t.Error("Change ran the closure of a repeat")
 		return nil
 	})
 	if err != nil || !attempt.Replayed() {
-		t.Fatalf("the repeat: replayed %t, %v", attempt.Replayed(), err)
+		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
 	}
-	same(t, got, first)
-	if now := org.load(a.ID); !reflect.DeepEqual(now, later) || now.EntityTag() == got.EntityTag() {
-		t.Errorf("the repeat changed the agent:\n got %+v\nwant %+v", now, later)
-	}
-	if n := len(org.Entries()); n != 3 {
-		t.Errorf("%d audit entries, want 3", n)
-	}
+	wantSameAnswer(t, got, first)
+	present := org.load(a.ID)
+	sameRecord(t, "the record after the repeat", present, later)
+	equal(t, "the repeat's entity tag is the present one", got.EntityTag() == present.EntityTag(), false)
+	equal(t, "number of audit entries", len(org.Entries()), 3)
 }
 
-func repeatedNothing(t *testing.T, w World) {
+func repeatedEmptyChange(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, attempt := org.Attempt("k", "start")
 	first, err := w.Store.Change(ctx, a.ID, act(agent.Start))
-	if err != nil || attempt.Replayed() || !reflect.DeepEqual(first, a) {
-		t.Fatalf("a target that is reached: replayed %t, %+v, %v", attempt.Replayed(), first, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n := len(org.Entries()); n != 1 {
-		t.Errorf("%d audit entries, want that of the creation only", n)
-	}
+	equal(t, "Replayed of the first request", attempt.Replayed(), false)
+	sameRecord(t, "the answer to an action that is already satisfied", first, a)
+	equal(t, "audit entries (one of the creation)", len(org.Entries()), 1)
 	stopped := org.change(a.ID, act(agent.Stop))
 	ctx, attempt = org.Attempt("k", "start")
 	got, err := w.Store.Change(ctx, a.ID, act(agent.Start))
 	if err != nil || !attempt.Replayed() {
-		t.Fatalf("the repeat: replayed %t, %v", attempt.Replayed(), err)
+		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
 	}
-	same(t, got, first)
-	if now := org.load(a.ID); !reflect.DeepEqual(now, stopped) {
-		t.Errorf("the repeat of a request that had nothing to do did something: %+v", now)
-	}
+	wantSameAnswer(t, got, first)
+	sameRecord(t, "the record after the repeat of an empty change", org.load(a.ID), stopped)
 }
 
-func reusedKey(t *testing.T, w World) {
+func reusedKey(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	ctx, _ := org.Attempt("k", "one")
 	a, err := w.Store.Create(ctx, Draft(plan.Hobby))
@@ -155,64 +144,66 @@ func reusedKey(t *testing.T, w World) {
 		ctx, attempt := org.Attempt("k", "another")
 		if err := do(ctx); !fault.Is(err, fault.Invalid) || fault.Code(err) != "idempotency_key_reused" ||
 			attempt.Replayed() {
-			t.Errorf("%s: replayed %t, %v; want idempotency_key_reused", name, attempt.Replayed(), err)
+			t.Errorf("%s with another request's key: replayed %t, error %v, want idempotency_key_reused", name,
+				attempt.Replayed(), err)
 		}
 	}
-	if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10); len(agents) != 1 ||
-		!reflect.DeepEqual(agents[0], a) {
-		t.Errorf("a refused request did something: %+v", agents)
+	agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10)
+	if want := []agent.Agent{a}; !reflect.DeepEqual(agents, want) {
+		t.Errorf("agents after the refused requests:\n got %+v\nwant %+v", agents, want)
 	}
 }
 
-func failedRequest(t *testing.T, w World) {
+func failedRequest(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	refusal := errors.New("refused")
 	for i, want := range []error{refusal, refusal, nil} {
 		ctx, attempt := org.Attempt("k", "change")
-		got, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error {
+		_, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error {
 			a.Name = "changed"
 			return want
 		})
-		if !errors.Is(err, want) || attempt.Replayed() || attempt.Used() != (want == nil) {
-			t.Errorf("try %d: replayed %t, %+v, %v", i, attempt.Replayed(), got, err)
+		try := fmt.Sprintf("try %d: ", i)
+		if !errors.Is(err, want) {
+			t.Errorf("%serror %v, want %v", try, err, want)
 		}
+		equal(t, try+"Replayed", attempt.Replayed(), false)
+		equal(t, try+"Used", attempt.Used(), want == nil)
 	}
-	if got := org.load(a.ID); got.Name != "changed" {
-		t.Errorf("the agent is called %s", got.Name)
-	}
+	equal(t, "Name", org.load(a.ID).Name, "changed")
 }
 
-func foreignKey(t *testing.T, w World) {
+func sameKeyOfTwoOrganizations(t testing.TB, w World) {
 	first, second := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	var ids []string
 	for _, org := range []Tenant{first, second} {
 		ctx, attempt := org.Attempt("k", "create")
 		a, err := w.Store.Create(ctx, Draft(plan.Hobby))
-		if err != nil || attempt.Replayed() || a.OrganizationID != org.ID {
-			t.Errorf("replayed %t, %+v, %v", attempt.Replayed(), a, err)
+		if err != nil {
+			t.Fatal(err)
 		}
+		equal(t, "Replayed", attempt.Replayed(), false)
+		equal(t, "organization of the created agent", a.OrganizationID, org.ID)
 		ids = append(ids, a.ID)
 	}
-	for _, id := range ids { // another's first: once the key has an answer, the same request is given it
-		ctx, _ := second.Attempt("k2", "stop")
-		_, err := w.Store.Change(ctx, id, act(agent.Stop))
-		if own := second.load(id).OrganizationID == second.ID; own != (err == nil) || !own &&
-			!reflect.DeepEqual(fault.From(err), agent.NotFound()) {
-			t.Errorf("an agent of the own organization (%t): %v", own, err)
-		}
-		if err != nil {
-			continue
-		}
-		// The key now answers, but the answer is nothing to the other organization.
-		ctx, _ = first.Attempt("k2", "stop")
-		if _, err := w.Store.Change(ctx, id, act(agent.Stop)); !reflect.DeepEqual(fault.From(err), agent.NotFound()) {
-			t.Errorf("another's agent with another's key: %v, want not found", err)
-		}
+	// The first organization's agent comes first: once the key has an answer, a repeat gets that answer.
+	ctx, _ := second.Attempt("k2", "stop")
+	if _, err := w.Store.Change(ctx, ids[0], act(agent.Stop)); !reflect.DeepEqual(fault.From(err), agent.NotFound()) {
+		t.Errorf("Change of another organization's agent: %v, want NotFound", err)
+	}
+	ctx, _ = second.Attempt("k2", "stop")
+	if _, err := w.Store.Change(ctx, ids[1], act(agent.Stop)); err != nil {
+		t.Errorf("Change of the organization's own agent: %v", err)
+	}
+	// The key now has an answer, which the other organization must not get.
+	ctx, _ = first.Attempt("k2", "stop")
+	if _, err := w.Store.Change(ctx, ids[1], act(agent.Stop)); !reflect.DeepEqual(fault.From(err), agent.NotFound()) {
+		t.Errorf("Change of another organization's agent with its key: %v, want NotFound", err)
 	}
 }
 
-func raceForKey(t *testing.T, w World) {
+func raceForKey(t testing.TB, w World) {
 	const clients, rounds = 10, 5
 	org := w.Tenant(t, plan.Enterprise)
 	for round := range rounds {
@@ -231,14 +222,13 @@ func raceForKey(t *testing.T, w World) {
 			t.Fatal(err)
 		}
 		for _, a := range got {
-			same(t, a, got[0])
+			wantSameAnswer(t, a, got[0])
 		}
-		if firsts := len(slices.DeleteFunc(replays, func(replayed bool) bool { return replayed })); firsts != 1 {
-			t.Errorf("round %d: %d requests were the first", round, firsts)
-		}
-		if agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 100); len(agents) != round+1 ||
-			org.Usage() != sum(t, agents...) {
-			t.Errorf("round %d: %d agents and usage %+v, want one more", round, len(agents), org.Usage())
-		}
+		firsts := slices.DeleteFunc(replays, func(replayed bool) bool { return replayed })
+		agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 100)
+		name := fmt.Sprintf("round %d: ", round)
+		equal(t, name+"requests that were not replays", len(firsts), 1)
+		equal(t, name+"number of agents", len(agents), round+1)
+		equal(t, name+"usage", org.Usage(), sum(t, agents...))
 	}
 }

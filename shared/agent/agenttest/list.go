@@ -18,7 +18,7 @@ import (
 func pageOf(limit int, cursor string) page.Request { return page.Request{Limit: limit, Cursor: cursor} }
 
 // listAll follows the cursors to the end.
-func listAll(t *testing.T, s agent.Store, ctx context.Context, f agent.Filter, limit int) []agent.Agent {
+func listAll(t testing.TB, s agent.Store, ctx context.Context, f agent.Filter, limit int) []agent.Agent {
 	t.Helper()
 	var all []agent.Agent
 	for cursor := ""; ; {
@@ -34,14 +34,15 @@ func listAll(t *testing.T, s agent.Store, ctx context.Context, f agent.Filter, l
 			return all
 		}
 		if len(p.Items) == 0 || p.Next == cursor {
-			t.Fatal("a page leads nowhere")
+			t.Fatalf("page with %d agents and the next cursor %q after %q: the list does not advance", len(p.Items),
+				p.Next, cursor)
 		}
 		cursor = p.Next
 	}
 }
 
-// createAt creates agents whose creation times are so many seconds past a common start, in the order given.
-func createAt(t *testing.T, w World, org Tenant, seconds ...int) []agent.Agent {
+// createAt creates an agent for each number: its creation time is that many seconds after a common start.
+func createAt(t testing.TB, w World, org Tenant, seconds ...int) []agent.Agent {
 	t.Helper()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	agents := make([]agent.Agent, len(seconds))
@@ -57,7 +58,7 @@ func createAt(t *testing.T, w World, org Tenant, seconds ...int) []agent.Agent {
 	return agents
 }
 
-// newestFirst sorts as the interface promises.
+// newestFirst sorts agents in the order of the interface.
 func newestFirst(agents []agent.Agent) []agent.Agent {
 	sorted := slices.Clone(agents)
 	slices.SortFunc(sorted, func(a, b agent.Agent) int {
@@ -69,56 +70,55 @@ func newestFirst(agents []agent.Agent) []agent.Agent {
 	return sorted
 }
 
-func list(t *testing.T, w World) {
+func listInPages(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Enterprise)
-	// Several are of the same time, so that a page ends in the middle of them.
+	// Four agents have the same time, so that a page ends among them.
 	want := newestFirst(createAt(t, w, org, 3, 1, 2, 2, 2, 2, 5))
 	for _, limit := range []int{1, 2, 3, 6, 7, 8, 100} {
 		if got := listAll(t, w.Store, org.Ctx, agent.Filter{}, limit); !reflect.DeepEqual(got, want) {
-			t.Errorf("pages of %d: got %v, want %v", limit, ids(got), ids(want))
+			t.Errorf("list in pages of %d = %v, want %v", limit, ids(got), ids(want))
 		}
 	}
 	for _, limit := range []int{0, -1, 1000} {
 		p, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(limit, ""))
 		if err != nil || len(p.Items) != len(want) || p.Next != "" {
-			t.Errorf("a limit of %d: %d agents, next %q, %v; want all", limit, len(p.Items), p.Next, err)
+			t.Errorf("List with limit %d: %d agents, next %q, error %v; want all %d", limit, len(p.Items), p.Next, err,
+				len(want))
 		}
 	}
 	exact, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(len(want), ""))
 	if err != nil || exact.Next != "" {
-		t.Errorf("a page that holds everything leads on to %q (%v)", exact.Next, err)
+		t.Errorf("page with all agents: next %q, error %v; want no next page", exact.Next, err)
 	}
 }
 
-func listWhileOthersCreate(t *testing.T, w World) {
+func listWhileOthersCreate(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	want := newestFirst(createAt(t, w, org, 10, 20, 30, 30, 40, 50))
-	seen := map[string]int{}
+	listed := map[string]int{}
 	for cursor := ""; ; {
 		p, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(2, cursor))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range p.Items {
-			seen[a.ID]++
+			listed[a.ID]++
 		}
 		if cursor = p.Next; cursor == "" {
 			break
 		}
-		// One newer, one as old as the middle, and one gone that has been listed.
+		// Create one newer agent and one in the middle, and remove one that was listed.
 		createAt(t, w, org, 60, 30)
 		if err := w.Records.Remove(t.Context(), p.Items[0]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, a := range want {
-		if seen[a.ID] != 1 {
-			t.Errorf("an agent that existed all along was listed %d times", seen[a.ID])
-		}
+		equal(t, "times that an agent was listed which existed throughout", listed[a.ID], 1)
 	}
 }
 
-func filters(t *testing.T, w World) {
+func listWithFilters(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	values := []agent.Filter{
 		{Status: agent.Running, Plan: "pro", Region: "r1", Name: "Ann"},
@@ -148,11 +148,11 @@ func filters(t *testing.T, w World) {
 		}
 		want := slices.DeleteFunc(slices.Clone(all), func(a agent.Agent) bool { return !matches(a, f) })
 		if got := listAll(t, w.Store, org.Ctx, f, 3); !reflect.DeepEqual(ids(got), ids(want)) {
-			t.Errorf("filter %+v: got %v, want %v", f, ids(got), ids(want))
+			t.Errorf("list with filter %+v = %v, want %v", f, ids(got), ids(want))
 		}
 	}
-	if got := listAll(t, w.Store, org.Ctx, agent.Filter{Name: "nobody"}, 3); len(got) != 0 {
-		t.Errorf("a filter that nothing matches: %v", ids(got))
+	if got := listAll(t, w.Store, org.Ctx, agent.Filter{Name: "no such name"}, 3); len(got) != 0 {
+		t.Errorf("list with a filter that matches no agent = %v, want none", ids(got))
 	}
 }
 
@@ -161,12 +161,12 @@ func matches(a agent.Agent, f agent.Filter) bool {
 		(f.Region == "" || a.Region == f.Region) && (f.Name == "" || a.Name == f.Name)
 }
 
-func badCursors(t *testing.T, w World) {
+func badCursors(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	createAt(t, w, org, 1, 2)
 	p, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(1, ""))
 	if err != nil || p.Next == "" {
-		t.Fatalf("no cursor to spoil: %v", err)
+		t.Fatalf("List: next %q, error %v; want a cursor", p.Next, err)
 	}
 	for _, bad := range []string{
 		"x", "null", "0", " ", "%", "e30", p.Next + "A", p.Next + "=", p.Next[:len(p.Next)/2],
@@ -174,14 +174,14 @@ func badCursors(t *testing.T, w World) {
 	} {
 		_, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(1, bad))
 		if fault.Code(err) != "invalid_cursor" || !fault.Is(err, fault.BadRequest) {
-			t.Errorf("cursor %.60q: %v, want invalid_cursor", bad, err)
+			t.Errorf("List with cursor %.60q = %v, want invalid_cursor", bad, err)
 		}
 	}
-	// A cursor of another organization is only a place: it shows nothing of that organization.
+	// A cursor is only a position: another organization's cursor shows none of its agents.
 	other := w.Tenant(t, plan.Enterprise)
 	if stolen, err := w.Store.List(other.Ctx, agent.Filter{}, pageOf(10, p.Next)); err != nil ||
 		len(stolen.Items) != 0 {
-		t.Errorf("another organization's cursor: %v, %v", ids(stolen.Items), err)
+		t.Errorf("List with another organization's cursor = %v, %v, want no agents", ids(stolen.Items), err)
 	}
 }
 

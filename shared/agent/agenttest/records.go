@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"sync"
 	"testing"
@@ -13,43 +14,36 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestWorkerStore holds an agent.Records to its promises. open makes an empty world.
+// TestWorkerStore tests an agent.WorkerStore. open makes an empty World.
 func TestWorkerStore(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
-		"load":                      load,
-		"record":                    record,
-		"record on a stale record":  recordStale,
-		"record superseded":         recordSuperseded,
-		"record moves the usage":    recordUsage,
-		"many records":              manyRecords,
-		"record of what is gone":    recordGone,
-		"remove":                    remove,
-		"remove what was changed":   removeChanged,
-		"remove by several workers": removeRace,
-		"due":                       due,
-		"with status":               withStatus,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, open(t))
-		})
-	}
+	runEach(t, map[string]func(testing.TB, World){
+		"load":                                 load,
+		"update keeps progress":                updateKeepsProgress,
+		"update applies to the present record": updateStaleRecord,
+		"update of a former generation":        updateSuperseded,
+		"update moves the usage":               updateMovesUsage,
+		"concurrent updates":                   concurrentUpdates,
+		"update of a removed agent":            updateRemoved,
+		"remove":                               remove,
+		"remove of a former generation":        removeChanged,
+		"concurrent removals":                  concurrentRemovals,
+		"list due agents, oldest first":        listDue,
+		"list agents by status, in pages":      listByStatus,
+	}, open)
 }
 
-func load(t *testing.T, w World) {
+func load(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
-	if got := org.load(a.ID); !reflect.DeepEqual(got, a) {
-		t.Errorf("got %+v\nwant %+v", got, a)
-	}
+	sameRecord(t, "Load", org.load(a.ID), a)
 	for _, id := range []string{ID(), "", "a/b"} {
 		if _, err := w.Records.Load(t.Context(), id); !reflect.DeepEqual(fault.From(err), agent.NotFound()) {
-			t.Errorf("load %q: %v, want not found", id, err)
+			t.Errorf("Load(%q) = %v, want NotFound", id, err)
 		}
 	}
 }
 
-func record(t *testing.T, w World) {
+func updateKeepsProgress(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	entries, nudges := len(org.Entries()), w.Nudges.Count(a.ID)
@@ -65,41 +59,44 @@ func record(t *testing.T, w World) {
 			t.Fatal(err)
 		}
 		if got := org.load(a.ID); !reflect.DeepEqual(got, a) {
-			t.Fatalf("Load differs from what Record returned:\n got %+v\nwant %+v", got, a)
+			t.Fatalf("Load differs from what Update returned:\n got %+v\nwant %+v", got, a)
 		}
 	}
 	a, err = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.BecameReady(Now()) })
-	if err != nil || !a.Converged() || a.Status != agent.Running {
-		t.Errorf("the agent is %s, converged %t, %v", a.Status, a.Converged(), err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	equal(t, "Converged", a.Converged(), true)
+	equal(t, "Status", a.Status, agent.Running)
 	same, err := w.Records.Update(t.Context(), a, func(*agent.Agent) {})
-	if err != nil || !reflect.DeepEqual(same, a) {
-		t.Errorf("recording nothing: %+v, %v; want the former record", same, err)
+	if err != nil {
+		t.Errorf("Update without a change: %v", err)
 	}
-	if len(org.Entries()) != entries || w.Nudges.Count(a.ID) != nudges {
-		t.Error("a worker's progress was audited or nudged")
-	}
+	sameRecord(t, "Update without a change", same, a)
+	equal(t, "number of audit entries after a worker's progress", len(org.Entries()), entries)
+	equal(t, "number of nudges after a worker's progress", w.Nudges.Count(a.ID), nudges)
 }
 
-func recordStale(t *testing.T, w World) {
+func updateStaleRecord(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	org.change(a.ID, func(a *agent.Agent) error {
-		a.Name = "renamed meanwhile" // the generation stays
+		a.Name = "renamed" // the generation stays
 		return nil
 	})
 	for _, known := range []agent.Agent{a, {ID: a.ID, Generation: a.Generation}} {
 		got, err := w.Records.Update(t.Context(), known, func(a *agent.Agent) { a.Attempts++ })
-		if err != nil || got.Name != "renamed meanwhile" {
-			t.Errorf("recorded on %q, %v; want the present record", got.Name, err)
+		if err != nil {
+			t.Errorf("Update: %v", err)
 		}
+		equal(t, "Name of the record that Update changed", got.Name, "renamed")
 	}
-	if got := org.load(a.ID); got.Attempts != 2 || got.Name != "renamed meanwhile" {
-		t.Errorf("%d attempts of %q, want 2 of the renamed agent", got.Attempts, got.Name)
-	}
+	got := org.load(a.ID)
+	equal(t, "Attempts", got.Attempts, 2)
+	equal(t, "Name", got.Name, "renamed")
 }
 
-func recordSuperseded(t *testing.T, w World) {
+func updateSuperseded(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	stopped := org.change(a.ID, act(agent.Stop))
@@ -108,17 +105,15 @@ func recordSuperseded(t *testing.T, w World) {
 		"nothing":  func(*agent.Agent) {},
 	} {
 		got, err := w.Records.Update(t.Context(), a, apply)
-		if !errors.Is(err, agent.ErrSuperseded) || !reflect.DeepEqual(got, stopped) {
-			t.Errorf("recording %s for a former generation: %+v, %v; want the present record and ErrSuperseded", name,
-				got, err)
+		if !errors.Is(err, agent.ErrSuperseded) {
+			t.Errorf("Update with %s for a former generation: %v, want ErrSuperseded", name, err)
 		}
+		sameRecord(t, "Update with "+name+" for a former generation", got, stopped)
 	}
-	if got := org.load(a.ID); !reflect.DeepEqual(got, stopped) {
-		t.Errorf("the record changed:\n got %+v\nwant %+v", got, stopped)
-	}
+	sameRecord(t, "the record after superseded updates", org.load(a.ID), stopped)
 }
 
-func recordUsage(t *testing.T, w World) {
+func updateMovesUsage(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	for _, status := range []agent.Status{agent.Stopped, agent.Running, agent.Deleting} {
@@ -126,13 +121,11 @@ func recordUsage(t *testing.T, w World) {
 		if a, err = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Status = status }); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := org.Usage(), sum(t, a); got != want {
-			t.Errorf("usage %+v of an agent that is %s, want %+v", got, status, want)
-		}
+		equal(t, fmt.Sprintf("usage with status %s", status), org.Usage(), sum(t, a))
 	}
 }
 
-func manyRecords(t *testing.T, w World) {
+func concurrentUpdates(t testing.TB, w World) {
 	const writers = 8
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
@@ -145,67 +138,61 @@ func manyRecords(t *testing.T, w World) {
 	if err := errors.Join(errs...); err != nil {
 		t.Error(err)
 	}
-	if got := org.load(a.ID).Attempts; got != writers {
-		t.Errorf("%d of %d concurrent records were kept", got, writers)
-	}
+	equal(t, "number of concurrent updates that were kept", org.load(a.ID).Attempts, writers)
 }
 
-func recordGone(t *testing.T, w World) {
+func updateRemoved(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	if err := w.Records.Remove(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Attempts++ }); !fault.Is(err,
-		fault.NotFound) {
-		t.Errorf("recording on a removed agent: %v, want not found", err)
+	_, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Attempts++ })
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("Update of a removed agent: %v, want NotFound", err)
 	}
 	if _, err := w.Records.Load(t.Context(), a.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("a record brought the agent back: %v", err)
+		t.Errorf("Load after an update of the removed agent: %v, want NotFound", err)
 	}
 }
 
-func remove(t *testing.T, w World) {
+func remove(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	kept, a := org.Create(plan.Pro), org.Create(plan.Pro)
 	a = org.change(a.ID, act(agent.Delete))
 	for range 2 {
 		if err := w.Records.Remove(t.Context(), a); err != nil {
-			t.Errorf("remove: %v", err)
+			t.Errorf("Remove: %v, want success, also the second time", err)
 		}
 	}
 	if err := w.Records.Remove(t.Context(), agent.Agent{ID: ID()}); err != nil {
-		t.Errorf("remove what never was: %v", err)
+		t.Errorf("Remove of an agent that never existed: %v, want success", err)
 	}
 	if _, err := w.Store.Get(org.Ctx, a.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the removed agent: %v, want not found", err)
+		t.Errorf("Get of the removed agent: %v, want NotFound", err)
 	}
-	if got, want := org.Usage(), sum(t, kept); got != want {
-		t.Errorf("usage %+v, want %+v", got, want)
-	}
+	equal(t, "usage", org.Usage(), sum(t, kept))
 }
 
-func removeChanged(t *testing.T, w World) {
+func removeChanged(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	org.change(a.ID, act(agent.Stop))
 	if err := w.Records.Remove(t.Context(), a); !errors.Is(err, agent.ErrSuperseded) {
-		t.Errorf("removing an agent whose desired state changed: %v, want ErrSuperseded", err)
+		t.Errorf("Remove of an agent whose desired state changed: %v, want ErrSuperseded", err)
 	}
-	// What changed without a new desired state is removed as it is now.
+	// A change that leaves the generation does not prevent the removal.
 	b := org.Create(plan.Pro)
 	if _, err := w.Records.Update(t.Context(), b, func(b *agent.Agent) { b.Status = agent.Stopped }); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Records.Remove(t.Context(), b); err != nil {
-		t.Error(err)
+		t.Errorf("Remove of an agent whose status changed: %v", err)
 	}
-	if got, want := org.Usage(), sum(t, org.load(a.ID)); got != want {
-		t.Errorf("usage %+v, want %+v", got, want)
-	}
+	equal(t, "usage", org.Usage(), sum(t, org.load(a.ID)))
 }
 
-func removeRace(t *testing.T, w World) {
+func concurrentRemovals(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	errs := make([]error, 8)
@@ -217,15 +204,13 @@ func removeRace(t *testing.T, w World) {
 	if err := errors.Join(errs...); err != nil {
 		t.Error(err)
 	}
-	if got := org.Usage(); got != (organization.Usage{}) {
-		t.Errorf("usage %+v, want it freed once", got)
-	}
+	equal(t, "usage, freed exactly once,", org.Usage(), organization.Usage{})
 }
 
-func due(t *testing.T, w World) {
+func listDue(t testing.TB, w World) {
 	org, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	now := Now()
-	at := func(org Tenant, when time.Time) agent.Agent {
+	createDue := func(org Tenant, when time.Time) agent.Agent {
 		a := org.Create(plan.Hobby)
 		a, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.WorkDueAt = when })
 		if err != nil {
@@ -233,14 +218,14 @@ func due(t *testing.T, w World) {
 		}
 		return a
 	}
-	second, first := at(org, now.Add(-time.Minute)), at(other, now.Add(-time.Hour))
-	third := at(org, now)
-	at(org, now.Add(time.Microsecond))
-	at(org, time.Time{})
+	second, first := createDue(org, now.Add(-time.Minute)), createDue(other, now.Add(-time.Hour))
+	third := createDue(org, now)
+	createDue(org, now.Add(time.Microsecond))
+	createDue(org, time.Time{})
 	for limit, want := range map[int][]agent.Agent{10: {first, second, third}, 2: {first, second}} {
 		got, err := w.Records.ListDue(t.Context(), now, limit)
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("at most %d due: %v, %v; want %v", limit, ids(got), err, ids(want))
+			t.Errorf("ListDue with limit %d = %v, %v, want %v", limit, ids(got), err, ids(want))
 		}
 	}
 }

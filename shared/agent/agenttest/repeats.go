@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"fmt"
 	"testing"
 
 	"agents.example/controlplane/shared/agent"
@@ -9,9 +10,9 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// changeAnew: what may not be kept is done each time, and recorded each time; the key is refused to others
-// nevertheless.
-func changeAnew(t *testing.T, w World) {
+// unstoredAnswer changes an agent by requests whose answers may not be stored, such as those with credentials. Each
+// repeat runs again and is audited again, but other requests can't use the key.
+func unstoredAnswer(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	for want := range 3 {
@@ -21,33 +22,36 @@ func changeAnew(t *testing.T, w World) {
 			a.Rollout++
 			return nil
 		})
-		if err != nil || attempt.Replayed() != (want > 0) || got.Rollout != int64(want+1) {
-			t.Errorf("try %d: replayed %t, rollout %d, %v", want, attempt.Replayed(), got.Rollout, err)
+		try := fmt.Sprintf("try %d: ", want)
+		if err != nil {
+			t.Errorf("%s%v", try, err)
 		}
+		equal(t, try+"Replayed", attempt.Replayed(), want > 0)
+		equal(t, try+"Rollout", got.Rollout, int64(want+1))
 	}
-	if n := len(org.Entries()); n != 4 {
-		t.Errorf("%d audit entries, want that of the creation and three of the changes", n)
-	}
+	equal(t, "audit entries (of the creation and three changes)", len(org.Entries()), 4)
 	for name, apply := range map[string]func(*agent.Agent) error{
-		"nothing":  func(*agent.Agent) error { return nil },
-		"a change": act(agent.Stop),
+		"nothing": func(*agent.Agent) error { return nil },
+		"stop":    act(agent.Stop),
 	} {
 		ctx, _ := org.Attempt("k", "reveal another")
 		idempotency.DiscardAnswer(ctx)
 		if _, err := w.Store.Change(ctx, a.ID, apply); fault.Code(err) != "idempotency_key_reused" {
-			t.Errorf("%s with another request's key: %v, want idempotency_key_reused", name, err)
+			t.Errorf("%s with another request's key = %v, want idempotency_key_reused", name, err)
 		}
 	}
 	ctx, attempt := org.Attempt("k", "reveal")
-	idempotency.DiscardAnswer(ctx)
-	if got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil }); err != nil ||
-		!attempt.Replayed() || got.Rollout != 3 {
-		t.Errorf("a repeat that changes nothing: replayed %t, %+v, %v", attempt.Replayed(), got, err)
+	idempotency.Anew(ctx)
+	got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil })
+	if err != nil {
+		t.Errorf("repeat with an empty change: %v", err)
 	}
+	equal(t, "Replayed of the repeat with an empty change", attempt.Replayed(), true)
+	equal(t, "Rollout of the repeat with an empty change", got.Rollout, 3)
 }
 
-// severalChanges: the first change of a request has its key, and the next one is not taken for its repeat.
-func severalChanges(t *testing.T, w World) {
+// severalChanges changes an agent twice in one request: the second change must not count as a repeat of the first.
+func severalChanges(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, attempt := org.Attempt("k", "two changes")
@@ -56,20 +60,22 @@ func severalChanges(t *testing.T, w World) {
 			a.Rollout++
 			return nil
 		})
-		if err != nil || got.Rollout != int64(want+1) {
-			t.Errorf("change %d: %+v, %v", want, got, err)
+		if err != nil {
+			t.Errorf("change %d: %v", want, err)
 		}
+		equal(t, fmt.Sprintf("Rollout after change %d", want), got.Rollout, int64(want+1))
 	}
-	if attempt.Replayed() {
-		t.Error("the second change was taken for a repeat of the first")
-	}
+	equal(t, "Replayed after the second change", attempt.Replayed(), false)
 	ctx, attempt = org.Attempt("k", "two changes")
-	if got, err := w.Store.Change(ctx, a.ID, act(agent.Stop)); err != nil || got.Rollout != 1 || !attempt.Replayed() {
-		t.Errorf("the repeat: %+v, %v; want the answer to the first change", got, err)
+	got, err := w.Store.Change(ctx, a.ID, act(agent.Stop))
+	if err != nil {
+		t.Errorf("the repeat: %v", err)
 	}
+	equal(t, "Rollout of the repeat, which gets the answer to the first change,", got.Rollout, 1)
+	equal(t, "Replayed of the repeat", attempt.Replayed(), true)
 }
 
-func repeatAfterEnd(t *testing.T, w World) {
+func repeatAfterRemoval(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, _ := org.Attempt("k", "delete")
@@ -83,16 +89,16 @@ func repeatAfterEnd(t *testing.T, w World) {
 	ctx, attempt := org.Attempt("k", "delete")
 	got, err := w.Store.Change(ctx, a.ID, act(agent.Delete))
 	if err != nil || !attempt.Replayed() {
-		t.Fatalf("the repeat: replayed %t, %v", attempt.Replayed(), err)
+		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
 	}
-	same(t, got, first)
+	wantSameAnswer(t, got, first)
 	ctx, _ = org.Attempt("another", "delete")
 	if _, err := w.Store.Change(ctx, a.ID, act(agent.Delete)); !fault.Is(err, fault.NotFound) {
-		t.Errorf("another request: %v, want not found", err)
+		t.Errorf("delete with another key: %v, want NotFound", err)
 	}
 }
 
-func repeatWithoutRoom(t *testing.T, w World) {
+func repeatWithoutRoom(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Hobby)
 	ctx, _ := org.Attempt("k", "create")
 	first, err := w.Store.Create(ctx, Draft(plan.Hobby))
@@ -102,23 +108,26 @@ func repeatWithoutRoom(t *testing.T, w World) {
 	ctx, attempt := org.Attempt("k", "create")
 	got, err := w.Store.Create(ctx, Draft(plan.Hobby))
 	if err != nil || !attempt.Replayed() {
-		t.Fatalf("the repeat: replayed %t, %v", attempt.Replayed(), err)
+		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
 	}
-	same(t, got, first)
+	wantSameAnswer(t, got, first)
 	ctx, _ = org.Attempt("another", "create")
 	if _, err := w.Store.Create(ctx, Draft(plan.Hobby)); !fault.Is(err, fault.PaymentRequired) {
-		t.Errorf("another request: %v, want no room", err)
+		t.Errorf("create with another key: %v, want PaymentRequired", err)
 	}
 }
 
-// keptValues: plain values of the environment are shown by no answer, so they are not kept for one.
-func keptValues(t *testing.T, w World) {
+// storedAnswerHoldsNoValues wants a repeat without the plain values of the environment: no answer shows them, so they
+// are not stored.
+func storedAnswerHoldsNoValues(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	for _, want := range []string{"plain-value", ""} {
 		ctx, _ := org.Attempt("k", "create")
 		a, err := w.Store.Create(ctx, Draft(plan.Hobby))
-		if err != nil || len(a.Env) != 2 || a.Env[0].Value != want || a.Env[1].SecretVersion != 3 {
-			t.Errorf("the environment is %+v, %v; want the value %q", a.Env, err, want)
+		if err != nil || len(a.Env) != 2 {
+			t.Fatalf("Create = %d variables, error %v, want 2", len(a.Env), err)
 		}
+		equal(t, "value of the plain variable", a.Env[0].Value, want)
+		equal(t, "version of the secret", a.Env[1].SecretVersion, 3)
 	}
 }

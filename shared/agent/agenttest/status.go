@@ -10,10 +10,10 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// withStatus pages through the agents of a status, of all organizations.
-func withStatus(t *testing.T, w World) {
+// listByStatus lists the agents of a status, of all organizations.
+func listByStatus(t testing.TB, w World) {
 	org, other := w.Tenant(t, plan.Enterprise), w.Tenant(t, plan.Enterprise)
-	with := func(org Tenant, status agent.Status) agent.Agent {
+	create := func(org Tenant, status agent.Status) agent.Agent {
 		a, err := w.Records.Update(t.Context(), org.Create(plan.Hobby), func(a *agent.Agent) { a.Status = status })
 		if err != nil {
 			t.Fatal(err)
@@ -21,11 +21,11 @@ func withStatus(t *testing.T, w World) {
 		return a
 	}
 	broken := []agent.Agent{
-		with(org, agent.Error), with(other, agent.Error), with(org, agent.Error),
-		with(other, agent.Error),
+		create(org, agent.Error), create(other, agent.Error), create(org, agent.Error),
+		create(other, agent.Error),
 	}
 	slices.SortFunc(broken, func(a, b agent.Agent) int { return cmp.Compare(a.ID, b.ID) })
-	with(org, agent.Running)
+	create(org, agent.Running)
 	for _, row := range []struct {
 		status agent.Status
 		after  string
@@ -42,8 +42,8 @@ func withStatus(t *testing.T, w World) {
 	} {
 		got, err := w.Records.ListByStatus(t.Context(), row.status, row.after, row.limit)
 		if err != nil || !reflect.DeepEqual(got, row.want) {
-			t.Errorf("at most %d that are %s after %q: %v, %v; want %v", row.limit, row.status, row.after, ids(got),
-				err, ids(row.want))
+			t.Errorf("ListByStatus(%s, after %q, limit %d) = %v, %v, want %v", row.status, row.after, row.limit,
+				ids(got), err, ids(row.want))
 		}
 	}
 }

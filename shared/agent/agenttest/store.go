@@ -16,44 +16,39 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// TestStore holds an agent.Store to its promises. open makes an empty world.
+// TestStore tests an agent.Store. open makes an empty World.
 func TestStore(t *testing.T, open func(*testing.T) World) {
-	tests := map[string]func(*testing.T, World){
-		"create":                        create,
-		"create for a new organization": createForNewcomer,
-		"create twice":                  createTwice,
-		"every field is kept":           everyField,
-		"tenancy":                       tenancy,
-		"change":                        change,
-		"change nothing":                changeNothing,
-		"change refused":                changeRefused,
-		"change what must stay":         changeIdentity,
-		"audit of a change":             auditOfChange,
-		"nudge":                         nudge,
-		"capacity":                      capacity,
-		"size":                          size,
-		"capacity of a stopped agent":   capacityOfStopped,
-		"race for the last slot":        lastSlot,
-		"many creators":                 manyCreators,
-		"many changes":                  manyChanges,
-		"usage after random operations": randomOperations,
-		"list":                          list,
-		"list while others create":      listWhileOthersCreate,
-		"filters":                       filters,
-		"bad cursors":                   badCursors,
+	tests := map[string]func(testing.TB, World){
+		"create": create,
+		"create for an organization without record": createForNewOrganization,
+		"create with a taken id":                    createTwice,
+		"every field is kept":                       everyField,
+		"tenancy":                                   tenancy,
+		"change is kept":                            changeIsKept,
+		"empty change writes nothing":               emptyChange,
+		"refused change writes nothing":             refusedChange,
+		"change can't move an agent":                changeOfIdentity,
+		"audit entry of a change":                   auditOfChange,
+		"nudge on a new generation":                 nudgeOnNewGeneration,
+		"create beyond the plan":                    createBeyondPlan,
+		"agent larger than the plan":                agentLargerThanPlan,
+		"stopped agent frees compute":               stoppedFreesCompute,
+		"race for the last slot":                    raceForLastSlot,
+		"concurrent creations":                      concurrentCreations,
+		"concurrent changes":                        concurrentChanges,
+		"usage after random operations":             randomOperations,
+		"list in pages":                             listInPages,
+		"list while others create":                  listWhileOthersCreate,
+		"list with filters":                         listWithFilters,
+		"bad cursors":                               badCursors,
 	}
 	maps.Copy(tests, idempotencyTests())
 	maps.Copy(tests, awaitTests())
-	maps.Copy(tests, trailTests())
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, open(t))
-		})
-	}
+	maps.Copy(tests, callEntryTests())
+	runEach(t, tests, open)
 }
 
-func create(t *testing.T, w World) {
+func create(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	draft := Draft(plan.Starter)
 	created, err := w.Store.Create(org.Ctx, draft)
@@ -64,66 +59,51 @@ func create(t *testing.T, w World) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(got, created) {
-		t.Errorf("Get differs from what Create returned:\n got %+v\nwant %+v", got, created)
-	}
+	sameRecord(t, "Get after Create", got, created)
 	want := draft
 	want.OrganizationID, want.CreatedBy, want.ChangeID, want.Version = org.ID, got.CreatedBy, got.ChangeID, got.Version
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("the agent differs from its draft:\n got %+v\nwant %+v", got, want)
-	}
-	if got.Version == "" || got.ChangeID == "" || !strings.HasPrefix(got.CreatedBy, "user_") {
-		t.Errorf("version %q, change id %q, created by %q: none may be missing", got.Version, got.ChangeID,
-			got.CreatedBy)
-	}
-	if got, want := org.Usage(), sum(t, created); got != want {
-		t.Errorf("usage %+v, want %+v", got, want)
-	}
-	if n := w.Nudges.Count(draft.ID); n != 1 {
-		t.Errorf("%d nudges, want 1", n)
-	}
+	sameRecord(t, "the agent created from a draft", got, want)
+	equal(t, "Version is set", got.Version != "", true)
+	equal(t, "ChangeID is set", got.ChangeID != "", true)
+	equal(t, "CreatedBy names a user", strings.HasPrefix(got.CreatedBy, "user_"), true)
+	equal(t, "usage", org.Usage(), sum(t, created))
+	equal(t, "number of nudges", w.Nudges.Count(draft.ID), 1)
 	entries := org.Entries()
 	if len(entries) != 1 {
 		t.Fatalf("%d audit entries, want 1", len(entries))
 	}
 	e := entries[0]
-	if e.Action != "TestAgent" || e.Outcome != audit.Succeeded ||
-		e.Target != (audit.Target{Type: "agent", ID: draft.ID, Name: draft.Name}) {
-		t.Errorf("the entry says %s %s of %+v", e.Action, e.Outcome, e.Target)
-	}
-	if want := audit.From(org.Ctx); e.Actor.ID != got.CreatedBy || e.Request != want {
-		t.Errorf("the entry is of %+v in %+v, want %+v", e.Actor, e.Request, want)
-	}
-	if kept := e.ExpiresAt.Sub(e.CreatedAt); kept != 30*24*time.Hour {
-		t.Errorf("the entry is kept for %v, want 30 days", kept)
-	}
+	equal(t, "the entry's action", e.Action, "TestAgent")
+	equal(t, "the entry's outcome", e.Outcome, audit.Succeeded)
+	equal(t, "the entry's target", e.Target, audit.Target{Type: "agent", ID: draft.ID, Name: draft.Name})
+	equal(t, "the entry's actor", e.Actor.ID, got.CreatedBy)
+	equal(t, "the entry's request", e.Request, audit.From(org.Ctx))
+	equal(t, "time that the entry is kept", e.ExpiresAt.Sub(e.CreatedAt), 30*24*time.Hour)
 }
 
-func createForNewcomer(t *testing.T, w World) {
-	org := w.newcomer(t, "org_"+ID())
+func createForNewOrganization(t testing.TB, w World) {
+	org := w.tenantWithoutRecord(t, "org_"+ID())
 	a := org.Create(plan.Hobby)
-	if got, want := org.Usage(), sum(t, a); got != want {
-		t.Errorf("usage %+v, want %+v", got, want)
-	}
+	equal(t, "usage", org.Usage(), sum(t, a))
 	o, err := w.Organization(org.Ctx, org.ID)
-	if err != nil || o.Plan != plan.Hobby || o.CreatedAt.IsZero() {
-		t.Errorf("the organization's record is %+v (%v), want one on the hobby plan", o, err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	equal(t, "plan of the new organization", o.Plan, plan.Hobby)
+	equal(t, "CreatedAt of the new organization is zero", o.CreatedAt.IsZero(), false)
 }
 
-func createTwice(t *testing.T, w World) {
+func createTwice(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	if _, err := w.Store.Create(org.Ctx, a); !fault.Is(err, fault.Conflict) {
-		t.Errorf("creating an agent whose id is taken: %v, want a conflict", err)
+		t.Errorf("Create with a taken id: %v, want Conflict", err)
 	}
-	if got, want := org.Usage(), sum(t, a); got != want {
-		t.Errorf("usage %+v, want %+v", got, want)
-	}
+	equal(t, "usage", org.Usage(), sum(t, a))
 }
 
-// everyField fails when a field is added to the record and forgotten by a store.
-func everyField(t *testing.T, w World) {
+// everyField fails for a field of the record that the store does not keep.
+func everyField(t testing.TB, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	at := Now()
@@ -153,7 +133,7 @@ func everyField(t *testing.T, w World) {
 	}}
 	for v, i := reflect.ValueOf(full.Operations[0]), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
-			t.Errorf("this test doesn't set the operation's field %s", v.Type().Field(i).Name)
+			t.Errorf("this test does not set secret.Operation.%s: add it to everyField", v.Type().Field(i).Name)
 		}
 	}
 	full.Stages[0].FinishedAt = at.Add(time.Microsecond)
@@ -163,56 +143,52 @@ func everyField(t *testing.T, w World) {
 		return nil
 	})
 	got := org.load(a.ID)
-	if !reflect.DeepEqual(got, changed) {
-		t.Errorf("Load differs from what Change returned:\n got %+v\nwant %+v", got, changed)
-	}
+	sameRecord(t, "Load after Change", got, changed)
 	v := reflect.ValueOf(got)
 	for i := range v.NumField() {
 		if v.Field(i).IsZero() {
-			t.Errorf("the field %s was not kept, or this test doesn't set it", v.Type().Field(i).Name)
+			t.Errorf("Agent.%s is zero: the store did not keep it, or everyField does not set it",
+				v.Type().Field(i).Name)
 		}
 	}
 	full.ChangeID, full.Version = got.ChangeID, got.Version
-	if !reflect.DeepEqual(got, full) {
-		t.Errorf("the record was not kept:\n got %+v\nwant %+v", got, full)
-	}
+	sameRecord(t, "the record with every field set", got, full)
 	empty := org.change(a.ID, func(a *agent.Agent) error {
 		*a = agent.Agent{ID: a.ID, OrganizationID: a.OrganizationID, Plan: plan.Hobby}
 		return nil
 	})
-	if got := org.load(a.ID); !reflect.DeepEqual(got, empty) || len(got.Env) != 0 || got.Failure != nil ||
-		got.RevertReason != nil || !got.WorkDueAt.IsZero() {
-		t.Errorf("zero values were not kept: %+v", got)
-	}
+	got = org.load(a.ID)
+	sameRecord(t, "the record with zero values", got, empty)
+	equal(t, "number of variables of the record with zero values", len(got.Env), 0)
+	equal(t, "Failure of the record with zero values", got.Failure, nil)
+	equal(t, "RevertReason of the record with zero values", got.RevertReason, nil)
+	equal(t, "WorkDueAt of the record with zero values", got.WorkDueAt, time.Time{})
 }
 
-func tenancy(t *testing.T, w World) {
+func tenancy(t testing.TB, w World) {
 	owner, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
-	nobody := w.newcomer(t, "")
+	homeless := w.tenantWithoutRecord(t, "") // a caller without an organization
 	a := owner.Create(plan.Hobby)
 	for _, id := range []string{a.ID, ID(), "", ".", "..", "__x__", "a/b", "a/b/c", strings.Repeat("x", 2000), "\xff"} {
 		_, got := w.Store.Get(other.Ctx, id)
 		if want := agent.NotFound(); !reflect.DeepEqual(fault.From(got), want) {
-			t.Errorf("Get of another's %q: %v, want %v", id, got, want)
+			t.Errorf("Get of %q by another organization = %v, want %v", id, got, want)
 		}
 		_, got = w.Store.Change(other.Ctx, id, func(*agent.Agent) error {
-			t.Errorf("the closure of another organization saw %q", id)
+			t.Errorf("Change of %q showed the agent to another organization's closure", id)
 			return errors.New("refused")
 		})
 		if want := agent.NotFound(); !reflect.DeepEqual(fault.From(got), want) {
-			t.Errorf("Change of another's %q: %v, want %v", id, got, want)
+			t.Errorf("Change of %q by another organization = %v, want %v", id, got, want)
 		}
 	}
-	if _, err := w.Store.Get(nobody.Ctx, a.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("Get without an organization: %v, want not found", err)
+	if _, err := w.Store.Get(homeless.Ctx, a.ID); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Get without an organization = %v, want NotFound", err)
 	}
-	if _, err := w.Store.Change(nobody.Ctx, a.ID, act(agent.Delete)); err == nil {
-		t.Error("Change without an organization succeeded")
+	if _, err := w.Store.Change(homeless.Ctx, a.ID, act(agent.Delete)); err == nil {
+		t.Error("Change without an organization succeeded, want an error")
 	}
-	if got := listAll(t, w.Store, other.Ctx, agent.Filter{}, 10); len(got) != 0 {
-		t.Errorf("another organization lists %d agents", len(got))
-	}
-	if len(other.Entries()) != 0 {
-		t.Error("another organization has audit entries")
-	}
+	equal(t, "number of agents that another organization lists",
+		len(listAll(t, w.Store, other.Ctx, agent.Filter{}, 10)), 0)
+	equal(t, "number of audit entries of another organization", len(other.Entries()), 0)
 }

@@ -1,5 +1,5 @@
-// Package agenttest is the conformance suite of the ports of package agent. It knows what a store promises to routes
-// and workers, and nothing about how it keeps the promise: an adapter hands in a World of its own making.
+// Package agenttest tests that an adapter keeps the promises of agent.Store and agent.WorkerStore. It does not depend
+// on the adapter: the adapter's test hands in a World.
 package agenttest
 
 import (
@@ -7,6 +7,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -19,23 +21,23 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// World is an empty store and what a test needs to look behind it.
+// World is an empty store, and what a test needs in order to check what the store wrote.
 type World struct {
 	Store   agent.Store
 	Records agent.WorkerStore
-	// Nudges is the nudger that the store was made with.
+	// Nudges is the nudger that the store uses.
 	Nudges *Nudges
 	// Organization reads an organization's record.
 	Organization func(ctx context.Context, id string) (organization.Organization, error)
-	// SetPlan puts an organization on a plan, and creates its record if it has none.
+	// SetPlan puts an organization on a plan. It creates the organization's record if there is none.
 	SetPlan func(ctx context.Context, organizationID string, p plan.ID) error
-	// Entries reads the audit entries of an organization in the order of their times.
+	// Entries reads the audit entries of an organization, oldest first.
 	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
 	// Log is the audit log.
 	Log audit.Log
 }
 
-// Nudges is an agent.Nudger that remembers. The zero value is ready.
+// Nudges is an agent.Nudger that records its nudges. The zero value is ready for use.
 type Nudges struct {
 	mu  sync.Mutex
 	ids []string
@@ -50,14 +52,14 @@ func (n *Nudges) Nudge(_ context.Context, id string) error {
 	return n.err
 }
 
-// Fail makes every nudge from now on fail with err.
+// Fail makes every later nudge fail with err.
 func (n *Nudges) Fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.err = err
 }
 
-// Count is how often the agent was nudged.
+// Count returns how often the agent was nudged.
 func (n *Nudges) Count(id string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,26 +74,82 @@ func ID() string {
 	return s[:8] + "-" + s[8:12] + "-4" + s[13:16] + "-8" + s[17:20] + "-" + s[20:]
 }
 
+// reporter is a testing.TB whose failures name this suite: its file names, such as store.go, are also those of other
+// packages.
+type reporter struct{ *testing.T }
+
+const suite = "agenttest: "
+
+// Errorf implements testing.TB.
+func (r reporter) Errorf(format string, args ...any) {
+	r.T.Helper()
+	r.T.Errorf(suite+format, args...)
+}
+
+// Fatalf implements testing.TB.
+func (r reporter) Fatalf(format string, args ...any) {
+	r.T.Helper()
+	r.T.Fatalf(suite+format, args...)
+}
+
+// Error implements testing.TB.
+func (r reporter) Error(args ...any) {
+	r.T.Helper()
+	r.T.Error(suite + fmt.Sprint(args...))
+}
+
+// Fatal implements testing.TB.
+func (r reporter) Fatal(args ...any) {
+	r.T.Helper()
+	r.T.Fatal(suite + fmt.Sprint(args...))
+}
+
+// runEach runs the tests in parallel, each in a world that open makes.
+func runEach(t *testing.T, tests map[string]func(testing.TB, World), open func(*testing.T) World) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(reporter{t}, open(t))
+		})
+	}
+}
+
+// equal reports a value that differs from the wanted one.
+func equal[V comparable](t testing.TB, what string, got, want V) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s = %+v, want %+v", what, got, want)
+	}
+}
+
+// sameRecord reports a record that differs from the wanted one.
+func sameRecord(t testing.TB, what string, got, want agent.Agent) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
 // Tenant is an organization in a test, and the context of its administrator's requests.
 type Tenant struct {
-	t     *testing.T
+	t     testing.TB
 	world World
 	ID    string
 	Ctx   context.Context
 }
 
 // Tenant makes an organization on a plan.
-func (w World) Tenant(t *testing.T, p plan.ID) Tenant {
+func (w World) Tenant(t testing.TB, p plan.ID) Tenant {
 	t.Helper()
 	id := "org_" + ID()
 	if err := w.SetPlan(t.Context(), id, p); err != nil {
 		t.Fatalf("set the plan: %v", err)
 	}
-	return w.newcomer(t, id)
+	return w.tenantWithoutRecord(t, id)
 }
 
-// newcomer makes an organization without a record.
-func (w World) newcomer(t *testing.T, id string) Tenant {
+// tenantWithoutRecord makes an organization that has no record yet.
+func (w World) tenantWithoutRecord(t testing.TB, id string) Tenant {
 	caller := identity.Caller{
 		Type: identity.Session, ID: "user_" + ID(), Email: "ada@example.com", OrganizationID: id,
 		Role: identity.RoleAdmin,
@@ -101,7 +159,7 @@ func (w World) newcomer(t *testing.T, id string) Tenant {
 	})}
 }
 
-// Draft makes a new agent as a route does. Times are to the microsecond; a store need not keep more.
+// Draft makes a new agent as a route does. Its times have microseconds, the precision that a store must keep.
 func Draft(size plan.ID) agent.Agent {
 	return agent.New(ID(), "cell-1", agent.Draft{
 		Name: "Support Bot", Plan: size, Cloud: "gcp", Region: "europe-west3",
@@ -110,10 +168,10 @@ func Draft(size plan.ID) agent.Agent {
 	}, Now())
 }
 
-// Now is the present to the microsecond.
+// Now is the present time in microseconds, the precision that a store must keep.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Create creates an agent that the organization has room for.
+// Create creates an agent that fits into the organization's plan.
 func (n Tenant) Create(size plan.ID) agent.Agent {
 	n.t.Helper()
 	a, err := n.world.Store.Create(n.Ctx, Draft(size))
@@ -123,7 +181,7 @@ func (n Tenant) Create(size plan.ID) agent.Agent {
 	return a
 }
 
-// Usage is what the organization holds.
+// Usage reads what the organization holds.
 func (n Tenant) Usage() organization.Usage {
 	n.t.Helper()
 	o, err := n.world.Organization(n.Ctx, n.ID)
@@ -133,7 +191,7 @@ func (n Tenant) Usage() organization.Usage {
 	return o.Usage
 }
 
-// Entries are the organization's audit entries.
+// Entries reads the organization's audit entries.
 func (n Tenant) Entries() []audit.Entry {
 	n.t.Helper()
 	entries, err := n.world.Entries(n.Ctx, n.ID)
@@ -153,7 +211,7 @@ func (n Tenant) load(id string) agent.Agent {
 	return a
 }
 
-// change changes an agent in a way that succeeds.
+// change applies a change that must succeed.
 func (n Tenant) change(id string, apply func(*agent.Agent) error) agent.Agent {
 	n.t.Helper()
 	a, err := n.world.Store.Change(n.Ctx, id, apply)
@@ -168,14 +226,14 @@ func act(trigger agent.Trigger) func(*agent.Agent) error {
 	return func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, Now()) }
 }
 
-// sum adds up what agents hold.
-func sum(t *testing.T, agents ...agent.Agent) organization.Usage {
+// sum adds up the usage that agents hold.
+func sum(t testing.TB, agents ...agent.Agent) organization.Usage {
 	t.Helper()
 	var total organization.Usage
 	for _, a := range agents {
 		u, err := a.HeldUsage()
 		if err != nil {
-			t.Fatalf("what the agent holds: %v", err)
+			t.Fatalf("usage that the agent holds: %v", err)
 		}
 		total = total.Plus(u)
 	}
