@@ -19,7 +19,7 @@ func TestClusters_Conformance(t *testing.T) {
 		provisioningtest.CrashLoop: cluster.CrashLoop,
 	}
 	provisioningtest.Run(t, provisioningtest.World{
-		Cluster: w, Fleet: w, Lookout: w, Agent: w.newAgent, Patience: patience, Moment: 2 * time.Second,
+		Cluster: w, Namespaces: w, Pods: w, Agent: w.newAgent, Patience: patience, Moment: 2 * time.Second,
 		Suffer: func(t *testing.T, a agent.Agent, trouble provisioningtest.Trouble) {
 			t.Helper()
 			w.suffer(t, a, faults[trouble])

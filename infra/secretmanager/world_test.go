@@ -29,7 +29,7 @@ var (
 
 func TestStore_Conformance(t *testing.T) {
 	t.Parallel()
-	credentialtest.RunVault(t, func(t *testing.T) credentialtest.Store {
+	credentialtest.Run(t, func(t *testing.T) credentialtest.Store {
 		t.Helper()
 		return newWorld(t).Store
 	})

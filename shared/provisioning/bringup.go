@@ -10,13 +10,14 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// phase is one step of bringing an agent up. It may enrich the agent and the material that later phases build from.
+// phase is one step of bringing an agent up. It may extend the RuntimeInput that later phases use, and returns what the
+// record of the agent must learn.
 type phase struct {
 	stage agent.StageName
 	do    func(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent), error)
 }
 
-// phases lists the steps in order. Every one is safe to repeat.
+// phases lists the steps in order. Each is safe to repeat.
 func (w run) phases() []phase {
 	return []phase{
 		{agent.StageNamespace, w.apply(agent.StageNamespace)},
@@ -30,7 +31,7 @@ func (w run) phases() []phase {
 	}
 }
 
-// bringUp works through the phases that are left, and records each: its end and the beginning of the next in one write.
+// bringUp runs the remaining phases. It records the end of each phase and the beginning of the next in one write.
 func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	provisioning := a.Status == agent.Provisioning || a.Status == agent.Pending
 	todo := w.todo(a, provisioning)
@@ -72,8 +73,8 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	return a, nil
 }
 
-// todo lists the phases that are left. Those that a change of a running agent can touch are done again; its other
-// stages are done.
+// todo lists the phases to run: the unfinished ones and, for an agent that is not being provisioned, those that a
+// change can affect.
 func (w run) todo(a agent.Agent, provisioning bool) []phase {
 	left := a.Unfinished()
 	var todo []phase
@@ -86,8 +87,8 @@ func (w run) todo(a agent.Agent, provisioning bool) []phase {
 	return todo
 }
 
-// hold keeps other workers off while objects are written. The last stage is a watch that may take minutes: it does
-// without the lease, so that a crash of this process costs no waiting, and two watches harm nobody.
+// hold keeps other workers off while a phase writes objects. The last stage only watches, which may take minutes. It
+// needs no lease: two watches do no harm, and no worker has to wait for the lease of a crashed process.
 func (w run) hold(a *agent.Agent, stage agent.StageName) {
 	if stage == agent.StageReady {
 		a.ReleaseLease(w.Now(), w.WatchTimeout+agent.NudgeGrace)
@@ -103,7 +104,7 @@ func (w run) apply(stage agent.StageName) func(context.Context, agent.Agent, *Ru
 	}
 }
 
-// identify makes the service account, and the first credentials.
+// identify creates the service account and the first credentials.
 func (w run) identify(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
 	error,
 ) {
@@ -124,8 +125,8 @@ func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInpu
 	return version, err
 }
 
-// awaitReady waits until the pod is Ready and the gateway answers on the agent's hostname, with the credentials that it
-// is to have.
+// awaitReady waits until the pod is Ready and the agent answers on its hostname. After a rotation, the agent must also
+// accept the new credentials.
 func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
 	error,
 ) {
@@ -153,25 +154,25 @@ func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (ag
 	}
 }
 
-// A gateway learns of a new route a moment after the cluster does; there is nothing to watch on the way.
+// A gateway picks up a new route shortly after the cluster does. There is no event to watch for, so it is polled.
 const (
 	probeInterval    = 25 * time.Millisecond
 	maxProbeInterval = 2 * time.Second
 )
 
-// CodeNamespaceMissing is the code of an error that says that the agent's namespace is not there.
+// CodeNamespaceMissing is the code of the error for an agent whose namespace does not exist.
 const CodeNamespaceMissing = "namespace_missing"
 
-// failed records what went wrong and decides whether the work is given up or delivered again.
+// failed records the failure and decides between giving up and another delivery by the queue.
 func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, cause error) error {
 	if errors.Is(cause, agent.ErrSuperseded) {
 		return cause
 	}
 	f, permanent := describe(stage, cause)
-	// The run's own time may be what ran out: the record is written all the same.
+	// Write the record even if ctx has expired.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	// What was asked to be taken away is tried for ever: giving up would leave it behind.
+	// A removal is retried forever: giving up would leave objects behind.
 	permanent = permanent && a.WantsPod()
 	a, err := w.Records.Update(last, a, func(a *agent.Agent) {
 		if permanent {
@@ -187,7 +188,7 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	case err != nil:
 		return errors.Join(err, cause)
 	case permanent && !a.Converged():
-		return agent.ErrSuperseded // by the former state, which is what is desired again
+		return agent.ErrSuperseded // GiveUp reverted to the previous desired state
 	case permanent:
 		return nil
 	default:
@@ -197,7 +198,7 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 
 const recordTimeout = 10 * time.Second
 
-// describe turns an error into what a client is told.
+// describe turns an error into the failure that clients see.
 func describe(stage agent.StageName, cause error) (f agent.Failure, permanent bool) {
 	var pod *PodFailure
 	var refused *Permanent

@@ -16,14 +16,14 @@ import (
 	"agents.example/controlplane/shared/logevent"
 )
 
-// HealthController keeps the records of agents true to what becomes of their pods while nobody works on them: a running
-// agent whose pod breaks goes to error, and one in error whose pod mends goes back to running.
+// HealthController updates the records of agents whose pods change while no worker has work on them: a running agent
+// whose pod breaks goes to error, and an agent in error whose pod recovers goes back to running.
 //
-// A run costs one list of pods for each cell, and reads at most observeBatch records of agents in error and as many of
-// running ones, however many there are, and one for each pod that is broken. What it writes is what changed.
+// A run costs one list of pods per cell, at most healthBatch records of agents in error, as many of running agents, and
+// one record per broken pod. It writes only changes.
 //
-// Nothing follows from a list that failed. What follows from an agent's not being in a list is decided by asking for
-// that agent.
+// A failed list has no consequences. If an agent is missing in a list, the controller asks for that agent before it
+// acts.
 type HealthController struct {
 	Records agent.WorkerStore
 	Pods    PodLister
@@ -34,36 +34,35 @@ type HealthController struct {
 }
 
 const (
-	// observeBatch is how many agents of a status one run reads. A fleet that is larger is gone through in turns, see
-	// turn.
-	observeBatch = 200
-	// observers is how many agents are attended to at the same time.
-	observers = 16
-	// settling is how long ago a record must have been written for a list to be about what it says. Clocks differ by
-	// less.
+	// healthBatch is how many agents of a status one run reads. With more agents, each run reads another part: see
+	// listCursor.
+	healthBatch = 200
+	// maxConcurrentChecks bounds the agents that a run works on concurrently.
+	maxConcurrentChecks = 16
+	// settling is the minimum age of a record before a pod list may contradict it. Clocks differ by less.
 	settling = 5 * time.Second
-	// maxMissingPerRun bounds how many agents without a pod one run acts on: that many at once are rather a mistake in
-	// the settings.
+	// maxMissingPerRun bounds the agents without a pod that one run acts on. More of them probably mean a
+	// misconfiguration.
 	maxMissingPerRun = 5
 )
 
-// podSnapshot is one look at all cells.
+// podSnapshot holds the pods of all cells at one time.
 type podSnapshot struct {
 	begun time.Time
-	// cells has the pods of each cell that was seen whole, by agent.
+	// cells maps each completely listed cell to its pods by agent id.
 	cells map[string]map[string]Pod
 }
 
-// covers reports whether the sighting is of the state that a record tells of: it has been brought about, and a while
-// before.
+// covers reports whether the snapshot is recent enough to contradict a record: the agent's cell was listed, and the
+// agent had converged some time before.
 func (s podSnapshot) covers(a agent.Agent) bool {
-	_, seen := s.cells[a.Cell]
-	return seen && a.Converged() && a.UpdatedAt.Before(s.begun.Add(-settling))
+	_, listed := s.cells[a.Cell]
+	return listed && a.Converged() && a.UpdatedAt.Before(s.begun.Add(-settling))
 }
 
-// CheckHealth looks at all agents once. The trouble of one cell, or of one agent, does not keep it from the others.
+// CheckHealth checks all agents once. A failure of one cell or agent does not stop the others.
 func (o *HealthController) CheckHealth(ctx context.Context) error {
-	s, unseen := o.listPods(ctx)
+	s, podsErr := o.listPods(ctx)
 	failed, failedErr := o.agentsWithStatus(ctx, agent.Error, s.begun)
 	running, runningErr := o.agentsWithStatus(ctx, agent.Running, s.begun)
 	known := map[string]bool{}
@@ -87,7 +86,7 @@ func (o *HealthController) CheckHealth(ctx context.Context) error {
 	for _, a := range o.missing(ctx, s, running) {
 		work = append(work, func() error { return o.restoreObjects(ctx, s, a) })
 	}
-	return errors.Join(unseen, failedErr, runningErr, runConcurrently(work))
+	return errors.Join(podsErr, failedErr, runningErr, runConcurrently(work))
 }
 
 // listPods lists the pods of every cell.
@@ -97,7 +96,7 @@ func (o *HealthController) listPods(ctx context.Context) (podSnapshot, error) {
 	for _, cell := range o.Pods.Cells() {
 		list, err := o.Pods.Pods(ctx, cell)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("look at cell %s: %w", cell, err))
+			errs = append(errs, fmt.Errorf("list the pods of cell %s: %w", cell, err))
 			continue
 		}
 		s.cells[cell] = make(map[string]Pod, len(list))
@@ -108,17 +107,16 @@ func (o *HealthController) listPods(ctx context.Context) (podSnapshot, error) {
 	return s, errors.Join(errs...)
 }
 
-// agentsWithStatus reads the agents of a status whose turn it is, which are all unless there are more than
-// observeBatch.
+// agentsWithStatus reads at most healthBatch agents of a status, from this minute's cursor on and then from the first.
 func (o *HealthController) agentsWithStatus(ctx context.Context, status agent.Status, now time.Time) ([]agent.Agent,
 	error,
 ) {
 	begin := listCursor(now)
-	agents, err := o.Records.ListByStatus(ctx, status, begin, observeBatch)
-	if err != nil || len(agents) == observeBatch {
+	agents, err := o.Records.ListByStatus(ctx, status, begin, healthBatch)
+	if err != nil || len(agents) == healthBatch {
 		return agents, err
 	}
-	rest, err := o.Records.ListByStatus(ctx, status, "", observeBatch-len(agents))
+	rest, err := o.Records.ListByStatus(ctx, status, "", healthBatch-len(agents))
 	for _, a := range rest {
 		if a.ID > begin {
 			break
@@ -128,13 +126,12 @@ func (o *HealthController) agentsWithStatus(ctx context.Context, status agent.St
 	return agents, err
 }
 
-// listCursor is the id at which the run of a minute begins. Multiples of the golden ratio, modulo 1, are spread so
-// evenly that no agent of n is passed over for much longer than n/observeBatch minutes, and nothing has to be
-// remembered from one run to the next.
+// listCursor is the id at which the run of a minute begins. Multiples of the golden ratio, modulo 1, spread so evenly
+// that each of n agents is read about every n/healthBatch minutes, without state between runs.
 func listCursor(now time.Time) string {
 	const golden = 0x9E3779B97F4A7C15 // of 2^64
 	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:], uint64(now.Unix()/60)*golden) //nolint:gosec // it is to overflow
+	binary.BigEndian.PutUint64(id[:], uint64(now.Unix()/60)*golden) //nolint:gosec // overflow is intended
 	return id.String()
 }
 
@@ -151,7 +148,7 @@ func (o *HealthController) breakAgent(ctx context.Context, s podSnapshot, cell, 
 }
 
 func (o *HealthController) recordFailure(ctx context.Context, a agent.Agent, f agent.Failure) error {
-	slog.WarnContext(ctx, "a running agent broke", logevent.Key, logevent.AgentBroke, "agent_id", a.ID, "cell", a.Cell,
+	slog.WarnContext(ctx, "running agent broke", logevent.Key, logevent.AgentBroke, "agent_id", a.ID, "cell", a.Cell,
 		"code", f.Code)
 	_, err := o.Records.Update(ctx, a, func(a *agent.Agent) { a.Break(f, o.Now()) })
 	return ignoreSuperseded(a.ID, err)
@@ -160,15 +157,15 @@ func (o *HealthController) recordFailure(ctx context.Context, a agent.Agent, f a
 // recoverAgent records that an agent in error runs again, if it answers.
 func (o *HealthController) recoverAgent(ctx context.Context, a agent.Agent) error {
 	if err := o.Prober.Probe(ctx, a); err != nil {
-		slog.InfoContext(ctx, "an agent's pod is ready again, but doesn't answer", "agent_id", a.ID, "error", err)
+		slog.InfoContext(ctx, "recovered pod does not answer yet", "agent_id", a.ID, "error", err)
 		return nil
 	}
-	slog.InfoContext(ctx, "an agent recovered", "agent_id", a.ID, "cell", a.Cell)
+	slog.InfoContext(ctx, "agent recovered", "agent_id", a.ID, "cell", a.Cell)
 	_, err := o.Records.Update(ctx, a, func(a *agent.Agent) { a.Recover(o.Now()) })
 	return ignoreSuperseded(a.ID, err)
 }
 
-// missing lists the running agents that the sighting has no pod of, as far as one run may act on them.
+// missing lists the running agents without a pod in the snapshot, at most maxMissingPerRun.
 func (o *HealthController) missing(ctx context.Context, s podSnapshot, running []agent.Agent) []agent.Agent {
 	var missing []agent.Agent
 	for _, a := range running {
@@ -185,9 +182,9 @@ func (o *HealthController) missing(ctx context.Context, s podSnapshot, running [
 	return missing
 }
 
-// restoreObjects has the pod of a running agent made again that somebody took away. An agent whose namespace is gone
-// has lost its volume, too: that is for a person to know and to decide on. A cell without any pod of ours may be
-// another than that of the agents, so that no namespace is missed there.
+// restoreObjects makes a worker recreate the missing pod of a running agent. An agent whose namespace is gone has also
+// lost its volume, so it goes to error and its client decides. In a cell without any agent's pod, a missing namespace
+// has no consequences: the configuration may name the wrong cluster.
 func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a agent.Agent) error {
 	there, err := o.Pods.Existence(ctx, a)
 	if err != nil {
@@ -197,7 +194,7 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 	case there.Pod:
 		return nil
 	case there.Namespace:
-		slog.WarnContext(ctx, "a running agent has no pod and is brought up again", "agent_id", a.ID, "cell", a.Cell)
+		slog.WarnContext(ctx, "running agent has no pod; bringing it up again", "agent_id", a.ID, "cell", a.Cell)
 		if _, err = o.Records.Update(ctx, a, func(a *agent.Agent) { a.Repair(o.Now()) }); err == nil {
 			err = o.Nudger.Nudge(ctx, a.ID)
 		}
@@ -209,13 +206,13 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 	default:
 		return o.recordFailure(ctx, a, agent.Failure{
 			Code: CodeNamespaceMissing, Retryable: true,
-			Message: "The agent's namespace was deleted from its cluster by somebody else, and its volume with it. " +
-				"Start the agent to have it provisioned anew, with an empty volume.",
+			Message: "The agent's namespace was deleted from its cluster from outside, and its volume with it. " +
+				"Start the agent to provision it again, with an empty volume.",
 		})
 	}
 }
 
-// ignoreSuperseded is the error of one agent, unless the agent's state has passed on meanwhile.
+// ignoreSuperseded adds the agent's id to its error. It returns nil if the agent has changed or is gone.
 func ignoreSuperseded(id string, err error) error {
 	if err == nil || errors.Is(err, agent.ErrSuperseded) || fault.Is(err, fault.NotFound) {
 		return nil
@@ -223,11 +220,11 @@ func ignoreSuperseded(id string, err error) error {
 	return fmt.Errorf("agent %s: %w", id, err)
 }
 
-// runConcurrently does all of the work, some at a time.
+// runConcurrently does all of the work, maxConcurrentChecks items at a time.
 func runConcurrently(work []func() error) error {
 	errs := make([]error, len(work))
 	var all sync.WaitGroup
-	free := make(chan struct{}, observers)
+	free := make(chan struct{}, maxConcurrentChecks)
 	for i, do := range work {
 		free <- struct{}{}
 		all.Go(func() {

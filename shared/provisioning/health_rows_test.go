@@ -8,303 +8,351 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// row is a world, and what one look at it leads to.
-type row struct {
-	prepare func(*scene)
-	status  agent.Status
-	// code is that of the failure; empty for none.
-	code string
-	// calls are those about the agent.
-	calls string
-	// also tells what else is wrong with the agent; it may be nil.
-	also   func(agent.Agent) string
-	failed bool
+// healthRow is a state of records and clusters, and the result of one health check of it.
+type healthRow struct {
+	given func(*healthFixture)
+	// concurrently happens to the agent between the controller's read and its write; nil for nothing.
+	concurrently func(*agent.Agent)
+	wantStatus   agent.Status // "" if the record is gone
+	wantFailure  string       // the code; "" for none
+	wantCalls    string       // the calls about the agent, in order
+	// wantAgent returns what else is wrong with the agent, or ""; nil checks nothing.
+	wantAgent func(agent.Agent) string
+	wantError bool // of the health check
 }
 
-// pod is a world with this pod of the running agent.
-func pod(p provisioning.Pod) func(*scene) {
-	return func(s *scene) { s.pods["cell-1"] = append(s.pods["cell-1"], p) }
-}
-
-// with does one thing after another.
-func with(steps ...func(*scene)) func(*scene) {
-	return func(s *scene) {
+// all applies one step after another.
+func all(steps ...func(*healthFixture)) func(*healthFixture) {
+	return func(s *healthFixture) {
 		for _, do := range steps {
 			do(s)
 		}
 	}
 }
 
-// as has the agent be another than one that runs.
-func as(a agent.Agent) func(*scene) { return func(s *scene) { s.add(a) } }
-
-// turned has something have been done to the agent a while ago.
-func turned(change func(*agent.Agent)) func(*scene) {
-	return func(s *scene) { change(s.agents[own]) }
+func withPod(p provisioning.Pod) func(*healthFixture) {
+	return func(s *healthFixture) { s.pods["cell-1"] = append(s.pods["cell-1"], p) }
 }
 
-func down(what string) func(*scene) { return func(s *scene) { s.down[what] = true } }
+// withAgent replaces the running agent.
+func withAgent(a agent.Agent) func(*healthFixture) { return func(s *healthFixture) { s.add(clone(a)) } }
 
-func has(p provisioning.Existence) func(*scene) { return func(s *scene) { s.presence[own] = p } }
-
-func meanwhile(trigger agent.Trigger) func(*scene) {
-	return func(s *scene) { s.meanwhile = func(a *agent.Agent) { _ = a.Act(trigger, agent.Manual, observedAt) } }
+// changed changes the record of the agent.
+func changed(change func(*agent.Agent)) func(*healthFixture) {
+	return func(s *healthFixture) { change(s.agents[own]) }
 }
 
-func empty(s *scene) { s.pods["cell-1"] = nil }
+// failing makes a call fail.
+func failing(call string) func(*healthFixture) {
+	return func(s *healthFixture) { s.failing[call] = true }
+}
 
-// justWritten has the record been written a moment ago, so that a list may tell of what was before.
-func justWritten(s *scene) { s.agents[own].UpdatedAt = observedAt.Add(-4 * time.Second) }
+// existing sets which objects of the agent exist.
+func existing(e provisioning.Existence) func(*healthFixture) {
+	return func(s *healthFixture) { s.existence[own] = e }
+}
 
-func broken(permanent bool) func(agent.Agent) string {
+func emptyCell(s *healthFixture) { s.pods["cell-1"] = nil }
+
+func removed(s *healthFixture) { delete(s.agents, own) }
+
+// justWritten makes the record so young that a list may show the state before it.
+func justWritten(s *healthFixture) { s.agents[own].UpdatedAt = checkedAt.Add(-4 * time.Second) }
+
+// completed is a client's action that a worker completed a minute ago.
+func completed(trigger agent.Trigger) func(*agent.Agent) {
+	return func(a *agent.Agent) {
+		_ = a.Act(trigger, agent.Manual, checkedAt.Add(-time.Minute))
+		a.MarkObserved(checkedAt.Add(-time.Minute))
+	}
+}
+
+// underRepair gives a worker work on the agent.
+func underRepair(a *agent.Agent) { a.Repair(checkedAt.Add(-time.Minute)) }
+
+// requested is a client's action.
+func requested(trigger agent.Trigger) func(*agent.Agent) {
+	return func(a *agent.Agent) { _ = a.Act(trigger, agent.Manual, checkedAt) }
+}
+
+// broke wants a failure at run time and no work for a worker.
+func broke(permanent bool) func(agent.Agent) string {
 	return func(a agent.Agent) string {
-		if f := a.Failure; f.Stage != "" || f.Retryable == permanent || f.Message == "" || !a.Converged() ||
-			!a.WorkDueAt.IsZero() {
-			return fmt.Sprintf("failure %+v, generation %d observed %d", f, a.Generation, a.ObservedGeneration)
+		f := a.Failure
+		if f.Stage != "" || f.Retryable == permanent || f.Message == "" {
+			return fmt.Sprintf("failure %+v, want one without a stage, with a message and Retryable %t", f, !permanent)
+		}
+		if !a.Converged() || !a.WorkDueAt.IsZero() {
+			return fmt.Sprintf("generation %d observed %d, work due at %v, want no work", a.Generation,
+				a.ObservedGeneration, a.WorkDueAt)
 		}
 		return ""
 	}
 }
 
-func mended(a agent.Agent) string {
-	if len(a.Unfinished()) > 0 || !a.Converged() || a.Warming || !a.WorkDueAt.IsZero() {
-		return fmt.Sprintf("unfinished %v, generation %d observed %d", a.Unfinished(), a.Generation,
-			a.ObservedGeneration)
+// recovered wants an agent whose provisioning is complete and which has no work.
+func recovered(a agent.Agent) string {
+	if len(a.Unfinished()) > 0 || a.Warming {
+		return fmt.Sprintf("unfinished %v, warming %t, want neither", a.Unfinished(), a.Warming)
+	}
+	if !a.Converged() || !a.WorkDueAt.IsZero() {
+		return fmt.Sprintf("generation %d observed %d, work due at %v, want no work", a.Generation,
+			a.ObservedGeneration, a.WorkDueAt)
 	}
 	return ""
 }
 
-func repaired(a agent.Agent) string {
+// beingRepaired wants work for a worker, with a deadline.
+func beingRepaired(a agent.Agent) string {
 	if a.Converged() || !a.Warming || a.Deadline.IsZero() || a.WorkDueAt.IsZero() {
-		return "nobody is asked to bring it up again"
+		return fmt.Sprintf("converged %t, warming %t, deadline %v, work due at %v, want a worker to replace the pod",
+			a.Converged(), a.Warming, a.Deadline, a.WorkDueAt)
 	}
 	return ""
 }
 
+// untouched wants no work for a worker.
 func untouched(a agent.Agent) string {
 	if !a.Converged() || a.Warming {
-		return "it was touched"
+		return fmt.Sprintf("converged %t, warming %t, want no change", a.Converged(), a.Warming)
 	}
 	return ""
 }
 
-// breaking are the worlds in which a pod is there and isn't well.
-func breaking() map[string]row {
-	const minute, image, room = time.Minute, "image_pull_failed", "pod_unschedulable"
-	crash, timeout := "pod_crash_loop", "readiness_timeout"
-	kept := func(p provisioning.Pod) row { return row{prepare: pod(p), status: agent.Running, also: untouched} }
-	lost := func(p provisioning.Pod) row {
-		return row{
-			prepare: pod(p), status: agent.Error, code: p.Failure.Code, calls: "load record",
-			also: broken(p.Failure.Permanent),
+// Codes of failures.
+const (
+	crashLoop     = "pod_crash_loop"
+	outOfMemory   = "out_of_memory"
+	imagePull     = "image_pull_failed"
+	unschedulable = "pod_unschedulable"
+	notReady      = "readiness_timeout"
+)
+
+// rowsOfBrokenPods have a running agent whose pod exists.
+func rowsOfBrokenPods() map[string]healthRow {
+	const minute = time.Minute
+	stays := func(p provisioning.Pod) healthRow {
+		return healthRow{given: withPod(p), wantStatus: agent.Running, wantAgent: untouched}
+	}
+	breaks := func(p provisioning.Pod) healthRow {
+		return healthRow{
+			given: withPod(p), wantStatus: agent.Error, wantFailure: p.Failure.Code, wantCalls: "load update",
+			wantAgent: broke(p.Failure.Permanent),
 		}
 	}
-	looping := pod(brokenPod(crash, true, minute, time.Second))
-	return map[string]row{
-		"well":                             kept(readyPod(own, minute)),
-		"ready a moment ago":               kept(readyPod(own, 0)),
-		"a crash loop":                     lost(brokenPod(crash, true, 0, time.Second)),
-		"out of memory, again and again":   lost(brokenPod("out_of_memory", true, minute, minute)),
-		"an image without a name":          lost(brokenPod(image, true, 0, 0)),
-		"an image, for a moment":           kept(brokenPod(image, false, 29*time.Second, 0)),
-		"an image":                         lost(brokenPod(image, false, 30*time.Second, 0)),
-		"no room, for a moment":            kept(brokenPod(room, false, 29*time.Second, 0)),
-		"no room":                          lost(brokenPod(room, false, 30*time.Second, 0)),
-		"not ready for nearly ten minutes": kept(brokenPod(timeout, false, 10*minute-time.Second, 0)),
-		"not ready for ten minutes":        lost(brokenPod(timeout, false, 10*minute, 0)),
-		"some crashes":                     kept(brokenPod(crash, false, minute, time.Second)),
-		"some crashes for ten minutes":     lost(brokenPod(crash, false, 10*minute, time.Second)),
-		"a crash after a long life":        kept(brokenPod(crash, true, minute, 10*minute)),
-		"the same for ten minutes":         lost(brokenPod(crash, true, 10*minute, 10*minute)),
-		"broken, but just written": {
-			prepare: with(looping, justWritten), status: agent.Running, code: "",
-			calls: "load", also: untouched, failed: false,
+	crashLooping := withPod(brokenPod(crashLoop, true, minute, time.Second))
+	return map[string]healthRow{
+		"ready pod":                             stays(readyPod(own, minute)),
+		"pod just became ready":                 stays(readyPod(own, 0)),
+		"crash loop":                            breaks(brokenPod(crashLoop, true, 0, time.Second)),
+		"out of memory repeatedly":              breaks(brokenPod(outOfMemory, true, minute, minute)),
+		"invalid image name":                    breaks(brokenPod(imagePull, true, 0, 0)),
+		"image pull fails for 29 seconds":       stays(brokenPod(imagePull, false, 29*time.Second, 0)),
+		"image pull fails for 30 seconds":       breaks(brokenPod(imagePull, false, 30*time.Second, 0)),
+		"unschedulable for 29 seconds":          stays(brokenPod(unschedulable, false, 29*time.Second, 0)),
+		"unschedulable for 30 seconds":          breaks(brokenPod(unschedulable, false, 30*time.Second, 0)),
+		"not ready for almost ten minutes":      stays(brokenPod(notReady, false, 10*minute-time.Second, 0)),
+		"not ready for ten minutes":             breaks(brokenPod(notReady, false, 10*minute, 0)),
+		"some crashes in one minute":            stays(brokenPod(crashLoop, false, minute, time.Second)),
+		"some crashes in ten minutes":           breaks(brokenPod(crashLoop, false, 10*minute, time.Second)),
+		"crash after a long run":                stays(brokenPod(crashLoop, true, minute, 10*minute)),
+		"down for ten minutes after a long run": breaks(brokenPod(crashLoop, true, 10*minute, 10*minute)),
+		"crash loop, record just written": {
+			given:      all(crashLooping, justWritten),
+			wantStatus: agent.Running, wantCalls: "load", wantAgent: untouched,
 		},
-		"broken, and a worker is at it": {
-			prepare: with(looping,
-				turned(func(a *agent.Agent) { a.Repair(observedAt.Add(-minute)) })), status: agent.Running, code: "",
-			calls: "load", also: nil, failed: false,
+		"crash loop while a worker has work": {
+			given:      all(crashLooping, changed(underRepair)),
+			wantStatus: agent.Running, wantCalls: "load",
 		},
-		"broken, of a paused agent": {
-			prepare: with(looping, turned(settled(agent.Pause))),
-			status:  agent.Paused, code: "", calls: "load", also: nil, failed: false,
+		"crash loop of a paused agent": {
+			given:      all(crashLooping, changed(completed(agent.Pause))),
+			wantStatus: agent.Paused, wantCalls: "load",
 		},
-		"broken, of a stopped agent": {
-			prepare: with(looping, turned(settled(agent.Stop))),
-			status:  agent.Stopped, code: "", calls: "load", also: nil, failed: false,
+		"crash loop of a stopped agent": {
+			given:      all(crashLooping, changed(completed(agent.Stop))),
+			wantStatus: agent.Stopped, wantCalls: "load",
 		},
-		"broken, of one that is deleted": {
-			prepare: with(looping, turned(settled(agent.Delete))),
-			status:  agent.Deleting, code: "", calls: "load", also: nil, failed: false,
+		"crash loop of a deleting agent": {
+			given:      all(crashLooping, changed(completed(agent.Delete))),
+			wantStatus: agent.Deleting, wantCalls: "load",
 		},
-		"broken, of one in error": {
-			prepare: with(as(failedAt(own, "")), looping), status: agent.Error,
-			code: crash, calls: "", also: nil, failed: false,
+		"crash loop of an agent in error": {
+			given:      all(withAgent(failedAt(own, "")), crashLooping),
+			wantStatus: agent.Error, wantFailure: crashLoop,
 		},
-		"broken, and errors can't be listed": {
-			prepare: with(as(failedAt(own, "")), looping, down("list error")),
-			status:  agent.Error, code: crash, calls: "load", also: nil, failed: true,
+		"crash loop of an agent in error, list of errors fails": {
+			given:      all(withAgent(failedAt(own, "")), crashLooping, failing("list error")),
+			wantStatus: agent.Error, wantFailure: crashLoop, wantCalls: "load", wantError: true,
 		},
-		"broken, and others can't be listed": {
-			prepare: with(looping, down("list running")), status: agent.Error,
-			code: crash, calls: "load record", also: broken(true), failed: true,
+		"crash loop, list of running agents fails": {
+			given:      all(crashLooping, failing("list running")),
+			wantStatus: agent.Error, wantFailure: crashLoop, wantCalls: "load update", wantAgent: broke(true),
+			wantError: true,
 		},
-		"broken, in a cell that isn't its": {prepare: func(s *scene) {
-			s.agents[own].Cell, s.pods["cell-2"] = "cell-2", []provisioning.Pod{readyPod(own, minute)}
-			looping(s)
-		}, status: agent.Running, code: "", calls: "load", also: untouched, failed: false},
-		"broken, and restarted meanwhile": {
-			prepare: with(looping, meanwhile(agent.Restart)), status: agent.Running,
-			code: "", calls: "load record", also: repaired, failed: false,
+		"crash loop in a cell that is not the agent's": {
+			given: all(crashLooping, func(s *healthFixture) {
+				s.agents[own].Cell, s.pods["cell-2"] = "cell-2", []provisioning.Pod{readyPod(own, minute)}
+			}),
+			wantStatus: agent.Running, wantCalls: "load", wantAgent: untouched,
 		},
-		"broken, and stopped meanwhile": {
-			prepare: with(looping, meanwhile(agent.Stop)), status: agent.Stopped,
-			code: "", calls: "load record", also: nil, failed: false,
+		"crash loop, restarted concurrently": {
+			given: crashLooping, concurrently: requested(agent.Restart),
+			wantStatus: agent.Running, wantCalls: "load update", wantAgent: beingRepaired,
 		},
-		"broken, and another saw it first": {prepare: with(looping, func(s *scene) {
-			s.meanwhile = func(a *agent.Agent) { a.Break(agent.Failure{Code: timeout, Message: "m"}, observedAt) }
-		}), status: agent.Error, code: timeout, calls: "load record", also: nil, failed: false},
-		"broken, and gone meanwhile": {
-			prepare: with(looping, meanwhile(agent.Delete)), status: "", code: "",
-			calls: "load record", also: nil, failed: false,
+		"crash loop, stopped concurrently": {
+			given: crashLooping, concurrently: requested(agent.Stop),
+			wantStatus: agent.Stopped, wantCalls: "load update",
 		},
-		"broken, and gone": {
-			prepare: with(looping, func(s *scene) { delete(s.agents, own) }),
-			status:  "", code: "", calls: "load", also: nil, failed: false,
+		"crash loop already recorded by another run": {
+			given: crashLooping,
+			concurrently: func(a *agent.Agent) {
+				a.Break(agent.Failure{Code: notReady, Message: "m"}, checkedAt)
+			},
+			wantStatus: agent.Error, wantFailure: notReady, wantCalls: "load update",
 		},
-		"broken, and the record can't be had": {
-			prepare: with(looping, down("load")), status: agent.Running, code: "",
-			calls: "load", also: untouched, failed: true,
+		"crash loop, removed concurrently": {
+			given: crashLooping, concurrently: requested(agent.Delete),
+			wantStatus: "", wantCalls: "load update",
 		},
-		"broken, and can't be written": {
-			prepare: with(looping, down("record")), status: agent.Running, code: "",
-			calls: "load record", also: untouched, failed: true,
+		"crash loop, removed before": {
+			given:      all(crashLooping, removed),
+			wantStatus: "", wantCalls: "load",
 		},
-		"broken, while a cell is out": {
-			prepare: with(looping, down("pods cell-2")), status: agent.Error,
-			code: crash, calls: "load record", also: broken(true), failed: true,
+		"crash loop, load fails": {
+			given:      all(crashLooping, failing("load")),
+			wantStatus: agent.Running, wantCalls: "load", wantAgent: untouched, wantError: true,
+		},
+		"crash loop, update fails": {
+			given:      all(crashLooping, failing("update")),
+			wantStatus: agent.Running, wantCalls: "load update", wantAgent: untouched, wantError: true,
+		},
+		"crash loop, another cell's list fails": {
+			given:      all(crashLooping, failing("pods cell-2")),
+			wantStatus: agent.Error, wantFailure: crashLoop, wantCalls: "load update", wantAgent: broke(true),
+			wantError: true,
 		},
 	}
 }
 
-// settled has a client's action have been brought about a while ago.
-func settled(trigger agent.Trigger) func(*agent.Agent) {
-	return func(a *agent.Agent) {
-		_ = a.Act(trigger, agent.Manual, observedAt.Add(-time.Minute))
-		a.MarkObserved(observedAt.Add(-time.Minute))
-	}
-}
-
-// mending are the worlds in which an agent is in error and its pod is well.
-func mending() map[string]row {
-	const crash, minute = "pod_crash_loop", time.Minute
-	failed := as(failedAt(own, ""))
-	after := func(ready, lastRun time.Duration) func(*scene) {
+// rowsOfRecoveredPods have an agent in error, most of them with a ready pod.
+func rowsOfRecoveredPods() map[string]healthRow {
+	const minute = time.Minute
+	inError := withAgent(failedAt(own, ""))
+	readyFor := func(ready, lastRun time.Duration) func(*healthFixture) {
 		p := readyPod(own, ready)
 		p.LastRun = lastRun
-		return with(failed, pod(p))
+		return all(inError, withPod(p))
 	}
-	stays := func(prepare func(*scene), calls string) row {
-		return row{prepare: prepare, status: agent.Error, code: crash, calls: calls}
+	stays := func(given func(*healthFixture), wantCalls string) healthRow {
+		return healthRow{given: given, wantStatus: agent.Error, wantFailure: crashLoop, wantCalls: wantCalls}
 	}
-	mends := func(prepare func(*scene)) row {
-		return row{prepare: prepare, status: agent.Running, calls: "probe record", also: mended}
+	recovers := func(given func(*healthFixture)) healthRow {
+		return healthRow{given: given, wantStatus: agent.Running, wantCalls: "probe update", wantAgent: recovered}
 	}
-	well := after(minute, 0)
-	return map[string]row{
-		"ready for a moment":             stays(after(14*time.Second, 0), ""),
-		"ready":                          mends(after(15*time.Second, 0)),
-		"ready, not for long enough":     stays(after(119*time.Second, minute), ""),
-		"ready for longer than it lived": mends(after(120*time.Second, minute)),
-		"ready for nearly ten minutes":   stays(after(10*minute-time.Second, 9*minute), ""),
-		"ready for ten minutes":          mends(after(10*minute, 9*minute)),
-		"ready after a long life":        mends(after(15*time.Second, 10*minute)),
-		"ready, and doesn't answer":      stays(with(well, down("probe")), "probe"),
-		"ready, of a former state":       stays(with(well, func(s *scene) { s.former[own] = true }), ""),
-		"ready, but just written":        stays(with(well, justWritten), ""),
-		"ready, and a worker is at it":   stays(with(well, turned(func(a *agent.Agent) { a.Generation++ })), ""),
-		"ready, and the cell is out": {
-			prepare: with(well, down("pods cell-1")), status: agent.Error, code: crash,
-			calls: "", also: nil, failed: true,
+	ready := readyFor(minute, 0)
+	return map[string]healthRow{
+		"ready for 14 seconds":                   stays(readyFor(14*time.Second, 0), ""),
+		"ready for 15 seconds":                   recovers(readyFor(15*time.Second, 0)),
+		"ready for less than twice its last run": stays(readyFor(119*time.Second, minute), ""),
+		"ready for twice its last run":           recovers(readyFor(120*time.Second, minute)),
+		"ready for almost ten minutes":           stays(readyFor(10*minute-time.Second, 9*minute), ""),
+		"ready for ten minutes":                  recovers(readyFor(10*minute, 9*minute)),
+		"ready for 15 seconds after a long run":  recovers(readyFor(15*time.Second, 10*minute)),
+		"ready, but does not answer":             stays(all(ready, failing("probe")), "probe"),
+		"ready pod of a former configuration": stays(all(ready, func(s *healthFixture) { s.former[own] = true }),
+			""),
+		"ready, record just written": stays(all(ready, justWritten), ""),
+		"ready while a worker has work": stays(all(ready, changed(func(a *agent.Agent) { a.Generation++ })),
+			""),
+		"ready in a cell that is not the agent's": stays(all(ready,
+			changed(func(a *agent.Agent) { a.Cell = "cell-2" })), ""),
+		"ready for the first time": recovers(all(withAgent(failedAt(own, agent.StageReady)),
+			withPod(readyPod(own, minute)))),
+		"ready, but provisioning lacks the route": stays(all(withAgent(failedAt(own, agent.StageRoute)),
+			withPod(readyPod(own, minute))), ""),
+		"in error without a pod": stays(inError, ""),
+		"ready, list of pods fails": {
+			given:      all(ready, failing("pods cell-1")),
+			wantStatus: agent.Error, wantFailure: crashLoop, wantError: true,
 		},
-		"ready, and can't be written": {
-			prepare: with(well, down("record")), status: agent.Error, code: crash,
-			calls: "probe record", also: nil, failed: true,
+		"ready, update fails": {
+			given:      all(ready, failing("update")),
+			wantStatus: agent.Error, wantFailure: crashLoop, wantCalls: "probe update", wantError: true,
 		},
-		"ready, in a cell that isn't its": stays(with(well, turned(func(a *agent.Agent) { a.Cell = "cell-2" })), ""),
-		"never was ready, and is":         mends(with(as(failedAt(own, agent.StageReady)), pod(readyPod(own, minute)))),
-		"ready, but has no route": {prepare: with(as(failedAt(own, agent.StageRoute)),
-			pod(readyPod(own, minute))), status: agent.Error, code: crash, calls: "", also: nil, failed: false},
-		"ready, and started meanwhile": {
-			prepare: with(well, meanwhile(agent.Start)), status: agent.Provisioning,
-			code: "", calls: "probe record", also: nil, failed: false,
+		"ready, started concurrently": {
+			given: ready, concurrently: requested(agent.Start),
+			wantStatus: agent.Provisioning, wantCalls: "probe update",
 		},
-		"ready, and stopped meanwhile": {
-			prepare: with(well, meanwhile(agent.Stop)), status: agent.Stopped, code: "",
-			calls: "probe record", also: nil, failed: false,
+		"ready, stopped concurrently": {
+			given: ready, concurrently: requested(agent.Stop),
+			wantStatus: agent.Stopped, wantCalls: "probe update",
 		},
-		"in error without a pod": stays(failed, ""),
 	}
 }
 
-// missing are the worlds in which a running agent has no pod.
-func missing() map[string]row {
-	const gone = provisioning.CodeNamespaceMissing
-	noPod, nothing := has(provisioning.Existence{Namespace: true}), has(provisioning.Existence{})
-	stays := func(prepare func(*scene), calls string, failed bool) row {
-		return row{prepare: prepare, status: agent.Running, calls: calls, also: untouched, failed: failed}
+// rowsOfMissingPods have a running agent whose pod is not in the list.
+func rowsOfMissingPods() map[string]healthRow {
+	noPod, noNamespace := existing(provisioning.Existence{Namespace: true}), existing(provisioning.Existence{})
+	stays := func(given func(*healthFixture), wantCalls string) healthRow {
+		return healthRow{given: given, wantStatus: agent.Running, wantCalls: wantCalls, wantAgent: untouched}
 	}
-	return map[string]row{
-		"not in the list, and there": stays(with(), "presence", false),
-		"an empty list, and there":   stays(empty, "presence", false),
-		"without a pod": {
-			prepare: noPod, status: agent.Running, code: "",
-			calls: "presence record nudge", also: repaired, failed: false,
+	staysWithError := func(given func(*healthFixture), wantCalls string) healthRow {
+		row := stays(given, wantCalls)
+		row.wantError = true
+		return row
+	}
+	return map[string]healthRow{
+		"not in the list, but exists":   stays(all(), "existence"),
+		"empty list, but exists":        stays(emptyCell, "existence"),
+		"no namespace in an empty cell": stays(all(noNamespace, emptyCell), "existence"),
+		"no namespace in an unknown cell": stays(all(noNamespace, changed(func(a *agent.Agent) { a.Cell = "cell-3" })),
+			""),
+		"no namespace, just written":   stays(all(noNamespace, justWritten), ""),
+		"existence can't be read":      staysWithError(all(noNamespace, failing("existence")), "existence"),
+		"list of pods fails":           staysWithError(all(noNamespace, failing("pods cell-1")), ""),
+		"list of running agents fails": staysWithError(all(noNamespace, failing("list running")), ""),
+		"no pod, update fails":         staysWithError(all(noPod, failing("update")), "existence update"),
+		"no pod": {
+			given:      noPod,
+			wantStatus: agent.Running, wantCalls: "existence update nudge", wantAgent: beingRepaired,
 		},
-		"an empty list, without a pod": {
-			prepare: with(noPod, empty), status: agent.Running, code: "",
-			calls: "presence record nudge", also: repaired, failed: false,
+		"no pod in an empty cell": {
+			given:      all(noPod, emptyCell),
+			wantStatus: agent.Running, wantCalls: "existence update nudge", wantAgent: beingRepaired,
 		},
-		"without a namespace": {
-			prepare: nothing, status: agent.Error, code: gone,
-			calls: "presence record", also: broken(false), failed: false,
+		"no pod, another cell's list fails": {
+			given:      all(noPod, failing("pods cell-2")),
+			wantStatus: agent.Running, wantCalls: "existence update nudge", wantAgent: beingRepaired, wantError: true,
 		},
-		"an empty cell":      stays(with(nothing, empty), "presence", false),
-		"nobody can say":     stays(with(nothing, down("presence")), "presence", true),
-		"a list that failed": stays(with(nothing, down("pods cell-1")), "", true),
-		"a list of others that failed": {
-			prepare: with(noPod, down("pods cell-2")), status: agent.Running,
-			code: "", calls: "presence record nudge", also: repaired, failed: true,
+		"no pod, restarted concurrently": {
+			given: noPod, concurrently: requested(agent.Restart),
+			wantStatus: agent.Running, wantCalls: "existence update", wantAgent: beingRepaired,
 		},
-		"a cell that isn't known": stays(with(nothing, turned(func(a *agent.Agent) { a.Cell = "cell-3" })),
-			"", false),
-		"just written": stays(with(nothing, justWritten), "", false),
-		"a worker is at it": {
-			prepare: with(nothing,
-				turned(func(a *agent.Agent) { a.Repair(observedAt.Add(-time.Minute)) })), status: agent.Running, code: "",
-			calls: "", also: repaired, failed: false,
+		"no pod, nudge fails": {
+			given:      all(noPod, failing("nudge")),
+			wantStatus: agent.Running, wantCalls: "existence update nudge", wantAgent: beingRepaired, wantError: true,
 		},
-		"paused": {
-			prepare: with(nothing, turned(settled(agent.Pause))),
-			status:  agent.Paused, code: "", calls: "", also: nil, failed: false,
+		"no namespace": {
+			given:      noNamespace,
+			wantStatus: agent.Error, wantFailure: provisioning.CodeNamespaceMissing, wantCalls: "existence update",
+			wantAgent: broke(false),
 		},
-		"records can't be listed": stays(with(nothing, down("list running")), "", true),
-		"without a pod, restarted meanwhile": {
-			prepare: with(noPod, meanwhile(agent.Restart)), status: agent.Running,
-			code: "", calls: "presence record", also: repaired, failed: false,
+		"no namespace while a worker has work": {
+			given:      all(noNamespace, changed(underRepair)),
+			wantStatus: agent.Running, wantAgent: beingRepaired,
 		},
-		"without a namespace, stopped then": {
-			prepare: with(nothing, meanwhile(agent.Stop)), status: agent.Stopped,
-			code: "", calls: "presence record", also: nil, failed: false,
+		"no namespace of a paused agent": {
+			given:      all(noNamespace, changed(completed(agent.Pause))),
+			wantStatus: agent.Paused,
 		},
-		"without a namespace, gone then": {
-			prepare: with(nothing, meanwhile(agent.Delete)), status: "", code: "",
-			calls: "presence record", also: nil, failed: false,
+		"no namespace, stopped concurrently": {
+			given: noNamespace, concurrently: requested(agent.Stop),
+			wantStatus: agent.Stopped, wantCalls: "existence update",
 		},
-		"without a pod, and can't be written": stays(with(noPod, down("record")), "presence record", true),
-		"without a pod, and the queue is down": {
-			prepare: with(noPod, down("nudge")), status: agent.Running, code: "",
-			calls: "presence record nudge", also: repaired, failed: true,
+		"no namespace, removed concurrently": {
+			given: noNamespace, concurrently: requested(agent.Delete),
+			wantStatus: "", wantCalls: "existence update",
 		},
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,97 +22,110 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// observe looks at every world once and answers what went otherwise than it should.
-func observe(mutant string) (defects []string) {
-	rows := breaking()
-	maps.Copy(rows, mending())
-	maps.Copy(rows, missing())
-	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		r, s := rows[name], newScene()
-		s.mutant = mutant
-		r.prepare(s)
-		err := s.observer().CheckHealth(context.Background())
-		a, there := s.agents[own]
-		if !there {
-			a = &agent.Agent{}
-		}
-		code := ""
-		if a.Failure != nil {
-			code = a.Failure.Code
-		}
-		if a.Status != r.status || code != r.code || s.called(own) != r.calls || (err != nil) != r.failed {
-			defects = append(defects,
-				fmt.Sprintf("%s: %s %q after %q (%v), want %s %q after %q", name, a.Status, code, s.called(own), err,
-					r.status, r.code, r.calls))
-			continue
-		}
-		if r.also != nil {
-			if wrong := r.also(*a); wrong != "" {
-				defects = append(defects, name+": "+wrong)
-			}
-		}
-		if o := s.agents[other]; o.Status != agent.Running || !o.Converged() ||
-			strings.Contains(s.called(other), "record") {
-			defects = append(defects,
-				fmt.Sprintf("%s: the other agent became %s after %q", name, o.Status, s.called(other)))
+// healthRows returns all rows by name.
+func healthRows() map[string]healthRow {
+	rows := rowsOfBrokenPods()
+	maps.Copy(rows, rowsOfRecoveredPods())
+	maps.Copy(rows, rowsOfMissingPods())
+	return rows
+}
+
+// checkRow runs one health check and lists what differs from the row.
+func checkRow(r healthRow, mutant string) (defects []string) {
+	s := newHealthFixture()
+	s.mutant, s.concurrently = mutant, r.concurrently
+	r.given(s)
+	err := s.controller().CheckHealth(context.Background())
+	a, ok := s.agents[own]
+	if !ok {
+		a = &agent.Agent{}
+	}
+	code := ""
+	if a.Failure != nil {
+		code = a.Failure.Code
+	}
+	differ := func(what string, got, want any) {
+		if got != want {
+			defects = append(defects, fmt.Sprintf("%s = %v, want %v", what, got, want))
 		}
 	}
+	differ("status", a.Status, r.wantStatus)
+	differ("failure", code, r.wantFailure)
+	differ("calls", s.callsAbout(own), r.wantCalls)
+	differ(fmt.Sprintf("CheckHealth fails (%v)", err), err != nil, r.wantError)
+	if len(defects) == 0 && r.wantAgent != nil {
+		differ("agent", r.wantAgent(*a), "")
+	}
+	o := s.agents[other]
+	differ("status of the other agent", o.Status, agent.Running)
+	differ("convergence of the other agent", o.Converged(), true)
+	differ("updates of the other agent", strings.Contains(s.callsAbout(other), "update"), false)
 	return defects
 }
 
-func TestObserve(t *testing.T) {
+func TestCheckHealth_MovesAgentsWithTheirPods(t *testing.T) {
 	t.Parallel()
-	for _, defect := range observe("") {
-		t.Error(defect)
+	for name, row := range healthRows() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, defect := range checkRow(row, "") {
+				t.Error(defect)
+			}
+		})
 	}
 }
 
-// TestTheWorldsFindPlantedDefects shows that the worlds would find what they are there to find.
-func TestTheWorldsFindPlantedDefects(t *testing.T) {
+// TestHealthRows_FindPlantedDefects proves that the rows detect the defects that they exist for.
+func TestHealthRows_FindPlantedDefects(t *testing.T) {
 	t.Parallel()
 	for _, mutant := range []string{
-		"unguarded write", "partial list", "any pod is current", "unknown is absent",
-		"a gateway that always answers",
+		"unguarded write", "partial list", "any pod is current", "unknown is absent", "probe always succeeds",
 	} {
-		if len(observe(mutant)) == 0 {
-			t.Errorf("the defect %q was not found", mutant)
+		found := 0
+		for _, row := range healthRows() {
+			found += len(checkRow(row, mutant))
+		}
+		if found == 0 {
+			t.Errorf("no row finds the planted defect %q", mutant)
 		}
 	}
 }
 
-// TestManyAreMissing: that many at once are rather a mistake than a loss, and are attended to a few at a time, all in
-// the end.
-func TestManyAreMissing(t *testing.T) {
+// TestCheckHealth_RepairsFewAgentsPerRun makes many agents lose their pods, which is probably a misconfiguration: each
+// run repairs at most five, and the runs together repair all.
+func TestCheckHealth_RepairsFewAgentsPerRun(t *testing.T) {
 	t.Parallel()
-	s := newScene()
+	s := newHealthFixture()
 	const lost = 30
 	for range lost {
 		a := runningAgent(uuid.NewString())
 		s.add(a)
-		s.presence[a.ID] = provisioning.Existence{Namespace: true}
+		s.existence[a.ID] = provisioning.Existence{Namespace: true}
 	}
-	o := s.observer()
+	o := s.controller()
 	for runs := 1; ; runs++ {
-		before := count(s, "record")
+		before := count(s, "update")
 		if err := o.CheckHealth(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		attended := count(s, "record") - before
-		if attended > 5 || runs > 2*lost {
-			t.Fatalf("run %d attended to %d agents", runs, attended)
+		if repaired := count(s, "update") - before; repaired > 5 {
+			t.Fatalf("run %d repaired %d agents, want at most 5", runs, repaired)
+		}
+		if runs > 2*lost {
+			t.Fatalf("after %d runs, %d of %d agents are repaired", runs, count(s, "update"), lost)
 		}
 		minute := time.Duration(runs) * time.Minute
-		o.Now = func() time.Time { return observedAt.Add(minute) }
-		if count(s, "record") == lost {
+		o.Now = func() time.Time { return checkedAt.Add(minute) }
+		if count(s, "update") == lost {
 			break
 		}
 	}
 	if n := count(s, "nudge"); n != lost {
-		t.Errorf("%d nudges, want %d", n, lost)
+		t.Errorf("nudges = %d, want %d", n, lost)
 	}
 }
 
-func count(s *scene, name string) (n int) {
+func count(s *healthFixture, name string) (n int) {
 	for _, c := range s.calls {
 		if strings.HasPrefix(c, name+" ") {
 			n++
@@ -122,36 +134,38 @@ func count(s *scene, name string) (n int) {
 	return n
 }
 
-// TestTurns: of a fleet that is larger than what a run reads, every agent has its turn, and none waits for much longer
-// than the others.
-func TestTurns(t *testing.T) {
+// TestCheckHealth_ReadsEveryAgentInTime has more agents than a run reads: none waits much longer than the others.
+func TestCheckHealth_ReadsEveryAgentInTime(t *testing.T) {
 	t.Parallel()
-	const fleet, batch = 1000, 200
-	s := newScene()
+	const agents, batch = 1000, 200
+	s := newHealthFixture()
 	clear(s.agents)
-	for range fleet {
+	for range agents {
 		s.add(failedAt(uuid.NewString(), ""))
 	}
-	for id := range s.agents { // all have mended, but don't answer: who is probed has had a turn
+	for id := range s.agents { // all have a ready pod that does not answer, so the probe shows which agents were read
 		s.pods["cell-1"] = append(s.pods["cell-1"], readyPod(id, time.Hour))
 	}
-	s.down["probe"] = true
-	o, last := s.observer(), map[string]int{}
+	s.failing["probe"] = true
+	o, last := s.controller(), map[string]int{}
 	for minute := range 60 {
-		o.Now = func() time.Time { return observedAt.Add(time.Duration(minute) * time.Minute) }
+		o.Now = func() time.Time { return checkedAt.Add(time.Duration(minute) * time.Minute) }
 		s.calls = nil
 		if err := o.CheckHealth(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := count(s, "probe"); n != batch || s.limit != batch {
-			t.Fatalf("minute %d: %d had a turn, and %d were asked for; want %d", minute, n, s.limit, batch)
+		if n := count(s, "probe"); n != batch {
+			t.Fatalf("minute %d: probed %d agents, want %d", minute, n, batch)
+		}
+		if s.limit != batch {
+			t.Fatalf("minute %d: listed at most %d agents, want %d", minute, s.limit, batch)
 		}
 		for _, c := range s.calls {
 			last[strings.TrimPrefix(c, "probe ")] = minute
 		}
 		for id := range s.agents {
-			if waited := minute - last[id]; waited > 3*fleet/batch {
-				t.Fatalf("an agent waits for %d minutes", waited)
+			if waited := minute - last[id]; waited > 3*agents/batch {
+				t.Fatalf("an agent waited %d minutes, want at most %d", waited, 3*agents/batch)
 			}
 		}
 	}

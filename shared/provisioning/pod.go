@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// disturbance is how long a pod of a running agent may lack a machine or its image: as long as it takes to move it
-	// from one machine to another that is there.
+	// disturbance is how long a pod of a running agent may lack a machine or its image. A move to another machine that
+	// is already up takes this long.
 	disturbance = 30 * time.Second
-	// steadyTime is how long a pod has to be Ready to count as mended: three checks of its readiness.
+	// steadyTime is how long a pod must be Ready to count as recovered: three checks of its readiness.
 	steadyTime = 15 * time.Second
-	// loopTime is how long a container runs at most for its end to be part of a crash loop: then a kubelet forgets its
+	// loopTime is the run time above which a container's end is not part of a crash loop: the kubelet then resets its
 	// back-off.
 	loopTime = 10 * time.Minute
 )
@@ -20,26 +20,27 @@ const (
 // CodeImagePull is the code of an image that can't be fetched.
 const CodeImagePull = "image_pull_failed"
 
-// broken is why the pod of a running agent counts as broken; nil while it is Ready, or may be so again in a moment.
+// broken returns why the pod of a running agent counts as broken. It returns nil while the pod is Ready or may soon be
+// Ready again.
 func (p Pod) broken(now time.Time) *PodFailure {
 	if p.Failure == nil {
 		return nil
 	}
-	patience := agent.ReadinessTimeout
+	limit := agent.ReadinessTimeout
 	switch {
 	case p.Failure.Permanent && p.LastRun < loopTime:
 		return p.Failure
 	case p.Failure.Code == CodeImagePull, p.Failure.Code == agent.CodeUnschedulable:
-		patience = disturbance
+		limit = disturbance
 	}
-	if now.Sub(p.Since) < patience {
+	if now.Sub(p.Since) < limit {
 		return nil
 	}
 	return p.Failure
 }
 
-// steady reports whether the pod has been Ready for so long that it can be trusted. One that crashes again and again is
-// Ready in between: it has to stay so for twice as long as it lived the last time.
+// steady reports whether the pod has been Ready long enough to count as recovered. A crash-looping pod is Ready between
+// crashes, so it must stay Ready for twice as long as it ran the last time.
 func (p Pod) steady(now time.Time) bool {
 	needed := steadyTime
 	if p.LastRun < loopTime {

@@ -1,5 +1,5 @@
-// Package provisioning knows how an agent is brought to its desired state: the phases in their order, what is recorded
-// when, and what an error means. It does not know how a cluster, a secret store or a gateway is spoken to.
+// Package provisioning brings agents to their desired state: it runs the phases in order, records the progress, and
+// decides what an error means. It does not talk to clusters, secret stores or agents itself.
 package provisioning
 
 import (
@@ -10,7 +10,7 @@ import (
 	"agents.example/controlplane/shared/credential"
 )
 
-// RuntimeInput is what the objects of an agent are built from besides its record. It holds secrets and is never
+// RuntimeInput holds the secrets from which an agent's objects are built, in addition to its record. It is never
 // recorded or logged.
 type RuntimeInput struct {
 	Credentials credential.Credentials
@@ -21,45 +21,44 @@ type RuntimeInput struct {
 // Cluster is the Kubernetes cluster that an agent was placed on.
 type Cluster interface {
 	// Apply brings the objects of one stage to the agent's desired state, by server-side apply. It is safe to repeat.
-	// Errors: a Permanent fault that no retry mends, otherwise Unavailable.
-	Apply(ctx context.Context, a agent.Agent, stage agent.StageName, m RuntimeInput) error
+	// Errors: a Permanent fault, which no retry repairs, otherwise Unavailable.
+	Apply(ctx context.Context, a agent.Agent, stage agent.StageName, in RuntimeInput) error
 	// AwaitReady watches the agent's pod until the desired one is Ready, a failure is certain, or ctx ends.
 	// Errors: a *PodFailure, ctx's, Unavailable.
 	AwaitReady(ctx context.Context, a agent.Agent) error
-	// Delete begins the deletion of everything of the agent. Deleting what is gone is a success.
+	// Delete begins the deletion of all objects of the agent. It succeeds if they are gone.
 	Delete(ctx context.Context, a agent.Agent) error
 	// AwaitGone watches until the namespace and the volume are observed gone, or ctx ends.
 	AwaitGone(ctx context.Context, a agent.Agent) error
 }
 
-// AgentProber is the way into a running agent.
+// AgentProber asks a running agent through its hostname.
 type AgentProber interface {
-	// Probe asks the agent on its own hostname whether it serves. Errors: Unavailable, with what the gateway said.
+	// Probe checks that the agent serves. Errors: Unavailable, with the answer in its metadata.
 	Probe(ctx context.Context, a agent.Agent) error
-	// Accepts asks the agent, as its users do, what it thinks of credentials. Errors: Unavailable, with what the
-	// gateway said.
+	// Accepts checks whether the agent accepts credentials, in the way its users present them. Errors: Unavailable,
+	// with the answer in its metadata.
 	Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (Verdict, error)
 }
 
-// Verdict is what an agent thinks of credentials.
+// Verdict is whether an agent accepts credentials.
 type Verdict string
 
 // The verdicts.
 const (
-	// Accepted: the dashboard takes the password, and the API the key.
+	// Accepted: the dashboard accepts the password, and the API accepts the key.
 	Accepted Verdict = "accepted"
-	// Refused: neither does.
+	// Refused: neither accepts its part.
 	Refused Verdict = "refused"
-	// Divided: one of the two does.
+	// Divided: only one of the two accepts its part.
 	Divided Verdict = "divided"
 )
 
-// NamespaceLister is what a sweep sees of the clusters.
+// NamespaceLister lists and deletes the namespaces of agents on all clusters.
 type NamespaceLister interface {
-	// Namespaces lists every namespace of agents that the clusters hold, with the time of its creation. A list that may
-	// be incomplete is an error, so that nothing is deleted for not having been seen.
+	// Namespaces lists every namespace of an agent. A list that may be incomplete is an error.
 	Namespaces(ctx context.Context) ([]Placement, error)
-	// DeleteNamespace begins the deletion of a namespace without a record, if it is still the one that was listed.
+	// DeleteNamespace begins the deletion of a namespace, if it is still the one that was listed.
 	DeleteNamespace(ctx context.Context, p Placement) error
 }
 
@@ -71,53 +70,54 @@ type Placement struct {
 	CreatedAt time.Time
 }
 
-// PodLister is what an observer sees of the clusters.
+// PodLister reads the pods of agents on all clusters.
 type PodLister interface {
 	// Cells names the clusters.
 	Cells() []string
-	// Pods looks at the pods of all agents of a cell at once, at the cost of one list. A list that may be incomplete is
-	// an error, so that nothing follows from what was not seen. Errors: Unavailable.
+	// Pods reads the pods of all agents of a cell with one list call. A list that may be incomplete is an error.
+	// Errors: Unavailable.
 	Pods(ctx context.Context, cell string) ([]Pod, error)
 	// Current reports whether a pod was started with the agent's present configuration.
 	Current(a agent.Agent, p Pod) bool
-	// Existence asks for what there is of one agent. Errors: Unavailable.
+	// Existence reads which objects of one agent exist. Errors: Unavailable.
 	Existence(ctx context.Context, a agent.Agent) (Existence, error)
 }
 
-// Pod is what one look at an agent's pod says.
+// Pod is the observed state of an agent's pod.
 type Pod struct {
 	AgentID string
-	// Config stands for the configuration that the pod was started with, in a way that only the Lookout understands.
+	// Config identifies the configuration that the pod was started with. Only the PodLister interprets it.
 	Config string
-	// Since is when the pod became Ready or ceased to be; of one that never was, when it was created.
+	// Since is when the pod became Ready or stopped being Ready. For a pod that was never Ready, it is the time of its
+	// creation.
 	Since time.Time
-	// Failure is why the pod is not Ready, and Permanent if that is certain; nil when it is Ready.
+	// Failure is why the pod is not Ready, and Permanent if it won't become Ready; nil for a Ready pod.
 	Failure *PodFailure
-	// LastRun is how long the container that ended last had run; 0 when none has ended.
+	// LastRun is how long the most recently ended container ran; 0 if none has ended.
 	LastRun time.Duration
 }
 
-// Existence is what a cluster has of an agent.
+// Existence says which objects of an agent a cluster has.
 type Existence struct {
-	// Namespace is false when there is none, or only one that is being deleted.
+	// Namespace is false if there is none, or if it is being deleted.
 	Namespace bool
 	Pod       bool
 }
 
-// PodFailure says why the agent's pod does not become Ready.
+// PodFailure is why the agent's pod does not become Ready.
 type PodFailure struct {
 	// Code is "image_pull_failed", "pod_crash_loop", "out_of_memory", "pod_unschedulable" or "readiness_timeout".
 	Code string
-	// Message says what happened and what a person can do about it.
+	// Message says what happened and what the client can do.
 	Message string
-	// Permanent says that waiting does not help.
+	// Permanent is true if waiting does not help.
 	Permanent bool
 }
 
 // Error implements error.
 func (f *PodFailure) Error() string { return f.Code + ": " + f.Message }
 
-// Permanent marks an error of a cluster that no retry mends, such as an object that the API server refuses as invalid.
+// Permanent is an error of a cluster that no retry repairs, such as an object that the API server rejects as invalid.
 type Permanent struct {
 	Code    string
 	Message string

@@ -13,7 +13,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Reconciler brings agents to their desired state. It may run any number of times, in any number of processes at once.
+// Reconciler brings agents to their desired state. Any number of processes may run it concurrently, any number of
+// times.
 type Reconciler struct {
 	Records agent.WorkerStore
 	Cluster Cluster
@@ -21,13 +22,13 @@ type Reconciler struct {
 	Prober  AgentProber
 	// Now is the clock.
 	Now func() time.Time
-	// WatchTimeout is how long one run watches for readiness, or for a deletion to be observed. It must fit the queue's
-	// deadline.
+	// WatchTimeout bounds the watch of one run for readiness or for the end of a deletion. It must be shorter than the
+	// queue's deadline.
 	WatchTimeout time.Duration
 }
 
-// Reconcile looks at the present record of an agent and moves the world toward it. Nil says that there is nothing left
-// to do; an error that fault knows as retryable, that the queue should deliver the work again.
+// Reconcile reads the present record of an agent and brings its objects to that state. It returns nil when no work is
+// left, and an error that fault reports as retryable if the queue must deliver the work again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 	holder := uuid.NewString()
 	for superseded := false; ; {
@@ -38,8 +39,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 		if err != nil {
 			return err
 		}
-		// A run that lost to a newer generation may have written an older state after the winner: it brings about the
-		// new state itself, even where the record says that another run has.
+		// A superseded run may have written an older state after the run of the newer generation. So it applies the new
+		// state itself, even if the record says that the other run has done so.
 		if a.Converged() && !superseded && !a.OperationsDue() {
 			return nil
 		}
@@ -50,13 +51,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 		case err != nil || !a.OperationsDue():
 			return err
 		default:
-			superseded = false // operations that came meanwhile
+			superseded = false // operations were added during the run
 		}
 	}
 }
 
-// load reads the record. When another run holds it, it waits once for that run's lease to end: a run that is alive
-// renews it.
+// load reads the record. If another run holds it, load waits once for the end of that lease, which a live run renews.
 func (r *Reconciler) load(ctx context.Context, agentID, holder string) (agent.Agent, error) {
 	a, err := r.Records.Load(ctx, agentID)
 	if err != nil || !working(a) || !a.Leased(holder, r.Now()) {
@@ -87,17 +87,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// run is one worker's turn at one agent.
+// run is one worker's run for one agent.
 type run struct {
 	*Reconciler
 	holder string
 }
 
-// working reports whether there is something to do for an agent.
+// working reports whether a worker has work to do for an agent.
 func working(a agent.Agent) bool { return !a.Converged() || a.OperationsDue() }
 
-// dispatch does what the record asks for: first what was asked for since becomes part of the desired state, then that
-// is brought about, and then what it leaves behind is destroyed. It returns the record as it is then.
+// dispatch does the work of the record. It binds stored secrets to the desired state, applies that state, and destroys
+// the secret versions that are left over. It returns the resulting record.
 func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agent.Agent, error) {
 	if a.Status == agent.Deleting {
 		return a, w.tearDown(ctx, a)
@@ -118,7 +118,7 @@ func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agen
 	return w.finish(ctx, a)
 }
 
-// scaleDown takes the pod away and leaves everything else. Secrets are written nevertheless, for the next start.
+// scaleDown removes the pod and leaves everything else. It also writes secrets, for the next start.
 func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.Attempts++; a.AcquireLease(w.holder, w.Now()) })
 	if err != nil {
@@ -128,7 +128,7 @@ func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	if err != nil && fault.Code(err) != CodeNamespaceMissing {
 		return a, w.failed(ctx, a, agent.StageRuntime, err)
 	}
-	if err = w.store(ctx, a); err != nil {
+	if err = w.syncStopped(ctx, a); err != nil {
 		return a, w.failed(ctx, a, agent.StageSecrets, err)
 	}
 	return w.Records.Update(ctx, a, func(a *agent.Agent) {
@@ -138,7 +138,7 @@ func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	})
 }
 
-// tearDown removes everything of an agent and ends only when all of it is observed gone.
+// tearDown deletes all objects of an agent. It ends only once they are observed gone.
 func (w run) tearDown(ctx context.Context, a agent.Agent) error {
 	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.Attempts++; a.ReleaseLease(w.Now(), w.WatchTimeout) })
 	if err != nil {
@@ -149,7 +149,7 @@ func (w run) tearDown(ctx context.Context, a agent.Agent) error {
 	for _, step := range []func() error{
 		func() error { return w.Cluster.Delete(watch, a) },
 		func() error { return w.Cluster.AwaitGone(watch, a) },
-		// What a request adds after the secrets are destroyed would stay for ever.
+		// A value that a request adds after the secrets are destroyed would stay forever.
 		func() error { return sleep(watch, a.StoringUntil.Sub(w.Now())) },
 		func() error { return w.Secrets.Destroy(watch, a.ID) },
 	} {

@@ -10,8 +10,7 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// bind has the agent want what the secret store was given, however many operations that are. It is one write, without
-// an effect outside.
+// bind makes all stored values part of the agent's desired state, in one write of the record.
 func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if len(a.OperationsAt(secret.Bind)) == 0 {
 		return a, nil
@@ -19,7 +18,7 @@ func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	return w.Records.Update(ctx, a, func(a *agent.Agent) { a.BindSecrets(w.Now()) })
 }
 
-// syncSecrets is the stage of the secrets. An agent without any has nothing to do, unless it lost the last one.
+// syncSecrets runs the stage of the secrets. A new agent without secrets skips it, unless its last secret was deleted.
 func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
 	error,
 ) {
@@ -44,8 +43,7 @@ func wantsSecrets(a agent.Agent) bool {
 	return false
 }
 
-// writeSecrets reads the secret variables from the secret store and writes them, beside the credentials, into the
-// namespace.
+// writeSecrets reads the secret variables from the secret store and writes them and the credentials into the namespace.
 func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) error {
 	m.Secrets = map[string][]byte{}
 	for _, e := range a.Env {
@@ -66,9 +64,9 @@ func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) e
 	return w.Cluster.Apply(ctx, a, agent.StageSecrets, *m)
 }
 
-// store writes the secrets of an agent that does not run, where operations wait for it. A namespace that is not there
-// yet gets them when the agent is started.
-func (w run) store(ctx context.Context, a agent.Agent) error {
+// syncStopped writes the secrets of an agent that does not run, if operations wait for that. If the namespace does not
+// exist yet, the agent's start writes them.
+func (w run) syncStopped(ctx context.Context, a agent.Agent) error {
 	if len(a.OperationsAt(secret.Sync)) == 0 || a.CredentialVersion == 0 {
 		return nil
 	}
@@ -79,8 +77,7 @@ func (w run) store(ctx context.Context, a agent.Agent) error {
 	return err
 }
 
-// proof makes the probe of a rotation: the live gateway accepts the new credentials and refuses those that were
-// accepted before.
+// proof makes the probe that proves a rotation: the agent accepts the new credentials and refuses the former ones.
 func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, agent.Agent) error, error) {
 	latter, err := w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 	if err != nil {
@@ -106,13 +103,13 @@ func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, ag
 func (w run) wants(ctx context.Context, a agent.Agent, c credential.Credentials, want Verdict) error {
 	got, err := w.Prober.Accepts(ctx, a, c)
 	if err == nil && got != want {
-		err = fault.New(fault.Unavailable, "gateway_unhealthy", "The agent does not go by its new credentials yet.")
+		err = fault.New(fault.Unavailable, "gateway_unhealthy", "The agent has not picked up its new credentials yet.")
 	}
 	return err
 }
 
-// finish destroys the versions that nothing wants any more. A version that is newer than the operation's is never
-// touched: it may be one that another request is adding at this moment.
+// finish destroys the versions that operations have replaced. It never destroys a version newer than the operation's:
+// another request may be adding it.
 func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	done := a.OperationsAt(secret.Destroy, secret.Complete)
 	if len(done) == 0 {
@@ -122,13 +119,13 @@ func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	for i, o := range done {
 		ids[i] = o.ID
 		if err := w.Secrets.DestroyVersionsBefore(ctx, a.ID, o.Key, obsolete(o)); err != nil {
-			return a, w.hindered(ctx, a, err)
+			return a, w.recordFailedDestroy(ctx, a, err)
 		}
 	}
 	return w.Records.Update(ctx, a, func(a *agent.Agent) { a.FinishOperations(ids, w.Now()) })
 }
 
-// obsolete is the version before which an operation leaves nothing.
+// obsolete is the version before which all versions are destroyed.
 func obsolete(o secret.Operation) int64 {
 	if o.Action == secret.Delete {
 		return min(o.LatestBefore, math.MaxInt64-1) + 1
@@ -136,8 +133,8 @@ func obsolete(o secret.Operation) int64 {
 	return o.Version
 }
 
-// hindered records what keeps versions from being destroyed. The agent itself has all that it needs.
-func (w run) hindered(ctx context.Context, a agent.Agent, cause error) error {
+// recordFailedDestroy records why versions could not be destroyed. The agent itself is not affected.
+func (w run) recordFailedDestroy(ctx context.Context, a agent.Agent, cause error) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	_, err := w.Records.Update(last, a, func(a *agent.Agent) {

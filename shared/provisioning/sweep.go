@@ -12,7 +12,7 @@ import (
 	"agents.example/controlplane/shared/logevent"
 )
 
-// Sweeper leaves nothing waiting for ever: it ends work that has taken too long and repeats nudges that were lost.
+// Sweeper makes sure that no agent waits forever: it ends work that has passed its deadline and repeats lost nudges.
 type Sweeper struct {
 	Records agent.WorkerStore
 	Nudger  agent.Nudger
@@ -20,10 +20,10 @@ type Sweeper struct {
 	Now func() time.Time
 }
 
-// sweepBatch bounds one sweep; what is left over is the next one's, oldest first.
+// sweepBatch bounds one sweep. The next sweep continues with the longest overdue agents.
 const sweepBatch = 500
 
-// Sweep looks at every agent whose work is overdue. The trouble of one agent does not keep it from the others.
+// Sweep expires or nudges every agent whose work is overdue. A failure of one agent does not stop the others.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	due, err := s.Records.ListDue(ctx, s.Now(), sweepBatch)
 	if err != nil {
@@ -41,10 +41,10 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 		}
 	}
 	if len(due) > 0 {
-		slog.InfoContext(ctx, "sweep", "overdue", len(due), "expired", expired, "failed", len(errs))
+		slog.InfoContext(ctx, "swept overdue agents", "overdue", len(due), "expired", expired, "failed", len(errs))
 	}
 	if expired > 0 {
-		slog.WarnContext(ctx, "ended the work on agents at its deadline", logevent.Key, logevent.AgentsExpired,
+		slog.WarnContext(ctx, "work on agents ended at its deadline", logevent.Key, logevent.AgentsExpired,
 			"agents", expired)
 	}
 	return errors.Join(errs...)
@@ -64,8 +64,8 @@ func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
 	return s.Nudger.Nudge(ctx, a.ID)
 }
 
-// DeadLetter ends the work on an agent whose messages were delivered in vain. What is to be taken away is left to the
-// sweep, which tries for ever. Secret operations are left to clients, who may have them tried again.
+// DeadLetter ends the work on an agent whose messages the queue gave up. The sweep retries removals forever. Failed
+// secret operations wait for a client, who may retry them.
 func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	a, err := s.Records.Load(ctx, agentID)
 	if fault.Is(err, fault.NotFound) {
@@ -93,12 +93,12 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 		a.GiveUp(f, s.Now())
 	})
 	if errors.Is(err, agent.ErrSuperseded) {
-		return nil // the newer state has a message of its own
+		return nil // the newer state has its message
 	}
 	return err
 }
 
-// OrphanCollector finds namespaces that no record knows of, such as one that a worker made after its agent was gone.
+// OrphanCollector deletes namespaces without a record, such as one that a worker created after its agent was removed.
 type OrphanCollector struct {
 	Records    agent.WorkerStore
 	Namespaces NamespaceLister
@@ -107,15 +107,16 @@ type OrphanCollector struct {
 }
 
 const (
-	// minOrphanAge keeps the collector off namespaces that are too young to judge, whatever else goes wrong.
+	// minOrphanAge protects young namespaces, whose record may not be visible yet.
 	minOrphanAge = time.Hour
-	// maxOrphansPerRun and maxOrphanShare bound what one run deletes, so that a bad setting can't delete everything.
+	// maxOrphansPerRun and maxOrphanShare bound the deletions of one run, so that a wrong setting can't delete
+	// everything.
 	maxOrphansPerRun = 5
 	maxOrphanShare   = 0.01
 )
 
-// Collect deletes orphaned namespaces: only those old enough, only as many as the bound allows, and none when a list
-// fails.
+// Collect deletes orphaned namespaces that are old enough, at most as many as the bounds allow. It deletes none if a
+// read fails.
 func (c *OrphanCollector) Collect(ctx context.Context) error {
 	all, err := c.Namespaces.Namespaces(ctx)
 	if err != nil {

@@ -24,7 +24,7 @@ func testDelete(t *testing.T, w World) {
 	}
 	w.awaitGone(t, a)
 	if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime,
-		Material()); fault.Code(err) != provisioning.CodeNamespaceMissing {
+		Input()); fault.Code(err) != provisioning.CodeNamespaceMissing {
 		t.Errorf("apply to what is gone: error %v, want %s", err, provisioning.CodeNamespaceMissing)
 	}
 }
@@ -49,7 +49,7 @@ func testDeleteNothing(t *testing.T, w World) {
 	w.awaitGone(t, a)
 }
 
-func testFleet(t *testing.T, w World) {
+func testNamespaces(t *testing.T, w World) {
 	a := w.Agent(t)
 	begun := time.Now()
 	w.apply(t, a, agent.StageNamespace)
@@ -64,25 +64,25 @@ func testFleet(t *testing.T, w World) {
 	}
 	other := *p
 	other.UID = "00000000-0000-0000-0000-000000000000"
-	if err := w.Fleet.DeleteNamespace(t.Context(), other); err != nil {
+	if err := w.Namespaces.DeleteNamespace(t.Context(), other); err != nil {
 		t.Errorf("a namespace that is no longer the one: %v", err)
 	}
 	w.apply(t, a, agent.StagePolicy) // it takes new objects, so it is not being deleted
-	if err := w.Fleet.DeleteNamespace(t.Context(), *p); err != nil {
+	if err := w.Namespaces.DeleteNamespace(t.Context(), *p); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitGone(t, a)
 	if w.placement(t, a) != nil {
 		t.Error("the namespace is listed though it is gone")
 	}
-	if err := w.Fleet.DeleteNamespace(t.Context(), *p); err != nil {
+	if err := w.Namespaces.DeleteNamespace(t.Context(), *p); err != nil {
 		t.Errorf("a namespace that is gone: %v", err)
 	}
 }
 
 func (w World) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
 	t.Helper()
-	all, err := w.Fleet.Namespaces(t.Context())
+	all, err := w.Namespaces.Namespaces(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

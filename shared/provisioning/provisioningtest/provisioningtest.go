@@ -29,9 +29,9 @@ const (
 
 // World is what the suite is run against.
 type World struct {
-	Cluster provisioning.Cluster
-	Fleet   provisioning.NamespaceLister
-	Lookout provisioning.PodLister
+	Cluster    provisioning.Cluster
+	Namespaces provisioning.NamespaceLister
+	Pods       provisioning.PodLister
 	// Agent makes the record of an agent in Provisioning that the cluster has not seen, on a cell that it has.
 	Agent func(t *testing.T) agent.Agent
 	// Suffer has the agent's pods suffer, or heals them. The agent's namespace is there.
@@ -55,9 +55,9 @@ func Run(t *testing.T, w World) {
 		"takes away":                           testDelete,
 		"takes away what was half made":        testDeleteHalf,
 		"takes away what never was":            testDeleteNothing,
-		"lists namespaces":                     testFleet,
-		"looks out":                            testLookout,
-		"looks out for trouble":                testLookoutTrouble,
+		"lists namespaces":                     testNamespaces,
+		"looks out":                            testPods,
+		"looks out for trouble":                testPodsInTrouble,
 		"looks out for what there is":          testPresence,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func Run(t *testing.T, w World) {
 	}
 }
 
-// Material is what the suite's agents are made from.
-func Material() provisioning.RuntimeInput {
+// Input is what the suite's agents are made from.
+func Input() provisioning.RuntimeInput {
 	return provisioning.RuntimeInput{Credentials: credential.Credentials{
 		DashboardUsername: "admin",
 		DashboardPassword: "password", APIKey: "key",
@@ -81,7 +81,7 @@ func (w World) apply(t *testing.T, a agent.Agent, stages ...agent.StageName) {
 		stages = agent.StageNames()
 	}
 	for _, stage := range stages {
-		if err := w.Cluster.Apply(t.Context(), a, stage, Material()); err != nil {
+		if err := w.Cluster.Apply(t.Context(), a, stage, Input()); err != nil {
 			t.Fatalf("stage %s: %v", stage, err)
 		}
 	}
@@ -127,7 +127,7 @@ func testNamespaceMissing(t *testing.T, w World) {
 		agent.StageRoute,
 	} {
 		if err := w.Cluster.Apply(t.Context(), a, stage,
-			Material()); fault.Code(err) != provisioning.CodeNamespaceMissing {
+			Input()); fault.Code(err) != provisioning.CodeNamespaceMissing {
 			t.Errorf("stage %s: error %v, want %s", stage, err, provisioning.CodeNamespaceMissing)
 		}
 	}
@@ -137,7 +137,7 @@ func testUnknownCell(t *testing.T, w World) {
 	a := w.Agent(t)
 	a.Cell = "no-such-cell"
 	for name, err := range map[string]error{
-		"Apply":      w.Cluster.Apply(t.Context(), a, agent.StageNamespace, Material()),
+		"Apply":      w.Cluster.Apply(t.Context(), a, agent.StageNamespace, Input()),
 		"AwaitReady": w.Cluster.AwaitReady(t.Context(), a),
 		"Delete":     w.Cluster.Delete(t.Context(), a),
 		"AwaitGone":  w.Cluster.AwaitGone(t.Context(), a),

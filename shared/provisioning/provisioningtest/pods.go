@@ -10,12 +10,12 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-func testLookout(t *testing.T, w World) {
+func testPods(t *testing.T, w World) {
 	a, half, unseen := w.Agent(t), w.Agent(t), w.Agent(t)
-	if !slices.Contains(w.Lookout.Cells(), a.Cell) {
-		t.Fatalf("the cells %v, want %s among them", w.Lookout.Cells(), a.Cell)
+	if !slices.Contains(w.Pods.Cells(), a.Cell) {
+		t.Fatalf("the cells %v, want %s among them", w.Pods.Cells(), a.Cell)
 	}
-	if pods, err := w.Lookout.Pods(t.Context(), "no-such-cell"); err == nil {
+	if pods, err := w.Pods.Pods(t.Context(), "no-such-cell"); err == nil {
 		t.Errorf("an unknown cell has %d pods", len(pods))
 	}
 	begun := time.Now()
@@ -36,7 +36,7 @@ func testLookout(t *testing.T, w World) {
 			t.Errorf("a pod of an agent without one: %+v", *p)
 		}
 	}
-	if !w.Lookout.Current(a, *p) {
+	if !w.Pods.Current(a, *p) {
 		t.Error("a pod of the present configuration is not current")
 	}
 	for name, change := range map[string]func(*agent.Agent){
@@ -51,11 +51,11 @@ func testLookout(t *testing.T, w World) {
 		"credential": func(a *agent.Agent) { a.CredentialVersion++ },
 	} {
 		next := a
-		if change(&next); w.Lookout.Current(next, *p) {
+		if change(&next); w.Pods.Current(next, *p) {
 			t.Errorf("a pod is current after a change of the %s", name)
 		}
 	}
-	if w.Lookout.Current(a, provisioning.Pod{AgentID: a.ID}) {
+	if w.Pods.Current(a, provisioning.Pod{AgentID: a.ID}) {
 		t.Error("a pod of no known configuration is current")
 	}
 }
@@ -63,7 +63,7 @@ func testLookout(t *testing.T, w World) {
 // pod looks for the agent's pod.
 func (w World) pod(t *testing.T, a agent.Agent) *provisioning.Pod {
 	t.Helper()
-	pods, err := w.Lookout.Pods(t.Context(), a.Cell)
+	pods, err := w.Pods.Pods(t.Context(), a.Cell)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func (w World) pod(t *testing.T, a agent.Agent) *provisioning.Pod {
 	return nil
 }
 
-// testLookoutTrouble has a pod break that is seen as AwaitReady sees it, and mend.
-func testLookoutTrouble(t *testing.T, w World) {
+// testPodsInTrouble has a pod break that is seen as AwaitReady sees it, and mend.
+func testPodsInTrouble(t *testing.T, w World) {
 	a := w.Agent(t)
 	w.apply(t, a, agent.StageNamespace)
 	w.Suffer(t, a, CrashLoop)
@@ -87,8 +87,8 @@ func testLookoutTrouble(t *testing.T, w World) {
 		p.Failure.Message == "" {
 		t.Fatalf("a pod in a crash loop: %+v", p)
 	}
-	if !w.Lookout.Current(a, *p) || p.LastRun > time.Minute {
-		t.Errorf("a pod in a crash loop: current %t, last run %v", w.Lookout.Current(a, *p), p.LastRun)
+	if !w.Pods.Current(a, *p) || p.LastRun > time.Minute {
+		t.Errorf("a pod in a crash loop: current %t, last run %v", w.Pods.Current(a, *p), p.LastRun)
 	}
 	w.Suffer(t, a, None)
 	a.Rollout++
@@ -103,7 +103,7 @@ func testPresence(t *testing.T, w World) {
 	a := w.Agent(t)
 	want := func(when string, want provisioning.Existence) {
 		t.Helper()
-		if got, err := w.Lookout.Existence(t.Context(), a); err != nil || got != want {
+		if got, err := w.Pods.Existence(t.Context(), a); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", when, got, err, want)
 		}
 	}
@@ -121,7 +121,7 @@ func testPresence(t *testing.T, w World) {
 	want("in the end", provisioning.Existence{})
 	a.Cell = "no-such-cell"
 	var permanent *provisioning.Permanent
-	if got, err := w.Lookout.Existence(t.Context(), a); !errors.As(err, &permanent) ||
+	if got, err := w.Pods.Existence(t.Context(), a); !errors.As(err, &permanent) ||
 		got != (provisioning.Existence{}) {
 		t.Errorf("in an unknown cell: %+v, %v; want an error", got, err)
 	}

@@ -24,9 +24,9 @@ type Store interface {
 	credential.SecretWriter
 }
 
-// RunVault runs the suite. open returns a vault; several calls may return the same one, since every test uses agents of
+// Run runs the suite. open returns a vault; several calls may return the same one, since every test uses agents of
 // its own.
-func RunVault(t *testing.T, open func(t *testing.T) Store) {
+func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Store){
 		"credentials are generated once":          generatedOnce,
