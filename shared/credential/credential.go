@@ -1,5 +1,5 @@
-// Package credential knows the credentials of an agent's own dashboard and API. They are kept in the secret store
-// alone: no value of this package is ever written to a record, a message or a log.
+// Package credential defines the credentials of an agent's dashboard and API, and the ports to the secret store, their
+// only place. It does not store them itself, and never writes a value to a record, a message or a log.
 package credential
 
 import (
@@ -9,7 +9,7 @@ import (
 	"log/slog"
 )
 
-// Credentials are what the agent's gateway accepts.
+// Credentials open the agent's dashboard and API.
 type Credentials struct {
 	DashboardUsername string `json:"dashboard_username"`
 	DashboardPassword string `json:"dashboard_password"`
@@ -37,39 +37,39 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// SecretStore is what workers do with an agent's secrets in the secret store.
+// SecretStore is the port through which workers use an agent's secrets.
 type SecretStore interface {
-	// EnsureCredentials returns the credentials in force and their version, generating the first when there are none.
-	// Two calls at once agree on the same. It is for an agent whose record names no version yet.
+	// EnsureCredentials returns the credentials in force and their version. It generates the first ones. Concurrent
+	// calls return the same credentials. It is for an agent whose record names no version yet.
 	EnsureCredentials(ctx context.Context, agentID, username string) (Credentials, int64, error)
 	Reader
 	// Read returns the value of a version of a secret variable.
 	Read(ctx context.Context, agentID, key string, version int64) ([]byte, error)
-	// DestroyVersionsBefore destroys the versions of a secret that are older than one; the credentials' older versions
-	// are in force no more. The numbers of versions are never given again. Pruning twice is a success.
+	// DestroyVersionsBefore destroys the versions of a secret that are older than the given one. Of the credentials,
+	// the oldest remaining version is then in force. Version numbers are never reused. A second call succeeds.
 	DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error
-	// Destroy removes every secret of an agent. Destroying twice is a success.
+	// Destroy removes every secret of an agent. A second call succeeds.
 	Destroy(ctx context.Context, agentID string) error
 }
 
 // Reader reads an agent's credentials.
 type Reader interface {
-	// GetCredentials returns a version of the credentials. Errors: BadRequest when it is there no more, Unavailable.
+	// GetCredentials returns a version of the credentials. Errors: BadRequest if it is destroyed, Unavailable.
 	GetCredentials(ctx context.Context, agentID string, version int64) (Credentials, error)
 }
 
-// SecretWriter takes values that requests bring, and tells which versions there are. It reads no value. Keys are those
-// of secret variables, or secret.CredentialsKey.
+// SecretWriter is the port through which requests add values and list versions. It reads no values. Keys are those of
+// secret variables, or secret.CredentialsKey.
 type SecretWriter interface {
-	// Put stores the value of a secret variable as a new version. It is never repeated by itself: a lost answer is the
-	// caller's to settle.
+	// Put stores the value of a secret variable as a new version. It never retries by itself: after a lost answer, the
+	// caller must find out whether the version was added.
 	Put(ctx context.Context, agentID, key string, value []byte) (version int64, err error)
-	// AddCredentials stores new credentials as a new version that is not in force yet. It is never repeated by itself,
+	// AddCredentials stores new credentials as a new version that is not in force yet. It never retries by itself,
 	// either.
 	AddCredentials(ctx context.Context, agentID, username string) (version int64, err error)
-	// LatestVersion is the number of the version that was added last, whatever became of it; 0 when there never was
-	// any.
+	// LatestVersion returns the number of the version that was added last, even if it is destroyed; 0 if there never
+	// was one.
 	LatestVersion(ctx context.Context, agentID, key string) (int64, error)
-	// VersionsAfter lists the versions after one that can be read, in ascending order.
+	// VersionsAfter lists the readable versions after the given one, in ascending order.
 	VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error)
 }

@@ -23,18 +23,18 @@ const (
 	modes
 )
 
-// crash is the panic that stands for the end of the process.
+// crash is the panic that simulates the end of the process.
 type crash struct{}
 
-// trouble has the effect with this number, counted from 1, go wrong.
+// trouble makes the effect with this number, counted from 1, go wrong.
 type trouble struct {
 	effect int
 	mode   mode
 }
 
-// world is a model of everything outside: the record, the cluster and the secret store, with trouble at chosen effects.
-// It keeps the promises of the ports and no others.
-type world struct {
+// simulation simulates the record, the cluster and the secret store, with troubles at chosen effects. It keeps only the
+// promises of the ports.
+type simulation struct {
 	id       string
 	record   *agent.Agent
 	objects  map[agent.StageName]int64 // the generation that was applied last
@@ -46,19 +46,20 @@ type world struct {
 	troubles []trouble
 	// deleteAt is the effect before which a client deletes the agent; 0 is never.
 	deleteAt int
-	// mutant plants a defect, by which the suite proves that it would find one.
+	// mutant names a defect to plant.
 	mutant string
 }
 
-func newWorld(troubles []trouble, deleteAt int) *world {
+func newSimulation(troubles []trouble, deleteAt int) *simulation {
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, time.Now())
-	return &world{id: a.ID, record: &a, objects: map[agent.StageName]int64{}, troubles: troubles, deleteAt: deleteAt}
+	return &simulation{id: a.ID, record: &a, objects: map[agent.StageName]int64{}, troubles: troubles,
+		deleteAt: deleteAt}
 }
 
 var errLost = fault.New(fault.Unavailable, "lost", "The answer was lost.")
 
-// effect does something outside, or fails to.
-func (w *world) effect(do func() error) error {
+// effect runs an outside effect, with the trouble that is planned for it.
+func (w *simulation) effect(do func() error) error {
 	w.effects++
 	if w.effects == w.deleteAt && w.record != nil {
 		_ = w.record.Act(agent.Delete, "", time.Now())
@@ -83,8 +84,8 @@ func (w *world) effect(do func() error) error {
 	return do()
 }
 
-// records is the world as agent.Records.
-type records struct{ *world }
+// records implements agent.WorkerStore.
+type records struct{ *simulation }
 
 func (w records) Load(context.Context, string) (agent.Agent, error) {
 	if w.record == nil {
@@ -155,8 +156,8 @@ func clone(a agent.Agent) agent.Agent {
 	return a
 }
 
-// cluster is the world as provisioning.Cluster.
-type cluster struct{ *world }
+// cluster implements provisioning.Cluster.
+type cluster struct{ *simulation }
 
 func (w cluster) Apply(_ context.Context, a agent.Agent, stage agent.StageName, m provisioning.RuntimeInput) error {
 	return w.effect(func() error {
@@ -201,10 +202,11 @@ func (w cluster) AwaitGone(context.Context, agent.Agent) error {
 	return nil
 }
 
-// vault is the world as credential.Vault.
-type vault struct{ *world }
+// secretStore implements credential.SecretStore.
+type secretStore struct{ *simulation }
 
-func (w vault) EnsureCredentials(context.Context, string, string) (c credential.Credentials, version int64, err error) {
+func (w secretStore) EnsureCredentials(context.Context, string, string) (c credential.Credentials, version int64,
+	err error) {
 	err = w.effect(func() error {
 		if w.versions == 0 || w.mutant == "version a call" {
 			w.versions++
@@ -214,23 +216,23 @@ func (w vault) EnsureCredentials(context.Context, string, string) (c credential.
 	return credential.Credentials{DashboardUsername: "admin", DashboardPassword: "p", APIKey: "k"}, 1, err
 }
 
-func (w vault) GetCredentials(context.Context, string, int64) (credential.Credentials, error) {
+func (w secretStore) GetCredentials(context.Context, string, int64) (credential.Credentials, error) {
 	return credential.Credentials{DashboardUsername: "admin", DashboardPassword: "p", APIKey: "k"}, nil
 }
 
-func (w vault) DestroyVersionsBefore(context.Context, string, string, int64) error { return nil }
+func (w secretStore) DestroyVersionsBefore(context.Context, string, string, int64) error { return nil }
 
-func (w vault) Read(context.Context, string, string, int64) ([]byte, error) { return nil, nil }
+func (w secretStore) Read(context.Context, string, string, int64) ([]byte, error) { return nil, nil }
 
-func (w vault) Destroy(context.Context, string) error {
+func (w secretStore) Destroy(context.Context, string) error {
 	return w.effect(func() error { w.versions = 0; return nil })
 }
 
-// gateway is the world as provisioning.Gateway.
-type gateway struct{ *world }
+// prober implements provisioning.AgentProber.
+type prober struct{ *simulation }
 
-func (w gateway) Probe(context.Context, agent.Agent) error { return nil }
+func (w prober) Probe(context.Context, agent.Agent) error { return nil }
 
-func (w gateway) Accepts(context.Context, agent.Agent, credential.Credentials) (provisioning.Verdict, error) {
+func (w prober) Accepts(context.Context, agent.Agent, credential.Credentials) (provisioning.Verdict, error) {
 	return provisioning.Accepted, nil
 }

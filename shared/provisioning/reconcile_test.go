@@ -11,16 +11,16 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// reconciler is one worker process in the world.
-func reconciler(w *world) *provisioning.Reconciler {
+// reconciler makes a worker process of the simulation.
+func reconciler(w *simulation) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
-		Records: records{w}, Cluster: cluster{w}, Secrets: vault{w}, Prober: gateway{w}, Now: time.Now,
+		Records: records{w}, Cluster: cluster{w}, Secrets: secretStore{w}, Prober: prober{w}, Now: time.Now,
 		WatchTimeout: time.Minute,
 	}
 }
 
 // deliver is one delivery of a nudge. A crash is a delivery without an answer.
-func deliver(w *world) (err error) {
+func deliver(w *simulation) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if _, ok := p.(crash); !ok {
@@ -32,11 +32,11 @@ func deliver(w *world) (err error) {
 	return reconciler(w).Reconcile(context.Background(), w.id)
 }
 
-// maxRedeliveries is how many deliveries may fail for each trouble, and for nothing.
+// maxRedeliveries is how many deliveries may fail per trouble, or without one.
 const maxRedeliveries = 3
 
-// settle delivers until a delivery is acknowledged, as a queue does, and answers how many were not.
-func settle(w *world) (redeliveries int) {
+// deliverUntilDone delivers until a delivery is acknowledged, as a queue does, and counts the others.
+func deliverUntilDone(w *simulation) (redeliveries int) {
 	for deliver(w) != nil {
 		redeliveries++
 		time.Sleep(time.Second) //nolint:forbidigo // the queue's back-off, in the bubble's time
@@ -47,20 +47,22 @@ func settle(w *world) (redeliveries int) {
 	return redeliveries
 }
 
-// check tells what is wrong with a world that has settled.
-func check(w *world, redeliveries int) error {
+// checkEnd returns what is wrong after a whole schedule.
+func checkEnd(w *simulation, redeliveries int) error {
 	if redeliveries > maxRedeliveries*max(1, len(w.troubles)) {
 		return fmt.Errorf("%d redeliveries", redeliveries)
 	}
 	if w.record == nil {
 		if w.deleteAt == 0 || len(w.objects) > 0 || w.versions > 0 || w.removed != 1 {
-			return fmt.Errorf("gone with %v, %d secret versions, removed %d times", w.objects, w.versions, w.removed)
+			return fmt.Errorf("the record was removed %d times, with %v and %d secret versions left", w.removed,
+				w.objects,
+				w.versions)
 		}
 		return nil
 	}
 	switch {
 	case w.deleteAt > 0 && w.deleteAt <= w.effects:
-		return fmt.Errorf("deleted, and still %s", w.record.Status)
+		return fmt.Errorf("the agent was deleted, but is %s", w.record.Status)
 	case w.record.Status != agent.Running || !w.record.Converged() || w.replicas != 1 || w.versions != 1 ||
 		!w.record.WorkDueAt.IsZero():
 		return fmt.Errorf("status %s, generation %d observed %d, replicas %d, secret versions %d, failure %+v",
@@ -74,16 +76,16 @@ func check(w *world, redeliveries int) error {
 	return nil
 }
 
-// deletions is how many ways of deleting each pair of troubles is tried with.
+// deletions is the number of deletion times tried with each pair of troubles, including none.
 const deletions = 7
 
-// everySchedule stops the worker around every outside effect, and around every pair of them, with and without a
-// deletion at some step, and delivers every message twice. It answers how many schedules it tried and the first that
-// did not converge.
+// everySchedule stops the worker before or after every outside effect, and every pair of effects, with and without a
+// deletion at some step, and delivers every message twice. It returns the number of schedules tried and the first
+// failure.
 func everySchedule(mutant string) (schedules int, err error) {
-	quiet := newWorld(nil, 0)
+	quiet := newSimulation(nil, 0)
 	quiet.mutant = mutant
-	if err := check(quiet, settle(quiet)); err != nil {
+	if err := checkEnd(quiet, deliverUntilDone(quiet)); err != nil {
 		return 0, fmt.Errorf("without trouble: %w", err)
 	}
 	steps := quiet.effects
@@ -94,14 +96,14 @@ func everySchedule(mutant string) (schedules int, err error) {
 				{effect: second/int(modes) + 1, mode: mode(second % int(modes))},
 			}
 			for d := range deletions {
-				w := newWorld(troubles, 0)
+				w := newSimulation(troubles, 0)
 				w.mutant = mutant
 				if d > 0 {
 					w.deleteAt = 1 + (first+second*d)%(steps+3)
 				}
-				redeliveries := settle(w)
-				redeliveries += settle(w) // the same message once more
-				if err := check(w, redeliveries); err != nil {
+				redeliveries := deliverUntilDone(w)
+				redeliveries += deliverUntilDone(w) // a duplicate message
+				if err := checkEnd(w, redeliveries); err != nil {
 					return schedules, fmt.Errorf("troubles %v, deletion at %d: %w", troubles, w.deleteAt, err)
 				}
 				schedules++
@@ -111,7 +113,7 @@ func everySchedule(mutant string) (schedules int, err error) {
 	return schedules, nil
 }
 
-func TestEveryScheduleConverges(t *testing.T) {
+func TestReconcile_ConvergesUnderEverySchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		schedules, err := everySchedule("")
@@ -122,28 +124,31 @@ func TestEveryScheduleConverges(t *testing.T) {
 	})
 }
 
-// TestTheSuiteFindsPlantedDefects shows that the schedules would find what they are there to find.
-func TestTheSuiteFindsPlantedDefects(t *testing.T) {
+// TestSchedules_FindPlantedDefects proves that the schedules detect the defects that they exist for.
+func TestSchedules_FindPlantedDefects(t *testing.T) {
 	t.Parallel()
 	for _, mutant := range []string{"unguarded write", "version a call", "forgotten namespace"} {
 		t.Run(mutant, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				if _, err := everySchedule(mutant); err == nil {
-					t.Fatal("the defect was not found")
+					t.Fatalf("no schedule finds the planted defect %q", mutant)
 				}
 			})
 		})
 	}
 }
 
-// TestDuplicateWritesNothing has a message delivered again after the agent runs.
-func TestDuplicateWritesNothing(t *testing.T) {
+// TestReconcile_DuplicateMessageWritesNothing delivers a message again after the agent runs.
+func TestReconcile_DuplicateMessageWritesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(nil, 0)
-	settle(w)
+	w := newSimulation(nil, 0)
+	deliverUntilDone(w)
 	effects := w.effects
-	if err := deliver(w); err != nil || w.effects != effects {
-		t.Fatalf("a duplicate had %d effects: %v", w.effects-effects, err)
+	if err := deliver(w); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.effects - effects; got != 0 {
+		t.Errorf("a duplicate message had %d effects, want 0", got)
 	}
 }

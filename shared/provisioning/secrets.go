@@ -24,7 +24,8 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 ) {
 	if key := a.AwaitedSecret(); key != "" {
 		return "", nil, fault.New(fault.Unavailable, "secret_value_unavailable",
-			"The value of %s, which was sent with the agent, is not known to be in the secret store. Reconcile its operation, or send it again with PUT secrets.", key)
+			"The value of %s, which was sent with the agent, is not known to be in the secret store. "+
+				"Reconcile its operation, or send it again with PUT secrets.", key)
 	}
 	learned := func(a *agent.Agent) { a.MarkSecretsSynced(w.Now()) }
 	fresh := a.Status == agent.Provisioning || a.Status == agent.Pending

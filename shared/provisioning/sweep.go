@@ -136,7 +136,8 @@ func (c *OrphanCollector) Collect(ctx context.Context) error {
 	}
 	most := max(maxOrphansPerRun, int(maxOrphanShare*float64(len(all))))
 	if len(orphans) > most {
-		slog.ErrorContext(ctx, "more orphaned namespaces than one run may delete: check that the control plane reads the right database",
+		slog.ErrorContext(ctx,
+			"more orphaned namespaces than one run may delete: check that the control plane reads the right database",
 			logevent.Key, logevent.OrphanLimitExceeded, "orphans", len(orphans), "namespaces", len(all), "deleting",
 			most)
 		orphans = orphans[:most]

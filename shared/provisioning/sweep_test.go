@@ -11,7 +11,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// nudges is an agent.Nudger that remembers.
+// nudges is an agent.Nudger that records its nudges.
 type nudges struct {
 	ids []string
 	err error
@@ -22,54 +22,58 @@ func (n *nudges) Nudge(_ context.Context, id string) error {
 	return n.err
 }
 
-func TestSweep(t *testing.T) {
+func TestSweep_NudgesOrExpiresOverdueAgents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		after   time.Duration // since the agent was created
-		prepare func(*agent.Agent)
-		status  agent.Status
-		nudged  int
-		code    string
+		after       time.Duration // since the agent was created
+		given       func(*agent.Agent)
+		wantStatus  agent.Status
+		wantNudges  int
+		wantFailure string // the code
 	}{
-		"work that is young":        {after: 30 * time.Second, status: agent.Provisioning},
-		"a nudge that was lost":     {after: 2 * time.Minute, status: agent.Provisioning, nudged: 1},
-		"provisioning for too long": {after: 15 * time.Minute, status: agent.Error, code: "provisioning_timeout"},
-		"a deletion for a long time": {
-			after: 24 * time.Hour, prepare: act(agent.Delete), status: agent.Deleting,
-			nudged: 1,
+		"provisioning for 30 seconds":  {after: 30 * time.Second, wantStatus: agent.Provisioning},
+		"provisioning without a nudge": {after: 2 * time.Minute, wantStatus: agent.Provisioning, wantNudges: 1},
+		"provisioning for too long": {after: 15 * time.Minute, wantStatus: agent.Error,
+			wantFailure: "provisioning_timeout"},
+		"deleting for a day": {
+			after: 24 * time.Hour, given: act(agent.Delete), wantStatus: agent.Deleting,
+			wantNudges: 1,
 		},
-		"a stop for a long time": {
-			after: 24 * time.Hour, prepare: act(agent.Stop), status: agent.Stopped,
-			nudged: 1,
+		"stopping for a day": {
+			after: 24 * time.Hour, given: act(agent.Stop), wantStatus: agent.Stopped,
+			wantNudges: 1,
 		},
-		"what is done": {
-			after:   24 * time.Hour,
-			prepare: func(a *agent.Agent) { a.BecameReady(time.Now()) }, status: agent.Running,
+		"no work": {
+			after: 24 * time.Hour,
+			given: func(a *agent.Agent) { a.BecameReady(time.Now()) }, wantStatus: agent.Running,
 		},
-		"a restart for too long": {after: 11 * time.Minute, prepare: func(a *agent.Agent) {
+		"restarting for too long": {after: 11 * time.Minute, given: func(a *agent.Agent) {
 			a.BecameReady(time.Now())
 			_ = a.Act(agent.Restart, agent.Manual, time.Now())
-		}, status: agent.Error, code: "provisioning_timeout"},
+		}, wantStatus: agent.Error, wantFailure: "provisioning_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, n := newWorld(nil, 0), &nudges{}
-			if c.prepare != nil {
-				c.prepare(w.record)
+			w, n := newSimulation(nil, 0), &nudges{}
+			if c.given != nil {
+				c.given(w.record)
 			}
 			now := time.Now().Add(c.after)
 			s := &provisioning.Sweeper{Records: records{w}, Nudger: n, Now: func() time.Time { return now }}
-			for range 2 { // the second sweep follows at once and finds nothing to do
+			for range 2 { // the second sweep follows immediately and finds no work
 				if err := s.Sweep(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if w.record.Status != c.status || len(n.ids) != c.nudged {
-				t.Errorf("status %s after %d nudges, want %s, %d", w.record.Status, len(n.ids), c.status, c.nudged)
+			if w.record.Status != c.wantStatus {
+				t.Errorf("status = %s, want %s", w.record.Status, c.wantStatus)
 			}
-			if c.code != "" && (w.record.Failure == nil || w.record.Failure.Code != c.code ||
-				!w.record.Failure.Retryable) {
-				t.Errorf("failure %+v", w.record.Failure)
+			if len(n.ids) != c.wantNudges {
+				t.Errorf("nudges = %d, want %d", len(n.ids), c.wantNudges)
+			}
+			f := w.record.Failure
+			if c.wantFailure != "" && (f == nil || f.Code != c.wantFailure || !f.Retryable) {
+				t.Errorf("failure = %+v, want a retryable %s", f, c.wantFailure)
 			}
 		})
 	}
@@ -79,66 +83,69 @@ func act(trigger agent.Trigger) func(*agent.Agent) {
 	return func(a *agent.Agent) { _ = a.Act(trigger, agent.Manual, time.Now()) }
 }
 
-func TestSweepTellsOfNudgesThatFail(t *testing.T) {
+func TestSweep_ReportsFailedNudges(t *testing.T) {
 	t.Parallel()
-	w := newWorld(nil, 0)
+	w := newSimulation(nil, 0)
 	s := &provisioning.Sweeper{
 		Records: records{w}, Nudger: &nudges{err: errors.New("down")},
 		Now: func() time.Time { return time.Now().Add(2 * time.Minute) },
 	}
 	if err := s.Sweep(t.Context()); err == nil {
-		t.Error("a nudge failed and nobody was told")
+		t.Error("Sweep succeeded with a failed nudge, want an error")
 	}
 }
 
-func TestDeadLetter(t *testing.T) {
+func TestDeadLetter_GivesUpProvisioningOnly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		prepare func(*agent.Agent)
-		status  agent.Status
+		given      func(*agent.Agent)
+		wantStatus agent.Status
 	}{
-		"provisioning in vain": {prepare: func(a *agent.Agent) {
+		"failed provisioning": {given: func(a *agent.Agent) {
 			a.Retry(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady, Message: "No image."}, time.Now())
-		}, status: agent.Error},
-		"a deletion in vain": {prepare: act(agent.Delete), status: agent.Deleting},
-		"nothing to do":      {prepare: func(a *agent.Agent) { a.BecameReady(time.Now()) }, status: agent.Running},
+		}, wantStatus: agent.Error},
+		"failed deletion": {given: act(agent.Delete), wantStatus: agent.Deleting},
+		"no work":         {given: func(a *agent.Agent) { a.BecameReady(time.Now()) }, wantStatus: agent.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(nil, 0)
-			c.prepare(w.record)
+			w := newSimulation(nil, 0)
+			c.given(w.record)
 			s := &provisioning.Sweeper{Records: records{w}, Nudger: &nudges{}, Now: time.Now}
-			if err := s.DeadLetter(t.Context(), w.id); err != nil || w.record.Status != c.status {
-				t.Errorf("status %s: %v", w.record.Status, err)
+			if err := s.DeadLetter(t.Context(), w.id); err != nil {
+				t.Errorf("DeadLetter: %v", err)
 			}
-			if c.status == agent.Error && w.record.Failure.Code != "image_pull_failed" {
-				t.Errorf("failure %+v", w.record.Failure)
+			if w.record.Status != c.wantStatus {
+				t.Errorf("status = %s, want %s", w.record.Status, c.wantStatus)
+			}
+			if c.wantStatus == agent.Error && w.record.Failure.Code != "image_pull_failed" {
+				t.Errorf("failure = %+v, want image_pull_failed", w.record.Failure)
 			}
 			w.record = nil
 			if err := s.DeadLetter(t.Context(), w.id); err != nil {
-				t.Errorf("an agent that is gone: %v", err)
+				t.Errorf("DeadLetter for a removed agent: %v", err)
 			}
 		})
 	}
 }
 
-// fleet is a provisioning.Fleet of namespaces of an age.
-type fleet struct {
+// namespaces is a provisioning.NamespaceLister of fixed namespaces.
+type namespaces struct {
 	placements []provisioning.Placement
 	err        error
 	deleted    []string
 }
 
-func (f *fleet) Namespaces(context.Context) ([]provisioning.Placement, error) {
+func (f *namespaces) Namespaces(context.Context) ([]provisioning.Placement, error) {
 	return f.placements, f.err
 }
 
-func (f *fleet) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
+func (f *namespaces) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
 	f.deleted = append(f.deleted, p.AgentID)
 	return nil
 }
 
-func TestCollect(t *testing.T) {
+func TestCollect_DeletesFewOldOrphans(t *testing.T) {
 	t.Parallel()
 	old, young := time.Now().Add(-2*time.Hour), time.Now()
 	orphans := func(n int, created time.Time) (list []provisioning.Placement) {
@@ -148,30 +155,34 @@ func TestCollect(t *testing.T) {
 		return list
 	}
 	for name, c := range map[string]struct {
-		fleet   fleet
-		known   bool
-		deleted int
-		failed  bool
+		listed      namespaces
+		known       bool // the agents of the namespaces exist
+		wantDeleted int
+		wantError   bool
 	}{
-		"old orphans":          {fleet: fleet{placements: orphans(3, old)}, deleted: 3},
-		"young ones":           {fleet: fleet{placements: orphans(3, young)}},
-		"too many at once":     {fleet: fleet{placements: orphans(300, old)}, deleted: 5},
-		"one in a hundred":     {fleet: fleet{placements: orphans(1000, old)}, deleted: 10},
-		"a list that failed":   {fleet: fleet{placements: orphans(3, old), err: errors.New("partial")}, failed: true},
-		"namespaces of agents": {fleet: fleet{placements: orphans(3, old)}, known: true},
+		"old orphans":                     {listed: namespaces{placements: orphans(3, old)}, wantDeleted: 3},
+		"young orphans":                   {listed: namespaces{placements: orphans(3, young)}},
+		"300 orphans of 300 namespaces":   {listed: namespaces{placements: orphans(300, old)}, wantDeleted: 5},
+		"1000 orphans of 1000 namespaces": {listed: namespaces{placements: orphans(1000, old)}, wantDeleted: 10},
+		"failed list": {listed: namespaces{placements: orphans(3, old), err: errors.New("partial")},
+			wantError: true},
+		"namespaces of agents": {listed: namespaces{placements: orphans(3, old)}, known: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(nil, 0)
+			w := newSimulation(nil, 0)
 			if !c.known {
 				w.record = nil
 			}
 			err := (&provisioning.OrphanCollector{
-				Records: records{w}, Namespaces: &c.fleet,
+				Records: records{w}, Namespaces: &c.listed,
 				Now: time.Now,
 			}).Collect(t.Context())
-			if (err != nil) != c.failed || len(c.fleet.deleted) != c.deleted {
-				t.Errorf("deleted %d, error %v", len(c.fleet.deleted), err)
+			if (err != nil) != c.wantError {
+				t.Errorf("error = %v, want an error: %t", err, c.wantError)
+			}
+			if got := len(c.listed.deleted); got != c.wantDeleted {
+				t.Errorf("deleted %d namespaces, want %d", got, c.wantDeleted)
 			}
 		})
 	}

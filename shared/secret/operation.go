@@ -1,5 +1,5 @@
-// Package secret knows secret operations: how a value that a client set, or had rotated, gets into its agent, stage by
-// stage, and what each stage may lead to. It does not know values, nor how a secret store or a cluster is spoken to.
+// Package secret defines secret operations: the stages in which a set, deleted or rotated secret reaches its agent, and
+// the transitions between them. It does not handle values, and does not talk to a secret store or a cluster.
 package secret
 
 import (
@@ -27,18 +27,18 @@ type Stage string
 
 // The stages, in order.
 const (
-	// Store adds the value to the secret store. It is the only stage that needs the value, so it is worked on by the
-	// request that brings it.
+	// Store adds the value to the secret store. It is the only stage that needs the value, so the request with the
+	// value runs it.
 	Store Stage = "store"
-	// Bind has the agent want the version.
+	// Bind makes the version part of the agent's desired state.
 	Bind Stage = "bind"
-	// Sync writes it into the agent's namespace.
+	// Sync writes the version into the agent's namespace.
 	Sync Stage = "sync"
-	// Rollout replaces the pod and proves that the new one has it.
+	// Rollout replaces the pod and proves that the new one has the version.
 	Rollout Stage = "rollout"
 	// Destroy destroys the versions of a deleted secret. Other actions skip it.
 	Destroy Stage = "destroy"
-	// Complete destroys the versions that nothing wants any more.
+	// Complete destroys the versions that are no longer needed.
 	Complete Stage = "complete"
 )
 
@@ -47,7 +47,7 @@ func (Stage) Values() []string {
 	return []string{string(Store), string(Bind), string(Sync), string(Rollout), string(Destroy), string(Complete)}
 }
 
-// Status is how an operation stands.
+// Status is the progress of an operation.
 type Status string
 
 // The statuses.
@@ -58,7 +58,7 @@ const (
 	Failed    Status = "failed"
 	// Superseded: a newer operation of the same key took over.
 	Superseded Status = "superseded"
-	// Canceled: the agent is deleted.
+	// Canceled: the agent is being deleted.
 	Canceled Status = "canceled"
 )
 
@@ -70,7 +70,7 @@ func (Status) Values() []string {
 	}
 }
 
-// Terminal reports whether nothing follows.
+// Terminal reports whether the operation has ended.
 func (s Status) Terminal() bool { return s == Succeeded || s == Superseded || s == Canceled }
 
 // Operation is the record of one change of one secret. It never holds a value.
@@ -83,21 +83,21 @@ type Operation struct {
 	Action Action
 	Stage  Stage
 	Status Status
-	// ErrorCode is why the operation failed or waits, such as "secret_store_denied"; empty when nothing is wrong.
+	// ErrorCode is why the operation failed or waits, such as "secret_store_denied"; empty without a problem.
 	ErrorCode string
 	// Attempts counts how often the present stage was begun, from 1.
 	Attempts int
-	// LatestBefore is the newest version that the store had when the operation was recorded; 0 for none. What the
-	// operation adds is newer.
+	// LatestBefore is the newest version in the store when the operation was recorded; 0 for none. The operation adds a
+	// newer one.
 	LatestBefore int64
-	// Version is the one that the operation added; 0 before it is known.
+	// Version is the version that the operation added; 0 before it is known.
 	Version int64
 	// Bytes is the size of the value.
 	Bytes int64
-	// Batch is the same for the operations of one request.
+	// Batch is shared by the operations of one request.
 	Batch string
-	// StoringUntil is until when the request that brings the value may be adding it. It can't be told what became of it
-	// before.
+	// StoringUntil is until when the request may add the value. The outcome of a request that died is known only after
+	// that.
 	StoringUntil time.Time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
@@ -107,11 +107,10 @@ type Operation struct {
 // variable of this name.
 const CredentialsKey = "DASHBOARD_CREDENTIALS"
 
-// StoringTime is how long a request may take to add the values that it brings. Its calls of the secret store end
-// before.
+// StoringTime is how long a request may take to add its values. Its calls of the secret store end earlier.
 const StoringTime = 30 * time.Second
 
-// New records that a value is about to be added, or that a secret is to be deleted, for which nothing has to be added.
+// New starts an operation. A deletion adds no value, so it starts at Bind.
 func New(o Operation, now time.Time) Operation {
 	o.Stage, o.Status, o.Attempts, o.CreatedAt, o.UpdatedAt = Store, Pending, 1, now, now
 	if o.Action == Delete {
@@ -122,29 +121,30 @@ func New(o Operation, now time.Time) Operation {
 	return o
 }
 
-// Open reports whether something may still follow.
+// Open reports whether the operation has not ended.
 func (o Operation) Open() bool { return !o.Status.Terminal() }
 
-// Storing reports whether a request may be adding the value at this moment.
+// Storing reports whether a request may be adding the value.
 func (o Operation) Storing(now time.Time) bool {
 	return o.Stage == Store && o.Status == Pending && now.Before(o.StoringUntil)
 }
 
-// Due reports whether a worker has something to do for the operation. One that failed waits for a client, one that is
-// parked at its rollout for the agent's next start.
-func (o Operation) Due(runs bool) bool {
+// Due reports whether a worker has work to do for the operation of an agent that does or does not want a pod. A failed
+// operation waits for a client. Without a pod, an operation at its rollout waits for the agent's next start.
+func (o Operation) Due(wantsPod bool) bool {
 	if o.Status != Pending && o.Status != Running {
 		return false
 	}
-	return o.Stage != Store && (o.Stage != Rollout || runs)
+	return o.Stage != Store && (o.Stage != Rollout || wantsPod)
 }
 
-// NotFound is the error for an operation that does not exist, or is another agent's. Its text never repeats the id.
+// NotFound is the error for an operation that does not exist or belongs to another agent. Its text never repeats the
+// id.
 func NotFound() *fault.Error {
 	return fault.New(fault.NotFound, "operation_not_found", "Secret operation not found.")
 }
 
-// Ref is the id of the secret in the secret store that holds a variable of an agent, or its credentials.
+// Ref is the id, in the secret store, of the secret that holds an agent's variable or its credentials.
 func Ref(agentID, key string) string {
 	if key == CredentialsKey {
 		return "agent-" + agentID + "-credentials"

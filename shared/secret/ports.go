@@ -6,9 +6,9 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// Operations is the history of operations, for routes. Those that are open stand on the agent's own record, and every
-// write of that record writes the operations that it moved: the two can't disagree. Every method is scoped to the
-// organization of the caller in ctx.
+// Operations is the port through which routes read the history of operations. The agent's record also holds its open
+// operations. Each write of that record also writes the operations that it changed, so the two always agree. Every
+// method is scoped to the organization of the caller in ctx.
 type Operations interface {
 	// Get reads one operation of an agent. Errors: NotFound, Unavailable.
 	Get(ctx context.Context, agentID, id string) (Operation, error)

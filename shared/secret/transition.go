@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// Event is what happens to an operation.
+// Event moves an operation.
 type Event string
 
 // The events.
 const (
-	// EventStored: the secret store has the value, and its version is known.
+	// EventStored: the secret store has the value, under a known version.
 	EventStored Event = "stored"
-	// EventBound: the agent wants the version.
+	// EventBound: the version is part of the agent's desired state.
 	EventBound Event = "bound"
-	// EventSynced: the agent's namespace has it.
+	// EventSynced: the agent's namespace has the version.
 	EventSynced Event = "synced"
-	// EventWaitingForStart: the agent does not run, so there is no pod to bring it to.
-	EventWaitingForStart Event = "parked"
-	// EventRolledOut: the pod that runs has it, which has been proved.
+	// EventWaitingForStart: the agent does not run, so it has no pod for the version.
+	EventWaitingForStart Event = "waiting_for_start"
+	// EventRolledOut: the running pod provably has the version.
 	EventRolledOut Event = "rolled_out"
 	// EventDestroyed: the versions of a deleted secret are gone.
 	EventDestroyed Event = "destroyed"
-	// EventCompleted: there is nothing left to do.
+	// EventCompleted: the operation is done.
 	EventCompleted Event = "completed"
-	// EventRetryScheduled: what failed is tried again by itself.
-	EventRetryScheduled Event = "faltered"
-	// EventGaveUp: what failed is tried again when a client asks for it.
+	// EventRetryScheduled: the stage failed, and a worker retries it.
+	EventRetryScheduled Event = "retry_scheduled"
+	// EventGaveUp: the stage failed, and only a client's request retries it.
 	EventGaveUp Event = "gave_up"
 	// EventRetried: a client asked for another attempt.
 	EventRetried Event = "retried"
 	// EventSuperseded: a newer operation of the key has a value.
-	EventSuperseded Event = "overtaken"
-	// EventCanceled: the agent is deleted.
-	EventCanceled Event = "withdrawn"
+	EventSuperseded Event = "superseded"
+	// EventCanceled: the agent is being deleted.
+	EventCanceled Event = "canceled"
 )
 
-// Transition is one row of the table: Event takes an operation of one of Actions from one of From to To with Status. An
-// empty To is the stage that it is at. Every open status is taken: a worker that gets a stage done has done it for
-// those, too, that had failed at it.
+// Transition is one row of the table: Event moves an operation of one of Actions from one of From to To with Status.
+// With an empty To, the stage stays. The row applies to every open status, because a worker that completes a stage also
+// completes it for operations that had failed there.
 type Transition struct {
 	Event   Event
 	Actions []Action
@@ -47,7 +47,7 @@ type Transition struct {
 	Status  Status
 }
 
-// Transitions is the whole table of moves of operations that are open. An operation at its end never moves again.
+// Transitions is the whole table of transitions of open operations. An ended operation never moves again.
 func Transitions() []Transition {
 	all, adds, deletes := []Action{Set, Delete, Rotate}, []Action{Set, Rotate}, []Action{Delete}
 	stages, later := []Stage{Store, Bind, Sync, Rollout, Destroy, Complete},
@@ -69,8 +69,8 @@ func Transitions() []Transition {
 	}
 }
 
-// Apply moves the operation and reports whether the table has the move; otherwise nothing changes. code is why, for
-// events that are no success.
+// Apply moves the operation and reports whether the table has that transition. Without one, it changes nothing. code is
+// the error code of an event that is no success.
 func (o *Operation) Apply(e Event, code string, now time.Time) bool {
 	if !o.Open() {
 		return false

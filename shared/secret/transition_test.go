@@ -9,17 +9,17 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// moves is what the interface says of every event, written down a second time: for an action and a stage, where the
-// event leads. What is not here is no move.
-func moves() map[string]string {
+// wantMoves is the table of the interface, written a second time: "event action stage" leads to "stage status". An
+// absent key is no transition.
+func wantMoves() map[string]string {
 	return map[string]string{
 		"stored set store": "bind pending", "stored rotate store": "bind pending",
 		"bound set bind": "sync running", "bound rotate bind": "sync running", "bound delete bind": "sync running",
 		"synced set sync": "rollout running", "synced rotate sync": "rollout running",
-		"synced delete sync": "rollout running",
-		"parked set rollout": "rollout pending", "parked rotate rollout": "rollout pending",
-		"parked delete rollout":  "rollout pending",
-		"rolled_out set rollout": "complete running", "rolled_out rotate rollout": "complete running",
+		"synced delete sync":            "rollout running",
+		"waiting_for_start set rollout": "rollout pending", "waiting_for_start rotate rollout": "rollout pending",
+		"waiting_for_start delete rollout": "rollout pending",
+		"rolled_out set rollout":           "complete running", "rolled_out rotate rollout": "complete running",
 		"rolled_out delete rollout": "destroy running",
 		"destroyed delete destroy":  "complete running",
 		"completed set complete":    "complete succeeded", "completed rotate complete": "complete succeeded",
@@ -27,8 +27,9 @@ func moves() map[string]string {
 	}
 }
 
-// everywhere is where events lead that leave the stage as it is; true when they are possible at the store, too.
-func everywhere() map[secret.Event]struct {
+// wantStatuses lists the statuses to which events lead that keep the stage. atStore is true if they are possible at the
+// store stage, too.
+func wantStatuses() map[secret.Event]struct {
 	status  secret.Status
 	atStore bool
 } {
@@ -52,7 +53,7 @@ func events() []secret.Event {
 	}
 }
 
-func TestEveryMove(t *testing.T) {
+func TestApply_FollowsTheTableOfTheInterface(t *testing.T) {
 	t.Parallel()
 	now, cases := time.Now(), 0
 	for _, e := range events() {
@@ -65,8 +66,8 @@ func TestEveryMove(t *testing.T) {
 						Status: secret.Status(status), Attempts: 3,
 					}
 					before := o
-					want := moves()[strings.Join([]string{string(e), action, stage}, " ")]
-					if to, ok := everywhere()[e]; ok && (to.atStore || stage != "store") {
+					want := wantMoves()[strings.Join([]string{string(e), action, stage}, " ")]
+					if to, ok := wantStatuses()[e]; ok && (to.atStore || stage != "store") {
 						want = stage + " " + string(to.status)
 					}
 					if before.Status.Terminal() {
@@ -76,48 +77,59 @@ func TestEveryMove(t *testing.T) {
 					got := fmt.Sprint(o.Stage, " ", o.Status)
 					switch {
 					case moved != (want != ""), moved && got != want:
-						t.Errorf("%s of %s at %s %s: %t to %s, want %q", e, action, stage, status, moved, got, want)
+						t.Errorf("%s of %s at %s %s: moved %t to %q, want %q", e, action, stage, status, moved, got,
+							want)
 					case !moved && o != before:
-						t.Errorf("%s of %s at %s %s changed something", e, action, stage, status)
+						t.Errorf("%s of %s at %s %s: refused, but changed %+v to %+v", e, action, stage, status, before,
+							o)
 					case moved && o.Stage != before.Stage && o.Attempts != 1, moved && e == secret.EventRetried &&
 						o.Attempts != 4:
-						t.Errorf("%s of %s at %s: attempt %d", e, action, stage, o.Attempts)
+						t.Errorf("%s of %s at %s: Attempts = %d", e, action, stage, o.Attempts)
 					}
 				}
 			}
 		}
 	}
 	if cases != 12*3*6*6 {
-		t.Errorf("%d cases", cases)
+		t.Errorf("checked %d cases, want %d", cases, 12*3*6*6)
 	}
 }
 
-func TestWhatIsLeftToAWorker(t *testing.T) {
+func TestDue_LeavesStoreAndFailuresToOthers(t *testing.T) {
 	t.Parallel()
 	for _, stage := range secret.Stage("").Values() {
 		for _, status := range secret.Status("").Values() {
-			for _, runs := range []bool{true, false} {
+			for _, wantsPod := range []bool{true, false} {
 				o := secret.Operation{Stage: secret.Stage(stage), Status: secret.Status(status)}
-				want := (status == "pending" || status == "running") && stage != "store" && (stage != "rollout" || runs)
-				if o.Due(runs) != want {
-					t.Errorf("%s %s of an agent that runs %t: due %t", stage, status, runs, !want)
+				want := (status == "pending" || status == "running") && stage != "store" &&
+					(stage != "rollout" || wantsPod)
+				if got := o.Due(wantsPod); got != want {
+					t.Errorf("%s %s: Due(%t) = %t, want %t", stage, status, wantsPod, got, want)
 				}
 			}
 		}
 	}
 }
 
-func TestStoringEndsByItself(t *testing.T) {
+func TestStoring_EndsWithTimeOrFailure(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	o := secret.New(secret.Operation{Action: secret.Set}, now)
-	if !o.Storing(now) || o.Storing(now.Add(secret.StoringTime)) {
-		t.Error("a request stores for as long as it may take, and no longer")
+	if !o.Storing(now) {
+		t.Error("Storing = false for a new operation, want true")
 	}
-	if o.Apply(secret.EventGaveUp, "secret_store_denied", now); o.Storing(now) {
-		t.Error("an operation that failed is still being stored")
+	if o.Storing(now.Add(secret.StoringTime)) {
+		t.Error("Storing = true after StoringTime, want false")
 	}
-	if d := secret.New(secret.Operation{Action: secret.Delete}, now); d.Stage != secret.Bind || d.Storing(now) {
-		t.Errorf("a deletion begins at %s", d.Stage)
+	o.Apply(secret.EventGaveUp, "secret_store_denied", now)
+	if o.Storing(now) {
+		t.Error("Storing = true after a failure, want false")
+	}
+	d := secret.New(secret.Operation{Action: secret.Delete}, now)
+	if d.Stage != secret.Bind {
+		t.Errorf("a deletion starts at %s, want %s", d.Stage, secret.Bind)
+	}
+	if d.Storing(now) {
+		t.Error("Storing = true for a deletion, want false")
 	}
 }

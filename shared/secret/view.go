@@ -6,7 +6,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// View is an operation as a client sees it: the interface's SecretOperationOut.
+// View is the operation that clients receive: SecretOperationOut in the interface.
 type View struct {
 	ID           string    `json:"id"`
 	AgentID      string    `json:"agent_id"`
@@ -21,7 +21,7 @@ type View struct {
 	UpdatedAt    time.Time `json:"updated_at"`
 }
 
-// AmendSchema adds to the view's description what its fields' types don't tell.
+// AmendSchema adds formats that the Go types can't express.
 func (View) AmendSchema(s *jsonschema.Schema) {
 	s.Properties["id"].Format, s.Properties["agent_id"].Format = "uuid", "uuid"
 }
@@ -39,7 +39,7 @@ func (o Operation) Show() View {
 	return v
 }
 
-// Example implements the contract of package function for outputs with an example.
+// Example implements function.Exampler.
 func (View) Example() any {
 	created := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 	o := New(Operation{
@@ -61,10 +61,10 @@ type Summary struct {
 	UpdatedAt     time.Time `json:"updated_at"`
 }
 
-// Source is where all secrets are kept.
+// Source names the store of all secrets.
 const Source = "gsm"
 
-// Example implements the contract of package function for outputs with an example.
+// Example implements function.Exampler.
 func (Summary) Example() any {
 	version := int64(3)
 	return Summary{

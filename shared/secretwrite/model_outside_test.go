@@ -11,10 +11,10 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// vault is the world as credential.Vault and credential.Depositary.
-type vault struct{ *world }
+// secretStore implements credential.SecretStore and credential.SecretWriter.
+type secretStore struct{ *simulation }
 
-func (w vault) add(key string, v version) (number int64, err error) {
+func (w secretStore) add(key string, v version) (number int64, err error) {
 	err = w.effect(func() {
 		w.versions[key] = append(w.versions[key], v)
 		number = int64(len(w.versions[key]))
@@ -26,7 +26,7 @@ func (w vault) add(key string, v version) (number int64, err error) {
 	return number, err
 }
 
-func (w vault) renew() version {
+func (w secretStore) renew() version {
 	w.renewals++
 	text := fmt.Sprint("credential ", w.renewals)
 	return version{credentials: credential.Credentials{
@@ -35,20 +35,20 @@ func (w vault) renew() version {
 	}}
 }
 
-func (w vault) Put(_ context.Context, _, key string, value []byte) (int64, error) {
+func (w secretStore) Put(_ context.Context, _, key string, value []byte) (int64, error) {
 	return w.add(key, version{value: string(value)})
 }
 
-func (w vault) AddCredentials(context.Context, string, string) (int64, error) {
+func (w secretStore) AddCredentials(context.Context, string, string) (int64, error) {
 	return w.add(secret.CredentialsKey, w.renew())
 }
 
-func (w vault) LatestVersion(_ context.Context, _, key string) (number int64, err error) {
+func (w secretStore) LatestVersion(_ context.Context, _, key string) (number int64, err error) {
 	err = w.effect(func() { number = int64(len(w.versions[key])) })
 	return number, err
 }
 
-func (w vault) VersionsAfter(_ context.Context, _, key string, after int64) (numbers []int64, err error) {
+func (w secretStore) VersionsAfter(_ context.Context, _, key string, after int64) (numbers []int64, err error) {
 	err = w.effect(func() {
 		for i, v := range w.versions[key] {
 			if number := int64(i) + 1; number > after && !v.destroyed {
@@ -62,7 +62,8 @@ func (w vault) VersionsAfter(_ context.Context, _, key string, after int64) (num
 	return numbers, err
 }
 
-func (w vault) EnsureCredentials(context.Context, string, string) (c credential.Credentials, number int64, err error) {
+func (w secretStore) EnsureCredentials(context.Context, string, string) (c credential.Credentials, number int64,
+	err error) {
 	err = w.effect(func() {
 		if len(w.versions[secret.CredentialsKey]) == 0 {
 			w.versions[secret.CredentialsKey] = []version{w.renew()}
@@ -72,24 +73,24 @@ func (w vault) EnsureCredentials(context.Context, string, string) (c credential.
 	return c, 1, err
 }
 
-func (w vault) find(key string, number int64) (version, error) {
+func (w secretStore) find(key string, number int64) (version, error) {
 	if number < 1 || number > int64(len(w.versions[key])) || w.versions[key][number-1].destroyed {
 		return version{}, fault.New(fault.BadRequest, "secret_value_unavailable", "There is no such version.")
 	}
 	return w.versions[key][number-1], nil
 }
 
-func (w vault) GetCredentials(_ context.Context, _ string, number int64) (credential.Credentials, error) {
+func (w secretStore) GetCredentials(_ context.Context, _ string, number int64) (credential.Credentials, error) {
 	v, err := w.find(secret.CredentialsKey, number)
 	return v.credentials, err
 }
 
-func (w vault) Read(_ context.Context, _, key string, number int64) ([]byte, error) {
+func (w secretStore) Read(_ context.Context, _, key string, number int64) ([]byte, error) {
 	v, err := w.find(key, number)
 	return []byte(v.value), err
 }
 
-func (w vault) DestroyVersionsBefore(_ context.Context, _, key string, before int64) error {
+func (w secretStore) DestroyVersionsBefore(_ context.Context, _, key string, before int64) error {
 	if w.mutant == "greedy prune" {
 		before++
 	}
@@ -102,12 +103,12 @@ func (w vault) DestroyVersionsBefore(_ context.Context, _, key string, before in
 	})
 }
 
-func (w vault) Destroy(context.Context, string) error {
+func (w secretStore) Destroy(context.Context, string) error {
 	return w.effect(func() { clear(w.versions) })
 }
 
-// cluster is the world as provisioning.Cluster and provisioning.Gateway.
-type cluster struct{ *world }
+// cluster implements provisioning.Cluster and provisioning.AgentProber.
+type cluster struct{ *simulation }
 
 func config(a agent.Agent) string {
 	text := fmt.Sprint(a.CredentialVersion, a.Rollout)

@@ -25,10 +25,10 @@ const (
 	modes
 )
 
-// crash is the panic that stands for the end of a process: of a worker's, or of the one that serves a request.
+// crash is the panic that simulates the end of a worker's or a request's process.
 type crash struct{}
 
-// trouble has the effect with this number, counted from 1, go wrong.
+// trouble makes the effect with this number, counted from 1, go wrong.
 type trouble struct {
 	effect int
 	mode   mode
@@ -41,22 +41,22 @@ type version struct {
 	destroyed   bool
 }
 
-// pod is what runs: what it was started with never changes.
+// pod is a running pod. Its environment and credentials never change.
 type pod struct {
 	config      string
 	env         map[string]string
 	credentials credential.Credentials
 }
 
-// world is a model of everything outside: the records, the secret store, and the cluster, with trouble at chosen
-// effects. It keeps the promises of the ports and no others.
-type world struct {
+// simulation simulates the records, the secret store and the cluster, with troubles at chosen effects. It keeps only
+// the promises of the ports.
+type simulation struct {
 	id       string
 	record   *agent.Agent
 	history  map[string]secret.Operation
 	versions map[string][]version
-	written  *pod // what the namespace's Secret holds
-	// pod runs, and next takes its place as soon as somebody waits for it.
+	written  *pod // the content of the namespace's Secret
+	// pod runs, and next replaces it as soon as a worker waits for it.
 	pod, next *pod
 	renewals  int
 
@@ -64,13 +64,13 @@ type world struct {
 	troubles []trouble
 	// deleteAt is the effect before which a client deletes the agent; 0 is never.
 	deleteAt int
-	// mutant plants a defect, by which the suite proves that it would find one.
+	// mutant names a defect to plant.
 	mutant string
 }
 
 var errLost = fault.New(fault.Unavailable, "secret_store_unavailable", "The answer was lost.")
 
-func (w *world) effect(do func()) error {
+func (w *simulation) effect(do func()) error {
 	w.effects++
 	if w.effects == w.deleteAt && w.record != nil {
 		next := clone(*w.record)
@@ -99,8 +99,8 @@ func (w *world) effect(do func()) error {
 	return nil
 }
 
-// write is one commit: the agent, and the history of the operations that it moves.
-func (w *world) write(a agent.Agent) {
+// write commits the agent and the history of its operations.
+func (w *simulation) write(a agent.Agent) {
 	for _, o := range a.Operations {
 		if w.mutant != "torn commit" || o.Open() {
 			w.history[o.ID] = o
@@ -120,8 +120,8 @@ func clone(a agent.Agent) agent.Agent {
 	return a
 }
 
-// store is the world as agent.Store and as agent.Records.
-type store struct{ *world }
+// store implements agent.Store and agent.WorkerStore.
+type store struct{ *simulation }
 
 func (w store) Get(context.Context, string) (agent.Agent, error) {
 	if w.record == nil {
@@ -132,7 +132,7 @@ func (w store) Get(context.Context, string) (agent.Agent, error) {
 
 func (w store) Load(ctx context.Context, id string) (agent.Agent, error) { return w.Get(ctx, id) }
 
-// Await waits to the end: nobody else changes anything meanwhile.
+// Await waits for ctx to end: the simulation has no concurrent writers.
 func (w store) Await(ctx context.Context, id string, until func(agent.Agent) bool) (agent.Agent, error) {
 	if a, err := w.Get(ctx, id); err != nil || until(a) {
 		return a, err

@@ -13,9 +13,9 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Reconcile retries the persisted stage of an operation, and nothing else. At the store it adds nothing: it finds out
-// whether the request that brought the value had added it. The operation is nil when the agent has none with this id
-// that is open. Errors: NotFound for the agent, Conflict, BadRequest when the value is not there, Unavailable.
+// Reconcile retries the present stage of an operation. At the store stage it adds nothing: it finds out whether the
+// request had added the value. It returns nil if the agent has no open operation with this id. Errors: NotFound for the
+// agent, Conflict, BadRequest if the value was not stored, Unavailable.
 func (d Service) Reconcile(ctx context.Context, agentID, operationID string) (*secret.Operation, error) {
 	a, err := d.Agents.Get(ctx, agentID)
 	for range maxTries {
@@ -61,7 +61,8 @@ func (d Service) retry(ctx context.Context, a agent.Agent, o secret.Operation) (
 	}
 	if len(added) != 1 {
 		return nil, fault.New(fault.BadRequest, "secret_value_unavailable",
-			"The value did not reach the secret store, and it is kept nowhere else. Send it again: PUT secrets, or rotate once more.")
+			"The value did not reach the secret store, and it is kept nowhere else. "+
+				"Send it again: PUT secrets, or rotate once more.")
 	}
 	return func(present *agent.Agent) error {
 		if present.SecretsRevision != a.SecretsRevision {
@@ -71,8 +72,8 @@ func (d Service) retry(ctx context.Context, a agent.Agent, o secret.Operation) (
 	}, nil
 }
 
-// forEach calls f for the numbers below n, some at a time, all of them, and returns the error of the lowest that had
-// one.
+// forEach calls f for the numbers below n, with bounded concurrency, and returns the error of the lowest number that
+// failed.
 func (d Service) forEach(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	if d.Concurrency == 1 {
@@ -82,12 +83,13 @@ func (d Service) forEach(n int, f func(i int) error) error {
 		return first(errs)
 	}
 	var all sync.WaitGroup
-	free := make(chan struct{}, cmp.Or(d.Concurrency, storedAtOnce))
+	free := make(chan struct{}, cmp.Or(d.Concurrency, defaultConcurrency))
 	for i := range n {
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() {
-				if p := recover(); p != nil { // what it panicked with may hold a value; nobody else would catch it here
+				// An uncaught panic would end the process. Its value is not reported: it may hold a secret.
+				if p := recover(); p != nil {
 					errs[i] = fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
 				}
 				<-free

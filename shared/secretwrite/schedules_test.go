@@ -16,15 +16,15 @@ import (
 	"agents.example/controlplane/shared/secretwrite"
 )
 
-func (w *world) depositor() secretwrite.Service {
-	return secretwrite.Service{Agents: store{w}, Secrets: vault{w}, Now: time.Now, Concurrency: 1}
+func (w *simulation) service() secretwrite.Service {
+	return secretwrite.Service{Agents: store{w}, Secrets: secretStore{w}, Now: time.Now, Concurrency: 1}
 }
 
 // deliver is one delivery of a nudge. A crash is a delivery without an answer.
-func (w *world) deliver() error {
+func (w *simulation) deliver() error {
 	return survive(func() error {
 		return (&provisioning.Reconciler{
-			Records: store{w}, Cluster: cluster{w}, Secrets: vault{w}, Prober: cluster{w}, Now: time.Now,
+			Records: store{w}, Cluster: cluster{w}, Secrets: secretStore{w}, Prober: cluster{w}, Now: time.Now,
 			WatchTimeout: time.Minute,
 		}).Reconcile(context.Background(), w.id)
 	})
@@ -44,8 +44,8 @@ func survive(do func() error) (err error) {
 
 var errStuck = errors.New("the work is delivered again and again")
 
-// settle delivers until a delivery is acknowledged, as a queue does.
-func (w *world) settle() error {
+// deliverUntilDone delivers until a delivery is acknowledged, as a queue does.
+func (w *simulation) deliverUntilDone() error {
 	for range 60 {
 		if w.deliver() == nil {
 			return nil
@@ -55,14 +55,14 @@ func (w *world) settle() error {
 	return errStuck
 }
 
-// newWorld has an agent that runs, with a secret from its creation.
-func newWorld(mutant string) (*world, error) {
+// newSimulation has an agent that runs, with a secret from its creation.
+func newSimulation(mutant string) (*simulation, error) {
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, time.Now())
-	w := &world{id: a.ID, history: map[string]secret.Operation{}, versions: map[string][]version{}, mutant: mutant}
-	if _, err := w.depositor().Create(context.Background(), a, map[string]string{"TOKEN": "first"}); err != nil {
+	w := &simulation{id: a.ID, history: map[string]secret.Operation{}, versions: map[string][]version{}, mutant: mutant}
+	if _, err := w.service().Create(context.Background(), a, map[string]string{"TOKEN": "first"}); err != nil {
 		return nil, err
 	}
-	err := w.settle()
+	err := w.deliverUntilDone()
 	w.effects = 0
 	return w, err
 }
@@ -76,8 +76,8 @@ func puts(changes map[string]*string) func(context.Context, secretwrite.Service,
 
 func text(s string) *string { return &s }
 
-// wishes is what clients ask for in every schedule, one after the other.
-func wishes() []func(context.Context, secretwrite.Service, string) error {
+// requests are the clients' requests of every schedule, in order.
+func requests() []func(context.Context, secretwrite.Service, string) error {
 	return []func(context.Context, secretwrite.Service, string) error{
 		puts(map[string]*string{"TOKEN": text("second"), "OTHER": text("other")}),
 		func(ctx context.Context, d secretwrite.Service, id string) error {
@@ -88,15 +88,15 @@ func wishes() []func(context.Context, secretwrite.Service, string) error {
 	}
 }
 
-// pursue asks for something until it is under way, as a client does that reads what it is told: it reconciles what is
-// left open, twice, and asks again where there is nothing to reconcile.
-func (w *world) pursue(ask func(context.Context, secretwrite.Service, string) error) error {
+// sendUntilStored sends a request until its values are stored, as a careful client does: it reconciles the operations
+// that stay open, twice, and sends the request again if that fails.
+func (w *simulation) sendUntilStored(send func(context.Context, secretwrite.Service, string) error) error {
 	ctx := context.Background()
 	for range 12 {
 		known := maps.Clone(w.history)
-		err := survive(func() error { return ask(ctx, w.depositor(), w.id) })
+		err := survive(func() error { return send(ctx, w.service(), w.id) })
 		switch {
-		case err == nil && (w.record == nil || w.underWay(known)):
+		case err == nil && (w.record == nil || w.stored(known)):
 			return nil
 		case err == nil: // only some of it was stored
 		case fault.Is(err, fault.NotFound) || fault.Code(err) == "agent_deleting":
@@ -108,21 +108,21 @@ func (w *world) pursue(ask func(context.Context, secretwrite.Service, string) er
 		if w.record == nil {
 			return nil
 		}
-		time.Sleep(secret.StoringTime) //nolint:forbidigo // until nobody can be storing any more, in the bubble's time
+		time.Sleep(secret.StoringTime) //nolint:forbidigo // until no request can be storing, in the bubble's time
 		for id := range w.history {
 			for range 2 {
-				_ = survive(func() error { _, err := w.depositor().Reconcile(ctx, w.id, id); return err })
+				_ = survive(func() error { _, err := w.service().Reconcile(ctx, w.id, id); return err })
 			}
 		}
-		if w.underWay(known) {
+		if w.stored(known) {
 			return nil
 		}
 	}
 	return errStuck
 }
 
-// underWay reports whether there are operations that were not known before, and all of them are past the store.
-func (w *world) underWay(known map[string]secret.Operation) bool {
+// stored reports whether there are new operations, all of them past the store stage.
+func (w *simulation) stored(known map[string]secret.Operation) bool {
 	fresh := 0
 	for id, o := range w.history {
 		if _, ok := known[id]; ok {
@@ -135,36 +135,36 @@ func (w *world) underWay(known map[string]secret.Operation) bool {
 	return fresh > 0
 }
 
-// play carries out a schedule and tells what is wrong with the world then.
-func (w *world) play() error {
-	for i, ask := range wishes() {
-		if err := w.pursue(ask); err != nil {
-			return fmt.Errorf("wish %d: %w", i, err)
+// run runs a schedule and returns what is wrong afterwards.
+func (w *simulation) run() error {
+	for i, ask := range requests() {
+		if err := w.sendUntilStored(ask); err != nil {
+			return fmt.Errorf("request %d: %w", i, err)
 		}
-		if i != 1 { // the worker is slow: it sees the second wish together with the third
-			if err := w.settle(); err != nil {
-				return fmt.Errorf("after wish %d: %w", i, err)
+		if i != 1 { // the worker is slow: it sees the second request together with the third
+			if err := w.deliverUntilDone(); err != nil {
+				return fmt.Errorf("after request %d: %w", i, err)
 			}
 		}
-		if err := w.told(); err != nil {
-			return fmt.Errorf("after wish %d: %w", i, err)
+		if err := w.checkAlways(); err != nil {
+			return fmt.Errorf("after request %d: %w", i, err)
 		}
 	}
-	if err := errors.Join(w.settle(), w.settle()); err != nil { // and the same message once more
+	if err := errors.Join(w.deliverUntilDone(), w.deliverUntilDone()); err != nil { // the second message is a duplicate
 		return err
 	}
-	return errors.Join(w.told(), w.tidy())
+	return errors.Join(w.checkAlways(), w.checkEnd())
 }
 
-// deletions is how many ways of deleting each pair of troubles is tried with, beside none.
+// deletions is the number of deletion times tried with each pair of troubles, in addition to none.
 const deletions = 1
 
-// everySchedule ends the process around every outside effect, and around every pair of them, with and without a
-// deletion at some step. It answers how many schedules it tried and the first that went wrong.
+// everySchedule ends the process before or after every outside effect, and every pair of effects, with and without a
+// deletion at some step. It returns the number of schedules tried and the first failure.
 func everySchedule(mutant string) (schedules int, err error) {
-	quiet, err := newWorld(mutant)
+	quiet, err := newSimulation(mutant)
 	if err == nil {
-		err = quiet.play()
+		err = quiet.run()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("without trouble: %w", err)
@@ -173,7 +173,7 @@ func everySchedule(mutant string) (schedules int, err error) {
 	for first := range places {
 		for second := first; second < places+4*int(modes); second++ {
 			for d := range 1 + deletions {
-				w, err := newWorld(mutant)
+				w, err := newSimulation(mutant)
 				if err != nil {
 					return schedules, err
 				}
@@ -184,7 +184,7 @@ func everySchedule(mutant string) (schedules int, err error) {
 				if d > 0 {
 					w.deleteAt = 1 + (first+second*d)%(quiet.effects+3)
 				}
-				if err := w.play(); err != nil {
+				if err := w.run(); err != nil {
 					return schedules, fmt.Errorf("troubles %v, deletion at %d: %w", w.troubles, w.deleteAt, err)
 				}
 				schedules++
@@ -194,7 +194,7 @@ func everySchedule(mutant string) (schedules int, err error) {
 	return schedules, nil
 }
 
-func TestEveryScheduleConverges(t *testing.T) {
+func TestService_ConvergesUnderEverySchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		schedules, err := everySchedule("")
@@ -205,8 +205,8 @@ func TestEveryScheduleConverges(t *testing.T) {
 	})
 }
 
-// TestTheSuiteFindsPlantedDefects shows that the schedules would find what they are there to find.
-func TestTheSuiteFindsPlantedDefects(t *testing.T) {
+// TestSchedules_FindPlantedDefects proves that the schedules detect the defects that they exist for.
+func TestSchedules_FindPlantedDefects(t *testing.T) {
 	t.Parallel()
 	for _, mutant := range []string{
 		"repeated add", "blind adoption", "early proof", "greedy prune", "unguarded write",
@@ -217,7 +217,7 @@ func TestTheSuiteFindsPlantedDefects(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				schedules, err := everySchedule(mutant)
 				if err == nil {
-					t.Fatal("the defect was not found")
+					t.Fatalf("no schedule finds the planted defect %q", mutant)
 				}
 				t.Logf("found after %d schedules: %v", schedules, err)
 			})

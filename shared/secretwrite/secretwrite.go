@@ -1,9 +1,10 @@
-// Package deposit knows how values that requests bring get into the secret store so that each is added at most once,
-// whatever is lost on the way: an operation is recorded with what the store had, then the value is added, then its
-// version is recorded. It does not know what becomes of a version afterwards (package provisioning), nor routes.
+// Package secretwrite writes secret values from API requests to the secret store, at most once each, even across
+// crashes. It records an operation with the store's latest version, then adds the value, then records its version. It
+// does not roll the version out (package provisioning does) and does not handle HTTP.
 //
-// Between the two records nobody else adds anything under the same key, so that of a request that died in between it
-// can be told later whether its value is there: it is the one version that is newer than what was recorded.
+// Between the two records, no other request may add a value under the same key. So if a request dies in between, its
+// value was stored exactly if the store has a version newer than the recorded one. Example: version 2 is the latest,
+// the request adds its value, and the process dies. If the store has version 3, that is the value.
 package secretwrite
 
 import (
@@ -21,32 +22,33 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Service puts values into the secret store on behalf of requests.
+// Service writes the values of requests to the secret store.
 type Service struct {
 	Agents  agent.Store
 	Secrets credential.SecretWriter
 	// Now is the clock.
 	Now func() time.Time
-	// Concurrency bounds the calls of the secret store in flight; 0 is 4. The quota is a project's.
+	// Concurrency bounds the concurrent calls of the secret store per request; 0 means 4. All requests of a project
+	// share its quota.
 	Concurrency int
 }
 
 const (
-	// storingCalls bounds the calls of the secret store of one request. It leaves some of secret.StoringTime for the
-	// record.
-	storingCalls = 20 * time.Second
-	storedAtOnce = 4
-	// maxTries is how often a request begins again because others changed the same agent's secrets.
+	// storingCalls bounds the time of one request's calls of the secret store. The rest of secret.StoringTime is for
+	// the record.
+	storingCalls       = 20 * time.Second
+	defaultConcurrency = 4
+	// maxTries bounds how often a request starts over because other requests changed the same agent's secrets.
 	maxTries = 8
 )
 
-// Put carries out what a client asks for of an agent's secrets: a nil value deletes. It returns the agent and the
-// operations, also when only some of the values could be stored. Errors: NotFound, Conflict, Invalid, Unavailable; when
-// no value could be stored, the store's.
+// Put sets and deletes an agent's secrets: a nil value deletes. It returns the agent and the operations, also if only
+// some of the values could be stored. Errors: NotFound, Conflict, Invalid, Unavailable, and the secret store's if no
+// value could be stored.
 func (d Service) Put(ctx context.Context, agentID string, changes map[string]*string) (agent.Agent, []secret.Operation,
 	error,
 ) {
-	var asked []secret.Operation
+	var requested []secret.Operation
 	values := map[string][]byte{}
 	for key, value := range changes {
 		o := secret.Operation{Key: key, Action: secret.Delete}
@@ -54,57 +56,57 @@ func (d Service) Put(ctx context.Context, agentID string, changes map[string]*st
 			values[key] = []byte(*value)
 			o.Action, o.Bytes = secret.Set, int64(len(*value))
 		}
-		asked = append(asked, o)
+		requested = append(requested, o)
 	}
-	return d.run(ctx, agentID, asked, values)
+	return d.run(ctx, agentID, requested, values)
 }
 
-// Rotate has an agent's credentials replaced. It does nothing while they are being replaced. Errors: as those of Put.
+// Rotate replaces an agent's credentials. It does nothing while a rotation is in progress. Errors: those of Put.
 func (d Service) Rotate(ctx context.Context, agentID string) (agent.Agent, error) {
 	a, _, err := d.run(ctx, agentID, []secret.Operation{{Key: secret.CredentialsKey, Action: secret.Rotate}}, nil)
 	return a, err
 }
 
-// Create creates an agent with secrets. The agent is there as soon as its operations are recorded; it waits with its
-// start for their values, and says so where one could not be stored. Errors: those of agent.Store.
+// Create creates an agent with secrets. It writes the record first. The agent starts only once its values are stored;
+// the operation of a value that could not be stored says why. Errors: those of agent.Store.
 func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]string) (agent.Agent, error) {
 	if len(values) == 0 {
 		return d.Agents.Create(ctx, a)
 	}
 	idempotency.Amend(ctx)
-	var asked []secret.Operation
-	brought := map[string][]byte{}
+	var requested []secret.Operation
+	bytes := map[string][]byte{}
 	for key, value := range values {
-		asked = append(asked, secret.Operation{Key: key, Action: secret.Set, Bytes: int64(len(value))})
-		brought[key] = []byte(value)
+		requested = append(requested, secret.Operation{Key: key, Action: secret.Set, Bytes: int64(len(value))})
+		bytes[key] = []byte(value)
 	}
-	begun, err := a.BeginOperations(a.SecretsRevision, assignIDs(ctx, a.ID, asked), a.CreatedAt)
+	begun, err := a.BeginOperations(a.SecretsRevision, assignIDs(ctx, a.ID, requested), a.CreatedAt)
 	if err != nil {
 		return a, err
 	}
 	created, err := d.Agents.Create(ctx, a)
-	if err != nil || created.ID != a.ID { // or it is the one that the first of repeated requests created
+	if err != nil || created.ID != a.ID { // a repeated request gets the agent that the first one created
 		return created, err
 	}
-	stored, _, err := d.storeAndRecord(ctx, created, begun, brought)
+	stored, _, err := d.storeAndRecord(ctx, created, begun, bytes)
 	if err != nil && stored.ID == "" {
-		return created, nil // the agent is there, and its operations tell what is missing
+		return created, nil // the agent exists, and its operations say what is missing
 	}
 	return stored, nil
 }
 
-// run records operations, stores what they need, and records what became of that.
+// run records operations, stores their values, and records the outcomes.
 func (d Service) run(
-	ctx context.Context, agentID string, asked []secret.Operation, values map[string][]byte,
+	ctx context.Context, agentID string, requested []secret.Operation, values map[string][]byte,
 ) (agent.Agent, []secret.Operation, error) {
 	idempotency.Amend(ctx)
-	asked = assignIDs(ctx, agentID, asked)
-	a, begun, err := d.recordOperations(ctx, agentID, asked)
+	requested = assignIDs(ctx, agentID, requested)
+	a, begun, err := d.recordOperations(ctx, agentID, requested)
 	if err != nil {
 		return a, nil, err
 	}
 	if idempotency.From(ctx).Replayed() {
-		return d.replay(a, asked[0].Batch)
+		return d.replay(a, requested[0].Batch)
 	}
 	if !slices.ContainsFunc(begun, func(o secret.Operation) bool { return o.Stage == secret.Store }) {
 		return a, begun, nil
@@ -112,23 +114,23 @@ func (d Service) run(
 	return d.storeAndRecord(ctx, a, begun, values)
 }
 
-// assignIDs gives operations their ids, in the order of their keys.
-func assignIDs(ctx context.Context, agentID string, asked []secret.Operation) []secret.Operation {
+// assignIDs sorts operations by key and gives them ids.
+func assignIDs(ctx context.Context, agentID string, requested []secret.Operation) []secret.Operation {
 	batch := uuid.NewString()
 	if attempt := idempotency.From(ctx); attempt != nil {
 		batch = attempt.ID
 	}
-	slices.SortFunc(asked, func(x, y secret.Operation) int { return cmp.Compare(x.Key, y.Key) })
-	for i := range asked {
-		asked[i].ID, asked[i].AgentID, asked[i].Batch = uuid.NewString(), agentID, batch
+	slices.SortFunc(requested, func(x, y secret.Operation) int { return cmp.Compare(x.Key, y.Key) })
+	for i := range requested {
+		requested[i].ID, requested[i].AgentID, requested[i].Batch = uuid.NewString(), agentID, batch
 	}
-	return asked
+	return requested
 }
 
-// recordOperations records operations together with what the secret store has under their keys. Requests that bring
-// values for the same key take turns. Errors: those of agent.Store and agent.Begin; Conflict when others keep changing
-// the agent's secrets.
-func (d Service) recordOperations(ctx context.Context, agentID string, asked []secret.Operation) (agent.Agent,
+// recordOperations records operations together with the latest versions of their keys. Requests with values for the
+// same key wait for each other. Errors: those of agent.Store and Agent.BeginOperations; Conflict if other requests keep
+// changing the agent's secrets.
+func (d Service) recordOperations(ctx context.Context, agentID string, requested []secret.Operation) (agent.Agent,
 	[]secret.Operation, error,
 ) {
 	a, err := d.Agents.Get(ctx, agentID)
@@ -137,18 +139,18 @@ func (d Service) recordOperations(ctx context.Context, agentID string, asked []s
 			return a, nil, err
 		}
 		revision := a.SecretsRevision
-		if err := d.readLatestVersions(ctx, agentID, asked); err != nil {
+		if err := d.readLatestVersions(ctx, agentID, requested); err != nil {
 			return a, nil, err
 		}
 		now := d.now()
 		var begun []secret.Operation
 		a, err = d.Agents.Change(ctx, agentID, func(a *agent.Agent) (err error) {
-			begun, err = a.BeginOperations(revision, asked, now)
+			begun, err = a.BeginOperations(revision, requested, now)
 			return err
 		})
 		switch {
 		case errors.Is(err, agent.ErrStoring), errors.Is(err, agent.ErrSecretsChanged):
-			a, err = d.awaitOtherWriters(ctx, agentID, asked)
+			a, err = d.awaitOtherWriters(ctx, agentID, requested)
 		default:
 			return a, begun, err
 		}
@@ -156,26 +158,28 @@ func (d Service) recordOperations(ctx context.Context, agentID string, asked []s
 	return a, nil, agent.ErrOperationInProgress()
 }
 
-// readLatestVersions notes the newest version of each secret.
-func (d Service) readLatestVersions(ctx context.Context, agentID string, asked []secret.Operation) error {
-	return d.forEach(len(asked), func(i int) (err error) {
-		asked[i].LatestBefore, err = d.Secrets.LatestVersion(ctx, agentID, asked[i].Key)
+// readLatestVersions sets LatestBefore of each operation.
+func (d Service) readLatestVersions(ctx context.Context, agentID string, requested []secret.Operation) error {
+	return d.forEach(len(requested), func(i int) (err error) {
+		requested[i].LatestBefore, err = d.Secrets.LatestVersion(ctx, agentID, requested[i].Key)
 		return err
 	})
 }
 
-// awaitOtherWriters waits until no other request is adding values under the same keys, or can be any more, and returns
-// the agent as it is then.
-func (d Service) awaitOtherWriters(ctx context.Context, agentID string, asked []secret.Operation) (agent.Agent, error) {
+// awaitOtherWriters waits until no other request can be adding values under the same keys, and returns the present
+// agent.
+func (d Service) awaitOtherWriters(ctx context.Context, agentID string, requested []secret.Operation) (agent.Agent,
+	error) {
 	wait, cancel := context.WithTimeout(ctx, secret.StoringTime)
 	defer cancel()
 	return d.Agents.Await(wait, agentID, func(a agent.Agent) bool {
 		now := d.now()
 		return !slices.ContainsFunc(a.Operations, func(o secret.Operation) bool {
-			return o.Storing(now) && slices.ContainsFunc(asked, func(n secret.Operation) bool { return n.Key == o.Key })
+			return o.Storing(now) && slices.ContainsFunc(requested,
+				func(n secret.Operation) bool { return n.Key == o.Key })
 		})
 	})
 }
 
-// now is the time to the microsecond, which is as precise as it is kept.
+// now is the time in microseconds, the precision of the record.
 func (d Service) now() time.Time { return d.Now().UTC().Truncate(time.Microsecond) }

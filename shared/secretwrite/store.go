@@ -10,8 +10,8 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// storeAndRecord adds the values of operations that have been recorded, each once, and records the outcomes in one
-// write: one rollout serves them all. A client that goes away meanwhile changes nothing.
+// storeAndRecord adds the values of recorded operations, each once, and records the outcomes in one write, so that one
+// rollout serves all of them. It continues if the client disconnects.
 func (d Service) storeAndRecord(
 	ctx context.Context, a agent.Agent, begun []secret.Operation, values map[string][]byte,
 ) (agent.Agent, []secret.Operation, error) {
@@ -32,7 +32,7 @@ func (d Service) storeAndRecord(
 	return after, operations, nil
 }
 
-// addValues adds the values. The error is that of the first that is not known to have been added.
+// addValues adds the values. The error is that of the first value that may not have been added.
 func (d Service) addValues(
 	ctx context.Context, agentID string, begun []secret.Operation, values map[string][]byte,
 ) (outcomes []agent.Outcome, failure error) {
@@ -60,7 +60,8 @@ func (d Service) addValues(
 	return outcomes, failure
 }
 
-// currentOperations lists operations as they stand on an agent. What is there no more was overtaken meanwhile.
+// currentOperations returns the present state of operations. One that is no longer in the agent's record was
+// superseded.
 func (d Service) currentOperations(a agent.Agent, begun []secret.Operation) []secret.Operation {
 	now := make([]secret.Operation, len(begun))
 	for i, o := range begun {
@@ -74,7 +75,7 @@ func (d Service) currentOperations(a agent.Agent, begun []secret.Operation) []se
 	return now
 }
 
-// replay answers a repeat with the operations of the first request. Errors: Conflict while that is not finished.
+// replay answers a repeat with the operations of the first request. Errors: Conflict until that request is finished.
 func (d Service) replay(a agent.Agent, batch string) (agent.Agent, []secret.Operation, error) {
 	var operations []secret.Operation
 	for _, o := range a.Operations {
@@ -100,7 +101,7 @@ func code(err error) string {
 	}
 }
 
-// withOperations tells the client which operations to look at.
+// withOperations adds the ids of the operations to the error.
 func withOperations(failure error, operations []secret.Operation) error {
 	ids := make([]string, len(operations))
 	for i, o := range operations {

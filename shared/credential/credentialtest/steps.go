@@ -13,7 +13,7 @@ func ensure(t *testing.T, v Store, agentID string) (credential.Credentials, int6
 	t.Helper()
 	c, version, err := v.EnsureCredentials(t.Context(), agentID, username)
 	if err != nil {
-		t.Fatalf("Ensure: %v", err)
+		t.Fatalf("EnsureCredentials: %v", err)
 	}
 	return c, version
 }
@@ -33,7 +33,7 @@ func mustRead(t *testing.T, v Store, agentID, key string, version int64, want st
 	if err != nil {
 		t.Errorf("Read %s version %d: %v", key, version, err)
 	} else if string(got) != want {
-		t.Errorf("Read %s version %d: another value than was put", key, version)
+		t.Errorf("Read %s version %d: the value differs from the one that was put", key, version)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package credentialtest holds what every credential.Vault and credential.Depositary must do, as tests. It knows the
-// port and no secret store.
+// Package credentialtest tests that an adapter keeps the promises of credential.SecretStore and
+// credential.SecretWriter. It does not depend on the adapter.
 package credentialtest
 
 import (
@@ -15,35 +15,35 @@ import (
 	"agents.example/controlplane/shared/credential"
 )
 
-// maxValueBytes is the largest value that the interface takes.
+// maxValueBytes is the size of the largest value that the interface accepts.
 const maxValueBytes = 65_536
 
-// Store is a secret store with all that its users do with it.
+// Store is a secret store with the ports of all its users.
 type Store interface {
 	credential.SecretStore
 	credential.SecretWriter
 }
 
-// Run runs the suite. open returns a vault; several calls may return the same one, since every test uses agents of
-// its own.
+// Run runs the suite. open returns a store. Several calls may return the same one, because each test uses
+// other agents.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Store){
-		"credentials are generated once":          generatedOnce,
-		"credentials of racing calls are one":     racingEnsures,
-		"credentials of agents differ":            agentsDiffer,
-		"versions keep their values":              versionsKeepValues,
-		"values of any bytes up to the largest":   anyBytes,
-		"keys are told apart":                     keysToldApart,
-		"a version that is not there":             missingVersion,
-		"racing puts add a version each":          racingPuts,
-		"destroying leaves nothing and no others": destroyLeavesNothing,
-		"destroying many":                         destroyMany,
-		"an agent may begin anew after destroy":   beginAnew,
-		"versions are told by number":             toldByNumber,
-		"pruning keeps what is newer":             pruned,
-		"numbers are never given again":           neverAgain,
-		"credentials are renewed":                 renewed,
+		"credentials are generated once":               generatedOnce,
+		"concurrent calls get the same credentials":    concurrentEnsures,
+		"agents have different credentials":            agentsDiffer,
+		"versions keep their values":                   versionsKeepValues,
+		"values of any bytes up to the largest":        anyBytes,
+		"similar keys are separate":                    similarKeys,
+		"missing version":                              missingVersion,
+		"concurrent puts add a version each":           concurrentPuts,
+		"destroy removes the agent's secrets only":     destroyOneAgent,
+		"destroy many secrets":                         destroyMany,
+		"secrets can be added again after destroy":     addAfterDestroy,
+		"versions are listed by number":                listVersions,
+		"destroying old versions keeps newer ones":     destroyOldVersions,
+		"version numbers are never reused":             numbersNotReused,
+		"new credentials are in force after a destroy": renewCredentials,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,15 +59,16 @@ func generatedOnce(t *testing.T, v Store) {
 		t.Error("the credentials lack a user name, a password or a key")
 	}
 	if version < 1 {
-		t.Errorf("version %d, want 1 or more: 0 says that there are none", version)
+		t.Errorf("version %d, want 1 or more: 0 means none", version)
 	}
 	again, same, err := v.EnsureCredentials(t.Context(), a, "another")
 	if err != nil || again != first || same != version {
-		t.Errorf("the second call answers others: version %d instead of %d, %v", same, version, err)
+		t.Errorf("second EnsureCredentials = version %d, error %v, want the same credentials in version %d", same, err,
+			version)
 	}
 }
 
-func racingEnsures(t *testing.T, v Store) {
+func concurrentEnsures(t *testing.T, v Store) {
 	a := uuid.NewString()
 	var (
 		calls    sync.WaitGroup
@@ -79,7 +80,7 @@ func racingEnsures(t *testing.T, v Store) {
 		calls.Go(func() {
 			c, version, err := v.EnsureCredentials(t.Context(), a, username)
 			if err != nil {
-				t.Errorf("Ensure: %v", err)
+				t.Errorf("EnsureCredentials: %v", err)
 				return
 			}
 			mu.Lock()
@@ -90,8 +91,7 @@ func racingEnsures(t *testing.T, v Store) {
 	calls.Wait()
 	_, later := ensure(t, v, a)
 	if versions = slices.Compact(append(versions, later)); len(distinct) != 1 || len(versions) != 1 {
-		t.Errorf("racing calls, and one after them, answer %d credentials and versions %v, want one", len(distinct),
-			versions)
+		t.Errorf("concurrent and later calls returned %d credentials in versions %v, want one", len(distinct), versions)
 	}
 }
 
@@ -128,8 +128,8 @@ func anyBytes(t *testing.T, v Store) {
 	}
 }
 
-// keysToldApart uses keys that differ little, and that might be names of a store's own.
-func keysToldApart(t *testing.T, v Store) {
+// similarKeys uses keys that differ little, and that a store might reserve.
+func similarKeys(t *testing.T, v Store) {
 	a, other := uuid.NewString(), uuid.NewString()
 	keys := []string{
 		"TOKEN", "token", "TOKEN_", "_TOKEN", "_", "credentials", "env", "current", "latest",
@@ -157,7 +157,7 @@ func missingVersion(t *testing.T, v Store) {
 	mustMiss(t, v, uuid.NewString(), "TOKEN", version)
 }
 
-func racingPuts(t *testing.T, v Store) {
+func concurrentPuts(t *testing.T, v Store) {
 	a := uuid.NewString()
 	var calls sync.WaitGroup
 	var values sync.Map
@@ -181,7 +181,7 @@ func racingPuts(t *testing.T, v Store) {
 	})
 }
 
-func destroyLeavesNothing(t *testing.T, v Store) {
+func destroyOneAgent(t *testing.T, v Store) {
 	a, other := uuid.NewString(), uuid.NewString()
 	version := put(t, v, a, "TOKEN", "value")
 	kept := put(t, v, other, "TOKEN", "kept")
@@ -197,7 +197,7 @@ func destroyLeavesNothing(t *testing.T, v Store) {
 	}
 }
 
-// destroyMany has more secrets than a store lists at once.
+// destroyMany adds more secrets than a store lists in one call.
 func destroyMany(t *testing.T, v Store) {
 	a := uuid.NewString()
 	versions := map[string]int64{}
@@ -211,13 +211,13 @@ func destroyMany(t *testing.T, v Store) {
 	}
 }
 
-func beginAnew(t *testing.T, v Store) {
+func addAfterDestroy(t *testing.T, v Store) {
 	a := uuid.NewString()
 	former, _ := ensure(t, v, a)
 	put(t, v, a, "TOKEN", "former")
 	destroy(t, v, a)
 	if latter, _ := ensure(t, v, a); latter == former {
-		t.Error("the credentials are those from before they were destroyed")
+		t.Error("EnsureCredentials after Destroy returned the destroyed credentials, want new ones")
 	}
 	mustRead(t, v, a, "TOKEN", put(t, v, a, "TOKEN", "latter"), "latter")
 }

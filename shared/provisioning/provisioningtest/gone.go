@@ -20,12 +20,12 @@ func testDelete(t *testing.T, w World) {
 	}
 	w.awaitGone(t, a)
 	if err := w.Cluster.Delete(t.Context(), a); err != nil {
-		t.Errorf("what is gone: %v", err)
+		t.Errorf("Delete of a deleted agent: %v", err)
 	}
 	w.awaitGone(t, a)
 	if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime,
 		Input()); fault.Code(err) != provisioning.CodeNamespaceMissing {
-		t.Errorf("apply to what is gone: error %v, want %s", err, provisioning.CodeNamespaceMissing)
+		t.Errorf("Apply to a deleted agent: error %v, want %s", err, provisioning.CodeNamespaceMissing)
 	}
 }
 
@@ -35,7 +35,7 @@ func testDeleteHalf(t *testing.T, w World) {
 		a := w.Agent(t)
 		w.apply(t, a, stages[:i+1]...)
 		if err := w.Cluster.Delete(t.Context(), a); err != nil {
-			t.Fatalf("after stage %s: %v", stages[i], err)
+			t.Fatalf("Delete after stage %s: %v", stages[i], err)
 		}
 		w.awaitGone(t, a)
 	}
@@ -55,9 +55,9 @@ func testNamespaces(t *testing.T, w World) {
 	w.apply(t, a, agent.StageNamespace)
 	p := w.placement(t, a)
 	if p == nil {
-		t.Fatal("the namespace is not listed")
+		t.Fatal("Namespaces does not list the agent's namespace")
 	}
-	// Clusters tell times in whole seconds.
+	// Clusters report times in whole seconds.
 	if p.Cell != a.Cell || p.UID == "" || p.CreatedAt.Before(begun.Add(-2*time.Second)) ||
 		p.CreatedAt.After(time.Now().Add(2*time.Second)) {
 		t.Errorf("placement %+v", *p)
@@ -65,18 +65,18 @@ func testNamespaces(t *testing.T, w World) {
 	other := *p
 	other.UID = "00000000-0000-0000-0000-000000000000"
 	if err := w.Namespaces.DeleteNamespace(t.Context(), other); err != nil {
-		t.Errorf("a namespace that is no longer the one: %v", err)
+		t.Errorf("DeleteNamespace with another UID: %v, want success without effect", err)
 	}
-	w.apply(t, a, agent.StagePolicy) // it takes new objects, so it is not being deleted
+	w.apply(t, a, agent.StagePolicy) // the namespace accepts new objects, so it is not being deleted
 	if err := w.Namespaces.DeleteNamespace(t.Context(), *p); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitGone(t, a)
 	if w.placement(t, a) != nil {
-		t.Error("the namespace is listed though it is gone")
+		t.Error("Namespaces lists a namespace that is gone")
 	}
 	if err := w.Namespaces.DeleteNamespace(t.Context(), *p); err != nil {
-		t.Errorf("a namespace that is gone: %v", err)
+		t.Errorf("DeleteNamespace of a namespace that is gone: %v", err)
 	}
 }
 

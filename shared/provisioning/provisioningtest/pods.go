@@ -16,7 +16,7 @@ func testPods(t *testing.T, w World) {
 		t.Fatalf("the cells %v, want %s among them", w.Pods.Cells(), a.Cell)
 	}
 	if pods, err := w.Pods.Pods(t.Context(), "no-such-cell"); err == nil {
-		t.Errorf("an unknown cell has %d pods", len(pods))
+		t.Errorf("Pods of an unknown cell = %d pods, want an error", len(pods))
 	}
 	begun := time.Now()
 	w.apply(t, half, agent.StageNamespace, agent.StagePolicy)
@@ -24,20 +24,20 @@ func testPods(t *testing.T, w World) {
 	w.awaitReady(t, a)
 	p := w.pod(t, a)
 	if p == nil {
-		t.Fatal("a pod that is ready is not seen")
+		t.Fatal("Pods does not list a ready pod")
 	}
-	// Clusters tell times in whole seconds.
+	// Clusters report times in whole seconds.
 	if p.Failure != nil || p.LastRun != 0 || p.Since.Before(begun.Add(-2*time.Second)) ||
 		p.Since.After(time.Now().Add(2*time.Second)) {
-		t.Errorf("a pod that is ready: %+v, since %v", *p, p.Since)
+		t.Errorf("ready pod = %+v, since %v, want it without a failure or run, since about %v", *p, p.Since, begun)
 	}
 	for _, none := range []agent.Agent{half, unseen} {
 		if p := w.pod(t, none); p != nil {
-			t.Errorf("a pod of an agent without one: %+v", *p)
+			t.Errorf("pod of an agent without one = %+v, want none", *p)
 		}
 	}
 	if !w.Pods.Current(a, *p) {
-		t.Error("a pod of the present configuration is not current")
+		t.Error("Current = false for a pod of the present configuration, want true")
 	}
 	for name, change := range map[string]func(*agent.Agent){
 		"variable": func(a *agent.Agent) {
@@ -52,15 +52,15 @@ func testPods(t *testing.T, w World) {
 	} {
 		next := a
 		if change(&next); w.Pods.Current(next, *p) {
-			t.Errorf("a pod is current after a change of the %s", name)
+			t.Errorf("Current = true after a change of the %s, want false", name)
 		}
 	}
 	if w.Pods.Current(a, provisioning.Pod{AgentID: a.ID}) {
-		t.Error("a pod of no known configuration is current")
+		t.Error("Current = true for a pod without a configuration, want false")
 	}
 }
 
-// pod looks for the agent's pod.
+// pod returns the agent's pod, or nil.
 func (w World) pod(t *testing.T, a agent.Agent) *provisioning.Pod {
 	t.Helper()
 	pods, err := w.Pods.Pods(t.Context(), a.Cell)
@@ -75,7 +75,7 @@ func (w World) pod(t *testing.T, a agent.Agent) *provisioning.Pod {
 	return nil
 }
 
-// testPodsInTrouble has a pod break that is seen as AwaitReady sees it, and mend.
+// testPodsInTrouble makes a pod crash and recover. Pods must agree with AwaitReady.
 func testPodsInTrouble(t *testing.T, w World) {
 	a := w.Agent(t)
 	w.apply(t, a, agent.StageNamespace)
@@ -85,26 +85,27 @@ func testPodsInTrouble(t *testing.T, w World) {
 	p := w.pod(t, a)
 	if p == nil || p.Failure == nil || p.Failure.Code != "pod_crash_loop" || !p.Failure.Permanent ||
 		p.Failure.Message == "" {
-		t.Fatalf("a pod in a crash loop: %+v", p)
+		t.Fatalf("crash-looping pod = %+v, want a permanent pod_crash_loop with a message", p)
 	}
 	if !w.Pods.Current(a, *p) || p.LastRun > time.Minute {
-		t.Errorf("a pod in a crash loop: current %t, last run %v", w.Pods.Current(a, *p), p.LastRun)
+		t.Errorf("crash-looping pod: current %t, last run %v, want true and at most a minute", w.Pods.Current(a, *p),
+			p.LastRun)
 	}
 	w.Suffer(t, a, None)
 	a.Rollout++
 	w.apply(t, a, agent.StageRuntime)
 	w.awaitReady(t, a)
 	if p := w.pod(t, a); p == nil || p.Failure != nil {
-		t.Errorf("a pod that mended: %+v", p)
+		t.Errorf("recovered pod = %+v, want one without a failure", p)
 	}
 }
 
-func testPresence(t *testing.T, w World) {
+func testExistence(t *testing.T, w World) {
 	a := w.Agent(t)
 	want := func(when string, want provisioning.Existence) {
 		t.Helper()
 		if got, err := w.Pods.Existence(t.Context(), a); err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", when, got, err, want)
+			t.Errorf("Existence %s = %+v, %v, want %+v", when, got, err, want)
 		}
 	}
 	want("before anything", provisioning.Existence{})
@@ -112,17 +113,17 @@ func testPresence(t *testing.T, w World) {
 	want("with a namespace", provisioning.Existence{Namespace: true})
 	w.apply(t, a)
 	w.awaitReady(t, a)
-	want("when it runs", provisioning.Existence{Namespace: true, Pod: true})
+	want("while it runs", provisioning.Existence{Namespace: true, Pod: true})
 	if err := w.Cluster.Delete(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	want("while it is being deleted", provisioning.Existence{})
 	w.awaitGone(t, a)
-	want("in the end", provisioning.Existence{})
+	want("after the deletion", provisioning.Existence{})
 	a.Cell = "no-such-cell"
 	var permanent *provisioning.Permanent
 	if got, err := w.Pods.Existence(t.Context(), a); !errors.As(err, &permanent) ||
 		got != (provisioning.Existence{}) {
-		t.Errorf("in an unknown cell: %+v, %v; want an error", got, err)
+		t.Errorf("Existence in an unknown cell = %+v, %v, want a Permanent error", got, err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package provisioningtest is the conformance suite of the ports Cluster, Fleet and Lookout: what package provisioning
-// relies on, whatever stands behind them. It does not know how a cluster is made to fail; who runs the suite tells it.
+// Package provisioningtest tests that an adapter keeps the promises of provisioning.Cluster, NamespaceLister and
+// PodLister. It does not make a cluster fail itself: the adapter's test provides that in World.Suffer.
 package provisioningtest
 
 import (
@@ -14,51 +14,51 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// Trouble is what the pods of an agent suffer from.
+// Trouble is what is wrong with the pods of an agent.
 type Trouble string
 
 // The troubles.
 const (
-	// None heals.
+	// None: the pods are healthy.
 	None Trouble = ""
-	// NeverReady: the pod runs, but is not ready.
+	// NeverReady: the pod runs but is not ready.
 	NeverReady Trouble = "never ready"
-	// CrashLoop: the pod ends again and again.
+	// CrashLoop: the container ends repeatedly.
 	CrashLoop Trouble = "crash loop"
 )
 
-// World is what the suite is run against.
+// World holds the adapter under test.
 type World struct {
 	Cluster    provisioning.Cluster
 	Namespaces provisioning.NamespaceLister
 	Pods       provisioning.PodLister
-	// Agent makes the record of an agent in Provisioning that the cluster has not seen, on a cell that it has.
+	// Agent makes the record of a new agent in Provisioning, on a cell of the adapter.
 	Agent func(t *testing.T) agent.Agent
-	// Suffer has the agent's pods suffer, or heals them. The agent's namespace is there.
+	// Suffer sets the trouble of the agent's pods. The agent's namespace exists.
 	Suffer func(t *testing.T, a agent.Agent, trouble Trouble)
-	// Patience is how long something may take that should happen.
+	// Patience is how long an expected event may take.
 	Patience time.Duration
-	// Moment is long enough for a pod to be seen in trouble.
+	// Moment is long enough for the trouble of a pod to show.
 	Moment time.Duration
 }
 
-// Run runs the suite. Its tests are independent of each other and of other agents on the cluster, and run at once.
+// Run runs the suite. Its tests run in parallel, independent of each other and of other agents on the cluster.
 func Run(t *testing.T, w World) {
 	for name, test := range map[string]func(*testing.T, World){
-		"brings up, twice":                     testBringUp,
-		"counts the desired pod only":          testDesiredPod,
-		"stops and starts":                     testStopAndStart,
-		"tells of a pod that is not ready":     testNeverReady,
-		"tells of a crash loop, and is mended": testCrashLoop,
-		"needs the namespace":                  testNamespaceMissing,
-		"knows its cells":                      testUnknownCell,
-		"takes away":                           testDelete,
-		"takes away what was half made":        testDeleteHalf,
-		"takes away what never was":            testDeleteNothing,
-		"lists namespaces":                     testNamespaces,
-		"looks out":                            testPods,
-		"looks out for trouble":                testPodsInTrouble,
-		"looks out for what there is":          testPresence,
+		"brings an agent up, twice":               testBringUp,
+		"awaits the desired pod, not the old one": testDesiredPod,
+		"stops and starts":                        testStopAndStart,
+		"reports a pod that is not ready":         testNeverReady,
+		"reports a crash loop, and recovers":      testCrashLoop,
+		"reports a missing namespace":             testNamespaceMissing,
+		"refuses an unknown cell":                 testUnknownCell,
+		"deletes an agent":                        testDelete,
+		"deletes an incomplete agent":             testDeleteHalf,
+		"deletes an agent without objects":        testDeleteNothing,
+		"lists namespaces":                        testNamespaces,
+		"lists pods":                              testPods,
+		"lists pods in trouble":                   testPodsInTrouble,
+		"reports which objects exist":             testExistence,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +67,7 @@ func Run(t *testing.T, w World) {
 	}
 }
 
-// Input is what the suite's agents are made from.
+// Input is the RuntimeInput of the suite's agents.
 func Input() provisioning.RuntimeInput {
 	return provisioning.RuntimeInput{Credentials: credential.Credentials{
 		DashboardUsername: "admin",
@@ -96,7 +96,7 @@ func (w World) awaitReady(t *testing.T, a agent.Agent) {
 	}
 }
 
-// wantNotReady waits for a moment and wants to hear of a failure that is not certain, and of the deadline.
+// wantNotReady waits for a moment, and wants a PodFailure that is not permanent and the deadline's error.
 func (w World) wantNotReady(t *testing.T, a agent.Agent) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), w.Moment)
@@ -104,10 +104,10 @@ func (w World) wantNotReady(t *testing.T, a agent.Agent) {
 	err := w.Cluster.AwaitReady(ctx, a)
 	var failure *provisioning.PodFailure
 	if !errors.As(err, &failure) || failure.Permanent || failure.Code == "" || failure.Message == "" {
-		t.Errorf("error %v, want a PodFailure that may pass", err)
+		t.Errorf("AwaitReady = %v, want a PodFailure that is not permanent", err)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v, want it to be the deadline's, too", err)
+		t.Errorf("AwaitReady = %v, want it to include DeadlineExceeded", err)
 	}
 }
 

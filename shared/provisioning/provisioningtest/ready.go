@@ -33,7 +33,7 @@ func testDesiredPod(t *testing.T, w World) {
 		w.apply(t, next, agent.StageSecrets, agent.StageRuntime)
 		w.awaitReady(t, next)
 		if t.Failed() {
-			t.Fatalf("after a change of the %s", name)
+			t.Fatalf("failed after a change of the %s", name)
 		}
 		a = next
 	}
@@ -45,7 +45,7 @@ func testStopAndStart(t *testing.T, w World) {
 	w.awaitReady(t, a)
 	for _, status := range []agent.Status{agent.Stopped, agent.Paused} {
 		a.Status = status
-		// What takes a pod away has no secrets at hand.
+		// The worker that removes a pod has no secrets.
 		if err := w.Cluster.Apply(t.Context(), a, agent.StageRuntime, provisioning.RuntimeInput{}); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func testNeverReady(t *testing.T, w World) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := w.Cluster.AwaitReady(ctx, a); !errors.Is(err, context.Canceled) && !fault.Is(err, fault.Unavailable) {
-		t.Errorf("canceled: error %v", err)
+		t.Errorf("AwaitReady with a canceled context = %v, want Canceled or Unavailable", err)
 	}
 	w.Suffer(t, a, None)
 	w.awaitReady(t, a)
@@ -84,7 +84,7 @@ func testCrashLoop(t *testing.T, w World) {
 	w.awaitReady(t, a)
 }
 
-// wantCrashLoop waits until it is certain that the agent's pod crashes again and again.
+// wantCrashLoop waits until AwaitReady reports a permanent crash loop.
 func (w World) wantCrashLoop(t *testing.T, a agent.Agent) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)

@@ -1,6 +1,5 @@
-// Package secrettest is the conformance suite of the history of secret operations. It knows what a store promises: that
-// the history and the agents' own records never disagree, whoever moved an operation. It knows nothing about how the
-// promise is kept.
+// Package secrettest tests that an adapter keeps the promises of secret.Operations: the history and the agents' records
+// always agree. It does not depend on the adapter.
 package secrettest
 
 import (
@@ -18,24 +17,24 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Fixture is an empty store of agents, and the history that belongs to it.
-type Fixture struct {
+// World is an empty store of agents and its history of operations.
+type World struct {
 	agenttest.World
 	Operations secret.Operations
 }
 
-// TestOperations holds a secret.Operations to its promises. open makes an empty world.
-func TestOperations(t *testing.T, open func(*testing.T) Fixture) {
-	for name, test := range map[string]func(*testing.T, Fixture){
-		"the history follows every move":       follows,
-		"an agent is created with operations":  created,
-		"a deleted agent's are canceled":       canceled,
-		"an older operation is overtaken":      overtaken,
-		"other organizations and agents":       tenancy,
-		"pages":                                pages,
-		"a worker is nudged when it can begin": nudged,
-		"the audit log names keys":             audited,
-		"a repeat is given the last answer":    repeated,
+// TestOperations tests a secret.Operations. open makes an empty World.
+func TestOperations(t *testing.T, open func(*testing.T) World) {
+	for name, test := range map[string]func(*testing.T, World){
+		"history follows every transition":   followsTransitions,
+		"agent is created with operations":   createWithOperations,
+		"deletion of the agent cancels":      cancelOnDelete,
+		"newer value supersedes":             supersede,
+		"tenancy":                            tenancy,
+		"list in pages":                      listInPages,
+		"worker is nudged once it can begin": nudgeOnceStored,
+		"audit log names keys":               auditKeys,
+		"repeat gets the last answer":        repeatGetsLastAnswer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +43,7 @@ func TestOperations(t *testing.T, open func(*testing.T) Fixture) {
 	}
 }
 
-func follows(t *testing.T, w Fixture) {
+func followsTransitions(t *testing.T, w World) {
 	s := w.scene(t)
 	id := s.begin("TOKEN")
 	s.must(id, secret.Store, secret.Pending)
@@ -69,7 +68,7 @@ func follows(t *testing.T, w Fixture) {
 	}
 }
 
-func created(t *testing.T, w Fixture) {
+func createWithOperations(t *testing.T, w World) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := agenttest.Draft(plan.Hobby)
 	begun, err := a.BeginOperations(0,
@@ -84,16 +83,16 @@ func created(t *testing.T, w Fixture) {
 	s := scene{w, t, org, a.ID}
 	s.must(begun[0].ID, secret.Store, secret.Pending)
 	if made.AwaitedSecret() != "NEW" || w.Nudges.Count(a.ID) != 0 {
-		t.Errorf("awaiting %q, %d nudges: the worker can't begin yet", made.AwaitedSecret(), w.Nudges.Count(a.ID))
+		t.Errorf("AwaitedSecret = %q after %d nudges, want NEW after none", made.AwaitedSecret(), w.Nudges.Count(a.ID))
 	}
 	s.stored(begun[0].ID, 1)
 	if a := s.work(func(a *agent.Agent) { a.BindSecrets(agenttest.Now()) }); a.AwaitedSecret() != "" ||
 		w.Nudges.Count(a.ID) != 1 {
-		t.Errorf("awaiting %q, %d nudges", a.AwaitedSecret(), w.Nudges.Count(a.ID))
+		t.Errorf("AwaitedSecret = %q after %d nudges, want none after 1", a.AwaitedSecret(), w.Nudges.Count(a.ID))
 	}
 }
 
-func canceled(t *testing.T, w Fixture) {
+func cancelOnDelete(t *testing.T, w World) {
 	s := w.scene(t)
 	one, two := s.begin("ONE"), s.begin("TWO")
 	s.stored(one, 1)
@@ -101,11 +100,11 @@ func canceled(t *testing.T, w Fixture) {
 	s.must(one, secret.Bind, secret.Canceled)
 	s.must(two, secret.Store, secret.Canceled)
 	if a.StoringUntil.Before(agenttest.Now()) {
-		t.Error("it was forgotten that a value may be added still")
+		t.Errorf("StoringUntil = %v, want the time until which the request may still add a value", a.StoringUntil)
 	}
 }
 
-func overtaken(t *testing.T, w Fixture) {
+func supersede(t *testing.T, w World) {
 	s := w.scene(t)
 	one := s.begin("TOKEN")
 	s.stored(one, 1)
@@ -123,7 +122,7 @@ func tenancy(t *testing.T, w Fixture) {
 	for name, get := range map[string]func() (secret.Operation, error){
 		"another organization": func() (secret.Operation, error) { return w.Operations.Get(other.org.Ctx, s.id, id) },
 		"another agent":        func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, sibling, id) },
-		"nobody":               func() (secret.Operation, error) { return w.Operations.Get(t.Context(), s.id, id) },
+		"no caller":            func() (secret.Operation, error) { return w.Operations.Get(t.Context(), s.id, id) },
 		"an unknown one": func() (secret.Operation,
 			error,
 		) {
@@ -132,17 +131,17 @@ func tenancy(t *testing.T, w Fixture) {
 		"no id": func() (secret.Operation, error) { return w.Operations.Get(s.org.Ctx, s.id, "a/b") },
 	} {
 		if o, err := get(); !reflect.DeepEqual(fault.From(err), secret.NotFound()) || o.ID != "" {
-			t.Errorf("%s: %+v, %v", name, o, err)
+			t.Errorf("Get by %s = %+v, %v, want NotFound", name, o, err)
 		}
 	}
 	for name, ctx := range map[string]agenttest.Tenant{"another organization": other.org} {
 		if p, err := w.Operations.List(ctx.Ctx, s.id, page.Request{}); err != nil || len(p.Items) != 0 {
-			t.Errorf("%s lists %d, %v", name, len(p.Items), err)
+			t.Errorf("List by %s = %d operations, error %v, want none", name, len(p.Items), err)
 		}
 	}
 }
 
-func pages(t *testing.T, w Fixture) {
+func listInPages(t *testing.T, w World) {
 	s := w.scene(t)
 	var want []string
 	for _, key := range []string{"A", "B", "C", "D", "E"} {
@@ -166,44 +165,45 @@ func pages(t *testing.T, w Fixture) {
 	}
 	if _, err := w.Operations.List(s.org.Ctx, s.id,
 		page.Request{Cursor: "nonsense"}); fault.Code(err) != "invalid_cursor" {
-		t.Errorf("a bad cursor: %v", err)
+		t.Errorf("List with a bad cursor = %v, want invalid_cursor", err)
 	}
 }
 
-func nudged(t *testing.T, w Fixture) {
+func nudgeOnceStored(t *testing.T, w World) {
 	s := w.scene(t)
 	s.work(func(a *agent.Agent) { a.BecameReady(agenttest.Now()) })
 	before := w.Nudges.Count(s.id)
 	id := s.begin("TOKEN")
 	if got := w.Nudges.Count(s.id) - before; got != 0 {
-		t.Errorf("%d nudges before there is a version", got)
+		t.Errorf("nudges before the value is stored = %d, want 0", got)
 	}
 	a := s.stored(id, 1)
 	if got := w.Nudges.Count(s.id) - before; got != 1 || a.WorkDueAt.IsZero() || !a.Warming {
-		t.Errorf("%d nudges, due at %v, warming %t", got, a.WorkDueAt, a.Warming)
+		t.Errorf("after the value is stored: %d nudges, due at %v, warming %t; want 1, a time, true", got, a.WorkDueAt,
+			a.Warming)
 	}
 	due, err := w.Records.ListDue(t.Context(), agenttest.Now().Add(time.Hour), 10)
 	if err != nil || len(due) != 1 {
-		t.Errorf("the sweep finds %d agents, %v", len(due), err)
+		t.Errorf("ListDue = %d agents, error %v, want 1", len(due), err)
 	}
 }
 
-func audited(t *testing.T, w Fixture) {
+func auditKeys(t *testing.T, w World) {
 	s := w.scene(t)
 	s.stored(s.begin("TOKEN"), 1)
-	told := ""
+	changes := ""
 	for _, e := range s.org.Entries() {
 		for _, c := range e.Changes {
-			told += c.Field + "=" + c.New + " "
+			changes += c.Field + "=" + c.New + " "
 		}
 	}
-	if !strings.Contains(told, "secrets.TOKEN=set") {
-		t.Errorf("the audit log tells %q", told)
+	if want := "secrets.TOKEN=set"; !strings.Contains(changes, want) {
+		t.Errorf("changes in the audit log = %q, want %q among them", changes, want)
 	}
 }
 
-// repeated: the answer to a request that has two changes is that of the second.
-func repeated(t *testing.T, w Fixture) {
+// repeatGetsLastAnswer repeats a request with two changes: its stored answer is that of the second change.
+func repeatGetsLastAnswer(t *testing.T, w World) {
 	s := w.scene(t)
 	ctx, first := s.org.Attempt("k", "put")
 	idempotency.Amend(ctx)

@@ -10,7 +10,7 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// scene is an agent of an organization.
+// scene is an agent of an organization, on which a test runs operations.
 type scene struct {
 	Fixture
 	t   *testing.T
@@ -24,7 +24,7 @@ func (w Fixture) scene(t *testing.T) scene {
 	return scene{w, t, org, org.Create(plan.Hobby).ID}
 }
 
-// begin records that a key is being set.
+// begin starts to set a key, and returns the id of the operation.
 func (s scene) begin(key string) string {
 	s.t.Helper()
 	o := secret.Operation{ID: agenttest.ID(), AgentID: s.id, Key: key, Action: secret.Set, Bytes: 5, Batch: "batch"}
@@ -51,7 +51,7 @@ func (s scene) change(apply func(*agent.Agent) error) agent.Agent {
 	return a
 }
 
-// work is a worker's write.
+// work is a worker's update.
 func (s scene) work(apply func(*agent.Agent)) agent.Agent {
 	s.t.Helper()
 	a, err := s.Records.Load(s.t.Context(), s.id)
@@ -59,12 +59,12 @@ func (s scene) work(apply func(*agent.Agent)) agent.Agent {
 		a, err = s.Records.Update(s.t.Context(), a, apply)
 	}
 	if err != nil {
-		s.t.Fatalf("record: %v", err)
+		s.t.Fatalf("update the agent: %v", err)
 	}
 	return a
 }
 
-// must compares the history with the agent's record, and with a stage and a status.
+// must wants a stage and a status of an operation, the same in the history and in the agent's record.
 func (s scene) must(id string, stage secret.Stage, status secret.Status) secret.Operation {
 	s.t.Helper()
 	o, err := s.Operations.Get(s.org.Ctx, s.id, id)
@@ -77,7 +77,7 @@ func (s scene) must(id string, stage secret.Stage, status secret.Status) secret.
 	}
 	switch on := a.Operation(id); {
 	case on == nil && o.Open(), on != nil && !o.Open():
-		s.t.Errorf("an operation that is %s stands on the agent: %t", o.Status, on != nil)
+		s.t.Errorf("a %s operation is in the agent's record: %t", o.Status, on != nil)
 	case on != nil && !reflect.DeepEqual(*on, o):
 		s.t.Errorf("the agent and the history differ:\n%+v\n%+v", *on, o)
 	}
