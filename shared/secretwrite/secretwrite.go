@@ -168,8 +168,9 @@ func (d Service) readLatestVersions(ctx context.Context, agentID string, request
 
 // awaitOtherWriters waits until no other request can be adding values under the same keys, and returns the present
 // agent.
-func (d Service) awaitOtherWriters(ctx context.Context, agentID string, requested []secret.Operation) (agent.Agent,
-	error) {
+func (d Service) awaitOtherWriters(
+	ctx context.Context, agentID string, requested []secret.Operation,
+) (agent.Agent, error) {
 	wait, cancel := context.WithTimeout(ctx, secret.StoringTime)
 	defer cancel()
 	return d.Agents.Await(wait, agentID, func(a agent.Agent) bool {

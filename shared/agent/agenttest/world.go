@@ -82,25 +82,25 @@ const suite = "agenttest: "
 
 // Errorf implements testing.TB.
 func (r reporter) Errorf(format string, args ...any) {
-	r.T.Helper()
+	r.Helper()
 	r.T.Errorf(suite+format, args...)
 }
 
 // Fatalf implements testing.TB.
 func (r reporter) Fatalf(format string, args ...any) {
-	r.T.Helper()
+	r.Helper()
 	r.T.Fatalf(suite+format, args...)
 }
 
 // Error implements testing.TB.
 func (r reporter) Error(args ...any) {
-	r.T.Helper()
+	r.Helper()
 	r.T.Error(suite + fmt.Sprint(args...))
 }
 
 // Fatal implements testing.TB.
 func (r reporter) Fatal(args ...any) {
-	r.T.Helper()
+	r.Helper()
 	r.T.Fatal(suite + fmt.Sprint(args...))
 }
 
