@@ -52,8 +52,10 @@ type simulation struct {
 
 func newSimulation(troubles []trouble, deleteAt int) *simulation {
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, time.Now())
-	return &simulation{id: a.ID, record: &a, objects: map[agent.StageName]int64{}, troubles: troubles,
-		deleteAt: deleteAt}
+	return &simulation{
+		id: a.ID, record: &a, objects: map[agent.StageName]int64{}, troubles: troubles,
+		deleteAt: deleteAt,
+	}
 }
 
 var errLost = fault.New(fault.Unavailable, "lost", "The answer was lost.")
@@ -206,7 +208,8 @@ func (w cluster) AwaitGone(context.Context, agent.Agent) error {
 type secretStore struct{ *simulation }
 
 func (w secretStore) EnsureCredentials(context.Context, string, string) (c credential.Credentials, version int64,
-	err error) {
+	err error,
+) {
 	err = w.effect(func() error {
 		if w.versions == 0 || w.mutant == "version a call" {
 			w.versions++

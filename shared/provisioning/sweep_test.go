@@ -33,8 +33,10 @@ func TestSweep_NudgesOrExpiresOverdueAgents(t *testing.T) {
 	}{
 		"provisioning for 30 seconds":  {after: 30 * time.Second, wantStatus: agent.Provisioning},
 		"provisioning without a nudge": {after: 2 * time.Minute, wantStatus: agent.Provisioning, wantNudges: 1},
-		"provisioning for too long": {after: 15 * time.Minute, wantStatus: agent.Error,
-			wantFailure: "provisioning_timeout"},
+		"provisioning for too long": {
+			after: 15 * time.Minute, wantStatus: agent.Error,
+			wantFailure: "provisioning_timeout",
+		},
 		"deleting for a day": {
 			after: 24 * time.Hour, given: act(agent.Delete), wantStatus: agent.Deleting,
 			wantNudges: 1,
@@ -164,8 +166,10 @@ func TestCollect_DeletesFewOldOrphans(t *testing.T) {
 		"young orphans":                   {listed: namespaces{placements: orphans(3, young)}},
 		"300 orphans of 300 namespaces":   {listed: namespaces{placements: orphans(300, old)}, wantDeleted: 5},
 		"1000 orphans of 1000 namespaces": {listed: namespaces{placements: orphans(1000, old)}, wantDeleted: 10},
-		"failed list": {listed: namespaces{placements: orphans(3, old), err: errors.New("partial")},
-			wantError: true},
+		"failed list": {
+			listed:    namespaces{placements: orphans(3, old), err: errors.New("partial")},
+			wantError: true,
+		},
 		"namespaces of agents": {listed: namespaces{placements: orphans(3, old)}, known: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,7 +63,8 @@ func (w secretStore) VersionsAfter(_ context.Context, _, key string, after int64
 }
 
 func (w secretStore) EnsureCredentials(context.Context, string, string) (c credential.Credentials, number int64,
-	err error) {
+	err error,
+) {
 	err = w.effect(func() {
 		if len(w.versions[secret.CredentialsKey]) == 0 {
 			w.versions[secret.CredentialsKey] = []version{w.renew()}
