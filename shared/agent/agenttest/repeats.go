@@ -41,7 +41,7 @@ func unstoredAnswer(t testing.TB, w World) {
 		}
 	}
 	ctx, attempt := org.Attempt("k", "reveal")
-	idempotency.Anew(ctx)
+	idempotency.DiscardAnswer(ctx)
 	got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil })
 	if err != nil {
 		t.Errorf("repeat with an empty change: %v", err)
