@@ -19,7 +19,7 @@ func TestGet_UsesTheDocumentFetchedWithTheKey(t *testing.T) {
 	t.Parallel()
 	recorder := &callRecorder{}
 	c := open(t, "", Options{Observe: recorder.observe})
-	w := agentWorld(c)
+	w := agentFixture(c)
 	org, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	a, b := org.Create(plan.Hobby), org.Create(plan.Hobby)
 	key, absent := newKey(), agenttest.ID()
@@ -67,7 +67,7 @@ func TestGet_UsesTheDocumentFetchedWithTheKey(t *testing.T) {
 func TestChange_ReadsTheAgentAgain(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	w := agentWorld(c)
+	w := agentFixture(c)
 	org := w.Tenant(t, plan.Pro)
 	a, key := org.Create(plan.Hobby), newKey()
 	_, err := c.Keys().Create(org.Ctx, key)
@@ -87,7 +87,7 @@ func TestChange_ReadsTheAgentAgain(t *testing.T) {
 func TestChange_KeepsUnknownFields(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	w := agentWorld(c)
+	w := agentFixture(c)
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ref, _ := c.ref(agentCollection, a.ID)
@@ -122,7 +122,7 @@ func TestChange_KeepsUnknownFields(t *testing.T) {
 func TestLoad_RefusesMalformedFields(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
 	for name, row := range map[string]struct {
 		field string
 		value any
@@ -156,7 +156,7 @@ func TestLoad_RefusesMalformedFields(t *testing.T) {
 func TestFindKey_RefusesMalformedFields(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
 	key := newKey()
 	_, err := c.Keys().Create(org.Ctx, key)
 	must(t, err)

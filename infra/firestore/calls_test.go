@@ -22,7 +22,7 @@ func TestCallsPerOperation(t *testing.T) {
 	t.Parallel()
 	recorder := &callRecorder{}
 	c := open(t, "", Options{Observe: recorder.observe})
-	w := agentWorld(c)
+	w := agentFixture(c)
 	org := w.Tenant(t, plan.Enterprise)
 	key := newKey()
 	var a, spare agent.Agent
@@ -118,7 +118,7 @@ func TestCreate_EachLostRaceHasAWinner(t *testing.T) {
 	const creators = 16
 	recorder := &callRecorder{}
 	c := open(t, "", Options{Observe: recorder.observe})
-	w := agentWorld(c)
+	w := agentFixture(c)
 	org := w.Tenant(t, plan.Enterprise)
 	errs := make([]error, creators)
 	began := time.Now()

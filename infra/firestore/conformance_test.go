@@ -27,19 +27,19 @@ import (
 
 func TestAgents_Conform(t *testing.T) {
 	t.Parallel()
-	agenttest.TestStore(t, func(t *testing.T) agenttest.World { return agentWorld(open(t, "", Options{})) })
+	agenttest.TestStore(t, func(t *testing.T) agenttest.Fixture { return agentFixture(open(t, "", Options{})) })
 }
 
 func TestWorkerStore_Conforms(t *testing.T) {
 	t.Parallel()
-	agenttest.TestWorkerStore(t, func(t *testing.T) agenttest.World { return agentWorld(open(t, "", Options{})) })
+	agenttest.TestWorkerStore(t, func(t *testing.T) agenttest.Fixture { return agentFixture(open(t, "", Options{})) })
 }
 
 func TestOperations_Conform(t *testing.T) {
 	t.Parallel()
 	secrettest.TestOperations(t, func(t *testing.T) secrettest.Fixture {
 		c := open(t, "", Options{})
-		return secrettest.Fixture{World: agentWorld(c), Operations: c.Operations()}
+		return secrettest.Fixture{Fixture: agentFixture(c), Operations: c.Operations()}
 	})
 }
 
@@ -77,15 +77,15 @@ func TestDirectory_Conforms(t *testing.T) {
 
 func TestAccounts_Conform(t *testing.T) {
 	t.Parallel()
-	billingtest.Test(t, billingWorld)
+	billingtest.Test(t, billingFixture)
 }
 
 func TestAccounts_ConformWithService(t *testing.T) {
 	t.Parallel()
-	billingtest.TestService(t, billingWorld)
+	billingtest.TestService(t, billingFixture)
 }
 
-func billingWorld(t *testing.T) billingtest.Fixture {
+func billingFixture(t *testing.T) billingtest.Fixture {
 	one := open(t, "", Options{})
 	other := open(t, one.project(), Options{})
 	return billingtest.Fixture{
@@ -122,7 +122,7 @@ func TestMetrics_Conforms(t *testing.T) {
 	t.Parallel()
 	metricstest.Test(t, func(t *testing.T) metricstest.Fixture {
 		c := open(t, "", Options{})
-		w := agentWorld(c)
+		w := agentFixture(c)
 		return metricstest.Fixture{
 			Store: c.Metrics(), Records: c.Metrics(), Flush: c.Flush,
 			Create: func(ctx context.Context) (agent.Agent, error) {
@@ -147,9 +147,9 @@ func TestMetrics_Conforms(t *testing.T) {
 	})
 }
 
-func agentWorld(c *Client) agenttest.World {
+func agentFixture(c *Client) agenttest.Fixture {
 	nudges := &agenttest.Nudges{}
-	return agenttest.World{
+	return agenttest.Fixture{
 		Store: c.Agents(nudges), Records: c.WorkerStore(), Nudges: nudges, Organization: c.Directory().Organization,
 		SetPlan: c.setPlan,
 		Entries: c.readEntries, Log: c.AuditLog(),

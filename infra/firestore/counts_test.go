@@ -31,7 +31,7 @@ func TestRecount_ReportsADriftOnceUnderFaults(t *testing.T) {
 // checkRecountWithFault recounts an organization whose recorded number of agents is too high by drift.
 func checkRecountWithFault(t *testing.T, c *Client, drift int64, f *injectedFault) (reached bool) {
 	t.Helper()
-	org := agentWorld(c).Tenant(t, plan.Pro)
+	org := agentFixture(c).Tenant(t, plan.Pro)
 	org.Create(plan.Pro)
 	held := org.Usage()
 	must(t, c.overwriteUsage(t.Context(), org.ID, held.Plus(organization.Usage{Agents: drift})))
@@ -73,7 +73,7 @@ func checkRecountWithFault(t *testing.T, c *Client, drift int64, f *injectedFaul
 func TestRecount_IgnoresACountThatWasNotCommitted(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org := agentWorld(c).Tenant(t, plan.Pro)
+	org := agentFixture(c).Tenant(t, plan.Pro)
 	org.Create(plan.Pro)
 	created, failed := false, false
 	interceptors := []grpc.DialOption{
@@ -116,7 +116,7 @@ func TestRecount_ReadsPages(t *testing.T) {
 	t.Parallel()
 	recorder := &callRecorder{}
 	c := open(t, "", Options{Observe: recorder.observe})
-	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
 	for range 5 {
 		org.Create(plan.Hobby)
 	}

@@ -22,7 +22,7 @@ type tenantFixture struct {
 
 func newTenantFixture(t *testing.T, c *Client) tenantFixture {
 	t.Helper()
-	x := tenantFixture{client: c, org: agentWorld(c).Tenant(t, plan.Enterprise), key: newKey()}
+	x := tenantFixture{client: c, org: agentFixture(c).Tenant(t, plan.Enterprise), key: newKey()}
 	x.agent = x.org.Create(plan.Pro)
 	_, err := c.Keys().Create(x.org.Ctx, x.key)
 	must(t, err)

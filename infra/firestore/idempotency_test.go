@@ -26,7 +26,7 @@ func TestIdempotency_CallsPerRequest(t *testing.T) {
 	t.Parallel()
 	recorder := &callRecorder{}
 	c := open(t, "", Options{Observe: recorder.observe})
-	w := agentWorld(c)
+	w := agentFixture(c)
 	org := w.Tenant(t, plan.Enterprise)
 	a, key := org.Create(plan.Pro), newKey()
 	for _, row := range []struct {
@@ -86,7 +86,7 @@ func TestIdempotencyKey_ExpiresAfterItsRetention(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	c := open(t, "", Options{})
-	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
 	ids := map[string]bool{}
 	const retention = idempotency.Retention
 	for _, step := range []struct {
@@ -224,7 +224,7 @@ func withoutEnvValues(a agent.Agent) agent.Agent {
 func TestIdempotentAnswer_HoldsNoSecrets(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org := agentWorld(c).Tenant(t, plan.Pro)
+	org := agentFixture(c).Tenant(t, plan.Pro)
 	full := apikey.Generate()
 	key := newKey()
 	key.Hash = apikey.Hash([]byte("pepper"), full)

@@ -21,7 +21,7 @@ func TestMetrics_CallsPerOperation(t *testing.T) {
 	t.Parallel()
 	recorder := &callRecorder{}
 	c := open(t, "", Options{Observe: recorder.observe})
-	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
 	a, b, key := org.Create(plan.Hobby), org.Create(plan.Hobby), newKey()
 	_, err := c.Keys().Create(org.Ctx, key)
 	must(t, err)
@@ -65,7 +65,7 @@ func TestMetrics_CallsPerOperation(t *testing.T) {
 func TestMetrics_ReplacesMalformedFields(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
 	for name, update := range map[string]gcp.Update{
 		"a ring of another version": {Path: "rings",
 			Value: map[string][]byte{"cpu_day": append([]byte{9}, make([]byte, 30)...)}},
@@ -93,7 +93,7 @@ func TestMetrics_ReplacesMalformedFields(t *testing.T) {
 func TestSaveMetrics_LeavesTheAgentUnchanged(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	w := agentWorld(c)
+	w := agentFixture(c)
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	must(t, c.deleteSnapshot(t.Context(), a.ID))
@@ -119,7 +119,7 @@ func (c *Client) deleteSnapshot(ctx context.Context, agentID string) error {
 func TestSaveMetrics_CanBeRepeatedAfterFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org := agentWorld(c).Tenant(t, plan.Enterprise)
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
 	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted,
 		codes.ResourceExhausted, codes.Internal} {
 		for _, loseAnswer := range []bool{false, true} {

@@ -18,7 +18,7 @@ func TestClusters_Conformance(t *testing.T) {
 		provisioningtest.None: "", provisioningtest.NeverReady: cluster.NotReady,
 		provisioningtest.CrashLoop: cluster.CrashLoop,
 	}
-	provisioningtest.Run(t, provisioningtest.World{
+	provisioningtest.Run(t, provisioningtest.Fixture{
 		Cluster: w, Namespaces: w, Pods: w, Agent: w.newAgent, Patience: patience, Moment: 2 * time.Second,
 		Suffer: func(t *testing.T, a agent.Agent, trouble provisioningtest.Trouble) {
 			t.Helper()

@@ -11,8 +11,8 @@ import (
 )
 
 // awaitTests check the promises of Await.
-func awaitTests() map[string]func(testing.TB, World) {
-	return map[string]func(testing.TB, World){
+func awaitTests() map[string]func(testing.TB, Fixture) {
+	return map[string]func(testing.TB, Fixture){
 		"await returns if the condition holds already":     awaitHoldsAlready,
 		"await returns after the change":                   awaitChange,
 		"await returns the present agent if canceled":      awaitCanceled,
@@ -50,7 +50,7 @@ func (n Tenant) startAwait(ctx context.Context, id string, holds func(agent.Agen
 	return answered
 }
 
-func awaitHoldsAlready(t testing.TB, w World) {
+func awaitHoldsAlready(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	got, err := w.Store.Await(org.Ctx, a.ID, func(agent.Agent) bool { return true })
@@ -66,7 +66,7 @@ func wantVersion(t testing.TB, got answer, want string) {
 }
 
 // awaitChange wants one call of the condition for each state: Await does not poll.
-func awaitChange(t testing.TB, w World) {
+func awaitChange(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	holds, calls := watchCalls(isPaused)
@@ -77,7 +77,7 @@ func awaitChange(t testing.TB, w World) {
 	equal(t, "calls of the condition after the change", len(calls), 1)
 }
 
-func awaitCanceled(t testing.TB, w World) {
+func awaitCanceled(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, cancel := context.WithCancel(org.Ctx)
@@ -90,7 +90,7 @@ func awaitCanceled(t testing.TB, w World) {
 	wantVersion(t, <-answered, changed.Version)
 }
 
-func awaitCanceledBefore(t testing.TB, w World) {
+func awaitCanceledBefore(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, cancel := context.WithCancel(org.Ctx)
@@ -99,7 +99,7 @@ func awaitCanceledBefore(t testing.TB, w World) {
 	wantVersion(t, answer{got, err}, a.Version)
 }
 
-func awaitRemoval(t testing.TB, w World) {
+func awaitRemoval(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	holds, calls := watchCalls(isPaused)
@@ -113,7 +113,7 @@ func awaitRemoval(t testing.TB, w World) {
 	}
 }
 
-func awaitTenancy(t testing.TB, w World) {
+func awaitTenancy(t testing.TB, w Fixture) {
 	owner, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	a := owner.Create(plan.Hobby)
 	for _, id := range []string{a.ID, ID(), "", "..", "a/b"} {
@@ -128,7 +128,7 @@ func awaitTenancy(t testing.TB, w World) {
 }
 
 // awaitEveryState wants the condition to see states in the order of their commits, each at most once.
-func awaitEveryState(t testing.TB, w World) {
+func awaitEveryState(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, cancel := context.WithTimeout(org.Ctx, time.Minute)

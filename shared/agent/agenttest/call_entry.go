@@ -14,8 +14,8 @@ import (
 )
 
 // callEntryTests check the promises to calls with an audit entry: a change writes it in the same commit, or not at all.
-func callEntryTests() map[string]func(testing.TB, World) {
-	return map[string]func(testing.TB, World){
+func callEntryTests() map[string]func(testing.TB, Fixture) {
+	return map[string]func(testing.TB, Fixture){
 		"call writes its audit entry":             entryOfCall,
 		"call without a change writes no entry":   callsWithoutEntry,
 		"changes of one call share an entry":      changesOfOneCall,
@@ -38,7 +38,7 @@ func (n Tenant) entriesAddedBy(f func()) []audit.Entry {
 	return slices.DeleteFunc(n.Entries(), func(e audit.Entry) bool { return before[e.ID] })
 }
 
-func entryOfCall(t testing.TB, w World) {
+func entryOfCall(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := Draft(plan.Hobby)
 	wantEntry(t, org, "create", audit.Target{Type: "agent", ID: a.ID, Name: a.Name}, func(ctx context.Context) error {
@@ -72,7 +72,7 @@ func wantEntry(t testing.TB, org Tenant, name string, target audit.Target, do fu
 
 // callsWithoutEntry makes calls that change nothing. They leave the entry to the server of the call, and record its
 // target.
-func callsWithoutEntry(t testing.TB, w World) {
+func callsWithoutEntry(t testing.TB, w Fixture) {
 	org, other := w.Tenant(t, plan.Hobby), w.Tenant(t, plan.Hobby)
 	a := org.Create(plan.Hobby)
 	refusal := errors.New("refused")
@@ -120,7 +120,7 @@ func callsWithoutEntry(t testing.TB, w World) {
 }
 
 // changesOfOneCall makes several changes in one call, and wants one entry with all of them.
-func changesOfOneCall(t testing.TB, w World) {
+func changesOfOneCall(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a, b := org.Create(plan.Hobby), org.Create(plan.Hobby)
 	ctx, entry := org.Call()
@@ -157,7 +157,7 @@ func changesOfOneCall(t testing.TB, w World) {
 }
 
 // entryOfLaterChange makes calls whose first change writes no entry, so the second must.
-func entryOfLaterChange(t testing.TB, w World) {
+func entryOfLaterChange(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	for name, first := range map[string]func(*agent.Agent) error{
@@ -186,7 +186,7 @@ const longEnoughToFail = 300 * time.Millisecond
 
 // entryTaken writes an entry under a call's id, as the server does when it gives a call up. The call's change must not
 // be committed then.
-func entryTaken(t testing.TB, w World) {
+func entryTaken(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	ctx, entry := org.Call()

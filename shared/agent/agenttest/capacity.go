@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func createBeyondPlan(t testing.TB, w World) {
+func createBeyondPlan(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Hobby)
 	a := org.Create(plan.Hobby)
 	refused := Draft(plan.Hobby)
@@ -46,7 +46,7 @@ func createBeyondPlan(t testing.TB, w World) {
 }
 
 // agentLargerThanPlan wants an agent of a larger plan than the organization's to be refused, even where its size fits.
-func agentLargerThanPlan(t testing.TB, w World) {
+func agentLargerThanPlan(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Startup)
 	a := org.Create(plan.Hobby)
 	_, created := w.Store.Create(org.Ctx, Draft(plan.Pro))
@@ -66,7 +66,7 @@ func agentLargerThanPlan(t testing.TB, w World) {
 	equal(t, "usage", org.Usage(), sum(t, a))
 }
 
-func stoppedFreesCompute(t testing.TB, w World) {
+func stoppedFreesCompute(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Starter)
 	first := org.Create(plan.Starter)
 	org.change(first.ID, act(agent.Stop))
@@ -89,7 +89,7 @@ func stoppedFreesCompute(t testing.TB, w World) {
 	org.change(first.ID, act(agent.Delete))
 }
 
-func raceForLastSlot(t testing.TB, w World) {
+func raceForLastSlot(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Hobby)
 	errs := make([]error, 2)
 	var both sync.WaitGroup
@@ -106,7 +106,7 @@ func raceForLastSlot(t testing.TB, w World) {
 	equal(t, "agents in the usage", org.Usage().Agents, 1)
 }
 
-func concurrentCreations(t testing.TB, w World) {
+func concurrentCreations(t testing.TB, w Fixture) {
 	const creators = 16
 	org := w.Tenant(t, plan.Enterprise)
 	agents := make([]agent.Agent, creators)
@@ -124,7 +124,7 @@ func concurrentCreations(t testing.TB, w World) {
 }
 
 // randomOperations runs random operations of clients and workers concurrently and then recounts the usage.
-func randomOperations(t testing.TB, w World) {
+func randomOperations(t testing.TB, w Fixture) {
 	const clients, operations = 4, 25
 	org := w.Tenant(t, plan.Starter)
 	var all sync.WaitGroup
@@ -150,7 +150,7 @@ func randomOperations(t testing.TB, w World) {
 }
 
 // operateRandomly does one random operation on a random agent. A refusal is not an error.
-func operateRandomly(w World, org Tenant, random *rand.Rand) error {
+func operateRandomly(w Fixture, org Tenant, random *rand.Rand) error {
 	present, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(10, ""))
 	if err != nil {
 		return err

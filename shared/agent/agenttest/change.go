@@ -13,7 +13,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func changeIsKept(t testing.TB, w World) {
+func changeIsKept(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	stopped := org.change(a.ID, act(agent.Stop))
@@ -28,7 +28,7 @@ func changeIsKept(t testing.TB, w World) {
 	equal(t, "usage", org.Usage(), sum(t, stopped))
 }
 
-func emptyChange(t testing.TB, w World) {
+func emptyChange(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	for name, apply := range map[string]func(*agent.Agent) error{
@@ -47,7 +47,7 @@ func emptyChange(t testing.TB, w World) {
 	equal(t, "number of nudges (one of the creation)", w.Nudges.Count(a.ID), 1)
 }
 
-func refusedChange(t testing.TB, w World) {
+func refusedChange(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	refusal := errors.New("refused")
@@ -62,7 +62,7 @@ func refusedChange(t testing.TB, w World) {
 	equal(t, "number of audit entries (one of the creation)", len(org.Entries()), 1)
 }
 
-func changeOfIdentity(t testing.TB, w World) {
+func changeOfIdentity(t testing.TB, w Fixture) {
 	org, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	got := org.change(a.ID, func(a *agent.Agent) error {
@@ -74,7 +74,7 @@ func changeOfIdentity(t testing.TB, w World) {
 	equal(t, "name", org.load(a.ID).Name, "moved")
 }
 
-func auditOfChange(t testing.TB, w World) {
+func auditOfChange(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	org.change(a.ID, func(a *agent.Agent) error {
@@ -107,7 +107,7 @@ func auditOfChange(t testing.TB, w World) {
 	}
 }
 
-func nudgeOnNewGeneration(t testing.TB, w World) {
+func nudgeOnNewGeneration(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	org.change(a.ID, func(a *agent.Agent) error {
@@ -123,7 +123,7 @@ func nudgeOnNewGeneration(t testing.TB, w World) {
 	}
 }
 
-func concurrentChanges(t testing.TB, w World) {
+func concurrentChanges(t testing.TB, w Fixture) {
 	const writers = 16
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)

@@ -16,8 +16,8 @@ import (
 )
 
 // idempotencyTests check the promises to requests with an Idempotency-Key.
-func idempotencyTests() map[string]func(testing.TB, World) {
-	return map[string]func(testing.TB, World){
+func idempotencyTests() map[string]func(testing.TB, Fixture) {
+	return map[string]func(testing.TB, Fixture){
 		"repeated creation gets the first answer":     repeatedCreation,
 		"repeated change gets the first answer":       repeatedChange,
 		"repeated empty change gets the first answer": repeatedEmptyChange,
@@ -54,7 +54,7 @@ func wantSameAnswer(t testing.TB, got, first agent.Agent) {
 	sameRecord(t, "the record that the repeat got", withoutValues(got), withoutValues(first))
 }
 
-func repeatedCreation(t testing.TB, w World) {
+func repeatedCreation(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	ctx, attempt := org.Attempt("k", "create")
 	first, err := w.Store.Create(ctx, Draft(plan.Hobby))
@@ -81,7 +81,7 @@ func repeatedCreation(t testing.TB, w World) {
 	equal(t, "nudges (of the creation and the change)", w.Nudges.Count(first.ID), 2)
 }
 
-func repeatedChange(t testing.TB, w World) {
+func repeatedChange(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, _ := org.Attempt("k", "stop")
@@ -105,7 +105,7 @@ func repeatedChange(t testing.TB, w World) {
 	equal(t, "number of audit entries", len(org.Entries()), 3)
 }
 
-func repeatedEmptyChange(t testing.TB, w World) {
+func repeatedEmptyChange(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, attempt := org.Attempt("k", "start")
@@ -126,7 +126,7 @@ func repeatedEmptyChange(t testing.TB, w World) {
 	sameRecord(t, "the record after the repeat of an empty change", org.load(a.ID), stopped)
 }
 
-func reusedKey(t testing.TB, w World) {
+func reusedKey(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	ctx, _ := org.Attempt("k", "one")
 	a, err := w.Store.Create(ctx, Draft(plan.Hobby))
@@ -154,7 +154,7 @@ func reusedKey(t testing.TB, w World) {
 	}
 }
 
-func failedRequest(t testing.TB, w World) {
+func failedRequest(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	refusal := errors.New("refused")
@@ -174,7 +174,7 @@ func failedRequest(t testing.TB, w World) {
 	equal(t, "Name", org.load(a.ID).Name, "changed")
 }
 
-func sameKeyOfTwoOrganizations(t testing.TB, w World) {
+func sameKeyOfTwoOrganizations(t testing.TB, w Fixture) {
 	first, second := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	var ids []string
 	for _, org := range []Tenant{first, second} {
@@ -203,7 +203,7 @@ func sameKeyOfTwoOrganizations(t testing.TB, w World) {
 	}
 }
 
-func raceForKey(t testing.TB, w World) {
+func raceForKey(t testing.TB, w Fixture) {
 	const clients, rounds = 10, 5
 	org := w.Tenant(t, plan.Enterprise)
 	for round := range rounds {

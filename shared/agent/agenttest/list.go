@@ -42,7 +42,7 @@ func listAll(t testing.TB, s agent.Store, ctx context.Context, f agent.Filter, l
 }
 
 // createAt creates an agent for each number: its creation time is that many seconds after a common start.
-func createAt(t testing.TB, w World, org Tenant, seconds ...int) []agent.Agent {
+func createAt(t testing.TB, w Fixture, org Tenant, seconds ...int) []agent.Agent {
 	t.Helper()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	agents := make([]agent.Agent, len(seconds))
@@ -70,7 +70,7 @@ func newestFirst(agents []agent.Agent) []agent.Agent {
 	return sorted
 }
 
-func listInPages(t testing.TB, w World) {
+func listInPages(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	// Four agents have the same time, so that a page ends among them.
 	want := newestFirst(createAt(t, w, org, 3, 1, 2, 2, 2, 2, 5))
@@ -92,7 +92,7 @@ func listInPages(t testing.TB, w World) {
 	}
 }
 
-func listWhileOthersCreate(t testing.TB, w World) {
+func listWhileOthersCreate(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	want := newestFirst(createAt(t, w, org, 10, 20, 30, 30, 40, 50))
 	listed := map[string]int{}
@@ -118,7 +118,7 @@ func listWhileOthersCreate(t testing.TB, w World) {
 	}
 }
 
-func listWithFilters(t testing.TB, w World) {
+func listWithFilters(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	values := []agent.Filter{
 		{Status: agent.Running, Plan: "pro", Region: "r1", Name: "Ann"},
@@ -161,7 +161,7 @@ func matches(a agent.Agent, f agent.Filter) bool {
 		(f.Region == "" || a.Region == f.Region) && (f.Name == "" || a.Name == f.Name)
 }
 
-func badCursors(t testing.TB, w World) {
+func badCursors(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	createAt(t, w, org, 1, 2)
 	p, err := w.Store.List(org.Ctx, agent.Filter{}, pageOf(1, ""))

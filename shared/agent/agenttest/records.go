@@ -15,8 +15,8 @@ import (
 )
 
 // TestWorkerStore tests an agent.WorkerStore. open makes an empty World.
-func TestWorkerStore(t *testing.T, open func(*testing.T) World) {
-	runEach(t, map[string]func(testing.TB, World){
+func TestWorkerStore(t *testing.T, open func(*testing.T) Fixture) {
+	runEach(t, map[string]func(testing.TB, Fixture){
 		"load":                                 load,
 		"update keeps progress":                updateKeepsProgress,
 		"update applies to the present record": updateStaleRecord,
@@ -32,7 +32,7 @@ func TestWorkerStore(t *testing.T, open func(*testing.T) World) {
 	}, open)
 }
 
-func load(t testing.TB, w World) {
+func load(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	sameRecord(t, "Load", org.load(a.ID), a)
@@ -43,7 +43,7 @@ func load(t testing.TB, w World) {
 	}
 }
 
-func updateKeepsProgress(t testing.TB, w World) {
+func updateKeepsProgress(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	entries, nudges := len(org.Entries()), w.Nudges.Count(a.ID)
@@ -77,7 +77,7 @@ func updateKeepsProgress(t testing.TB, w World) {
 	equal(t, "number of nudges after a worker's progress", w.Nudges.Count(a.ID), nudges)
 }
 
-func updateStaleRecord(t testing.TB, w World) {
+func updateStaleRecord(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	org.change(a.ID, func(a *agent.Agent) error {
@@ -96,7 +96,7 @@ func updateStaleRecord(t testing.TB, w World) {
 	equal(t, "Name", got.Name, "renamed")
 }
 
-func updateSuperseded(t testing.TB, w World) {
+func updateSuperseded(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	stopped := org.change(a.ID, act(agent.Stop))
@@ -113,7 +113,7 @@ func updateSuperseded(t testing.TB, w World) {
 	sameRecord(t, "the record after superseded updates", org.load(a.ID), stopped)
 }
 
-func updateMovesUsage(t testing.TB, w World) {
+func updateMovesUsage(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	for _, status := range []agent.Status{agent.Stopped, agent.Running, agent.Deleting} {
@@ -125,7 +125,7 @@ func updateMovesUsage(t testing.TB, w World) {
 	}
 }
 
-func concurrentUpdates(t testing.TB, w World) {
+func concurrentUpdates(t testing.TB, w Fixture) {
 	const writers = 8
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
@@ -141,7 +141,7 @@ func concurrentUpdates(t testing.TB, w World) {
 	equal(t, "number of concurrent updates that were kept", org.load(a.ID).Attempts, writers)
 }
 
-func updateRemoved(t testing.TB, w World) {
+func updateRemoved(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	if err := w.Records.Remove(t.Context(), a); err != nil {
@@ -156,7 +156,7 @@ func updateRemoved(t testing.TB, w World) {
 	}
 }
 
-func remove(t testing.TB, w World) {
+func remove(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	kept, a := org.Create(plan.Pro), org.Create(plan.Pro)
 	a = org.change(a.ID, act(agent.Delete))
@@ -174,7 +174,7 @@ func remove(t testing.TB, w World) {
 	equal(t, "usage", org.Usage(), sum(t, kept))
 }
 
-func removeChanged(t testing.TB, w World) {
+func removeChanged(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	org.change(a.ID, act(agent.Stop))
@@ -192,7 +192,7 @@ func removeChanged(t testing.TB, w World) {
 	equal(t, "usage", org.Usage(), sum(t, org.load(a.ID)))
 }
 
-func concurrentRemovals(t testing.TB, w World) {
+func concurrentRemovals(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	errs := make([]error, 8)
@@ -207,7 +207,7 @@ func concurrentRemovals(t testing.TB, w World) {
 	equal(t, "usage, freed exactly once,", org.Usage(), organization.Usage{})
 }
 
-func listDue(t testing.TB, w World) {
+func listDue(t testing.TB, w Fixture) {
 	org, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	now := Now()
 	createDue := func(org Tenant, when time.Time) agent.Agent {

@@ -12,7 +12,7 @@ import (
 
 // unstoredAnswer changes an agent by requests whose answers may not be stored, such as those with credentials. Each
 // repeat runs again and is audited again, but other requests can't use the key.
-func unstoredAnswer(t testing.TB, w World) {
+func unstoredAnswer(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	for want := range 3 {
@@ -51,7 +51,7 @@ func unstoredAnswer(t testing.TB, w World) {
 }
 
 // severalChanges changes an agent twice in one request: the second change must not count as a repeat of the first.
-func severalChanges(t testing.TB, w World) {
+func severalChanges(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, attempt := org.Attempt("k", "two changes")
@@ -75,7 +75,7 @@ func severalChanges(t testing.TB, w World) {
 	equal(t, "Replayed of the repeat", attempt.Replayed(), true)
 }
 
-func repeatAfterRemoval(t testing.TB, w World) {
+func repeatAfterRemoval(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	ctx, _ := org.Attempt("k", "delete")
@@ -98,7 +98,7 @@ func repeatAfterRemoval(t testing.TB, w World) {
 	}
 }
 
-func repeatWithoutRoom(t testing.TB, w World) {
+func repeatWithoutRoom(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Hobby)
 	ctx, _ := org.Attempt("k", "create")
 	first, err := w.Store.Create(ctx, Draft(plan.Hobby))
@@ -119,7 +119,7 @@ func repeatWithoutRoom(t testing.TB, w World) {
 
 // storedAnswerHoldsNoValues wants a repeat without the plain values of the environment: no answer shows them, so they
 // are not stored.
-func storedAnswerHoldsNoValues(t testing.TB, w World) {
+func storedAnswerHoldsNoValues(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	for _, want := range []string{"plain-value", ""} {
 		ctx, _ := org.Attempt("k", "create")

@@ -11,7 +11,7 @@ import (
 )
 
 // listByStatus lists the agents of a status, of all organizations.
-func listByStatus(t testing.TB, w World) {
+func listByStatus(t testing.TB, w Fixture) {
 	org, other := w.Tenant(t, plan.Enterprise), w.Tenant(t, plan.Enterprise)
 	create := func(org Tenant, status agent.Status) agent.Agent {
 		a, err := w.Records.Update(t.Context(), org.Create(plan.Hobby), func(a *agent.Agent) { a.Status = status })

@@ -17,8 +17,8 @@ import (
 )
 
 // TestStore tests an agent.Store. open makes an empty World.
-func TestStore(t *testing.T, open func(*testing.T) World) {
-	tests := map[string]func(testing.TB, World){
+func TestStore(t *testing.T, open func(*testing.T) Fixture) {
+	tests := map[string]func(testing.TB, Fixture){
 		"create": create,
 		"create for an organization without record": createForNewOrganization,
 		"create with a taken id":                    createTwice,
@@ -48,7 +48,7 @@ func TestStore(t *testing.T, open func(*testing.T) World) {
 	runEach(t, tests, open)
 }
 
-func create(t testing.TB, w World) {
+func create(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	draft := Draft(plan.Starter)
 	created, err := w.Store.Create(org.Ctx, draft)
@@ -81,7 +81,7 @@ func create(t testing.TB, w World) {
 	equal(t, "time that the entry is kept", e.ExpiresAt.Sub(e.CreatedAt), 30*24*time.Hour)
 }
 
-func createForNewOrganization(t testing.TB, w World) {
+func createForNewOrganization(t testing.TB, w Fixture) {
 	org := w.tenantWithoutRecord(t, "org_"+ID())
 	a := org.Create(plan.Hobby)
 	equal(t, "usage", org.Usage(), sum(t, a))
@@ -93,7 +93,7 @@ func createForNewOrganization(t testing.TB, w World) {
 	equal(t, "CreatedAt of the new organization is zero", o.CreatedAt.IsZero(), false)
 }
 
-func createTwice(t testing.TB, w World) {
+func createTwice(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
 	if _, err := w.Store.Create(org.Ctx, a); !fault.Is(err, fault.Conflict) {
@@ -103,7 +103,7 @@ func createTwice(t testing.TB, w World) {
 }
 
 // everyField fails for a field of the record that the store does not keep.
-func everyField(t testing.TB, w World) {
+func everyField(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	at := Now()
@@ -165,7 +165,7 @@ func everyField(t testing.TB, w World) {
 	equal(t, "WorkDueAt of the record with zero values", got.WorkDueAt, time.Time{})
 }
 
-func tenancy(t testing.TB, w World) {
+func tenancy(t testing.TB, w Fixture) {
 	owner, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
 	homeless := w.tenantWithoutRecord(t, "") // a caller without an organization
 	a := owner.Create(plan.Hobby)

@@ -9,7 +9,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-func testDelete(t *testing.T, w World) {
+func testDelete(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	w.apply(t, a)
 	w.awaitReady(t, a)
@@ -29,7 +29,7 @@ func testDelete(t *testing.T, w World) {
 	}
 }
 
-func testDeleteHalf(t *testing.T, w World) {
+func testDeleteHalf(t *testing.T, w Fixture) {
 	stages := agent.StageNames()
 	for i := range stages {
 		a := w.Agent(t)
@@ -41,7 +41,7 @@ func testDeleteHalf(t *testing.T, w World) {
 	}
 }
 
-func testDeleteNothing(t *testing.T, w World) {
+func testDeleteNothing(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	if err := w.Cluster.Delete(t.Context(), a); err != nil {
 		t.Error(err)
@@ -49,7 +49,7 @@ func testDeleteNothing(t *testing.T, w World) {
 	w.awaitGone(t, a)
 }
 
-func testNamespaces(t *testing.T, w World) {
+func testNamespaces(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	begun := time.Now()
 	w.apply(t, a, agent.StageNamespace)
@@ -80,7 +80,7 @@ func testNamespaces(t *testing.T, w World) {
 	}
 }
 
-func (w World) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
+func (w Fixture) placement(t *testing.T, a agent.Agent) *provisioning.Placement {
 	t.Helper()
 	all, err := w.Namespaces.Namespaces(t.Context())
 	if err != nil {

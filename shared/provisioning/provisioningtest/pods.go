@@ -10,7 +10,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-func testPods(t *testing.T, w World) {
+func testPods(t *testing.T, w Fixture) {
 	a, half, unseen := w.Agent(t), w.Agent(t), w.Agent(t)
 	if !slices.Contains(w.Pods.Cells(), a.Cell) {
 		t.Fatalf("the cells %v, want %s among them", w.Pods.Cells(), a.Cell)
@@ -61,7 +61,7 @@ func testPods(t *testing.T, w World) {
 }
 
 // pod returns the agent's pod, or nil.
-func (w World) pod(t *testing.T, a agent.Agent) *provisioning.Pod {
+func (w Fixture) pod(t *testing.T, a agent.Agent) *provisioning.Pod {
 	t.Helper()
 	pods, err := w.Pods.Pods(t.Context(), a.Cell)
 	if err != nil {
@@ -76,7 +76,7 @@ func (w World) pod(t *testing.T, a agent.Agent) *provisioning.Pod {
 }
 
 // testPodsInTrouble makes a pod crash and recover. Pods must agree with AwaitReady.
-func testPodsInTrouble(t *testing.T, w World) {
+func testPodsInTrouble(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	w.apply(t, a, agent.StageNamespace)
 	w.Suffer(t, a, CrashLoop)
@@ -100,7 +100,7 @@ func testPodsInTrouble(t *testing.T, w World) {
 	}
 }
 
-func testExistence(t *testing.T, w World) {
+func testExistence(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	want := func(when string, want provisioning.Existence) {
 		t.Helper()

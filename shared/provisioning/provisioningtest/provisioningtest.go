@@ -27,8 +27,8 @@ const (
 	CrashLoop Trouble = "crash loop"
 )
 
-// World holds the adapter under test.
-type World struct {
+// Fixture holds the adapter under test.
+type Fixture struct {
 	Cluster    provisioning.Cluster
 	Namespaces provisioning.NamespaceLister
 	Pods       provisioning.PodLister
@@ -43,8 +43,8 @@ type World struct {
 }
 
 // Run runs the suite. Its tests run in parallel, independent of each other and of other agents on the cluster.
-func Run(t *testing.T, w World) {
-	for name, test := range map[string]func(*testing.T, World){
+func Run(t *testing.T, w Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
 		"brings an agent up, twice":               testBringUp,
 		"awaits the desired pod, not the old one": testDesiredPod,
 		"stops and starts":                        testStopAndStart,
@@ -75,7 +75,7 @@ func Input() provisioning.RuntimeInput {
 	}}
 }
 
-func (w World) apply(t *testing.T, a agent.Agent, stages ...agent.StageName) {
+func (w Fixture) apply(t *testing.T, a agent.Agent, stages ...agent.StageName) {
 	t.Helper()
 	if len(stages) == 0 {
 		stages = agent.StageNames()
@@ -87,7 +87,7 @@ func (w World) apply(t *testing.T, a agent.Agent, stages ...agent.StageName) {
 	}
 }
 
-func (w World) awaitReady(t *testing.T, a agent.Agent) {
+func (w Fixture) awaitReady(t *testing.T, a agent.Agent) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
 	defer cancel()
@@ -97,7 +97,7 @@ func (w World) awaitReady(t *testing.T, a agent.Agent) {
 }
 
 // wantNotReady waits for a moment, and wants a PodFailure that is not permanent and the deadline's error.
-func (w World) wantNotReady(t *testing.T, a agent.Agent) {
+func (w Fixture) wantNotReady(t *testing.T, a agent.Agent) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), w.Moment)
 	defer cancel()
@@ -111,7 +111,7 @@ func (w World) wantNotReady(t *testing.T, a agent.Agent) {
 	}
 }
 
-func (w World) awaitGone(t *testing.T, a agent.Agent) {
+func (w Fixture) awaitGone(t *testing.T, a agent.Agent) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
 	defer cancel()
@@ -120,7 +120,7 @@ func (w World) awaitGone(t *testing.T, a agent.Agent) {
 	}
 }
 
-func testNamespaceMissing(t *testing.T, w World) {
+func testNamespaceMissing(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	for _, stage := range []agent.StageName{
 		agent.StagePolicy, agent.StageIdentity, agent.StageSecrets, agent.StageStorage, agent.StageRuntime,
@@ -133,7 +133,7 @@ func testNamespaceMissing(t *testing.T, w World) {
 	}
 }
 
-func testUnknownCell(t *testing.T, w World) {
+func testUnknownCell(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	a.Cell = "no-such-cell"
 	for name, err := range map[string]error{

@@ -10,7 +10,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-func testBringUp(t *testing.T, w World) {
+func testBringUp(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	w.apply(t, a)
 	w.apply(t, a)
@@ -18,7 +18,7 @@ func testBringUp(t *testing.T, w World) {
 	w.awaitReady(t, a)
 }
 
-func testDesiredPod(t *testing.T, w World) {
+func testDesiredPod(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	w.apply(t, a)
 	w.awaitReady(t, a)
@@ -39,7 +39,7 @@ func testDesiredPod(t *testing.T, w World) {
 	}
 }
 
-func testStopAndStart(t *testing.T, w World) {
+func testStopAndStart(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	w.apply(t, a)
 	w.awaitReady(t, a)
@@ -57,7 +57,7 @@ func testStopAndStart(t *testing.T, w World) {
 	}
 }
 
-func testNeverReady(t *testing.T, w World) {
+func testNeverReady(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	w.apply(t, a, agent.StageNamespace)
 	w.Suffer(t, a, NeverReady)
@@ -72,7 +72,7 @@ func testNeverReady(t *testing.T, w World) {
 	w.awaitReady(t, a)
 }
 
-func testCrashLoop(t *testing.T, w World) {
+func testCrashLoop(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	w.apply(t, a, agent.StageNamespace)
 	w.Suffer(t, a, CrashLoop)
@@ -85,7 +85,7 @@ func testCrashLoop(t *testing.T, w World) {
 }
 
 // wantCrashLoop waits until AwaitReady reports a permanent crash loop.
-func (w World) wantCrashLoop(t *testing.T, a agent.Agent) {
+func (w Fixture) wantCrashLoop(t *testing.T, a agent.Agent) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
 	defer cancel()

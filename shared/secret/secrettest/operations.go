@@ -17,15 +17,15 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// World is an empty store of agents and its history of operations.
-type World struct {
-	agenttest.World
+// Fixture is an empty store of agents and its history of operations.
+type Fixture struct {
+	agenttest.Fixture
 	Operations secret.Operations
 }
 
-// TestOperations tests a secret.Operations. open makes an empty World.
-func TestOperations(t *testing.T, open func(*testing.T) World) {
-	for name, test := range map[string]func(*testing.T, World){
+// TestOperations tests a secret.Operations. open makes an empty Fixture.
+func TestOperations(t *testing.T, open func(*testing.T) Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
 		"history follows every transition":   followsTransitions,
 		"agent is created with operations":   createWithOperations,
 		"deletion of the agent cancels":      cancelOnDelete,
@@ -43,7 +43,7 @@ func TestOperations(t *testing.T, open func(*testing.T) World) {
 	}
 }
 
-func followsTransitions(t *testing.T, w World) {
+func followsTransitions(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	id := s.begin("TOKEN")
 	s.must(id, secret.Store, secret.Pending)
@@ -68,7 +68,7 @@ func followsTransitions(t *testing.T, w World) {
 	}
 }
 
-func createWithOperations(t *testing.T, w World) {
+func createWithOperations(t *testing.T, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := agenttest.Draft(plan.Hobby)
 	begun, err := a.BeginOperations(0,
@@ -92,7 +92,7 @@ func createWithOperations(t *testing.T, w World) {
 	}
 }
 
-func cancelOnDelete(t *testing.T, w World) {
+func cancelOnDelete(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	one, two := s.begin("ONE"), s.begin("TWO")
 	s.stored(one, 1)
@@ -104,7 +104,7 @@ func cancelOnDelete(t *testing.T, w World) {
 	}
 }
 
-func supersede(t *testing.T, w World) {
+func supersede(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	one := s.begin("TOKEN")
 	s.stored(one, 1)
@@ -141,7 +141,7 @@ func tenancy(t *testing.T, w Fixture) {
 	}
 }
 
-func listInPages(t *testing.T, w World) {
+func listInPages(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	var want []string
 	for _, key := range []string{"A", "B", "C", "D", "E"} {
@@ -169,7 +169,7 @@ func listInPages(t *testing.T, w World) {
 	}
 }
 
-func nudgeOnceStored(t *testing.T, w World) {
+func nudgeOnceStored(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	s.work(func(a *agent.Agent) { a.BecameReady(agenttest.Now()) })
 	before := w.Nudges.Count(s.id)
@@ -188,7 +188,7 @@ func nudgeOnceStored(t *testing.T, w World) {
 	}
 }
 
-func auditKeys(t *testing.T, w World) {
+func auditKeys(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	s.stored(s.begin("TOKEN"), 1)
 	changes := ""
@@ -203,7 +203,7 @@ func auditKeys(t *testing.T, w World) {
 }
 
 // repeatGetsLastAnswer repeats a request with two changes: its stored answer is that of the second change.
-func repeatGetsLastAnswer(t *testing.T, w World) {
+func repeatGetsLastAnswer(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	ctx, first := s.org.Attempt("k", "put")
 	idempotency.Amend(ctx)

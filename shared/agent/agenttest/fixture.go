@@ -21,8 +21,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// World is an empty store, and what a test needs in order to check what the store wrote.
-type World struct {
+// Fixture is an empty store, and what a test needs in order to check what the store wrote.
+type Fixture struct {
 	Store   agent.Store
 	Records agent.WorkerStore
 	// Nudges is the nudger that the store uses.
@@ -105,7 +105,7 @@ func (r reporter) Fatal(args ...any) {
 }
 
 // runEach runs the tests in parallel, each in a world that open makes.
-func runEach(t *testing.T, tests map[string]func(testing.TB, World), open func(*testing.T) World) {
+func runEach(t *testing.T, tests map[string]func(testing.TB, Fixture), open func(*testing.T) Fixture) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,13 +133,13 @@ func sameRecord(t testing.TB, what string, got, want agent.Agent) {
 // Tenant is an organization in a test, and the context of its administrator's requests.
 type Tenant struct {
 	t     testing.TB
-	world World
+	world Fixture
 	ID    string
 	Ctx   context.Context
 }
 
 // Tenant makes an organization on a plan.
-func (w World) Tenant(t testing.TB, p plan.ID) Tenant {
+func (w Fixture) Tenant(t testing.TB, p plan.ID) Tenant {
 	t.Helper()
 	id := "org_" + ID()
 	if err := w.SetPlan(t.Context(), id, p); err != nil {
@@ -149,7 +149,7 @@ func (w World) Tenant(t testing.TB, p plan.ID) Tenant {
 }
 
 // tenantWithoutRecord makes an organization that has no record yet.
-func (w World) tenantWithoutRecord(t testing.TB, id string) Tenant {
+func (w Fixture) tenantWithoutRecord(t testing.TB, id string) Tenant {
 	caller := identity.Caller{
 		Type: identity.Session, ID: "user_" + ID(), Email: "ada@example.com", OrganizationID: id,
 		Role: identity.RoleAdmin,
