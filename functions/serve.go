@@ -8,21 +8,22 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Opener hands a function what its needs name, and nothing else.
+// Opener returns the dependencies of a function with these needs.
 type Opener func(needs []function.Need) (Dependencies, error)
 
-// Guards decide who is let in.
+// Guards authenticate and limit calls.
 type Guards struct {
+	// Guard is the guard of every route.
 	function.Guard
-	// Push makes the verifier of the pushes to a worker.
+	// Push returns the verifier of the pushes to a worker.
 	Push func(w function.Worker) function.PushVerifier
 }
 
 // Selection says which functions a process serves.
 type Selection struct {
-	// Target is the name of one function, or empty for all.
+	// Target is the name of one function; empty selects all.
 	Target string
-	// Roles narrows to functions of these roles; empty does not.
+	// Roles selects functions of these roles; empty selects all.
 	Roles []function.Role
 }
 
@@ -30,10 +31,10 @@ func (s Selection) has(name string, role function.Role) bool {
 	return (s.Target == "" || s.Target == name) && (len(s.Roles) == 0 || slices.Contains(s.Roles, role))
 }
 
-// Handler serves the selected functions of the catalogue, each with what its own needs name.
+// Handler serves the selected functions, each with the dependencies of its own needs.
 func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	var served []function.Served
-	for i, r := range Routes(Dependencies{}) {
+	for _, r := range Routes(Dependencies{}) {
 		if !s.has(r.Name, r.Role) {
 			continue
 		}
@@ -41,10 +42,10 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open what %s needs: %w", r.Name, err)
 		}
-		r = Routes(d)[i]
+		r = routeNamed(d, r.Name)
 		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(guards.Guard)})
 	}
-	for i, w := range Workers(Dependencies{}) {
+	for _, w := range Workers(Dependencies{}) {
 		if !s.has(w.Name, function.RoleWorker) {
 			continue
 		}
@@ -52,12 +53,24 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open what %s needs: %w", w.Name, err)
 		}
-		w = Workers(d)[i]
+		w = workerNamed(d, w.Name)
 		served = append(served, function.Served{Method: http.MethodPost, Path: w.Path(),
 			Handler: w.Handler(guards.Push(w))})
 	}
 	if len(served) == 0 {
-		return nil, fmt.Errorf("there is no function %q of the roles %v in the catalogue", s.Target, s.Roles)
+		return nil, fmt.Errorf("the catalogue has no function %q with one of the roles %v", s.Target, s.Roles)
 	}
 	return function.Mux(served), nil
+}
+
+// routeNamed returns a route of the catalogue with its dependencies. The names do not depend on d.
+func routeNamed(d Dependencies, name string) function.Route {
+	routes := Routes(d)
+	return routes[slices.IndexFunc(routes, func(r function.Route) bool { return r.Name == name })]
+}
+
+// workerNamed is routeNamed for workers.
+func workerNamed(d Dependencies, name string) function.Worker {
+	workers := Workers(d)
+	return workers[slices.IndexFunc(workers, func(w function.Worker) bool { return w.Name == name })]
 }
