@@ -1,9 +1,10 @@
-// Package functions is the catalogue: every route and every worker, and how they are served. It knows which function
-// gets what; it does not know how anything of that is opened.
+// Package functions lists every route and every worker of the control plane (Routes and Workers), and serves them
+// (Handler). It does not open the clients that they use; functions/cmd does.
 package functions
 
 import (
 	_ "embed"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/functions/agentmetrics"
@@ -33,59 +34,50 @@ import (
 	"agents.example/controlplane/shared/secretwrite"
 )
 
-// Dependencies is what functions are handed. A function finds in it what its needs name, and nil for the rest.
+// Dependencies are the ports that functions use. The tag of a field names its need: a function gets the fields of the
+// needs that it declares, and zero values for the others.
 type Dependencies struct {
-	// With function.Firestore.
-	Agents             agent.Store
-	WorkerStore        agent.WorkerStore
-	Keys               apikey.Store
-	Directory          organization.Directory
-	Counts             organization.Counts
-	Audit              audit.Log
-	Accounts           billing.Store
-	MemberRecords      member.Records
-	Metrics            metrics.Store
-	MetricsWorkerStore metrics.WorkerStore
-	// Operations is the history of secret operations.
-	Operations secret.Operations
-	Checks     []system.Check
-	// With function.Publish. Stores publish on their own.
-	Nudger agent.Nudger
-	// With function.SecretManage.
-	SecretStore credential.SecretStore
-	// With function.SecretAdd.
-	SecretWriter credential.SecretWriter
-	// With function.SecretRead.
-	Credentials credential.Reader
-	// With function.Cluster.
-	Cluster    provisioning.Cluster
-	Namespaces provisioning.NamespaceLister
-	Pods       provisioning.PodLister
-	// With function.GatewayAccess.
-	Prober provisioning.AgentProber
-	// With function.Payments.
-	Payments billing.Payments
-	// With function.Members.
-	Members member.Provider
-	// With function.Monitoring.
-	MetricsSource metrics.Source
-	// With function.HandoffSign; nil where the operator configured no key.
-	Handoff *handoff.Signer
+	Agents             agent.Store            `need:"firestore"`
+	WorkerStore        agent.WorkerStore      `need:"firestore"`
+	Keys               apikey.Store           `need:"firestore"`
+	Directory          organization.Directory `need:"firestore"`
+	Counts             organization.Counts    `need:"firestore"`
+	Audit              audit.Log              `need:"firestore"`
+	Accounts           billing.Store          `need:"firestore"`
+	MemberRecords      member.Records         `need:"firestore"`
+	Metrics            metrics.Store          `need:"firestore"`
+	MetricsWorkerStore metrics.WorkerStore    `need:"firestore"`
+	Operations         secret.Operations      `need:"firestore"`
+	Checks             []system.Check         `need:"firestore"`
+	// Nudger is for workers. Agents publishes its own nudges if the function has the need.
+	Nudger        agent.Nudger                 `need:"publish"`
+	SecretStore   credential.SecretStore       `need:"secret_manage"`
+	SecretWriter  credential.SecretWriter      `need:"secret_add"`
+	Credentials   credential.Reader            `need:"secret_read"`
+	Cluster       provisioning.Cluster         `need:"cluster"`
+	Namespaces    provisioning.NamespaceLister `need:"cluster"`
+	Pods          provisioning.PodLister       `need:"cluster"`
+	Prober        provisioning.AgentProber     `need:"gateway_access"`
+	Payments      billing.Payments             `need:"payments"`
+	Members       member.Provider              `need:"members"`
+	MetricsSource metrics.Source               `need:"monitoring"`
+	// Handoff is nil if the operator configured no key.
+	Handoff *handoff.Signer `need:"handoff_sign"`
 
 	Settings
 }
 
-// Settings is configuration that functions work with.
+// Settings is the configuration that functions read. It needs no outside system.
 type Settings struct {
 	Cells     agent.Cells
 	Addresses agent.Addresses
 	// Pepper is the key of the hash under which API keys are stored.
 	Pepper []byte
-	// HandoffKeys are the public keys of links to dashboards.
+	// HandoffKeys are the public keys that verify links to dashboards.
 	HandoffKeys handoff.KeySet
-	// WatchTimeout is how long one push may watch a cluster.
+	// WatchTimeout is the longest time that one push may watch a cluster.
 	WatchTimeout time.Duration
-	// BillingClock is the clock of accounts, by which the grace of a failed payment passes; nil is time.Now.
+	// BillingClock decides when the grace period of a failed payment ends; nil is time.Now.
 	BillingClock func() time.Time
 }
 
@@ -98,18 +90,18 @@ func (s Settings) billingClock() func() time.Time {
 
 //go:generate go run ./generate
 
-// description is the OpenAPI document. It is generated from the routes below.
+// description is the OpenAPI document, generated from Routes.
 //
 //go:embed openapi.json
 var description []byte
 
-// Routes lists every route. A new route is one file beside its siblings and one line here.
+// Routes lists every route. To add a route, write one file next to its siblings and add one line here.
 func Routes(d Dependencies) []function.Route {
-	deposits := secretwrite.Service{Agents: d.Agents, Secrets: d.SecretWriter, Now: time.Now}
-	roster := &member.Service{Provider: d.Members, Records: d.MemberRecords, Audit: d.Audit}
+	writer := secretwrite.Service{Agents: d.Agents, Secrets: d.SecretWriter, Now: time.Now}
+	memberService := &member.Service{Provider: d.Members, Records: d.MemberRecords, Audit: d.Audit}
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),
-		agents.Create(deposits, d.Cells, d.Addresses),
+		agents.Create(writer, d.Cells, d.Addresses),
 		agents.Get(d.Agents, d.Handoff, d.Addresses),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
 		agents.Update(d.Agents, d.Addresses),
@@ -125,18 +117,18 @@ func Routes(d Dependencies) []function.Route {
 		apikeys.Create(d.Keys, d.Pepper),
 		apikeys.Revoke(d.Keys),
 		secrets.List(d.Agents),
-		secrets.Put(deposits),
-		secrets.Delete(deposits),
+		secrets.Put(writer),
+		secrets.Delete(writer),
 		secrets.ListOperations(d.Agents, d.Operations),
 		secrets.GetOperation(d.Agents, d.Operations),
-		secrets.Reconcile(deposits, d.Operations),
+		secrets.Reconcile(writer, d.Operations),
 		credentials.Reveal(d.Agents, d.Credentials),
-		credentials.Rotate(deposits, d.Addresses),
+		credentials.Rotate(writer, d.Addresses),
 		me.Get(d.Directory),
 		organizations.Current(d.Directory),
-		members.List(roster),
-		members.Set(roster),
-		members.Remove(roster),
+		members.List(memberService),
+		members.Set(memberService),
+		members.Remove(memberService),
 		auditlog.List(d.Audit),
 		auditlog.ExportAll(d.Audit),
 		subscriptions.Plans(),
@@ -151,11 +143,21 @@ func Routes(d Dependencies) []function.Route {
 	routes = append(routes, system.Docs(description)...)
 	routes = append(routes, system.Keys(d.HandoffKeys))
 	for i := range routes {
-		if routes[i].Role == "" {
-			routes[i].Role = function.RoleAPI
-		}
+		routes[i] = withDefaults(routes[i])
 	}
 	return routes
+}
+
+// withDefaults fills in what most routes share: the role, and the need for Firestore, where the guard looks up the
+// caller of every route that is not public.
+func withDefaults(r function.Route) function.Route {
+	if r.Role == "" {
+		r.Role = function.RoleAPI
+	}
+	if r.Access != function.Public && !slices.Contains(r.Needs, function.Firestore) {
+		r.Needs = append([]function.Need{function.Firestore}, r.Needs...)
+	}
+	return r
 }
 
 // Workers lists every worker.
