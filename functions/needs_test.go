@@ -1,10 +1,16 @@
 package functions_test
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -15,5 +21,178 @@ func TestRoutes_NeedFirestoreUnlessPublic(t *testing.T) {
 		if r.Access != function.Public && !slices.Contains(r.Needs, function.Firestore) {
 			t.Errorf("%s has access %s without the need firestore: the guard reads the caller there", r.Name, r.Access)
 		}
+	}
+}
+
+// dependencyFields maps the fields of Dependencies to their needs. The fields in Firestore are one entry, as in
+// Backend.Uses.
+func dependencyFields(t *testing.T) map[string]function.Need {
+	t.Helper()
+	fields := map[string]function.Need{}
+	d := reflect.TypeFor[functions.Dependencies]()
+	for i := range d.NumField() {
+		f := d.Field(i)
+		need := function.Need(f.Tag.Get("need"))
+		switch {
+		case f.Name == "Settings":
+		case need == "":
+			t.Errorf("Dependencies.%s has no need: add a tag such as `need:%q`", f.Name, function.Firestore)
+		case need == function.Firestore:
+			fields[functiontest.Records] = need
+		default:
+			fields[f.Name] = need
+		}
+	}
+	return fields
+}
+
+// TestBackend_HasEveryDependency fails for a new field of Dependencies that the tests below would call as nil.
+func TestBackend_HasEveryDependency(t *testing.T) {
+	t.Parallel()
+	d := reflect.ValueOf(functiontest.New(t).Dependencies)
+	for i := range d.NumField() {
+		if f := d.Type().Field(i); f.Name != "Settings" && d.Field(i).IsZero() {
+			t.Errorf("functiontest.New sets no Dependencies.%s: add a port that records its use", f.Name)
+		}
+	}
+}
+
+// describeField names what a function used, for an advice.
+func describeField(field string) string {
+	if field == functiontest.Records {
+		return "a port of Dependencies that is stored in Firestore"
+	}
+	return "Dependencies." + field
+}
+
+// constant is the name of a need in package function, such as SecretAdd for secret_add.
+func constant(n function.Need) string {
+	name := ""
+	for word := range strings.SplitSeq(string(n), "_") {
+		name += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return "function." + name
+}
+
+// checkNeeds compares the needs that a function declares with the dependencies that a call of it used.
+func checkNeeds(t *testing.T, name string, declared []function.Need, used []string) {
+	t.Helper()
+	fields, unused := dependencyFields(t), slices.Clone(declared)
+	for _, field := range used {
+		need, ok := fields[field]
+		if !ok {
+			t.Errorf("%s uses %s, which is no field of Dependencies", name, field)
+			continue
+		}
+		unused = slices.DeleteFunc(unused, func(n function.Need) bool { return n == need })
+		if !slices.Contains(declared, need) {
+			t.Errorf("%s uses %s without the need %s: add %s to its Needs", name, describeField(field), need,
+				constant(need))
+		}
+	}
+	for _, need := range unused {
+		t.Errorf("%s declares the need %s, and its example does not use it: remove %s from its Needs, or let its case "+
+			"in this test reach the use", name, need, constant(need))
+	}
+}
+
+// routeCases prepare what the examples of some routes are about; other routes take the samples as they are.
+func routeCases() map[string]func(t *testing.T, s *samples) {
+	pressed := func(action string) func(*testing.T, *samples) {
+		return func(t *testing.T, s *samples) {
+			s.CallNamed(t, action, functiontest.AsAdmin(org), functiontest.Path("agent_id", s.agentID)).Want(t, 200, "")
+		}
+	}
+	return map[string]func(t *testing.T, s *samples){
+		"StartAgent":               pressed("StopAgent"),
+		"ResumeAgent":              pressed("PauseAgent"),
+		"ReconcileSecretOperation": func(t *testing.T, s *samples) { s.reopenOperation(t) },
+	}
+}
+
+// TestRoutes_DeclareWhatTheyUse calls every route with its example and compares what it used with its needs.
+func TestRoutes_DeclareWhatTheyUse(t *testing.T) {
+	t.Parallel()
+	for i, r := range functions.Routes(functions.Dependencies{}) {
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			s := newSamples(t)
+			if prepare := routeCases()[r.Name]; prepare != nil {
+				prepare(t, s)
+			}
+			s.ForgetUses()
+			res := s.Call(t, functions.Routes(s.Dependencies)[i], append(s.request(t, r), functiontest.AsAdmin(org))...)
+			if res.Status != r.Status {
+				t.Errorf("%s answers its example with %d %s, want %d", r.Name, res.Status, res.Body, r.Status)
+			}
+			used := s.Uses()
+			if strings.Contains(string(res.Body), "/handoff?token=") {
+				used = append(used, "Handoff")
+			}
+			if r.Access != function.Public && !slices.Contains(used, functiontest.Records) {
+				used = append(used, functiontest.Records) // by the guard
+			}
+			checkNeeds(t, r.Name, r.Needs, used)
+		})
+	}
+}
+
+// workerCases prepare something to do for each worker, and return the message about it.
+func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
+	past := time.Now().Add(-time.Hour)
+	return map[string]func(*testing.T, *samples) function.Message{
+		"ReconcileAgent": func(t *testing.T, s *samples) function.Message {
+			return functiontest.Nudge(t, s.newAgent(t))
+		},
+		"DeadLetterAgent": func(t *testing.T, s *samples) function.Message {
+			return functiontest.Nudge(t, s.newAgent(t))
+		},
+		"SweepAgents": func(t *testing.T, s *samples) function.Message {
+			s.UpdateAgent(t, s.newAgent(t), func(a *agent.Agent) { a.WorkDueAt = past })
+			return function.Message{}
+		},
+		// One agent lost its pod, and another recovered from an error.
+		"ObserveAgents": func(t *testing.T, s *samples) function.Message {
+			s.UpdateAgent(t, s.agentID, func(a *agent.Agent) { a.UpdatedAt = past })
+			recovered := s.RunningAgent(t, org, nil)
+			s.Kubernetes.Healthy = []string{recovered.ID}
+			s.UpdateAgent(t, recovered.ID, func(a *agent.Agent) {
+				a.Break(agent.Failure{Code: "pod_crash_loop"}, past)
+				a.UpdatedAt = past
+			})
+			return function.Message{}
+		},
+		"KeepAccounts": func(t *testing.T, s *samples) function.Message {
+			s.receiveSubscription(t, billing.PastDue)
+			s.BillingClock = func() time.Time { return time.Now().Add(2 * billing.Grace) }
+			return function.Message{}
+		},
+		"CollectMetrics": func(*testing.T, *samples) function.Message { return function.Message{} },
+		"CollectOrphans": func(_ *testing.T, s *samples) function.Message {
+			s.Kubernetes.Orphans = []string{unknownID}
+			return function.Message{}
+		},
+		"RecountUsage": func(*testing.T, *samples) function.Message { return function.Message{} },
+	}
+}
+
+// TestWorkers_DeclareWhatTheyUse runs every worker with something to do and compares what it used with its needs.
+func TestWorkers_DeclareWhatTheyUse(t *testing.T) {
+	t.Parallel()
+	for i, w := range functions.Workers(functions.Dependencies{}) {
+		t.Run(w.Name, func(t *testing.T) {
+			t.Parallel()
+			prepare := workerCases()[w.Name]
+			if prepare == nil {
+				t.Fatalf("%s has no case: add one to workerCases that gives it something to do", w.Name)
+			}
+			s := newSamples(t)
+			message := prepare(t, s)
+			s.ForgetUses()
+			if err := functions.Workers(s.Dependencies)[i].Handle(t.Context(), message); err != nil {
+				t.Errorf("%s fails: %v", w.Name, err)
+			}
+			checkNeeds(t, w.Name, w.Needs, s.Uses())
+		})
 	}
 }

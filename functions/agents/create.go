@@ -31,7 +31,8 @@ type createInput struct {
 func (createInput) Example() any {
 	var in createInput
 	in.Body.Name, in.Body.Plan, in.Body.Region = "Support Assistant", plan.Startup, agent.DefaultRegion
-	in.Body.Env, in.Body.Config = map[string]string{"LOG_LEVEL": "info"}, map[string]any{"team": "support"}
+	in.Body.Env = map[string]string{"LOG_LEVEL": "info", "OPENAI_API_KEY": "(a value)"}
+	in.Body.Config = map[string]any{"team": "support"}
 	return in
 }
 

@@ -1,0 +1,132 @@
+package functiontest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+)
+
+// uses records which dependencies the functions of a backend used: every port below calls add with the name of its
+// field in functions.Dependencies. The records in Firestore are one entry, because all of them are one client.
+type uses struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// Records stands for the fields of functions.Dependencies that are stored in Firestore.
+const Records = "Records"
+
+func newUses() *uses { return &uses{seen: map[string]bool{}} }
+
+func (u *uses) add(field string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.seen[field] = true
+}
+
+func (u *uses) list() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.seen))
+}
+
+// nudger takes nudges.
+type nudger struct{ *uses }
+
+var _ agent.Nudger = nudger{}
+
+// Nudge implements agent.Nudger.
+func (n nudger) Nudge(context.Context, string) error {
+	n.add("Nudger")
+	return nil
+}
+
+// secretStore records the use of a real secret store.
+type secretStore struct {
+	*uses
+	store credential.SecretStore
+}
+
+var _ credential.SecretStore = secretStore{}
+
+// EnsureCredentials implements credential.SecretStore.
+func (s secretStore) EnsureCredentials(ctx context.Context, agentID, username string) (credential.Credentials, int64,
+	error) {
+	s.add("SecretStore")
+	return s.store.EnsureCredentials(ctx, agentID, username)
+}
+
+// GetCredentials implements credential.SecretStore.
+func (s secretStore) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials, error) {
+	s.add("SecretStore")
+	return s.store.GetCredentials(ctx, agentID, version)
+}
+
+// Read implements credential.SecretStore.
+func (s secretStore) Read(ctx context.Context, agentID, key string, version int64) ([]byte, error) {
+	s.add("SecretStore")
+	return s.store.Read(ctx, agentID, key, version)
+}
+
+// DestroyVersionsBefore implements credential.SecretStore.
+func (s secretStore) DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error {
+	s.add("SecretStore")
+	return s.store.DestroyVersionsBefore(ctx, agentID, key, before)
+}
+
+// Destroy implements credential.SecretStore.
+func (s secretStore) Destroy(ctx context.Context, agentID string) error {
+	s.add("SecretStore")
+	return s.store.Destroy(ctx, agentID)
+}
+
+// secretWriter records the use of a real secret writer.
+type secretWriter struct {
+	*uses
+	writer credential.SecretWriter
+}
+
+var _ credential.SecretWriter = secretWriter{}
+
+// Put implements credential.SecretWriter.
+func (s secretWriter) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
+	s.add("SecretWriter")
+	return s.writer.Put(ctx, agentID, key, value)
+}
+
+// AddCredentials implements credential.SecretWriter.
+func (s secretWriter) AddCredentials(ctx context.Context, agentID, username string) (int64, error) {
+	s.add("SecretWriter")
+	return s.writer.AddCredentials(ctx, agentID, username)
+}
+
+// LatestVersion implements credential.SecretWriter.
+func (s secretWriter) LatestVersion(ctx context.Context, agentID, key string) (int64, error) {
+	s.add("SecretWriter")
+	return s.writer.LatestVersion(ctx, agentID, key)
+}
+
+// VersionsAfter implements credential.SecretWriter.
+func (s secretWriter) VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error) {
+	s.add("SecretWriter")
+	return s.writer.VersionsAfter(ctx, agentID, key, after)
+}
+
+// credentialReader records the use of a real reader of credentials.
+type credentialReader struct {
+	*uses
+	reader credential.Reader
+}
+
+var _ credential.Reader = credentialReader{}
+
+// GetCredentials implements credential.Reader.
+func (s credentialReader) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials,
+	error) {
+	s.add("Credentials")
+	return s.reader.GetCredentials(ctx, agentID, version)
+}

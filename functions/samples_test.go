@@ -1,0 +1,109 @@
+package functions_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
+)
+
+const (
+	org      = "org-1"
+	otherOrg = "org-2"
+	// userID is the member that the examples of the member routes name.
+	userID    = "kG7x2mQ0dVfU"
+	unknownID = "00000000-0000-4000-8000-000000000000"
+)
+
+// samples is a backend with one of everything that a path can name: a running agent with a secret, an operation, an API
+// key, a member and a subscription.
+type samples struct {
+	*functiontest.Backend
+	agentID string
+	// path has the values of path parameters by their names.
+	path map[string]string
+}
+
+func newSamples(t *testing.T) *samples {
+	t.Helper()
+	s := &samples{Backend: functiontest.New(t)}
+	s.SetPlan(t, org, plan.Enterprise)
+	s.receiveSubscription(t, billing.Active)
+	s.agentID = s.RunningAgent(t, org, map[string]string{"OPENAI_API_KEY": "value"}).ID
+	s.Firebase.Persons[userID] = member.Person{ID: userID, OrganizationID: org, Role: identity.RoleMember}
+	if err := s.MemberRecords.RecordMember(t.Context(), org, userID); err != nil {
+		t.Fatal(err)
+	}
+	var operations []struct{ ID string }
+	s.CallNamed(t, "ListSecretOperations", functiontest.AsAdmin(org), functiontest.Path("agent_id", s.agentID)).
+		Want(t, http.StatusOK, "").Decode(t, &operations)
+	keyID, _ := s.CreateKey(t, org)
+	s.path = map[string]string{
+		"agent_id": s.agentID, "operation_id": operations[0].ID, "key": "OPENAI_API_KEY", "key_id": keyID,
+		"user_id": userID, "asset": "start.js",
+	}
+	return s
+}
+
+// request is the example of a route with the ids of the samples.
+func (s *samples) request(t *testing.T, r function.Route) []functiontest.Option {
+	t.Helper()
+	return s.requestAbout(t, r, s.path)
+}
+
+// requestAbout is the example of a route with the values of path parameters.
+func (s *samples) requestAbout(t *testing.T, r function.Route, path map[string]string) []functiontest.Option {
+	t.Helper()
+	example := functiontest.Example(t, r)
+	var options []functiontest.Option
+	if example.Body != "" {
+		options = append(options, functiontest.RawBody(example.Body))
+	}
+	for name, value := range example.Path {
+		options = append(options, functiontest.Path(name, value))
+	}
+	for name, value := range path {
+		options = append(options, functiontest.Path(name, value))
+	}
+	return options
+}
+
+// newAgent creates an agent that no worker has seen yet.
+func (s *samples) newAgent(t *testing.T) string {
+	t.Helper()
+	return s.CallNamed(t, "CreateAgent", functiontest.AsAdmin(org),
+		functiontest.Body(map[string]any{"name": "new", "resource_plan": plan.Hobby})).
+		Want(t, http.StatusCreated, "").Text("id")
+}
+
+// reopenOperation puts the operation of the samples back to the stage at which its value was stored and its request
+// died before it recorded the version.
+func (s *samples) reopenOperation(t *testing.T) {
+	t.Helper()
+	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) {
+		a.Operations = []secret.Operation{{
+			ID: s.path["operation_id"], AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "OPENAI_API_KEY",
+			Action: secret.Set, Stage: secret.Store, Status: secret.Failed, CreatedAt: time.Now(), UpdatedAt: time.Now(),
+		}}
+	})
+}
+
+// receiveSubscription reports the organization's subscription to the Enterprise plan.
+func (s *samples) receiveSubscription(t *testing.T, status billing.Status) {
+	t.Helper()
+	s.Stripe.Subscriptions["sub_1"] = billing.State{OrganizationID: org, Subscription: billing.Subscription{
+		Provider: billing.Stripe, ID: "sub_1", CustomerID: "cus_1", Status: status, Plan: plan.Enterprise,
+		Interval: billing.Month, StartedAt: time.Now(),
+	}}
+	s.CallNamed(t, "ReceiveStripeEvent", functiontest.Body(map[string]any{
+		"id": "evt_" + string(status), "data": map[string]any{"object": map[string]any{"id": "sub_1"}},
+	})).Want(t, http.StatusOK, "")
+}
