@@ -62,7 +62,10 @@ func (s *samples) request(t *testing.T, r function.Route) []functiontest.Option 
 // requestAbout is the example of a route with the values of path parameters.
 func (s *samples) requestAbout(t *testing.T, r function.Route, path map[string]string) []functiontest.Option {
 	t.Helper()
-	example := functiontest.Example(t, r)
+	example, err := functiontest.Example(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var options []functiontest.Option
 	if example.Body != "" {
 		options = append(options, functiontest.RawBody(example.Body))
@@ -91,7 +94,8 @@ func (s *samples) reopenOperation(t *testing.T) {
 	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) {
 		a.Operations = []secret.Operation{{
 			ID: s.path["operation_id"], AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "OPENAI_API_KEY",
-			Action: secret.Set, Stage: secret.Store, Status: secret.Failed, CreatedAt: time.Now(), UpdatedAt: time.Now(),
+			Action: secret.Set, Stage: secret.Store, Status: secret.Failed, CreatedAt: time.Now(),
+			UpdatedAt: time.Now(),
 		}}
 	})
 }

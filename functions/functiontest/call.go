@@ -54,8 +54,8 @@ func (r Response) Want(t testing.TB, status int, code string) Response {
 	return r
 }
 
-// request is a call that is being put together.
-type request struct {
+// Request is a call that options put together.
+type Request struct {
 	ctx    context.Context
 	guard  function.Guard
 	path   map[string]string
@@ -66,20 +66,20 @@ type request struct {
 }
 
 // Option sets one part of a call.
-type Option func(*request)
+type Option func(*Request)
 
 // WithGuard calls the route behind another guard than NewGuard().
-func WithGuard(g function.Guard) Option { return func(r *request) { r.guard = g } }
+func WithGuard(g function.Guard) Option { return func(r *Request) { r.guard = g } }
 
 // WithContext makes the call with a context.
-func WithContext(ctx context.Context) Option { return func(r *request) { r.ctx = ctx } }
+func WithContext(ctx context.Context) Option { return func(r *Request) { r.ctx = ctx } }
 
 // Path sets a path parameter.
-func Path(name, value string) Option { return func(r *request) { r.path[name] = value } }
+func Path(name, value string) Option { return func(r *Request) { r.path[name] = value } }
 
 // Query adds query parameters.
 func Query(values url.Values) Option {
-	return func(r *request) {
+	return func(r *Request) {
 		for name, list := range values {
 			r.query[name] = append(r.query[name], list...)
 		}
@@ -87,11 +87,11 @@ func Query(values url.Values) Option {
 }
 
 // Header sets a header.
-func Header(name, value string) Option { return func(r *request) { r.header.Set(name, value) } }
+func Header(name, value string) Option { return func(r *Request) { r.header.Set(name, value) } }
 
 // Body sends a value as JSON.
 func Body(v any) Option {
-	return func(r *request) {
+	return func(r *Request) {
 		r.body, r.bad = json.Marshal(v)
 		r.header.Set("Content-Type", "application/json")
 	}
@@ -99,7 +99,7 @@ func Body(v any) Option {
 
 // RawBody sends a body as it is, with the content type of JSON.
 func RawBody(body string) Option {
-	return func(r *request) {
+	return func(r *Request) {
 		r.body = []byte(body)
 		r.header.Set("Content-Type", "application/json")
 	}
@@ -121,9 +121,9 @@ func Send(t testing.TB, handler http.Handler, method, path string, options ...Op
 	return build(t, options).send(handler, method, path)
 }
 
-func build(t testing.TB, options []Option) *request {
+func build(t testing.TB, options []Option) *Request {
 	t.Helper()
-	r := &request{
+	r := &Request{
 		ctx: t.Context(), guard: NewGuard(), path: map[string]string{}, query: url.Values{}, header: http.Header{},
 	}
 	for _, set := range options {
@@ -135,7 +135,7 @@ func build(t testing.TB, options []Option) *request {
 	return r
 }
 
-func (r *request) send(handler http.Handler, method, path string) Response {
+func (r *Request) send(handler http.Handler, method, path string) Response {
 	req := httptest.NewRequestWithContext(r.ctx, method, path, bytes.NewReader(r.body))
 	req.Header = r.header
 	if len(r.query) > 0 {

@@ -2,6 +2,7 @@ package functiontest
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"testing"
@@ -18,25 +19,24 @@ type Sample struct {
 }
 
 // Example returns the example of a route's input, the one that the description of the interface shows.
-func Example(t testing.TB, r function.Route) Sample {
-	t.Helper()
+func Example(r function.Route) (Sample, error) {
 	shown, ok := reflect.Zero(r.Handle.Input).Interface().(function.Exampler)
 	if !ok {
-		return Sample{}
+		return Sample{}, nil
 	}
 	b, err := json.Marshal(shown.Example())
 	if err != nil {
-		t.Fatalf("the example of %s: %v", r.Name, err)
+		return Sample{}, fmt.Errorf("encode the example of %s: %w", r.Name, err)
 	}
 	var parts struct {
 		Body json.RawMessage   `json:"body"`
 		Path map[string]string `json:"path"`
 	}
 	if err := json.Unmarshal(b, &parts); err != nil {
-		t.Fatalf("the example of %s: %v", r.Name, err)
+		return Sample{}, fmt.Errorf("decode the example of %s: %w", r.Name, err)
 	}
 	maps.DeleteFunc(parts.Path, func(_, value string) bool { return value == "" })
-	return Sample{Body: string(parts.Body), Path: parts.Path}
+	return Sample{Body: string(parts.Body), Path: parts.Path}, nil
 }
 
 // TakesBody reports whether a route takes a body.

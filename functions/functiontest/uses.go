@@ -61,7 +61,8 @@ func (s secretStore) EnsureCredentials(ctx context.Context, agentID, username st
 }
 
 // GetCredentials implements credential.SecretStore.
-func (s secretStore) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials, error) {
+func (s secretStore) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials,
+	error) {
 	s.add("SecretStore")
 	return s.store.GetCredentials(ctx, agentID, version)
 }

@@ -1,0 +1,272 @@
+package functions_test
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/functions/openapi/openapitest"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+)
+
+// accessTest calls one route as any caller, with the dependencies of its needs alone. Every answer must be in the
+// description of the interface.
+type accessTest struct {
+	*samples
+	route       function.Route
+	description *openapitest.Document
+	calls       *atomic.Int32
+}
+
+func newAccessTest(t *testing.T, index int, description *openapitest.Document, calls *atomic.Int32) *accessTest {
+	t.Helper()
+	s := newSamples(t)
+	needs := functions.Routes(functions.Dependencies{})[index].Needs
+	d, err := s.Open(needs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &accessTest{samples: s, route: functions.Routes(d)[index], description: description, calls: calls}
+	if prepare := routeCases()[a.route.Name]; prepare != nil {
+		prepare(t, s)
+	}
+	return a
+}
+
+// parameters are the values of path parameters by what they name. They are different only if the path has parameters.
+func (a *accessTest) parameters() map[string]map[string]string {
+	all := map[string]map[string]string{"own": a.path}
+	if !strings.Contains(a.route.Path, "{") {
+		return all
+	}
+	unknown := map[string]string{"key": "UNKNOWN_KEY", "user_id": "unknown", "asset": "unknown"}
+	malformed := map[string]string{"key": "-", "user_id": "-", "asset": "-"}
+	for _, name := range []string{"agent_id", "operation_id", "key_id"} {
+		unknown[name], malformed[name] = unknownID, "nope"
+	}
+	all["unknown"], all["malformed"] = unknown, malformed
+	return all
+}
+
+// call calls the route with its example.
+func (a *accessTest) call(t *testing.T, path map[string]string, as ...functiontest.Option) functiontest.Response {
+	t.Helper()
+	a.calls.Add(1)
+	res := a.Call(t, a.route, append(a.requestAbout(t, a.route, path), as...)...)
+	exchange := openapitest.Exchange{Method: a.route.Method, Path: a.route.Path, Status: res.Status, Header: res.Header,
+		Body: res.Body}
+	if err := a.description.Check(exchange); err != nil {
+		t.Errorf("the answer %d %s is not described: %v", res.Status, res.Body, err)
+	}
+	return res
+}
+
+// createKey stores an API key of an organization and returns its secret.
+func (s *samples) createKey(t *testing.T, organizationID string, expiresAt time.Time) (id, secret string) {
+	t.Helper()
+	secret = apikey.Generate()
+	ctx := identity.With(t.Context(),
+		identity.Caller{Type: identity.Session, ID: unknownID, OrganizationID: organizationID,
+			Role: identity.RoleAdmin})
+	k, err := s.Keys.Create(ctx, apikey.Key{
+		ID: uuid.NewString(), OrganizationID: organizationID, Name: "test", Purpose: apikey.DefaultPurpose,
+		Prefix: secret[:apikey.PrefixLength], Hash: apikey.Hash(s.Pepper, secret), CreatedBy: unknownID,
+		CreatedAt: time.Now().AddDate(0, 0, -2), ExpiresAt: expiresAt,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.ID, secret
+}
+
+// expiredKey and revokedKey are keys that were good.
+func (s *samples) expiredKey(t *testing.T) string {
+	t.Helper()
+	_, secret := s.createKey(t, org, time.Now().Add(-time.Second))
+	return secret
+}
+
+func (s *samples) revokedKey(t *testing.T) string {
+	t.Helper()
+	id, secret := s.createKey(t, org, time.Time{})
+	s.CallNamed(t, "RevokeAPIKey", functiontest.AsAdmin(org), functiontest.Path("key_id", id)).
+		Want(t, http.StatusNoContent, "")
+	return secret
+}
+
+// refused is a caller that a route refuses, and how.
+type refused struct {
+	as     functiontest.Option
+	status int
+	code   string
+}
+
+// refusedCallers lists the callers that the route refuses whatever they ask for.
+func (a *accessTest) refusedCallers(t *testing.T) map[string]refused {
+	t.Helper()
+	invalid := func(token string) refused {
+		return refused{functiontest.WithToken(token), http.StatusUnauthorized, "invalid_token"}
+	}
+	callers := map[string]refused{
+		"no token":    {func(*functiontest.Request) {}, http.StatusUnauthorized, "missing_token"},
+		"password":    {functiontest.Header("Authorization", "Basic YTpi"), http.StatusUnauthorized, "invalid_token"},
+		"empty token": invalid(""), "garbage": invalid("garbage"), "malformed key": invalid("so_garbage"),
+		"unknown key": invalid(apikey.Generate()), "expired key": invalid(a.expiredKey(t)),
+		"revoked key": invalid(a.revokedKey(t)),
+	}
+	if a.route.Access != function.User {
+		callers["session without an organization"] = refused{functiontest.AsUser(), http.StatusForbidden,
+			"organization_required"}
+	}
+	if a.route.Access == function.Admin {
+		callers["member"] = refused{functiontest.AsMember(org), http.StatusForbidden, "role_required"}
+	}
+	if a.route.Feature != "" {
+		callers["admin on a plan without "+a.route.Feature] = refused{functiontest.AsAdmin(otherOrg),
+			http.StatusForbidden, "plan_feature_required"}
+	}
+	return callers
+}
+
+// admittedCallers lists the callers of the organization that the route admits.
+func (a *accessTest) admittedCallers(t *testing.T) map[string]functiontest.Option {
+	t.Helper()
+	_, key := a.createKey(t, org, time.Now().Add(time.Hour))
+	callers := map[string]functiontest.Option{"admin": functiontest.AsAdmin(org), "key": functiontest.WithToken(key)}
+	if a.route.Access != function.Admin {
+		callers["member"] = functiontest.AsMember(org)
+	}
+	if a.route.Access == function.User {
+		callers["session without an organization"] = functiontest.AsUser()
+	}
+	if a.route.Access == function.Public {
+		callers = map[string]functiontest.Option{"no token": func(*functiontest.Request) {}}
+	}
+	return callers
+}
+
+// TestAccess calls every route of the catalogue with its example, as every kind of caller, with every kind of id.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	description, err := openapitest.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int32
+	t.Run("routes", func(t *testing.T) {
+		for i, r := range functions.Routes(functions.Dependencies{}) {
+			t.Run(r.Name, func(t *testing.T) {
+				t.Parallel()
+				start := func() *accessTest { return newAccessTest(t, i, description, &calls) }
+				checkAdmitted(t, start)
+				if r.Access != function.Public {
+					a := start()
+					checkRefused(t, a)
+					checkIDs(t, a)
+				}
+			})
+		}
+	})
+	if n := calls.Load(); n < 1000 {
+		t.Errorf("the test made only %d calls", n)
+	}
+}
+
+// checkAdmitted calls a route as everyone who may call it, each with samples of its own, because a call may change
+// them.
+func checkAdmitted(t *testing.T, start func() *accessTest) {
+	t.Helper()
+	for _, who := range slices.Sorted(maps.Keys(start().admittedCallers(t))) {
+		a := start()
+		if res := a.call(t, a.path, a.admittedCallers(t)[who]); res.Status != a.route.Status {
+			t.Errorf("%s: answer %d %s, want %d", who, res.Status, res.Body, a.route.Status)
+		}
+	}
+}
+
+// checkRefused calls a route as everyone who may not call it. The refusal must not depend on what the path names.
+func checkRefused(t *testing.T, a *accessTest) {
+	t.Helper()
+	for who, c := range a.refusedCallers(t) {
+		for which, path := range a.parameters() {
+			res := a.call(t, path, c.as)
+			if res.Status != c.status || res.Code() != c.code {
+				t.Errorf("%s with %s ids: answer %d %q, want %d %q", who, which, res.Status, res.Code(), c.status,
+					c.code)
+			}
+		}
+	}
+}
+
+// checkIDs calls a route with ids that the caller's organization does not have: another organization's ids must look
+// like ids that never were, and a malformed id is named.
+func checkIDs(t *testing.T, a *accessTest) {
+	t.Helper()
+	paths := a.parameters()
+	if len(paths) == 1 {
+		return
+	}
+	_, otherKey := a.createKey(t, otherOrg, time.Now().Add(time.Hour))
+	for who, as := range map[string]functiontest.Option{
+		"other organization's admin": functiontest.AsAdmin(otherOrg),
+		"other organization's key":   functiontest.WithToken(otherKey),
+	} {
+		theirs, unknown := a.call(t, paths["own"], as), a.call(t, paths["unknown"], as)
+		if theirs.Status != http.StatusNotFound || withoutRequestID(theirs) != withoutRequestID(unknown) {
+			t.Errorf("%s: answer %d %s, want the answer for unknown ids, %s", who, theirs.Status, theirs.Body,
+				unknown.Body)
+		}
+	}
+	for who, as := range a.admittedCallers(t) {
+		if res := a.call(t, paths["unknown"], as); res.Status != http.StatusNotFound {
+			t.Errorf("%s with unknown ids: answer %d %s, want 404", who, res.Status, res.Body)
+		}
+		if res := a.call(t, paths["malformed"], as); res.Status != http.StatusUnprocessableEntity ||
+			!strings.Contains(string(res.Body), `"loc":["path",`) {
+			t.Errorf("%s with malformed ids: answer %d %s, want 422 for the path", who, res.Status, res.Body)
+		}
+	}
+}
+
+// withoutRequestID is a body without the one part that differs between two calls.
+func withoutRequestID(r functiontest.Response) string {
+	return strings.ReplaceAll(string(r.Body), r.Text("request_id"), "")
+}
+
+// refuseAll is the verifier of pushes that nobody signed.
+type refuseAll struct{}
+
+// Verify implements function.PushVerifier.
+func (refuseAll) Verify(context.Context, string) error { return identity.InvalidToken() }
+
+// TestAccess_WorkersVerifyPushes calls every worker with a token that the verifier refuses.
+func TestAccess_WorkersVerifyPushes(t *testing.T) {
+	t.Parallel()
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		for name, as := range map[string]functiontest.Option{
+			"no token": func(*functiontest.Request) {}, "bad token": functiontest.WithToken("garbage"),
+		} {
+			res := functiontest.Send(t, w.Handler(refuseAll{}), http.MethodPost, w.Path(), as,
+				functiontest.RawBody(`{"message": {"messageId": "1"}}`))
+			if res.Status != http.StatusUnauthorized {
+				t.Errorf("%s with %s: answer %d %s, want 401", w.Name, name, res.Status, res.Body)
+			}
+		}
+	}
+}
