@@ -1,60 +1,49 @@
 package functions_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 )
 
-// letIn authenticates everybody as an admin: what is under test comes after authentication and before any store.
-type letIn struct{}
-
-func (letIn) Authenticate(ctx context.Context, _ string, _ document.Ref) (context.Context, identity.Caller, error) {
-	return ctx, identity.Caller{ID: "caller", OrganizationID: "org_1", Role: identity.RoleAdmin}, nil
-}
-
-func handlerWithoutStores(t *testing.T) http.Handler {
+// handlerOf serves the routes of the catalogue behind a guard without stores.
+func handlerOf(t testing.TB, d functions.Dependencies) http.Handler {
 	t.Helper()
-	open := func([]function.Need) (functions.Dependencies, error) {
-		return functions.Dependencies{Settings: functions.Settings{
-			Cells: agent.Cells{{Name: "a", Region: "us-central1"}, {Name: "b", Region: "europe-west1"}},
-		}}, nil
-	}
 	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
-		open,
-		functions.Guards{Guard: function.Guard{Authenticator: letIn{}}})
+		func([]function.Need) (functions.Dependencies, error) { return d, nil },
+		functions.Guards{Guard: functiontest.NewGuard()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-func post(t *testing.T, h http.Handler, method, path, body string) (int, map[string]any) {
+// handlerWithoutStores serves routes that panic at their first call of a port: a request must be refused before.
+func handlerWithoutStores(t *testing.T) http.Handler {
 	t.Helper()
-	req := httptest.NewRequest(method, path, strings.NewReader(body))
-	req.Header.Set("Authorization", "Bearer token")
+	return handlerOf(t, functions.Dependencies{Settings: functions.Settings{
+		Cells: agent.Cells{{Name: "a", Region: "us-central1"}, {Name: "b", Region: "europe-west1"}},
+	}})
+}
+
+// send sends a request as an admin.
+func send(t *testing.T, h http.Handler, method, path, body string) functiontest.Response {
+	t.Helper()
+	options := []functiontest.Option{functiontest.AsAdmin(org)}
 	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
+		options = append(options, functiontest.RawBody(body))
 	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, req)
-	var answer map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-		t.Fatalf("%s %s answered %d with no JSON object: %v", method, path, w.Code, err)
-	}
-	return w.Code, answer
+	return functiontest.Send(t, h, method, path, options...)
 }
 
 type violation struct {
@@ -64,8 +53,8 @@ type violation struct {
 	Ctx  map[string]any `json:"ctx"`
 }
 
-// TestValidationVocabulary compares every answer with what a FastAPI service with the same models sends.
-func TestValidationVocabulary(t *testing.T) {
+// TestValidation_SpeaksLikeFastAPI compares every answer with the one of a FastAPI service with the same models.
+func TestValidation_SpeaksLikeFastAPI(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/validation.json")
 	if err != nil {
@@ -89,46 +78,36 @@ func TestValidationVocabulary(t *testing.T) {
 			if c.Body != nil {
 				body = *c.Body
 			}
-			status, answer := post(t, h, c.Method, c.Path, body)
-			if status != http.StatusUnprocessableEntity || answer["code"] != "validation_error" ||
-				answer["request_id"] == "" {
-				t.Fatalf("status %d, answer %v", status, answer)
+			res := send(t, h, c.Method, c.Path, body).Want(t, http.StatusUnprocessableEntity, "validation_error")
+			if res.Text("request_id") == "" {
+				t.Errorf("the answer has no request_id: %s", res.Body)
 			}
-			compare(t, detail(t, answer), c.Detail)
+			compareViolations(t, violationsOf(t, res), c.Detail)
 		})
 	}
 }
 
-func detail(t *testing.T, answer map[string]any) []violation {
+func violationsOf(t *testing.T, res functiontest.Response) []violation {
 	t.Helper()
-	b, err := json.Marshal(answer["detail"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []violation
-	if err := json.Unmarshal(b, &found); err != nil {
-		t.Fatalf("detail is no list of violations: %v", err)
-	}
-	return found
+	var problem struct{ Detail []violation }
+	res.Decode(t, &problem)
+	return problem.Detail
 }
 
-func compare(t *testing.T, got, want []violation) {
+func compareViolations(t *testing.T, got, want []violation) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("got %d violations %+v, want %d", len(got), got, len(want))
 	}
 	for _, w := range want {
-		matched := false
-		for _, g := range got {
-			matched = matched || same(g, w)
-		}
-		if !matched {
+		if !slices.ContainsFunc(got, func(g violation) bool { return matches(g, w) }) {
 			t.Errorf("no violation matches %+v in %+v", w, got)
 		}
 	}
 }
 
-func same(got, want violation) bool {
+// matches reports whether a violation is the wanted one. The position of a JSON error and empty wants are not compared.
+func matches(got, want violation) bool {
 	loc := fmt.Sprint(got.Loc) == fmt.Sprint(want.Loc)
 	if want.Type == "json_invalid" {
 		loc = len(got.Loc) > 0 && got.Loc[0] == "body"
@@ -137,8 +116,9 @@ func same(got, want violation) bool {
 		(want.Ctx == nil || reflect.DeepEqual(got.Ctx, want.Ctx))
 }
 
-// TestBadInput has rows for what the vocabulary file does not: each is refused with exactly these locations.
-func TestBadInput(t *testing.T) {
+// TestValidation_LocatesEveryViolation has rows that the vocabulary file lacks. Each is refused with exactly these
+// locations.
+func TestValidation_LocatesEveryViolation(t *testing.T) {
 	t.Parallel()
 	const one = "/api/v1/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	deep := strings.Repeat(`{"a":`, 9) + "1" + strings.Repeat("}", 9)
@@ -219,26 +199,19 @@ func TestBadInput(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status, answer := post(t, h, c.method, c.path, c.body)
-			if status != c.status {
-				t.Fatalf("status %d, want %d: %v", status, c.status, answer)
-			}
+			res := send(t, h, c.method, c.path, c.body).Want(t, c.status, "validation_error")
 			found := map[string]bool{}
-			for _, v := range detail(t, answer) {
-				key := fmt.Sprintf("%s %v", v.Type, v.Loc)
-				if found[key] {
-					t.Errorf("%s is reported twice", key)
-				}
-				found[key] = true
+			for _, v := range violationsOf(t, res) {
+				found[fmt.Sprintf("%s %v", v.Type, v.Loc)] = true
 			}
 			for _, w := range c.want {
 				if !found[w] {
-					t.Errorf("missing %s in %v", w, found)
+					t.Errorf("no violation %s in %v", w, found)
 				}
 				delete(found, w)
 			}
 			if len(found) > 0 {
-				t.Errorf("beyond what was expected: %v", found)
+				t.Errorf("unexpected violations: %v", found)
 			}
 		})
 	}
