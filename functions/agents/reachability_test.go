@@ -2,9 +2,7 @@ package agents_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,43 +10,35 @@ import (
 	"time"
 
 	"agents.example/controlplane/functions/agents"
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/provisioning"
 )
 
 const agentID = "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9"
 
-// one is a store of one agent, of which only Get is used.
-type one struct {
+// oneAgent is a store of one agent.
+type oneAgent struct {
 	agent.Store
 	agent agent.Agent
-	err   error
 }
 
-func (s one) Get(context.Context, string) (agent.Agent, error) { return s.agent, s.err }
+func (s oneAgent) Get(context.Context, string) (agent.Agent, error) { return s.agent, nil }
 
-// gateway answers probes and counts them.
-type gateway struct {
+// fakeProber answers probes and counts them.
+type fakeProber struct {
 	provisioning.AgentProber
 	err    error
 	delay  time.Duration
 	probes atomic.Int32
 }
 
-func (g *gateway) Probe(context.Context, agent.Agent) error {
+func (g *fakeProber) Probe(context.Context, agent.Agent) error {
 	g.probes.Add(1)
-	time.Sleep(g.delay) //nolint:forbidigo // how long the agent takes, in the bubble's time
+	time.Sleep(g.delay) //nolint:forbidigo // the time that the agent takes, on the bubble's clock
 	return g.err
-}
-
-type member struct{}
-
-func (member) Authenticate(ctx context.Context, _ string, _ document.Ref) (context.Context, identity.Caller, error) {
-	return ctx, identity.Caller{ID: "u", OrganizationID: "org_1", Role: identity.RoleMember}, nil
 }
 
 // view is the answer; pointers show what is null.
@@ -58,112 +48,127 @@ type view struct {
 	Rotating     bool    `json:"credential_rotation_pending"`
 	DashboardURL *string `json:"dashboard_url"`
 	HTTPStatus   *int    `json:"http_status"`
-	Latency      *float64
 	Reason       string
 	RetryAfter   *int `json:"retry_after_seconds"`
 }
 
-func ask(t *testing.T, h http.Handler) (int, view) {
-	t.Helper()
-	req := httptest.NewRequest(http.MethodGet, "/api/v1/agents/"+agentID+"/dashboard-reachability", nil)
-	req.Header.Set("Authorization", "Bearer token")
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, req)
-	var v view
-	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
-		t.Fatal(err)
-	}
-	return w.Code, v
+func reachability(a agent.Agent, p *fakeProber) function.Route {
+	return agents.Reachability(oneAgent{agent: a}, p, agent.Addresses{Domain: "agents.test", Scheme: "https"})
 }
 
-func handler(a agent.Agent, g *gateway) http.Handler {
-	r := agents.Reachability(one{agent: a}, g, agent.Addresses{Domain: "agents.test", Scheme: "https"})
-	return function.Mux([]function.Served{{Method: r.Method, Path: r.Path,
-		Handler: r.Handler(function.Guard{Authenticator: member{}})}})
+func getReachability(t *testing.T, r function.Route) view {
+	t.Helper()
+	var v view
+	functiontest.Call(t, r, functiontest.AsMember("org-1"), functiontest.Path("agent_id", agentID)).
+		Want(t, http.StatusOK, "").Decode(t, &v)
+	return v
 }
 
 func unhealthy(meta map[string]any) error {
 	return fault.New(fault.Unavailable, "gateway_unhealthy", "It does not answer.").WithMeta(meta)
 }
 
-func TestReachability(t *testing.T) {
+func TestReachability_ExplainsWhyADashboardDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*agent.Agent)
-		err    error
-		want   string
-		status int // of the agent; 0 is null
-		probes int32
-		retry  int // 0 is null
+		given      func(*agent.Agent)
+		probeError error
+
+		wantReason     string
+		wantHTTPStatus int // 0 is null
+		wantProbes     int32
+		wantRetryAfter int // 0 is null
 	}{
-		"it answers": {want: "ok", status: 200, probes: 1},
-		"a pod is replaced": {change: func(a *agent.Agent) { a.Warming = true },
-			err: unhealthy(map[string]any{"reason": "connect"}), want: "warming", probes: 1, retry: 2},
-		"the former answers": {change: func(a *agent.Agent) { a.Warming = true }, want: "warming", status: 200,
-			probes: 1, retry: 2},
-		"it is stopped": {change: func(a *agent.Agent) { a.Status = agent.Stopped }, want: "not_running",
-			retry: 10},
-		"it has no hostname": {change: func(a *agent.Agent) { a.Routed = false }, want: "not_running", retry: 10},
-		"no name":            {err: unhealthy(map[string]any{"reason": "dns"}), want: "dns", probes: 1, retry: 5},
-		"no certificate":     {err: unhealthy(map[string]any{"reason": "tls"}), want: "tls", probes: 1, retry: 5},
-		"no time": {err: unhealthy(map[string]any{"reason": "timeout"}), want: "timeout", probes: 1,
-			retry: 5},
-		"another answer": {err: unhealthy(map[string]any{"reason": "bad_status", "http_status": 503}),
-			want: "bad_status", status: 503, probes: 1, retry: 5},
-		"an unknown trouble": {err: context.Canceled, want: "connect", probes: 1, retry: 5},
-		"a pending rotation": {change: func(a *agent.Agent) { a.RotationPending = true }, want: "ok", status: 200,
-			probes: 1},
+		"the agent answers": {wantReason: "ok", wantHTTPStatus: 200, wantProbes: 1},
+		"the pod is being replaced": {given: func(a *agent.Agent) { a.Warming = true },
+			probeError: unhealthy(map[string]any{"reason": "connect"}), wantReason: "warming", wantProbes: 1,
+			wantRetryAfter: 2},
+		"the previous pod still answers": {given: func(a *agent.Agent) { a.Warming = true }, wantReason: "warming",
+			wantHTTPStatus: 200, wantProbes: 1, wantRetryAfter: 2},
+		"the agent is stopped": {given: func(a *agent.Agent) { a.Status = agent.Stopped }, wantReason: "not_running",
+			wantRetryAfter: 10},
+		"the agent has no hostname": {given: func(a *agent.Agent) { a.Routed = false }, wantReason: "not_running",
+			wantRetryAfter: 10},
+		"the hostname does not resolve": {probeError: unhealthy(map[string]any{"reason": "dns"}), wantReason: "dns",
+			wantProbes: 1, wantRetryAfter: 5},
+		"the certificate is bad": {probeError: unhealthy(map[string]any{"reason": "tls"}), wantReason: "tls",
+			wantProbes: 1, wantRetryAfter: 5},
+		"the probe times out": {probeError: unhealthy(map[string]any{"reason": "timeout"}), wantReason: "timeout",
+			wantProbes: 1, wantRetryAfter: 5},
+		"the agent answers with an error": {
+			probeError: unhealthy(map[string]any{"reason": "bad_status", "http_status": 503}),
+			wantReason: "bad_status", wantHTTPStatus: 503, wantProbes: 1, wantRetryAfter: 5},
+		"an error without a reason": {probeError: context.Canceled, wantReason: "connect", wantProbes: 1,
+			wantRetryAfter: 5},
+		"a rotation is pending": {given: func(a *agent.Agent) { a.RotationPending = true }, wantReason: "ok",
+			wantHTTPStatus: 200, wantProbes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := agent.Agent{ID: agentID, OrganizationID: "org_1", Slug: "a", Status: agent.Running, Routed: true}
-			if c.change != nil {
-				c.change(&a)
+			a := agent.Agent{ID: agentID, OrganizationID: "org-1", Slug: "a", Status: agent.Running, Routed: true}
+			if c.given != nil {
+				c.given(&a)
 			}
-			g := &gateway{err: c.err}
-			code, v := ask(t, handler(a, g))
-			if code != http.StatusOK || v.Reason != c.want || g.probes.Load() != c.probes {
-				t.Fatalf("status %d, %+v after %d probes, want %s after %d", code, v, g.probes.Load(), c.want, c.probes)
+			p := &fakeProber{err: c.probeError}
+			v := getReachability(t, reachability(a, p))
+			if v.Reason != c.wantReason {
+				t.Errorf("reason = %s, want %s", v.Reason, c.wantReason)
 			}
-			if v.Reachable != (c.status == 200) || v.Warming != a.Warming || v.Rotating != a.RotationPending ||
-				(v.DashboardURL != nil) != a.Routed {
-				t.Errorf("answered %+v", v)
+			if got := p.probes.Load(); got != c.wantProbes {
+				t.Errorf("%d probes, want %d", got, c.wantProbes)
 			}
-			if (v.HTTPStatus != nil) != (c.status != 0) || v.HTTPStatus != nil && *v.HTTPStatus != c.status {
-				t.Errorf("http_status %v, want %d", v.HTTPStatus, c.status)
+			if want := c.wantHTTPStatus == 200; v.Reachable != want {
+				t.Errorf("reachable = %t, want %t", v.Reachable, want)
 			}
-			if (v.RetryAfter != nil) != (c.retry != 0) || v.RetryAfter != nil && *v.RetryAfter != c.retry {
-				t.Errorf("retry_after_seconds %v, want %d", v.RetryAfter, c.retry)
+			if v.Warming != a.Warming || v.Rotating != a.RotationPending {
+				t.Errorf("warming = %t, rotation pending = %t, want %t, %t", v.Warming, v.Rotating, a.Warming,
+					a.RotationPending)
 			}
+			if (v.DashboardURL != nil) != a.Routed {
+				t.Errorf("dashboard_url = %v, want one: %t", v.DashboardURL, a.Routed)
+			}
+			checkNullable(t, "http_status", v.HTTPStatus, c.wantHTTPStatus)
+			checkNullable(t, "retry_after_seconds", v.RetryAfter, c.wantRetryAfter)
 		})
 	}
 }
 
-// TestManyAskAndOneProbes has many clients ask at once, and again within two seconds and after.
-func TestManyAskAndOneProbes(t *testing.T) {
+// checkNullable compares a field that is null for 0.
+func checkNullable(t *testing.T, field string, got *int, want int) {
+	t.Helper()
+	switch {
+	case got == nil && want != 0:
+		t.Errorf("%s is null, want %d", field, want)
+	case got != nil && *got != want:
+		t.Errorf("%s = %d, want %d (0 is null)", field, *got, want)
+	}
+}
+
+// TestReachability_ProbesOnceInTwoSeconds sends many requests at the same time, again within two seconds, and after.
+func TestReachability_ProbesOnceInTwoSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := &gateway{delay: 500 * time.Millisecond}
-		h := handler(agent.Agent{ID: agentID, Slug: "a", Status: agent.Running, Routed: true}, g)
-		crowd := func(want int32) {
+		p := &fakeProber{delay: 500 * time.Millisecond}
+		r := reachability(agent.Agent{ID: agentID, Slug: "a", Status: agent.Running, Routed: true}, p)
+		requestTwentyTimes := func(wantProbes int32) {
 			t.Helper()
 			var all sync.WaitGroup
 			for range 20 {
 				all.Go(func() {
-					if _, v := ask(t, h); v.Reason != "ok" {
-						t.Errorf("answered %+v", v)
+					if v := getReachability(t, r); v.Reason != "ok" {
+						t.Errorf("reason = %s, want ok", v.Reason)
 					}
 				})
 			}
 			all.Wait()
-			if got := g.probes.Load(); got != want {
-				t.Errorf("%d probes, want %d", got, want)
+			if got := p.probes.Load(); got != wantProbes {
+				t.Errorf("%d probes, want %d", got, wantProbes)
 			}
 		}
-		crowd(1)
-		time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
-		crowd(1)
-		time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
-		crowd(2)
+		requestTwentyTimes(1)
+		time.Sleep(time.Second) //nolint:forbidigo // on the bubble's clock
+		requestTwentyTimes(1)
+		time.Sleep(time.Second) //nolint:forbidigo // on the bubble's clock
+		requestTwentyTimes(2)
 	})
 }

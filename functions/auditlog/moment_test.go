@@ -2,16 +2,16 @@ package auditlog_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/audit"
 )
 
-func TestMoments(t *testing.T) {
+func TestMoments_AreRFC3339InTheRangeOfTheStore(t *testing.T) {
 	t.Parallel()
 	at := func(text string) time.Time {
 		m, err := time.Parse(time.RFC3339Nano, text)
@@ -33,7 +33,7 @@ func TestMoments(t *testing.T) {
 		"2016-12-31T23:59:60Z":           at("2017-01-01T00:00:00Z"), // a leap second
 		"2016-12-31T23:59:60.5z":         at("2017-01-01T00:00:00.5Z"),
 		"2017-01-01T01:59:60+02:00":      at("2017-01-01T00:00:00Z"),
-		"0001-01-01T00:00:00Z":           first, // beyond what is kept
+		"0001-01-01T00:00:00Z":           first, // earlier than the store keeps
 		"0000-01-01T00:00:00Z":           first,
 		"0001-01-01T00:00:00+10:00":      first,
 		"9999-12-31T23:59:59Z":           last,
@@ -48,7 +48,7 @@ func TestMoments(t *testing.T) {
 		"2026-02-29T00:00:00Z":           {},
 		"2026-03-02T24:00:00Z":           {},
 		"2026-03-02T09:60:00Z":           {},
-		"2026-03-02T09:30:60Z":           {}, // not where a leap second can be
+		"2026-03-02T09:30:60Z":           {}, // no leap second can be here
 		"2026-03-02T09:30:61Z":           {},
 		"2026-03-02T09:30:00+24:00":      {},
 		"2026-03-02T09:30:00+02:60":      {},
@@ -63,54 +63,56 @@ func TestMoments(t *testing.T) {
 			"from": func(f audit.Filter) time.Time { return f.From },
 			"to":   func(f audit.Filter) time.Time { return f.To },
 		} {
-			log := &asked{}
-			w := get(log, "GET", "enterprise", listPath, url.Values{name: {text}})
+			log := &fakeLog{}
+			res := get(t, log, listPath, url.Values{name: {text}})
 			switch {
-			case want.IsZero() && (w.Code != http.StatusUnprocessableEntity ||
-				!strings.Contains(w.Body.String(), `"loc":["query","`+name+`"]`)):
-				t.Errorf("%s=%q: %d %s, want 422", name, text, w.Code, w.Body)
-			case !want.IsZero() && (w.Code != http.StatusOK || len(log.filters) != 1 ||
-				!of(log.filters[0]).Equal(want)):
-				t.Errorf("%s=%q: %d, %+v, want %v", name, text, w.Code, log.filters, want)
+			case want.IsZero():
+				if res.Status != http.StatusUnprocessableEntity ||
+					!strings.Contains(string(res.Body), `"loc":["query","`+name+`"]`) {
+					t.Errorf("%s=%q: answer %d %s, want 422 for the parameter", name, text, res.Status, res.Body)
+				}
+			case res.Status != http.StatusOK || len(log.filters) != 1:
+				t.Errorf("%s=%q: answer %d %s, want 200", name, text, res.Status, res.Body)
+			case !of(log.filters[0]).Equal(want):
+				t.Errorf("%s=%q: read %v, want %v", name, text, of(log.filters[0]), want)
 			}
 		}
 	}
 }
 
-// FuzzMoment: what is taken for a moment is one that a store takes, and comes back in the link to the next page as the
-// same.
+// FuzzMoment checks that a moment that is accepted is one that the store keeps, and that the link to the next page has
+// the same moment.
 func FuzzMoment(f *testing.F) {
 	for _, text := range []string{"2016-12-31T23:59:60Z", "2026-03-02t11:30:00.000000001+23:59",
 		"0000-01-01T00:00:00-23:59", "9999-12-31T23:59:60-00:01", "2026-03-02t+0:00:00Z"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		log := &asked{next: "next"}
-		w := get(log, "GET", "enterprise", listPath, url.Values{"from": {text}})
-		if w.Code == http.StatusUnprocessableEntity {
+		log := &fakeLog{next: "next"}
+		res := get(t, log, listPath, url.Values{"from": {text}})
+		if res.Status == http.StatusUnprocessableEntity {
 			return
 		}
-		if w.Code != http.StatusOK || log.filters[0].From.Before(time.Time{}.Add(time.Microsecond)) ||
-			log.filters[0].From.UTC().Year() > 9999 {
-			t.Fatalf("%q: %d, %+v", text, w.Code, log.filters)
+		res.Want(t, http.StatusOK, "")
+		if from := log.filters[0].From; from.Before(time.Time{}.Add(time.Microsecond)) || from.UTC().Year() > 9999 {
+			t.Fatalf("from=%q is read as %v, which no store keeps", text, from)
 		}
-		follow(t, log, w)
+		followLink(t, log, res)
 		if !log.filters[1].From.Equal(log.filters[0].From) {
-			t.Errorf("%q: the next page is from %v, this one from %v", text, log.filters[1].From, log.filters[0].From)
+			t.Errorf("from=%q: the next page is from %v, want %v", text, log.filters[1].From, log.filters[0].From)
 		}
 	})
 }
 
-// follow asks for the page that an answer links to.
-func follow(t *testing.T, log audit.Log, w *httptest.ResponseRecorder) {
+// followLink reads the page that an answer links to.
+func followLink(t *testing.T, log audit.Log, res functiontest.Response) {
 	t.Helper()
-	target, found := strings.CutPrefix(w.Header().Get("Link"), "<")
+	link := res.Header.Get("Link")
+	target, found := strings.CutPrefix(link, "<")
 	target, rest, _ := strings.Cut(target, ">")
 	next, err := url.Parse(target)
 	if !found || rest != `; rel="next"` || err != nil {
-		t.Fatalf("the link %q (%v)", w.Header().Get("Link"), err)
+		t.Fatalf("Link = %q (%v), want a next page", link, err)
 	}
-	if again := get(log, "GET", "enterprise", next.Path, next.Query()); again.Code != http.StatusOK {
-		t.Fatalf("the link %q leads to %d %s", target, again.Code, again.Body)
-	}
+	get(t, log, next.Path, next.Query()).Want(t, http.StatusOK, "")
 }

@@ -2,6 +2,7 @@ package auditlog_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"reflect"
@@ -18,11 +18,10 @@ import (
 	"time"
 
 	"agents.example/controlplane/functions/auditlog"
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -33,127 +32,117 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// asked is an audit.Log that answers with some entries, and remembers what it was asked for.
-type asked struct {
+// fakeLog is an audit.Log that answers with some entries and records the requests.
+type fakeLog struct {
 	entries []audit.Entry
 	next    string
 	fail    error
 
-	filters  []audit.Filter
-	requests []page.Request
+	filters []audit.Filter
+	pages   []page.Request
 }
 
-func (a *asked) Append(context.Context, audit.Entry) error {
-	return errors.New("who reads appends nothing")
+func (l *fakeLog) Append(context.Context, audit.Entry) error {
+	return errors.New("a read must not append")
 }
 
-func (a *asked) List(_ context.Context, f audit.Filter, p page.Request) (page.Page[audit.Entry], error) {
-	a.filters, a.requests = append(a.filters, f), append(a.requests, p)
-	return page.Page[audit.Entry]{Items: a.entries, Next: a.next}, a.fail
+func (l *fakeLog) List(_ context.Context, f audit.Filter, p page.Request) (page.Page[audit.Entry], error) {
+	l.filters, l.pages = append(l.filters, f), append(l.pages, p)
+	return page.Page[audit.Entry]{Items: l.entries, Next: l.next}, l.fail
 }
 
-func (a *asked) Each(_ context.Context, f audit.Filter, visit func(audit.Entry) error) error {
-	a.filters = append(a.filters, f)
-	for _, e := range a.entries {
+func (l *fakeLog) Each(_ context.Context, f audit.Filter, visit func(audit.Entry) error) error {
+	l.filters = append(l.filters, f)
+	for _, e := range l.entries {
 		if err := visit(e); err != nil {
 			return err
 		}
 	}
-	return a.fail
+	return l.fail
 }
 
-// who authenticates by the text of the token, which is a plan, or "member".
-type who struct{}
+// planNamed has organizations that are named after their plans.
+type planNamed struct{}
 
-func (who) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller, error) {
-	c := identity.Caller{ID: "u", OrganizationID: token, Role: identity.RoleAdmin}
-	if token == "member" {
-		c.Role = identity.RoleMember
-	}
-	return ctx, c, nil
-}
-
-// Organization implements function.Organizations: an organization is called by its plan.
-func (who) Organization(_ context.Context, id string) (organization.Organization, error) {
+// Organization implements function.Organizations.
+func (planNamed) Organization(_ context.Context, id string) (organization.Organization, error) {
 	return organization.Organization{ID: id, Plan: plan.ID(id)}, nil
 }
 
 const (
 	listPath   = "/api/v1/organizations/current/audit-log"
 	exportPath = listPath + "/export"
+	enterprise = string(plan.Enterprise)
 )
 
-// get makes a call to the routes over a log.
-func get(log audit.Log, method, token, path string, query url.Values) *httptest.ResponseRecorder {
+// read sends a request to the routes over a log.
+func read(t *testing.T, log audit.Log, method, path string, options ...functiontest.Option) functiontest.Response {
+	t.Helper()
+	guard := functiontest.NewGuard()
+	guard.Organizations = planNamed{}
 	var served []function.Served
 	for _, r := range []function.Route{auditlog.List(log), auditlog.ExportAll(log)} {
-		g := function.Guard{Authenticator: who{}, Organizations: who{}}
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)})
+		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(guard)})
 	}
-	req := httptest.NewRequest(method, path+"?"+query.Encode(), nil)
-	req.Header.Set("Authorization", "Bearer "+token)
-	w := httptest.NewRecorder()
-	function.Mux(served).ServeHTTP(w, req)
-	return w
+	return functiontest.Send(t, function.Mux(served), method, path, options...)
 }
 
-// TestNextPage: the link to the next page asks for the same with another cursor.
-func TestNextPage(t *testing.T) {
+// get reads as an admin on the Enterprise plan.
+func get(t *testing.T, log audit.Log, path string, query url.Values) functiontest.Response {
+	t.Helper()
+	return read(t, log, http.MethodGet, path, functiontest.AsAdmin(enterprise), functiontest.Query(query))
+}
+
+func TestList_LinksToTheNextPageOfTheSameFilter(t *testing.T) {
 	t.Parallel()
 	from, to := time.Date(2026, time.March, 2, 9, 30, 0, 1000, time.UTC),
 		time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)
-	all := map[string]string{
-		"from": "2026-03-02T11:30:00.000001+02:00", "to": "2026-03-03T00:00:00Z", "actor_id": "u&1=",
-		"action": "Stop Agent", "target_id": "é/ü", "outcome": "succeeded",
+	every := url.Values{
+		"from": {"2026-03-02T11:30:00.000001+02:00"}, "to": {"2026-03-03T00:00:00Z"}, "actor_id": {"u&1="},
+		"action": {"Stop Agent"}, "target_id": {"é/ü"}, "outcome": {"succeeded"}, "limit": {"100"},
 	}
-	whole := audit.Filter{From: from, To: to, ActorID: "u&1=", Action: "Stop Agent", TargetID: "é/ü",
-		Outcome: "succeeded"}
-	cases := map[string]struct {
-		query  url.Values
-		filter audit.Filter
-		limit  int
+	for name, c := range map[string]struct {
+		query      url.Values
+		wantFilter audit.Filter
+		wantLimit  int
 	}{
-		"nothing": {query: url.Values{}, filter: audit.Filter{}, limit: page.DefaultLimit},
-		"a limit": {query: url.Values{"limit": {"7"}}, filter: audit.Filter{}, limit: 7},
-		"one field": {query: url.Values{"outcome": {"succeeded"}}, filter: audit.Filter{Outcome: "succeeded"},
-			limit: page.DefaultLimit},
-		"one bound": {query: url.Values{"to": {all["to"]}}, filter: audit.Filter{To: to}, limit: page.DefaultLimit},
-	}
-	everything := url.Values{"limit": {"100"}}
-	for name, value := range all {
-		everything.Set(name, value)
-	}
-	cases["everything"] = struct {
-		query  url.Values
-		filter audit.Filter
-		limit  int
-	}{everything, whole, 100}
-	for name, c := range cases {
+		"no parameter": {query: url.Values{}, wantLimit: page.DefaultLimit},
+		"a limit":      {query: url.Values{"limit": {"7"}}, wantLimit: 7},
+		"one field": {query: url.Values{"outcome": {"succeeded"}}, wantFilter: audit.Filter{Outcome: "succeeded"},
+			wantLimit: page.DefaultLimit},
+		"one bound": {query: url.Values{"to": every["to"]}, wantFilter: audit.Filter{To: to},
+			wantLimit: page.DefaultLimit},
+		"every parameter": {query: every, wantFilter: audit.Filter{From: from, To: to, ActorID: "u&1=",
+			Action: "Stop Agent", TargetID: "é/ü", Outcome: "succeeded"}, wantLimit: 100},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log := &asked{entries: []audit.Entry{{ID: "e1"}}, next: "a cursor&"}
+			log := &fakeLog{entries: []audit.Entry{{ID: "e1"}}, next: "a cursor&"}
 			c.query.Set("cursor", "former")
-			w := get(log, "GET", "enterprise", listPath, c.query)
-			if w.Code != http.StatusOK || w.Header().Get("X-Next-Cursor") != "a cursor&" {
-				t.Fatalf("%d %v", w.Code, w.Header())
+			res := get(t, log, listPath, c.query).Want(t, http.StatusOK, "")
+			if got := res.Header.Get("X-Next-Cursor"); got != "a cursor&" {
+				t.Errorf("X-Next-Cursor = %q, want %q", got, "a cursor&")
 			}
-			follow(t, log, w)
+			followLink(t, log, res)
 			for i, f := range log.filters {
 				f.From, f.To = f.From.UTC(), f.To.UTC()
-				if f != c.filter || log.requests[i] != (page.Request{Limit: c.limit,
-					Cursor: []string{"former", "a cursor&"}[i]}) {
-					t.Errorf("call %d asks for %+v, %+v; want %+v", i, f, log.requests[i], c.filter)
+				if f != c.wantFilter {
+					t.Errorf("filter %d = %+v, want %+v", i, f, c.wantFilter)
+				}
+				want := page.Request{Limit: c.wantLimit, Cursor: []string{"former", "a cursor&"}[i]}
+				if log.pages[i] != want {
+					t.Errorf("page %d = %+v, want %+v", i, log.pages[i], want)
 				}
 			}
 			log.next = ""
-			if w := get(log, "GET", "enterprise", listPath, c.query); w.Header().Get("Link") != "" {
-				t.Errorf("the last page leads on to %q", w.Header().Get("Link"))
+			if got := get(t, log, listPath, c.query).Header.Get("Link"); got != "" {
+				t.Errorf("the Link of the last page = %q, want none", got)
 			}
 		})
 	}
 }
 
-func entries(n int) []audit.Entry {
+func newEntries(n int) []audit.Entry {
 	list := make([]audit.Entry, n)
 	for i := range list {
 		list[i] = audit.Entry{
@@ -165,95 +154,107 @@ func entries(n int) []audit.Entry {
 	return list
 }
 
-// TestList shows entries as they are to be seen, and an empty log as an empty list.
-func TestList(t *testing.T) {
+func TestList_ShowsEntriesAndAnEmptyList(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 3} {
 		want := make([]audit.View, n)
-		for i, e := range entries(n) {
+		for i, e := range newEntries(n) {
 			want[i] = e.Show()
 		}
-		w := get(&asked{entries: entries(n)}, "GET", "enterprise", listPath, nil)
+		res := get(t, &fakeLog{entries: newEntries(n)}, listPath, nil)
 		var got []audit.View
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) ||
-			w.Header().Get("Content-Type") != "application/json" {
-			t.Errorf("%d entries: %s (%v)", n, w.Body, err)
+		res.Decode(t, &got)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d entries: got %+v, want %+v", n, got, want)
+		}
+		if media := res.Header.Get("Content-Type"); media != "application/json" {
+			t.Errorf("Content-Type = %q, want application/json", media)
 		}
 	}
 }
 
-// TestExport: every line is an entry, and nothing else is a line.
-func TestExport(t *testing.T) {
+func TestExport_WritesOneLinePerEntry(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 3, 500} {
-		log := &asked{entries: entries(n)}
-		w := get(log, "GET", "enterprise", exportPath, url.Values{"actor_id": {"u1"}, "to": {"2026-03-03T00:00:00Z"}})
-		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/x-ndjson" ||
-			len(log.filters) != 1 ||
-			log.filters[0].ActorID != "u1" || log.filters[0].To.Day() != 3 {
-			t.Fatalf("%d %v, asked for %+v", w.Code, w.Header(), log.filters)
+		log := &fakeLog{entries: newEntries(n)}
+		res := get(t, log, exportPath, url.Values{"actor_id": {"u1"}, "to": {"2026-03-03T00:00:00Z"}}).
+			Want(t, http.StatusOK, "")
+		if media := res.Header.Get("Content-Type"); media != "application/x-ndjson" {
+			t.Errorf("Content-Type = %q, want application/x-ndjson", media)
+		}
+		if len(log.filters) != 1 || log.filters[0].ActorID != "u1" || log.filters[0].To.Day() != 3 {
+			t.Errorf("filters = %+v, want one with the actor u1 until March 3", log.filters)
 		}
 		lines := 0
-		for scan := bufio.NewScanner(w.Body); scan.Scan(); lines++ {
+		for scan := bufio.NewScanner(bytes.NewReader(res.Body)); scan.Scan(); lines++ {
 			var got audit.View
-			if err := json.Unmarshal(scan.Bytes(), &got); err != nil ||
-				!reflect.DeepEqual(got, log.entries[lines].Show()) {
-				t.Fatalf("line %d of %d: %s (%v)", lines, n, scan.Bytes(), err)
+			if err := json.Unmarshal(scan.Bytes(), &got); err != nil {
+				t.Fatalf("line %d of %d: %s: %v", lines, n, scan.Bytes(), err)
+			}
+			if want := log.entries[lines].Show(); !reflect.DeepEqual(got, want) {
+				t.Fatalf("line %d of %d = %+v, want %+v", lines, n, got, want)
 			}
 			if !strings.Contains(scan.Text(), `a <b> & `) {
-				t.Fatalf("line %d is written for a browser: %s", lines, scan.Text())
+				t.Fatalf("line %d is escaped for HTML: %s", lines, scan.Text())
 			}
 		}
 		if lines != n {
 			t.Errorf("%d lines, want %d", lines, n)
 		}
 	}
-	if w := get(&asked{entries: entries(1)}, "HEAD", "enterprise", exportPath, nil); w.Code != 200 || w.Body.Len() > 0 {
-		t.Errorf("the head: %d with %d bytes", w.Code, w.Body.Len())
+}
+
+func TestExport_AnswersHeadWithoutABody(t *testing.T) {
+	t.Parallel()
+	res := read(t, &fakeLog{entries: newEntries(1)}, http.MethodHead, exportPath, functiontest.AsAdmin(enterprise))
+	if res.Status != http.StatusOK || len(res.Body) > 0 {
+		t.Errorf("answer %d with %d bytes, want 200 without a body", res.Status, len(res.Body))
 	}
 }
 
-// TestRefusals: who may not read the log, and what it can't be asked for, never reach it.
-func TestRefusals(t *testing.T) {
+// TestRoutes_RefuseBeforeTheyReadTheLog lists who may not read the log, and which requests are invalid.
+func TestRoutes_RefuseBeforeTheyReadTheLog(t *testing.T) {
 	t.Parallel()
-	down := fault.New(fault.Unavailable, "store_unavailable", "Later.")
 	for name, c := range map[string]struct {
-		token, query string
-		fail         error
-		status       int
-		code         string
-		asked        bool
+		as     functiontest.Option
+		query  url.Values
+		status int
+		code   string
 	}{
-		"a small plan": {token: "hobby", query: "", fail: nil, status: 403, code: "plan_feature_required",
-			asked: false},
-		"nearly the largest": {token: "business", query: "", fail: nil, status: 403, code: "plan_feature_required",
-			asked: false},
-		"a member": {token: "member", query: "", fail: nil, status: 403, code: "role_required", asked: false},
-		"a bad bound": {token: "enterprise", query: "from=yesterday", fail: nil, status: 422,
-			code: "validation_error", asked: false},
-		"the store is down": {token: "enterprise", query: "", fail: down, status: 503, code: "store_unavailable",
-			asked: true},
+		"the smallest plan": {as: functiontest.AsAdmin(string(plan.Hobby)), status: 403, code: "plan_feature_required"},
+		"the second largest plan": {as: functiontest.AsAdmin(string(plan.Business)), status: 403,
+			code: "plan_feature_required"},
+		"a member": {as: functiontest.AsMember(enterprise), status: 403, code: "role_required"},
+		"a malformed bound": {as: functiontest.AsAdmin(enterprise), query: url.Values{"from": {"yesterday"}},
+			status: 422, code: "validation_error"},
 	} {
-		for _, path := range []string{listPath, exportPath} {
-			log := &asked{fail: c.fail}
-			query, err := url.ParseQuery(c.query)
-			if err != nil {
-				t.Fatal(err)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, path := range []string{listPath, exportPath} {
+				log := &fakeLog{}
+				read(t, log, http.MethodGet, path, c.as, functiontest.Query(c.query)).Want(t, c.status, c.code)
+				if len(log.filters) > 0 {
+					t.Errorf("%s read the log with %+v", path, log.filters)
+				}
 			}
-			w := get(log, "GET", c.token, path, query)
-			if w.Code != c.status || !strings.Contains(w.Body.String(), `"code":"`+c.code+`"`) ||
-				(len(log.filters) > 0) != c.asked {
-				t.Errorf("%s, %s: %d %s, asked %+v", name, path, w.Code, w.Body, log.filters)
-			}
-		}
+		})
 	}
+}
+
+func TestRoutes_ReportAnUnavailableLog(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{listPath, exportPath} {
+		log := &fakeLog{fail: fault.New(fault.Unavailable, "store_unavailable", "Later.")}
+		get(t, log, path, nil).Want(t, http.StatusServiceUnavailable, "store_unavailable")
+	}
+}
+
+func TestList_RefusesBadPages(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []string{"0", "101", "-1", "x", "1.5"} {
-		if w := get(&asked{}, "GET", "enterprise", listPath, url.Values{"limit": {limit}}); w.Code != 422 {
-			t.Errorf("a limit of %s: %d", limit, w.Code)
-		}
+		get(t, &fakeLog{}, listPath, url.Values{"limit": {limit}}).
+			Want(t, http.StatusUnprocessableEntity, "validation_error")
 	}
-	bad := fault.New(fault.BadRequest, "invalid_cursor", "No.")
-	if w := get(&asked{fail: bad}, "GET", "enterprise", listPath, url.Values{"cursor": {"x"}}); w.Code != 400 {
-		t.Errorf("a bad cursor: %d", w.Code)
-	}
+	log := &fakeLog{fail: fault.New(fault.BadRequest, "invalid_cursor", "No.")}
+	get(t, log, listPath, url.Values{"cursor": {"x"}}).Want(t, http.StatusBadRequest, "invalid_cursor")
 }
