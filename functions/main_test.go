@@ -1,13 +1,9 @@
 package functions_test
 
 import (
-	"io"
-	"log/slog"
-	"os"
 	"testing"
+
+	"agents.example/controlplane/functions/functiontest"
 )
 
-func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { functiontest.Main(m) }

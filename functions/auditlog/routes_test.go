@@ -7,11 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -26,11 +23,6 @@ import (
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 )
-
-func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	os.Exit(m.Run())
-}
 
 // fakeLog is an audit.Log that answers with some entries and records the requests.
 type fakeLog struct {

@@ -159,3 +159,25 @@ func fillPath(t testing.TB, path string, values map[string]string) string {
 	}
 	return path
 }
+
+// CheckRefusals calls a route as every caller that an access refuses.
+func CheckRefusals(t testing.TB, route function.Route, access function.Access, options ...Option) {
+	t.Helper()
+	refuses := func(as Option, status int, code string) {
+		t.Helper()
+		if res := Call(t, route, append(options, as)...); res.Status != status || res.Code() != code {
+			t.Errorf("%s answers %d %q, want %d %q", route.Name, res.Status, res.Code(), status, code)
+		}
+	}
+	if access == function.Public {
+		return
+	}
+	refuses(func(*Request) {}, http.StatusUnauthorized, "missing_token")
+	refuses(WithToken("garbage"), http.StatusUnauthorized, "invalid_token")
+	if access != function.User {
+		refuses(AsUser(), http.StatusForbidden, "organization_required")
+	}
+	if access == function.Admin {
+		refuses(AsMember("org-1"), http.StatusForbidden, "role_required")
+	}
+}

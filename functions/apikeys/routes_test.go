@@ -1,0 +1,132 @@
+package apikeys_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions/apikeys"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/functions/me"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/plan"
+)
+
+const unknownID = "00000000-0000-4000-8000-000000000000"
+
+// create creates a key and returns the answer.
+func create(t *testing.T, b *functiontest.Backend, body map[string]any, options ...functiontest.Option,
+) functiontest.Response {
+	t.Helper()
+	options = append([]functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Body(body)}, options...)
+	return b.Call(t, apikeys.Create(b.Keys, b.Pepper), options...)
+}
+
+func list(t *testing.T, b *functiontest.Backend, as functiontest.Option) []apikey.View {
+	t.Helper()
+	var views []apikey.View
+	b.Call(t, apikeys.List(b.Keys), as).Want(t, http.StatusOK, "").Decode(t, &views)
+	return views
+}
+
+func TestRoutes_AreForAdmins(t *testing.T) {
+	t.Parallel()
+	for _, r := range []function.Route{apikeys.List(nil), apikeys.Create(nil, nil), apikeys.Revoke(nil)} {
+		functiontest.CheckRefusals(t, r, function.Admin, functiontest.Path("key_id", unknownID))
+	}
+}
+
+func TestCreate_ShowsTheSecretOnce(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	res := create(t, b, map[string]any{"name": " CI ", "purpose": "ci", "expires_in_days": 30}).
+		Want(t, http.StatusCreated, "")
+	secret := res.Text("secret")
+	if !apikey.WellFormed(secret) {
+		t.Errorf("secret = %q, want a well-formed key", secret)
+	}
+	if got, want := res.Text("key_prefix"), secret[:apikey.PrefixLength]; got != want {
+		t.Errorf("key_prefix = %q, want %q", got, want)
+	}
+	if res.JSON["expires_at"] == nil {
+		t.Error("expires_at is null, want a time in 30 days")
+	}
+	shown := b.Call(t, apikeys.List(b.Keys), functiontest.AsAdmin("org-1"))
+	if strings.Contains(string(shown.Body), secret) {
+		t.Error("the list shows the secret")
+	}
+	keys := list(t, b, functiontest.AsAdmin("org-1"))
+	if len(keys) != 1 || keys[0].Name != "CI" || keys[0].Purpose != "ci" {
+		t.Errorf("the list is %+v, want the key CI for ci", keys)
+	}
+}
+
+func TestCreate_MakesAKeyThatAuthenticates(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	secret := create(t, b, map[string]any{"name": "CI"}).Text("secret")
+	res := b.Call(t, me.Get(b.Directory), functiontest.WithToken(secret)).Want(t, http.StatusOK, "")
+	if got := res.Text("auth_type"); got != "api_key" {
+		t.Errorf("auth_type = %q, want api_key", got)
+	}
+}
+
+func TestCreate_RepeatedWithAnIdempotencyKeyHidesTheSecret(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	key := functiontest.Header(idempotency.Header, "once")
+	first := create(t, b, map[string]any{"name": "CI"}, key).Want(t, http.StatusCreated, "")
+	again := create(t, b, map[string]any{"name": "CI"}, key).Want(t, http.StatusCreated, "")
+	if again.Text("id") != first.Text("id") {
+		t.Errorf("id = %q, want %q", again.Text("id"), first.Text("id"))
+	}
+	if again.JSON["secret"] != nil {
+		t.Error("the repeated answer has a secret, want null")
+	}
+}
+
+func TestCreate_RefusesMoreKeysThanThePlanHas(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	hobby, err := plan.Get(plan.Hobby)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range hobby.MaxAPIKeys {
+		create(t, b, map[string]any{"name": "CI"}).Want(t, http.StatusCreated, "")
+	}
+	create(t, b, map[string]any{"name": "CI"}).Want(t, http.StatusConflict, "api_key_limit_reached")
+}
+
+func TestList_RefusesTheCursorOfAnotherList(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	b.Call(t, apikeys.List(b.Keys), functiontest.AsAdmin("org-1"),
+		functiontest.Query(map[string][]string{"cursor": {"x"}})).
+		Want(t, http.StatusBadRequest, "invalid_cursor")
+}
+
+func TestList_ShowsTheOwnOrganizationOnly(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	b.CreateKey(t, "org-1")
+	if keys := list(t, b, functiontest.AsAdmin("org-2")); len(keys) != 0 {
+		t.Errorf("org-2 lists %+v, want none", keys)
+	}
+}
+
+func TestRevoke_EndsAKeyImmediately(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	id, secret := b.CreateKey(t, "org-1")
+	revoke := func(as functiontest.Option, id string) functiontest.Response {
+		return b.Call(t, apikeys.Revoke(b.Keys), as, functiontest.Path("key_id", id))
+	}
+	revoke(functiontest.AsAdmin("org-2"), id).Want(t, http.StatusNotFound, "api_key_not_found")
+	revoke(functiontest.AsAdmin("org-1"), unknownID).Want(t, http.StatusNotFound, "api_key_not_found")
+	revoke(functiontest.AsAdmin("org-1"), id).Want(t, http.StatusNoContent, "")
+	b.Call(t, apikeys.List(b.Keys), functiontest.WithToken(secret)).Want(t, http.StatusUnauthorized, "invalid_token")
+	revoke(functiontest.AsAdmin("org-1"), id).Want(t, http.StatusNotFound, "api_key_not_found")
+}

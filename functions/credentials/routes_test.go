@@ -1,0 +1,118 @@
+package credentials_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/credentials"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/secretwrite"
+)
+
+const unknownID = "00000000-0000-4000-8000-000000000000"
+
+func reveal(t *testing.T, b *functiontest.Backend, as functiontest.Option, id string) functiontest.Response {
+	t.Helper()
+	return b.Call(t, credentials.Reveal(b.Agents, b.Credentials), as, functiontest.Path("agent_id", id))
+}
+
+func rotate(t *testing.T, b *functiontest.Backend, as functiontest.Option, id string) functiontest.Response {
+	t.Helper()
+	writer := secretwrite.Service{Agents: b.Agents, Secrets: b.SecretWriter, Now: time.Now}
+	return b.Call(t, credentials.Rotate(writer, b.Addresses), as, functiontest.Path("agent_id", id))
+}
+
+func TestRoutes_AreForAdmins(t *testing.T) {
+	t.Parallel()
+	for _, r := range []function.Route{
+		credentials.Reveal(nil, nil), credentials.Rotate(secretwrite.Service{}, agent.Addresses{}),
+	} {
+		functiontest.CheckRefusals(t, r, function.Admin, functiontest.Path("agent_id", unknownID))
+	}
+}
+
+func TestReveal_ShowsTheCredentialsInForce(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	a := b.RunningAgent(t, "org-1", nil)
+	var v credentials.View
+	res := reveal(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
+	res.Decode(t, &v)
+	inForce, err := b.Credentials.GetCredentials(t.Context(), a.ID, a.CredentialVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := credentials.View{AgentID: a.ID, DashboardUsername: inForce.DashboardUsername,
+		DashboardPassword: inForce.DashboardPassword, TenantAPIKey: inForce.APIKey,
+		CredentialVersion: a.CredentialVersion}
+	if v != want {
+		t.Errorf("the credentials of version %d are not those in force, version %d", v.CredentialVersion,
+			a.CredentialVersion)
+	}
+	if got := res.Header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control = %q, want no-store", got)
+	}
+}
+
+func TestReveal_WritesAnAuditEntryEachTime(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	a := b.RunningAgent(t, "org-1", nil)
+	for range 2 {
+		reveal(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
+	}
+	ctx := identity.With(t.Context(), identity.Caller{OrganizationID: "org-1"})
+	found, err := b.Audit.List(ctx, audit.Filter{Action: "RevealCredentials"}, page.Request{Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Items) != 2 {
+		t.Errorf("%d audit entries, want 2", len(found.Items))
+	}
+}
+
+func TestReveal_RefusesAnAgentWithoutCredentials(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	id := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
+		functiontest.Body(map[string]string{"name": "new", "resource_plan": "hobby"})).Text("id")
+	reveal(t, b, functiontest.AsAdmin("org-1"), id).Want(t, http.StatusConflict, "credentials_not_ready")
+}
+
+func TestRotate_IsPendingUntilAWorkerProvesIt(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	a := b.RunningAgent(t, "org-1", nil)
+	for range 2 { // a second request joins the rotation
+		res := rotate(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
+		if got := res.JSON["credential_rotation_pending"]; got != true {
+			t.Errorf("credential_rotation_pending = %v, want true", got)
+		}
+	}
+	latest, err := b.SecretWriter.LatestVersion(t.Context(), a.ID, secret.CredentialsKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := a.CredentialVersion + 1; latest != want {
+		t.Errorf("the newest version is %d, want %d", latest, want)
+	}
+}
+
+func TestRoutes_DoNotFindAgentsOfOtherOrganizations(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	a := b.RunningAgent(t, "org-1", nil)
+	for _, call := range []func(*testing.T, *functiontest.Backend, functiontest.Option, string) functiontest.Response{
+		reveal, rotate,
+	} {
+		call(t, b, functiontest.AsAdmin("org-2"), a.ID).Want(t, http.StatusNotFound, "agent_not_found")
+		call(t, b, functiontest.AsAdmin("org-1"), unknownID).Want(t, http.StatusNotFound, "agent_not_found")
+	}
+}

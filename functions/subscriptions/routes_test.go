@@ -1,0 +1,159 @@
+package subscriptions_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/functions/subscriptions"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/plan"
+)
+
+func checkout(t *testing.T, b *functiontest.Backend, body map[string]any) functiontest.Response {
+	t.Helper()
+	return b.Call(t, subscriptions.Checkout(b.Accounts, b.Agents, b.Payments), functiontest.AsAdmin("org-1"),
+		functiontest.Body(body))
+}
+
+func portal(t *testing.T, b *functiontest.Backend) functiontest.Response {
+	t.Helper()
+	return b.Call(t, subscriptions.Portal(b.Accounts, b.Payments), functiontest.AsAdmin("org-1"))
+}
+
+func subscription(t *testing.T, b *functiontest.Backend) subscriptions.SubscriptionView {
+	t.Helper()
+	var v subscriptions.SubscriptionView
+	b.Call(t, subscriptions.Subscription(b.Accounts, b.Payments), functiontest.AsMember("org-1")).
+		Want(t, http.StatusOK, "").Decode(t, &v)
+	return v
+}
+
+// receive delivers an event about a subscription.
+func receive(t *testing.T, b *functiontest.Backend, event, subscriptionID, signature string) functiontest.Response {
+	t.Helper()
+	service := &billing.Service{Store: b.Accounts, Payments: b.Payments, Agents: b.Agents, Now: time.Now}
+	return b.Call(t, subscriptions.Webhook(service, b.Payments), functiontest.Header("Stripe-Signature", signature),
+		functiontest.Body(map[string]any{"id": event,
+			"data": map[string]any{"object": map[string]any{"id": subscriptionID}}}))
+}
+
+// subscribe makes org-1 an organization that pays for a plan by the month.
+func subscribe(t *testing.T, b *functiontest.Backend, p plan.ID) {
+	t.Helper()
+	b.SetPlan(t, "org-1", plan.Hobby)
+	b.Stripe.Subscriptions["sub_1"] = billing.State{OrganizationID: "org-1", Subscription: billing.Subscription{
+		Provider: billing.Stripe, ID: "sub_1", CustomerID: "cus_1", Status: billing.Active, Plan: p,
+		Interval: billing.Month, StartedAt: time.Now(),
+	}}
+	receive(t, b, "evt_"+string(p), "sub_1", "good").Want(t, http.StatusOK, "")
+}
+
+func TestRoutes_CheckTheirCallers(t *testing.T) {
+	t.Parallel()
+	functiontest.CheckRefusals(t, subscriptions.Plans(), function.Member)
+	functiontest.CheckRefusals(t, subscriptions.Subscription(nil, nil), function.Member)
+	functiontest.CheckRefusals(t, subscriptions.Checkout(nil, nil, nil), function.Admin)
+	functiontest.CheckRefusals(t, subscriptions.Portal(nil, nil), function.Admin)
+}
+
+func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
+	t.Parallel()
+	var views []subscriptions.PlanView
+	functiontest.Call(t, subscriptions.Plans(), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").
+		Decode(t, &views)
+	if len(views) != 6 || views[0].ID != plan.Hobby || views[5].ID != plan.Enterprise {
+		t.Fatalf("plans = %+v, want six from hobby to enterprise", views)
+	}
+	if got := views[0].Agent; got.CPUCores != 0.5 || got.MemoryBytes != 1<<30 {
+		t.Errorf("an agent on hobby has the size %+v, want half a core and 1 GiB", got)
+	}
+	if views[5].PriceUSDMonth != nil {
+		t.Errorf("the price of enterprise = %v, want null", *views[5].PriceUSDMonth)
+	}
+}
+
+func TestSubscription_OfANewOrganization(t *testing.T) {
+	t.Parallel()
+	v := subscription(t, functiontest.New(t))
+	want := subscriptions.SubscriptionView{Plan: plan.Hobby, Status: billing.None, Provider: billing.Stripe}
+	if v != want {
+		t.Errorf("subscription = %+v, want %+v", v, want)
+	}
+}
+
+func TestCheckout_OrdersAPlanByTheMonthUnlessToldOtherwise(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	res := checkout(t, b, map[string]any{"plan": "pro"}).Want(t, http.StatusOK, "")
+	if got, want := res.Text("url"), "https://pay.test/pro"; got != want {
+		t.Errorf("url = %q, want %q", got, want)
+	}
+	checkout(t, b, map[string]any{"plan": "pro", "interval": "year"}).Want(t, http.StatusOK, "")
+	if len(b.Stripe.Orders) != 2 || b.Stripe.Orders[0].Interval != billing.Month ||
+		b.Stripe.Orders[1].Interval != billing.Year {
+		t.Errorf("orders = %+v, want one by the month and one by the year", b.Stripe.Orders)
+	}
+}
+
+func TestCheckout_RefusesPlansThatItCannotSell(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	checkout(t, b, map[string]any{"plan": "enterprise"}).Want(t, http.StatusForbidden, "plan_feature_required")
+	checkout(t, b, map[string]any{"plan": "hobby"}).Want(t, http.StatusConflict, "plan_unchanged")
+	checkout(t, b, map[string]any{"plan": "gold"}).Want(t, http.StatusUnprocessableEntity, "validation_error")
+	if len(b.Stripe.Orders) > 0 {
+		t.Errorf("orders = %+v, want none", b.Stripe.Orders)
+	}
+}
+
+func TestCheckout_RefusesAPlanThatTheAgentsDoNotFit(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	subscribe(t, b, plan.Pro)
+	for range 2 {
+		b.RunningAgent(t, "org-1", nil)
+	}
+	checkout(t, b, map[string]any{"plan": "hobby"}).Want(t, http.StatusConflict, "usage_over_plan")
+}
+
+func TestPortal_IsForOrganizationsThatSubscribed(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	portal(t, b).Want(t, http.StatusConflict, "no_subscription")
+	subscribe(t, b, plan.Starter)
+	if got, want := portal(t, b).Want(t, http.StatusOK, "").Text("url"), "https://pay.test/cus_1"; got != want {
+		t.Errorf("url = %q, want %q", got, want)
+	}
+}
+
+func TestWebhook_AppliesTheSubscription(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	subscribe(t, b, plan.Pro)
+	v := subscription(t, b)
+	if v.Plan != plan.Pro || v.Status != billing.Active || v.Interval == nil || *v.Interval != billing.Month {
+		t.Errorf("subscription = %+v, want the plan pro, active, by the month", v)
+	}
+}
+
+func TestWebhook_RefusesAForgedEvent(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	receive(t, b, "evt_1", "sub_1", functiontest.ForgedSignature).
+		Want(t, http.StatusBadRequest, "invalid_signature")
+}
+
+func TestWebhook_AcceptsEventsAboutOtherSubscriptions(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	res := receive(t, b, "evt_1", "sub_of_another_service", "good").Want(t, http.StatusOK, "")
+	if res.JSON["received"] != true {
+		t.Errorf("received = %v, want true", res.JSON["received"])
+	}
+	if v := subscription(t, b); v.Status != billing.None {
+		t.Errorf("status = %s, want none", v.Status)
+	}
+}
