@@ -12,7 +12,7 @@ import (
 
 const module = "agents.example/controlplane/"
 
-// imports lists the packages of the module with what each imports, or with all it links where deps is set.
+// imports maps packages of the module to the packages that they import or, with deps, link.
 func imports(t *testing.T, deps bool, patterns ...string) map[string][]string {
 	t.Helper()
 	fields := "-json=ImportPath,Imports"
@@ -49,7 +49,7 @@ func under(pkg string, dirs ...string) bool {
 	return false
 }
 
-// cloudSDKs are libraries that speak to something outside.
+// cloudSDKs are the libraries that call outside systems.
 func cloudSDKs() []string {
 	return []string{
 		"cloud.google.com/go", "google.golang.org/api", "google.golang.org/grpc", "k8s.io", "sigs.k8s.io",
@@ -58,7 +58,7 @@ func cloudSDKs() []string {
 	}
 }
 
-// rule says what packages below some directories may import of this module, and what to do instead.
+// rule says what packages below some directories may import, and what to do instead.
 type rule struct {
 	of      []string
 	except  []string
@@ -67,8 +67,8 @@ type rule struct {
 	instead string
 }
 
-// TestArrowsPointAtShared keeps the direction of imports.
-func TestArrowsPointAtShared(t *testing.T) {
+// TestImports_PointAtShared keeps the direction of imports.
+func TestImports_PointAtShared(t *testing.T) {
 	t.Parallel()
 	rules := []rule{
 		{of: []string{"shared"}, own: []string{"shared"},
@@ -84,7 +84,7 @@ func TestArrowsPointAtShared(t *testing.T) {
 		{of: []string{"functions/functiontest"}, own: []string{"emulators", "functions", "infra", "shared"},
 			instead: "keep the harness of route tests to parts that run in this process"},
 		{of: []string{"functions/cmd"}, own: []string{"functions", "infra", "shared"}, sdks: true,
-			instead: "keep what only the local cloud needs in emulators"},
+			instead: "keep code that only the local cloud needs in emulators"},
 	}
 	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
 		for _, r := range rules {
@@ -104,8 +104,8 @@ func TestArrowsPointAtShared(t *testing.T) {
 	}
 }
 
-// TestEverySDKHasOnePackage keeps each cloud library in one package of infra.
-func TestEverySDKHasOnePackage(t *testing.T) {
+// TestImports_KeepEachSDKInOnePackage keeps each cloud library in one package of infra.
+func TestImports_KeepEachSDKInOnePackage(t *testing.T) {
 	t.Parallel()
 	homes := map[string]string{
 		"cloud.google.com/go/firestore": "infra/firestore", "cloud.google.com/go/pubsub/v2": "infra/pubsub",
@@ -120,27 +120,26 @@ func TestEverySDKHasOnePackage(t *testing.T) {
 		for _, i := range imported {
 			for sdk, home := range homes {
 				if under(i, sdk) && !under(pkg, home) {
-					t.Errorf("%s imports %s, which is %s's to speak to: use a port that it implements", pkg, i, home)
+					t.Errorf("%s imports %s, which only %s may import: use a port that it implements", pkg, i, home)
 				}
 			}
 		}
 	}
 }
 
-// TestRolesLinkOnlyWhatTheyUse keeps the libraries of one role out of another's cold start.
-func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
+// TestRoles_LinkOnlyWhatTheyUse keeps the libraries of one role out of another role's cold start.
+func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 	t.Parallel()
 	denied := map[string][]string{
 		"api": {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go",
 			"github.com/stripe", module + "emulators"},
-		// Firebase's library brings Cloud Storage's along, and that Cloud Monitoring's; infra's own use of it stays
-		// out.
+		// Firebase's library links Cloud Storage's, and that one Cloud Monitoring's. Only infra's package is denied.
 		"accounts": {module + "infra/monitoring", "k8s.io", "sigs.k8s.io", module + "emulators"},
 		"worker": {"firebase.google.com/go", "github.com/stripe", "k8s.io/client-go/kubernetes", module +
 			"emulators"},
 		"operator": {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
 	}
-	everybody := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp",
+	everyRole := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp",
 		"github.com/stripe/stripe-mock"}
 	mains := 0
 	for pkg := range imports(t, false, "./functions/cmd/...") {
@@ -149,14 +148,14 @@ func TestRolesLinkOnlyWhatTheyUse(t *testing.T) {
 			continue
 		}
 		if mains++; denied[role] == nil {
-			t.Errorf("the %s binary has no list of what it must not link: add one here", role)
+			t.Errorf("the %s binary has no list of libraries that it must not link: add one here", role)
 		}
 	}
 	if mains == 0 {
-		t.Error("no binary was found")
+		t.Error("found no binary in functions/cmd")
 	}
 	for role, list := range denied {
-		list = append(list, everybody...)
+		list = append(list, everyRole...)
 		for _, deps := range imports(t, true, "./functions/cmd/"+role) {
 			for _, d := range deps {
 				if under(d, list...) {

@@ -1,5 +1,4 @@
-// Package metrics holds the route of what is measured of an agent. It knows what it takes and answers; how figures come
-// about is package metrics' in shared.
+// Package agentmetrics has the route that reads an agent's metrics. It does not collect them; package metrics does.
 package agentmetrics
 
 import (
@@ -19,18 +18,18 @@ type getInput struct {
 		AgentID function.UUID `json:"agent_id"`
 	} `json:"path"`
 	Query struct {
-		Window metrics.Window `json:"window,omitempty" jsonschema:"How far back the series go; 24h without it."`
+		Window metrics.Window `json:"window,omitempty" jsonschema:"How far back the series go; 24h by default."`
 	} `json:"query"`
 }
 
-// Get reads what is measured of an agent, as it was last collected: nothing is measured for a reader. A reader that
-// prefers text gets the current figures in the format of Prometheus.
+// Get reads an agent's metrics as they were last collected. A client that prefers text gets the current figures in the
+// format of Prometheus.
 func Get(agents agent.Store, snapshots metrics.Store) function.Route {
 	return function.Route{
 		Name: "GetAgentMetrics", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/metrics",
 		Access: function.Member, Needs: []function.Need{function.Firestore},
 		Reads:  func(path func(string) string) document.Ref { return metrics.Document(path("agent_id")) },
-		Status: http.StatusOK, Summary: "Get what is measured of an agent",
+		Status: http.StatusOK, Summary: "Get an agent's metrics",
 		Handle: function.Handle(func(ctx context.Context, in getInput) (metrics.View, error) {
 			s, err := get(ctx, agents, snapshots, string(in.Path.AgentID))
 			if err != nil {
@@ -42,8 +41,7 @@ func Get(agents agent.Store, snapshots metrics.Store) function.Route {
 	}
 }
 
-// get reads the snapshot, which is its organization's as the agent is. An agent that was created before there were
-// snapshots has an empty one until it is collected.
+// get reads the agent's snapshot. An agent from before snapshots existed has an empty one until its first collection.
 func get(ctx context.Context, agents agent.Store, snapshots metrics.Store, id string) (metrics.Snapshot, error) {
 	s, err := snapshots.Get(ctx, id)
 	if !fault.Is(err, fault.NotFound) {

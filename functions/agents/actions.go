@@ -10,32 +10,32 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Restart replaces the agent's pod; an agent in error is provisioned again.
+// Restart replaces the agent's pod, or provisions an agent in error again.
 func Restart(agents agent.Store, d agent.Addresses) function.Route {
 	return action(agents, d, agent.Restart, "RestartAgent", "Restart an agent")
 }
 
-// Pause takes the agent's pod away and keeps its CPU and memory reserved.
+// Pause removes the agent's pod and keeps its CPU and memory reserved.
 func Pause(agents agent.Store, d agent.Addresses) function.Route {
 	return action(agents, d, agent.Pause, "PauseAgent", "Pause an agent")
 }
 
-// Resume brings a paused agent back.
+// Resume starts a paused agent again.
 func Resume(agents agent.Store, d agent.Addresses) function.Route {
 	return action(agents, d, agent.Resume, "ResumeAgent", "Resume a paused agent")
 }
 
-// Stop takes the agent's pod away and frees its CPU and memory; its volume and secrets stay.
+// Stop removes the agent's pod and frees its CPU and memory. The volume and the secrets stay.
 func Stop(agents agent.Store, d agent.Addresses) function.Route {
 	return action(agents, d, agent.Stop, "StopAgent", "Stop an agent")
 }
 
-// Start brings an agent back that is stopped or in error.
+// Start starts an agent that is stopped or in error.
 func Start(agents agent.Store, d agent.Addresses) function.Route {
 	return action(agents, d, agent.Start, "StartAgent", "Start an agent")
 }
 
-// action is a route whose whole work is one move of the transition table.
+// action is a route that makes one transition of the agent's state.
 func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, summary string) function.Route {
 	return function.Route{
 		Name: name, Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/" + string(trigger),
@@ -47,8 +47,8 @@ func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, 
 	}
 }
 
-// refusals lists the kinds of errors of a move: the table has none from the present state, or the organization can't
-// pay for it.
+// refusals lists the kinds of errors of a transition: it is not possible from the present state, or the plan has no
+// room for a running agent.
 func refusals(t agent.Trigger) []fault.Kind {
 	if t == agent.Start || t == agent.Resume || t == agent.Restart {
 		return []fault.Kind{fault.Conflict, fault.PaymentRequired}

@@ -20,8 +20,8 @@ type createInput struct {
 	Body struct {
 		Name   agent.Name        `json:"name"`
 		Plan   plan.ID           `json:"resource_plan"`
-		Cloud  agent.Cloud       `json:"cloud,omitempty" jsonschema:"Cloud partner id; gcp where none is named."`
-		Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 where none is named."`
+		Cloud  agent.Cloud       `json:"cloud,omitempty" jsonschema:"Cloud partner id; gcp by default."`
+		Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
 		Env    map[string]string `json:"env_vars,omitempty" jsonschema:"Environment of the agent. Values whose keys look like secrets go to the secret store; keys of the dashboard's authentication and of the platform are refused."`
 		Config map[string]any    `json:"config,omitempty" jsonschema:"The client's own keys. Those that the control plane fills are ignored."`
 	} `json:"body"`
@@ -36,7 +36,7 @@ func (createInput) Example() any {
 	return in
 }
 
-// draft is what the client asks for, with the defaults filled in. Secrets are not part of it yet.
+// draft is the requested agent with defaults filled in. Secrets are stored separately.
 func (in createInput) draft() (agent.Draft, error) {
 	b := in.Body
 	config, err := agent.ClientConfig(b.Config)
@@ -53,9 +53,8 @@ func (in createInput) draft() (agent.Draft, error) {
 	return d, err
 }
 
-// Create accepts a new agent and has it provisioned. The values of its secrets go to the secret store as PUT secrets
-// would bring them.
-func Create(deposits secretwrite.Service, cells agent.Cells, d agent.Addresses) function.Route {
+// Create records a new agent, which a worker provisions. It stores the values of secrets as PUT secrets does.
+func Create(writer secretwrite.Service, cells agent.Cells, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
@@ -66,13 +65,13 @@ func Create(deposits secretwrite.Service, cells agent.Cells, d agent.Addresses) 
 			if err != nil {
 				return agent.Created{}, err
 			}
-			created, err := deposits.Create(ctx, a, agent.SecretEnv(in.Body.Env))
+			created, err := writer.Create(ctx, a, agent.SecretEnv(in.Body.Env))
 			return agent.Created{View: created.Show(identity.From(ctx), d)}, err
 		}, agent.CreateViolations, cells.RegionViolations),
 	}
 }
 
-// create makes the record of a new agent.
+// create returns the record of a new agent.
 func create(in createInput, cells agent.Cells) (agent.Agent, error) {
 	draft, err := in.draft()
 	if err != nil {

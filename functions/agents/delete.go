@@ -8,8 +8,8 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Delete accepts the deletion of an agent, from every status. The agent stays visible as deleting until all of it is
-// observed gone.
+// Delete begins the deletion of an agent in any status. The agent is visible with the status deleting until all of its
+// objects are observed gone.
 func Delete(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "DeleteAgent", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}",

@@ -15,11 +15,11 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// maxWait is how long a client may wait for an agent to settle; longer waits are cut to it. Load balancers end calls of
-// a minute.
+// maxWait is the longest wait for a steady status, in seconds. It is below the minute after which load balancers end a
+// call.
 const maxWait = 55
 
-// seconds is how long to wait.
+// seconds is a wait of at most maxWait. Longer waits are cut.
 type seconds int
 
 // JSONSchema implements function.Schemer.
@@ -31,7 +31,7 @@ func (seconds) JSONSchema() *jsonschema.Schema {
 	}
 }
 
-// UnmarshalJSON implements json.Unmarshaler: what is more than the longest wait counts as that, however large.
+// UnmarshalJSON implements json.Unmarshaler. It accepts numbers of any size.
 func (s *seconds) UnmarshalJSON(b []byte) error {
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if errors.Is(err, strconv.ErrRange) {
@@ -48,7 +48,7 @@ type getInput struct {
 	} `json:"query"`
 }
 
-// Get reads one agent, at once or when its status has settled. To the session of an admin it shows a link that opens
+// Get reads one agent, immediately or as soon as its status is steady. An admin's session also gets a link that opens
 // the dashboard.
 func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses) function.Route {
 	return function.Route{

@@ -22,7 +22,7 @@ type listInput struct {
 	} `json:"query"`
 }
 
-// self is the list's own address, from which the link to the next page is made.
+// self is the address of this page, the base of the link to the next one.
 func (in listInput) self() *url.URL {
 	q := in.Query.Values()
 	for name, value := range map[string]string{
@@ -41,7 +41,7 @@ func List(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "ListAgents", Method: http.MethodGet, Path: "/api/v1/agents",
 		Access: function.Member, Needs: []function.Need{function.Firestore},
-		// a cursor of another list
+		// BadRequest: a cursor of another list.
 		Status: http.StatusOK, Summary: "List agents", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[agent.View], error) {
 			q := in.Query

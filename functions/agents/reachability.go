@@ -16,10 +16,10 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// Reason is why a dashboard can't be reached, or "ok".
+// Reason says why a dashboard cannot be reached; it is "ok" for one that can.
 type Reason string
 
-// The reasons; those of a probe that failed are the gateway's.
+// The reasons that this package decides on. The others are those of provisioning.AgentProber.
 const (
 	reasonOK         Reason = "ok"
 	reasonWarming    Reason = "warming"
@@ -32,21 +32,21 @@ func (Reason) Values() []string {
 	return []string{"ok", "warming", "not_running", "dns", "tls", "connect", "timeout", "bad_status"}
 }
 
-// Reachable tells whether an agent's dashboard answers.
+// Reachable reports whether an agent's dashboard answers.
 type Reachable struct {
 	AgentID         string    `json:"agent_id"`
 	Reachable       bool      `json:"reachable"`
-	Warming         bool      `json:"dashboard_warming" jsonschema:"True until the pod that was asked for last has answered. A former one may be reachable meanwhile."`
+	Warming         bool      `json:"dashboard_warming" jsonschema:"True until the newest pod has answered. The previous pod may still be reachable."`
 	RotationPending bool      `json:"credential_rotation_pending"`
 	DashboardURL    *string   `json:"dashboard_url"`
 	HTTPStatus      *int      `json:"http_status" jsonschema:"What the agent's health check answered; null when it did not."`
 	LatencyMS       *float64  `json:"latency_ms" jsonschema:"How long the answer took; null without one."`
 	Reason          Reason    `json:"reason"`
 	CheckedAt       time.Time `json:"checked_at"`
-	RetryAfter      *int      `json:"retry_after_seconds" jsonschema:"When to look again; null when there is nothing to wait for."`
+	RetryAfter      *int      `json:"retry_after_seconds" jsonschema:"When to ask again; null if waiting changes nothing."`
 }
 
-// AmendSchema adds to the answer's description what its fields' types don't tell.
+// AmendSchema adds formats that the types of the fields do not imply.
 func (Reachable) AmendSchema(s *jsonschema.Schema) {
 	s.Properties["agent_id"].Format, s.Properties["dashboard_url"].Format = "uuid", "uri"
 }
@@ -62,16 +62,15 @@ func (Reachable) Example() any {
 	}
 }
 
-// Reply implements function.Reply: the answer is of the moment.
+// Reply implements function.Reply. The answer may not be cached.
 func (r Reachable) Reply(h http.Header) any {
 	h.Set("Cache-Control", "no-store")
 	return r
 }
 
-// Reachability asks an agent on its own hostname whether it answers. It changes nothing: flags clear when a worker has
-// proved what they wait for.
-func Reachability(agents agent.Store, gateway provisioning.AgentProber, d agent.Addresses) function.Route {
-	probes := &prober{gateway: gateway, recent: map[string]*probe{}}
+// Reachability probes an agent on its own hostname. It writes no record: only a worker clears the flags of an agent.
+func Reachability(agents agent.Store, p provisioning.AgentProber, d agent.Addresses) function.Route {
+	probes := &probeCache{prober: p, recent: map[string]*probe{}}
 	return function.Route{
 		Name: "GetDashboardReachability", Method: http.MethodGet,
 		Path:   "/api/v1/agents/{agent_id}/dashboard-reachability",
@@ -97,10 +96,10 @@ func Reachability(agents agent.Store, gateway provisioning.AgentProber, d agent.
 	}
 }
 
-// after is how many seconds to wait.
+// after is a number of seconds to wait.
 func after(seconds int) *int { return &seconds }
 
-// with adds what a probe found.
+// with adds the result of a probe.
 func (r Reachable) with(p *probe) Reachable {
 	r.CheckedAt, r.Reason = p.at, p.reason
 	r.Reachable = p.reason == reasonOK
@@ -117,21 +116,21 @@ func (r Reachable) with(p *probe) Reachable {
 }
 
 const (
-	// probeValid is how long what a probe found is told again.
+	// probeValid is how long the result of a probe is reused.
 	probeValid = 2 * time.Second
-	// maxProbes bounds what is remembered; a full memory forgets what is too old to be told, and then everything.
+	// maxProbes bounds the cache. A full cache drops the results that are no longer valid, or else all of them.
 	maxProbes = 10_000
 )
 
-// prober probes agents, each at most once in probeValid however many ask.
-type prober struct {
-	gateway provisioning.AgentProber
+// probeCache probes each agent at most once in probeValid, however many requests there are.
+type probeCache struct {
+	prober provisioning.AgentProber
 
 	mu     sync.Mutex
 	recent map[string]*probe
 }
 
-// probe is one probe. Its fields may be read when done is closed.
+// probe is one probe. Read its fields after done is closed.
 type probe struct {
 	done    chan struct{}
 	began   time.Time
@@ -141,43 +140,44 @@ type probe struct {
 	reason  Reason
 }
 
-func (p *prober) probe(ctx context.Context, a agent.Agent) *probe {
+func (c *probeCache) probe(ctx context.Context, a agent.Agent) *probe {
 	now := time.Now()
-	p.mu.Lock()
-	found, ok := p.recent[a.ID]
+	c.mu.Lock()
+	found, ok := c.recent[a.ID]
 	if !ok || now.Sub(found.began) >= probeValid {
 		found = &probe{done: make(chan struct{}), began: now}
-		p.remember(a.ID, found)
-		go found.run(context.WithoutCancel(ctx), p.gateway, a) // the gateway bounds it; others may wait for the same
+		c.remember(a.ID, found)
+		// The prober bounds the probe. Other requests may wait for it after this one has ended.
+		go found.run(context.WithoutCancel(ctx), c.prober, a)
 	}
-	p.mu.Unlock()
+	c.mu.Unlock()
 	<-found.done
 	return found
 }
 
-func (p *prober) remember(id string, fresh *probe) {
-	if len(p.recent) >= maxProbes {
-		for known, old := range p.recent {
+func (c *probeCache) remember(id string, fresh *probe) {
+	if len(c.recent) >= maxProbes {
+		for known, old := range c.recent {
 			if fresh.began.Sub(old.began) >= probeValid {
-				delete(p.recent, known)
+				delete(c.recent, known)
 			}
 		}
-		if len(p.recent) >= maxProbes {
-			clear(p.recent)
+		if len(c.recent) >= maxProbes {
+			clear(c.recent)
 		}
 	}
-	p.recent[id] = fresh
+	c.recent[id] = fresh
 }
 
-func (p *probe) run(ctx context.Context, gateway provisioning.AgentProber, a agent.Agent) {
+func (p *probe) run(ctx context.Context, prober provisioning.AgentProber, a agent.Agent) {
 	p.reason = reasonConnect
 	defer func() {
-		if v := recover(); v != nil { // nobody else would catch it here
-			slog.ErrorContext(ctx, "a probe panicked", "agent_id", a.ID, "panic", fmt.Sprintf("%T", v))
+		if v := recover(); v != nil { // the guard of the route does not see this goroutine
+			slog.ErrorContext(ctx, "probe panicked", "agent_id", a.ID, "panic", fmt.Sprintf("%T", v))
 		}
 		close(p.done)
 	}()
-	err := gateway.Probe(ctx, a)
+	err := prober.Probe(ctx, a)
 	p.at = time.Now().UTC()
 	p.latency = float64(time.Since(p.began).Microseconds()) / 1000
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package agents holds the routes of agents: one file a route, or a family of routes that differ in a word. It knows
-// what each takes and answers; the rules are package agent's in shared.
+// Package agents has the routes of agents, one file for a route or a family of similar routes. It does not have their
+// rules; package agent does.
 package agents
 
 import (
@@ -11,7 +11,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// path is the input of routes that take an agent's id and nothing else.
+// path is the input of routes that take only an agent's id.
 type path struct {
 	Path struct {
 		AgentID function.UUID `json:"agent_id"`
@@ -20,7 +20,7 @@ type path struct {
 
 func (p path) id() string { return string(p.Path.AgentID) }
 
-// change is the input of routes that change one agent: its id, and the version that the client has seen, if it says so.
+// change is the input of routes that change one agent: its id and, optionally, the version that the client has read.
 type change struct {
 	path
 	Header struct {
@@ -28,7 +28,7 @@ type change struct {
 	} `json:"header"`
 }
 
-// unlessChanged makes a change that is refused when the agent is another version than the client has seen.
+// unlessChanged returns a change that fails if the agent no longer has the version that the client has read.
 func (c change) unlessChanged(apply func(*agent.Agent) error) func(*agent.Agent) error {
 	return func(a *agent.Agent) error {
 		if err := a.Match(c.Header.IfMatch); err != nil {
@@ -38,7 +38,7 @@ func (c change) unlessChanged(apply func(*agent.Agent) error) func(*agent.Agent)
 	}
 }
 
-// readsAgent names the agent of the path, so that it is read in the round trip that authenticates an API key.
+// readsAgent names the agent in the path, so that the round trip that authenticates an API key reads it too.
 func readsAgent(path func(string) string) document.Ref {
 	return agent.Document(path("agent_id"))
 }

@@ -1,4 +1,5 @@
-// Package apikeys holds the routes of the control plane's API keys.
+// Package apikeys has the routes of the control plane's API keys. It does not authenticate with them; package identity
+// does.
 package apikeys
 
 import (
@@ -23,7 +24,7 @@ type name string
 // JSONSchema implements function.Schemer.
 func (name) JSONSchema() *jsonschema.Schema { return function.Trimmed(1, 80) }
 
-// days is how long a key lives.
+// days is the lifetime of a key.
 type days int
 
 // JSONSchema implements function.Schemer.
@@ -45,7 +46,7 @@ func (createInput) Example() any {
 	return in
 }
 
-// key makes a new key and its record.
+// key returns the record of a new key, and its secret.
 func (in createInput) key(caller identity.Caller, pepper []byte, now time.Time) (apikey.Key, string) {
 	secret := apikey.Generate()
 	k := apikey.Key{
@@ -62,12 +63,12 @@ func (in createInput) key(caller identity.Caller, pepper []byte, now time.Time) 
 	return k, secret
 }
 
-// Create makes a key. Its answer is the only place where the whole key stands.
+// Create creates a key. Its answer is the only one that shows the secret.
 func Create(keys apikey.Store, pepper []byte) function.Route {
 	return function.Route{
 		Name: "CreateAPIKey", Method: http.MethodPost, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
-		// the limit of live keys
+		// Conflict: the plan has no room for another key.
 		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in createInput) (apikey.CreatedView, error) {
 			k, secret := in.key(identity.From(ctx), pepper, time.Now().UTC())
@@ -76,7 +77,7 @@ func Create(keys apikey.Store, pepper []byte) function.Route {
 				return apikey.CreatedView{}, err
 			}
 			v := apikey.CreatedView{View: created.Show()}
-			// otherwise it is the record of the first request, and nobody has its secret any more
+			// Another id is that of the first of repeated requests, whose secret was not stored.
 			if created.ID == k.ID {
 				v.Secret = &secret
 			}
@@ -94,7 +95,7 @@ func List(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "ListAPIKeys", Method: http.MethodGet, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
-		// a cursor of another list
+		// BadRequest: a cursor of another list.
 		Status: http.StatusOK, Summary: "List API keys", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[apikey.View], error) {
 			found, err := keys.List(ctx, in.Query.Request())
@@ -110,7 +111,7 @@ type revokeInput struct {
 	} `json:"path"`
 }
 
-// Revoke ends a key at once, for every request that begins after the answer.
+// Revoke ends a key immediately: every request that begins after the answer is refused.
 func Revoke(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "RevokeAPIKey", Method: http.MethodDelete, Path: "/api/v1/api-keys/{key_id}",

@@ -1,5 +1,5 @@
-// Package auditlog holds the routes with which an organization reads its audit log. It knows what they take and answer;
-// what an entry is, and that every call has one, is package audit's in shared.
+// Package auditlog has the routes that read an organization's audit log. It does not write entries; package function
+// and the stores do.
 package auditlog
 
 import (
@@ -27,8 +27,8 @@ func (moment) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Format: "date-time"}
 }
 
-// UnmarshalJSON implements json.Unmarshaler. An offset leads beyond what a store keeps: such a moment is the first or
-// the last that it does.
+// UnmarshalJSON implements json.Unmarshaler. A time that the store cannot keep, such as one whose offset leads into the
+// year 0, becomes the first or the last that it can.
 func (m *moment) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
@@ -49,7 +49,7 @@ func (m *moment) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// filter is the query parameters that narrow the log.
+// filter has the query parameters that narrow the log.
 type filter struct {
 	From     moment    `json:"from,omitzero" jsonschema:"The first moment."`
 	To       moment    `json:"to,omitzero" jsonschema:"The moment after the last one."`
@@ -91,7 +91,7 @@ type listInput struct {
 	} `json:"query"`
 }
 
-// self is the list's own address, from which the link to the next page is made.
+// self is the address of this page, the base of the link to the next one.
 func (in listInput) self() *url.URL {
 	q := in.Query.Values()
 	in.Query.add(q)
@@ -103,7 +103,7 @@ func List(log audit.Log) function.Route {
 	return function.Route{
 		Name: "ListAuditLog", Method: http.MethodGet, Path: path,
 		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
-		// a cursor of another list
+		// BadRequest: a cursor of another list.
 		Status: http.StatusOK, Summary: "Read the audit log, on the Enterprise plan",
 		Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[audit.View], error) {
@@ -132,8 +132,7 @@ func (e Export) Reply(http.Header) any {
 	}}
 }
 
-// ExportAll reads the whole audit log that a filter leaves, newest first, as an entry a line. It is sent while it is
-// read.
+// ExportAll streams every entry that matches a filter, newest first, one a line.
 func ExportAll(log audit.Log) function.Route {
 	return function.Route{
 		Name: "ExportAuditLog", Method: http.MethodGet, Path: path + "/export",

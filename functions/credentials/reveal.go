@@ -1,4 +1,5 @@
-// Package credentials holds the routes of an agent's own dashboard and API credentials.
+// Package credentials has the routes of the credentials of an agent's own dashboard and API. It does not generate them;
+// package credential does.
 package credentials
 
 import (
@@ -22,7 +23,7 @@ type path struct {
 	} `json:"path"`
 }
 
-// View is an agent's credentials as a client sees them.
+// View is an agent's credentials in an answer.
 type View struct {
 	AgentID           string `json:"agent_id"`
 	DashboardUsername string `json:"dashboard_username"`
@@ -32,7 +33,7 @@ type View struct {
 	RotationPending   bool   `json:"rotation_pending" jsonschema:"True until the agent accepts this credential and refuses the former one."`
 }
 
-// AmendSchema adds to the view's description what its fields' types don't tell.
+// AmendSchema adds formats that the types of the fields do not imply.
 func (View) AmendSchema(s *jsonschema.Schema) { s.Properties["agent_id"].Format = "uuid" }
 
 // Example implements function.Exampler.
@@ -43,28 +44,29 @@ func (View) Example() any {
 	}
 }
 
-// Reply implements function.Reply: what is revealed is kept by nobody on the way.
+// Reply implements function.Reply. No proxy may store the answer.
 func (v View) Reply(h http.Header) any {
 	h.Set("Cache-Control", "no-store")
 	return v
 }
 
-// Reveal shows the password of an agent's dashboard and the key of its API. It is recorded on the agent, and so in the
-// audit log.
-func Reveal(agents agent.Store, vault credential.Reader) function.Route {
+// Reveal shows the password of an agent's dashboard and the key of its API. It writes the time to the agent's record,
+// so that the same commit writes an audit entry.
+func Reveal(agents agent.Store, secrets credential.Reader) function.Route {
 	return function.Route{
 		Name: "RevealCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/reveal",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.SecretRead},
 		Limit:  ratelimit.Reveals,
 		Status: http.StatusOK, Summary: "Reveal an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
-			idempotency.DiscardAnswer(ctx) // secrets are not kept for a repeat, and each time that they are shown is recorded
+			// a repeated request gets no stored answer: it would hold secrets and leave no audit entry
+			idempotency.Anew(ctx)
 			now := time.Now().UTC()
 			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error { return a.Reveal(now) })
 			if err != nil {
 				return View{}, err
 			}
-			c, err := vault.GetCredentials(ctx, a.ID, a.CredentialVersion)
+			c, err := secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 			return View{
 				AgentID: a.ID, DashboardUsername: c.DashboardUsername, DashboardPassword: c.DashboardPassword,
 				TenantAPIKey:      c.APIKey,

@@ -12,16 +12,16 @@ import (
 	"agents.example/controlplane/shared/secretwrite"
 )
 
-// Rotate replaces an agent's credentials. The rotation is pending until the live gateway accepted the new ones and
-// refused the former.
-func Rotate(d secretwrite.Service, addresses agent.Addresses) function.Route {
+// Rotate replaces an agent's credentials. The rotation is pending until the agent accepts the new credentials and
+// refuses the old ones.
+func Rotate(writer secretwrite.Service, addresses agent.Addresses) function.Route {
 	return function.Route{
 		Name: "RotateCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/rotate",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Reads:  func(path func(string) string) document.Ref { return agent.Document(path("agent_id")) },
 		Status: http.StatusOK, Summary: "Replace an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
-			a, err := d.Rotate(ctx, string(in.Path.AgentID))
+			a, err := writer.Rotate(ctx, string(in.Path.AgentID))
 			return a.Show(identity.From(ctx), addresses), err
 		}),
 	}

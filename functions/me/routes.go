@@ -1,4 +1,4 @@
-// Package me holds the route that tells callers who they are.
+// Package me has the route that describes the caller.
 package me
 
 import (
@@ -13,7 +13,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// View is the caller as the service knows it.
+// View is the caller in an answer.
 type View struct {
 	ID       string            `json:"id"`
 	Sub      *string           `json:"sub" jsonschema:"The sub claim of a session; null for a key."`
@@ -23,11 +23,11 @@ type View struct {
 	Role     *identity.Role    `json:"role"`
 	// Organization is the active one, or null.
 	Organization *Organization `json:"organization"`
-	// APIKey is the key the caller came with, or null.
+	// APIKey is the key that authenticated the call, or null.
 	APIKey *APIKey `json:"api_key"`
 }
 
-// AmendSchema adds to the view's description what its fields' types don't tell.
+// AmendSchema adds formats that the types of the fields do not imply.
 func (View) AmendSchema(s *jsonschema.Schema) { s.Properties["id"].Format = "uuid" }
 
 // Example implements function.Exampler.
@@ -46,14 +46,14 @@ type Organization struct {
 	Plan plan.ID `json:"plan"`
 }
 
-// APIKey is the key the caller came with.
+// APIKey is the key that authenticated the call.
 type APIKey struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	KeyPrefix string `json:"key_prefix"`
 }
 
-// Get tells a caller who it is. It works for a key and for a session without an organization.
+// Get describes the caller: a session, with or without an organization, or an API key.
 func Get(directory organization.Directory) function.Route {
 	return function.Route{
 		Name: "GetMe", Method: http.MethodGet, Path: "/api/v1/me", Role: function.RoleAccounts,

@@ -1,4 +1,4 @@
-// Package members holds the routes of an organization's members.
+// Package members has the routes of an organization's members. It does not have their rules; package member does.
 package members
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const path = "/api/v1/organizations/current/members"
 
-// View is a member as other members see them.
+// View is a member in an answer.
 type View struct {
 	UserID string        `json:"user_id" jsonschema:"The identity provider's id of the user, the sub claim of their tokens."`
 	Email  *string       `json:"email"`
@@ -50,14 +50,14 @@ func (userID) JSONSchema() *jsonschema.Schema {
 func needs() []function.Need { return []function.Need{function.Firestore, function.Members} }
 
 // List lists the members of the caller's organization.
-func List(roster *member.Service) function.Route {
+func List(service *member.Service) function.Route {
 	return function.Route{
 		Name: "ListMembers", Method: http.MethodGet, Path: path, Role: function.RoleAccounts,
 		Access: function.Member, Needs: needs(),
-		// managed elsewhere
+		// NotFound: the identity provider manages members itself.
 		Status: http.StatusOK, Summary: "List the members of the organization", Errors: []fault.Kind{fault.NotFound},
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) ([]View, error) {
-			people, err := roster.List(ctx)
+			people, err := service.List(ctx)
 			views := make([]View, len(people))
 			for i, p := range people {
 				views[i] = view(p)
@@ -83,15 +83,16 @@ func (setInput) Example() any {
 	return in
 }
 
-// Set gives a member a role, or makes a user of no organization a member. A lower role ends the member's sessions; a
-// token that was issued before is good until it expires.
-func Set(roster *member.Service) function.Route {
+// Set sets a member's role, or makes a user without an organization a member. A lower role ends the member's sessions;
+// a token that was issued before is valid until it expires.
+func Set(service *member.Service) function.Route {
 	return function.Route{
 		Name: "SetMember", Method: http.MethodPut, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),
-		Status: http.StatusOK, Summary: "Set a member's role", Errors: []fault.Kind{fault.Conflict}, // the last admin
+		// Conflict: the last admin
+		Status: http.StatusOK, Summary: "Set a member's role", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in setInput) (View, error) {
-			p, err := roster.Set(ctx, string(in.Path.UserID), in.Body.Role)
+			p, err := service.Set(ctx, string(in.Path.UserID), in.Body.Role)
 			return view(p), err
 		}),
 	}
@@ -104,14 +105,14 @@ type removeInput struct {
 }
 
 // Remove ends a membership, and the member's sessions.
-func Remove(roster *member.Service) function.Route {
+func Remove(service *member.Service) function.Route {
 	return function.Route{
 		Name: "RemoveMember", Method: http.MethodDelete, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),
-		// the last admin
+		// Conflict: the last admin.
 		Status: http.StatusNoContent, Summary: "Remove a member", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in removeInput) (function.None, error) {
-			return function.None{}, roster.Remove(ctx, string(in.Path.UserID))
+			return function.None{}, service.Remove(ctx, string(in.Path.UserID))
 		}),
 	}
 }

@@ -1,4 +1,4 @@
-// Package organizations holds the routes of the caller's organization.
+// Package organizations has the route of the caller's organization.
 package organizations
 
 import (
@@ -12,7 +12,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// View is an organization as its members see it.
+// View is an organization in an answer.
 type View struct {
 	ID        string              `json:"id"`
 	Plan      plan.ID             `json:"plan"`
@@ -38,7 +38,7 @@ func view(o organization.Organization, limits organization.Usage) View {
 	}
 }
 
-// Amounts is what an organization holds, or may hold.
+// Amounts is the usage of an organization, or its limits.
 type Amounts struct {
 	Agents       int64   `json:"agents"`
 	CPUCores     float64 `json:"cpu_cores"`
@@ -54,7 +54,7 @@ func amounts(u organization.Usage) Amounts {
 	}
 }
 
-// Current reads the caller's organization with its plan, its limits and what it holds.
+// Current reads the caller's organization with its plan, its limits and its usage.
 func Current(directory organization.Directory) function.Route {
 	return function.Route{
 		Name: "GetCurrentOrganization", Method: http.MethodGet, Path: "/api/v1/organizations/current",

@@ -29,8 +29,8 @@ type deleteInput struct {
 	} `json:"path"`
 }
 
-// Delete takes a secret away: first from the agent's pod, then all of its versions from the secret store.
-func Delete(d secretwrite.Service) function.Route {
+// Delete removes a secret: first from the agent's pod, then all of its versions from the secret store.
+func Delete(writer secretwrite.Service) function.Route {
 	return function.Route{
 		Name: "DeleteSecret", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}/secrets/{key}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
@@ -38,7 +38,7 @@ func Delete(d secretwrite.Service) function.Route {
 		Status: http.StatusAccepted, Summary: "Delete a secret of an agent", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in deleteInput) (Accepted, error) {
 			name := string(in.Path.Key)
-			a, operations, err := d.Put(ctx, string(in.Path.AgentID), map[string]*string{name: nil})
+			a, operations, err := writer.Put(ctx, string(in.Path.AgentID), map[string]*string{name: nil})
 			if err == nil && len(operations) == 0 {
 				operations, err = deleting(a, name)
 			}
@@ -47,8 +47,8 @@ func Delete(d secretwrite.Service) function.Route {
 	}
 }
 
-// deleting finds the operation that deletes a secret already, so that a repeat is a success. Errors: NotFound when
-// there is no such secret.
+// deleting finds an open operation that deletes the secret, so that a repeated request succeeds. Errors: NotFound for
+// an unknown secret.
 func deleting(a agent.Agent, name string) ([]secret.Operation, error) {
 	for _, o := range a.Operations {
 		if o.Key == name && o.Action == secret.Delete && o.Open() {

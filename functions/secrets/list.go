@@ -9,8 +9,7 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// List shows an agent's secrets with the version that was set last and the one that the running pod has. It shows no
-// value.
+// List shows an agent's secrets, each with its newest version and the version in the running pod. It shows no values.
 func List(agents agent.Store) function.Route {
 	return function.Route{
 		Name: "ListSecrets", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/secrets",

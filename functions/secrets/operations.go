@@ -22,7 +22,7 @@ func ListOperations(agents agent.Store, operations secret.Operations) function.R
 	return function.Route{
 		Name: "ListSecretOperations", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/secret-operations",
 		Access: function.Admin, Needs: []function.Need{function.Firestore}, Reads: readsAgent,
-		// a cursor of another list
+		// BadRequest: a cursor of another list.
 		Status: http.StatusOK, Summary: "List an agent's secret operations", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in operationsInput) (page.Page[secret.View], error) {
 			a, err := agents.Get(ctx, string(in.Path.AgentID))

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// bodyLimit is larger than that of other routes: values are larger.
+	// bodyLimit is larger than that of other routes, because values are.
 	bodyLimit = 512 << 10
 	// maxKeys is how many secrets one request sets or deletes.
 	maxKeys = 20
@@ -53,9 +53,9 @@ func (putInput) Example() any {
 	return in
 }
 
-// Put sets and deletes secrets. When it answers, every value is in the secret store, or its operation tells why it is
-// not; workers bring them into the agent's pod, all with one rollout.
-func Put(d secretwrite.Service) function.Route {
+// Put sets and deletes secrets. When it answers, each value is in the secret store, or its operation has the error.
+// Workers apply all of them to the agent's pod in one rollout.
+func Put(writer secretwrite.Service) function.Route {
 	return function.Route{
 		Name: "PutSecrets", Method: http.MethodPut, Path: "/api/v1/agents/{agent_id}/secrets",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
@@ -64,13 +64,13 @@ func Put(d secretwrite.Service) function.Route {
 		Status:    http.StatusAccepted, Summary: "Set and delete an agent's secrets",
 		Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in putInput) (Accepted, error) {
-			a, operations, err := d.Put(ctx, string(in.Path.AgentID), in.Body.Secrets)
+			a, operations, err := writer.Put(ctx, string(in.Path.AgentID), in.Body.Secrets)
 			return accepted(a, operations), err
 		}, violations),
 	}
 }
 
-// violations checks keys and values. No violation quotes a value.
+// violations checks keys and values. A violation never quotes a value.
 func violations(body map[string]any) []function.Violation {
 	secrets, _ := body["secrets"].(map[string]any)
 	var found []function.Violation
@@ -86,7 +86,7 @@ func violations(body map[string]any) []function.Violation {
 		}
 		value, isString := secrets[key].(string)
 		switch {
-		case !isString: // null, or the schema's business
+		case !isString: // null deletes; the schema refuses other types
 		case value == "":
 			found = append(found, function.Violation{
 				Loc: []any{"body", "secrets", key}, Type: "string_too_short",

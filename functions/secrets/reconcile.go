@@ -11,19 +11,19 @@ import (
 	"agents.example/controlplane/shared/secretwrite"
 )
 
-// Reconcile retries the persisted stage of a pending or failed operation. It never adds a version.
-func Reconcile(d secretwrite.Service, operations secret.Operations) function.Route {
+// Reconcile retries the recorded stage of a pending or failed operation. It never adds a version.
+func Reconcile(writer secretwrite.Service, operations secret.Operations) function.Route {
 	return function.Route{
 		Name: "ReconcileSecretOperation", Method: http.MethodPost,
 		Path:   "/api/v1/agents/{agent_id}/secret-operations/{operation_id}/reconcile",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Reads:  readsAgent,
 		Status: http.StatusOK, Summary: "Retry the persisted stage of a secret operation",
-		// 402 is the interface's; nothing about a secret costs money.
+		// The interface demands 402 here, although no operation of a secret costs money.
 		Errors: []fault.Kind{fault.BadRequest, fault.PaymentRequired, fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in operationPath) (secret.View, error) {
 			agentID, id := string(in.Path.AgentID), string(in.Path.OperationID)
-			o, err := d.Reconcile(ctx, agentID, id)
+			o, err := writer.Reconcile(ctx, agentID, id)
 			switch {
 			case err != nil:
 				return secret.View{}, err

@@ -1,6 +1,5 @@
-// Package secrets holds the routes of an agent's secrets and of the operations that bring them into it: one file a
-// route. It knows what each takes and answers; how a value gets into the secret store is package deposit's, and what
-// follows is a worker's.
+// Package secrets has the routes of an agent's secrets and of their operations, one file a route. It does not write to
+// the secret store, which package secretwrite does, nor to the agent's pod, which a worker does.
 package secrets
 
 import (
@@ -12,7 +11,7 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// path is the input of routes that take an agent's id and nothing else.
+// path is the input of routes that take only an agent's id.
 type path struct {
 	Path struct {
 		AgentID function.UUID `json:"agent_id"`
@@ -27,19 +26,19 @@ type operationPath struct {
 	} `json:"path"`
 }
 
-// readsAgent names the agent of the path, so that it is read in the round trip that authenticates an API key.
+// readsAgent names the agent in the path, so that the round trip that authenticates an API key reads it too.
 func readsAgent(path func(string) string) document.Ref {
 	return agent.Document(path("agent_id"))
 }
 
-// Accepted is the answer to a change of secrets: what is being done about it.
+// Accepted is the answer to a change of secrets. It lists the operations that carry out the change.
 type Accepted struct {
 	AgentID          string        `json:"agent_id"`
 	DashboardWarming bool          `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable because the pod is replaced."`
-	Operations       []secret.View `json:"operations" jsonschema:"One for each key, in the order of the keys; none where nothing had to be done."`
+	Operations       []secret.View `json:"operations" jsonschema:"One for each key, in the order of the keys; none if nothing had to change."`
 }
 
-// AmendSchema adds to the answer's description what its fields' types don't tell.
+// AmendSchema adds formats that the types of the fields do not imply.
 func (Accepted) AmendSchema(s *jsonschema.Schema) { s.Properties["agent_id"].Format = "uuid" }
 
 // Example implements function.Exampler.

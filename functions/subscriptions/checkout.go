@@ -13,7 +13,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// SessionView is a page of the payment provider's.
+// SessionView is a page of the payment provider.
 type SessionView struct {
 	URL       string    `json:"url" jsonschema:"Where to send the user."`
 	ExpiresAt time.Time `json:"expires_at" jsonschema:"Until when the page can be opened."`
@@ -27,7 +27,7 @@ func (SessionView) Example() any {
 type checkoutInput struct {
 	Body struct {
 		Plan     plan.ID          `json:"plan"`
-		Interval billing.Interval `json:"interval,omitempty" jsonschema:"How often to pay; month where nothing is said."`
+		Interval billing.Interval `json:"interval,omitempty" jsonschema:"How often to pay; month by default."`
 	} `json:"body"`
 }
 
@@ -38,9 +38,8 @@ func (checkoutInput) Example() any {
 	return in
 }
 
-// Checkout makes a page on which the caller's organization subscribes to a plan, or changes the plan that it has. A
-// larger plan holds as soon as it is paid, a smaller one from the end of the period on, and only where the organization
-// fits into it.
+// Checkout creates a page on which the caller's organization subscribes to a plan or changes its plan. A larger plan
+// begins when it is paid. A smaller plan begins at the end of the period, and only if the agents fit into it.
 func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payments) function.Route {
 	return function.Route{
 		Name: "CreateCheckoutSession", Method: http.MethodPost, Path: "/api/v1/billing/checkout-session",

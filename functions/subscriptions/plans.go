@@ -1,4 +1,4 @@
-// Package billing holds the routes of plans and payments.
+// Package subscriptions has the routes of plans and payments. It does not apply subscriptions; package billing does.
 package subscriptions
 
 import (
@@ -9,14 +9,13 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// PlanView is a plan as clients see it.
+// PlanView is a plan in an answer.
 type PlanView struct {
-	ID        plan.ID `json:"id"`
-	Name      string  `json:"name"`
-	Agent     Size    `json:"agent"`
-	MaxAgents int64   `json:"max_agents"`
-	// PriceUSDMonth is null where the price is by contract.
-	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null where the price is by contract."`
+	ID            plan.ID  `json:"id"`
+	Name          string   `json:"name"`
+	Agent         Size     `json:"agent"`
+	MaxAgents     int64    `json:"max_agents"`
+	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null if the price is by contract."`
 	Features      []string `json:"features"`
 }
 

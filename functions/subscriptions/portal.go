@@ -10,7 +10,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// Portal makes a page on which the caller's organization sees its invoices and changes what it pays with.
+// Portal creates a page on which the caller's organization sees its invoices and changes its payment method.
 func Portal(accounts billing.Store, payments billing.Payments) function.Route {
 	return function.Route{
 		Name: "CreatePortalSession", Method: http.MethodPost, Path: "/api/v1/billing/portal-session",

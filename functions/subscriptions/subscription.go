@@ -11,11 +11,11 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// SubscriptionView is an organization's subscription as its members see it.
+// SubscriptionView is an organization's subscription in an answer.
 type SubscriptionView struct {
 	Plan               plan.ID           `json:"plan" jsonschema:"The organization's present plan."`
 	Status             billing.Status    `json:"status"`
-	Interval           *billing.Interval `json:"interval" jsonschema:"Null where nothing is paid at intervals."`
+	Interval           *billing.Interval `json:"interval" jsonschema:"Null unless the organization pays at intervals."`
 	CurrentPeriodStart *time.Time        `json:"current_period_start"`
 	CurrentPeriodEnd   *time.Time        `json:"current_period_end"`
 	CancelAtPeriodEnd  bool              `json:"cancel_at_period_end"`
@@ -35,7 +35,7 @@ func (SubscriptionView) Example() any {
 	return view(a, billing.Stripe)
 }
 
-// view shows an account. An organization that never paid is with the provider that it would pay through.
+// view shows an account. An organization that has never paid has the deployment's provider.
 func view(a billing.Account, offered billing.Provider) SubscriptionView {
 	s := a.Subscription
 	v := SubscriptionView{

@@ -31,20 +31,20 @@ type Received struct {
 // Example implements function.Exampler.
 func (Received) Example() any { return Received{true} }
 
-// Webhook takes the payment provider's events. The signature is the authentication. An event only says that something
-// changed: what it is about is fetched.
-func Webhook(desk *billing.Service, payments billing.Payments) function.Route {
+// Webhook receives the events of the payment provider. The signature authenticates them. An event only names a
+// subscription: its state is fetched from the provider.
+func Webhook(service *billing.Service, payments billing.Payments) function.Route {
 	return function.Route{
 		Name: "ReceiveStripeEvent", Method: http.MethodPost, Path: "/api/v1/billing/webhooks/stripe",
 		Role:   function.RoleAccounts,
 		Access: function.Public, Needs: []function.Need{function.Firestore, function.Payments},
-		Status: http.StatusOK, Summary: "Receive an event of Stripe's", Errors: []fault.Kind{fault.NotFound},
+		Status: http.StatusOK, Summary: "Receive a Stripe event", Errors: []fault.Kind{fault.NotFound},
 		Handle: function.Handle(func(ctx context.Context, in webhookInput) (Received, error) {
 			event, err := payments.Event(in.Body, in.Header.Signature)
 			if err != nil {
 				return Received{}, err
 			}
-			return Received{true}, desk.HandleEvent(ctx, event)
+			return Received{true}, service.HandleEvent(ctx, event)
 		}),
 	}
 }
