@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"testing"
 
 	"agents.example/controlplane/shared/function"
 )
@@ -18,11 +17,16 @@ type Sample struct {
 	Path map[string]string
 }
 
-// Example returns the example of a route's input, the one that the description of the interface shows.
+// Example returns the example of a route's input, the one that the description of the interface shows. It fails for a
+// body without an example.
 func Example(r function.Route) (Sample, error) {
 	shown, ok := reflect.Zero(r.Handle.Input).Interface().(function.Exampler)
 	if !ok {
-		return Sample{}, nil
+		takes, err := TakesBody(r)
+		if takes {
+			err = fmt.Errorf("%s takes a body and shows none: give its input an Example", r.Name)
+		}
+		return Sample{}, err
 	}
 	b, err := json.Marshal(shown.Example())
 	if err != nil {
@@ -40,11 +44,10 @@ func Example(r function.Route) (Sample, error) {
 }
 
 // TakesBody reports whether a route takes a body.
-func TakesBody(t testing.TB, r function.Route) bool {
-	t.Helper()
+func TakesBody(r function.Route) (bool, error) {
 	s, err := function.Schema(r.Handle.Input)
 	if err != nil {
-		t.Fatalf("the input of %s: %v", r.Name, err)
+		return false, fmt.Errorf("describe the input of %s: %w", r.Name, err)
 	}
-	return s.Properties["body"] != nil
+	return s.Properties["body"] != nil, nil
 }
