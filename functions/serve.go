@@ -31,7 +31,7 @@ func (s Selection) has(name string, role function.Role) bool {
 	return (s.Target == "" || s.Target == name) && (len(s.Roles) == 0 || slices.Contains(s.Roles, role))
 }
 
-// Handler serves the selected functions, each with the dependencies of its own needs.
+// Handler serves the selected functions. Each gets only the dependencies that it needs.
 func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	var served []function.Served
 	for _, r := range Routes(Dependencies{}) {
