@@ -202,7 +202,11 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 			res := send(t, h, c.method, c.path, c.body).Want(t, c.status, "validation_error")
 			found := map[string]bool{}
 			for _, v := range violationsOf(t, res) {
-				found[fmt.Sprintf("%s %v", v.Type, v.Loc)] = true
+				key := fmt.Sprintf("%s %v", v.Type, v.Loc)
+				if found[key] {
+					t.Errorf("%s is reported twice", key)
+				}
+				found[key] = true
 			}
 			for _, w := range c.want {
 				if !found[w] {
