@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 )
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 // TestCounts counts everything and wants every figure as it is aimed at.
 func TestCounts(t *testing.T) {
 	t.Parallel()
-	choice, err := gcloud.Tested()
+	choice, err := gcloudtest.Choice()
 	if err != nil {
 		t.Fatal(err)
 	}

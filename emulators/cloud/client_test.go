@@ -16,6 +16,7 @@ import (
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/functions/openapi/openapitest"
 )
 
@@ -42,7 +43,7 @@ type world struct {
 // all functions in this process on the embedded ones, and as deployed on the official ones where they are installed.
 func choose(t *testing.T, separate bool) gcloud.Choice {
 	t.Helper()
-	choice, err := gcloud.Tested()
+	choice, err := gcloudtest.Choice()
 	if err != nil {
 		t.Fatal(err)
 	}

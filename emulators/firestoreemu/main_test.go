@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/firestoreemu/embedded/index"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 )
 
 // The emulators that the tests share; every test uses its own projects. TestMain sets them. An emulator that was not
@@ -33,7 +34,7 @@ func run(m *testing.M) (code int) {
 	}
 	flag.Parse()
 	fail(flag.Set("rapid.nofailfile", "true")) // the seed is enough to run a failure again
-	choice, err := gcloud.Tested()
+	choice, err := gcloudtest.Choice()
 	if err != nil {
 		fail(err)
 		return code

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/emulators/pubsubemu"
 )
 
@@ -19,7 +20,7 @@ var host string
 
 func TestMain(m *testing.M) {
 	attach := os.Getenv("PUBSUB_EMULATOR_HOST")
-	os.Exit(gcloud.RunTests(attach,
+	os.Exit(gcloudtest.Run(attach,
 		func(c gcloud.Choice) (*pubsubemu.Emulator, error) {
 			return pubsubemu.Start(context.Background(), pubsubemu.Options{Choice: c, Attach: attach})
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/functions/operator"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
@@ -30,8 +31,14 @@ var host string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	e, err := firestoreemu.Start(context.Background(),
-		firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
+	choice, err := gcloudtest.Choice()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	e, err := firestoreemu.Start(context.Background(), firestoreemu.Options{
+		Choice: choice, Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes(),
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

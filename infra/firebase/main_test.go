@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/emulators/firebaseemu"
 	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 )
 
 // records is the host of the Firestore emulator; missing says why there is no Firebase Authentication emulator, where
@@ -21,15 +22,27 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	choice, err := gcloudtest.Choice()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	f, err := firestoreemu.Start(context.Background(),
-		firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST")})
+		firestoreemu.Options{Choice: choice, Attach: os.Getenv("FIRESTORE_EMULATOR_HOST")})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	records = f.Host
-	e, err := firebaseemu.Start(context.Background(), os.Getenv(firebaseemu.HostVariable))
+	var e *firebaseemu.Emulator
+	attach := os.Getenv(firebaseemu.HostVariable)
+	if short := testing.Short() && attach == ""; !short {
+		e, err = firebaseemu.Start(context.Background(), attach)
+	} else {
+		missing = "left out with -short: the Firebase Authentication emulator needs Node.js"
+	}
 	switch {
+	case missing != "":
 	case errors.Is(err, firebaseemu.ErrNotInstalled):
 		missing = err.Error()
 	case err != nil:

@@ -15,6 +15,7 @@ import (
 
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 )
 
 // emulatorHost is the address of the emulator that all tests share. Each test has its own project.
@@ -23,8 +24,8 @@ var emulatorHost string
 func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
-	_ = os.Unsetenv(variable) // tests pass the host to Open, as a process with two databases does
-	os.Exit(gcloud.RunTests(attach,
+	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
+	os.Exit(gcloudtest.Run(attach,
 		func(c gcloud.Choice) (*firestoreemu.Emulator, error) {
 			return firestoreemu.Start(context.Background(),
 				firestoreemu.Options{Choice: c, Attach: attach, Indexes: indexesJSON})

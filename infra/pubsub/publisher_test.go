@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/infra/pubsub"
@@ -31,7 +32,7 @@ var host string
 
 func TestMain(m *testing.M) {
 	attach := os.Getenv("PUBSUB_EMULATOR_HOST")
-	os.Exit(gcloud.RunTests(attach,
+	os.Exit(gcloudtest.Run(attach,
 		func(c gcloud.Choice) (*pubsubemu.Emulator, error) {
 			return pubsubemu.Start(context.Background(), pubsubemu.Options{Choice: c, Attach: attach})
 		},

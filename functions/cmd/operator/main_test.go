@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -17,8 +18,13 @@ import (
 
 func TestRun_UsesTheLocalCloudOfTheReadyFile(t *testing.T) {
 	t.Parallel()
-	e, err := firestoreemu.Start(t.Context(),
-		firestoreemu.Options{Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes()})
+	choice, err := gcloudtest.Choice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := firestoreemu.Start(t.Context(), firestoreemu.Options{
+		Choice: choice, Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,80 @@
+//go:build unix
+
+// Package gcloudtest chooses the emulators that tests use. It does not know what is emulated.
+package gcloudtest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"agents.example/controlplane/emulators/gcloud"
+)
+
+// Variable is the environment variable that chooses the emulators of tests: official, embedded or auto.
+const Variable = "EMULATORS"
+
+// Choice returns the emulators that tests use: those that the environment names, or the embedded ones with -short,
+// which must not start Java, or any. TestMain may call it before it parses flags.
+func Choice() (gcloud.Choice, error) {
+	if !flag.Parsed() {
+		flag.Parse()
+	}
+	return choose(os.Getenv(Variable), testing.Short())
+}
+
+func choose(environment string, short bool) (gcloud.Choice, error) {
+	var c gcloud.Choice
+	if err := c.UnmarshalText([]byte(environment)); err != nil {
+		return "", fmt.Errorf("%s: %w", Variable, err)
+	}
+	if c == gcloud.Auto && short {
+		return gcloud.Embedded, nil
+	}
+	return c, nil
+}
+
+// Emulator is a running emulator. Its String names it.
+type Emulator interface {
+	fmt.Stringer
+	Close() error
+}
+
+// Run runs the tests of a package on the chosen emulator and returns their exit code. When the choice is Auto, it runs
+// them twice: on the official emulator, if it is installed, and on the embedded one. If attach is the address of a
+// running emulator, it runs them once on that.
+func Run[E Emulator](attach string, start func(gcloud.Choice) (E, error), run func(E) int) int {
+	choice, err := Choice()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return runOn(choice, attach, start, run)
+}
+
+func runOn[E Emulator](choice gcloud.Choice, attach string, start func(gcloud.Choice) (E, error), run func(E) int) int {
+	choices := []gcloud.Choice{gcloud.Official, gcloud.Embedded}
+	if choice != gcloud.Auto || attach != "" {
+		choices = []gcloud.Choice{choice}
+	}
+	code := 0
+	for _, c := range choices {
+		emulator, err := start(c)
+		if choice == gcloud.Auto && errors.Is(err, gcloud.ErrMissing) {
+			fmt.Fprintf(os.Stderr, "the tests run without the official emulator: %v\n", err)
+			continue
+		}
+		if err == nil {
+			fmt.Fprintf(os.Stderr, "the tests use %v\n", emulator)
+			code = max(code, run(emulator))
+			err = emulator.Close()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return max(code, 1)
+		}
+	}
+	return code
+}
