@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
@@ -99,20 +100,8 @@ func apply(ctx context.Context, client dynamic.Interface, o *unstructured.Unstru
 // kubeconfig.
 func startCell(t *testing.T) (admin, worker dynamic.Interface, kubeconfig string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("a cluster is not started with -short")
-	}
-	dir := t.TempDir()
-	c, err := cluster.Start(t.Context(), cluster.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	kubeconfig = filepath.Join(dir, "worker.kubeconfig")
+	c := clustertest.Start(t, cluster.Options{})
+	kubeconfig = filepath.Join(t.TempDir(), "worker.kubeconfig")
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/functions/openapi/openapitest"
@@ -55,7 +56,8 @@ func choose(t *testing.T, separate bool) gcloud.Choice {
 
 func start(t *testing.T, separate bool) world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // the first start builds the cluster
+	clustertest.Require(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	o := cloud.Options{Dir: dir, Separate: separate, Binaries: *binaries, Emulators: choose(t, separate),

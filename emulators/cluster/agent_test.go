@@ -1,6 +1,6 @@
 //go:build unix
 
-package cluster
+package cluster_test
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/emulators/cluster"
 )
 
 func podOf(spec corev1.PodSpec) *corev1.Pod {
@@ -150,13 +152,13 @@ func testVolumeExpands(t *testing.T, w *world) {
 }
 
 // annotate tells a namespace's fault; "" takes it away.
-func (w *world) annotate(t *testing.T, namespace string, fault Fault) {
+func (w *world) annotate(t *testing.T, namespace string, fault cluster.Fault) {
 	t.Helper()
 	value := "null"
 	if fault != "" {
 		value = fmt.Sprintf("%q", fault)
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, FaultAnnotation, value)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, cluster.FaultAnnotation, value)
 	if _, err := w.client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch,
 		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -184,20 +186,20 @@ func crashed(code int32, reason string) func(*corev1.PodStatus) bool {
 
 func testFaults(t *testing.T, w *world) {
 	for name, test := range map[string]struct {
-		fault       Fault
+		fault       cluster.Fault
 		description string
 		looks       func(*corev1.PodStatus) bool
 	}{
-		"image-pull": {fault: ImagePull, description: "unable to get its image", looks: waits("ImagePullBackOff")},
-		"crash-loop": {fault: CrashLoop, description: "in a crash loop", looks: crashed(1, "Error")},
-		"oom": {fault: OutOfMemory, description: "out of memory again and again",
+		"image-pull": {fault: cluster.ImagePull, description: "unable to get its image", looks: waits("ImagePullBackOff")},
+		"crash-loop": {fault: cluster.CrashLoop, description: "in a crash loop", looks: crashed(1, "Error")},
+		"oom": {fault: cluster.OutOfMemory, description: "out of memory again and again",
 			looks: crashed(137, "OOMKilled")},
-		"not-ready": {fault: NotReady, description: "running but not ready",
+		"not-ready": {fault: cluster.NotReady, description: "running but not ready",
 			looks: func(status *corev1.PodStatus) bool {
 				return len(status.ContainerStatuses) > 0 && status.ContainerStatuses[0].State.Running != nil &&
 					!ready(status)
 			}},
-		"unschedulable": {fault: Unschedulable, description: "not bound to a node",
+		"unschedulable": {fault: cluster.Unschedulable, description: "not bound to a node",
 			looks: func(status *corev1.PodStatus) bool {
 				return conditionIs(status, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
 			}},
@@ -221,19 +223,19 @@ func testFaultBeforeNamespace(t *testing.T, w *world) {
 	list := func(value string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"data":{%q:%s}}`, namespace, value)
-		_, err := w.client.CoreV1().ConfigMaps(FaultsNamespace).Patch(t.Context(), FaultsConfigMap,
+		_, err := w.client.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
 			types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	list(`"` + string(ImagePull) + `"`)
+	list(`"` + string(cluster.ImagePull) + `"`)
 	w.namespace(t, namespace, nil)
 	w.agent(t, namespace)
 	w.await(t, namespace, "unable to get its image, never having run", func(status *corev1.PodStatus) bool {
 		return status.Phase == corev1.PodPending && waits("ImagePullBackOff")(status)
 	})
-	w.annotate(t, namespace, Slow(0)) // wins over the list
+	w.annotate(t, namespace, cluster.Slow(0)) // wins over the list
 	w.await(t, namespace, "ready", ready)
 	list("null")
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,28 +28,62 @@ const (
 	lockPoll = 200 * time.Millisecond
 )
 
-// Build returns the path of the cluster's binary, in the user's cache directory. It is compiled once for each state of
-// its sources: some 7 minutes on 2 cores the first time, seconds after a change of ours. Callers at the same time, in
-// any process, wait for one build. progress, or standard error where it is nil, is told why there is a wait and how far
-// it is.
-//
-// A cold build takes longer than go test gives a package: build before, or raise -timeout. An interrupted build goes on
-// where it was.
+// Build returns the path of the cluster's binary in the user's cache directory and builds it if it is not there. It
+// compiles once for each state of the sources: about 7 minutes on 2 cores the first time, seconds after a change of the
+// nested module. Concurrent callers, in any process, wait for one build. Build reports its progress to progress, or to
+// standard error where that is nil. An interrupted build continues where it stopped.
 func Build(ctx context.Context, progress io.Writer) (binary string, err error) {
+	b, err := newBuilder(progress)
+	if err != nil {
+		return "", err
+	}
+	return b.build(ctx)
+}
+
+// How long a build takes on a busy machine: from nothing, about twice the 14 CPU minutes that an idle one needs; with
+// the packages of an earlier build in Go's build cache, a few of them and the linker.
+const (
+	coldBuildCPU = 24 * time.Minute
+	warmBuild    = 2 * time.Minute
+)
+
+// BuildTime estimates how long Build will take on this machine. It is 0 if the binary is there already.
+func BuildTime() (time.Duration, error) {
+	b, err := newBuilder(io.Discard)
+	if err != nil {
+		return 0, err
+	}
+	return b.time(runtime.NumCPU())
+}
+
+func (b *builder) time(cpus int) (time.Duration, error) {
+	binary, err := b.binary()
+	if err != nil || used(binary) {
+		return 0, err
+	}
+	earlier, err := filepath.Glob(filepath.Join(b.cache, binaryPrefix+"*"))
+	if err != nil || len(earlier) > 0 && !strings.HasSuffix(earlier[0], partSuffix) {
+		return warmBuild, err
+	}
+	return max(warmBuild, coldBuildCPU/time.Duration(cpus)), nil
+}
+
+func newBuilder(progress io.Writer) (*builder, error) {
 	if progress == nil {
 		progress = os.Stderr
 	}
 	module, err := findModule()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find a place for the cluster's binary: %w; set HOME or XDG_CACHE_HOME", err)
+		return nil, fmt.Errorf("find a directory for the cluster's binary: %w; set HOME or XDG_CACHE_HOME", err)
 	}
-	b := builder{module: module, cache: filepath.Join(cache, "agents-controlplane"), progress: newReporter(progress),
-		flags: clusterFlags()}
-	return b.build(ctx)
+	return &builder{
+		module: module, cache: filepath.Join(cache, "agents-controlplane"), flags: clusterFlags(),
+		progress: newReporter(progress),
+	}, nil
 }
 
 // clusterFlags make the binary small, the same for every directory, and of the version that its sources are: a build
@@ -70,14 +105,16 @@ type builder struct {
 	progress *reporter
 }
 
-func (b *builder) build(ctx context.Context) (string, error) {
+// binary returns the path of the binary of the present sources, which need not exist.
+func (b *builder) binary() (string, error) {
 	hash, err := sourceHash(b.module, b.flags)
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(b.cache, binaryPrefix+hash)
-	if used(binary) {
-		return binary, nil
+	return filepath.Join(b.cache, binaryPrefix+hash), err
+}
+
+func (b *builder) build(ctx context.Context) (string, error) {
+	binary, err := b.binary()
+	if err != nil || used(binary) {
+		return binary, err
 	}
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
 		return "", fmt.Errorf("make a place for the cluster's binary: %w", err)

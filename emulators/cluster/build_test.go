@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// newBuilder makes a builder of a small program that prints text.
-func newBuilder(t *testing.T, text string) *builder {
+// newSmallBuilder makes a builder of a small program that prints text.
+func newSmallBuilder(t *testing.T, text string) *builder {
 	t.Helper()
 	module := t.TempDir()
 	write(t, module, "go.mod", "module example.test/small\n\ngo 1.26\n")
@@ -36,7 +36,7 @@ func write(t *testing.T, dir, name, text string) {
 
 func TestManyBuildersBuildOnce(t *testing.T) {
 	t.Parallel()
-	first := newBuilder(t, `"hello"`)
+	first := newSmallBuilder(t, `"hello"`)
 	const builders = 4
 	binaries, outputs := make([]string, builders), make([]bytes.Buffer, builders)
 	var all sync.WaitGroup
@@ -69,7 +69,7 @@ func TestManyBuildersBuildOnce(t *testing.T) {
 
 func TestBuildFollowsItsSources(t *testing.T) {
 	t.Parallel()
-	b := newBuilder(t, `"one"`)
+	b := newSmallBuilder(t, `"one"`)
 	build := func() string {
 		t.Helper()
 		binary, err := b.build(t.Context())
@@ -108,7 +108,7 @@ func setAge(t *testing.T, path string, age time.Duration) {
 
 func TestBuildErrorShowsTheCompilers(t *testing.T) {
 	t.Parallel()
-	b := newBuilder(t, "undefinedName")
+	b := newSmallBuilder(t, "undefinedName")
 	_, err := b.build(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "undefined: undefinedName") ||
 		!strings.Contains(err.Error(), "main.go:3") {
@@ -130,7 +130,7 @@ func (c *canceller) Write(text []byte) (int, error) {
 
 func TestWaiterSaysWhyAndGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
-	b := newBuilder(t, `"never"`)
+	b := newSmallBuilder(t, `"never"`)
 	unlock, err := b.lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -144,5 +144,38 @@ func TestWaiterSaysWhyAndGivesUpWithItsContext(t *testing.T) {
 	}
 	if !strings.Contains(progress.String(), "Another process is building") {
 		t.Errorf("progress %q does not say why there is a wait", progress)
+	}
+}
+
+func TestBuildTime(t *testing.T) {
+	t.Parallel()
+	b := newSmallBuilder(t, `"hello"`)
+	estimate := func(cpus int) time.Duration {
+		t.Helper()
+		d, err := b.time(cpus)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if got := estimate(2); got != coldBuildCPU/2 {
+		t.Errorf("an empty cache on 2 CPUs: %s, want %s", got, coldBuildCPU/2)
+	}
+	if got := estimate(1000); got != warmBuild {
+		t.Errorf("an empty cache on 1000 CPUs: %s, want %s", got, warmBuild)
+	}
+	write(t, b.cache, binaryPrefix+"0123"+partSuffix, "")
+	if got := estimate(2); got != coldBuildCPU/2 {
+		t.Errorf("after an interrupted build: %s, want %s", got, coldBuildCPU/2)
+	}
+	if _, err := b.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := estimate(2); got != 0 {
+		t.Errorf("after a build: %s, want 0", got)
+	}
+	write(t, b.module, "other.go", "package main\n")
+	if got := estimate(2); got != warmBuild {
+		t.Errorf("after a change of the sources: %s, want %s", got, warmBuild)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cluster
+package cluster_test
 
 import (
 	"bufio"
@@ -22,6 +22,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 )
 
 // patience is how long a test waits for what takes a second on an idle machine.
@@ -45,25 +48,6 @@ func newWorld(t *testing.T, kubeconfig string) *world {
 		t.Fatal(err)
 	}
 	return &world{config: config, client: client}
-}
-
-// start starts a cluster in dir. The build alone may take longer than go test allows a package, so that -short goes
-// without.
-func start(t *testing.T, dir string) *Cluster {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a cluster is not started with -short")
-	}
-	c, err := Start(t.Context(), Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
 }
 
 // eventually waits until check finds nothing wrong.
@@ -100,7 +84,7 @@ func (w *world) namespace(t *testing.T, name string, labels map[string]string) {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, start(t, t.TempDir()).Kubeconfig)
+	w := newWorld(t, clustertest.Start(t, cluster.Options{}).Kubeconfig)
 	for name, test := range map[string]func(*testing.T, *world){
 		"agent":          testAgent,
 		"pod security":   testPodSecurity,
@@ -170,12 +154,12 @@ func testRuntimeClass(t *testing.T, w *world) {
 func TestStateOutlivesTheCluster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	before := start(t, dir)
+	before := clustertest.Start(t, cluster.Options{Dir: dir})
 	newWorld(t, before.Kubeconfig).namespace(t, "kept", nil)
 	if err := before.Close(); err != nil {
 		t.Fatal(err)
 	}
-	after := newWorld(t, start(t, dir).Kubeconfig)
+	after := newWorld(t, clustertest.Start(t, cluster.Options{Dir: dir}).Kubeconfig)
 	if _, err := after.client.CoreV1().Namespaces().Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -184,9 +168,7 @@ func TestStateOutlivesTheCluster(t *testing.T) {
 // TestClusterDiesWithItsParent kills a parent, which therefore cannot end its cluster itself.
 func TestClusterDiesWithItsParent(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a cluster is not started with -short")
-	}
+	clustertest.Require(t)
 	parent := exec.CommandContext(t.Context(), os.Args[0])
 	parent.Env = append(os.Environ(), parentVariable+"="+t.TempDir())
 	parent.Stderr = os.Stderr

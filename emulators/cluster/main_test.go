@@ -1,6 +1,6 @@
 //go:build unix
 
-package cluster
+package cluster_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"agents.example/controlplane/emulators/cluster"
 )
 
 // parentVariable makes the test binary a parent of a cluster in the directory that it names, to be killed.
@@ -23,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // parent starts a cluster, says where its kubeconfig is, and waits for its end, which is to be a violent one.
 func parent(dir string) int {
-	c, err := Start(context.Background(), Options{Dir: dir})
+	c, err := cluster.Start(context.Background(), cluster.Options{Dir: dir})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -26,52 +26,27 @@ import (
 // patience is how long a test waits for what takes a second on an idle machine.
 const patience = time.Minute
 
-// shared is the one real cluster of the package's tests, started by the first that needs it.
-var shared sharedCluster
+// shared is the one real cluster of the package's tests. The first test that needs it starts it.
+var shared clustertest.Shared
 
-type sharedCluster struct {
-	once    sync.Once
-	dir     string
-	cluster *cluster.Cluster
-	admin   kubernetes.Interface
-	idle    func()
-	err     error
-}
-
-func (s *sharedCluster) start() error {
-	s.once.Do(func() {
-		s.err = func() (err error) {
-			if s.dir, err = os.MkdirTemp("", "gke-test-"); err != nil {
-				return err
-			}
-			if s.cluster, err = cluster.Start(context.Background(), cluster.Options{Dir: s.dir}); err != nil {
-				return err
-			}
-			config, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig)
-			if err != nil {
-				return err
-			}
-			config.QPS = -1
-			client, err := rest.HTTPClientFor(config)
-			if err != nil {
-				return err
-			}
-			s.idle = client.CloseIdleConnections
-			s.admin, err = kubernetes.NewForConfigAndClient(config, client)
-			return err
-		}()
-	})
-	return s.err
-}
-
-func (s *sharedCluster) close() {
-	if s.idle != nil {
-		s.idle()
+// adminOf connects to a cluster as an administrator, for one test.
+func adminOf(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if s.cluster != nil {
-		_ = s.cluster.Close()
+	config.QPS = -1
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
 	}
-	_ = os.RemoveAll(s.dir)
+	t.Cleanup(client.CloseIdleConnections)
+	admin, err := kubernetes.NewForConfigAndClient(config, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return admin
 }
 
 // world is one test's access to the cluster: its Clusters, and an administrator's client.
@@ -124,22 +99,16 @@ func (c *calls) take() (reads, writes int) {
 	return reads, writes
 }
 
-// newWorld connects to the shared cluster. Building that may take longer than go test allows a package, so that -short
-// goes without.
+// newWorld connects to the shared cluster.
 func newWorld(t *testing.T, change ...func(*Settings)) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("no cluster is started with -short")
-	}
-	if err := shared.start(); err != nil {
-		t.Fatal(err)
-	}
+	running := shared.Start(t)
 	s := testSettings()
-	s.Cells = []Cell{{Name: "local", Kubeconfig: shared.cluster.Kubeconfig}}
+	s.Cells = []Cell{{Name: "local", Kubeconfig: running.Kubeconfig}}
 	for _, f := range change {
 		f(&s)
 	}
-	w := &world{Clusters: testClusters(t, s), admin: shared.admin, calls: &calls{}}
+	w := &world{Clusters: testClusters(t, s), admin: adminOf(t, running), calls: &calls{}}
 	w.wrapTransports(func(next http.RoundTripper) http.RoundTripper { return way{w.calls, next} })
 	t.Cleanup(func() { _ = w.Close() })
 	return w

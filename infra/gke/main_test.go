@@ -3,6 +3,8 @@
 package gke
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -13,7 +15,10 @@ type closing struct{ *testing.M }
 
 func (m closing) Run() int {
 	code := m.M.Run()
-	shared.close()
+	if err := shared.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
 	return code
 }
 

@@ -1,0 +1,126 @@
+//go:build unix
+
+// Package clustertest starts a local Kubernetes cluster for tests: one for a test, or one that a package shares.
+//
+// It skips with -short, and never lets the build of the cluster use up a test's time. It does not know Kubernetes' API.
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/emulators/cluster"
+)
+
+// afterBuild is the time that a build must leave for the tests themselves.
+const afterBuild = 2 * time.Minute
+
+// Require skips a test with -short, and builds the cluster's binary if it is not there. It fails the test immediately
+// when the build would take longer than go test gives the package.
+func Require(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short: needs the local Kubernetes cluster")
+	}
+	needed, err := cluster.BuildTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if needed == 0 {
+		return
+	}
+	ctx := t.Context()
+	if deadline, ok := t.Deadline(); ok {
+		if err := checkTime(needed, time.Until(deadline)); err != nil {
+			t.Fatal(err)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-afterBuild), errors.New("the build took too long: "+advice))
+		defer cancel()
+	}
+	if _, err := cluster.Build(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const advice = "build it once with `go run ./emulators build`, or raise go test's -timeout (to 40m, say)"
+
+// checkTime returns an error if a build that takes about needed does not fit into what is left of a test's time.
+func checkTime(needed, left time.Duration) error {
+	if needed+afterBuild <= left {
+		return nil
+	}
+	return fmt.Errorf("the local Kubernetes cluster is not built, which takes up to %s, and this test ends in %s: %s",
+		needed.Round(time.Minute), left.Round(time.Second), advice)
+}
+
+// Start starts a cluster for one test and closes it with the test. An empty o.Dir is a directory of the test.
+func Start(t *testing.T, o cluster.Options) *cluster.Cluster {
+	t.Helper()
+	Require(t)
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	c, err := cluster.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Shared is a cluster that the tests of a package share. The first test that calls Start starts it; TestMain calls
+// Close after the tests. The zero value is ready to use.
+type Shared struct {
+	mu      sync.Mutex
+	dir     string
+	cluster *cluster.Cluster
+	err     error
+}
+
+// Start returns the shared cluster. It skips and fails as the package's Start does.
+func (s *Shared) Start(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	Require(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster == nil && s.err == nil {
+		s.err = s.start()
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.cluster
+}
+
+// start does not use the context of a test: the cluster outlives it.
+func (s *Shared) start() (err error) {
+	if s.dir, err = os.MkdirTemp("", "cluster-test-"); err != nil {
+		return err
+	}
+	s.cluster, err = cluster.Start(context.Background(), cluster.Options{Dir: s.dir})
+	return err
+}
+
+// Close ends the cluster, if a test started it, and removes its state.
+func (s *Shared) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.cluster != nil {
+		err = s.cluster.Close()
+	}
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
