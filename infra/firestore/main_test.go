@@ -3,6 +3,7 @@ package firestore
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
+	if flag.Parse(); testing.Short() {
+		_ = flag.Set("test.parallel", "8") // these tests mostly wait for back-off
+	}
 	os.Exit(gcloudtest.Run(attach,
 		func(c gcloud.Choice) (*firestoreemu.Emulator, error) {
 			return firestoreemu.Start(context.Background(),
