@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 
@@ -12,13 +11,14 @@ import (
 	"agents.example/controlplane/emulators/terminal"
 )
 
-// count counts what the system spends and prints it.
-func count(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("emulators bench", flag.ContinueOnError)
-	agents := flags.Int("agents", 1000, "how many agents the month is of")
+// countCosts counts what the system spends and prints it.
+func countCosts(ctx context.Context, args []string) error {
+	flags := newFlags("bench", "Counts what operations of the control plane cost in Google Cloud, and prices a month.")
+	agents := flags.Int("agents", 1000, "price a month of this `number` of running agents")
 	var emulators gcloud.Choice
-	flags.TextVar(&emulators, "emulators", gcloud.Auto, "`which` emulator of Firestore: official, embedded or auto")
-	without := flags.Bool("without-cluster", false, "leave out what needs the local Kubernetes cluster")
+	flags.TextVar(&emulators, "emulators", gcloud.Auto,
+		"`which` Firestore emulator to use: official, embedded or auto (official if it is installed)")
+	without := flags.Bool("without-cluster", false, "leave out the figures that need the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func count(ctx context.Context, args []string) error {
 		return err
 	}
 	out := terminal.New(os.Stdout)
-	out.Line("Counting (logs in %s)", dir)
+	out.Line("Counting what operations cost (logs: %s)", dir)
 	report, err := bench.Run(ctx, bench.Options{
 		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents,
 		NoCluster: *without, Progress: out,
@@ -44,8 +44,8 @@ func count(ctx context.Context, args []string) error {
 	}
 	for _, row := range report.Rows {
 		if !row.OK() {
-			return fmt.Errorf("%s, %s: the figure missed its aim", row.ID, row.What)
+			return fmt.Errorf("%s, %s: above the target", row.ID, row.What)
 		}
 	}
-	return os.RemoveAll(dir) // logs are worth keeping only when something went wrong
+	return os.RemoveAll(dir) // the logs are kept only after a failure
 }

@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/emulators/cloud"
 )
 
-// client calls the public API with an API key, as a script does.
+// client calls the public API with an API key.
 type client struct {
 	base string
 	key  string
@@ -25,7 +25,7 @@ func newClient(r cloud.Ready) client {
 	return client{base: r.BaseURL, key: r.APIKey, http: &http.Client{}}
 }
 
-// agentView is what the main job looks at of an agent.
+// agentView holds the fields of an agent that the command shows.
 type agentView struct {
 	ID           string  `json:"id"`
 	Name         string  `json:"name"`
@@ -44,14 +44,14 @@ type agentView struct {
 	} `json:"config"`
 }
 
-// request is a call of the API. A nil body sends none.
+// request is an API request. A nil body sends none.
 type request struct {
 	method, path string
 	body         any
 }
 
-// call makes a request and decodes the answer into out. Any status but want is an error with the answer's text. A call
-// that came too soon is made again when the answer says.
+// call sends a request and decodes the response into out. Any status except want is an error with the response's text.
+// A rate-limited request is sent again after the time that the response names.
 func (c client) call(ctx context.Context, r request, want int, out any) error {
 	for {
 		got, err := c.send(ctx, r)
@@ -68,30 +68,30 @@ func (c client) call(ctx context.Context, r request, want int, out any) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s %s: %w", r.method, r.path, ctx.Err())
-		case <-time.After(got.wait):
+		case <-time.After(got.retryAfter):
 		}
 	}
 }
 
-// answer is what came back. wait is how long to, where the call came too soon.
-type answer struct {
-	status int
-	body   []byte
-	wait   time.Duration
+// response is a response of the API.
+type response struct {
+	status     int
+	body       []byte
+	retryAfter time.Duration // of a rate-limited request
 }
 
-func (c client) send(ctx context.Context, r request) (answer, error) {
-	var sent io.Reader
+func (c client) send(ctx context.Context, r request) (response, error) {
+	var payload io.Reader
 	if r.body != nil {
 		b, err := json.Marshal(r.body)
 		if err != nil {
-			return answer{}, err
+			return response{}, err
 		}
-		sent = bytes.NewReader(b)
+		payload = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, sent)
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, payload)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	if r.body != nil {
@@ -99,12 +99,12 @@ func (c client) send(ctx context.Context, r request) (answer, error) {
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	body, err := io.ReadAll(res.Body)
-	wait, unknown := strconv.Atoi(res.Header.Get("Retry-After"))
-	if unknown != nil {
-		wait = 1
+	seconds, invalid := strconv.Atoi(res.Header.Get("Retry-After"))
+	if invalid != nil {
+		seconds = 1
 	}
-	return answer{res.StatusCode, body, time.Duration(wait) * time.Second}, errors.Join(err, res.Body.Close())
+	return response{res.StatusCode, body, time.Duration(seconds) * time.Second}, errors.Join(err, res.Body.Close())
 }

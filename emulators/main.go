@@ -1,11 +1,12 @@
-// Command emulators is the cloud on a laptop: it starts the whole deployment, creates one agent through the public API,
-// and stays up.
+// Command emulators runs the whole deployment on one machine. It starts the local cloud, creates one agent through the
+// public API, and stays up.
 //
-//	go run ./emulators                        start, run the main job, stay until Ctrl-C
-//	go run ./emulators -once                  start, run the main job, delete the agent, end
-//	go run ./emulators -emulators embedded    do without the emulators of the Google Cloud SDK
-//	go run ./emulators token ...              print a session token of the running cloud
-//	go run ./emulators bench                  count what the system spends, and what that costs
+//	go run ./emulators                        start, create an agent, stay up until Ctrl-C
+//	go run ./emulators -once                  start, create an agent, delete it, exit
+//	go run ./emulators -emulators embedded    start without the emulators of the Google Cloud SDK
+//	go run ./emulators build                  build the local Kubernetes cluster ahead of time
+//	go run ./emulators token ...              print a session token for the running cloud
+//	go run ./emulators bench                  count what operations cost, and price a month
 package main
 
 import (
@@ -31,12 +32,42 @@ func main() {
 	}
 }
 
+// usage is the help of the command without a subcommand, above its flags.
+const usage = `Usage: go run ./emulators [flags]
+       go run ./emulators build | token | bench [flags]
+
+Starts the whole control plane on this machine, creates an agent and stays up until Ctrl-C.
+
+Commands:
+  build    build the local Kubernetes cluster ahead of time (about 7 minutes on 2 cores, once)
+  token    print a session token for the running cloud
+  bench    count what operations cost, and price a month
+
+Flags:
+`
+
 func command(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "token" {
+	if len(args) == 0 {
+		return up(ctx, args)
+	}
+	switch args[0] {
+	case "build":
+		return build(ctx, args[1:])
+	case "token":
 		return token(ctx, args[1:])
+	case "bench":
+		return countCosts(ctx, args[1:])
+	default:
+		return up(ctx, args)
 	}
-	if len(args) > 0 && args[0] == "bench" {
-		return count(ctx, args[1:])
+}
+
+// newFlags makes the flags of a command, whose help begins with a sentence about it.
+func newFlags(command, about string) *flag.FlagSet {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "Usage: go run ./emulators %s [flags]\n\n%s\n\nFlags:\n", command, about)
+		flags.PrintDefaults()
 	}
-	return up(ctx, args)
+	return flags
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,22 +16,23 @@ import (
 
 // token prints a session token of a running cloud.
 func token(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("token", flag.ContinueOnError)
-	ready := flags.String("ready", "", "the file that -ready wrote; the cloud started last otherwise")
-	organization := flags.String("organization", "", "the active organization; empty for a session without one")
-	role := flags.String("role", "member", "the role in the organization: admin or member")
-	subject := flags.String("subject", "", "the user's id at the identity provider")
-	claims := flags.String("claims", "", "a JSON object of claims that replace or add to the usual ones")
+	flags := newFlags("token", "Prints a session token for a running local cloud.")
+	ready := flags.String("ready", "",
+		"the `file` that the cloud wrote with its flag -ready (default: the cloud started last)")
+	organization := flags.String("organization", "", "`id` of the active organization; empty for a session without one")
+	role := flags.String("role", "member", "`role` in the organization: admin or member")
+	subject := flags.String("subject", "", "the user's `id` at the identity provider")
+	claims := flags.String("claims", "", "claims to add or to replace, as a `JSON` object")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("token takes flags only, not %q", flags.Arg(0))
+		return fmt.Errorf("token takes no arguments besides flags, not %q", flags.Arg(0))
 	}
 	session := issuer.Session{Organization: *organization, Role: *role, Subject: *subject}
 	if *claims != "" {
 		if err := json.Unmarshal([]byte(*claims), &session.Claims); err != nil {
-			return fmt.Errorf("-claims wants a JSON object: %w", err)
+			return fmt.Errorf("-claims must be a JSON object: %w", err)
 		}
 	}
 	path := *ready
@@ -45,17 +45,18 @@ func token(ctx context.Context, args []string) error {
 	}
 	facts, err := cloud.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("%w; start the cloud with: go run ./emulators", err)
+		return fmt.Errorf("%w; start a cloud with `go run ./emulators`", err)
 	}
-	minted, err := mint(ctx, facts.Issuer, session)
-	if err == nil {
-		fmt.Println(minted)
+	minted, err := requestToken(ctx, facts.Issuer, session)
+	if err != nil {
+		return err
 	}
-	return err
+	fmt.Println(minted)
+	return nil
 }
 
-// mint asks a running issuer for a token.
-func mint(ctx context.Context, issuerURL string, session issuer.Session) (string, error) {
+// requestToken gets a token from a running issuer.
+func requestToken(ctx context.Context, issuerURL string, session issuer.Session) (string, error) {
 	body, err := json.Marshal(session)
 	if err != nil {
 		return "", err
@@ -67,7 +68,7 @@ func mint(ctx context.Context, issuerURL string, session issuer.Session) (string
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("the cloud is not running any more: %w", err)
+		return "", fmt.Errorf("the local cloud does not answer: %w; start one with `go run ./emulators`", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // reading is over
 	answer, err := io.ReadAll(res.Body)
@@ -78,12 +79,12 @@ func mint(ctx context.Context, issuerURL string, session issuer.Session) (string
 		Token string `json:"token"`
 	}
 	if err := json.Unmarshal(answer, &minted); err != nil || res.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the issuer answered %d: %s", res.StatusCode, answer)
+		return "", fmt.Errorf("the local issuer answered with status %d: %s", res.StatusCode, answer)
 	}
 	return minted.Token, nil
 }
 
-// latestFile is where a cloud leaves its facts, so that other commands find the one that was started last.
+// latestFile returns the path of the file that describes the cloud started last. It makes the directory.
 func latestFile() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// settings is what the command line says.
+// settings are the flags of the command.
 type settings struct {
 	addr       string
 	kubeconfig string
@@ -31,25 +31,32 @@ type settings struct {
 func parse(args []string) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("emulators", flag.ContinueOnError)
-	flags.StringVar(&s.addr, "addr", "", "address of the API; a free port on 127.0.0.1 otherwise")
-	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig instead of a local one")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&s.addr, "addr", "", "serve the API at this `address` (default: a free port on 127.0.0.1)")
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig `file` instead of a local one")
 	flags.TextVar(&s.emulators, "emulators", gcloud.Auto,
-		"`which` emulators of Firestore and Pub/Sub: official, embedded (in this program), or auto, the official ones where they are installed")
-	flags.StringVar(&s.ready, "ready", "", "write what a client has to know to this file, as JSON, when ready")
-	flags.BoolVar(&s.once, "once", false, "run the main job, delete the agent, and end")
+		"`which` Firestore and Pub/Sub emulators to use: official, embedded (part of this program),\n"+
+			"or auto (official if they are installed)")
+	flags.StringVar(&s.ready, "ready", "",
+		"write addresses and credentials to this `file` as JSON, once everything serves")
+	flags.BoolVar(&s.once, "once", false, "create an agent, delete it and exit")
 	flags.BoolVar(&s.limits, "production-limits", false,
-		"enforce the documented rate limits instead of a hundred times them")
-	flags.BoolVar(&s.payments, "payments", false, "take payments through a local Stripe, whose pages pay at a visit")
+		"enforce the documented rate limits; without this flag they are 100 times higher")
+	flags.BoolVar(&s.payments, "payments", false,
+		"take payments through a local Stripe; visiting its checkout page pays")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q: want no command, token or bench", flags.Arg(0))
+		return s, fmt.Errorf("unknown command %q; want build, token, bench or no command", flags.Arg(0))
 	}
 	return s, nil
 }
 
-// up starts the cloud, runs the main job and stays.
+// up starts the cloud, runs the demo and stays up.
 func up(ctx context.Context, args []string) (err error) {
 	s, err := parse(args)
 	if err != nil {
@@ -65,7 +72,7 @@ func up(ctx context.Context, args []string) (err error) {
 	}
 	out := terminal.New(os.Stdout)
 	began := time.Now()
-	out.Line("Starting the cloud (logs in %s)", dir)
+	out.Line("Starting the local cloud (logs: %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
 		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits,
 		Emulators:       s.emulators,
@@ -78,38 +85,38 @@ func up(ctx context.Context, args []string) (err error) {
 	defer func() {
 		err = errors.Join(err, c.Close(), logs.Close())
 		if err == nil {
-			err = os.RemoveAll(dir) // logs are worth keeping only when something went wrong
+			err = os.RemoveAll(dir) // the logs are kept only after a failure
 		}
 	}()
 	out.Line("Ready after %s", time.Since(began).Round(100*time.Millisecond))
-	return serve(ctx, s, c, out)
+	return runDemo(ctx, s, c, out)
 }
 
-// serve runs the main job on a running cloud, and stays until it is told to end or a part dies.
-func serve(ctx context.Context, s settings, c *cloud.Cloud, out *terminal.Terminal) error {
-	if err := publish(s, c.Ready); err != nil {
+// runDemo runs the demo on a running cloud, then stays until ctx ends or a part of the cloud dies.
+func runDemo(ctx context.Context, s settings, c *cloud.Cloud, out *terminal.Terminal) error {
+	if err := writeReadyFiles(s, c.Ready); err != nil {
 		return err
 	}
-	job := mainJob{client: newClient(c.Ready), agents: c.Client, out: out}
-	id, err := job.run(ctx)
+	d := demo{client: newClient(c.Ready), agents: c.Client, out: out}
+	id, err := d.run(ctx)
 	if err != nil {
 		return err
 	}
 	if s.once {
-		return job.remove(ctx, id, c.Ready.Kubeconfig)
+		return d.remove(ctx, id, c.Ready.Kubeconfig)
 	}
-	goOn(out, c.Ready, id)
+	printHelp(out, c.Ready, id)
 	select {
 	case <-ctx.Done():
-		out.Line("Ending")
+		out.Line("Stopping")
 		return nil
 	case err := <-c.Died():
 		return err
 	}
 }
 
-// publish leaves the facts of the cloud where other commands look for them.
-func publish(s settings, facts cloud.Ready) error {
+// writeReadyFiles writes the cloud's addresses and credentials where other commands look for them.
+func writeReadyFiles(s settings, facts cloud.Ready) error {
 	latest, err := latestFile()
 	if err == nil {
 		err = facts.WriteFile(latest)
@@ -120,7 +127,7 @@ func publish(s settings, facts cloud.Ready) error {
 	return err
 }
 
-// logTo sends the functions' log lines to a file: the terminal tells the story.
+// logTo sends the functions' log lines to a file, so that the terminal shows only progress.
 func logTo(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -130,19 +137,19 @@ func logTo(path string) (io.Closer, error) {
 	return f, nil
 }
 
-// goOn says what can be done with a cloud that stays up.
-func goOn(out *terminal.Terminal, r cloud.Ready, id string) {
+// printHelp prints how to use the running cloud.
+func printHelp(out *terminal.Terminal, r cloud.Ready, id string) {
 	out.Line("")
 	out.Line("  Base URL     %s", r.BaseURL)
 	out.Line("  API key      %s", r.APIKey)
 	out.Line("  Kubernetes   kubectl --kubeconfig %s get all -n agent-%s", r.Kubeconfig, id)
-	out.Line("  Session JWT  go run ./emulators token -organization %s -role admin", r.OrganizationID)
+	out.Line("  Session      go run ./emulators token -organization %s -role admin", r.OrganizationID)
 	out.Line("")
-	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents", r.APIKey, r.BaseURL)
-	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents/%s", r.APIKey, r.BaseURL, id)
-	out.Line("  curl -H 'Authorization: Bearer %s' %s/api/v1/agents/%s/metrics", r.APIKey, r.BaseURL, id)
-	out.Line("  curl -H 'Authorization: Bearer %s' -X POST %s/api/v1/agents/%s/credentials/reveal", r.APIKey, r.BaseURL,
-		id)
+	call := "  curl -H 'Authorization: Bearer " + r.APIKey + "' "
+	out.Line("%s%s/api/v1/agents", call, r.BaseURL)
+	out.Line("%s%s/api/v1/agents/%s", call, r.BaseURL, id)
+	out.Line("%s%s/api/v1/agents/%s/metrics", call, r.BaseURL, id)
+	out.Line("%s-X POST %s/api/v1/agents/%s/credentials/reveal", call, r.BaseURL, id)
 	out.Line("")
-	out.Line("Up until Ctrl-C.")
+	out.Line("Press Ctrl-C to stop.")
 }

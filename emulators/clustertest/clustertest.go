@@ -40,7 +40,8 @@ func Require(t *testing.T) {
 			t.Fatal(err)
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-afterBuild), errors.New("the build took too long: "+advice))
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-afterBuild),
+			errors.New("the build took too long: "+advice))
 		defer cancel()
 	}
 	if _, err := cluster.Build(ctx, nil); err != nil {

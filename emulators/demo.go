@@ -16,48 +16,47 @@ import (
 	"agents.example/controlplane/emulators/terminal"
 )
 
-// mainJob creates an agent through the public API, watches it become running, and calls its dashboard.
-type mainJob struct {
+// demo creates an agent through the public API, waits until it runs, and calls its dashboard.
+type demo struct {
 	client client
-	// agents reaches agents on their own hostnames.
-	agents *http.Client
+	agents *http.Client // resolves the agents' hostnames
 	out    *terminal.Terminal
 }
 
-// jobTimeout bounds each step of the job: what takes longer here is broken.
+// A demo that takes longer than demoTimeout has failed.
 const (
-	jobTimeout = 3 * time.Minute
-	pollEvery  = 50 * time.Millisecond
+	demoTimeout = 3 * time.Minute
+	pollEvery   = 50 * time.Millisecond
 )
 
-// run answers the id of the agent that it created.
-func (j mainJob) run(ctx context.Context) (id string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
+// run returns the ID of the agent that it created.
+func (d demo) run(ctx context.Context) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	began := time.Now()
 	var a agentView
 	wanted := map[string]any{"name": "My first agent", "resource_plan": "starter"}
-	if err := j.client.call(ctx, request{http.MethodPost, "/api/v1/agents", wanted}, http.StatusCreated,
+	if err := d.client.call(ctx, request{http.MethodPost, "/api/v1/agents", wanted}, http.StatusCreated,
 		&a); err != nil {
 		return "", err
 	}
-	j.out.Line("Created agent %s: %s after %s", a.ID, a.Status, time.Since(began).Round(time.Millisecond))
-	if a, err = j.watch(ctx, a.ID); err != nil {
+	d.out.Line("Created agent %s in %s", a.ID, time.Since(began).Round(time.Millisecond))
+	if a, err = d.showProgress(ctx, a.ID); err != nil {
 		return "", err
 	}
-	j.out.Line("Agent is %s after %s", a.Status, time.Since(began).Round(time.Millisecond))
-	return a.ID, j.visit(ctx, a)
+	d.out.Line("The agent is %s, %s after the request", a.Status, time.Since(began).Round(time.Millisecond))
+	return a.ID, d.openDashboard(ctx, a)
 }
 
-// watch shows the provisioning stages until the agent runs.
-func (j mainJob) watch(ctx context.Context, id string) (agentView, error) {
+// showProgress shows the provisioning stages until the agent runs.
+func (d demo) showProgress(ctx context.Context, id string) (agentView, error) {
 	for {
 		var a agentView
-		if err := j.client.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusOK,
+		if err := d.client.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusOK,
 			&a); err != nil {
 			return a, err
 		}
-		j.out.Table(rows(a))
+		d.out.Table(rows(a))
 		switch a.Status {
 		case "running":
 			return a, nil
@@ -88,13 +87,13 @@ func rows(a agentView) []terminal.Row {
 	return rows
 }
 
-// visit calls the agent's dashboard on its own hostname with its own credentials.
-func (j mainJob) visit(ctx context.Context, a agentView) error {
+// openDashboard calls the dashboard on the agent's hostname with the agent's credentials.
+func (d demo) openDashboard(ctx context.Context, a agentView) error {
 	var credentials struct {
 		Username string `json:"dashboard_username"`
 		Password string `json:"dashboard_password"`
 	}
-	if err := j.client.call(ctx, request{http.MethodPost, "/api/v1/agents/" + a.ID + "/credentials/reveal", nil},
+	if err := d.client.call(ctx, request{http.MethodPost, "/api/v1/agents/" + a.ID + "/credentials/reveal", nil},
 		http.StatusOK, &credentials); err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (j mainJob) visit(ctx context.Context, a agentView) error {
 		return err
 	}
 	req.SetBasicAuth(credentials.Username, credentials.Password)
-	res, err := j.agents.Do(req)
+	res, err := d.agents.Do(req)
 	if err != nil {
 		return fmt.Errorf("call the dashboard: %w", err)
 	}
@@ -112,26 +111,26 @@ func (j mainJob) visit(ctx context.Context, a agentView) error {
 		return fmt.Errorf("call the dashboard: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the dashboard %s answers %d", req.URL, res.StatusCode)
+		return fmt.Errorf("the dashboard %s answers with status %d", req.URL, res.StatusCode)
 	}
-	j.out.Line("Dashboard %s answers %d", req.URL, res.StatusCode)
+	d.out.Line("Its dashboard answers with status %[2]d: %[1]s", req.URL, res.StatusCode)
 	return nil
 }
 
-// remove deletes the agent and waits until its namespace is observed gone.
-func (j mainJob) remove(ctx context.Context, id, kubeconfig string) error {
-	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
+// remove deletes the agent and waits until its namespace is gone.
+func (d demo) remove(ctx context.Context, id, kubeconfig string) error {
+	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	began := time.Now()
-	if err := j.client.call(ctx, request{http.MethodDelete, "/api/v1/agents/" + id, nil}, http.StatusAccepted,
+	if err := d.client.call(ctx, request{http.MethodDelete, "/api/v1/agents/" + id, nil}, http.StatusAccepted,
 		nil); err != nil {
 		return err
 	}
-	j.out.Line("Deleting agent %s", id)
-	for j.client.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusNotFound, nil) != nil {
+	d.out.Line("Deleting agent %s", id)
+	for d.client.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusNotFound, nil) != nil {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("agent %s is still there: %w", id, ctx.Err())
+			return fmt.Errorf("agent %s is not deleted yet: %w", id, ctx.Err())
 		case <-time.After(pollEvery):
 		}
 	}
@@ -145,9 +144,9 @@ func (j mainJob) remove(ctx context.Context, id, kubeconfig string) error {
 	}
 	_, err = cluster.CoreV1().Namespaces().Get(ctx, "agent-"+id, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("the agent is gone and its namespace is not: %w", err)
+		return fmt.Errorf("the agent is deleted, but its namespace is not: %w", err)
 	}
-	j.out.Line("Agent and namespace are gone after %s", time.Since(began).Round(time.Millisecond))
+	d.out.Line("The agent and its namespace are deleted after %s", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
