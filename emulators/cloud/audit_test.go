@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// entry is what the story reads of an audit entry.
-type entry struct {
+// auditEntry holds the fields of an audit entry that the tests check.
+type auditEntry struct {
 	ID     string `json:"id"`
 	Action string `json:"action"`
 	Actor  struct {
@@ -28,11 +28,11 @@ type entry struct {
 
 const auditLog = "/api/v1/organizations/current/audit-log"
 
-// entries reads the audit entries of one target, oldest first.
-func (w world) entries(t *testing.T, target string) []entry {
+// auditEntries reads the audit entries of one target, oldest first.
+func (d deployment) auditEntries(t *testing.T, target string) []auditEntry {
 	t.Helper()
-	a := w.must(t, http.StatusOK, http.MethodGet, auditLog+"?limit=100&target_id="+target, "")
-	var found []entry
+	a := d.must(t, http.StatusOK, http.MethodGet, auditLog+"?limit=100&target_id="+target, "")
+	var found []auditEntry
 	if err := json.Unmarshal([]byte(a.text), &found); err != nil {
 		t.Fatal(err)
 	}
@@ -42,23 +42,24 @@ func (w world) entries(t *testing.T, target string) []entry {
 	return found
 }
 
-// audited finds an entry for each call that may change something, refused ones too, with what it changed and no secret.
-func audited(t *testing.T, w world) {
+// testAuditLog checks that every call that may change something has an entry, also a refused one, with the changes and
+// no secret value.
+func testAuditLog(t *testing.T, d deployment) {
 	const canary = "canary-audited"
 	began := time.Now().Add(-time.Second)
-	id := w.create(t, `{"name": "audited", "resource_plan": "hobby", "env_vars": {"A_TOKEN": "`+canary+`"}}`)
+	id := d.create(t, `{"name": "audited", "resource_plan": "hobby", "env_vars": {"A_TOKEN": "`+canary+`"}}`)
 	path := "/api/v1/agents/" + id
-	w.awaitStatus(t, id, "running")
-	w.must(t, http.StatusOK, http.MethodPatch, path, `{"name": "renamed", "env_vars": {"PLAIN": "`+canary+`"}}`)
-	w.must(t, http.StatusUnprocessableEntity, http.MethodPatch, path, `{"env_vars": {"B_TOKEN": "`+canary+`"}}`)
-	refused := w.call(t, w.Ready.MemberToken, http.MethodPost, path+"/stop", "")
-	w.must(t, http.StatusOK, http.MethodPost, path+"/stop", "")
-	w.must(t, http.StatusOK, http.MethodPost, path+"/stop", "") // changes nothing
-	w.must(t, http.StatusConflict, http.MethodPost, path+"/restart", "")
-	w.must(t, http.StatusAccepted, http.MethodDelete, path, "")
+	d.awaitStatus(t, id, "running")
+	d.must(t, http.StatusOK, http.MethodPatch, path, `{"name": "renamed", "env_vars": {"PLAIN": "`+canary+`"}}`)
+	d.must(t, http.StatusUnprocessableEntity, http.MethodPatch, path, `{"env_vars": {"B_TOKEN": "`+canary+`"}}`)
+	refused := d.call(t, d.Ready.MemberToken, http.MethodPost, path+"/stop", "")
+	d.must(t, http.StatusOK, http.MethodPost, path+"/stop", "")
+	d.must(t, http.StatusOK, http.MethodPost, path+"/stop", "") // changes nothing
+	d.must(t, http.StatusConflict, http.MethodPost, path+"/restart", "")
+	d.must(t, http.StatusAccepted, http.MethodDelete, path, "")
 
 	var got []string
-	found := w.entries(t, id)
+	found := d.auditEntries(t, id)
 	for _, e := range found {
 		got = append(got, e.Action+" "+e.Outcome)
 	}
@@ -69,32 +70,35 @@ func audited(t *testing.T, w world) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Fatalf("entries:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if e := found[3]; e.Actor.Type != "session" || e.Actor.Role != "member" ||
-		e.RequestID != refused.header.Get("X-Request-Id") {
-		t.Errorf("a refusal is %+v", e)
-	}
+	e := found[3]
+	checkEqual(t, "actor.type of a refused call", e.Actor.Type, "session")
+	checkEqual(t, "actor.role of a refused call", e.Actor.Role, "member")
+	checkEqual(t, "request_id of a refused call", e.RequestID, refused.header.Get("X-Request-Id"))
 	renamed := false
 	for _, c := range found[1].Changes {
 		renamed = renamed || c.Field == "name" && *c.Old == "audited" && *c.New == "renamed"
 	}
-	if !renamed || len(found[5].Changes) != 0 {
-		t.Errorf("changes %+v and %+v", found[1].Changes, found[5].Changes)
+	if !renamed {
+		t.Errorf("changes of an update = %+v, want the name from audited to renamed", found[1].Changes)
 	}
-	exported(t, w, id, began, canary, found)
+	checkEqual(t, "number of changes of a call without effect", len(found[5].Changes), 0)
+	checkAuditExport(t, d, id, began, canary, found)
 }
 
-// exported reads the same entries as lines.
-func exported(t *testing.T, w world, id string, began time.Time, canary string, want []entry) {
+// checkAuditExport reads the same entries from the export, one on each line.
+func checkAuditExport(t *testing.T, d deployment, id string, began time.Time, canary string, want []auditEntry) {
 	t.Helper()
 	query := url.Values{"target_id": {id}, "from": {began.UTC().Format(time.RFC3339)}}
-	a := w.must(t, http.StatusOK, http.MethodGet, auditLog+"/export?"+query.Encode(), "")
+	a := d.must(t, http.StatusOK, http.MethodGet, auditLog+"/export?"+query.Encode(), "")
 	lines := strings.Split(strings.TrimSuffix(a.text, "\n"), "\n")
-	if len(lines) != len(want) || a.header.Get("Content-Type") != "application/x-ndjson" {
-		t.Errorf("exported %d lines as %s, want %d", len(lines), a.header.Get("Content-Type"), len(want))
-	}
+	checkEqual(t, "number of exported lines", len(lines), len(want))
+	checkEqual(t, "Content-Type of the export", a.header.Get("Content-Type"), "application/x-ndjson")
 	for _, line := range lines {
-		if !json.Valid([]byte(line)) || strings.Contains(line, canary) {
-			t.Errorf("a line is no JSON, or shows a value of the environment")
+		if !json.Valid([]byte(line)) {
+			t.Errorf("exported line is not JSON: %s", line)
+		}
+		if strings.Contains(line, canary) {
+			t.Error("an exported line shows a value of the environment")
 		}
 	}
 }

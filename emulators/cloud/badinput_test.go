@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// fieldSchema is what the test reads of a field's description.
+// fieldSchema is the part of a field's schema that the test reads.
 type fieldSchema struct {
 	Ref        string                 `json:"$ref"`
 	Type       any                    `json:"type"`
@@ -23,7 +23,7 @@ type fieldSchema struct {
 	Properties map[string]fieldSchema `json:"properties"`
 }
 
-// is reports whether a value of the JSON type may stand in the field.
+// is reports whether the field takes values of a JSON type.
 func (s fieldSchema) is(typ string) bool {
 	if list, ok := s.Type.([]any); ok {
 		return slices.Contains(list, any(typ))
@@ -31,8 +31,8 @@ func (s fieldSchema) is(typ string) bool {
 	return s.Type == typ
 }
 
-// described is the description that the cloud serves, as far as it says what may be sent.
-type described struct {
+// apiDescription is the part of the OpenAPI description that describes requests.
+type apiDescription struct {
 	Paths map[string]map[string]struct {
 		Parameters []struct {
 			Ref    string      `json:"$ref"`
@@ -51,75 +51,76 @@ type described struct {
 	} `json:"components"`
 }
 
-func (d described) resolve(s fieldSchema) fieldSchema {
+func (api apiDescription) resolve(s fieldSchema) fieldSchema {
 	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
-		return d.resolve(d.Components.Schemas[name])
+		return api.resolve(api.Components.Schemas[name])
 	}
 	return s
 }
 
-// trial is one bad request.
-type trial struct {
+// badRequest is one invalid request.
+type badRequest struct {
 	name, method, path, body string
-	// loc is where the violation is, as text; empty where the value may also be a good one.
+	// loc is the location of the violation; "" if the value may be valid.
 	loc string
 }
 
-// hostile is text that nobody means.
-func hostile() map[string]string {
+// hostileTexts lists texts that attack parsers, templates and storage.
+func hostileTexts() map[string]string {
 	return map[string]string{
-		"control characters": "\x00\x1b[31m\r\n", "half a pair": `\ud800`, "long text": strings.Repeat("x", 100_000),
-		"no UTF-8": "\xff\xfe",
-		"a path":   "../../../etc/passwd", "a template": "${jndi:ldap://x}{{7*7}}", "an id": "__reserved__",
+		"control characters": "\x00\x1b[31m\r\n", "half a surrogate pair": `\ud800`,
+		"long text":     strings.Repeat("x", 100_000),
+		"invalid UTF-8": "\xff\xfe",
+		"a path":        "../../../etc/passwd", "a template": "${jndi:ldap://x}{{7*7}}", "an id": "__reserved__",
 	}
 }
 
-// badInput sends something bad in every field of every route that the description has: it is refused with the place of
-// what is wrong, and never an error of the service.
-func badInput(t *testing.T, w world) {
-	var d described
-	if err := json.Unmarshal([]byte(w.call(t, "", http.MethodGet, "/openapi.json", "").text), &d); err != nil {
+// testInvalidInput sends invalid values in every field of every described route. The response names the location of the
+// violation and is never a server error.
+func testInvalidInput(t *testing.T, d deployment) {
+	var api apiDescription
+	if err := json.Unmarshal([]byte(d.call(t, "", http.MethodGet, "/openapi.json", "").text), &api); err != nil {
 		t.Fatal(err)
 	}
-	agent := w.create(t, `{"name": "bad input", "resource_plan": "hobby"}`)
+	agent := d.create(t, `{"name": "bad input", "resource_plan": "hobby"}`)
 	sent := 0
 	for _, r := range functions.Routes(functions.Dependencies{}) {
-		o, ok := d.Paths[r.Path][strings.ToLower(r.Method)]
+		o, ok := api.Paths[r.Path][strings.ToLower(r.Method)]
 		if !ok || r.Access == function.Public {
 			continue
 		}
 		good := ids{agent, agent, agent}.fill(r.Path)
-		var trials []trial
+		var requests []badRequest
 		for _, p := range o.Parameters {
-			trials = append(trials, parameterTrials(r, p.In, p.Name, d.resolve(p.Schema), good)...)
+			requests = append(requests, parameterRequests(r, p.In, p.Name, api.resolve(p.Schema), good)...)
 		}
-		body := d.resolve(o.RequestBody.Content["application/json"].Schema)
-		trials = append(trials, d.bodyTrials(r, body, good)...)
-		for _, c := range trials {
+		body := api.resolve(o.RequestBody.Content["application/json"].Schema)
+		requests = append(requests, api.bodyRequests(r, body, good)...)
+		for _, c := range requests {
 			sent++
-			w.refuses(t, c)
+			d.checkRefused(t, c)
 		}
 	}
 	if sent < 150 {
-		t.Errorf("only %d bad requests", sent)
+		t.Errorf("sent %d invalid requests, want at least 150", sent)
 	}
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+agent, "")
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+agent, "")
 }
 
-// refuses sends a bad request.
-func (w world) refuses(t *testing.T, c trial) {
+// checkRefused sends an invalid request and checks its response.
+func (d deployment) checkRefused(t *testing.T, c badRequest) {
 	t.Helper()
-	a := w.call(t, w.Ready.APIKey, c.method, c.path, c.body)
+	a := d.call(t, d.Ready.APIKey, c.method, c.path, c.body)
 	switch {
 	case a.status >= 500:
-		t.Errorf("%s: %d %s", c.name, a.status, a.text)
+		t.Errorf("%s: got %d %s, want a client error", c.name, a.status, a.text)
 	case a.status == http.StatusRequestEntityTooLarge || c.loc == "":
 	case a.status != http.StatusUnprocessableEntity || !strings.Contains(locations(a), c.loc):
-		t.Errorf("%s: %d at %s, want 422 at %s", c.name, a.status, locations(a), c.loc)
+		t.Errorf("%s: got %d at %s, want 422 at %s", c.name, a.status, locations(a), c.loc)
 	}
 }
 
-// locations lists where an answer says that something is wrong.
+// locations lists the locations of the violations in a response.
 func locations(a answer) string {
 	list, _ := a.body["detail"].([]any)
 	var all []string
@@ -130,14 +131,16 @@ func locations(a answer) string {
 	return strings.Join(all, " ")
 }
 
-func parameterTrials(r function.Route, in, name string, s fieldSchema, good string) []trial {
-	var trials []trial
+// parameterRequests makes requests with invalid values of a parameter.
+func parameterRequests(r function.Route, in, name string, s fieldSchema, good string) []badRequest {
+	var requests []badRequest
 	add := func(what, path, loc string) {
-		trials = append(trials, trial{fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), r.Method, path,
-			samples()[r.Name], loc})
+		requests = append(requests,
+			badRequest{fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), r.Method, path,
+				samples()[r.Name], loc})
 	}
 	loc := fmt.Sprintf("[%s %s]", in, name)
-	for what, text := range hostile() {
+	for what, text := range hostileTexts() {
 		switch in {
 		case "path":
 			template := strings.ReplaceAll(r.Path, "{"+name+"}", url.PathEscape(text))
@@ -149,7 +152,7 @@ func parameterTrials(r function.Route, in, name string, s fieldSchema, good stri
 				text = text[:8000]
 			}
 			want := ""
-			if s.is("integer") || len(s.Enum) > 0 || what == "no UTF-8" {
+			if s.is("integer") || len(s.Enum) > 0 || what == "invalid UTF-8" {
 				want = loc
 			}
 			add(what, good+"?"+name+"="+url.QueryEscape(text), want)
@@ -161,53 +164,53 @@ func parameterTrials(r function.Route, in, name string, s fieldSchema, good stri
 		}
 		add("25 digits", good+"?"+name+"="+strings.Repeat("9", 25), "")
 	}
-	return trials
+	return requests
 }
 
-// bodyTrials puts something bad in each field of a good body.
-func (d described) bodyTrials(r function.Route, body fieldSchema, good string) []trial {
+// bodyRequests makes requests with invalid bodies, and with invalid values in each field of a valid body.
+func (api apiDescription) bodyRequests(r function.Route, body fieldSchema, good string) []badRequest {
 	sample := samples()[r.Name]
 	if sample == "" {
 		return nil
 	}
-	var trials []trial
+	var requests []badRequest
 	add := func(what, text, loc string) {
-		trials = append(trials, trial{r.Name + ": " + what, r.Method, good, text, loc})
+		requests = append(requests, badRequest{r.Name + ": " + what, r.Method, good, text, loc})
 	}
 	for _, text := range []string{"[]", "1", `"x"`, "{", "\xff", "{} {}", strings.Repeat("[", 50_000), `{"a":` +
 		strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}"} {
 		loc := "[body"
 		if strings.HasPrefix(text, `{"a"`) {
-			loc = "" // a field that nobody knows
+			loc = "" // unknown fields are ignored
 		}
 		add("a body of "+text[:min(len(text), 8)], text, loc)
 	}
 	for name, s := range body.Properties {
-		s = d.resolve(s)
-		for what, value := range wrong(s) {
-			add(what+" in "+name, with(sample, name, value), "[body "+name)
+		s = api.resolve(s)
+		for what, value := range wrongTypes(s) {
+			add(what+" in "+name, withField(sample, name, value), "[body "+name)
 		}
 		twice := strings.Replace(sample, "{", fmt.Sprintf(`{%q: null, %q: null, `, name, name), 1)
 		add(name+" twice", twice, "[body "+name+"]")
-		for what, text := range hostile() {
+		for what, text := range hostileTexts() {
 			quoted, loc := `"`+text+`"`, ""
-			if what == "control characters" || what == "no UTF-8" {
-				loc = "[body" // neither stands in JSON as it is
+			if what == "control characters" || what == "invalid UTF-8" {
+				loc = "[body" // JSON allows neither unescaped
 			}
 			if what == "long text" && s.is("string") {
 				loc = "[body " + name
 			}
-			add(what+" in "+name, with(sample, name, quoted), loc)
+			add(what+" in "+name, withField(sample, name, quoted), loc)
 			if s.is("object") {
-				add(what+" as a key of "+name, with(sample, name, "{"+quoted+": "+quoted+"}"), loc)
+				add(what+" as a key of "+name, withField(sample, name, "{"+quoted+": "+quoted+"}"), loc)
 			}
 		}
 	}
-	return trials
+	return requests
 }
 
-// wrong lists JSON values of other types than a field's.
-func wrong(s fieldSchema) map[string]string {
+// wrongTypes lists JSON values of types that a field does not take.
+func wrongTypes(s fieldSchema) map[string]string {
 	values := map[string]string{}
 	if !s.is("string") && !s.is("boolean") && !s.is("integer") {
 		maps.Copy(values, map[string]string{"a string": `"x"`, "a huge number": "1e400", "a boolean": "true"})
@@ -228,8 +231,8 @@ func wrong(s fieldSchema) map[string]string {
 	return values
 }
 
-// with puts raw JSON in a field of an object.
-func with(object, name, value string) string {
+// withField sets a field of an object to raw JSON.
+func withField(object, name, value string) string {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal([]byte(object), &fields) != nil {
 		return object

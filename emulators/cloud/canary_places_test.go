@@ -32,29 +32,29 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// logs takes what the functions of this process log.
-var logs sink
+// logs receives the log lines of the functions in this process.
+var logs logBuffer
 
-// sink is a buffer that many may write to.
-type sink struct {
+// logBuffer is a buffer for concurrent writers.
+type logBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
 }
 
 // Write implements io.Writer.
-func (s *sink) Write(b []byte) (int, error) {
+func (s *logBuffer) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buffer.Write(b)
 }
 
-func (s *sink) text() []byte {
+func (s *logBuffer) text() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.buffer.Bytes())
 }
 
-// dial connects to an emulator. The official ones skip their rules for an owner, and the embedded ones have none.
+// dial connects to an emulator as an owner, for whom the official emulators skip their rules.
 func dial(t *testing.T, host string) *grpc.ClientConn {
 	t.Helper()
 	owner := func(
@@ -65,10 +65,10 @@ func dial(t *testing.T, host string) *grpc.ClientConn {
 			opts...)
 	}
 	stream := func(
-		ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
 		opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
-		return open(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner"), d, cc, method, opts...)
+		return open(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner"), desc, cc, method, opts...)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+host, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUnaryInterceptor(owner), grpc.WithStreamInterceptor(stream))
@@ -76,28 +76,28 @@ func dial(t *testing.T, host string) *grpc.ClientConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := conn.Close(); err != nil && status.Code(err) != codes.Canceled { // a client that was closed closed it
+		if err := conn.Close(); err != nil && status.Code(err) != codes.Canceled { // its client has closed it already
 			t.Error(err)
 		}
 	})
 	return conn
 }
 
-// database opens Firestore past package infra/firestore.
-func (w world) database(t *testing.T) *firestore.Client {
+// database opens Firestore without package infra/firestore.
+func (d deployment) database(t *testing.T) *firestore.Client {
 	t.Helper()
-	client, err := firestore.NewClient(t.Context(), w.Ready.ProjectID,
-		option.WithGRPCConn(dial(t, w.Ready.FirestoreEmulatorHost)))
+	client, err := firestore.NewClient(t.Context(), d.Ready.ProjectID,
+		option.WithGRPCConn(dial(t, d.Ready.FirestoreEmulatorHost)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
 
-// documents is everything in Firestore.
-func (w world) documents(t *testing.T) (all []byte) {
+// firestoreText returns all documents in Firestore.
+func (d deployment) firestoreText(t *testing.T) (all []byte) {
 	t.Helper()
-	collections, err := w.database(t).Collections(t.Context()).GetAll()
+	collections, err := d.database(t).Collections(t.Context()).GetAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,45 +108,45 @@ func (w world) documents(t *testing.T) (all []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range found {
-			text, err := json.Marshal(d.Data())
+		for _, doc := range found {
+			text, err := json.Marshal(doc.Data())
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(append(all, d.Ref.Path...), text...)
+			all = append(append(all, doc.Ref.Path...), text...)
 		}
 	}
 	if !slices.Contains(names, "secret_operations") || !slices.Contains(names, "idempotency") {
-		t.Fatalf("the collections are %v", names)
+		t.Fatalf("collections = %v, want secret_operations and idempotency among them", names)
 	}
 	return all
 }
 
-// nudges names the topic of nudges, and the subscription by which the search listens to it.
-func (w world) nudges() (topic, listener string) {
-	project := "projects/" + w.Ready.ProjectID
+// nudgeNames returns the names of the topic of nudges and of the search's subscription.
+func (d deployment) nudgeNames() (topic, listener string) {
+	project := "projects/" + d.Ready.ProjectID
 	return project + "/topics/" + string(function.AgentNudges), project + "/subscriptions/canary-listener"
 }
 
-// listen keeps a copy of every nudge from now on.
-func (w world) listen(t *testing.T) {
+// listenToNudges makes the search's subscription, which keeps every nudge from now on.
+func (d deployment) listenToNudges(t *testing.T) {
 	t.Helper()
-	topic, listener := w.nudges()
-	_, err := pubsubpb.NewSubscriberClient(dial(t, w.Ready.PubSubEmulatorHost)).
+	topic, listener := d.nudgeNames()
+	_, err := pubsubpb.NewSubscriberClient(dial(t, d.Ready.PubSubEmulatorHost)).
 		CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: listener, Topic: topic, AckDeadlineSeconds: 600})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// quiet is how long a pull waits for another message before there is none.
+// quiet is how long a pull waits for another message before it counts as the last.
 const quiet = 2 * time.Second
 
-// messages is every nudge since it was asked for last.
-func (w world) messages(t *testing.T) (all []byte) {
+// pullNudges returns every nudge since the last call.
+func (d deployment) pullNudges(t *testing.T) (all []byte) {
 	t.Helper()
-	_, listener := w.nudges()
-	service := pubsubpb.NewSubscriberClient(dial(t, w.Ready.PubSubEmulatorHost))
+	_, listener := d.nudgeNames()
+	service := pubsubpb.NewSubscriberClient(dial(t, d.Ready.PubSubEmulatorHost))
 	pull := func() []*pubsubpb.ReceivedMessage {
 		ctx, cancel := context.WithTimeout(t.Context(), quiet)
 		defer cancel()
@@ -173,11 +173,11 @@ func (w world) messages(t *testing.T) (all []byte) {
 	}
 }
 
-// objects is every object of a namespace, events, annotations and managed fields included, but for what Secrets are
-// there for: their data.
-func (w world) objects(t *testing.T, namespace string) (all []byte) {
+// clusterText returns every object of a namespace with its events, annotations and managed fields, but without the data
+// of Secrets.
+func (d deployment) clusterText(t *testing.T, namespace string) (all []byte) {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", w.Ready.Kubeconfig)
+	config, err := clientcmd.BuildConfigFromFlags("", d.Ready.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (w world) objects(t *testing.T, namespace string) (all []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := w.cluster.Discovery().ServerPreferredResources()
+	lists, err := d.cluster.Discovery().ServerPreferredResources()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,16 +219,16 @@ func (w world) objects(t *testing.T, namespace string) (all []byte) {
 		}
 	}
 	if secrets == 0 {
-		t.Errorf("the namespace %s has no Secret: the search looks elsewhere", namespace)
+		t.Errorf("namespace %s has no Secret, so the search is in the wrong place", namespace)
 	}
 	return all
 }
 
-// logged is what functions logged: those of this process, and those that have their own.
-func (w world) logged(t *testing.T) []byte {
+// logText returns the logs of the functions, in this process and in separate ones.
+func (d deployment) logText(t *testing.T) []byte {
 	t.Helper()
 	all := logs.text()
-	files, err := filepath.Glob(filepath.Join(w.dir, "functions", "*.log"))
+	files, err := filepath.Glob(filepath.Join(d.dir, "functions", "*.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,11 +242,11 @@ func (w world) logged(t *testing.T) []byte {
 	return all
 }
 
-// shelves is what Secret Manager tells of an agent's secrets without their values.
-func (w world) shelves(t *testing.T, id string) (all []byte) {
+// secretManagerText returns the names, labels and annotations of an agent's secrets.
+func (d deployment) secretManagerText(t *testing.T, id string) (all []byte) {
 	t.Helper()
-	for listed, err := range w.vault.client.ListSecrets(t.Context(),
-		&secretmanagerpb.ListSecretsRequest{Parent: w.vault.project, Filter: "labels.agent-id=" + id}).All() {
+	for listed, err := range d.secretStore.client.ListSecrets(t.Context(),
+		&secretmanagerpb.ListSecretsRequest{Parent: d.secretStore.project, Filter: "labels.agent-id=" + id}).All() {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,21 +255,21 @@ func (w world) shelves(t *testing.T, id string) (all []byte) {
 	return all
 }
 
-// places is everything that somebody may read who is not to read a secret.
-func (w world) places(t *testing.T, ids ...string) map[string][]byte {
+// searchedPlaces returns the content of every place that people read who must not read secrets.
+func (d deployment) searchedPlaces(t *testing.T, ids ...string) map[string][]byte {
 	t.Helper()
-	all := map[string][]byte{"Firestore": w.documents(t), "Pub/Sub": w.messages(t), "the logs": w.logged(t)}
+	all := map[string][]byte{"Firestore": d.firestoreText(t), "Pub/Sub": d.pullNudges(t), "the logs": d.logText(t)}
 	for _, id := range ids {
-		all["the cluster"] = append(all["the cluster"], w.objects(t, "agent-"+id)...)
-		all["Secret Manager's names"] = append(all["Secret Manager's names"], w.shelves(t, id)...)
+		all["the cluster"] = append(all["the cluster"], d.clusterText(t, "agent-"+id)...)
+		all["Secret Manager's names"] = append(all["Secret Manager's names"], d.secretManagerText(t, id)...)
 	}
 	for place, text := range all {
 		if len(text) == 0 {
-			t.Errorf("%s: nothing was found to search", place)
+			t.Errorf("%s: empty, so the search proves nothing", place)
 		}
 	}
 	if !strings.Contains(string(all["the logs"]), `"function":"PutSecrets"`) {
-		t.Error("the logs are not those of the functions")
+		t.Error("the logs have no line of the function PutSecrets")
 	}
 	return all
 }

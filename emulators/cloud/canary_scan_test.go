@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// forms lists what a value may look like where it leaked to.
-func forms(value string) map[string]string {
+// encodings returns the forms in which a value may appear where it leaked.
+func encodings(value string) map[string]string {
 	all := map[string]string{
 		"raw": value, "hex": hex.EncodeToString([]byte(value)),
 		"HEX":   strings.ToUpper(hex.EncodeToString([]byte(value))),
 		"query": url.QueryEscape(value), "path": url.PathEscape(value),
 		"json": strings.Trim(fmt.Sprintf("%q", value), `"`),
 	}
-	// In base64 three bytes are four characters, so what stands before a value shifts it. What stands beside it changes
-	// its first and last characters.
+	// Base64 encodes three bytes as four characters, so text before the value shifts its encoding, and adjacent text
+	// changes its first and last characters.
 	for shift := range 3 {
 		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding,
 			"base64url": base64.RawURLEncoding} {
@@ -31,7 +31,7 @@ func forms(value string) map[string]string {
 	return all
 }
 
-// canaries are values that may be nowhere, by the path on which they were sent.
+// canaries are secret values that must not leak, by the path on which they were sent.
 type canaries struct {
 	mu     sync.Mutex
 	values map[string]string
@@ -47,14 +47,14 @@ func (c *canaries) add(path, value string) string {
 	return value
 }
 
-// find tells which canaries are in a text, and how.
+// find returns the canaries in a text, and their forms.
 func (c *canaries) find(text []byte) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var found []string
 	for path, value := range c.values {
-		for form, looks := range forms(value) {
-			if bytes.Contains(text, []byte(looks)) {
+		for form, encoded := range encodings(value) {
+			if bytes.Contains(text, []byte(encoded)) {
 				found = append(found, fmt.Sprintf("the value of %q, %s", path, form))
 			}
 		}
@@ -62,9 +62,7 @@ func (c *canaries) find(text []byte) []string {
 	return found
 }
 
-// TestCanariesAreFound shows that the search finds a value in every form it may take, with something before and behind
-// it.
-func TestCanariesAreFound(t *testing.T) {
+func TestCanaries_FindsEveryEncodingAtEveryOffset(t *testing.T) {
 	t.Parallel()
 	const value = "cnry+/=%0123456789abcdef"
 	c := &canaries{}
@@ -83,13 +81,13 @@ func TestCanariesAreFound(t *testing.T) {
 			for behind := range 4 {
 				text := encode([]byte(strings.Repeat("b", before) + value + strings.Repeat("e", behind)))
 				if len(c.find([]byte("text "+text+" text"))) == 0 {
-					t.Errorf("%s with %d before and %d behind is not found in %s", name, before, behind, text)
+					t.Errorf("%s with %d bytes before and %d after it: not found in %s", name, before, behind, text)
 				}
 			}
 		}
 	}
 	if found := c.find([]byte("cnry 0123456789abcdef " +
 		base64.StdEncoding.EncodeToString([]byte("nothing of it")))); len(found) > 0 {
-		t.Errorf("found what is not there: %v", found)
+		t.Errorf("found %v in a text without the value", found)
 	}
 }

@@ -23,12 +23,12 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-// confidential sends values on every path on which a client, or the control plane itself, may bring one, through
-// faults, too, and finds them nowhere. Then it plants some, and finds those.
-func confidential(t *testing.T, w world) {
+// testSecretValuesDoNotLeak sends secret values on every path, also through failures, and searches every place where
+// they must not be. Then it plants values there, which the search must find.
+func testSecretValuesDoNotLeak(t *testing.T, d deployment) {
 	c := &canaries{}
 	send := func(path string) string { return c.add(path, "cnry+/=%"+rand.Text()) }
-	w.listen(t)
+	d.listenToNudges(t)
 	var answers bytes.Buffer
 	call := func(want int, method, path, body string, header http.Header) answer {
 		t.Helper()
@@ -36,19 +36,19 @@ func confidential(t *testing.T, w world) {
 			header = http.Header{}
 		}
 		if header.Get("Authorization") == "" {
-			header.Set("Authorization", "Bearer "+w.Ready.APIKey)
+			header.Set("Authorization", "Bearer "+d.Ready.APIKey)
 		}
-		a := w.send(t, method, path, body, header)
+		a := d.send(t, method, path, body, header)
 		fmt.Fprintf(&answers, "%s %v\n", a.text, a.header)
 		if a.status != want {
-			t.Errorf("%s %s: %d %s, want %d", method, path, a.status, strings.ReplaceAll(a.text, "cnry", ""), want)
+			t.Errorf("%s %s: got %d %s, want %d", method, path, a.status, strings.ReplaceAll(a.text, "cnry", ""), want)
 		}
 		return a
 	}
 	created := call(http.StatusCreated, http.MethodPost, "/api/v1/agents",
 		`{"name": "confidential", "resource_plan": "hobby", "env_vars": {"TOKEN": "`+send("create")+`"}}`, nil)
 	id, _ := created.body["id"].(string)
-	w.awaitStatus(t, id, "running")
+	d.awaitStatus(t, id, "running")
 	secrets := "/agents/" + id + "/secrets"
 	one := func(key, value string) string { return `{"secrets": {"` + key + `": "` + value + `"}}` }
 
@@ -59,46 +59,46 @@ func confidential(t *testing.T, w world) {
 	}
 	call(http.StatusUnprocessableEntity, http.MethodPut, secrets, one("OTHER", send("another request with the key")),
 		http.Header{"Idempotency-Key": {"canary"}})
-	faults(t, w, id, func(name string, want int) {
+	sendDuringFaults(t, d, id, func(name string, want int) {
 		call(want, http.MethodPut, secrets, one("FAULTY", send(name)), nil)
 	})
-	unacceptable(w, send, func(want int, method, path, body string,
+	sendUnacceptable(d, send, func(want int, method, path, body string,
 		header http.Header) {
 		call(want, method, path, body, header)
 	}, id)
 
-	former := w.reveal(t, id)
+	former := d.revealCredentials(t, id)
 	call(http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/rotate", "", nil)
-	w.await(t, id, "rotated", func(a answer) bool { return a.body["credential_rotation_pending"] == false })
-	latter := w.reveal(t, id)
+	d.await(t, id, "rotated", func(a answer) bool { return a.body["credential_rotation_pending"] == false })
+	latter := d.revealCredentials(t, id)
 	for name, k := range map[string]credentials{"former": former, "latter": latter} {
 		c.add(name+" password", k.password)
 		c.add(name+" key", k.key)
 	}
-	breakPods(t, w, id, cluster.CrashLoop)
+	injectPodFault(t, d, id, cluster.CrashLoop)
 	call(http.StatusAccepted, http.MethodPut, secrets, one("TOKEN", send("put to an agent that crashes")), nil)
-	w.awaitStatus(t, id, "error")
-	breakPods(t, w, id, "")
+	d.awaitStatus(t, id, "error")
+	injectPodFault(t, d, id, "")
 	call(http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "", nil)
-	w.awaitStatus(t, id, "running")
+	d.awaitStatus(t, id, "running")
 	for _, path := range []string{"/agents/" + id, secrets, "/agents/" + id + "/secret-operations", "/api/v1/agents",
 		"/api/v1/organizations/current/audit-log"} {
 		call(http.StatusOK, http.MethodGet, path, "", nil)
 	}
-	for place, text := range w.places(t, id) {
+	for place, text := range d.searchedPlaces(t, id) {
 		for _, found := range c.find(text) {
-			t.Errorf("%s: %s", place, found)
+			t.Errorf("%s has %s", place, found)
 		}
 	}
 	for _, found := range c.find(answers.Bytes()) {
-		t.Errorf("an answer: %s", found)
+		t.Errorf("a response has %s", found)
 	}
-	planted(t, w, c, id)
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	checkPlantedValuesAreFound(t, d, c, id)
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// faults has the secret store fail in every way while a value is sent.
-func faults(t *testing.T, w world, id string, send func(name string, want int)) {
+// sendDuringFaults sends a value during each kind of failure of the secret store.
+func sendDuringFaults(t *testing.T, d deployment, id string, send func(name string, want int)) {
 	t.Helper()
 	for name, fault := range map[string]rpc.Fault{
 		"denied":        {Before: status.Error(codes.PermissionDenied, "no")},
@@ -114,19 +114,20 @@ func faults(t *testing.T, w world, id string, send func(name string, want int)) 
 		case "slow":
 			want = http.StatusAccepted
 		}
-		w.vault.breaks(id, func(method, _ string) rpc.Fault {
+		d.secretStore.inject(id, func(method, _ string) rpc.Fault {
 			if method == "AddSecretVersion" {
 				return fault
 			}
 			return rpc.Fault{}
 		})
 		send(name, want)
-		w.vault.breaks(id, nil)
+		d.secretStore.inject(id, nil)
 	}
 }
 
-// unacceptable sends values in requests that are refused.
-func unacceptable(w world, send func(string) string, call func(want int, method, path, body string, header http.Header),
+// sendUnacceptable sends values in requests that are refused.
+func sendUnacceptable(d deployment, send func(string) string,
+	call func(want int, method, path, body string, header http.Header),
 	id string) {
 	secrets := "/agents/" + id + "/secrets"
 	for name, body := range map[string]func(value string) string{
@@ -150,9 +151,9 @@ func unacceptable(w world, send func(string) string, call func(want int, method,
 	call(http.StatusRequestEntityTooLarge, http.MethodPut, secrets, `{"secrets": {"TOKEN": "`+
 		strings.Repeat(send("too much"), 20_000)+`"}}`, nil)
 	call(http.StatusNotFound, http.MethodPut, secrets, one("a stranger"),
-		http.Header{"Authorization": {"Bearer " + w.Ready.OtherOrganizationAPIKey}})
+		http.Header{"Authorization": {"Bearer " + d.Ready.OtherOrganizationAPIKey}})
 	call(http.StatusForbidden, http.MethodPut, secrets, one("a member"),
-		http.Header{"Authorization": {"Bearer " + w.Ready.MemberToken}})
+		http.Header{"Authorization": {"Bearer " + d.Ready.MemberToken}})
 	call(http.StatusUnauthorized, http.MethodPut, secrets, one("nobody"),
 		http.Header{"Authorization": {"Bearer " + send("a token")}})
 	call(http.StatusUnprocessableEntity, http.MethodPatch, "/agents/"+id, `{"env_vars": {"NEW_TOKEN": "`+
@@ -162,38 +163,37 @@ func unacceptable(w world, send func(string) string, call func(want int, method,
 	call(http.StatusPaymentRequired, http.MethodPost, "/api/v1/agents",
 		`{"name": "large", "resource_plan": "enterprise", "env_vars": {"NEW_TOKEN": "`+
 			send("a creation that is too large")+`"}}`,
-		http.Header{"Authorization": {"Bearer " + w.Ready.OtherOrganizationAPIKey}})
+		http.Header{"Authorization": {"Bearer " + d.Ready.OtherOrganizationAPIKey}})
 }
 
-// planted puts a value where none may be, in a form of its own at each place, and shows that the search finds every
-// one.
-func planted(t *testing.T, w world, c *canaries, id string) {
+// checkPlantedValuesAreFound puts a value, differently encoded, in each searched place. The search must find all.
+func checkPlantedValuesAreFound(t *testing.T, d deployment, c *canaries, id string) {
 	t.Helper()
 	value := c.add("planted", "cnry+/=%"+rand.Text())
 	leak := map[string]any{"f": base64.StdEncoding.EncodeToString([]byte("before " + value))}
-	if _, err := w.database(t).Collection("planted").Doc("leak").Set(t.Context(), leak); err != nil {
+	if _, err := d.database(t).Collection("planted").Doc("leak").Set(t.Context(), leak); err != nil {
 		t.Fatal(err)
 	}
-	topic, _ := w.nudges()
+	topic, _ := d.nudgeNames()
 	nudge := &pubsubpb.PubsubMessage{
 		Data:       []byte(`{"agent_id": "` + id + `"}`),
 		Attributes: map[string]string{"leak": hex.EncodeToString([]byte(value))},
 	}
-	if _, err := pubsubpb.NewPublisherClient(dial(t, w.Ready.PubSubEmulatorHost)).
+	if _, err := pubsubpb.NewPublisherClient(dial(t, d.Ready.PubSubEmulatorHost)).
 		Publish(t.Context(), &pubsubpb.PublishRequest{Topic: topic,
 			Messages: []*pubsubpb.PubsubMessage{nudge}}); err != nil {
 		t.Fatal(err)
 	}
 	slog.Info("planted", "url", "https://example.com/?q="+url.QueryEscape(value))
 	patch := `{"metadata": {"annotations": {"planted": "` + value + `"}}}`
-	if _, err := w.cluster.CoreV1().ConfigMaps("agent-"+id).Patch(t.Context(), "agent-env", types.MergePatchType,
+	if _, err := d.cluster.CoreV1().ConfigMaps("agent-"+id).Patch(t.Context(), "agent-env", types.MergePatchType,
 		[]byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	places := w.places(t, id)
+	places := d.searchedPlaces(t, id)
 	for _, place := range []string{"Firestore", "Pub/Sub", "the logs", "the cluster"} {
 		if len(c.find(places[place])) == 0 {
-			t.Errorf("%s: what was planted is not found", place)
+			t.Errorf("%s: the search does not find the planted value", place)
 		}
 	}
 }

@@ -21,28 +21,31 @@ import (
 	"agents.example/controlplane/functions/openapi/openapitest"
 )
 
-// binaries are those of the image, when the story is told of them.
-var binaries = flag.String("binaries", "", "the directory of the binaries that run as deployed; empty builds them")
+// binaries lets the test of the image run the image's binaries.
+var binaries = flag.String("binaries", "", "`directory` of the binaries of the separate functions; empty builds them")
 
-// patience is how long a test waits for a condition before it says that it does not come about.
+// patience is how long a test waits for a condition before it fails.
 const patience = 90 * time.Second
 
-// world is a running cloud with what tests look at it with.
-type world struct {
+// deployment is a running cloud, with clients of its parts.
+type deployment struct {
 	*cloud.Cloud
 	cluster kubernetes.Interface
-	// clock is that of accounts; nil where it is another process's.
+	// clock is the clock of accounts; nil when they run in another process.
 	clock *clock
-	// client checks every answer against the description that the cloud itself serves.
-	client *http.Client
-	vault  *vault
+	// client checks every response against the OpenAPI description that the cloud serves.
+	client      *http.Client
+	secretStore *secretStore
 	// dir holds the logs.
 	dir string
 }
 
-// choose spreads the clouds of these tests over the emulators, so that every run tells the story on both kinds: with
-// all functions in this process on the embedded ones, and as deployed on the official ones where they are installed.
-func choose(t *testing.T, separate bool) gcloud.Choice {
+// world is the name of a deployment in matrix_test.go.
+type world = deployment
+
+// chooseEmulators makes every run test both kinds of emulators: the functions in one process use the embedded ones, the
+// separate functions the official ones if they are installed.
+func chooseEmulators(t *testing.T, separate bool) gcloud.Choice {
 	t.Helper()
 	choice, err := gcloudtest.Choice()
 	if err != nil {
@@ -54,13 +57,13 @@ func choose(t *testing.T, separate bool) gcloud.Choice {
 	return choice
 }
 
-func start(t *testing.T, separate bool) world {
+func start(t *testing.T, separate bool) deployment {
 	t.Helper()
 	clustertest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	o := cloud.Options{Dir: dir, Separate: separate, Binaries: *binaries, Emulators: choose(t, separate),
+	o := cloud.Options{Dir: dir, Separate: separate, Binaries: *binaries, Emulators: chooseEmulators(t, separate),
 		Payments: true, Progress: progress{t}}
 	var accounts *clock
 	if !separate {
@@ -88,27 +91,28 @@ func start(t *testing.T, separate bool) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{
-		Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport}, vault: openVault(t, c),
-		dir: dir,
+	d := deployment{
+		Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport},
+		secretStore: openSecretStore(t, c),
+		dir:         dir,
 	}
-	w.client.Transport = openapitest.Transport{
-		Base: transport, Document: w.description(t), Report: func(err error) { t.Error(err) },
+	d.client.Transport = openapitest.Transport{
+		Base: transport, Document: d.fetchDescription(t), Report: func(err error) { t.Error(err) },
 	}
-	return w
+	return d
 }
 
-// description is the document that clients read.
-func (w world) description(t *testing.T) *openapitest.Document {
+// fetchDescription returns the OpenAPI description that the cloud serves.
+func (d deployment) fetchDescription(t *testing.T) *openapitest.Document {
 	t.Helper()
-	doc, err := openapitest.Parse([]byte(w.call(t, "", http.MethodGet, "/openapi.json", "").text))
+	doc, err := openapitest.Parse([]byte(d.call(t, "", http.MethodGet, "/openapi.json", "").text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return doc
 }
 
-// progress shows what a start waits for in the test's log.
+// progress writes the progress of a start to the test's log.
 type progress struct{ t *testing.T }
 
 func (p progress) Write(b []byte) (int, error) {
@@ -116,7 +120,7 @@ func (p progress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// answer is what the API answered.
+// answer is a response of the API.
 type answer struct {
 	status int
 	header http.Header
@@ -130,22 +134,22 @@ func (a answer) withoutRequestID() string {
 	return strings.ReplaceAll(a.text, id, "")
 }
 
-func (w world) call(t *testing.T, token, method, path, body string) answer {
+func (d deployment) call(t *testing.T, token, method, path, body string) answer {
 	t.Helper()
-	return w.send(t, method, path, body, http.Header{"Authorization": {"Bearer " + token}})
+	return d.send(t, method, path, body, http.Header{"Authorization": {"Bearer " + token}})
 }
 
-// ifMatch calls as an admin of the first organization with an If-Match header.
-func (w world) ifMatch(t *testing.T, tag, method, path string) answer {
+// ifMatch calls as an admin of the first organization, with an If-Match header.
+func (d deployment) ifMatch(t *testing.T, tag, method, path string) answer {
 	t.Helper()
-	return w.send(t, method, path, "", http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "If-Match": {tag}})
+	return d.send(t, method, path, "", http.Header{"Authorization": {"Bearer " + d.Ready.APIKey}, "If-Match": {tag}})
 }
 
-func (w world) send(t *testing.T, method, path, body string, header http.Header) answer {
+func (d deployment) send(t *testing.T, method, path, body string, header http.Header) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, w.Ready.BaseURL+path, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(ctx, method, d.Ready.BaseURL+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +157,7 @@ func (w world) send(t *testing.T, method, path, body string, header http.Header)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := w.client.Do(req)
+	res, err := d.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,56 +167,56 @@ func (w world) send(t *testing.T, method, path, body string, header http.Header)
 		t.Fatal(err)
 	}
 	a := answer{status: res.StatusCode, header: res.Header, text: string(b)}
-	_ = json.Unmarshal(b, &a.body) // a list is no object, and nothing has no body
+	_ = json.Unmarshal(b, &a.body) // stays nil for a list and an empty response
 	return a
 }
 
-// must calls as an admin of the first organization and wants a status.
-func (w world) must(t *testing.T, want int, method, path, body string) answer {
+// must calls as an admin of the first organization and ends the test unless the response has the wanted status.
+func (d deployment) must(t *testing.T, want int, method, path, body string) answer {
 	t.Helper()
-	a := w.call(t, w.Ready.APIKey, method, path, body)
+	a := d.call(t, d.Ready.APIKey, method, path, body)
 	if a.status != want {
 		t.Fatalf("%s %s: status %d, want %d: %s", method, path, a.status, want, a.text)
 	}
 	return a
 }
 
-// create creates an agent and answers its id.
-func (w world) create(t *testing.T, body string) string {
+// create creates an agent and returns its ID.
+func (d deployment) create(t *testing.T, body string) string {
 	t.Helper()
-	a := w.must(t, http.StatusCreated, http.MethodPost, "/api/v1/agents", body)
+	a := d.must(t, http.StatusCreated, http.MethodPost, "/api/v1/agents", body)
 	id, _ := a.body["id"].(string)
 	if a.body["status"] != "provisioning" || a.header.Get("Location") != "/api/v1/agents/"+id ||
 		a.header.Get("ETag") == "" {
-		t.Fatalf("created %s with headers %v", a.text, a.header)
+		t.Fatalf("creation: got %s with headers %v, want status provisioning, a Location and an ETag", a.text, a.header)
 	}
 	return id
 }
 
-// await polls an agent until a condition holds, and fails the test when it does not.
-func (w world) await(t *testing.T, id, what string, holds func(a answer) bool) answer {
+// await reads an agent until a condition holds. It ends the test if that takes too long.
+func (d deployment) await(t *testing.T, id, what string, holds func(a answer) bool) answer {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		a := w.call(t, w.Ready.APIKey, http.MethodGet, "/agents/"+id, "")
+		a := d.call(t, d.Ready.APIKey, http.MethodGet, "/agents/"+id, "")
 		if holds(a) {
 			return a
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("agent %s: not %s: %s", id, what, a.text)
+			t.Fatalf("timed out after %s waiting for agent %s to be %s: %s", patience, id, what, a.text)
 		}
 		<-tick.C
 	}
 }
 
-func (w world) awaitStatus(t *testing.T, id, status string) answer {
+func (d deployment) awaitStatus(t *testing.T, id, status string) answer {
 	t.Helper()
-	return w.await(t, id, status, func(a answer) bool { return a.body["status"] == status })
+	return d.await(t, id, status, func(a answer) bool { return a.body["status"] == status })
 }
 
-// stages lists an agent's stages as name=status.
+// stages returns the status of each stage of an agent.
 func stages(a answer) map[string]string {
 	found := map[string]string{}
 	config, _ := a.body["config"].(map[string]any)
@@ -224,4 +228,20 @@ func stages(a answer) map[string]string {
 		found[name] = status
 	}
 	return found
+}
+
+// checkEqual reports a value that differs from the wanted one.
+func checkEqual(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
+}
+
+// checkRefusal reports a response that is not the wanted error.
+func checkRefusal(t *testing.T, what string, got answer, status int, code string) {
+	t.Helper()
+	if got.status != status || got.body["code"] != code {
+		t.Errorf("%s: got %d %v, want %d %s: %s", what, got.status, got.body["code"], status, code, got.text)
+	}
 }

@@ -10,107 +10,126 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 )
 
-// opened has an admin open an agent's dashboard by a link, once, and look whether it answers.
-func opened(t *testing.T, w world) {
-	id := w.create(t, `{"name": "opened", "resource_plan": "hobby"}`)
-	w.awaitStatus(t, id, "running")
-	link := func(token string) string {
-		t.Helper()
-		a := w.call(t, token, http.MethodGet, "/agents/"+id, "")
-		text, _ := a.body["dashboard_handoff_url"].(string)
-		if (text != "") != (a.header.Get("Cache-Control") == "no-store") {
-			t.Errorf("a link %t, Cache-Control %q", text != "", a.header.Get("Cache-Control"))
-		}
-		return text
-	}
-	if link(w.Ready.APIKey) != "" || link(w.Ready.MemberToken) != "" {
-		t.Error("a key or a member has a link")
-	}
-	good := link(w.Ready.AdminToken)
-	if list := w.call(t, w.Ready.AdminToken, http.MethodGet, "/api/v1/agents", ""); strings.Contains(list.text,
-		"token=") {
-		t.Error("a list has links")
-	}
+// testDashboardLink opens an agent's dashboard by a link, which works once and for an admin's session only.
+func testDashboardLink(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "opened", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	good := d.dashboardLink(t, d.Ready.AdminToken, id)
 	if good == "" {
-		t.Fatal("an admin has no link")
+		t.Fatal("an admin gets no link")
 	}
-	visit := func(client *http.Client, url string) (status int, cookies int) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := res.Body.Close(); err != nil {
-			t.Error(err)
-		}
-		return res.StatusCode, len(res.Cookies())
+	checkEqual(t, "link for an API key", d.dashboardLink(t, d.Ready.APIKey, id), "")
+	checkEqual(t, "link for a member", d.dashboardLink(t, d.Ready.MemberToken, id), "")
+	list := d.call(t, d.Ready.AdminToken, http.MethodGet, "/api/v1/agents", "")
+	if strings.Contains(list.text, "token=") {
+		t.Error("a list of agents has links")
 	}
-	browser := func() *http.Client {
-		jar, err := cookiejar.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := *w.Client
-		c.Jar = jar
-		return &c
+
+	mine := newBrowser(t, d)
+	status, _ := visit(t, mine, good)
+	checkEqual(t, "status of the link", status, http.StatusOK)
+	status, _ = visit(t, mine, strings.Split(good, "handoff")[0])
+	checkEqual(t, "status of the session that the link began", status, http.StatusOK)
+	status, cookies := visit(t, newBrowser(t, d), good)
+	checkEqual(t, "status of the link at its second use", status, http.StatusUnauthorized)
+	checkEqual(t, "cookies of the link at its second use", cookies, 0)
+	fresh := d.dashboardLink(t, d.Ready.AdminToken, id)
+	status, _ = visit(t, newBrowser(t, d), fresh[:len(fresh)-4]+"AAAA")
+	checkEqual(t, "status of a forged link", status, http.StatusUnauthorized)
+
+	keys := d.call(t, "", http.MethodGet, "/.well-known/jwks.json", "")
+	checkEqual(t, "status of the public keys", keys.status, http.StatusOK)
+	if !strings.Contains(keys.text, `"ES256"`) || strings.Contains(keys.text, `"d"`) {
+		t.Errorf("keys = %s, want ES256 keys without their private part", keys.text)
 	}
-	mine := browser()
-	if status, _ := visit(mine, good); status != http.StatusOK {
-		t.Errorf("the link leads to %d", status)
-	}
-	if status, _ := visit(mine, strings.Split(good, "handoff")[0]); status != http.StatusOK {
-		t.Errorf("the session is answered %d", status)
-	}
-	if status, cookies := visit(browser(), good); status != http.StatusUnauthorized || cookies != 0 {
-		t.Errorf("the link is answered %d the second time", status)
-	}
-	fresh := link(w.Ready.AdminToken)
-	if status, _ := visit(browser(), fresh[:len(fresh)-4]+"AAAA"); status != http.StatusUnauthorized {
-		t.Errorf("a forged link is answered %d", status)
-	}
-	if keys := w.call(t, "", http.MethodGet, "/.well-known/jwks.json", ""); keys.status != http.StatusOK ||
-		!strings.Contains(keys.text, `"ES256"`) || strings.Contains(keys.text, `"d"`) {
-		t.Errorf("keys: %d %s", keys.status, keys.text)
-	}
-	reach(t, w, id)
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	checkReachability(t, d, id)
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// reach watches a dashboard through a restart: reading clears nothing, the new pod's answer does.
-func reach(t *testing.T, w world, id string) {
+// dashboardLink returns the link that a caller gets, or "". A response with a link must not be stored.
+func (d deployment) dashboardLink(t *testing.T, token, id string) string {
 	t.Helper()
-	type reachability struct {
-		Reachable bool
-		Warming   bool `json:"dashboard_warming"`
-		Reason    string
-		Status    *int `json:"http_status"`
+	a := d.call(t, token, http.MethodGet, "/agents/"+id, "")
+	link, _ := a.body["dashboard_handoff_url"].(string)
+	if got := a.header.Get("Cache-Control"); (link != "") != (got == "no-store") {
+		t.Errorf("Cache-Control of an agent with a link (%t) = %q", link != "", got)
 	}
-	look := func() (r reachability) {
-		t.Helper()
-		a := w.call(t, w.Ready.MemberToken, http.MethodGet, "/agents/"+id+"/dashboard-reachability", "")
-		if err := json.Unmarshal([]byte(a.text), &r); err != nil || a.status != http.StatusOK {
-			t.Fatalf("%d %s", a.status, a.text)
-		}
-		return r
+	return link
+}
+
+// newBrowser returns a client that reaches agents and keeps cookies.
+func newBrowser(t *testing.T, d deployment) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if r := look(); !r.Reachable || r.Reason != "ok" || r.Status == nil || *r.Status != http.StatusOK {
-		t.Errorf("an agent that runs: %+v", r)
+	c := *d.Client
+	c.Jar = jar
+	return &c
+}
+
+// visit gets a page, and returns its status and how many cookies it sets.
+func visit(t *testing.T, client *http.Client, url string) (status, cookies int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	breakPods(t, w, id, cluster.NotReady)
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	return res.StatusCode, len(res.Cookies())
+}
+
+// reachability is the response about an agent's dashboard.
+type reachability struct {
+	Reachable bool
+	Warming   bool `json:"dashboard_warming"`
+	Reason    string
+	Status    *int `json:"http_status"`
+}
+
+func (d deployment) readReachability(t *testing.T, id string) (r reachability) {
+	t.Helper()
+	a := d.call(t, d.Ready.MemberToken, http.MethodGet, "/agents/"+id+"/dashboard-reachability", "")
+	checkEqual(t, "status of dashboard-reachability", a.status, http.StatusOK)
+	if err := json.Unmarshal([]byte(a.text), &r); err != nil {
+		t.Fatalf("dashboard-reachability is %s: %v", a.text, err)
+	}
+	return r
+}
+
+// checkReachability checks a dashboard through a restart. Reading does not end the warming; the new pod's answer does.
+func checkReachability(t *testing.T, d deployment, id string) {
+	t.Helper()
+	r := d.readReachability(t, id)
+	checkEqual(t, "reachable while running", r.Reachable, true)
+	checkEqual(t, "reason while running", r.Reason, "ok")
+	if r.Status == nil || *r.Status != http.StatusOK {
+		t.Errorf("http_status while running = %v, want 200", r.Status)
+	}
+	injectPodFault(t, d, id, cluster.NotReady)
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
 	for range 3 {
-		if r := look(); !r.Warming || r.Reason != "warming" {
-			t.Errorf("an agent that restarts: %+v", r)
-		}
+		r = d.readReachability(t, id)
+		checkEqual(t, "dashboard_warming during a restart", r.Warming, true)
+		checkEqual(t, "reason during a restart", r.Reason, "warming")
 	}
-	breakPods(t, w, id, "")
-	w.await(t, id, "warm", func(answer) bool { r := look(); return !r.Warming && r.Reason == "ok" && r.Reachable })
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
-	if r := look(); r.Reachable || r.Reason != "not_running" || r.Status != nil {
-		t.Errorf("an agent that is stopped: %+v", r)
+	injectPodFault(t, d, id, "")
+	d.await(t, id, "warm", func(answer) bool {
+		r := d.readReachability(t, id)
+		return !r.Warming && r.Reason == "ok" && r.Reachable
+	})
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
+	r = d.readReachability(t, id)
+	checkEqual(t, "reachable while stopped", r.Reachable, false)
+	checkEqual(t, "reason while stopped", r.Reason, "not_running")
+	if r.Status != nil {
+		t.Errorf("http_status while stopped = %d, want none", *r.Status)
 	}
 }

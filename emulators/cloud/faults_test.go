@@ -11,14 +11,14 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 )
 
-// breakPods has all pods of an agent suffer a fault, from before its namespace exists.
-func breakPods(t *testing.T, w world, id string, fault cluster.Fault) {
+// injectPodFault makes all pods of an agent suffer a fault, even before its namespace exists; "" heals them.
+func injectPodFault(t *testing.T, d deployment, id string, fault cluster.Fault) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"data": {"agent-%s": %q}}`, id, fault)
 	if fault == "" {
 		patch = fmt.Sprintf(`{"data": {"agent-%s": null}}`, id)
 	}
-	_, err := w.cluster.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
+	_, err := d.cluster.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
 		types.MergePatchType,
 		[]byte(patch), metav1.PatchOptions{})
 	if err != nil {
@@ -26,121 +26,118 @@ func breakPods(t *testing.T, w world, id string, fault cluster.Fault) {
 	}
 }
 
-// fails has an agent crash: it ends in error with a reason, and starts when the reason is gone. Then it breaks while it
-// runs.
-func fails(t *testing.T, w world) {
-	id := w.create(t, `{"name": "broken", "resource_plan": "hobby"}`)
-	breakPods(t, w, id, cluster.CrashLoop)
-	wantFailure(t, w.awaitStatus(t, id, "error"), "pod_crash_loop")
-	breakPods(t, w, id, "")
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
-	w.awaitStatus(t, id, "running")
+// testCrashEndsInError makes an agent crash, at its first start and while it runs. Both times it ends in error with a
+// reason, and starts when the reason is gone.
+func testCrashEndsInError(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "broken", "resource_plan": "hobby"}`)
+	injectPodFault(t, d, id, cluster.CrashLoop)
+	checkFailure(t, d.awaitStatus(t, id, "error"), "pod_crash_loop")
+	injectPodFault(t, d, id, "")
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
+	d.awaitStatus(t, id, "running")
 
-	breakPods(t, w, id, cluster.OutOfMemory)
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
-	wantFailure(t, w.awaitStatus(t, id, "error"), "out_of_memory")
-	breakPods(t, w, id, "")
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
-	w.awaitStatus(t, id, "running")
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	injectPodFault(t, d, id, cluster.OutOfMemory)
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
+	checkFailure(t, d.awaitStatus(t, id, "error"), "out_of_memory")
+	injectPodFault(t, d, id, "")
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
+	d.awaitStatus(t, id, "running")
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// mends has a running agent break with nobody at it: it goes to error with a reason, and back to running by itself when
-// the reason is gone.
-func mends(t *testing.T, w world) {
-	id := w.create(t, `{"name": "mends", "resource_plan": "hobby"}`)
-	w.awaitStatus(t, id, "running")
-	breakPods(t, w, id, cluster.CrashLoop)
-	wantFailure(t, w.awaitStatus(t, id, "error"), "pod_crash_loop")
-	breakPods(t, w, id, "")
-	a := w.awaitStatus(t, id, "running")
-	if config, _ := a.body["config"].(map[string]any); config["error"] != nil || a.body["error_message"] != nil {
-		t.Errorf("an agent that mended still has the error %v, %v", config["error"], a.body["error_message"])
-	}
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+// testRecoveryFromCrash makes a running agent crash. It goes to error with a reason, and without any request back to
+// running when the reason is gone.
+func testRecoveryFromCrash(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "recovers", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	injectPodFault(t, d, id, cluster.CrashLoop)
+	checkFailure(t, d.awaitStatus(t, id, "error"), "pod_crash_loop")
+	injectPodFault(t, d, id, "")
+	a := d.awaitStatus(t, id, "running")
+	config, _ := a.body["config"].(map[string]any)
+	checkEqual(t, "config.error of a recovered agent", config["error"], nil)
+	checkEqual(t, "error_message of a recovered agent", a.body["error_message"], nil)
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// sandboxed moves an agent into the sandbox and out again, with its volume. On a cluster that has none any more it runs
-// on as before, and says why.
-func sandboxed(t *testing.T, w world) {
-	id := w.create(t, `{"name": "sandboxed", "resource_plan": "hobby"}`)
+// testSandboxMigration moves an agent into the sandbox and out again, with its volume. Then the cluster loses its
+// sandbox: the agent stays outside and shows why.
+func testSandboxMigration(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "sandboxed", "resource_plan": "hobby"}`)
 	path, namespace := "/agents/"+id, "agent-"+id
-	w.awaitStatus(t, id, "running")
+	d.awaitStatus(t, id, "running")
 	volume := func() types.UID {
 		t.Helper()
-		claims, err := w.cluster.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
+		claims, err := d.cluster.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(claims.Items) != 1 {
-			t.Fatalf("claims %v: %v", claims, err)
+			t.Fatalf("volume claims = %v, %v; want one", claims, err)
 		}
 		return claims.Items[0].UID
 	}
 	first := volume()
 	migrate := func(enabled bool, want bool) answer {
 		t.Helper()
-		a := w.must(t, http.StatusOK, http.MethodPost, path+"/migrate-sandbox", fmt.Sprintf(`{"enabled": %t}`, enabled))
-		if a.body["status"] != "running" || a.body["dashboard_warming"] != true {
-			t.Errorf("migrate-sandbox: %s", a.text)
-		}
-		a = w.await(t, id, "as it is wanted", func(a answer) bool { return a.body["dashboard_warming"] == false })
+		a := d.must(t, http.StatusOK, http.MethodPost, path+"/migrate-sandbox", fmt.Sprintf(`{"enabled": %t}`, enabled))
+		checkEqual(t, "status during the migration", a.body["status"], "running")
+		checkEqual(t, "dashboard_warming during the migration", a.body["dashboard_warming"], true)
+		a = d.await(t, id, "migrated", func(a answer) bool { return a.body["dashboard_warming"] == false })
 		config, _ := a.body["config"].(map[string]any)
-		if config["sandbox_enabled"] != want || a.body["status"] != "running" {
-			t.Errorf("after a move to %t: %s", enabled, a.text)
+		checkEqual(t, fmt.Sprintf("sandbox_enabled after enabled=%t", enabled), config["sandbox_enabled"], want)
+		checkEqual(t, "status after the migration", a.body["status"], "running")
+		pods, err := d.cluster.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) != 1 {
+			t.Fatalf("pods = %v, %v; want one", pods, err)
 		}
-		pods, err := w.cluster.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(pods.Items) != 1 || (pods.Items[0].Spec.RuntimeClassName != nil) != want {
-			t.Errorf("the pod of an agent that is sandboxed (%t): %v, %v", want, pods, err)
-		}
+		checkEqual(t, "pod has a runtime class", pods.Items[0].Spec.RuntimeClassName != nil, want)
 		return a
 	}
 	migrate(true, true)
 	migrate(false, false)
-	if err := w.cluster.NodeV1().RuntimeClasses().Delete(t.Context(), "gvisor", metav1.DeleteOptions{}); err != nil {
+	if err := d.cluster.NodeV1().RuntimeClasses().Delete(t.Context(), "gvisor", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wantFailure(t, migrate(true, false), "sandbox_unschedulable")
-	if volume() != first {
-		t.Error("the volume is another one")
-	}
-	w.must(t, http.StatusAccepted, http.MethodDelete, path, "")
+	checkFailure(t, migrate(true, false), "sandbox_unschedulable")
+	checkEqual(t, "volume claim after the migrations", volume(), first)
+	d.must(t, http.StatusAccepted, http.MethodDelete, path, "")
 }
 
-func wantFailure(t *testing.T, a answer, code string) {
+// checkFailure checks why an agent failed.
+func checkFailure(t *testing.T, a answer, code string) {
 	t.Helper()
 	config, _ := a.body["config"].(map[string]any)
 	failure, _ := config["error"].(map[string]any)
 	message, _ := a.body["error_message"].(string)
-	if failure["code"] != code || failure["message"] != message || message == "" {
-		t.Errorf("error %v, error_message %q, want code %s", failure, message, code)
+	checkEqual(t, "config.error.code", failure["code"], code)
+	if failure["message"] != message || message == "" {
+		t.Errorf("config.error.message = %v, error_message = %q; want the same text", failure["message"], message)
 	}
 }
 
-// killed ends the worker with SIGKILL at every stage of provisioning, and has the agent run all the same: one
-// namespace, one set of credentials, nothing twice.
-func killed(t *testing.T, w world) {
+// testWorkerKilledWhileProvisioning kills the worker at every stage of provisioning. The agent still runs, with one
+// stateful set and one version of its credentials.
+func testWorkerKilledWhileProvisioning(t *testing.T, d deployment) {
 	for _, stage := range []string{"namespace", "policy", "identity", "storage", "runtime", "route", "ready"} {
 		t.Run(stage, func(t *testing.T) {
-			id := w.create(t, `{"name": "survivor", "resource_plan": "hobby"}`)
+			id := d.create(t, `{"name": "survivor", "resource_plan": "hobby"}`)
 			if stage == "ready" {
-				breakPods(t, w, id, cluster.NotReady)
+				injectPodFault(t, d, id, cluster.NotReady)
 			}
-			w.await(t, id, "at "+stage, func(a answer) bool { return stages(a)[stage] != "pending" })
-			if err := w.Functions.Kill("ReconcileAgent"); err != nil {
+			d.await(t, id, "at "+stage, func(a answer) bool { return stages(a)[stage] != "pending" })
+			if err := d.Functions.Kill("ReconcileAgent"); err != nil {
 				t.Fatal(err)
 			}
-			breakPods(t, w, id, "")
-			if err := w.Functions.Restart(t.Context(), "ReconcileAgent"); err != nil {
+			injectPodFault(t, d, id, "")
+			if err := d.Functions.Restart(t.Context(), "ReconcileAgent"); err != nil {
 				t.Fatal(err)
 			}
-			w.awaitStatus(t, id, "running")
-			sets, err := w.cluster.AppsV1().StatefulSets("agent-"+id).List(t.Context(), metav1.ListOptions{})
+			d.awaitStatus(t, id, "running")
+			sets, err := d.cluster.AppsV1().StatefulSets("agent-"+id).List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(sets.Items) != 1 {
-				t.Errorf("stateful sets %v: %v", sets, err)
+				t.Errorf("stateful sets = %v, %v; want one", sets, err)
 			}
-			credentials := w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/reveal", "")
-			if credentials.body["credential_version"] != 1.0 {
-				t.Errorf("credentials have version %v", credentials.body["credential_version"])
-			}
-			w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+			credentials := d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/reveal", "")
+			checkEqual(t, "credential_version", credentials.body["credential_version"], 1.0)
+			d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 		})
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// spans are those of all calls in this process.
+// spans records all spans of this process.
 var spans = tracetest.NewSpanRecorder()
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(function.NewLogger(&logs, slog.LevelDebug, ""))
 	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans),
 		sdk.WithSampler(sdk.ParentBased(sdk.NeverSample()))))
-	// A dependency of the Google libraries starts this goroutine when it is linked.
+	// A dependency of the Google libraries starts this goroutine.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

@@ -9,54 +9,52 @@ import (
 	"time"
 )
 
-// keyed calls as an admin of the first organization with an Idempotency-Key.
-func (w world) keyed(t *testing.T, key, method, path, body string) answer {
+// callWithKey calls as an admin of the first organization, with an Idempotency-Key.
+func (d deployment) callWithKey(t *testing.T, key, method, path, body string) answer {
 	t.Helper()
-	return w.send(t, method, path, body,
-		http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "Idempotency-Key": {key}})
+	return d.send(t, method, path, body,
+		http.Header{"Authorization": {"Bearer " + d.Ready.APIKey}, "Idempotency-Key": {key}})
 }
 
-// repeats sends requests again: the first answer comes back, and nothing is done twice.
-func repeats(t *testing.T, w world) {
-	creations(t, w)
+// testIdempotency sends requests again. The first response comes back, and the request takes effect once.
+func testIdempotency(t *testing.T, d deployment) {
+	checkConcurrentCreations(t, d)
 	const create = `{"name": "repeats once", "resource_plan": "hobby"}`
-	first := w.keyed(t, "story-create", http.MethodPost, "/api/v1/agents", create)
+	first := d.callWithKey(t, "story-create", http.MethodPost, "/api/v1/agents", create)
 	id, _ := first.body["id"].(string)
-	again := w.keyed(t, "story-create", http.MethodPost, "/agents", create) // the same route by its other path
-	if again.status != http.StatusCreated || again.text != first.text ||
-		again.header.Get("Idempotency-Replayed") != "true" ||
-		again.header.Get("ETag") != first.header.Get("ETag") ||
-		again.header.Get("Location") != first.header.Get("Location") {
-		t.Errorf("a repeat: %d %s, want %s", again.status, again.text, first.text)
-	}
-	other := w.keyed(t, "story-create", http.MethodPost, "/api/v1/agents",
+	again := d.callWithKey(t, "story-create", http.MethodPost, "/agents", create) // the same route by its other path
+	checkEqual(t, "status of a repeated creation", again.status, http.StatusCreated)
+	checkEqual(t, "body of a repeated creation", again.text, first.text)
+	checkEqual(t, "Idempotency-Replayed of a repeated creation", again.header.Get("Idempotency-Replayed"), "true")
+	checkEqual(t, "ETag of a repeated creation", again.header.Get("ETag"), first.header.Get("ETag"))
+	checkEqual(t, "Location of a repeated creation", again.header.Get("Location"), first.header.Get("Location"))
+	other := d.callWithKey(t, "story-create", http.MethodPost, "/api/v1/agents",
 		`{"name": "another", "resource_plan": "hobby"}`)
-	if other.status != http.StatusUnprocessableEntity || other.body["code"] != "idempotency_key_reused" {
-		t.Errorf("the key with another body: %d %s", other.status, other.text)
-	}
-	if a := w.keyed(t, "white space", http.MethodPost, "/api/v1/agents", create); a.status != http.StatusBadRequest ||
-		a.body["code"] != "invalid_idempotency_key" {
-		t.Errorf("a bad key: %d %s", a.status, a.text)
-	}
+	checkRefusal(t, "the key with another body", other, http.StatusUnprocessableEntity, "idempotency_key_reused")
+	invalid := d.callWithKey(t, "white space", http.MethodPost, "/api/v1/agents", create)
+	checkRefusal(t, "a key with white space", invalid, http.StatusBadRequest, "invalid_idempotency_key")
 
-	made := w.keyed(t, "story-key", http.MethodPost, "/api/v1/api-keys", `{"name": "repeated"}`)
+	made := d.callWithKey(t, "story-key", http.MethodPost, "/api/v1/api-keys", `{"name": "repeated"}`)
 	secret, _ := made.body["secret"].(string)
-	shown := w.keyed(t, "story-key", http.MethodPost, "/api/v1/api-keys", `{"name": "repeated"}`)
-	if shown.status != http.StatusCreated || shown.body["id"] != made.body["id"] || shown.body["secret"] != nil ||
-		!strings.HasPrefix(secret, "so_") {
-		t.Errorf("a repeated creation of a key: %d, secret shown again: %t", shown.status, shown.body["secret"] != nil)
+	shown := d.callWithKey(t, "story-key", http.MethodPost, "/api/v1/api-keys", `{"name": "repeated"}`)
+	checkEqual(t, "status of a repeated key creation", shown.status, http.StatusCreated)
+	checkEqual(t, "ID of a repeated key creation", shown.body["id"], made.body["id"])
+	if shown.body["secret"] != nil {
+		t.Error("a repeated key creation shows the secret again")
 	}
-	w.must(t, http.StatusNoContent, http.MethodDelete, fmt.Sprintf("/api/v1/api-keys/%v", made.body["id"]), "")
+	if !strings.HasPrefix(secret, "so_") {
+		t.Error("the first key creation shows no secret")
+	}
+	d.must(t, http.StatusNoContent, http.MethodDelete, fmt.Sprintf("/api/v1/api-keys/%v", made.body["id"]), "")
 	for range 2 {
-		if a := w.keyed(t, "story-delete", http.MethodDelete, "/api/v1/agents/"+id,
-			""); a.status != http.StatusAccepted {
-			t.Errorf("a repeated deletion: %d %s", a.status, a.text)
-		}
+		a := d.callWithKey(t, "story-delete", http.MethodDelete, "/api/v1/agents/"+id, "")
+		checkEqual(t, "status of a deletion, twice", a.status, http.StatusAccepted)
 	}
 }
 
-// creations sends 200 creations at once with 20 keys between them: 20 agents, and one answer a key.
-func creations(t *testing.T, w world) {
+// checkConcurrentCreations sends 200 creations concurrently, with 20 different keys. That makes 20 agents, and one
+// response for each key.
+func checkConcurrentCreations(t *testing.T, d deployment) {
 	t.Helper()
 	const keys, calls = 20, 200
 	answers := make([]answer, calls)
@@ -65,9 +63,9 @@ func creations(t *testing.T, w world) {
 		all.Go(func() {
 			k := i % keys
 			for began := time.Now(); time.Since(began) < patience; {
-				answers[i] = w.keyed(t, fmt.Sprintf("story-%d", k), http.MethodPost, "/api/v1/agents",
+				answers[i] = d.callWithKey(t, fmt.Sprintf("story-%d", k), http.MethodPost, "/api/v1/agents",
 					fmt.Sprintf(`{"name": "repeated %d", "resource_plan": "hobby"}`, k))
-				// so many at one organization may be too much; it is safe to repeat
+				// The organization may be too busy. The key makes it safe to try again.
 				if answers[i].status != http.StatusServiceUnavailable {
 					return
 				}
@@ -85,14 +83,12 @@ func creations(t *testing.T, w world) {
 			first[k] = a
 		}
 		if a.text != first[k].text {
-			t.Errorf("key %d has two answers: %s and %s", k, a.text, first[k].text)
+			t.Errorf("key %d got two different responses: %s and %s", k, a.text, first[k].text)
 		}
 	}
 	for k, a := range first {
-		list := w.must(t, http.StatusOK, http.MethodGet, fmt.Sprintf("/api/v1/agents?name=repeated%%20%d", k), "")
-		if n := strings.Count(list.text, `"namespace":`); n != 1 {
-			t.Errorf("key %d made %d agents", k, n)
-		}
-		w.must(t, http.StatusAccepted, http.MethodDelete, fmt.Sprintf("/agents/%v", a.body["id"]), "")
+		list := d.must(t, http.StatusOK, http.MethodGet, fmt.Sprintf("/api/v1/agents?name=repeated%%20%d", k), "")
+		checkEqual(t, fmt.Sprintf("agents created with key %d", k), strings.Count(list.text, `"namespace":`), 1)
+		d.must(t, http.StatusAccepted, http.MethodDelete, fmt.Sprintf("/agents/%v", a.body["id"]), "")
 	}
 }

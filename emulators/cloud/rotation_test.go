@@ -1,22 +1,23 @@
 package cloud_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
 	"agents.example/controlplane/shared/secret"
 )
 
-// credentials are an agent's, as they are revealed.
+// credentials are the revealed credentials of an agent.
 type credentials struct {
 	user, password, key string
 	version             any
 	pending             any
 }
 
-func (w world) reveal(t *testing.T, id string) credentials {
+func (d deployment) revealCredentials(t *testing.T, id string) credentials {
 	t.Helper()
-	a := w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/reveal", "")
+	a := d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/reveal", "")
 	text := func(name string) string { s, _ := a.body[name].(string); return s }
 	return credentials{
 		text("dashboard_username"), text("dashboard_password"), text("tenant_api_key"), a.body["credential_version"],
@@ -24,8 +25,8 @@ func (w world) reveal(t *testing.T, id string) credentials {
 	}
 }
 
-// accepts asks the agent itself.
-func (w world) accepts(t *testing.T, url string, c credentials) (password, key int) {
+// tryCredentials calls the agent with its password and with its key, and returns the statuses.
+func (d deployment) tryCredentials(t *testing.T, url string, c credentials) (password, key int) {
 	t.Helper()
 	ask := func(set func(*http.Request)) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"auth/check", nil)
@@ -33,7 +34,7 @@ func (w world) accepts(t *testing.T, url string, c credentials) (password, key i
 			t.Fatal(err)
 		}
 		set(req)
-		res, err := w.Client.Do(req)
+		res, err := d.Client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,58 +47,55 @@ func (w world) accepts(t *testing.T, url string, c credentials) (password, key i
 		ask(func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+c.key) })
 }
 
-// rotated replaces an agent's credentials: while that is pending nothing is promised, and from the moment it is not,
-// the former ones are refused and the new ones accepted.
-func rotated(t *testing.T, w world) {
-	id := w.create(t, `{"name": "rotated", "resource_plan": "hobby", "env_vars": {"TOKEN": "stays"}}`)
-	a := w.awaitStatus(t, id, "running")
+// testCredentialRotation replaces an agent's credentials. As soon as the rotation is no longer pending, the agent
+// refuses the former credentials and accepts the new ones.
+func testCredentialRotation(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "rotated", "resource_plan": "hobby", "env_vars": {"TOKEN": "stays"}}`)
+	a := d.awaitStatus(t, id, "running")
 	url, _ := a.body["dashboard_url"].(string)
-	former := w.reveal(t, id)
-	if former.pending != false || former.version != 1.0 {
-		t.Errorf("credentials of version %v, pending %v", former.version, former.pending)
+	former := d.revealCredentials(t, id)
+	checkEqual(t, "version of the first credentials", former.version, 1.0)
+	checkEqual(t, "rotation_pending before a rotation", former.pending, false)
+	rotate := "/agents/" + id + "/credentials/rotate"
+	a = d.must(t, http.StatusOK, http.MethodPost, rotate, "")
+	checkEqual(t, "credential_rotation_pending", a.body["credential_rotation_pending"], true)
+	checkEqual(t, "dashboard_warming", a.body["dashboard_warming"], true)
+	d.await(t, id, "rotated", func(a answer) bool { return a.body["credential_rotation_pending"] == false })
+	d.checkCredentials(t, url, former, http.StatusUnauthorized)
+	latter := d.revealCredentials(t, id)
+	if latter.password == former.password || latter.key == former.key {
+		t.Error("a rotation keeps the password or the key")
 	}
-	a = w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/rotate", "")
-	if a.body["credential_rotation_pending"] != true || a.body["dashboard_warming"] != true {
-		t.Errorf("rotating: %s", a.text)
-	}
-	w.await(t, id, "rotated", func(a answer) bool { return a.body["credential_rotation_pending"] == false })
-	if password, key := w.accepts(t, url, former); password != http.StatusUnauthorized ||
-		key != http.StatusUnauthorized {
-		t.Errorf("the former credentials are answered %d and %d in the moment the flag clears", password, key)
-	}
-	latter := w.reveal(t, id)
-	if latter.password == former.password || latter.key == former.key || latter.version != 2.0 ||
-		latter.pending != false {
-		t.Errorf("credentials of version %v, pending %v", latter.version, latter.pending)
-	}
-	if password, key := w.accepts(t, url, latter); password != http.StatusNoContent || key != http.StatusNoContent {
-		t.Errorf("the new credentials are answered %d and %d", password, key)
-	}
-	o := w.operations(t, id)[0]
-	if o.Action != "rotate" || o.Key != secret.CredentialsKey || o.SecretRef != secret.Ref(id, secret.CredentialsKey) {
-		t.Errorf("the operation is %+v", o)
-	}
-	w.until(t, id, o, succeeded)
-	if ever, there := w.vault.versions(t, id, secret.CredentialsKey); ever != 2 || there != 1 {
-		t.Errorf("there were %d versions of the credentials and are %d", ever, there)
-	}
-	w.env(t, id, "TOKEN", "stays")
+	checkEqual(t, "version of the second credentials", latter.version, 2.0)
+	checkEqual(t, "rotation_pending after the rotation", latter.pending, false)
+	d.checkCredentials(t, url, latter, http.StatusNoContent)
+	o := d.operations(t, id)[0]
+	checkEqual(t, "action", o.Action, "rotate")
+	checkEqual(t, "key", o.Key, secret.CredentialsKey)
+	checkEqual(t, "secret_ref", o.SecretRef, secret.Ref(id, secret.CredentialsKey))
+	d.awaitOperation(t, id, o, succeeded)
+	d.secretStore.checkVersions(t, id, secret.CredentialsKey, versions{added: 2, enabled: 1})
+	d.checkEnv(t, id, "TOKEN", "stays")
 
-	// An agent that rests is rotated by its next start, and proves it then.
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
-	a = w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/rotate", "")
-	o = w.operations(t, id)[0]
-	w.until(t, id, o, "rollout pending agent_not_running")
-	again := w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/rotate", "")
-	if a.body["credential_rotation_pending"] != true || again.body["credential_rotation_pending"] != true ||
-		w.operations(t, id)[0].ID != o.ID {
-		t.Errorf("a rotation that is pending began again: %s", again.text)
-	}
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
-	w.until(t, id, o, succeeded)
-	if password, key := w.accepts(t, url, latter); password != http.StatusUnauthorized ||
-		key != http.StatusUnauthorized {
-		t.Errorf("the former credentials are answered %d and %d", password, key)
-	}
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	// A stopped agent gets the new credentials with its next start.
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
+	a = d.must(t, http.StatusOK, http.MethodPost, rotate, "")
+	o = d.operations(t, id)[0]
+	d.awaitOperation(t, id, o, "rollout pending agent_not_running")
+	again := d.must(t, http.StatusOK, http.MethodPost, rotate, "")
+	checkEqual(t, "credential_rotation_pending while stopped", a.body["credential_rotation_pending"], true)
+	checkEqual(t, "credential_rotation_pending, second request", again.body["credential_rotation_pending"], true)
+	checkEqual(t, "operation of the second request", d.operations(t, id)[0].ID, o.ID)
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
+	d.awaitOperation(t, id, o, succeeded)
+	d.checkCredentials(t, url, latter, http.StatusUnauthorized)
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// checkCredentials checks the status with which the agent answers its password and its key.
+func (d deployment) checkCredentials(t *testing.T, url string, c credentials, want int) {
+	t.Helper()
+	password, key := d.tryCredentials(t, url, c)
+	checkEqual(t, fmt.Sprintf("status for the password of version %v", c.version), password, want)
+	checkEqual(t, fmt.Sprintf("status for the key of version %v", c.version), key, want)
 }

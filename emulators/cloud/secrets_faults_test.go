@@ -13,8 +13,8 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 )
 
-// once makes the first call of a method go wrong.
-func once(method string, fault rpc.Fault) rpc.Hook {
+// failFirst injects a fault into the first call of a method.
+func failFirst(method string, fault rpc.Fault) rpc.Hook {
 	var first sync.Once
 	return func(called, _ string) (f rpc.Fault) {
 		if called == method {
@@ -24,208 +24,215 @@ func once(method string, fault rpc.Fault) rpc.Hook {
 	}
 }
 
-// lostAnswer has the store add a version and its answer be lost, or refuse it. Reconciling adopts what is there, and
-// adds nothing.
-func lostAnswer(t *testing.T, w world) {
-	id := w.create(t, `{"name": "lost", "resource_plan": "hobby"}`)
-	w.awaitStatus(t, id, "running")
-	reconcile := func(o operation, want int) answer {
-		t.Helper()
-		return w.must(t, want, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
-	}
-	failing := func(key string, fault rpc.Fault, code string) operation {
-		t.Helper()
-		w.vault.breaks(id, once("AddSecretVersion", fault))
-		a := w.must(t, http.StatusServiceUnavailable, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"`+key+
-			`": "value"}}`)
-		w.vault.breaks(id, nil)
-		if a.body["code"] != code || a.header.Get("Retry-After") == "" {
-			t.Errorf("answered %s", a.text)
-		}
-		o := w.operations(t, id)[0]
-		if o.is() != "store failed "+code {
-			t.Errorf("the operation is %s", o.is())
-		}
-		return o
-	}
-	w.must(t, http.StatusAccepted, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"TOKEN": "first"}}`)
-	lost := failing("TOKEN", rpc.Fault{After: status.Error(codes.Unavailable, "lost")}, "secret_store_unavailable")
-	if a := reconcile(lost, http.StatusOK); a.body["status"] != "pending" || a.body["stage"] != "bind" {
-		t.Errorf("reconciled: %s", a.text)
-	}
-	w.until(t, id, lost, succeeded)
-	if ever, there := w.vault.versions(t, id, "TOKEN"); ever != 2 || there != 1 {
-		t.Errorf("there were %d versions of two operations, and are %d", ever, there)
-	}
-	denied := failing("OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
-		"secret_store_denied")
-	if a := reconcile(denied, http.StatusBadRequest); a.body["code"] != "secret_value_unavailable" {
-		t.Errorf("reconciled: %s", a.text)
-	}
-	over := failing("OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.ResourceExhausted, "no")},
-		"secret_quota_exceeded")
-	if a := reconcile(denied, http.StatusConflict); a.body["code"] != "secret_operation_terminal" {
-		t.Errorf("reconciled what was overtaken: %s", a.text)
-	}
-	again := w.put(t, id, `{"OTHER_TOKEN": "there"}`)
-	w.until(t, id, again[0], succeeded)
-	w.until(t, id, over, "store superseded")
-	if ever, _ := w.vault.versions(t, id, "OTHER_TOKEN"); ever != 1 {
-		t.Errorf("%d versions", ever)
-	}
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
-}
-
-// takeTurns sends many requests for one key at once: each adds its own version, and the last is live.
-func takeTurns(t *testing.T, w world) {
-	id := w.create(t, `{"name": "turns", "resource_plan": "hobby"}`)
-	w.awaitStatus(t, id, "running")
-	const clients = 4
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() {
-			a := w.call(t, w.Ready.APIKey, http.MethodPut, "/agents/"+id+"/secrets",
-				fmt.Sprintf(`{"secrets": {"TOKEN": "value %d"}}`, i))
-			if a.status != http.StatusAccepted {
-				t.Errorf("answered %s", a.text)
-			}
-		})
-	}
-	all.Wait()
-	w.await(t, id, "in sync",
-		func(answer) bool { return w.secretsOf(t, id) == fmt.Sprintf("TOKEN %d/%d true;", clients, clients) })
-	w.await(t, id, "tidy", func(answer) bool {
-		ever, there := w.vault.versions(t, id, "TOKEN")
-		return ever == clients && there == 1
-	})
-	for _, o := range w.operations(t, id) {
-		if o.Status != "succeeded" && o.Status != "superseded" {
-			w.until(t, id, o, succeeded)
-		}
-	}
-	// While one request is adding, reconciling its operation is refused.
-	hold, held := make(chan struct{}), make(chan struct{})
-	var first sync.Once
-	w.vault.breaks(id, func(method, _ string) rpc.Fault {
-		if method == "AddSecretVersion" {
-			first.Do(func() { close(held); <-hold })
+// failEach injects an error before every call of a method.
+func failEach(method string, code codes.Code) rpc.Hook {
+	return func(called, _ string) rpc.Fault {
+		if called == method {
+			return rpc.Fault{Before: status.Error(code, "fault of the test")}
 		}
 		return rpc.Fault{}
+	}
+}
+
+// holdFirst makes the first call of a method wait until release is called. held is closed when the call has arrived.
+func holdFirst(method string) (hook rpc.Hook, held <-chan struct{}, release func()) {
+	hold, arrived := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	return func(called, _ string) rpc.Fault {
+		if called == method {
+			first.Do(func() { close(arrived); <-hold })
+		}
+		return rpc.Fault{}
+	}, arrived, func() { close(hold) }
+}
+
+// reconcile asks for an operation to be reconciled.
+func (d deployment) reconcile(t *testing.T, id string, o operation) answer {
+	t.Helper()
+	return d.call(t, d.Ready.APIKey, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
+}
+
+// failPut sets a secret while the secret store fails, and returns the failed operation.
+func (d deployment) failPut(t *testing.T, id, key string, fault rpc.Fault, code string) operation {
+	t.Helper()
+	d.secretStore.inject(id, failFirst("AddSecretVersion", fault))
+	a := d.must(t, http.StatusServiceUnavailable, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"`+key+
+		`": "value"}}`)
+	d.secretStore.inject(id, nil)
+	checkEqual(t, "code of a failed write", a.body["code"], code)
+	if a.header.Get("Retry-After") == "" {
+		t.Error("a failed write has no Retry-After")
+	}
+	o := d.operations(t, id)[0]
+	checkEqual(t, "state of a failed write", o.state(), "store failed "+code)
+	return o
+}
+
+// testLostSecretStoreResponses makes the secret store add a version and lose the response, or refuse it. Reconciling
+// adopts the version that was added, and adds none.
+func testLostSecretStoreResponses(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "lost", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	d.must(t, http.StatusAccepted, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"TOKEN": "first"}}`)
+	lost := d.failPut(t, id, "TOKEN", rpc.Fault{After: status.Error(codes.Unavailable, "lost")},
+		"secret_store_unavailable")
+	a := d.reconcile(t, id, lost)
+	checkEqual(t, "status code of reconciling a lost response", a.status, http.StatusOK)
+	checkEqual(t, "status of reconciling a lost response", a.body["status"], "pending")
+	checkEqual(t, "stage of reconciling a lost response", a.body["stage"], "bind")
+	d.awaitOperation(t, id, lost, succeeded)
+	d.secretStore.checkVersions(t, id, "TOKEN", versions{added: 2, enabled: 1})
+
+	denied := d.failPut(t, id, "OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
+		"secret_store_denied")
+	a = d.reconcile(t, id, denied)
+	checkRefusal(t, "reconciling a denied write", a, http.StatusBadRequest, "secret_value_unavailable")
+	over := d.failPut(t, id, "OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.ResourceExhausted, "no")},
+		"secret_quota_exceeded")
+	a = d.reconcile(t, id, denied)
+	checkRefusal(t, "reconciling a superseded operation", a, http.StatusConflict, "secret_operation_terminal")
+	again := d.putSecrets(t, id, `{"OTHER_TOKEN": "there"}`)
+	d.awaitOperation(t, id, again[0], succeeded)
+	d.awaitOperation(t, id, over, "store superseded")
+	checkEqual(t, "versions added to OTHER_TOKEN", d.secretStore.countVersions(t, id, "OTHER_TOKEN").added, 1)
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// testConcurrentSecretWrites writes one secret from several clients. Each adds one version, and the last one is live.
+func testConcurrentSecretWrites(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "turns", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	const clients = 4
+	var writes sync.WaitGroup
+	for i := range clients {
+		writes.Go(func() {
+			a := d.call(t, d.Ready.APIKey, http.MethodPut, "/agents/"+id+"/secrets",
+				fmt.Sprintf(`{"secrets": {"TOKEN": "value %d"}}`, i))
+			checkEqual(t, "status of a concurrent write", a.status, http.StatusAccepted)
+		})
+	}
+	writes.Wait()
+	d.await(t, id, "in sync",
+		func(answer) bool { return d.secretsText(t, id) == fmt.Sprintf("TOKEN %d/%d true;", clients, clients) })
+	d.await(t, id, "left with one enabled version", func(answer) bool {
+		return d.secretStore.countVersions(t, id, "TOKEN") == versions{added: clients, enabled: 1}
 	})
-	keyed := func() answer {
-		return w.send(t, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"TOKEN": "slow"}}`,
-			http.Header{"Authorization": {"Bearer " + w.Ready.APIKey}, "Idempotency-Key": {"slow-" + id}})
+	for _, o := range d.operations(t, id) {
+		if o.Status != "succeeded" && o.Status != "superseded" {
+			d.awaitOperation(t, id, o, succeeded)
+		}
+	}
+	checkSlowWrite(t, d, id)
+	checkEqual(t, "versions added", d.secretStore.countVersions(t, id, "TOKEN").added, clients+1)
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// checkSlowWrite repeats and reconciles a write that is still adding its version. Both are refused until it has
+// finished.
+func checkSlowWrite(t *testing.T, d deployment, id string) {
+	t.Helper()
+	hook, held, release := holdFirst("AddSecretVersion")
+	d.secretStore.inject(id, hook)
+	write := func() answer {
+		return d.send(t, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"TOKEN": "slow"}}`,
+			http.Header{"Authorization": {"Bearer " + d.Ready.APIKey}, "Idempotency-Key": {"slow-" + id}})
 	}
 	var slow answer
-	all.Go(func() { slow = keyed() })
+	var writing sync.WaitGroup
+	writing.Go(func() { slow = write() })
 	<-held
-	if a := keyed(); a.status != http.StatusConflict || a.body["code"] != "idempotency_in_progress" ||
-		a.header.Get("Retry-After") == "" {
-		t.Errorf("a repeat meanwhile: %d %s", a.status, a.text)
+	repeated := write()
+	checkRefusal(t, "a repeat of a write that goes on", repeated, http.StatusConflict, "idempotency_in_progress")
+	if repeated.header.Get("Retry-After") == "" {
+		t.Error("a repeat of a write that goes on has no Retry-After")
 	}
-	o := w.operations(t, id)[0]
-	a := w.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
-	if a.body["code"] != "operation_in_progress" || o.is() != "store pending" {
-		t.Errorf("reconciled %s: %s", o.is(), a.text)
-	}
-	close(hold)
-	all.Wait()
-	w.vault.breaks(id, nil)
-	w.until(t, id, o, succeeded)
-	w.env(t, id, "TOKEN", "slow")
-	if a := keyed(); slow.status != http.StatusAccepted || a.text != slow.text ||
-		a.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("a repeat afterwards: %d %s\nfirst %d %s", a.status, a.text, slow.status, slow.text)
-	}
-	if ever, _ := w.vault.versions(t, id, "TOKEN"); ever != clients+1 {
-		t.Errorf("%d versions of %d operations", ever, clients+1)
-	}
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	o := d.operations(t, id)[0]
+	checkEqual(t, "state of a write that goes on", o.state(), "store pending")
+	a := d.reconcile(t, id, o)
+	checkRefusal(t, "reconciling a write that goes on", a, http.StatusConflict, "operation_in_progress")
+	release()
+	writing.Wait()
+	d.secretStore.inject(id, nil)
+	d.awaitOperation(t, id, o, succeeded)
+	d.checkEnv(t, id, "TOKEN", "slow")
+	checkEqual(t, "status of the slow write", slow.status, http.StatusAccepted)
+	repeated = write()
+	checkEqual(t, "body of a repeat of the finished write", repeated.text, slow.text)
+	checkEqual(t, "Idempotency-Replayed", repeated.header.Get("Idempotency-Replayed"), "true")
 }
 
-// hindered keeps a secret from its agent in every way but one: what is said about it is true, and in the end it is
-// there, with one version.
-func hindered(t *testing.T, w world) {
-	id := w.create(t, `{"name": "hindered", "resource_plan": "hobby"}`)
-	w.awaitStatus(t, id, "running")
-	reconcile := func(o operation) answer {
-		return w.call(t, w.Ready.APIKey, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
-	}
-	w.vault.breaks(id, func(method, _ string) rpc.Fault {
-		if method == "AccessSecretVersion" {
-			return rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")}
-		}
-		return rpc.Fault{}
-	})
-	denied := w.put(t, id, `{"TOKEN": "one"}`)[0]
-	w.until(t, id, denied, "sync pending secret_store_denied")
-	var all sync.WaitGroup
+// testSecretDeliveryFailures keeps a secret from its agent in three ways. Each time the operation shows why, and the
+// secret arrives, in one version, when the cause is gone.
+func testSecretDeliveryFailures(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "hindered", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+
+	d.secretStore.inject(id, failEach("AccessSecretVersion", codes.PermissionDenied))
+	denied := d.putSecrets(t, id, `{"TOKEN": "one"}`)[0]
+	d.awaitOperation(t, id, denied, "sync pending secret_store_denied")
+	var requests sync.WaitGroup
 	for range 4 {
-		all.Go(func() {
-			if a := reconcile(denied); a.status != http.StatusOK && a.body["code"] != "operation_in_progress" {
-				t.Errorf("reconciled: %d %s", a.status, a.text)
+		requests.Go(func() {
+			if a := d.reconcile(t, id, denied); a.status != http.StatusOK {
+				checkEqual(t, "code of a concurrent reconciliation", a.body["code"], "operation_in_progress")
 			}
 		})
 	}
-	all.Wait()
-	w.vault.breaks(id, nil)
-	w.until(t, id, denied, succeeded)
-	w.env(t, id, "TOKEN", "one")
+	requests.Wait()
+	d.secretStore.inject(id, nil)
+	d.awaitOperation(t, id, denied, succeeded)
+	d.checkEnv(t, id, "TOKEN", "one")
 
-	breakPods(t, w, id, "crash-loop")
-	crashes := w.put(t, id, `{"TOKEN": "two"}`)[0]
-	w.until(t, id, crashes, "rollout failed pod_crash_loop")
-	if got := w.secretsOf(t, id); got != "TOKEN 2/- false;" {
-		t.Errorf("secrets %s of an agent that crashes", got)
-	}
-	breakPods(t, w, id, "")
+	injectPodFault(t, d, id, "crash-loop")
+	crashes := d.putSecrets(t, id, `{"TOKEN": "two"}`)[0]
+	d.awaitOperation(t, id, crashes, "rollout failed pod_crash_loop")
+	checkEqual(t, "secrets of a crashing agent", d.secretsText(t, id), "TOKEN 2/- false;")
+	injectPodFault(t, d, id, "")
 	for range 2 {
-		if a := reconcile(crashes); a.status != http.StatusOK && a.status != http.StatusConflict {
-			t.Errorf("reconciled: %d %s", a.status, a.text)
+		if a := d.reconcile(t, id, crashes); a.status != http.StatusOK && a.status != http.StatusConflict {
+			t.Errorf("reconciling a failed rollout: got %d %s, want 200 or 409", a.status, a.text)
 		}
 	}
-	w.until(t, id, crashes, succeeded)
-	w.awaitStatus(t, id, "running")
-	w.env(t, id, "TOKEN", "two")
+	d.awaitOperation(t, id, crashes, succeeded)
+	d.awaitStatus(t, id, "running")
+	d.checkEnv(t, id, "TOKEN", "two")
 
-	if err := w.cluster.CoreV1().Namespaces().Delete(t.Context(), "agent-"+id, metav1.DeleteOptions{}); err != nil {
+	if err := d.cluster.CoreV1().Namespaces().Delete(t.Context(), "agent-"+id, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	homeless := w.put(t, id, `{"TOKEN": "three"}`)[0]
-	w.await(t, id, "told that its namespace is gone, or over it", func(answer) bool {
-		o := w.operations(t, id)[0]
-		return o.ErrorCode != nil && *o.ErrorCode == "namespace_missing" || o.is() == succeeded
+	homeless := d.putSecrets(t, id, `{"TOKEN": "three"}`)[0]
+	d.await(t, id, "without its namespace, or over that", func(answer) bool {
+		o := d.operations(t, id)[0]
+		return o.ErrorCode != nil && *o.ErrorCode == "namespace_missing" || o.state() == succeeded
 	})
-	w.until(t, id, homeless, succeeded)
-	w.env(t, id, "TOKEN", "three")
-	if ever, there := w.vault.versions(t, id, "TOKEN"); ever != 3 || there != 1 {
-		t.Errorf("there were %d versions of three operations, and are %d", ever, there)
-	}
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	d.awaitOperation(t, id, homeless, succeeded)
+	d.checkEnv(t, id, "TOKEN", "three")
+	d.secretStore.checkVersions(t, id, "TOKEN", versions{added: 3, enabled: 1})
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// awaited creates an agent while the secret store refuses its secret: the agent says so and does not start without.
-func awaited(t *testing.T, w world) {
-	w.vault.breaks("-env-AWAITED_TOKEN", func(method, _ string) rpc.Fault {
-		if method == "AddSecretVersion" {
-			return rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")}
-		}
-		return rpc.Fault{}
-	})
-	id := w.create(t, `{"name": "awaited", "resource_plan": "hobby", "env_vars": {"AWAITED_TOKEN": "value", "MODE": "fast"}}`)
-	w.await(t, id, "waiting for its secret", func(a answer) bool {
+// testAgentWaitsForItsSecrets creates an agent while the secret store refuses its secret. The agent shows that, and
+// does not start without the secret.
+func testAgentWaitsForItsSecrets(t *testing.T, d deployment) {
+	const name = "-env-AWAITED_TOKEN" // the agent's ID is not known yet
+	d.secretStore.inject(name, failEach("AddSecretVersion", codes.PermissionDenied))
+	id := d.create(t, `{"name": "awaited", "resource_plan": "hobby",
+		"env_vars": {"AWAITED_TOKEN": "value", "MODE": "fast"}}`)
+	d.await(t, id, "waiting for its secret", func(a answer) bool {
 		config, _ := a.body["config"].(map[string]any)
 		failure, _ := config["error"].(map[string]any)
 		return a.body["status"] == "pending" && failure["code"] == "secret_value_unavailable" &&
 			failure["stage"] == "secrets"
 	})
-	if o := w.operations(t, id); len(o) != 1 || o[0].is() != "store failed secret_store_denied" {
-		t.Errorf("operations %+v", o)
+	operations := d.operations(t, id)
+	if len(operations) != 1 {
+		t.Fatalf("operations = %+v, want one", operations)
 	}
-	w.vault.breaks("-env-AWAITED_TOKEN", nil)
-	w.put(t, id, `{"AWAITED_TOKEN": "value"}`)
-	w.awaitStatus(t, id, "running")
-	w.env(t, id, "AWAITED_TOKEN", "value")
-	w.env(t, id, "MODE", "fast")
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	checkEqual(t, "state of the operation", operations[0].state(), "store failed secret_store_denied")
+	d.secretStore.inject(name, nil)
+	d.putSecrets(t, id, `{"AWAITED_TOKEN": "value"}`)
+	d.awaitStatus(t, id, "running")
+	d.checkEnv(t, id, "AWAITED_TOKEN", "value")
+	d.checkEnv(t, id, "MODE", "fast")
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }

@@ -11,14 +11,15 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// operation is a secret operation as a client sees it.
+// operation is a secret operation of the API.
 type operation struct {
 	ID, Key, Action, Stage, Status string
 	SecretRef                      string  `json:"secret_ref"`
 	ErrorCode                      *string `json:"error_code"`
 }
 
-func (o operation) is() string {
+// state returns the stage, the status and the error code, if there is one.
+func (o operation) state() string {
 	code := ""
 	if o.ErrorCode != nil {
 		code = " " + *o.ErrorCode
@@ -26,7 +27,7 @@ func (o operation) is() string {
 	return o.Stage + " " + o.Status + code
 }
 
-func operationsIn(t *testing.T, a answer) []operation {
+func decodeOperations(t *testing.T, a answer) []operation {
 	t.Helper()
 	var body struct{ Operations []operation }
 	if err := json.Unmarshal([]byte(a.text), &body); err != nil {
@@ -35,33 +36,33 @@ func operationsIn(t *testing.T, a answer) []operation {
 	return body.Operations
 }
 
-// put sets and deletes secrets, and wants that it was accepted.
-func (w world) put(t *testing.T, id, secrets string) []operation {
+// putSecrets sets and deletes secrets. It ends the test unless they are accepted.
+func (d deployment) putSecrets(t *testing.T, id, secrets string) []operation {
 	t.Helper()
-	return operationsIn(t, w.must(t, http.StatusAccepted, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": `+
+	return decodeOperations(t, d.must(t, http.StatusAccepted, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": `+
 		secrets+`}`))
 }
 
-// operations lists an agent's operations, the newest first.
-func (w world) operations(t *testing.T, id string) []operation {
+// operations lists an agent's operations, newest first.
+func (d deployment) operations(t *testing.T, id string) []operation {
 	t.Helper()
 	var list []operation
-	if err := json.Unmarshal([]byte(w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secret-operations",
+	if err := json.Unmarshal([]byte(d.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secret-operations",
 		"").text), &list); err != nil {
 		t.Fatal(err)
 	}
 	return list
 }
 
-// until waits until an operation stands as it is said, and fails the test when it does not.
-func (w world) until(t *testing.T, id string, o operation, want string) {
+// awaitOperation waits until an operation has a state.
+func (d deployment) awaitOperation(t *testing.T, id string, o operation, want string) {
 	t.Helper()
-	w.await(t, id, "with an operation at "+want, func(answer) bool {
-		a := w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secret-operations/"+o.ID, "")
+	d.await(t, id, "with an operation at "+want, func(answer) bool {
+		a := d.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secret-operations/"+o.ID, "")
 		if err := json.Unmarshal([]byte(a.text), &o); err != nil {
 			t.Fatal(err)
 		}
-		return o.is() == want
+		return o.state() == want
 	})
 }
 
@@ -72,10 +73,11 @@ type summary struct {
 	InSync        bool   `json:"in_sync"`
 }
 
-func (w world) secretsOf(t *testing.T, id string) string {
+// secretsText lists an agent's secrets, each as "KEY latest/live in_sync;".
+func (d deployment) secretsText(t *testing.T, id string) string {
 	t.Helper()
 	var list []summary
-	if err := json.Unmarshal([]byte(w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secrets", "").text),
+	if err := json.Unmarshal([]byte(d.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"/secrets", "").text),
 		&list); err != nil {
 		t.Fatal(err)
 	}
@@ -85,25 +87,26 @@ func (w world) secretsOf(t *testing.T, id string) string {
 		}
 		return fmt.Sprint(*n)
 	}
-	told := ""
+	text := ""
 	for _, s := range list {
-		told += fmt.Sprintf("%s %s/%s %t;", s.Key, number(s.LatestVersion), number(s.LiveVersion), s.InSync)
+		text += fmt.Sprintf("%s %s/%s %t;", s.Key, number(s.LatestVersion), number(s.LiveVersion), s.InSync)
 	}
-	return told
+	return text
 }
 
-func (w world) env(t *testing.T, id, key, want string) {
+// checkEnv checks an environment variable of the running agent.
+func (d deployment) checkEnv(t *testing.T, id, key, want string) {
 	t.Helper()
-	env, ok := w.Gateway.Environment("agent-" + id)
+	env, ok := d.Gateway.Environment("agent-" + id)
 	if got := env[key]; !ok || got != want {
-		t.Errorf("the agent runs %t and sees %s=%q, want %q", ok, key, got, want)
+		t.Errorf("%s in the agent's environment = %q (running: %t), want %q", key, got, ok, want)
 	}
 }
 
-// rollouts counts the changes of what the agent's pod is made of.
-func (w world) rollouts(t *testing.T, id string) int64 {
+// countRollouts counts the changes of the agent's pod template.
+func (d deployment) countRollouts(t *testing.T, id string) int64 {
 	t.Helper()
-	s, err := w.cluster.AppsV1().StatefulSets("agent-"+id).Get(t.Context(), "agent", metav1.GetOptions{})
+	s, err := d.cluster.AppsV1().StatefulSets("agent-"+id).Get(t.Context(), "agent", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,86 +115,91 @@ func (w world) rollouts(t *testing.T, id string) int64 {
 
 const succeeded = "complete succeeded"
 
-func secretsLive(t *testing.T, w world) {
-	id := w.create(t, `{"name": "secrets", "resource_plan": "hobby"}`)
-	w.awaitStatus(t, id, "running")
-	before := w.rollouts(t, id)
-	made := w.put(t, id, `{"FIRST_TOKEN": "one", "PLAIN_LOOKING": "two"}`)
-	if len(made) != 2 || made[0].is() != "bind pending" || made[1].is() != "bind pending" ||
-		made[0].Key != "FIRST_TOKEN" ||
-		made[0].SecretRef != secret.Ref(id, "FIRST_TOKEN") || made[0].Action != "set" {
-		t.Fatalf("accepted %+v", made)
-	}
-	if a := w.call(t, w.Ready.APIKey, http.MethodGet, "/agents/"+id, ""); a.body["dashboard_warming"] != true &&
-		w.secretsOf(t, id) != "FIRST_TOKEN 1/1 true;PLAIN_LOOKING 1/1 true;" {
-		t.Errorf("neither warming nor done: %s", a.text)
-	}
-	w.until(t, id, made[0], succeeded)
-	w.until(t, id, made[1], succeeded)
-	if got := w.secretsOf(t, id); got != "FIRST_TOKEN 1/1 true;PLAIN_LOOKING 1/1 true;" {
-		t.Errorf("secrets %s", got)
-	}
-	if got := w.rollouts(t, id) - before; got != 1 {
-		t.Errorf("%d rollouts for a batch, want 1", got)
-	}
-	w.env(t, id, "FIRST_TOKEN", "one")
-	w.env(t, id, "PLAIN_LOOKING", "two")
-	a := w.must(t, http.StatusOK, http.MethodGet, "/agents/"+id, "")
-	if env, _ := a.body["env_vars"].(map[string]any); env["PLAIN_LOOKING"] != "gsm" ||
-		a.body["dashboard_warming"] != false {
-		t.Errorf("agent %s", a.text)
-	}
+// testSecretLifecycle sets, replaces and deletes secrets of a running agent.
+func testSecretLifecycle(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "secrets", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	checkSecretsAreSet(t, d, id)
+	done := checkSecretsAreReplacedAndDeleted(t, d, id)
 
-	made = w.put(t, id, `{"FIRST_TOKEN": "one more", "PLAIN_LOOKING": null, "NEVER_WAS": null}`)
-	if len(made) != 2 || made[1].Action != "delete" {
-		t.Fatalf("accepted %+v", made)
-	}
-	w.until(t, id, made[0], succeeded)
-	w.until(t, id, made[1], succeeded)
-	w.env(t, id, "FIRST_TOKEN", "one more")
-	w.env(t, id, "PLAIN_LOOKING", "")
-	for key, want := range map[string][2]int{"FIRST_TOKEN": {2, 1}, "PLAIN_LOOKING": {1, 0}} {
-		if ever, there := w.vault.versions(t, id, key); ever != want[0] || there != want[1] {
-			t.Errorf("%s had %d versions and has %d, want %v", key, ever, there, want)
-		}
-	}
-	if got := w.secretsOf(t, id); got != "FIRST_TOKEN 2/2 true;" {
-		t.Errorf("secrets %s", got)
-	}
-	if a := w.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+made[0].ID+"/reconcile",
-		""); a.body["code"] != "secret_operation_terminal" {
-		t.Errorf("reconciled what succeeded: %s", a.text)
-	}
-	w.must(t, http.StatusNotFound, http.MethodDelete, "/agents/"+id+"/secrets/PLAIN_LOOKING", "")
-	last := operationsIn(t, w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id+"/secrets/FIRST_TOKEN", ""))
+	terminal := d.must(t, http.StatusConflict, http.MethodPost,
+		"/agents/"+id+"/secret-operations/"+done.ID+"/reconcile", "")
+	checkEqual(t, "code of reconciling a finished operation", terminal.body["code"], "secret_operation_terminal")
+	d.must(t, http.StatusNotFound, http.MethodDelete, "/agents/"+id+"/secrets/PLAIN_LOOKING", "")
+	last := decodeOperations(t,
+		d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id+"/secrets/FIRST_TOKEN", ""))
 	if len(last) != 1 {
-		t.Fatalf("accepted %+v", last)
+		t.Fatalf("operations of a deletion = %+v, want one", last)
 	}
-	w.until(t, id, last[0], succeeded)
-	w.env(t, id, "FIRST_TOKEN", "")
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	d.awaitOperation(t, id, last[0], succeeded)
+	d.checkEnv(t, id, "FIRST_TOKEN", "")
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// parked sets a secret of an agent that is stopped: it waits at its rollout, and is live with the next start.
-func parked(t *testing.T, w world) {
-	id := w.create(t, `{"name": "parked", "resource_plan": "hobby"}`)
-	w.awaitStatus(t, id, "running")
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
-	made := w.put(t, id, `{"TOKEN": "late"}`)
-	w.until(t, id, made[0], "rollout pending agent_not_running")
-	if got := w.secretsOf(t, id); got != "TOKEN 1/- false;" {
-		t.Errorf("secrets %s", got)
+// checkSecretsAreSet sets two secrets, which reach the agent in one rollout.
+func checkSecretsAreSet(t *testing.T, d deployment, id string) {
+	t.Helper()
+	const live = "FIRST_TOKEN 1/1 true;PLAIN_LOOKING 1/1 true;"
+	before := d.countRollouts(t, id)
+	accepted := d.putSecrets(t, id, `{"FIRST_TOKEN": "one", "PLAIN_LOOKING": "two"}`)
+	if len(accepted) != 2 {
+		t.Fatalf("accepted operations = %+v, want two", accepted)
 	}
-	a := w.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+made[0].ID+"/reconcile",
-		"")
-	if a.body["code"] != "agent_state_conflict" {
-		t.Errorf("reconciled: %s", a.text)
+	for _, o := range accepted {
+		checkEqual(t, "state of accepted "+o.Key, o.state(), "bind pending")
+		checkEqual(t, "action of accepted "+o.Key, o.Action, "set")
+		checkEqual(t, "secret_ref of accepted "+o.Key, o.SecretRef, secret.Ref(id, o.Key))
 	}
-	w.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
-	w.until(t, id, made[0], succeeded)
-	w.env(t, id, "TOKEN", "late")
-	if got := w.secretsOf(t, id); got != "TOKEN 1/1 true;" {
-		t.Errorf("secrets %s", got)
+	checkEqual(t, "first accepted key", accepted[0].Key, "FIRST_TOKEN")
+	if a := d.call(t, d.Ready.APIKey, http.MethodGet, "/agents/"+id, ""); a.body["dashboard_warming"] != true &&
+		d.secretsText(t, id) != live {
+		t.Errorf("the agent is not warming although its secrets are not live: %s", a.text)
 	}
-	w.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	d.awaitOperation(t, id, accepted[0], succeeded)
+	d.awaitOperation(t, id, accepted[1], succeeded)
+	checkEqual(t, "secrets", d.secretsText(t, id), live)
+	checkEqual(t, "rollouts for two secrets", d.countRollouts(t, id)-before, int64(1))
+	d.checkEnv(t, id, "FIRST_TOKEN", "one")
+	d.checkEnv(t, id, "PLAIN_LOOKING", "two")
+	a := d.must(t, http.StatusOK, http.MethodGet, "/agents/"+id, "")
+	env, _ := a.body["env_vars"].(map[string]any)
+	checkEqual(t, "env_vars.PLAIN_LOOKING", env["PLAIN_LOOKING"], "gsm")
+	checkEqual(t, "dashboard_warming afterwards", a.body["dashboard_warming"], false)
+}
+
+// checkSecretsAreReplacedAndDeleted replaces one secret, deletes another and one that does not exist. It returns a
+// finished operation.
+func checkSecretsAreReplacedAndDeleted(t *testing.T, d deployment, id string) operation {
+	t.Helper()
+	accepted := d.putSecrets(t, id, `{"FIRST_TOKEN": "one more", "PLAIN_LOOKING": null, "NEVER_WAS": null}`)
+	if len(accepted) != 2 {
+		t.Fatalf("accepted operations = %+v, want two", accepted)
+	}
+	checkEqual(t, "action of the second operation", accepted[1].Action, "delete")
+	d.awaitOperation(t, id, accepted[0], succeeded)
+	d.awaitOperation(t, id, accepted[1], succeeded)
+	d.checkEnv(t, id, "FIRST_TOKEN", "one more")
+	d.checkEnv(t, id, "PLAIN_LOOKING", "")
+	d.secretStore.checkVersions(t, id, "FIRST_TOKEN", versions{added: 2, enabled: 1})
+	d.secretStore.checkVersions(t, id, "PLAIN_LOOKING", versions{added: 1, enabled: 0})
+	checkEqual(t, "secrets", d.secretsText(t, id), "FIRST_TOKEN 2/2 true;")
+	return accepted[0]
+}
+
+// testSecretsOfStoppedAgent sets a secret of a stopped agent. Its operation waits before the rollout; the next start
+// makes the secret live.
+func testSecretsOfStoppedAgent(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "parked", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
+	o := d.putSecrets(t, id, `{"TOKEN": "late"}`)[0]
+	d.awaitOperation(t, id, o, "rollout pending agent_not_running")
+	checkEqual(t, "secrets while stopped", d.secretsText(t, id), "TOKEN 1/- false;")
+	a := d.must(t, http.StatusConflict, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
+	checkEqual(t, "code of reconciling while stopped", a.body["code"], "agent_state_conflict")
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
+	d.awaitOperation(t, id, o, succeeded)
+	d.checkEnv(t, id, "TOKEN", "late")
+	checkEqual(t, "secrets after the start", d.secretsText(t, id), "TOKEN 1/1 true;")
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }

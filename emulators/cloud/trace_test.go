@@ -7,42 +7,42 @@ import (
 	"testing"
 )
 
-// traced creates an agent in a caller's trace, and finds in that trace what was done for it by both functions and
-// outside of them.
-func traced(t *testing.T, w world) {
+// testTrace creates an agent within a caller's trace, which then has the spans of both functions and of their calls. No
+// span holds a secret.
+func testTrace(t *testing.T, d deployment) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-	created := w.send(t, http.MethodPost, "/api/v1/agents",
+	created := d.send(t, http.MethodPost, "/api/v1/agents",
 		`{"name": "Traced", "resource_plan": "hobby", "env_vars": {"A_TOKEN": "canary-in-a-trace"}}`,
-		http.Header{"Authorization": {"Bearer " + w.Ready.APIKey},
+		http.Header{"Authorization": {"Bearer " + d.Ready.APIKey},
 			"Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}})
 	id, _ := created.body["id"].(string)
-	w.awaitStatus(t, id, "running")
+	d.awaitStatus(t, id, "running")
 	want := []string{
 		"CreateAgent", "cloud.google.com/go/firestore.WriteBatch.Commit", "ReconcileAgent", "PATCH Kubernetes local",
 		"probe an agent",
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the spans of the trace are %q", namesOf(trace))
+			t.Logf("spans of the trace: %q", spansOf(trace))
 		}
 	})
-	// The work's own span ends a moment after the agent runs.
-	w.await(t, id, "traced", func(answer) bool {
-		names := namesOf(trace)
+	// The worker's span ends a moment after the agent runs.
+	d.await(t, id, "traced", func(answer) bool {
+		names := spansOf(trace)
 		return !slices.ContainsFunc(want, func(name string) bool { return !slices.Contains(names, name) })
 	})
 	for _, span := range spans.Ended() {
 		for _, a := range span.Attributes() {
 			if strings.Contains(a.Value.String(), "canary-in-a-trace") ||
-				strings.Contains(a.Value.String(), w.Ready.APIKey) {
-				t.Errorf("the span %s holds a secret in %s", span.Name(), a.Key)
+				strings.Contains(a.Value.String(), d.Ready.APIKey) {
+				t.Errorf("span %s holds a secret in its attribute %s", span.Name(), a.Key)
 			}
 		}
 	}
 }
 
-// namesOf lists the spans of a trace that have ended.
-func namesOf(trace string) []string {
+// spansOf returns the names of a trace's spans that have ended.
+func spansOf(trace string) []string {
 	var names []string
 	for _, span := range spans.Ended() {
 		if span.SpanContext().TraceID().String() == trace {
