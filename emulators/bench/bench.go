@@ -76,16 +76,16 @@ type Options struct {
 // measure counts some figures.
 type measure struct {
 	name string
-	run  func(context.Context, *lab) (Report, error)
+	run  func(context.Context, *environment) (Report, error)
 }
 
 func measures() []measure {
 	return []measure{
-		{"reads with an API key", reads},
-		{"creation", creation},
-		{"provisioning", provision},
-		{"a cycle of metrics", cycles},
-		{"a month", month},
+		{"reads with an API key", measureReads},
+		{"creation", measureCreation},
+		{"provisioning", measureProvisioning},
+		{"a cycle of metrics", measureCycles},
+		{"a month", measureMonth},
 	}
 }
 
@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, emulator.Close()) }()
-	l := &lab{host: emulator.Host, agents: o.Agents, dir: o.Dir, noCluster: o.NoCluster, progress: o.Progress}
+	l := &environment{host: emulator.Host, agents: o.Agents, dir: o.Dir, noCluster: o.NoCluster, progress: o.Progress}
 	var all Report
 	for _, m := range measures() {
 		began := time.Now()
@@ -150,14 +150,14 @@ func (r Row) amount(v float64) string {
 	case r.Unit == dollars:
 		return fmt.Sprintf("$%.2f", v)
 	case v == float64(int64(v)):
-		return grouped(int64(v)) + " " + r.Unit
+		return withThousands(int64(v)) + " " + r.Unit
 	default:
 		return fmt.Sprintf("%.2f %s", v, r.Unit)
 	}
 }
 
-// grouped writes a whole number with its thousands apart.
-func grouped(n int64) string {
+// withThousands writes a whole number with its thousands apart.
+func withThousands(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]

@@ -88,7 +88,7 @@ func TestPrices(t *testing.T) {
 	if want := 0.40 + 0.60 + 0.09 + 0.01 + 1.50 + 0.20; err != nil || math.Abs(got-want) > 1e-9 {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
-	if row := million("read", Tally{Requests: 1, Reads: 5}).row(); row.OK() {
+	if row := perMillion("read", Tally{Requests: 1, Reads: 5}).row(); row.OK() {
 		t.Errorf("reading five documents is as good as reading one: %+v", row)
 	}
 }
@@ -102,7 +102,7 @@ func TestRunsOfMonth(t *testing.T) {
 		}
 	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 8640: "8,640", 1234567: "1,234,567"} {
-		if got := grouped(n); got != want {
+		if got := withThousands(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}

@@ -88,8 +88,8 @@ func usd(t Tally, schedules int64) (float64, error) {
 	return sum, nil
 }
 
-// million is the cost of a million of an operation, held against one that reads a single document.
-func million(what string, each Tally) Cost {
+// perMillion is the cost of a million of an operation, held against one that reads a single document.
+func perMillion(what string, each Tally) Cost {
 	const n = 1_000_000
 	return Cost{
 		Title: "A million times: " + what, Parts: []Part{{what, n, each}},
@@ -126,9 +126,10 @@ func (c Cost) print(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s / %s | %s | %s | %.2f |\n", p.What, grouped(p.Times), grouped(p.Each.Reads),
-			grouped(p.Each.Writes),
-			grouped(p.Each.Messages), grouped(p.Each.Series), cost)
+		fmt.Fprintf(&b, "| %s | %s | %s / %s | %s | %s | %.2f |\n", p.What, withThousands(p.Times),
+			withThousands(p.Each.Reads),
+			withThousands(p.Each.Writes),
+			withThousands(p.Each.Messages), withThousands(p.Each.Series), cost)
 	}
 	if c.Schedules > 0 {
 		cost := float64(c.Schedules) * list["schedule"].USD

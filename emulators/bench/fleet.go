@@ -19,15 +19,15 @@ import (
 // ofOrganization is how many agents an organization has here: as many as the largest plan allows.
 const ofOrganization = 100
 
-// populate makes agents that run, and have been measured for a few minutes.
-func (d *deployment) populate(ctx context.Context, n int) ([]agent.Agent, error) {
+// createAgents makes agents that run, and have been measured for a few minutes.
+func (d *deployment) createAgents(ctx context.Context, n int) ([]agent.Agent, error) {
 	var mu sync.Mutex
 	var all []agent.Agent
 	var errs []error
 	var making sync.WaitGroup
 	for first := 0; first < n; first += ofOrganization {
 		making.Go(func() {
-			made, err := d.house(ctx, min(ofOrganization, n-first))
+			made, err := d.createInOrganization(ctx, min(ofOrganization, n-first))
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, made...)
@@ -40,7 +40,7 @@ func (d *deployment) populate(ctx context.Context, n int) ([]agent.Agent, error)
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
-	fleet := &healthy{agents: all}
+	fleet := &healthyPods{agents: all}
 	d.deps.Namespaces, d.deps.Pods = fleet, fleet
 	for _, a := range all {
 		if err := d.monitoring.Feed(d.project, samples(d.project, a, time.Now())...); err != nil {
@@ -50,9 +50,9 @@ func (d *deployment) populate(ctx context.Context, n int) ([]agent.Agent, error)
 	return all, nil
 }
 
-// house makes the agents of one organization, one after the other: they move the same usage.
-func (d *deployment) house(ctx context.Context, n int) ([]agent.Agent, error) {
-	ctx, key, err := d.organization(ctx)
+// createInOrganization makes the agents of one organization, one after the other: they move the same usage.
+func (d *deployment) createInOrganization(ctx context.Context, n int) ([]agent.Agent, error) {
+	ctx, key, err := d.createOrganization(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -120,15 +120,15 @@ func samples(project string, a agent.Agent, now time.Time) []monitoringemu.Sampl
 	return all
 }
 
-// healthy is a fleet in which every agent has its pod and every pod is well. What clusters are asked is not paid for by
-// the call.
-type healthy struct{ agents []agent.Agent }
+// healthyPods is a fleet in which every agent has its pod and every pod is well. What clusters are asked is not paid
+// for by the call.
+type healthyPods struct{ agents []agent.Agent }
 
 // Cells implements provisioning.Lookout.
-func (h *healthy) Cells() []string { return []string{cell} }
+func (h *healthyPods) Cells() []string { return []string{cell} }
 
 // Pods implements provisioning.Lookout.
-func (h *healthy) Pods(context.Context, string) ([]provisioning.Pod, error) {
+func (h *healthyPods) Pods(context.Context, string) ([]provisioning.Pod, error) {
 	pods := make([]provisioning.Pod, len(h.agents))
 	for i, a := range h.agents {
 		pods[i] = provisioning.Pod{AgentID: a.ID, Since: a.CreatedAt}
@@ -137,15 +137,15 @@ func (h *healthy) Pods(context.Context, string) ([]provisioning.Pod, error) {
 }
 
 // Current implements provisioning.Lookout.
-func (h *healthy) Current(agent.Agent, provisioning.Pod) bool { return true }
+func (h *healthyPods) Current(agent.Agent, provisioning.Pod) bool { return true }
 
 // Existence implements provisioning.Lookout.
-func (h *healthy) Existence(context.Context, agent.Agent) (provisioning.Existence, error) {
+func (h *healthyPods) Existence(context.Context, agent.Agent) (provisioning.Existence, error) {
 	return provisioning.Existence{Namespace: true, Pod: true}, nil
 }
 
 // Namespaces implements provisioning.Fleet.
-func (h *healthy) Namespaces(context.Context) ([]provisioning.Placement, error) {
+func (h *healthyPods) Namespaces(context.Context) ([]provisioning.Placement, error) {
 	all := make([]provisioning.Placement, len(h.agents))
 	for i, a := range h.agents {
 		all[i] = provisioning.Placement{Cell: cell, AgentID: a.ID, CreatedAt: time.Now().Add(-metrics.Day)}
@@ -154,6 +154,6 @@ func (h *healthy) Namespaces(context.Context) ([]provisioning.Placement, error) 
 }
 
 // DeleteNamespace implements provisioning.Fleet.
-func (h *healthy) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
+func (h *healthyPods) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
 	return fmt.Errorf("the namespace of agent %s was to be deleted, although the agent is there", p.AgentID)
 }

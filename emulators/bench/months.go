@@ -13,7 +13,7 @@ import (
 
 // P10: a cycle of metrics makes the same calls for ten agents as for a hundred times as many, and writes a document
 // each.
-func cycles(ctx context.Context, l *lab) (Report, error) {
+func measureCycles(ctx context.Context, l *environment) (Report, error) {
 	few, err := l.cycle(ctx, max(1, l.agents/100))
 	if err != nil {
 		return Report{}, err
@@ -38,43 +38,43 @@ func cycles(ctx context.Context, l *lab) (Report, error) {
 }
 
 // cycle counts the second cycle of a number of agents: the first one reads a whole day.
-func (l *lab) cycle(ctx context.Context, agents int) (_ Tally, err error) {
+func (l *environment) cycle(ctx context.Context, agents int) (_ Tally, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
 		return Tally{}, err
 	}
-	defer func() { err = closing(err, d) }()
-	if _, err := d.populate(ctx, agents); err != nil {
+	defer func() { err = closeDeployment(err, d) }()
+	if _, err := d.createAgents(ctx, agents); err != nil {
 		return Tally{}, err
 	}
-	return d.cycle(ctx)
+	return d.countCycle(ctx)
 }
 
-func (d *deployment) cycle(ctx context.Context) (Tally, error) {
+func (d *deployment) countCycle(ctx context.Context) (Tally, error) {
 	ago := time.Now().Add(-metrics.Cycle)
 	if err := d.deps.MetricsWorkerStore.SetProgress(ctx,
 		map[string]metrics.Progress{cell: {Until: ago, Next: ago}}); err != nil {
 		return Tally{}, err
 	}
-	return d.tick(ctx, "CollectMetrics")
+	return d.countRun(ctx, "CollectMetrics")
 }
 
-// tick counts a run of a scheduled worker.
-func (d *deployment) tick(ctx context.Context, name string) (Tally, error) {
-	return d.deliver(ctx, name, []byte("{}"))
+// countRun counts a run of a scheduled worker.
+func (d *deployment) countRun(ctx context.Context, name string) (Tally, error) {
+	return d.countDelivery(ctx, name, []byte("{}"))
 }
 
-// deliver counts a run of a worker, with the message that caused it.
-func (d *deployment) deliver(ctx context.Context, name string, data []byte) (Tally, error) {
+// countDelivery counts a run of a worker, with the message that caused it.
+func (d *deployment) countDelivery(ctx context.Context, name string, data []byte) (Tally, error) {
 	for _, w := range functions.Workers(d.deps) {
 		if w.Name != name {
 			continue
 		}
-		d.take()
+		d.drain()
 		if err := w.Handle(ctx, function.Message{Data: data, PublishedAt: time.Now(), Attempt: 1}); err != nil {
 			return Tally{}, fmt.Errorf("%s: %w", name, err)
 		}
-		return d.take().plus(Tally{Requests: 1, Messages: 1}), nil
+		return d.drain().plus(Tally{Requests: 1, Messages: 1}), nil
 	}
 	return Tally{}, fmt.Errorf("there is no worker %s", name)
 }
@@ -100,17 +100,17 @@ func runsOfMonth(schedule string) (int64, error) {
 }
 
 // P11: a month of agents that run and that nobody touches, from what every scheduled worker spends at a tick.
-func month(ctx context.Context, l *lab) (_ Report, err error) {
+func measureMonth(ctx context.Context, l *environment) (_ Report, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = closing(err, d) }()
-	agents, err := d.populate(ctx, l.agents)
+	defer func() { err = closeDeployment(err, d) }()
+	agents, err := d.createAgents(ctx, l.agents)
 	if err != nil {
 		return Report{}, err
 	}
-	cost := Cost{Title: fmt.Sprintf("A month of %s running agents that nobody touches", grouped(int64(l.agents)))}
+	cost := Cost{Title: fmt.Sprintf("A month of %s running agents that nobody touches", withThousands(int64(l.agents)))}
 	for _, w := range functions.Workers(d.deps) {
 		if w.Schedule == "" {
 			continue
@@ -121,12 +121,12 @@ func month(ctx context.Context, l *lab) (_ Report, err error) {
 		}
 		cost.Schedules++
 		if w.Name == "CollectMetrics" {
-			if err := d.collecting(ctx, &cost, runs); err != nil {
+			if err := d.countCollector(ctx, &cost, runs); err != nil {
 				return Report{}, err
 			}
 			continue
 		}
-		t, err := d.tick(ctx, w.Name)
+		t, err := d.countRun(ctx, w.Name)
 		if err != nil {
 			return Report{}, err
 		}
@@ -141,36 +141,36 @@ func month(ctx context.Context, l *lab) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	idle, err := d.tick(ctx, "CollectMetrics")
+	idle, err := d.countRun(ctx, "CollectMetrics")
 	if err != nil {
 		return Report{}, err
 	}
 	d.deps.Metrics.MarkViewed(ctx, snapshot[agents[0].ID])
 	d.records.Flush()
-	seen, err := d.tick(ctx, "CollectMetrics")
+	seen, err := d.countRun(ctx, "CollectMetrics")
 	if err != nil {
 		return Report{}, err
 	}
 	watched.Parts = []Part{{"CollectMetrics", daysOfMonth*24*60 - ticks, seen.plus(idle.times(-1))}}
-	list, err := d.read(ctx, d.key, "/api/v1/agents?limit=100")
+	list, err := d.countRead(ctx, d.key, "/api/v1/agents?limit=100")
 	if err != nil {
 		return Report{}, err
 	}
 	return Report{Rows: []Row{cost.row(), {
-		ID: "P12", What: fmt.Sprintf("list of an organization's agents, of %s in all", grouped(int64(l.agents))),
+		ID: "P12", What: fmt.Sprintf("list of an organization's agents, of %s in all", withThousands(int64(l.agents))),
 		Ours:  float64(list.Reads),
 		Limit: float64(min(l.agents, ofOrganization)), Unit: "documents", Most: 1.02,
 		Note: fmt.Sprintf("in %d Firestore calls", list.Calls),
 	}}, Costs: []Cost{cost, watched}}, nil
 }
 
-// collecting counts the ticks of the collector: one in five is a cycle.
-func (d *deployment) collecting(ctx context.Context, c *Cost, runs int64) error {
-	cycle, err := d.cycle(ctx)
+// countCollector counts the ticks of the collector: one in five is a cycle.
+func (d *deployment) countCollector(ctx context.Context, c *Cost, runs int64) error {
+	cycle, err := d.countCycle(ctx)
 	if err != nil {
 		return err
 	}
-	idle, err := d.tick(ctx, "CollectMetrics")
+	idle, err := d.countRun(ctx, "CollectMetrics")
 	if err != nil {
 		return err
 	}

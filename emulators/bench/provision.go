@@ -29,7 +29,7 @@ import (
 )
 
 // P6: provisioning an agent for the first time is a write an object; a message that comes twice is none.
-func provision(ctx context.Context, l *lab) (_ Report, err error) {
+func measureProvisioning(ctx context.Context, l *environment) (_ Report, err error) {
 	if l.noCluster {
 		return Report{}, nil
 	}
@@ -37,16 +37,16 @@ func provision(ctx context.Context, l *lab) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = closing(err, d) }()
-	wire, err := d.attach(ctx, l)
+	defer func() { err = closeDeployment(err, d) }()
+	wire, err := d.attachCluster(ctx, l)
 	if err != nil {
 		return Report{}, err
 	}
-	_, key, err := d.organization(ctx)
+	_, key, err := d.createOrganization(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	id, err := d.create(ctx, key)
+	id, err := d.createAgent(ctx, key)
 	if err != nil {
 		return Report{}, err
 	}
@@ -56,11 +56,11 @@ func provision(ctx context.Context, l *lab) (_ Report, err error) {
 	}
 	var runs [2]map[string]int
 	for i := range runs {
-		wire.take()
-		if _, err := d.deliver(ctx, "ReconcileAgent", nudge); err != nil {
+		wire.drain()
+		if _, err := d.countDelivery(ctx, "ReconcileAgent", nudge); err != nil {
 			return Report{}, err
 		}
-		runs[i] = wire.take()
+		runs[i] = wire.drain()
 	}
 	a, err := d.deps.WorkerStore.Load(ctx, id)
 	if err != nil || a.Status != agent.Running {
@@ -86,9 +86,9 @@ func sum(writes map[string]int) float64 {
 	return float64(total)
 }
 
-// attach starts a cluster, and the way to agents on it, and has the deployment use them. Everything that it sends to
-// the cluster passes through the wire.
-func (d *deployment) attach(ctx context.Context, l *lab) (*wire, error) {
+// attachCluster starts a cluster, and the way to agents on it, and has the deployment use them. Everything that it
+// sends to the cluster passes through the wire.
+func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeCounter, error) {
 	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress})
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (d *deployment) attach(ctx context.Context, l *lab) (*wire, error) {
 		return nil, err
 	}
 	d.closers = append(d.closers, g.Close)
-	w, err := newWire(ctx, k.Kubeconfig, filepath.Join(l.dir, "kubeconfig"))
+	w, err := newWriteCounter(ctx, k.Kubeconfig, filepath.Join(l.dir, "kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +123,8 @@ func (d *deployment) attach(ctx context.Context, l *lab) (*wire, error) {
 	return w, nil
 }
 
-// wire is a proxy before an API server that counts writes.
-type wire struct {
+// writeCounter is a proxy before an API server that counts writes.
+type writeCounter struct {
 	kubeconfig string
 	server     *http.Server
 
@@ -132,8 +132,8 @@ type wire struct {
 	writes map[string]int // by path
 }
 
-// newWire starts a proxy for the cluster of a kubeconfig, and writes one that leads through it.
-func newWire(ctx context.Context, through, kubeconfig string) (*wire, error) {
+// newWriteCounter starts a proxy for the cluster of a kubeconfig, and writes one that leads through it.
+func newWriteCounter(ctx context.Context, through, kubeconfig string) (*writeCounter, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", through)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func newWire(ctx context.Context, through, kubeconfig string) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{kubeconfig: kubeconfig, writes: map[string]int{}}
+	w := &writeCounter{kubeconfig: kubeconfig, writes: map[string]int{}}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport: transport, FlushInterval: -1, // watches come piece by piece
@@ -171,7 +171,7 @@ func newWire(ctx context.Context, through, kubeconfig string) (*wire, error) {
 	return w, os.Chmod(kubeconfig, 0o600)
 }
 
-func (w *wire) count(req *http.Request) {
+func (w *writeCounter) count(req *http.Request) {
 	if req.Method == http.MethodGet {
 		return
 	}
@@ -180,8 +180,8 @@ func (w *wire) count(req *http.Request) {
 	w.writes[req.URL.Path]++
 }
 
-// take answers how often each path was written since the last time.
-func (w *wire) take() map[string]int {
+// drain answers how often each path was written since the last time.
+func (w *writeCounter) drain() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken := w.writes

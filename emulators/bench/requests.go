@@ -12,17 +12,17 @@ import (
 func newID() string { return uuid.NewString() }
 
 // P1: reading an agent with an API key is one call of Firestore; a revoked key fails on the very next request.
-func reads(ctx context.Context, l *lab) (_ Report, err error) {
+func measureReads(ctx context.Context, l *environment) (_ Report, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = closing(err, d) }()
-	_, key, err := d.organization(ctx)
+	defer func() { err = closeDeployment(err, d) }()
+	_, key, err := d.createOrganization(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	id, err := d.create(ctx, key)
+	id, err := d.createAgent(ctx, key)
 	if err != nil {
 		return Report{}, err
 	}
@@ -31,7 +31,7 @@ func reads(ctx context.Context, l *lab) (_ Report, err error) {
 		{"P1", "GET of an agent, API key", "/api/v1/agents/" + id},
 		{"P1", "GET of its metrics, API key", "/api/v1/agents/" + id + "/metrics"},
 	} {
-		t, err := d.read(ctx, key, of.path)
+		t, err := d.countRead(ctx, key, of.path)
 		if err != nil {
 			return Report{}, err
 		}
@@ -39,26 +39,26 @@ func reads(ctx context.Context, l *lab) (_ Report, err error) {
 			ID: of.id, What: of.what, Ours: float64(t.Calls), Limit: 1, Unit: "Firestore calls", Most: 1,
 			Note: fmt.Sprintf("%d documents; a revoked key is refused at once", t.Reads),
 		})
-		price := million(of.what, t)
+		price := perMillion(of.what, t)
 		r.Rows, r.Costs = append(r.Rows, price.row()), append(r.Costs, price)
 	}
-	return r, d.revoked(ctx, key, id)
+	return r, d.checkRevocation(ctx, key, id)
 }
 
-// read counts a GET that was made before, so that nothing of it is done for the first time.
-func (d *deployment) read(ctx context.Context, key, path string) (Tally, error) {
+// countRead counts a GET that was made before, so that nothing of it is done for the first time.
+func (d *deployment) countRead(ctx context.Context, key, path string) (Tally, error) {
 	for range 2 {
 		d.records.Flush()
-		d.take()
+		d.drain()
 		if _, err := d.call(ctx, request{key: key, method: http.MethodGet, path: path}, http.StatusOK); err != nil {
 			return Tally{}, err
 		}
 	}
-	return d.take(), nil
+	return d.drain(), nil
 }
 
-// revoked revokes a key and wants it refused at once.
-func (d *deployment) revoked(ctx context.Context, key, agentID string) error {
+// checkRevocation revokes a key and wants it refused at once.
+func (d *deployment) checkRevocation(ctx context.Context, key, agentID string) error {
 	body, err := d.call(ctx, request{key: key, method: http.MethodGet, path: "/api/v1/api-keys"}, http.StatusOK)
 	if err != nil {
 		return err
@@ -78,8 +78,8 @@ func (d *deployment) revoked(ctx context.Context, key, agentID string) error {
 	return err
 }
 
-// create creates an agent through the API and answers its id.
-func (d *deployment) create(ctx context.Context, key string) (string, error) {
+// createAgent creates an agent through the API and answers its id.
+func (d *deployment) createAgent(ctx context.Context, key string) (string, error) {
 	body, err := d.call(ctx, request{key, http.MethodPost, "/api/v1/agents",
 		`{"name": "bench", "resource_plan": "starter"}`}, http.StatusCreated)
 	if err != nil {
@@ -92,23 +92,23 @@ func (d *deployment) create(ctx context.Context, key string) (string, error) {
 }
 
 // P4: creating an agent is one read, one commit and one message, beside the look at the caller's key.
-func creation(ctx context.Context, l *lab) (_ Report, err error) {
+func measureCreation(ctx context.Context, l *environment) (_ Report, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = closing(err, d) }()
-	_, key, err := d.organization(ctx)
+	defer func() { err = closeDeployment(err, d) }()
+	_, key, err := d.createOrganization(ctx)
 	if err != nil {
 		return Report{}, err
 	}
 	for range 2 {
-		d.take()
-		if _, err = d.create(ctx, key); err != nil {
+		d.drain()
+		if _, err = d.createAgent(ctx, key); err != nil {
 			return Report{}, err
 		}
 	}
-	t := d.take()
+	t := d.drain()
 	return Report{Rows: []Row{
 		{
 			ID: "P4", What: "creation of an agent", Ours: float64(t.Calls - 1), Limit: 2, Unit: "Firestore calls",
@@ -119,7 +119,7 @@ func creation(ctx context.Context, l *lab) (_ Report, err error) {
 	}}, nil
 }
 
-func closing(err error, d *deployment) error {
+func closeDeployment(err error, d *deployment) error {
 	if closed := d.Close(); err == nil {
 		err = closed
 	}

@@ -49,8 +49,8 @@ func (c *counter) add(t Tally) {
 	c.tally = c.tally.plus(t)
 }
 
-// take answers what was counted since the last time.
-func (c *counter) take() Tally {
+// drain answers what was counted since the last time.
+func (c *counter) drain() Tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tally
@@ -58,10 +58,10 @@ func (c *counter) take() Tally {
 	return t
 }
 
-// firestore are the options of a connection whose calls and documents are counted as Firestore's bill counts them:
+// dialOptions are the options of a connection whose calls and documents are counted as Firestore's bill counts them:
 // every document of an answer is a read, also one that does not exist; a query without a result is one; every write of
 // a commit is one, or a delete.
-func (c *counter) firestore() []grpc.DialOption {
+func (c *counter) dialOptions() []grpc.DialOption {
 	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {
 		t := Tally{Calls: 1}
@@ -85,20 +85,20 @@ func (c *counter) firestore() []grpc.DialOption {
 		}
 		c.add(t)
 		s, err := open(ctx, desc, cc, method, opts...)
-		return &answers{ClientStream: s, counter: c}, err
+		return &countedStream{ClientStream: s, counter: c}, err
 	}
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)}
 }
 
-// answers counts the documents of a stream of answers. The first of a query was counted with the call.
-type answers struct {
+// countedStream counts the documents of a stream of answers. The first of a query was counted with the call.
+type countedStream struct {
 	grpc.ClientStream
 	counter *counter
 	found   int
 }
 
 // RecvMsg implements grpc.ClientStream.
-func (a *answers) RecvMsg(m any) error {
+func (a *countedStream) RecvMsg(m any) error {
 	err := a.ClientStream.RecvMsg(m)
 	if err != nil {
 		return err

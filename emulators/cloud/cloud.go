@@ -108,7 +108,7 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
 	for _, step := range []func(context.Context) error{c.startParts, c.startGateway, c.startTelemetry, c.serve,
-		c.startDispatcher, c.startScheduler, c.seed} {
+		c.startDispatcher, c.startScheduler, c.seedOrganizations} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -132,8 +132,8 @@ func (c *Cloud) Close() error {
 // Died yields the error of a part that ended by itself.
 func (c *Cloud) Died() <-chan error { return c.died }
 
-// watch reports a part that ends by itself.
-func (c *Cloud) watch(name string, done <-chan struct{}) {
+// watchPart reports a part that ends by itself.
+func (c *Cloud) watchPart(name string, done <-chan struct{}) {
 	if done == nil {
 		return
 	}
@@ -153,8 +153,8 @@ func (c *Cloud) progress(format string, args ...any) {
 // dialTimeout bounds reaching the local gateway.
 const dialTimeout = 5 * time.Second
 
-// reachAgents is a client to which every name below localhost is this machine, as it is to browsers and curl.
-func reachAgents(gatewayAddr string) *http.Client {
+// newAgentClient is a client to which every name below localhost is this machine, as it is to browsers and curl.
+func newAgentClient(gatewayAddr string) *http.Client {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return &http.Client{
 		Timeout: 30 * time.Second,

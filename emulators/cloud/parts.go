@@ -51,7 +51,7 @@ func (c *Cloud) startParts(ctx context.Context) error {
 			c.closeLater(p.close)
 		}
 		if err == nil {
-			c.watch(p.name, p.done)
+			c.watchPart(p.name, p.done)
 		}
 	}
 	return err
@@ -150,7 +150,7 @@ func (c *Cloud) startGateway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Gateway, c.Client = g, reachAgents(g.Addr)
+	c.Gateway, c.Client = g, newAgentClient(g.Addr)
 	c.closeLater(g.Close)
 	c.closeLater(func() error { c.Client.CloseIdleConnections(); return nil })
 	_, port, err := net.SplitHostPort(g.Addr)

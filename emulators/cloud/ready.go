@@ -73,9 +73,9 @@ const (
 	otherOrganization = "org_other"
 )
 
-// seed makes two organizations, the first on the largest plan, with an API key each. Keys are made through the public
-// API.
-func (c *Cloud) seed(ctx context.Context) (err error) {
+// seedOrganizations makes two organizations, the first on the largest plan, with an API key each. Keys are made through
+// the public API.
+func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
 	records, err := firestore.Open(ctx,
 		firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
 	if err != nil {
@@ -87,10 +87,10 @@ func (c *Cloud) seed(ctx context.Context) (err error) {
 		}
 	}()
 	c.Ready.OrganizationID = firstOrganization
-	if c.Ready.AdminToken, c.Ready.APIKey, err = c.enroll(ctx, firstOrganization); err != nil {
+	if c.Ready.AdminToken, c.Ready.APIKey, err = c.createOrganization(ctx, firstOrganization); err != nil {
 		return err
 	}
-	if _, c.Ready.OtherOrganizationAPIKey, err = c.enroll(ctx, otherOrganization); err != nil {
+	if _, c.Ready.OtherOrganizationAPIKey, err = c.createOrganization(ctx, otherOrganization); err != nil {
 		return err
 	}
 	if err := records.Directory().SetPlan(ctx, firstOrganization, plan.Enterprise); err != nil {
@@ -101,8 +101,8 @@ func (c *Cloud) seed(ctx context.Context) (err error) {
 	return err
 }
 
-// enroll signs an admin of a new organization in and makes an API key.
-func (c *Cloud) enroll(ctx context.Context, organization string) (token, key string, err error) {
+// createOrganization signs an admin of a new organization in and makes an API key.
+func (c *Cloud) createOrganization(ctx context.Context, organization string) (token, key string, err error) {
 	token, err = c.Issuer.Session(issuer.Session{Subject: "user_of_" + organization, Organization: organization,
 		Role: "admin"})
 	if err != nil {

@@ -37,25 +37,25 @@ type Processes struct {
 // links what they all need.
 const allRoutes = "all-routes"
 
-// placed is a function with what the router sends to it.
-type placed struct {
+// routedFunction is a function with what the router sends to it.
+type routedFunction struct {
 	name     string
 	role     function.Role
 	patterns []string
 }
 
 // placements lists every function of the catalogue, and the one that takes what no other does.
-func placements() []placed {
-	all := []placed{{allRoutes, function.RoleAccounts, []string{"/"}}}
+func placements() []routedFunction {
+	all := []routedFunction{{allRoutes, function.RoleAccounts, []string{"/"}}}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
-		p := placed{r.Name, r.Role, []string{r.Method + " " + r.Path}}
+		p := routedFunction{r.Name, r.Role, []string{r.Method + " " + r.Path}}
 		if short, ok := strings.CutPrefix(r.Path, function.Prefix); ok && strings.HasPrefix(short, "/agents") {
 			p.patterns = append(p.patterns, r.Method+" "+short)
 		}
 		all = append(all, p)
 	}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
-		all = append(all, placed{w.Name, function.RoleWorker, []string{"POST " + w.Path()}})
+		all = append(all, routedFunction{w.Name, function.RoleWorker, []string{"POST " + w.Path()}})
 	}
 	return all
 }

@@ -53,12 +53,12 @@ func BuildTime() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	return b.time(runtime.NumCPU())
+	return b.estimate(runtime.NumCPU())
 }
 
-func (b *builder) time(cpus int) (time.Duration, error) {
+func (b *builder) estimate(cpus int) (time.Duration, error) {
 	binary, err := b.binary()
-	if err != nil || used(binary) {
+	if err != nil || markUsed(binary) {
 		return 0, err
 	}
 	earlier, err := filepath.Glob(filepath.Join(b.cache, binaryPrefix+"*"))
@@ -113,7 +113,7 @@ func (b *builder) binary() (string, error) {
 
 func (b *builder) build(ctx context.Context) (string, error) {
 	binary, err := b.binary()
-	if err != nil || used(binary) {
+	if err != nil || markUsed(binary) {
 		return binary, err
 	}
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
@@ -124,7 +124,7 @@ func (b *builder) build(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if used(binary) { // another process built it meanwhile
+	if markUsed(binary) { // another process built it meanwhile
 		return binary, nil
 	}
 	if err := b.compile(ctx, binary+partSuffix); err != nil {
@@ -134,13 +134,13 @@ func (b *builder) build(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("put the cluster's binary in its place: %w", err)
 	}
 	if err := b.prune(); err != nil {
-		b.progress.say("Old binaries stay: " + err.Error()) // a lack of room, if anything; the new one works
+		b.progress.writeLine("Old binaries stay: " + err.Error()) // a lack of room, if anything; the new one works
 	}
 	return binary, nil
 }
 
-// used reports whether binary is there, and marks it as used now, so that prune keeps it.
-func used(binary string) bool {
+// markUsed reports whether binary is there, and marks it as used now, so that prune keeps it.
+func markUsed(binary string) bool {
 	now := time.Now()
 	return os.Chtimes(binary, now, now) == nil
 }
@@ -162,7 +162,7 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, errors.Join(fmt.Errorf("lock the cluster's build: %w", err), file.Close())
 		}
 		if !waiting {
-			b.progress.say("Another process is building the local Kubernetes cluster from source; waiting for it (minutes, if it is the first build)...")
+			b.progress.writeLine("Another process is building the local Kubernetes cluster from source; waiting for it (minutes, if it is the first build)...")
 			waiting = true
 		}
 		select {

@@ -88,12 +88,12 @@ func TestBuildFollowsItsSources(t *testing.T) {
 	if two == one {
 		t.Error("another source file made no other binary")
 	}
-	if old := build(); old != two || !used(one) {
+	if old := build(); old != two || !markUsed(one) {
 		t.Error("the binary of the sources before is not kept")
 	}
 	setAge(t, one, time.Hour)
 	write(t, b.module, "third.go", "package main\n")
-	if three := build(); !used(three) || !used(two) || used(one) {
+	if three := build(); !markUsed(three) || !markUsed(two) || markUsed(one) {
 		t.Error("want the two binaries that were used last kept, and no other")
 	}
 }
@@ -152,7 +152,7 @@ func TestBuildTime(t *testing.T) {
 	b := newSmallBuilder(t, `"hello"`)
 	estimate := func(cpus int) time.Duration {
 		t.Helper()
-		d, err := b.time(cpus)
+		d, err := b.estimate(cpus)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ const keptLines = 20
 
 // compile builds the module into target and reports how far it is.
 func (b *builder) compile(ctx context.Context, target string) error {
-	b.progress.say("Building the local Kubernetes cluster from source (once, about 7 minutes on 2 cores; later changes take seconds)...")
+	b.progress.writeLine("Building the local Kubernetes cluster from source (once, about 7 minutes on 2 cores; later changes take seconds)...")
 	packages := map[string]bool{}
 	arguments := append([]string{"list", "-deps"}, b.flags...)
 	err := b.run(ctx, append(arguments, "."), func(line string) (usual bool) {
@@ -44,7 +44,7 @@ func (b *builder) compile(ctx context.Context, target string) error {
 	if err != nil {
 		return fmt.Errorf("build the local Kubernetes cluster: %w", err)
 	}
-	b.progress.say("Built the local Kubernetes cluster in " + b.progress.elapsed().String() + ".")
+	b.progress.writeLine("Built the local Kubernetes cluster in " + b.progress.elapsed().String() + ".")
 	return nil
 }
 

@@ -39,8 +39,8 @@ func newReporter(out io.Writer) *reporter {
 // elapsed is how long it all took so far, in whole seconds.
 func (r *reporter) elapsed() time.Duration { return time.Since(r.begun).Round(time.Second) }
 
-// say writes a line of its own.
-func (r *reporter) say(line string) {
+// writeLine writes a line of its own.
+func (r *reporter) writeLine(line string) {
 	if r.dirty {
 		line = "\r\x1b[K" + line
 	}

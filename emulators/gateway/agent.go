@@ -16,14 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// running is an agent that serves.
-type running struct {
+// servingAgent is an agent whose pod is ready.
+type servingAgent struct {
 	namespace string
 	pod       string
 	uid       types.UID
 	since     time.Time
 	env       map[string]string
-	// session is true for a request of somebody who came by a link.
+	// session is true for a request in a session that a dashboard link began.
 	session bool
 }
 
@@ -33,31 +33,31 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	namespace, ok := g.claimed(host)
+	namespace, ok := g.findNamespace(host)
 	if !ok {
 		http.Error(w, "no route claims this hostname", http.StatusNotFound)
 		return
 	}
-	a, ok := g.find(namespace)
+	a, ok := g.findReadyAgent(namespace)
 	if !ok {
 		http.Error(w, "the agent's pod is not ready", http.StatusServiceUnavailable)
 		return
 	}
-	if req.URL.Path == readyPath { // asked by the platform, not by who uses the agent
+	if req.URL.Path == readyPath { // a request of the platform, which is not traffic of the agent
 		a.serve(w, req)
 		return
 	}
-	began, rec := time.Now(), &answered{ResponseWriter: w}
+	began, rec := time.Now(), &statusRecorder{ResponseWriter: w}
 	if req.URL.Path == "/handoff" {
-		g.links.open(rec, req, host)
+		g.links.startSession(rec, req, host)
 	} else {
-		a.session = g.links.session(req, host)
+		a.session = g.links.hasSession(req, host)
 		a.serve(rec, req)
 	}
-	g.counters.count(a, host, rec.status, time.Since(began))
+	g.counters.record(a, host, rec.status, time.Since(began))
 }
 
-// readyPath is where the platform asks whether the agent serves.
+// readyPath is the path of the platform's health check.
 const readyPath = "/health/ready"
 
 // hostnames lists the hostnames that an HTTPRoute claims.
@@ -70,8 +70,8 @@ func hostnames(o any) ([]string, error) {
 	return names, err
 }
 
-// claimed finds the namespace whose HTTPRoute has the hostname.
-func (g *Gateway) claimed(host string) (namespace string, ok bool) {
+// findNamespace finds the namespace whose HTTPRoute has the hostname.
+func (g *Gateway) findNamespace(host string) (namespace string, ok bool) {
 	routes, err := g.routes.GetIndexer().ByIndex(byHostname, host)
 	if err != nil || len(routes) == 0 {
 		return "", false
@@ -83,7 +83,7 @@ func (g *Gateway) claimed(host string) (namespace string, ok bool) {
 	return route.GetNamespace(), true
 }
 
-// started is when the pod's container was started.
+// started returns the time at which the pod's container was started.
 func started(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.State.Running != nil {
@@ -93,10 +93,10 @@ func started(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-func (g *Gateway) find(namespace string) (running, bool) {
+func (g *Gateway) findReadyAgent(namespace string) (servingAgent, bool) {
 	pods, err := g.pods.GetIndexer().ByIndex(byNamespace, namespace)
 	if err != nil {
-		return running{}, false
+		return servingAgent{}, false
 	}
 	for _, o := range pods {
 		pod, ok := o.(*corev1.Pod)
@@ -107,22 +107,22 @@ func (g *Gateway) find(namespace string) (running, bool) {
 		env, known := g.environments[pod.UID]
 		g.mu.RUnlock()
 		if known {
-			return running{namespace: namespace, pod: pod.Name, uid: pod.UID, since: started(pod), env: env}, true
+			return servingAgent{namespace: namespace, pod: pod.Name, uid: pod.UID, since: started(pod), env: env}, true
 		}
 	}
-	return running{}, false
+	return servingAgent{}, false
 }
 
-// Environment is what the agent in a namespace was started with: what its code sees. It is false while no pod of it is
-// ready.
+// Environment returns the environment variables of the agent in a namespace. It returns false while the agent has no
+// ready pod.
 func (g *Gateway) Environment(namespace string) (map[string]string, bool) {
-	a, ok := g.find(namespace)
+	a, ok := g.findReadyAgent(namespace)
 	return maps.Clone(a.env), ok
 }
 
-// serve answers as the contract wants an agent's image to: a dashboard with Basic authentication, an API with a bearer
-// key, a health check without authentication, and a check of either credential.
-func (a running) serve(w http.ResponseWriter, req *http.Request) {
+// serve answers as an agent's image must: a dashboard with Basic authentication, an API with a bearer key, a health
+// check without authentication, and a check of either credential.
+func (a servingAgent) serve(w http.ResponseWriter, req *http.Request) {
 	switch path := req.URL.Path; {
 	case path == readyPath:
 		w.WriteHeader(http.StatusOK)
@@ -135,7 +135,7 @@ func (a running) serve(w http.ResponseWriter, req *http.Request) {
 	case path == "/v1" || strings.HasPrefix(path, "/v1/"):
 		if !a.apiCaller(req) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "the API takes the agent's own key", http.StatusUnauthorized)
+			http.Error(w, "the agent's API wants the agent's key", http.StatusUnauthorized)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -151,22 +151,22 @@ func (a running) serve(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-func (a running) refuse(w http.ResponseWriter, realm string) {
+func (a servingAgent) refuse(w http.ResponseWriter, realm string) {
 	w.Header().Set("WWW-Authenticate", `Basic realm="`+realm+`"`)
 	http.Error(w, "the agent does not accept this credential", http.StatusUnauthorized)
 }
 
-func (a running) dashboardUser(req *http.Request) bool {
+func (a servingAgent) dashboardUser(req *http.Request) bool {
 	user, password, ok := req.BasicAuth()
 	return ok && equal(user, a.env["DASHBOARD_USERNAME"]) && equal(password, a.env["DASHBOARD_PASSWORD"])
 }
 
-func (a running) apiCaller(req *http.Request) bool {
+func (a servingAgent) apiCaller(req *http.Request) bool {
 	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	return ok && equal(token, a.env["API_SERVER_KEY"])
 }
 
-// equal compares in constant time; an unset credential equals nothing.
+// equal compares in constant time. No credential equals an unset one.
 func equal(got, want string) bool {
 	return want != "" && subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
 }

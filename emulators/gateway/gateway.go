@@ -1,7 +1,7 @@
-// Package gateway stands in for the data plane: the Gateway that routes hostnames to agents, and the agent behind each,
-// as far as its image's contract with the control plane goes. It follows the cluster: a hostname is served when an
-// HTTPRoute claims it and the pod behind it is Ready, and credentials are those that the pod was started with. It does
-// not know the control plane.
+// Package gateway emulates the data plane: the Gateway that routes hostnames to agents, and the agents themselves, as
+// far as the control plane depends on their image. It watches the cluster: it serves a hostname when an HTTPRoute
+// claims it and the pod behind it is ready, and it accepts the credentials that the pod was started with. It does not
+// know the control plane.
 package gateway
 
 import (
@@ -25,18 +25,19 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Options says where the gateway listens and which cluster it follows.
+// Options configure Start.
 type Options struct {
 	// Addr is the address to listen on; empty is a free port on the loopback interface.
-	Addr       string
+	Addr string
+	// Kubeconfig is the file that gives access to the cluster.
 	Kubeconfig string
-	// KeysURL is where the public keys of links to dashboards are; without it no link is taken.
+	// KeysURL serves the public keys that verify dashboard links. Without it the gateway refuses every link.
 	KeysURL string
 }
 
 // Gateway is a running gateway.
 type Gateway struct {
-	// Addr is where it listens.
+	// Addr is the address on which it listens.
 	Addr string
 
 	server  *http.Server
@@ -54,13 +55,13 @@ type Gateway struct {
 	environments map[types.UID]map[string]string
 }
 
-// The indexes by which requests find routes and pods.
+// Indexes of routes and pods.
 const (
 	byHostname  = "hostname"
 	byNamespace = cache.NamespaceIndex
 )
 
-// Start follows the cluster and serves. The error says what could not be reached.
+// Start watches the cluster and serves. ctx bounds the start.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
@@ -69,9 +70,9 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	config.QPS = -1
 	g := &Gateway{
 		environments: map[types.UID]map[string]string{},
-		links:        links{keysURL: o.KeysURL, taken: map[string]time.Time{}, sessions: map[string]string{}},
+		links:        links{keysURL: o.KeysURL, redeemed: map[string]time.Time{}, sessions: map[string]string{}},
 	}
-	if err := g.follow(ctx, config); err != nil {
+	if err := g.watchCluster(ctx, config); err != nil {
 		return nil, err
 	}
 	if o.Addr == "" {
@@ -89,7 +90,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Close stops serving and following.
+// Close stops serving and watching.
 func (g *Gateway) Close() error {
 	err := g.server.Close()
 	g.stop()
@@ -97,12 +98,12 @@ func (g *Gateway) Close() error {
 	return err
 }
 
-// httpRoutes is the resource by which hostnames are claimed.
-func httpRoutes() schema.GroupVersionResource {
+// routeResource is the resource that claims hostnames.
+func routeResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
 }
 
-func (g *Gateway) follow(ctx context.Context, config *rest.Config) error {
+func (g *Gateway) watchCluster(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
@@ -114,15 +115,15 @@ func (g *Gateway) follow(ctx context.Context, config *rest.Config) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.client, g.stop = client, stop
 	g.pods = informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
-	g.routes = dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0).ForResource(httpRoutes()).Informer()
+	g.routes = dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0).ForResource(routeResource()).Informer()
 	if err := g.routes.AddIndexers(cache.Indexers{byHostname: hostnames}); err != nil {
 		stop()
 		return fmt.Errorf("gateway: %w", err)
 	}
 	if _, err := g.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { g.learn(run, o.(*corev1.Pod)) },
-		UpdateFunc: func(_, o any) { g.learn(run, o.(*corev1.Pod)) },
-		DeleteFunc: g.forget,
+		AddFunc:    func(o any) { g.rememberEnvironment(run, o.(*corev1.Pod)) },
+		UpdateFunc: func(_, o any) { g.rememberEnvironment(run, o.(*corev1.Pod)) },
+		DeleteFunc: g.forgetPod,
 	}); err != nil {
 		stop()
 		return fmt.Errorf("gateway: %w", err)
@@ -132,13 +133,13 @@ func (g *Gateway) follow(ctx context.Context, config *rest.Config) error {
 	if !cache.WaitForCacheSync(ctx.Done(), g.pods.HasSynced, g.routes.HasSynced) {
 		stop()
 		g.started.Wait()
-		return fmt.Errorf("gateway: the cluster did not answer: %w", ctx.Err())
+		return fmt.Errorf("gateway: read routes and pods from the cluster: %w", ctx.Err())
 	}
 	return nil
 }
 
-// learn remembers the environment of a container that has started: what changes later reaches the next pod only.
-func (g *Gateway) learn(ctx context.Context, pod *corev1.Pod) {
+// rememberEnvironment stores the environment of a container that has started. Later changes reach only the next pod.
+func (g *Gateway) rememberEnvironment(ctx context.Context, pod *corev1.Pod) {
 	g.mu.RLock()
 	_, known := g.environments[pod.UID]
 	g.mu.RUnlock()
@@ -147,8 +148,8 @@ func (g *Gateway) learn(ctx context.Context, pod *corev1.Pod) {
 	}
 	env := map[string]string{}
 	for _, source := range pod.Spec.Containers[0].EnvFrom {
-		if err := g.read(ctx, pod.Namespace, source, env); err != nil {
-			return // the namespace is going away
+		if err := g.readEnvironment(ctx, pod.Namespace, source, env); err != nil {
+			return // the namespace is being deleted
 		}
 	}
 	g.mu.Lock()
@@ -156,7 +157,7 @@ func (g *Gateway) learn(ctx context.Context, pod *corev1.Pod) {
 	g.environments[pod.UID] = env
 }
 
-func (g *Gateway) read(ctx context.Context, namespace string, source corev1.EnvFromSource,
+func (g *Gateway) readEnvironment(ctx context.Context, namespace string, source corev1.EnvFromSource,
 	env map[string]string) error {
 	if ref := source.ConfigMapRef; ref != nil {
 		m, err := g.client.CoreV1().ConfigMaps(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
@@ -179,7 +180,7 @@ func (g *Gateway) read(ctx context.Context, namespace string, source corev1.EnvF
 	return nil
 }
 
-func (g *Gateway) forget(o any) {
+func (g *Gateway) forgetPod(o any) {
 	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = gone.Obj
 	}

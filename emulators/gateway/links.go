@@ -14,15 +14,15 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// links lets people in who come by a link of the control plane. It keeps what an agent's image has to keep: links that
-// were taken, and the sessions that they began.
+// links redeems the control plane's dashboard links. It stores what an agent's image must store: the redeemed links and
+// the sessions that they began.
 type links struct {
 	keysURL string
 
 	mu       sync.Mutex
 	keys     jose.JSONWebKeySet
-	taken    map[string]time.Time // when the link of each jti ends
-	sessions map[string]string    // the hostname of each session
+	redeemed map[string]time.Time // expiry of each redeemed link, by its jti
+	sessions map[string]string    // hostname of each session
 }
 
 const (
@@ -32,12 +32,12 @@ const (
 	keysTimeout   = 5 * time.Second
 )
 
-// open takes a link once and begins a session.
-func (l *links) open(w http.ResponseWriter, req *http.Request, host string) {
+// startSession redeems a link and begins a session.
+func (l *links) startSession(w http.ResponseWriter, req *http.Request, host string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	if err := l.take(req.Context(), req.URL.Query().Get("token"), host, time.Now()); err != nil {
-		http.Error(w, "the link is not good: "+err.Error(), http.StatusUnauthorized)
+	if err := l.redeem(req.Context(), req.URL.Query().Get("token"), host, time.Now()); err != nil {
+		http.Error(w, "the link is refused: "+err.Error(), http.StatusUnauthorized)
 		return
 	}
 	session := rand.Text()
@@ -49,8 +49,8 @@ func (l *links) open(w http.ResponseWriter, req *http.Request, host string) {
 	http.Redirect(w, req, "/", http.StatusSeeOther)
 }
 
-// session reports whether a request belongs to a session of the host.
-func (l *links) session(req *http.Request, host string) bool {
+// hasSession reports whether a request belongs to a session of the host.
+func (l *links) hasSession(req *http.Request, host string) bool {
 	cookie, err := req.Cookie(sessionCookie)
 	if err != nil {
 		return false
@@ -60,11 +60,11 @@ func (l *links) session(req *http.Request, host string) bool {
 	return l.sessions[cookie.Value] == host
 }
 
-// take verifies a link's token and remembers it. The error says what is wrong with it and never quotes it.
-func (l *links) take(ctx context.Context, token, host string, now time.Time) error {
+// redeem verifies a link's token, which it accepts once. The error never quotes the token.
+func (l *links) redeem(ctx context.Context, token, host string, now time.Time) error {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
 	if err != nil {
-		return errors.New("it has no token that is signed as it should be")
+		return errors.New("its token is not signed with an accepted algorithm")
 	}
 	key, err := l.key(ctx, parsed.Headers[0].KeyID)
 	if err != nil {
@@ -77,23 +77,23 @@ func (l *links) take(ctx context.Context, token, host string, now time.Time) err
 	expected := jwt.Expected{Issuer: linkIssuer, AnyAudience: jwt.Audience{host}, Time: now}
 	if claims.Expiry == nil || claims.IssuedAt == nil || claims.ID == "" ||
 		claims.ValidateWithLeeway(expected, linkLeeway) != nil {
-		return errors.New("it is of another agent, or its time is over")
+		return errors.New("it belongs to another agent, or has expired")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, end := range l.taken {
+	for id, end := range l.redeemed {
 		if now.After(end) {
-			delete(l.taken, id)
+			delete(l.redeemed, id)
 		}
 	}
-	if _, twice := l.taken[claims.ID]; twice {
-		return errors.New("it was taken before")
+	if _, twice := l.redeemed[claims.ID]; twice {
+		return errors.New("it was used before")
 	}
-	l.taken[claims.ID] = claims.Expiry.Time().Add(linkLeeway)
+	l.redeemed[claims.ID] = claims.Expiry.Time().Add(linkLeeway)
 	return nil
 }
 
-// key finds a public key; one that is not known has the keys fetched again.
+// key finds a public key. It fetches the keys again if it does not know the key.
 func (l *links) key(ctx context.Context, id string) (*jose.JSONWebKey, error) {
 	for fetched := false; ; fetched = true {
 		l.mu.Lock()
@@ -103,11 +103,11 @@ func (l *links) key(ctx context.Context, id string) (*jose.JSONWebKey, error) {
 			return &found[0], nil
 		}
 		if fetched || l.keysURL == "" {
-			return nil, errors.New("nobody knows its key")
+			return nil, errors.New("its key is unknown")
 		}
 		keys, err := l.fetch(ctx)
 		if err != nil {
-			return nil, errors.New("the keys can't be fetched")
+			return nil, errors.New("the public keys cannot be fetched")
 		}
 		l.mu.Lock()
 		l.keys = keys

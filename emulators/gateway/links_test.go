@@ -15,20 +15,21 @@ import (
 	"agents.example/controlplane/shared/handoff"
 )
 
-// issued is a private key and the server of its public half.
-type issued struct {
+// issuerFixture is a private key, and the links that accept it.
+type issuerFixture struct {
 	key     jose.JSONWebKey
 	links   *links
 	fetches *atomic.Int32
 }
 
-func issue(t *testing.T) issued {
+// newIssuer makes a key and serves its public half.
+func newIssuer(t *testing.T) issuerFixture {
 	t.Helper()
 	secret, public, err := handoff.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := issued{fetches: &atomic.Int32{}}
+	i := issuerFixture{fetches: &atomic.Int32{}}
 	if err := json.Unmarshal([]byte(secret), &i.key); err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +38,11 @@ func issue(t *testing.T) issued {
 		_, _ = w.Write([]byte(public))
 	}))
 	t.Cleanup(func() { http.DefaultClient.CloseIdleConnections(); s.Close() })
-	i.links = &links{keysURL: s.URL, taken: map[string]time.Time{}, sessions: map[string]string{}}
+	i.links = &links{keysURL: s.URL, redeemed: map[string]time.Time{}, sessions: map[string]string{}}
 	return i
 }
 
-func (i issued) sign(t *testing.T, key jose.SigningKey, claims any) string {
+func (i issuerFixture) sign(t *testing.T, key jose.SigningKey, claims any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(key, nil)
 	if err != nil {
@@ -54,7 +55,7 @@ func (i issued) sign(t *testing.T, key jose.SigningKey, claims any) string {
 	return token
 }
 
-func TestLinksAreTakenOnceAndByTheirAgent(t *testing.T) {
+func TestLinks_RedeemsALinkOnceForItsAgent(t *testing.T) {
 	t.Parallel()
 	const host = "research.agents.test"
 	now := time.Now()
@@ -64,29 +65,29 @@ func TestLinksAreTakenOnceAndByTheirAgent(t *testing.T) {
 			"exp": now.Add(time.Minute).Unix(),
 		}
 	}
-	i := issue(t)
+	i := newIssuer(t)
 	private, _ := i.key.Key.(*ecdsa.PrivateKey)
 	coordinates, err := private.PublicKey.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := jose.SigningKey{Algorithm: jose.ES256, Key: i.key}
-	other := issue(t).key
+	other := newIssuer(t).key
 	other.KeyID = i.key.KeyID
 	for name, c := range map[string]struct {
 		key    jose.SigningKey
 		change func(map[string]any)
 		after  time.Duration
 	}{
-		"another agent's": {key: own, change: func(c map[string]any) { c["aud"] = "other.agents.test" },
+		"for another agent": {key: own, change: func(c map[string]any) { c["aud"] = "other.agents.test" },
 			after: 0},
-		"of another issuer": {key: own, change: func(c map[string]any) { c["iss"] = "https://evil.test" },
+		"from another issuer": {key: own, change: func(c map[string]any) { c["iss"] = "https://evil.test" },
 			after: 0},
 		"expired": {key: own, change: nil, after: time.Minute + 10*time.Second},
-		"of the future": {key: own, change: func(c map[string]any) { c["iat"] = now.Add(time.Hour).Unix() },
+		"issued in the future": {key: own, change: func(c map[string]any) { c["iat"] = now.Add(time.Hour).Unix() },
 			after: 0},
-		"without an end":        {key: own, change: func(c map[string]any) { delete(c, "exp") }, after: 0},
-		"without an id":         {key: own, change: func(c map[string]any) { delete(c, "jti") }, after: 0},
+		"without an expiry":     {key: own, change: func(c map[string]any) { delete(c, "exp") }, after: 0},
+		"without an ID":         {key: own, change: func(c map[string]any) { delete(c, "jti") }, after: 0},
 		"signed by another key": {key: jose.SigningKey{Algorithm: jose.ES256, Key: other}, change: nil, after: 0},
 		"signed symmetrically": {key: jose.SigningKey{Algorithm: jose.HS256,
 			Key: jose.JSONWebKey{Key: coordinates, KeyID: i.key.KeyID}}, change: nil, after: 0},
@@ -95,25 +96,25 @@ func TestLinksAreTakenOnceAndByTheirAgent(t *testing.T) {
 		if c.change != nil {
 			c.change(claims)
 		}
-		if err := i.links.take(t.Context(), i.sign(t, c.key, claims), host, now.Add(c.after)); err == nil {
-			t.Errorf("a link %s is taken", name)
+		if err := i.links.redeem(t.Context(), i.sign(t, c.key, claims), host, now.Add(c.after)); err == nil {
+			t.Errorf("a link %s is redeemed, want an error", name)
 		}
 	}
 	for _, token := range []string{"", "x", "eyJhbGciOiJub25lIn0.e30."} {
-		if i.links.take(t.Context(), token, host, now) == nil {
-			t.Errorf("the token %q is taken", token)
+		if i.links.redeem(t.Context(), token, host, now) == nil {
+			t.Errorf("token %q is redeemed, want an error", token)
 		}
 	}
 	token := i.sign(t, own, good())
-	if err := i.links.take(t.Context(), token, host, now); err != nil {
-		t.Fatalf("a good link is refused: %v", err)
+	if err := i.links.redeem(t.Context(), token, host, now); err != nil {
+		t.Fatalf("redeem(valid link): %v", err)
 	}
 	for _, later := range []time.Duration{0, 30 * time.Second, time.Minute} {
-		if i.links.take(t.Context(), token, host, now.Add(later)) == nil {
-			t.Errorf("a link is taken twice, %v later", later)
+		if i.links.redeem(t.Context(), token, host, now.Add(later)) == nil {
+			t.Errorf("the link is redeemed again %v later, want an error", later)
 		}
 	}
 	if n := i.fetches.Load(); n != 1 {
-		t.Errorf("the keys were fetched %d times", n)
+		t.Errorf("the keys were fetched %d times, want once", n)
 	}
 }

@@ -11,64 +11,64 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Traffic is what one agent's container counted of the requests to one host, as its image does for whoever scrapes it.
-// The counters begin anew with the pod.
+// Traffic counts the requests to one host that one agent's container served, as the agent's image does for Prometheus.
+// A new pod starts from zero.
 type Traffic struct {
 	Namespace, Pod, Host string
-	// Since is when the counters began.
+	// Since is the time at which the counters started.
 	Since time.Time
-	// Codes counts answers by their status.
+	// Codes counts responses by status.
 	Codes map[int]int64
-	// Durations counts answers by how long they took: up to each of DurationBounds, and longer.
+	// Durations counts responses by duration: one bucket up to each of DurationBounds, and one above.
 	Durations []int64
 }
 
-// DurationBounds are the limits between the buckets of durations, in seconds.
+// DurationBounds are the upper bounds of the buckets of durations, in seconds.
 func DurationBounds() []float64 {
 	return []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 }
 
-// counters are those of all pods, by pod and host.
+// counters are the counters of all pods, by pod and host.
 type counters struct {
-	mu sync.Mutex
-	of map[types.UID]map[string]*Traffic
+	mu    sync.Mutex
+	byPod map[types.UID]map[string]*Traffic
 }
 
-// count counts an answer of a pod.
-func (c *counters) count(a running, host string, status int, took time.Duration) {
+// record counts a response of a pod.
+func (c *counters) record(a servingAgent, host string, status int, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[types.UID]map[string]*Traffic{}
+	if c.byPod == nil {
+		c.byPod = map[types.UID]map[string]*Traffic{}
 	}
-	if c.of[a.uid] == nil {
-		c.of[a.uid] = map[string]*Traffic{}
+	if c.byPod[a.uid] == nil {
+		c.byPod[a.uid] = map[string]*Traffic{}
 	}
-	t := c.of[a.uid][host]
+	t := c.byPod[a.uid][host]
 	if t == nil {
 		t = &Traffic{
 			Namespace: a.namespace, Pod: a.pod, Host: host, Since: a.since, Codes: map[int]int64{},
 			Durations: make([]int64, len(DurationBounds())+1),
 		}
-		c.of[a.uid][host] = t
+		c.byPod[a.uid][host] = t
 	}
 	t.Codes[status]++
 	t.Durations[sort.SearchFloat64s(DurationBounds(), took.Seconds())]++
 }
 
-// forget drops the counters of a pod that is gone.
+// forget drops the counters of a deleted pod.
 func (c *counters) forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.of, uid)
+	delete(c.byPod, uid)
 }
 
-// Traffic lists what the agents that run have counted.
+// Traffic returns the counters of the running agents.
 func (g *Gateway) Traffic() []Traffic {
 	g.counters.mu.Lock()
 	defer g.counters.mu.Unlock()
 	var all []Traffic
-	for _, hosts := range g.counters.of {
+	for _, hosts := range g.counters.byPod {
 		for _, t := range hosts {
 			copied := *t
 			copied.Codes, copied.Durations = maps.Clone(t.Codes), slices.Clone(t.Durations)
@@ -78,14 +78,14 @@ func (g *Gateway) Traffic() []Traffic {
 	return all
 }
 
-// answered remembers the status of an answer.
-type answered struct {
+// statusRecorder remembers the status of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *answered) WriteHeader(status int) {
+func (a *statusRecorder) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
@@ -93,7 +93,7 @@ func (a *answered) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter.
-func (a *answered) Write(b []byte) (int, error) {
+func (a *statusRecorder) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}

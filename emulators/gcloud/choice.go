@@ -7,22 +7,22 @@ import (
 	"fmt"
 )
 
-// Choice is which emulators serve; the zero value is Auto.
+// Choice chooses between official and embedded emulators. The zero value is Auto.
 type Choice string
 
 const (
-	// Auto takes an official emulator where it is installed, and the embedded part where not.
+	// Auto is an official emulator if it is installed, and the embedded one otherwise.
 	Auto Choice = "auto"
-	// Official takes the emulators of the Google Cloud SDK, which need Java.
+	// Official is an emulator of the Google Cloud SDK, which needs Java.
 	Official Choice = "official"
-	// Embedded takes the parts in this program, which need nothing.
+	// Embedded is an emulator that is part of this program.
 	Embedded Choice = "embedded"
 )
 
-// ErrMissing is wrapped by the errors of Start when the emulator, or the Java it needs, is not installed.
+// ErrMissing is wrapped by errors of Start when the emulator or its Java is not installed.
 var ErrMissing = errors.New("not installed")
 
-// UnmarshalText reads a choice from a flag. Empty is Auto.
+// UnmarshalText reads a choice, such as a flag. Empty text is Auto.
 func (c *Choice) UnmarshalText(text []byte) error {
 	switch choice := Choice(text); choice {
 	case Auto, Official, Embedded:
@@ -35,7 +35,7 @@ func (c *Choice) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes a choice as UnmarshalText reads it.
+// MarshalText writes a choice for UnmarshalText.
 func (c Choice) MarshalText() ([]byte, error) {
 	if c == "" {
 		return []byte(Auto), nil
@@ -43,8 +43,8 @@ func (c Choice) MarshalText() ([]byte, error) {
 	return []byte(c), nil
 }
 
-// OrEmbedded starts the official emulator with official, the embedded part with embedded, or whichever there is, as the
-// choice says.
+// OrEmbedded calls official or embedded, as the choice says. For Auto it calls official, and embedded if the official
+// emulator is missing.
 func OrEmbedded[T any](c Choice, official, embedded func() (T, error)) (T, error) {
 	if c == Embedded {
 		return embedded()

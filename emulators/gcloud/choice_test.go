@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-func TestChoice(t *testing.T) {
+func TestChoice_TextForms(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Choice{"": Auto, "auto": Auto, "official": Official, "embedded": Embedded} {
 		var c Choice
 		if err := c.UnmarshalText([]byte(text)); err != nil || c != want {
-			t.Errorf("%q is %q, %v", text, c, err)
+			t.Errorf("UnmarshalText(%q) = %q, %v; want %q", text, c, err, want)
 		}
 	}
 	var c Choice
 	if err := c.UnmarshalText([]byte("java")); err == nil {
-		t.Error("java is a choice")
+		t.Error(`UnmarshalText("java") succeeds, want an error`)
 	}
 	if text, err := c.MarshalText(); err != nil || string(text) != "auto" {
-		t.Errorf("no choice is written %q, %v", text, err)
+		t.Errorf(`MarshalText of the zero value = %q, %v; want "auto"`, text, err)
 	}
 }
 
@@ -50,7 +50,8 @@ func TestOrEmbedded(t *testing.T) {
 			},
 			func() (string, error) { return "embedded", nil })
 		if got != row.want || !errors.Is(err, row.err) {
-			t.Errorf("%+v: %q, %v", row, got, err)
+			t.Errorf("OrEmbedded(%q), official error %v: got %q, %v; want %q, %v", row.choice, row.official, got, err,
+				row.want, row.err)
 		}
 	}
 }

@@ -12,21 +12,21 @@ import (
 	"strings"
 )
 
-const javaHelp = "install Java 17 or newer (`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`) and have it in PATH or JAVA_HOME"
+const javaHelp = "install Java 17 or newer (`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`) and add it to PATH or set JAVA_HOME"
 
-// finder is what the search needs of the machine; tests bring their own machine.
+// finder searches a machine for an emulator. Tests replace its functions.
 type finder struct {
 	getenv    func(string) string
 	lookPath  func(string) (string, error)
 	wellKnown []string
-	// ask runs gcloud to ask for its directory. It takes a second, so it is asked last.
-	ask func(ctx context.Context, gcloud string) (string, error)
+	// askRoot asks gcloud for the SDK's directory. That takes a second, so it comes last.
+	askRoot func(ctx context.Context, gcloud string) (string, error)
 }
 
-func machine() finder {
+func thisMachine() finder {
 	return finder{
-		getenv:   os.Getenv, // where programs are installed is no configuration of the service
-		lookPath: exec.LookPath, ask: askGcloud,
+		getenv:   os.Getenv, // the environment says where programs are installed, not how the service is configured
+		lookPath: exec.LookPath, askRoot: askGcloud,
 		wellKnown: []string{
 			"/usr/lib/google-cloud-sdk", "/usr/share/google-cloud-sdk", "/opt/google-cloud-sdk",
 			"/usr/local/google-cloud-sdk",
@@ -36,7 +36,7 @@ func machine() finder {
 	}
 }
 
-// find answers the java executable and the emulator's jar, or an error that says what to install.
+// find returns the java executable and the emulator's jar, or an error that says what to install.
 func (f finder) find(ctx context.Context, emulator Emulator) (java, jar string, err error) {
 	if jar, err = f.jar(ctx, emulator); err != nil {
 		return "", "", err
@@ -69,23 +69,23 @@ func (f finder) jar(ctx context.Context, emulator Emulator) (string, error) {
 		roots = append(roots, filepath.Join(home, "google-cloud-sdk"))
 	}
 	for _, root := range append(roots, f.wellKnown...) {
-		if jar := newest(root, emulator.Jar); jar != "" {
+		if jar := newestMatch(root, emulator.Jar); jar != "" {
 			return jar, nil
 		}
 	}
 	if gcloudErr == nil {
-		if root, err := f.ask(ctx, gcloud); err == nil {
-			if jar := newest(root, emulator.Jar); jar != "" {
+		if root, err := f.askRoot(ctx, gcloud); err == nil {
+			if jar := newestMatch(root, emulator.Jar); jar != "" {
 				return jar, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("the %s emulator is %w: run `gcloud components install %s` or `apt-get install %s` (or set CLOUDSDK_ROOT to the Google Cloud SDK that has it)",
+	return "", fmt.Errorf("the %s emulator is %w: run `gcloud components install %s` or `apt-get install %s` (or set CLOUDSDK_ROOT to a Google Cloud SDK that has it)",
 		emulator.Name, ErrMissing, emulator.Component, emulator.Package)
 }
 
-// newest answers the last match in root, so that the newest of several versions is taken, or nothing.
-func newest(root, pattern string) string {
+// newestMatch returns the last match in root, which is the newest version, or "".
+func newestMatch(root, pattern string) string {
 	if root == "" {
 		return ""
 	}
@@ -106,11 +106,11 @@ func askGcloud(ctx context.Context, gcloud string) (string, error) {
 	return strings.TrimSpace(string(output)), err
 }
 
-// explain adds what to do to the failures of an old or absent Java, which show only in the child's log.
-func explain(err error) error {
+// explainJavaError adds advice to an error whose log shows that Java is too old or missing.
+func explainJavaError(err error) error {
 	for _, sign := range []string{"UnsupportedClassVersionError", "Unable to locate a Java Runtime"} {
 		if strings.Contains(err.Error(), sign) {
-			return fmt.Errorf("%w: the Java that it needs is %w\n%s", err, ErrMissing, javaHelp)
+			return fmt.Errorf("%w: the Java version that it needs is %w\n%s", err, ErrMissing, javaHelp)
 		}
 	}
 	return err

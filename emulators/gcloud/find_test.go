@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// toy stands for an emulator whose jar has a version in its name.
+// toy is an emulator whose jar has a version in its name.
 func toy() Emulator {
 	return Emulator{Name: "toy", Jar: "platform/toy/lib/toy-*-all.jar", Component: "toy-emulator",
 		Package: "google-cloud-cli-toy-emulator"}
 }
 
-// install makes the jars in a directory that looks like a Google Cloud SDK, and answers the directory.
+// install makes a directory that looks like a Google Cloud SDK with jars of the versions.
 func install(t *testing.T, versions ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -45,7 +45,7 @@ func executable(t *testing.T, path string) string {
 	return path
 }
 
-func TestFind(t *testing.T) {
+func TestFind_SearchesEveryPlace(t *testing.T) {
 	t.Parallel()
 	root := install(t, "1.0.0", "1.2.0")
 	jar := filepath.Join(root, "platform", "toy", "lib", "toy-1.2.0-all.jar")
@@ -68,7 +68,7 @@ func TestFind(t *testing.T) {
 		env       map[string]string
 		path      map[string]string
 		wellKnown []string
-		told      string
+		sdkRoot   string // what gcloud says
 		java      string
 		jarRoot   string
 		wantErr   []string
@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 			java: "/j", jarRoot: filepath.Join(atHome, "google-cloud-sdk")},
 		"a well-known directory": {wellKnown: []string{empty, root}, path: map[string]string{"java": "/j"},
 			java: "/j"},
-		"gcloud tells": {path: map[string]string{"gcloud": elsewhere, "java": "/j"}, told: root,
+		"gcloud says where": {path: map[string]string{"gcloud": elsewhere, "java": "/j"}, sdkRoot: root,
 			java: "/j"},
 		"JAVA_HOME before PATH": {env: map[string]string{"CLOUDSDK_ROOT": root, "JAVA_HOME": home},
 			path: map[string]string{"java": "/j"}, java: homeJava},
@@ -93,9 +93,9 @@ func TestFind(t *testing.T) {
 		"no SDK": {path: map[string]string{"java": "/j"},
 			wantErr: []string{"`gcloud components install toy-emulator`",
 				"`apt-get install google-cloud-cli-toy-emulator`"}},
-		"an SDK without the jar": {path: map[string]string{"gcloud": elsewhere, "java": "/j"}, told: empty,
+		"an SDK without the jar": {path: map[string]string{"gcloud": elsewhere, "java": "/j"}, sdkRoot: empty,
 			wantErr: []string{"toy emulator is not installed"}},
-		"gcloud that can't be told": {path: map[string]string{"gcloud": elsewhere, "java": "/j"},
+		"gcloud fails": {path: map[string]string{"gcloud": elsewhere, "java": "/j"},
 			wantErr: []string{"toy emulator is not installed"}},
 	}
 	for name, test := range tests {
@@ -110,18 +110,18 @@ func TestFind(t *testing.T) {
 					}
 					return "", fmt.Errorf("%s: not found", name)
 				},
-				ask: func(context.Context, string) (string, error) {
-					if test.told == "" {
+				askRoot: func(context.Context, string) (string, error) {
+					if test.sdkRoot == "" {
 						return "", errors.New("gcloud is broken")
 					}
-					return test.told, nil
+					return test.sdkRoot, nil
 				},
 			}
 			java, gotJar, err := f.find(t.Context(), toy())
 			if test.wantErr != nil {
 				for _, want := range test.wantErr {
 					if err == nil || !strings.Contains(err.Error(), want) {
-						t.Errorf("error %v lacks %q", err, want)
+						t.Errorf("error = %v, want it to contain %q", err, want)
 					}
 				}
 				return
@@ -145,6 +145,6 @@ func TestAskGcloud(t *testing.T) {
 	}
 	got, err := askGcloud(t.Context(), script)
 	if want := "/sdk for info --format=value(installation.sdk_root)"; err != nil || got != want {
-		t.Errorf("%q, %v; want %q", got, err, want)
+		t.Errorf("askGcloud = %q, %v; want %q", got, err, want)
 	}
 }

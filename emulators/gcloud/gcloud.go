@@ -1,9 +1,9 @@
 //go:build unix
 
-// Package sdk runs the emulators that Google ships with its command line tools.
+// Package gcloud runs the emulators that Google ships with its command line tools.
 //
-// It knows where the tools are installed, how their Java programs are started without their shell wrappers (which
-// would orphan them), and when they answer. It does not know what they emulate.
+// It finds the installed tools, starts their Java programs without the shell wrappers (which would orphan them), and
+// waits until they answer. It does not know what they emulate.
 package gcloud
 
 import (
@@ -23,41 +23,41 @@ import (
 )
 
 const (
-	// portAttempts is how often another port is tried when somebody took the free one first.
+	// portAttempts is how many ports Start tries if other processes take them first.
 	portAttempts = 3
 	startTimeout = 90 * time.Second
 )
 
-// errPortTaken means that another process got the port between finding it and using it.
+// errPortTaken means that another process took the port before the emulator listened on it.
 var errPortTaken = errors.New("the port was taken by another process")
 
 // Emulator describes one Java emulator of the Google Cloud SDK.
 type Emulator struct {
-	// Name is the name of its log file and stands for it in errors, such as "firestore".
+	// Name names its log file, and names it in errors, such as "firestore".
 	Name string
-	// Jar is the jar's path below the SDK's directory; it may hold a * for the version.
+	// Jar is the path of its jar within the SDK. A * stands for the version.
 	Jar string
-	// Component and Package name it to `gcloud components install` and `apt-get install`.
+	// Component and Package are its names for `gcloud components install` and `apt-get install`.
 	Component, Package string
-	// Args are Java's arguments, given the jar's path.
+	// Args returns Java's arguments for the path of the jar.
 	Args func(jar string) []string
-	// Banner is what its log says once it listens.
+	// Banner returns the line of its log that says that it listens.
 	Banner func(port int) string
 }
 
-// Server is a running emulator, or one that somebody else runs.
+// Server is a running emulator, started by this process or by another.
 type Server struct {
 	// Address is its host:port.
 	Address string
 	child   *process.Process
-	scratch string // a directory to remove, or nothing
+	scratch string // a directory for Close to remove, or ""
 }
 
-// Start starts the emulator on a free port of 127.0.0.1 and waits, at most 90 s, until it answers. Its log goes to dir,
-// or to a temporary directory that Close removes when dir is empty. The error says what to install when something is
-// missing.
+// Start starts the emulator on a free port of 127.0.0.1 and waits until it answers, at most 90 s. The log goes to dir
+// or, if dir is empty, to a temporary directory that Close removes. If a program is missing, the error says what to
+// install.
 func Start(ctx context.Context, emulator Emulator, dir string) (*Server, error) {
-	java, jar, err := machine().find(ctx, emulator)
+	java, jar, err := thisMachine().find(ctx, emulator)
 	if err != nil {
 		return nil, err
 	}
@@ -68,34 +68,34 @@ func start(ctx context.Context, emulator Emulator, java string, args []string, d
 	server = &Server{}
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", emulator.Name+"-emulator-"); err != nil {
-			return nil, fmt.Errorf("make a directory for the %s emulator's log: %w", emulator.Name, err)
+			return nil, fmt.Errorf("create a directory for the log of the %s emulator: %w", emulator.Name, err)
 		}
 		server.scratch = dir
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for range portAttempts {
-		if err = server.launch(ctx, emulator, java, args, dir); !errors.Is(err, errPortTaken) {
+		if err = server.startOnce(ctx, emulator, java, args, dir); !errors.Is(err, errPortTaken) {
 			break
 		}
 	}
 	if err != nil {
 		_ = server.removeScratch()
-		return nil, explain(err)
+		return nil, explainJavaError(err)
 	}
 	return server, nil
 }
 
-// Attach answers a server that somebody else runs at address (host:port), if it answers: an official emulator, or an
-// embedded part, which speaks nothing but gRPC. Close leaves it alone.
+// Attach connects to a server that runs at address (host:port): an official emulator, or an embedded one, which speaks
+// only gRPC. Close does not end it.
 func Attach(ctx context.Context, name, address string) (*Server, error) {
-	if err := answers(ctx, address); err != nil && !speaks(ctx, address) {
-		return nil, fmt.Errorf("attach to the %s emulator at %s: %w; start it, or do without the address to have one started", name, address, err)
+	if err := checkHTTP(ctx, address); err != nil && !speaksGRPC(ctx, address) {
+		return nil, fmt.Errorf("attach to the %s emulator at %s: %w; start it, or leave the address out to start one automatically", name, address, err)
 	}
 	return &Server{Address: address}, nil
 }
 
-// Done is closed when the emulator's process has ended; it is nil, and so never ready, when attached.
+// Done is closed when the emulator's process has exited. It is nil for an attached server.
 func (s *Server) Done() <-chan struct{} {
 	if s.child == nil {
 		return nil
@@ -103,7 +103,7 @@ func (s *Server) Done() <-chan struct{} {
 	return s.child.Done()
 }
 
-// Close ends the emulator and waits until it is gone. The error tells of one that had ended by itself.
+// Close ends the emulator and waits until it is gone. It returns an error if the emulator had exited before.
 func (s *Server) Close() error {
 	if s.child == nil {
 		return nil
@@ -118,7 +118,7 @@ func (s *Server) removeScratch() error {
 	return os.RemoveAll(s.scratch)
 }
 
-func (s *Server) launch(ctx context.Context, emulator Emulator, java string, args []string, dir string) error {
+func (s *Server) startOnce(ctx context.Context, emulator Emulator, java string, args []string, dir string) error {
 	port, err := process.FreePort()
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *Server) launch(ctx context.Context, emulator Emulator, java string, arg
 	s.child, err = process.Start(ctx, process.Options{
 		Name: emulator.Name + " emulator", Path: java, LogFile: log,
 		Args:  append(slices.Clip(args), "--host=127.0.0.1", "--port="+strconv.Itoa(port)),
-		Ready: func(ctx context.Context) error { return ready(ctx, log, emulator.Banner(port), s.Address) },
+		Ready: func(ctx context.Context) error { return checkReady(ctx, log, emulator.Banner(port), s.Address) },
 	})
 	if err != nil && portTaken(log) {
 		return fmt.Errorf("%w: %w", errPortTaken, err)
@@ -136,9 +136,9 @@ func (s *Server) launch(ctx context.Context, emulator Emulator, java string, arg
 	return err
 }
 
-// ready asks the log first: only it proves that it is this child, and no other process, that answers on the port.
-// The Pub/Sub emulator goes on running without a port, so the log is also the only one to tell.
-func ready(ctx context.Context, log, banner, address string) error {
+// checkReady reads the log first: only the log proves that this child, and not another process, answers on the port. It
+// is also the only sign of a taken port for the Pub/Sub emulator, which keeps running without one.
+func checkReady(ctx context.Context, log, banner, address string) error {
 	text, err := os.ReadFile(log)
 	if err != nil {
 		return fmt.Errorf("read its log: %w", err)
@@ -147,9 +147,9 @@ func ready(ctx context.Context, log, banner, address string) error {
 		return fmt.Errorf("%w: %w", process.ErrGiveUp, errPortTaken)
 	}
 	if !strings.Contains(string(text), banner) {
-		return errors.New("it has not said yet that it listens")
+		return errors.New("its log does not say yet that it listens")
 	}
-	return answers(ctx, address)
+	return checkHTTP(ctx, address)
 }
 
 func portTaken(log string) bool {
@@ -157,13 +157,13 @@ func portTaken(log string) bool {
 	return err == nil && strings.Contains(string(text), "java.net.BindException")
 }
 
-// answers checks that an emulator serves HTTP at address: both say "Ok" at their root.
-func answers(ctx context.Context, address string) error {
+// checkHTTP checks that an official emulator serves HTTP at address: its root answers 200.
+func checkHTTP(ctx context.Context, address string) error {
 	return get(ctx, address, &http.Transport{DisableKeepAlives: true})
 }
 
-// speaks checks that a gRPC server is at address: it answers a plain request with an error of its own.
-func speaks(ctx context.Context, address string) bool {
+// speaksGRPC reports whether a gRPC server is at address: it answers a plain HTTP/2 request with an error status.
+func speaksGRPC(ctx context.Context, address string) bool {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
@@ -171,11 +171,11 @@ func speaks(ctx context.Context, address string) bool {
 	return errors.As(get(ctx, address, transport), &refused)
 }
 
-// statusError is an HTTP status that is not 200.
+// statusError is an HTTP status other than 200.
 type statusError int
 
 // Error implements error.
-func (s statusError) Error() string { return fmt.Sprintf("it answers HTTP status %d", int(s)) }
+func (s statusError) Error() string { return fmt.Sprintf("it answers with HTTP status %d", int(s)) }
 
 func get(ctx context.Context, address string, transport *http.Transport) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the test binary stand in for Java: `binary serve COUNTER FAILURES --host=H --port=P` behaves as an
-// emulator whose port is taken in its first FAILURES starts.
+// TestMain lets the test binary stand in for Java: `binary serve COUNTER FAILURE --host=H --port=P` behaves like an
+// emulator. FAILURE says at which starts its port is taken: never, once or always; "old" fails as an old Java does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		os.Exit(serve(os.Args[2], os.Args[3], strings.TrimPrefix(os.Args[5], "--port=")))
@@ -51,7 +51,7 @@ func serve(counter, failure, port string) int {
 	return 0
 }
 
-func TestStart(t *testing.T) {
+func TestStart_TriesOtherPorts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		failure string
@@ -59,9 +59,9 @@ func TestStart(t *testing.T) {
 		wantErr string
 		is      error
 	}{
-		"at once":                      {failure: "never", starts: 1},
-		"another port when one's gone": {failure: "once", starts: 2},
-		"no port at all": {failure: "always", starts: portAttempts, is: errPortTaken,
+		"first port is free":  {failure: "never", starts: 1},
+		"first port is taken": {failure: "once", starts: 2},
+		"every port is taken": {failure: "always", starts: portAttempts, is: errPortTaken,
 			wantErr: "BindException"},
 		"Java is too old": {failure: "old", starts: 1, wantErr: "install Java 17"},
 	}
@@ -79,28 +79,28 @@ func TestStart(t *testing.T) {
 			if test.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) || test.is != nil &&
 					!errors.Is(err, test.is) {
-					t.Errorf("error %v, want %q", err, test.wantErr)
+					t.Errorf("error = %v, want one that is %v and contains %q", err, test.is, test.wantErr)
 				}
 				return
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := answers(t.Context(), server.Address); err != nil {
+			if err := checkHTTP(t.Context(), server.Address); err != nil {
 				t.Error(err)
 			}
 			if err := server.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
 			<-server.Done()
-			if err := answers(t.Context(), server.Address); err == nil {
-				t.Error("it answers after Close")
+			if err := checkHTTP(t.Context(), server.Address); err == nil {
+				t.Error("the emulator answers after Close")
 			}
 		})
 	}
 }
 
-func TestStartRemovesItsScratchDirectory(t *testing.T) {
+func TestClose_RemovesTheTemporaryDirectory(t *testing.T) {
 	t.Parallel()
 	emulator := toy()
 	emulator.Banner = func(port int) string { return fmt.Sprintf("listening on %d", port) }
@@ -116,11 +116,11 @@ func TestStartRemovesItsScratchDirectory(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(server.scratch); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory is still there: %v", err)
+		t.Errorf("Stat of the temporary directory after Close: %v, want ErrNotExist", err)
 	}
 }
 
-func TestStartEndsWithItsContext(t *testing.T) {
+func TestStart_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	emulator := toy()
 	emulator.Banner = func(int) string { return "never said" }
@@ -128,12 +128,12 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	_, err := start(ctx, emulator, os.Args[0], []string{"serve", filepath.Join(t.TempDir(), "starts"), "never"},
 		t.TempDir())
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not said yet") {
-		t.Errorf("error %v", err)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "does not say yet") {
+		t.Errorf("error = %v, want DeadlineExceeded and the last readiness error", err)
 	}
 }
 
-func TestAttach(t *testing.T) {
+func TestAttach_UsesARunningServerAndLeavesItRunning(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -149,13 +149,13 @@ func TestAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	if server.Address != address || server.Done() != nil {
-		t.Errorf("server %+v", server)
+		t.Errorf("server = %+v, want address %s and no process", server, address)
 	}
 	if err := server.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := answers(t.Context(), address); err != nil {
-		t.Errorf("Close ended somebody else's server: %v", err)
+	if err := checkHTTP(t.Context(), address); err != nil {
+		t.Errorf("the server does not answer after Close: %v", err)
 	}
 	if err := running.Close(); err != nil {
 		t.Error(err)
@@ -165,6 +165,6 @@ func TestAttach(t *testing.T) {
 	}
 	if _, err := Attach(t.Context(), "toy", address); err == nil ||
 		!strings.Contains(err.Error(), "attach to the toy emulator at "+address) {
-		t.Errorf("error %v", err)
+		t.Errorf("Attach to a closed server: error = %v, want it to name the address", err)
 	}
 }

@@ -7,42 +7,42 @@ import (
 	"fmt"
 )
 
-// Running is an emulator that runs: the official one, or one that is embedded in this program.
+// Running is a running emulator: an official one, or one embedded in this program.
 type Running struct {
-	// Of is what it emulates, as people call it.
+	// Of is the name of what it emulates, such as "Pub/Sub".
 	Of string
 	// Host is its address, host:port.
 	Host string
-	// Kind tells people what it is: "official", "embedded" or "attached".
+	// Kind is "official", "embedded" or "attached".
 	Kind string
 
 	server Serving
 }
 
-// Serving is what the kinds have in common.
+// Serving is a server of any kind.
 type Serving interface {
-	// Close ends it. The error tells of one that had ended by itself.
+	// Close ends it. It returns an error if the server had exited before.
 	Close() error
-	// Done is closed when its process has ended; nil when it is no process of ours.
+	// Done is closed when its process has exited. It is nil without a child process.
 	Done() <-chan struct{}
 }
 
-// Kinds are the ways to get an emulator.
+// Kinds describes an emulator in all its kinds.
 type Kinds struct {
-	// Of is what is emulated, as people call it.
+	// Of is the name of what it emulates, such as "Pub/Sub".
 	Of     string
 	Choice Choice
 	// Attach is the address of a running emulator to use instead of starting one.
 	Attach string
-	// Official is the official one, and Dir takes its log.
+	// Official is the official emulator, and Dir the directory for its log.
 	Official Emulator
 	Dir      string
-	// Embedded starts the embedded one and answers its address.
+	// Embedded starts the embedded emulator and returns its address.
 	Embedded func(ctx context.Context) (Serving, string, error)
 }
 
-// Run starts an emulator as the choice says, or attaches to a running one. Where the official one is asked for and
-// missing, the error says what to install.
+// Run starts the chosen emulator, or attaches to a running one. If the choice is Official and it is missing, the error
+// says what to install.
 func Run(ctx context.Context, k Kinds) (*Running, error) {
 	if k.Attach != "" {
 		s, err := Attach(ctx, k.Official.Name, k.Attach)
@@ -69,11 +69,11 @@ func (k Kinds) running(s *Server, kind string, err error) (*Running, error) {
 	return &Running{Of: k.Of, Host: s.Address, Kind: kind, server: s}, nil
 }
 
-// Done is closed when the emulator's process has ended; nil when it is no process of ours.
+// Done is closed when the emulator's process has exited. It is nil without a child process.
 func (r *Running) Done() <-chan struct{} { return r.server.Done() }
 
-// Close ends the emulator with what it holds. The error tells of an emulator that had ended by itself.
+// Close ends the emulator and drops its data. It returns an error if the emulator had exited before.
 func (r *Running) Close() error { return r.server.Close() }
 
-// String says what it is, and where.
+// String names it and its address.
 func (r *Running) String() string { return fmt.Sprintf("the %s %s at %s", r.Kind, r.Of, r.Host) }

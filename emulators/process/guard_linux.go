@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// bindToParent makes the kernel kill the child when the thread that starts it ends, and so with this process, however
-// it ends. SIGKILL and not SIGTERM: nobody would be left to insist.
+// bindToParent makes the kernel kill the child when the thread that started it exits, and thus when this process dies.
+// It uses SIGKILL because no process would be left to follow up on SIGTERM.
 func bindToParent(cmd *exec.Cmd) (release func(), err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return func() {}, nil

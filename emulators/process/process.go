@@ -2,9 +2,9 @@
 
 // Package process runs a program as a child that cannot outlive this process.
 //
-// It knows how to start a program in a process group of its own, send its output to a file, wait until it is ready,
-// and end the whole group. It does not know what the program is. Works on Linux and other Unix systems; the kernel
-// ends the child on Linux, a small shell watching a pipe elsewhere.
+// It starts the program in a separate process group, sends its output to a file, waits until it is ready and ends the
+// whole group. On Linux the kernel kills the child when this process dies; on other Unix systems a small shell that
+// watches a pipe does. It does not know what the program does.
 package process
 
 import (
@@ -25,29 +25,28 @@ const (
 	readyPoll    = 50 * time.Millisecond
 )
 
-// ErrGiveUp ends the wait at once when the error of Options.Ready wraps it: the child runs, but will never be ready.
+// ErrGiveUp ends the wait immediately if an error of Options.Ready wraps it: the child runs, but will never be ready.
 var ErrGiveUp = errors.New("the program will not become ready")
 
-// Options says what to start and when it counts as started.
+// Options configure Start.
 type Options struct {
-	// Name stands for the program in errors.
+	// Name names the program in errors.
 	Name string
-	// Path is the executable, looked up in PATH when it has no slash; Args are its arguments without the program's
-	// name.
+	// Path is the executable, looked up in PATH if it has no slash. Args are its arguments, without the program's name.
 	Path string
 	Args []string
 	// Env is added to this process's environment, as KEY=value.
 	Env []string
 	// Dir is the child's working directory; empty is this process's.
 	Dir string
-	// LogFile takes the child's standard output and error. It is created with its directory, and emptied when it
-	// exists. Required: the last lines explain an early exit.
+	// LogFile receives the child's standard output and error. Start creates its directory and empties the file.
+	// Required: errors quote its last lines.
 	LogFile string
-	// Ready is called every 50 ms until it answers nil; nil Ready counts as ready at once.
+	// Ready is called every 50 ms until it returns nil. Without Ready, the child is ready immediately.
 	Ready func(ctx context.Context) error
-	// Grace is how long Close waits between SIGTERM and SIGKILL; 0 means 5 s.
+	// Grace is the time between SIGTERM and SIGKILL in Close; 0 means 5 s.
 	Grace time.Duration
-	// bind ties the child to this process; nil is the operating system's best way. Tests choose the other.
+	// bind ties the child's life to this process; nil is the best way of the operating system. Tests use both ways.
 	bind func(*exec.Cmd) (release func(), err error)
 }
 
@@ -58,15 +57,14 @@ type Process struct {
 	done    chan struct{}
 	waitErr error // written before done is closed
 	closing sync.Once
-	stopped chan struct{} // closed when Close has begun: the exit that follows is no failure
+	stopped chan struct{} // closed when Close begins: the exit that follows is expected
 }
 
-// Start starts the program and waits until it is ready. ctx bounds the wait for readiness only, not the child's life.
-// When the child exits first, or ctx ends first, nothing is left running and the error carries the last lines of the
-// log.
+// Start starts the program and waits until it is ready. ctx bounds the wait, not the child's life. If the child exits
+// or ctx ends first, Start ends the child and returns an error with the last lines of the log.
 func Start(ctx context.Context, options Options) (*Process, error) {
 	if options.LogFile == "" {
-		return nil, fmt.Errorf("start %s: no log file given", options.Name)
+		return nil, fmt.Errorf("start %s: Options.LogFile is empty", options.Name)
 	}
 	if options.Grace <= 0 {
 		options.Grace = defaultGrace
@@ -88,11 +86,11 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 // Pid is the child's process id, which is also the id of its process group.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when the child has exited, whoever ended it.
+// Done is closed when the child has exited, for any reason.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Close ends the child and everything in its process group: SIGTERM, and SIGKILL after the grace period. It returns
-// when all is gone. It is safe to call again. The error is that of a child which had ended by itself before.
+// Close ends the child and its process group: SIGTERM, then SIGKILL after the grace period. It returns when all
+// processes are gone, and may be called again. It returns an error if the child had exited before Close.
 func (p *Process) Close() error {
 	p.closing.Do(func() {
 		select {
@@ -119,8 +117,8 @@ func (p *Process) Close() error {
 	}
 }
 
-// launch starts the child from a goroutine that keeps its thread: Linux ends the child when the thread that started
-// it ends, and Go ends idle threads whenever it likes.
+// launch starts the child from a goroutine that is locked to its thread: Linux kills the child when the thread that
+// started it exits, and Go may end idle threads at any time.
 func (p *Process) launch() error {
 	if err := os.MkdirAll(filepath.Dir(p.options.LogFile), 0o755); err != nil {
 		return fmt.Errorf("make the log's directory: %w", err)
@@ -140,7 +138,7 @@ func (p *Process) launch() error {
 			return
 		}
 		p.waitErr = p.cmd.Wait()
-		// Children of the child that ignored SIGTERM, or whose parent crashed.
+		// Ends descendants that ignored SIGTERM, or whose parent crashed.
 		p.signal(syscall.SIGKILL)
 		guard()
 		close(p.done)
@@ -148,10 +146,10 @@ func (p *Process) launch() error {
 	return <-started
 }
 
-// start runs in the goroutine that keeps its thread. The answered function frees what guards the child.
+// start runs in the goroutine that is locked to its thread. The returned function releases what guards the child.
 func (p *Process) start(log *os.File) (func(), error) {
 	p.cmd = exec.Command(p.options.Path, p.options.Args...) //nolint:noctx // the child outlives the context it is started with
-	p.cmd.Env = append(os.Environ(), p.options.Env...)      // handed on, not read
+	p.cmd.Env = append(os.Environ(), p.options.Env...)      // passed on, not read
 	p.cmd.Dir = p.options.Dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	guard, err := p.options.bind(p.cmd)
@@ -190,14 +188,14 @@ func (p *Process) awaitReady(ctx context.Context) error {
 	}
 }
 
-// exitError says how the child ended; call it after done only.
+// exitError describes how the child exited. Call it only after done is closed.
 func (p *Process) exitError() error {
 	state := "exited with status 0"
 	if p.waitErr != nil {
 		state = p.waitErr.Error()
 	}
-	return fmt.Errorf("%s ended by itself: %s%s", p.options.Name, state, p.logTail())
+	return fmt.Errorf("%s exited unexpectedly: %s%s", p.options.Name, state, p.logTail())
 }
 
-// signal reaches the whole group. A group that is gone already is no error.
+// signal signals the whole group. It ignores that the group may be gone.
 func (p *Process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }

@@ -19,28 +19,28 @@ import (
 	"go.uber.org/goleak"
 )
 
-// parentRole makes the test binary a parent that starts a child and waits to be killed.
+// parentRole makes the test binary a parent that starts a child and waits until it is killed.
 const parentRole = "PROCESS_TEST_PARENT"
 
-// TestMain plays the parent when asked to, and otherwise runs the tests. Their children are programs that every system
-// has, also where PATH leads to Go only.
+// TestMain acts as the parent if parentRole is set, and runs the tests otherwise. It extends PATH because the tests
+// start programs that every system has, even if PATH contains only Go.
 func TestMain(m *testing.M) {
 	if err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/bin:/bin"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	if role := os.Getenv(parentRole); role != "" {
-		os.Exit(beParent(role, os.Args[len(os.Args)-1]))
+		os.Exit(runParent(role, os.Args[len(os.Args)-1]))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// guards are the two ways of tying a child to its parent; on systems other than Linux they are one.
+// guards returns the two ways to tie a child to its parent. They are the same except on Linux.
 func guards() map[string]func(*exec.Cmd) (func(), error) {
 	return map[string]func(*exec.Cmd) (func(), error){"system": bindToParent, "shell": wrapInShell}
 }
 
-func beParent(role, dir string) int {
+func runParent(role, dir string) int {
 	_, err := Start(context.Background(), Options{
 		Name: "sleeper", Path: "sh",
 		Args:    []string{"-c", "exec 9>\"$1\"; exec sleep 600", "sh", filepath.Join(dir, "alive")},
@@ -54,7 +54,8 @@ func beParent(role, dir string) int {
 	select {}
 }
 
-// lifeline makes a FIFO that a child opens for writing: its reader sees the end when every process that has it is gone.
+// lifeline makes a FIFO that a child opens for writing. Its reader sees the end when every process that has it open is
+// gone.
 func lifeline(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "alive")
@@ -64,21 +65,21 @@ func lifeline(t *testing.T, dir string) string {
 	return path
 }
 
-// awaitDeath waits until the child has opened the FIFO, does deed, and waits until nobody has it open any more.
-func awaitDeath(t *testing.T, path string, deed func()) {
+// awaitDeath waits until a child has opened the FIFO, calls kill, and waits until no process has the FIFO open.
+func awaitDeath(t *testing.T, path string, kill func()) {
 	t.Helper()
 	alive, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = alive.Close() }()
-	deed()
+	kill()
 	if _, err := io.Copy(io.Discard, alive); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestChildDiesWithAKilledParent(t *testing.T) {
+func TestStart_ChildDiesWithAKilledParent(t *testing.T) {
 	t.Parallel()
 	for role := range guards() {
 		t.Run(role, func(t *testing.T) {
@@ -108,13 +109,13 @@ func TestChildDiesWithAKilledParent(t *testing.T) {
 	}
 }
 
-func TestCloseEndsTheWholeGroup(t *testing.T) {
+func TestClose_EndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	scripts := map[string]string{
-		"obedient":             `exec 9>"$1"; sleep 600 & sleep 600`,
-		"deaf to SIGTERM":      `trap '' TERM; exec 9>"$1"; sleep 600 & sleep 600`,
-		"a deaf grandchild":    `exec 9>"$1"; (trap '' TERM; exec sleep 600) & exec sleep 600`,
-		"ends well on SIGTERM": `exec 9>"$1"; trap 'exit 0' TERM; sleep 600 & wait`,
+		"ends on SIGTERM":                `exec 9>"$1"; sleep 600 & sleep 600`,
+		"ignores SIGTERM":                `trap '' TERM; exec 9>"$1"; sleep 600 & sleep 600`,
+		"grandchild ignores SIGTERM":     `exec 9>"$1"; (trap '' TERM; exec sleep 600) & exec sleep 600`,
+		"exits with status 0 on SIGTERM": `exec 9>"$1"; trap 'exit 0' TERM; sleep 600 & wait`,
 	}
 	for guard, bind := range guards() {
 		for name, script := range scripts {
@@ -146,7 +147,7 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-func TestStartFailures(t *testing.T) {
+func TestStart_ReportsWhyItFailed(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context) error { return errors.New("not yet") }
 	tests := map[string]struct {
@@ -157,9 +158,9 @@ func TestStartFailures(t *testing.T) {
 	}{
 		"exits early": {
 			options: Options{Path: "sh", Args: []string{"-c", "echo one; echo the reason >&2; exit 3"}, Ready: never},
-			want:    []string{"probe ended by itself", "exit status 3", "one\nthe reason"},
+			want:    []string{"probe exited unexpectedly", "exit status 3", "one\nthe reason"},
 		},
-		"exits early without a word": {
+		"exits early without output": {
 			options: Options{Path: "true", Ready: never},
 			want:    []string{"status 0", "its log is empty"},
 		},
@@ -169,7 +170,7 @@ func TestStartFailures(t *testing.T) {
 			want:    []string{"not ready in time", "not yet"},
 			is:      context.DeadlineExceeded,
 		},
-		"hopeless": {
+		"gives up": {
 			options: Options{Path: "sleep", Args: []string{"600"},
 				Ready: func(context.Context) error { return fmt.Errorf("%w: port taken", ErrGiveUp) }},
 			want: []string{"port taken"},
@@ -181,7 +182,7 @@ func TestStartFailures(t *testing.T) {
 	for guard, bind := range guards() {
 		for name, test := range tests {
 			if guard == "shell" && errors.Is(test.is, os.ErrNotExist) {
-				continue // the shell answers exit status 127 instead
+				continue // the shell exits with status 127 instead
 			}
 			t.Run(guard+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -196,14 +197,14 @@ func TestStartFailures(t *testing.T) {
 				child, err := Start(ctx, options)
 				if err == nil {
 					_ = child.Close()
-					t.Fatal("no error")
+					t.Fatal("Start succeeded, want an error")
 				}
 				if test.is != nil && !errors.Is(err, test.is) {
-					t.Errorf("error %v is not %v", err, test.is)
+					t.Errorf("error = %v, want one that is %v", err, test.is)
 				}
 				for _, want := range test.want {
 					if !strings.Contains(err.Error(), want) {
-						t.Errorf("error %q lacks %q", err, want)
+						t.Errorf("error = %q, want it to contain %q", err, want)
 					}
 				}
 			})
@@ -211,14 +212,14 @@ func TestStartFailures(t *testing.T) {
 	}
 }
 
-func TestStartWantsALogFile(t *testing.T) {
+func TestStart_RequiresALogFile(t *testing.T) {
 	t.Parallel()
 	if _, err := Start(t.Context(), Options{Name: "probe", Path: "true"}); err == nil {
-		t.Fatal("no error")
+		t.Fatal("Start without a log file succeeded, want an error")
 	}
 }
 
-func TestCloseTellsOfAChildThatEndedByItself(t *testing.T) {
+func TestClose_ReportsAnUnexpectedExit(t *testing.T) {
 	t.Parallel()
 	child, err := Start(t.Context(),
 		Options{Name: "probe", Path: "sh", Args: []string{"-c", "echo bye; exit 7"},
@@ -227,13 +228,18 @@ func TestCloseTellsOfAChildThatEndedByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-child.Done()
-	if err := child.Close(); err == nil || !strings.Contains(err.Error(), "exit status 7") ||
-		!strings.Contains(err.Error(), "bye") {
-		t.Fatalf("Close: %v", err)
+	err = child.Close()
+	if err == nil {
+		t.Fatal("Close returned no error")
+	}
+	for _, want := range []string{"exit status 7", "bye"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("Close: %v, want it to contain %q", err, want)
+		}
 	}
 }
 
-func TestEnvironmentDirectoryAndReadiness(t *testing.T) {
+func TestStart_SetsEnvironmentAndDirectory(t *testing.T) {
 	t.Parallel()
 	for guard, bind := range guards() {
 		t.Run(guard, func(t *testing.T) {
@@ -252,10 +258,10 @@ func TestEnvironmentDirectoryAndReadiness(t *testing.T) {
 			}
 			defer func() { _ = child.Close() }()
 			if got, err := os.ReadFile(mark); err != nil || string(got) != "hello two words" {
-				t.Fatalf("the child wrote %q, %v", got, err)
+				t.Fatalf("the child wrote %q, %v; want %q", got, err, "hello two words")
 			}
 			if child.Pid() <= 1 {
-				t.Fatalf("pid %d", child.Pid())
+				t.Fatalf("Pid = %d, want that of a child", child.Pid())
 			}
 		})
 	}

@@ -17,21 +17,20 @@ const (
 	tailBytes = 8 << 10
 )
 
-// The ports that FreePort chooses from: no system takes them for outgoing connections, of which there may be many
-// before a port's user listens on it.
+// The range of FreePort. Operating systems take no outgoing ports from it, so a port stays free until its user listens.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
 	portTries = 100
 )
 
-// FreePort answers a TCP port of 127.0.0.1 that was free a moment ago. It is chosen at random, so that it is unlikely,
-// not impossible, that somebody else takes it before its user does.
+// FreePort returns a random TCP port that is free on 127.0.0.1. Another process may take it before the caller listens,
+// but that is unlikely.
 func FreePort() (port int, err error) {
 	for range portTries {
 		port = firstPort + rand.IntN(lastPort-firstPort)
 		var listener net.Listener
-		listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) //nolint:noctx // it answers at once
+		listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) //nolint:noctx // returns immediately
 		if err == nil {
 			return port, listener.Close()
 		}
@@ -39,18 +38,18 @@ func FreePort() (port int, err error) {
 	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
-// Listening answers a readiness check: something accepts TCP connections at address (host:port).
+// Listening returns a readiness check that succeeds when address (host:port) accepts TCP connections.
 func Listening(address string) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err != nil {
-			return fmt.Errorf("nothing listens yet: %w", err)
+			return fmt.Errorf("no server listens on %s yet: %w", address, err)
 		}
 		return connection.Close()
 	}
 }
 
-// LogTail answers the last lines of a log file (at most 20 lines and 8 KiB), or nothing when it can't be read.
+// LogTail returns the last lines of a log file (at most 20 lines and 8 KiB), or "" if the file cannot be read.
 func LogTail(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -72,5 +71,5 @@ func (p *Process) logTail() string {
 	if tail == "" {
 		return "; its log is empty: " + p.options.LogFile
 	}
-	return fmt.Sprintf("; the end of its log %s:\n%s", p.options.LogFile, tail)
+	return fmt.Sprintf("; the last lines of its log %s:\n%s", p.options.LogFile, tail)
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestFreePortAndListening(t *testing.T) {
+func TestListening_OnAFreePort(t *testing.T) {
 	t.Parallel()
 	port, err := FreePort()
 	if err != nil {
@@ -20,7 +20,7 @@ func TestFreePortAndListening(t *testing.T) {
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	if err := Listening(address)(t.Context()); err == nil {
-		t.Error("something listens on a port that is free")
+		t.Error("Listening(free port) succeeds, want an error")
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -28,11 +28,11 @@ func TestFreePortAndListening(t *testing.T) {
 	}
 	defer func() { _ = listener.Close() }()
 	if err := Listening(address)(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("Listening(port in use): %v", err)
 	}
 }
 
-func TestLogTailIsShort(t *testing.T) {
+func TestLogTail_IsBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
 	var text strings.Builder
@@ -44,9 +44,9 @@ func TestLogTailIsShort(t *testing.T) {
 	}
 	lines := strings.Split(LogTail(path), "\n")
 	if len(lines) != tailLines || lines[0] != "line 9980" || lines[tailLines-1] != "line 9999" {
-		t.Errorf("%d lines, first %q, last %q", len(lines), lines[0], lines[len(lines)-1])
+		t.Errorf("got %d lines, first %q, last %q; want the last 20", len(lines), lines[0], lines[len(lines)-1])
 	}
 	if got := LogTail(filepath.Join(t.TempDir(), "none")); got != "" {
-		t.Errorf("tail of no file: %q", got)
+		t.Errorf("LogTail(missing file) = %q, want none", got)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// guardScript runs its arguments and kills the whole group at the end of its standard input, which is a pipe whose
-// other end only this process holds. On SIGTERM (sent to the group) the shell stays until the program has ended, so
-// that waiting for the shell is waiting for the program.
+// guardScript runs its arguments, and kills the whole group when its standard input ends: a pipe whose other end only
+// this process holds. On SIGTERM, which the whole group gets, the shell stays until the program has exited, so that a
+// wait for the shell is a wait for the program.
 const guardScript = `
 exec 3<&0 </dev/null
 trap : TERM
@@ -26,14 +26,14 @@ kill -KILL "$watcher" 2>/dev/null
 exit "$code"
 `
 
-// wrapInShell runs cmd under a shell that ends it when this process ends. It is used where the kernel can't do it.
+// wrapInShell runs cmd under a shell that kills it when this process dies, for systems whose kernel cannot.
 func wrapInShell(cmd *exec.Cmd) (release func(), err error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("make the pipe that guards the child: %w", err)
+		return nil, fmt.Errorf("create the pipe that guards the child: %w", err)
 	}
 	cmd.Args = append([]string{"sh", "-c", guardScript, "sh", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"

@@ -14,8 +14,8 @@ import (
 	"agents.example/controlplane/emulators/monitoringemu"
 )
 
-// place is a pod at a time.
-type place struct {
+// observation is a pod at a time.
+type observation struct {
 	options Options
 	pod     *corev1.Pod
 	now     time.Time
@@ -40,12 +40,13 @@ const (
 	wave                    = 10 * time.Minute
 )
 
-// measured is what a kubelet reports.
-func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoringemu.Sample {
-	status, since, runs := container(p.pod)
+// kubeletSamples is what a kubelet reports.
+func (p observation) kubeletSamples(m *meter, traffic []gateway.Traffic) []monitoringemu.Sample {
+	status, since, runs := firstContainer(p.pod)
 	var samples []monitoringemu.Sample
 	if began := p.pod.CreationTimestamp.Time; began.Before(p.now) && status.Name != "" {
-		samples = append(samples, p.total("kubernetes.io/container/restart_count", began, int64(status.RestartCount)))
+		samples = append(samples,
+			p.cumulative("kubernetes.io/container/restart_count", began, int64(status.RestartCount)))
 	}
 	if !runs || !since.Before(p.now) {
 		return samples
@@ -64,19 +65,20 @@ func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoringemu.Sam
 	m.seconds += cores*p.swing(idleCPU, swingCPU)*p.now.Sub(m.measured).Seconds() +
 		cpuOfRequest*float64(max(0, requests-m.requests))
 	m.measured, m.requests = p.now, requests
-	memory := p.level("kubernetes.io/container/memory/used_bytes", int64(bytes*p.swing(idleMemory, swingMemory)))
+	memory := p.gauge("kubernetes.io/container/memory/used_bytes", int64(bytes*p.swing(idleMemory, swingMemory)))
 	memory.MetricLabels = map[string]string{"memory_type": "non-evictable"}
-	cache := p.level("kubernetes.io/container/memory/used_bytes", int64(bytes*idleCPU))
+	cache := p.gauge("kubernetes.io/container/memory/used_bytes", int64(bytes*idleCPU))
 	cache.MetricLabels = map[string]string{"memory_type": "evictable"}
-	samples = append(samples, memory, cache, p.total("kubernetes.io/container/cpu/core_usage_time", since, m.seconds),
-		p.level("kubernetes.io/container/uptime", p.now.Sub(since).Seconds()))
+	samples = append(samples, memory, cache,
+		p.cumulative("kubernetes.io/container/cpu/core_usage_time", since, m.seconds),
+		p.gauge("kubernetes.io/container/uptime", p.now.Sub(since).Seconds()))
 	for _, v := range p.pod.Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
 		share := emptyVolume + volumeOfHour*p.now.Sub(p.pod.CreationTimestamp.Time).Hours() +
 			volumeOfRequest*float64(requests)
-		volume := p.level("kubernetes.io/pod/volume/utilization", min(share, 1))
+		volume := p.gauge("kubernetes.io/pod/volume/utilization", min(share, 1))
 		volume.Resource, volume.MetricLabels = "k8s_pod", map[string]string{"volume_name": v.Name}
 		delete(volume.ResourceLabels, "container_name")
 		samples = append(samples, volume)
@@ -85,15 +87,15 @@ func (p place) measured(m *meter, traffic []gateway.Traffic) []monitoringemu.Sam
 }
 
 // swing is a share that goes up and down around a mean, each pod's in its own time.
-func (p place) swing(mean, by float64) float64 {
+func (p observation) swing(mean, by float64) float64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(p.pod.UID)) // never fails
 	turns := float64(p.now.UnixMilli())/float64(wave.Milliseconds()) + float64(h.Sum32()%1000)/1000
 	return mean + by*math.Sin(2*math.Pi*turns)
 }
 
-// scraped is what Managed Prometheus reports.
-func (p place) scraped(traffic []gateway.Traffic) []monitoringemu.Sample {
+// prometheusSamples is what Managed Prometheus reports.
+func (p observation) prometheusSamples(traffic []gateway.Traffic) []monitoringemu.Sample {
 	var samples []monitoringemu.Sample
 	for _, t := range traffic {
 		if !t.Since.Before(p.now) {
@@ -120,8 +122,8 @@ func (p place) scraped(traffic []gateway.Traffic) []monitoringemu.Sample {
 	return samples
 }
 
-// level is a point of a GAUGE of the pod's container.
-func (p place) level(metricType string, value any) monitoringemu.Sample {
+// gauge is a point of a GAUGE of the pod's container.
+func (p observation) gauge(metricType string, value any) monitoringemu.Sample {
 	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: p.now, Value: value,
 		ResourceLabels: map[string]string{
@@ -131,16 +133,17 @@ func (p place) level(metricType string, value any) monitoringemu.Sample {
 	}
 }
 
-// total is a point of a running total that began at a time.
-func (p place) total(metricType string, began time.Time, value any) monitoringemu.Sample {
-	s := p.level(metricType, value)
+// cumulative is a point of a running total that began at a time.
+func (p observation) cumulative(metricType string, began time.Time, value any) monitoringemu.Sample {
+	s := p.gauge(metricType, value)
 	s.Kind, s.Start = metric.MetricDescriptor_CUMULATIVE, began
 	return s
 }
 
 // counter is a point of a counter that is scraped.
-func (p place) counter(metricType string, began time.Time, value any, labels map[string]string) monitoringemu.Sample {
-	s := p.total(metricType, began, value)
+func (p observation) counter(metricType string, began time.Time, value any,
+	labels map[string]string) monitoringemu.Sample {
+	s := p.cumulative(metricType, began, value)
 	s.Resource, s.MetricLabels = "prometheus_target", labels
 	s.ResourceLabels = map[string]string{
 		"project_id": p.options.Project, "location": p.options.Location, "cluster": p.options.Cluster,

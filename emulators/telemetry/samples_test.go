@@ -76,13 +76,13 @@ func TestMeasured(t *testing.T) {
 	m, o := &meter{}, Options{Project: "p", Location: "l", Cluster: "c"}
 	measure := func(p *corev1.Pod, after time.Duration, requests int64) map[string]float64 {
 		t.Helper()
-		at := place{o, p, began().Add(after)}
+		at := observation{o, p, began().Add(after)}
 		traffic := []gateway.Traffic{{
 			Namespace: "agent-1", Pod: "agent-0", Host: "h", Since: began(), Codes: map[int]int64{200: requests},
 			Durations: append(make([]int64, len(gateway.DurationBounds())), requests),
 		}}
-		samples := at.measured(m, traffic)
-		if err := server.Feed(o.Project, append(at.scraped(traffic), samples...)...); err != nil {
+		samples := at.kubeletSamples(m, traffic)
+		if err := server.Feed(o.Project, append(at.prometheusSamples(traffic), samples...)...); err != nil {
 			t.Fatal(err)
 		}
 		return values(t, samples)

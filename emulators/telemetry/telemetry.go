@@ -62,7 +62,7 @@ func Start(ctx context.Context, o Options) (*Telemetry, error) {
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t := &Telemetry{options: o, client: client, stop: stop, meters: map[types.UID]*meter{}}
-	t.running.Go(func() { t.measure(run) })
+	t.running.Go(func() { t.run(run) })
 	return t, nil
 }
 
@@ -73,7 +73,7 @@ func (t *Telemetry) Close() error {
 	return nil
 }
 
-func (t *Telemetry) measure(ctx context.Context) {
+func (t *Telemetry) run(ctx context.Context) {
 	ticks := time.NewTicker(t.options.Every)
 	defer ticks.Stop()
 	for {
@@ -81,15 +81,15 @@ func (t *Telemetry) measure(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
-			if err := t.report(ctx, now); err != nil && ctx.Err() == nil {
+			if err := t.reportAll(ctx, now); err != nil && ctx.Err() == nil {
 				slog.WarnContext(ctx, "agents were not measured", "error", err)
 			}
 		}
 	}
 }
 
-// report writes a point of everything.
-func (t *Telemetry) report(ctx context.Context, now time.Time) error {
+// reportAll writes a point of everything.
+func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
 	pods, err := t.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: t.options.Selector})
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
@@ -109,15 +109,15 @@ func (t *Telemetry) report(ctx context.Context, now time.Time) error {
 			m = &meter{}
 		}
 		t.meters[pod.UID] = m
-		p := place{t.options, pod, now}
-		samples = append(samples, p.scraped(traffic[pod.Namespace+"/"+pod.Name])...)
-		samples = append(samples, p.measured(m, traffic[pod.Namespace+"/"+pod.Name])...)
+		p := observation{t.options, pod, now}
+		samples = append(samples, p.prometheusSamples(traffic[pod.Namespace+"/"+pod.Name])...)
+		samples = append(samples, p.kubeletSamples(m, traffic[pod.Namespace+"/"+pod.Name])...)
 	}
 	return t.options.Feed(t.options.Project, samples...)
 }
 
-// container is the status of the pod's first container, and when it was started if it runs.
-func container(pod *corev1.Pod) (status corev1.ContainerStatus, since time.Time, runs bool) {
+// firstContainer is the status of the pod's first container, and when it was started if it runs.
+func firstContainer(pod *corev1.Pod) (status corev1.ContainerStatus, since time.Time, runs bool) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return status, since, false
 	}

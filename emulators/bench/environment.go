@@ -27,8 +27,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// lab is where deployments are made.
-type lab struct {
+// environment is where deployments are made.
+type environment struct {
 	host      string // of the Firestore emulator
 	agents    int
 	dir       string
@@ -58,7 +58,7 @@ type deployment struct {
 }
 
 // deploy makes a deployment. Close it.
-func (l *lab) deploy(ctx context.Context) (_ *deployment, err error) {
+func (l *environment) deploy(ctx context.Context) (_ *deployment, err error) {
 	d := &deployment{counter: &counter{}, project: "bench-" + uuid.NewString()}
 	defer func() {
 		if err != nil {
@@ -66,7 +66,7 @@ func (l *lab) deploy(ctx context.Context) (_ *deployment, err error) {
 		}
 	}()
 	d.records, err = firestore.Open(ctx, firestore.Options{
-		ProjectID: d.project, EmulatorHost: l.host, DialOptions: d.firestore(), Timeout: time.Minute,
+		ProjectID: d.project, EmulatorHost: l.host, DialOptions: d.dialOptions(), Timeout: time.Minute,
 	})
 	if err != nil {
 		return nil, err
@@ -80,14 +80,14 @@ func (l *lab) deploy(ctx context.Context) (_ *deployment, err error) {
 		return nil, err
 	}
 	d.closers = append(d.closers, d.secrets.Close)
-	if err := d.wire(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-// wire hands the functions what they need.
-func (d *deployment) wire(ctx context.Context) error {
+// connect hands the functions what they need.
+func (d *deployment) connect(ctx context.Context) error {
 	points, err := monitoring.Open(ctx, monitoring.Options{
 		ProjectID: d.project, Endpoint: d.monitoring.Addr, Domain: domain,
 		Cells: []monitoring.Cell{{Name: cell, Cluster: cell, Location: region}},
@@ -101,7 +101,7 @@ func (d *deployment) wire(ctx context.Context) error {
 		return err
 	}
 	d.closers = append(d.closers, secrets.Close)
-	nudger := published{d.counter}
+	nudger := countedNudger{d.counter}
 	d.deps = functions.Dependencies{
 		Agents: d.records.Agents(nudger), WorkerStore: d.records.WorkerStore(), Keys: d.records.Keys(),
 		Directory: d.records.Directory(),
@@ -111,7 +111,7 @@ func (d *deployment) wire(ctx context.Context) error {
 		Operations: d.records.Operations(),
 		Payments:   billing.NoProvider{},
 		Nudger:     nudger, SecretStore: secrets, SecretWriter: secrets, Credentials: secrets,
-		MetricsSource: read{points, d.counter}, Namespaces: &healthy{}, Pods: &healthy{},
+		MetricsSource: countedSource{points, d.counter}, Namespaces: &healthyPods{}, Pods: &healthyPods{},
 		Settings: functions.Settings{
 			Cells:     agent.Cells{{Name: cell, Region: region}},
 			Addresses: agent.Addresses{Domain: domain, Scheme: "https"},
@@ -138,30 +138,30 @@ func (d *deployment) Close() error {
 	return errors.Join(errs...)
 }
 
-// published counts nudges: each is one message.
-type published struct{ *counter }
+// countedNudger counts nudges: each is one message.
+type countedNudger struct{ *counter }
 
 // Nudge implements agent.Nudger.
-func (p published) Nudge(context.Context, string) error {
+func (p countedNudger) Nudge(context.Context, string) error {
 	p.add(Tally{Messages: 1})
 	return nil
 }
 
-// read counts what is read of Cloud Monitoring.
-type read struct {
+// countedSource counts what is read of Cloud Monitoring.
+type countedSource struct {
 	metrics.Source
 	counter *counter
 }
 
 // Read implements metrics.Source.
-func (r read) Read(ctx context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage, error) {
+func (r countedSource) Read(ctx context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage, error) {
 	u, err := r.Source.Read(ctx, q, visit)
 	r.counter.add(Tally{MonitoringCalls: int64(u.Calls), Series: int64(u.Series)})
 	return u, err
 }
 
-// organization makes an organization on the largest plan, and an API key of it.
-func (d *deployment) organization(ctx context.Context) (context.Context, string, error) {
+// createOrganization makes an organization on the largest plan, and an API key of it.
+func (d *deployment) createOrganization(ctx context.Context) (context.Context, string, error) {
 	id, key := "org_"+uuid.NewString(), apikey.Generate()
 	ctx = identity.With(ctx, identity.Caller{Type: identity.Session, ID: "user", OrganizationID: id,
 		Role: identity.RoleAdmin})
