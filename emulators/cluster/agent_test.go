@@ -23,8 +23,8 @@ func podOf(spec corev1.PodSpec) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: spec}
 }
 
-// agent creates a StatefulSet of one pod, agent-0, with a volume of 1 GiB.
-func (w *world) agent(t *testing.T, namespace string) {
+// createAgent creates a StatefulSet of one pod, agent-0, with a volume of 1 GiB.
+func (c *testCluster) createAgent(t *testing.T, namespace string) {
 	t.Helper()
 	labels := map[string]string{"app": "agent"}
 	set := &appsv1.StatefulSet{
@@ -48,22 +48,22 @@ func (w *world) agent(t *testing.T, namespace string) {
 			}},
 		},
 	}
-	if _, err := w.client.AppsV1().StatefulSets(namespace).Create(t.Context(), set,
+	if _, err := c.client.AppsV1().StatefulSets(namespace).Create(t.Context(), set,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// await waits until the agent's pod looks as described.
-func (w *world) await(t *testing.T, namespace, description string, looks func(*corev1.PodStatus) bool) {
+// awaitPod waits until the agent's pod is in a state.
+func (c *testCluster) awaitPod(t *testing.T, namespace, state string, reached func(*corev1.PodStatus) bool) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
-		pod, err := w.client.CoreV1().Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
+		pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if !looks(&pod.Status) {
-			return fmt.Errorf("the pod does not look as wanted, %s, but: %s %+v", description, pod.Status.Phase,
+		if !reached(&pod.Status) {
+			return fmt.Errorf("the pod is not %s: phase %s, containers %+v", state, pod.Status.Phase,
 				pod.Status.ContainerStatuses)
 		}
 		return nil
@@ -81,59 +81,59 @@ func conditionIs(status *corev1.PodStatus, name corev1.PodConditionType, value c
 	})
 }
 
-func testAgent(t *testing.T, w *world) {
+func testAgent(t *testing.T, c *testCluster) {
 	const namespace = "whole"
-	w.namespace(t, namespace, nil)
+	c.namespace(t, namespace, nil)
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "plan"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
 	}
-	if _, err := w.client.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota,
+	if _, err := c.client.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.agent(t, namespace)
-	w.await(t, namespace, "ready", ready)
-	claim, err := w.client.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), "data-agent-0",
+	c.createAgent(t, namespace)
+	c.awaitPod(t, namespace, "ready", ready)
+	claim, err := c.client.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), "data-agent-0",
 		metav1.GetOptions{})
 	if err != nil || claim.Status.Phase != corev1.ClaimBound {
-		t.Errorf("claim is %s (%v), want it bound", claim.Status.Phase, err)
+		t.Errorf("phase of the volume claim = %s, %v; want Bound", claim.Status.Phase, err)
 	}
 
 	second := podOf(corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/agent:v1"}}})
-	_, err = w.client.CoreV1().Pods(namespace).Create(t.Context(), second, metav1.CreateOptions{})
+	_, err = c.client.CoreV1().Pods(namespace).Create(t.Context(), second, metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
-		t.Errorf("second pod: error %v, want it forbidden by the quota", err)
+		t.Errorf("creation of a second pod: error = %v, want Forbidden by the quota", err)
 	}
 
-	if err := w.client.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+	if err := c.client.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for what, get := range map[string]func(ctx context.Context) error{
 		"namespace": func(ctx context.Context) error {
-			_, err := w.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+			_, err := c.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 			return err
 		},
 		"volume": func(ctx context.Context) error {
-			_, err := w.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+			_, err := c.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 			return err
 		},
 	} {
 		eventually(t, func(ctx context.Context) error {
 			if err := get(ctx); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the %s is not gone: %w", what, err)
+				return fmt.Errorf("the %s still exists: %w", what, err)
 			}
 			return nil
 		})
 	}
 }
 
-func testVolumeExpands(t *testing.T, w *world) {
+func testVolumeExpands(t *testing.T, c *testCluster) {
 	const namespace = "growing"
-	w.namespace(t, namespace, nil)
-	w.agent(t, namespace)
-	w.await(t, namespace, "ready", ready)
-	claims, patch := w.client.CoreV1().PersistentVolumeClaims(namespace),
+	c.namespace(t, namespace, nil)
+	c.createAgent(t, namespace)
+	c.awaitPod(t, namespace, "ready", ready)
+	claims, patch := c.client.CoreV1().PersistentVolumeClaims(namespace),
 		[]byte(`{"spec":{"resources":{"requests":{"storage":"5Gi"}}}}`)
 	if _, err := claims.Patch(t.Context(), "data-agent-0", types.MergePatchType, patch,
 		metav1.PatchOptions{}); err != nil {
@@ -145,37 +145,38 @@ func testVolumeExpands(t *testing.T, w *world) {
 			return err
 		}
 		if has := claim.Status.Capacity[corev1.ResourceStorage]; has.String() != "5Gi" {
-			return fmt.Errorf("the volume has %s, want 5Gi", has.String())
+			return fmt.Errorf("capacity of the volume = %s, want 5Gi", has.String())
 		}
 		return nil
 	})
 }
 
-// annotate tells a namespace's fault; "" takes it away.
-func (w *world) annotate(t *testing.T, namespace string, fault cluster.Fault) {
+// setFault sets the fault of a namespace; "" removes it.
+func (c *testCluster) setFault(t *testing.T, namespace string, fault cluster.Fault) {
 	t.Helper()
 	value := "null"
 	if fault != "" {
 		value = fmt.Sprintf("%q", fault)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, cluster.FaultAnnotation, value)
-	if _, err := w.client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch,
+	if _, err := c.client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch,
 		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func waits(reason string) func(*corev1.PodStatus) bool {
+// isWaiting returns a check that the first container waits for a reason.
+func isWaiting(reason string) func(*corev1.PodStatus) bool {
 	return func(status *corev1.PodStatus) bool {
 		return len(status.ContainerStatuses) > 0 && status.ContainerStatuses[0].State.Waiting != nil &&
 			status.ContainerStatuses[0].State.Waiting.Reason == reason && !ready(status)
 	}
 }
 
-// crashed describes a container in a crash loop, restarted already, whose runs end with code.
-func crashed(code int32, reason string) func(*corev1.PodStatus) bool {
+// hasCrashed returns a check that the first container is in a crash loop, was restarted and last exited with code.
+func hasCrashed(code int32, reason string) func(*corev1.PodStatus) bool {
 	return func(status *corev1.PodStatus) bool {
-		if !waits("CrashLoopBackOff")(status) {
+		if !isWaiting("CrashLoopBackOff")(status) {
 			return false
 		}
 		c := status.ContainerStatuses[0]
@@ -184,58 +185,59 @@ func crashed(code int32, reason string) func(*corev1.PodStatus) bool {
 	}
 }
 
-func testFaults(t *testing.T, w *world) {
+func testFaults(t *testing.T, c *testCluster) {
 	for name, test := range map[string]struct {
-		fault       cluster.Fault
-		description string
-		looks       func(*corev1.PodStatus) bool
+		fault   cluster.Fault
+		state   string
+		reached func(*corev1.PodStatus) bool
 	}{
-		"image-pull": {fault: cluster.ImagePull, description: "unable to get its image", looks: waits("ImagePullBackOff")},
-		"crash-loop": {fault: cluster.CrashLoop, description: "in a crash loop", looks: crashed(1, "Error")},
-		"oom": {fault: cluster.OutOfMemory, description: "out of memory again and again",
-			looks: crashed(137, "OOMKilled")},
-		"not-ready": {fault: cluster.NotReady, description: "running but not ready",
-			looks: func(status *corev1.PodStatus) bool {
+		"image-pull": {fault: cluster.ImagePull, state: "unable to pull its image",
+			reached: isWaiting("ImagePullBackOff")},
+		"crash-loop": {fault: cluster.CrashLoop, state: "in a crash loop", reached: hasCrashed(1, "Error")},
+		"oom": {fault: cluster.OutOfMemory, state: "in a crash loop for lack of memory",
+			reached: hasCrashed(137, "OOMKilled")},
+		"not-ready": {fault: cluster.NotReady, state: "running but not ready",
+			reached: func(status *corev1.PodStatus) bool {
 				return len(status.ContainerStatuses) > 0 && status.ContainerStatuses[0].State.Running != nil &&
 					!ready(status)
 			}},
-		"unschedulable": {fault: cluster.Unschedulable, description: "not bound to a node",
-			looks: func(status *corev1.PodStatus) bool {
+		"unschedulable": {fault: cluster.Unschedulable, state: "not bound to a node",
+			reached: func(status *corev1.PodStatus) bool {
 				return conditionIs(status, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := "fault-" + name
-			w.namespace(t, namespace, nil)
-			w.agent(t, namespace)
-			w.await(t, namespace, "ready", ready)
-			w.annotate(t, namespace, test.fault)
-			w.await(t, namespace, test.description, test.looks)
-			w.annotate(t, namespace, "")
-			w.await(t, namespace, "ready again", ready)
+			c.namespace(t, namespace, nil)
+			c.createAgent(t, namespace)
+			c.awaitPod(t, namespace, "ready", ready)
+			c.setFault(t, namespace, test.fault)
+			c.awaitPod(t, namespace, test.state, test.reached)
+			c.setFault(t, namespace, "")
+			c.awaitPod(t, namespace, "ready again", ready)
 		})
 	}
 }
 
-func testFaultBeforeNamespace(t *testing.T, w *world) {
+func testFaultBeforeNamespace(t *testing.T, c *testCluster) {
 	const namespace = "doomed"
 	list := func(value string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"data":{%q:%s}}`, namespace, value)
-		_, err := w.client.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
+		_, err := c.client.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
 			types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	list(`"` + string(cluster.ImagePull) + `"`)
-	w.namespace(t, namespace, nil)
-	w.agent(t, namespace)
-	w.await(t, namespace, "unable to get its image, never having run", func(status *corev1.PodStatus) bool {
-		return status.Phase == corev1.PodPending && waits("ImagePullBackOff")(status)
+	c.namespace(t, namespace, nil)
+	c.createAgent(t, namespace)
+	c.awaitPod(t, namespace, "unable to pull its image before its first run", func(status *corev1.PodStatus) bool {
+		return status.Phase == corev1.PodPending && isWaiting("ImagePullBackOff")(status)
 	})
-	w.annotate(t, namespace, cluster.Slow(0)) // wins over the list
-	w.await(t, namespace, "ready", ready)
+	c.setFault(t, namespace, cluster.Slow(0)) // takes precedence over the ConfigMap
+	c.awaitPod(t, namespace, "ready", ready)
 	list("null")
 }

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// binaryPrefix begins the names of all files in the cache.
+	// binaryPrefix begins the name of every binary in the cache.
 	binaryPrefix = "kubernetes-"
-	// partSuffix ends that of a binary that is not complete.
+	// partSuffix ends the name of an incomplete binary.
 	partSuffix = ".part"
-	// keptBinaries is how many are kept: that of these sources and that of another branch's.
+	// keptBinaries is how many binaries stay in the cache: one for these sources and one for another branch.
 	keptBinaries = 2
-	// lockPoll is how often a waiter looks whether the other's build is done.
+	// lockPoll is how often a process that waits for another's build tries the lock.
 	lockPoll = 200 * time.Millisecond
 )
 
@@ -86,8 +86,8 @@ func newBuilder(progress io.Writer) (*builder, error) {
 	}, nil
 }
 
-// clusterFlags make the binary small, the same for every directory, and of the version that its sources are: a build
-// from modules does not know it.
+// clusterFlags make the binary small and independent of its directory, and set the Kubernetes version, which a build
+// from modules does not know.
 func clusterFlags() []string {
 	const version = "k8s.io/component-base/version"
 	return []string{
@@ -97,7 +97,7 @@ func clusterFlags() []string {
 	}
 }
 
-// builder keeps a cache of binaries of one module's main package.
+// builder builds the main package of one module and caches its binaries.
 type builder struct {
 	module   string // directory
 	cache    string // directory
@@ -117,35 +117,35 @@ func (b *builder) build(ctx context.Context) (string, error) {
 		return binary, err
 	}
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
-		return "", fmt.Errorf("make a place for the cluster's binary: %w", err)
+		return "", fmt.Errorf("create the directory for the cluster's binary: %w", err)
 	}
 	unlock, err := b.lock(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if markUsed(binary) { // another process built it meanwhile
+	if markUsed(binary) { // another process has built it
 		return binary, nil
 	}
 	if err := b.compile(ctx, binary+partSuffix); err != nil {
 		return "", err
 	}
 	if err := os.Rename(binary+partSuffix, binary); err != nil {
-		return "", fmt.Errorf("put the cluster's binary in its place: %w", err)
+		return "", fmt.Errorf("install the cluster's binary: %w", err)
 	}
 	if err := b.prune(); err != nil {
-		b.progress.writeLine("Old binaries stay: " + err.Error()) // a lack of room, if anything; the new one works
+		b.progress.writeLine("Old binaries were not removed: " + err.Error()) // the new one works
 	}
 	return binary, nil
 }
 
-// markUsed reports whether binary is there, and marks it as used now, so that prune keeps it.
+// markUsed reports whether binary exists. It sets the file's time, so that prune keeps it.
 func markUsed(binary string) bool {
 	now := time.Now()
 	return os.Chtimes(binary, now, now) == nil
 }
 
-// lock waits until no other process builds. The lock is the system's: it does not outlive its holder.
+// lock waits until no other process builds. The operating system releases the lock when its holder dies.
 func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 	file, err := os.OpenFile(filepath.Join(b.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -162,20 +162,20 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, errors.Join(fmt.Errorf("lock the cluster's build: %w", err), file.Close())
 		}
 		if !waiting {
-			b.progress.writeLine("Another process is building the local Kubernetes cluster from source; waiting for it (minutes, if it is the first build)...")
+			b.progress.writeLine("Waiting for another process that builds the local Kubernetes cluster (up to 7 minutes on 2 cores)...")
 			waiting = true
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("wait for another process's build of the cluster: %w",
+			return nil, errors.Join(fmt.Errorf("wait for another process that builds the cluster: %w",
 				context.Cause(ctx)), file.Close())
 		case <-tick.C:
-			b.progress.update("still waiting for the other process's build")
+			b.progress.update("still waiting for the other process")
 		}
 	}
 }
 
-// prune removes all but the binaries used last, and what interrupted builds left. The caller holds the lock.
+// prune removes all binaries except those used last, and the files of interrupted builds. The caller holds the lock.
 func (b *builder) prune() error {
 	entries, err := os.ReadDir(b.cache)
 	if err != nil {

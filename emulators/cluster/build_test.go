@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// newSmallBuilder makes a builder of a small program that prints text.
+// newSmallBuilder returns a builder of a small program that prints text.
 func newSmallBuilder(t *testing.T, text string) *builder {
 	t.Helper()
 	module := t.TempDir()
@@ -34,7 +34,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-func TestManyBuildersBuildOnce(t *testing.T) {
+func TestBuild_OnceForConcurrentBuilders(t *testing.T) {
 	t.Parallel()
 	first := newSmallBuilder(t, `"hello"`)
 	const builders = 4
@@ -56,10 +56,10 @@ func TestManyBuildersBuildOnce(t *testing.T) {
 		built += strings.Count(outputs[i].String(), "Building ")
 	}
 	if built != 1 {
-		t.Errorf("%d of %d builders built, want 1", built, builders)
+		t.Errorf("%d of %d builders compiled, want 1", built, builders)
 	}
 	if len(slices.Compact(binaries)) != 1 {
-		t.Errorf("builders found different binaries: %q", binaries)
+		t.Errorf("builders returned different binaries: %q", binaries)
 	}
 	if output, err := exec.CommandContext(t.Context(), binaries[0]).CombinedOutput(); err != nil ||
 		string(output) != "hello" {
@@ -67,7 +67,7 @@ func TestManyBuildersBuildOnce(t *testing.T) {
 	}
 }
 
-func TestBuildFollowsItsSources(t *testing.T) {
+func TestBuild_FollowsItsSources(t *testing.T) {
 	t.Parallel()
 	b := newSmallBuilder(t, `"one"`)
 	build := func() string {
@@ -81,20 +81,29 @@ func TestBuildFollowsItsSources(t *testing.T) {
 	one := build()
 	write(t, b.module, "main_test.go", "package main\n")
 	if again := build(); again != one {
-		t.Error("a test file made another binary")
+		t.Errorf("binary after adding a test file = %s, want %s as before", again, one)
 	}
 	write(t, b.module, "other.go", "package main\n")
 	two := build()
 	if two == one {
-		t.Error("another source file made no other binary")
+		t.Error("the binary after adding a source file is the same, want another")
 	}
-	if old := build(); old != two || !markUsed(one) {
-		t.Error("the binary of the sources before is not kept")
+	if again := build(); again != two {
+		t.Errorf("binary of unchanged sources = %s, want %s", again, two)
+	}
+	if !markUsed(one) {
+		t.Error("the binary of the former sources was removed, want it kept")
 	}
 	setAge(t, one, time.Hour)
 	write(t, b.module, "third.go", "package main\n")
-	if three := build(); !markUsed(three) || !markUsed(two) || markUsed(one) {
-		t.Error("want the two binaries that were used last kept, and no other")
+	three := build()
+	for name, test := range map[string]struct {
+		binary string
+		kept   bool
+	}{"newest": {three, true}, "second": {two, true}, "oldest": {one, false}} {
+		if got := markUsed(test.binary); got != test.kept {
+			t.Errorf("%s binary is in the cache: %t, want %t", name, got, test.kept)
+		}
 	}
 }
 
@@ -106,17 +115,17 @@ func setAge(t *testing.T, path string, age time.Duration) {
 	}
 }
 
-func TestBuildErrorShowsTheCompilers(t *testing.T) {
+func TestBuild_ErrorQuotesTheCompiler(t *testing.T) {
 	t.Parallel()
 	b := newSmallBuilder(t, "undefinedName")
 	_, err := b.build(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "undefined: undefinedName") ||
 		!strings.Contains(err.Error(), "main.go:3") {
-		t.Errorf("build of a broken program: error %v, want the compiler's", err)
+		t.Errorf("build of a broken program: error = %v, want it to quote the compiler", err)
 	}
 }
 
-// canceller keeps what is written to it and cancels a context at the first write.
+// canceller is a buffer that cancels a context at the first write.
 type canceller struct {
 	bytes.Buffer
 
@@ -128,7 +137,7 @@ func (c *canceller) Write(text []byte) (int, error) {
 	return c.Buffer.Write(text)
 }
 
-func TestWaiterSaysWhyAndGivesUpWithItsContext(t *testing.T) {
+func TestBuild_WaitsForAnotherBuilderUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	b := newSmallBuilder(t, `"never"`)
 	unlock, err := b.lock(t.Context())
@@ -140,14 +149,14 @@ func TestWaiterSaysWhyAndGivesUpWithItsContext(t *testing.T) {
 	progress := &canceller{cancel: cancel}
 	b.progress = newReporter(progress)
 	if _, err := b.build(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("build with the lock held by another: error %v, want that of the context", err)
+		t.Errorf("build while another holds the lock: error = %v, want context.Canceled", err)
 	}
-	if !strings.Contains(progress.String(), "Another process is building") {
-		t.Errorf("progress %q does not say why there is a wait", progress)
+	if !strings.Contains(progress.String(), "Waiting for another process") {
+		t.Errorf("progress = %q, want it to say why it waits", progress)
 	}
 }
 
-func TestBuildTime(t *testing.T) {
+func TestEstimate_DependsOnTheCache(t *testing.T) {
 	t.Parallel()
 	b := newSmallBuilder(t, `"hello"`)
 	estimate := func(cpus int) time.Duration {

@@ -1,12 +1,11 @@
 //go:build unix
 
-// Package cluster runs a local Kubernetes cluster as a child of this process: real etcd, API server, controllers and
-// scheduler, with simulated nodes and volumes, so that pods become ready (or fail, on demand) without a container ever
-// running.
+// Package cluster runs a local Kubernetes cluster as a child of this process: a real etcd, API server, controllers and
+// scheduler, with simulated nodes and volumes. Pods become ready, or fail on demand, but no container runs.
 //
-// It knows how to build that cluster from the nested module emulators/kubernetes, once for each state of its sources,
-// and how to start and stop it. It does not know Kubernetes' API: users bring their own client. The nested module
-// exists so that Kubernetes' dependencies are nobody else's; this package therefore imports nothing of it.
+// It builds the cluster from the nested module emulators/kubernetes, once for each state of its sources, and starts and
+// stops it. It does not know Kubernetes' API: callers use a client. It imports nothing of the nested module, which
+// keeps Kubernetes' dependencies out of this one.
 package cluster
 
 import (
@@ -27,22 +26,22 @@ import (
 const (
 	// startTimeout is ten times what a start takes on a busy machine.
 	startTimeout = 2 * time.Minute
-	// stopGrace is more than the cluster gives itself: 20 s.
+	// stopGrace is longer than the 20 s that the cluster takes at most.
 	stopGrace = 30 * time.Second
 )
 
 // Options configure Start.
 type Options struct {
-	// Dir keeps the cluster's state: data, certificates, kubeconfig, logs. Started again there, a cluster goes on where
-	// it ended. Required; only one cluster at a time may use it.
+	// Dir holds the cluster's state: data, certificates, kubeconfig and logs. A cluster that is started there again
+	// continues with that state. Required; only one cluster at a time may use it.
 	Dir string
 	// Addr is the API server's loopback address as host:port. Empty picks a free port.
 	Addr string
-	// Nodes is how many nodes are simulated; 0 means 3. Each has 256 CPUs, 1 TiB of memory and room for 10,000 pods.
+	// Nodes is the number of simulated nodes; 0 means 3. Each has 256 CPUs, 1 TiB of memory and room for 10,000 pods.
 	Nodes int
-	// NoGVisor leaves out the RuntimeClass gvisor, to see what pods that want it do without.
+	// NoGVisor leaves out the RuntimeClass gvisor, to test pods that need it.
 	NoGVisor bool
-	// Progress is told why there is a wait when the cluster must be built first; nil is standard error.
+	// Progress receives the progress of a build, if one is needed; nil is standard error.
 	Progress io.Writer
 }
 
@@ -54,13 +53,13 @@ type Cluster struct {
 	process *process.Process
 }
 
-// Start builds the cluster if need be and returns when it can be used: nodes are ready, there is a default storage
-// class, the custom resources of the Gateway API's standard channel that an HTTPRoute needs are served, controllers and
-// scheduler run, and a first pod became ready. ctx bounds the start only, which takes some 5 s, or some 7 minutes with
-// the build. The child cannot outlive this process, even killed; Close ends it in good order.
+// Start builds the cluster if its binary is missing, and returns when the cluster can be used: nodes are ready, a
+// default storage class exists, the Gateway API resources that an HTTPRoute needs are served, controllers and scheduler
+// run, and a first pod became ready. ctx bounds only the start, which takes about 5 s, or about 7 minutes with a build.
+// The child cannot outlive this process, even if this process is killed. Close ends it gracefully.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Dir == "" {
-		return nil, errors.New("start the local Kubernetes cluster: Options.Dir is empty; give it a directory for its state")
+		return nil, errors.New("start the local Kubernetes cluster: Options.Dir is empty")
 	}
 	binary, err := Build(ctx, o.Progress)
 	if err != nil {
@@ -72,7 +71,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c := &Cluster{}
 	log := filepath.Join(o.Dir, "cluster.log")
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("gave up after %s", startTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("timed out after %s", startTimeout))
 	defer cancel()
 	c.process, err = process.Start(ctx, process.Options{
 		Name: "the local Kubernetes cluster", Path: binary, Args: o.args(crds), LogFile: log, Grace: stopGrace,
@@ -82,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w\nmore may be in %s", err, filepath.Join(o.Dir, "kubernetes.log"))
+		return nil, fmt.Errorf("%w\nSee also %s", err, filepath.Join(o.Dir, "kubernetes.log"))
 	}
 	return c, nil
 }
@@ -104,7 +103,7 @@ func (o *Options) args(crds []string) []string {
 	return args
 }
 
-// readyLine finds in the child's output the line with which it says that it is ready.
+// readyLine reads the path of the kubeconfig from the line that the child prints when it is ready.
 func readyLine(log string) (kubeconfig string, err error) {
 	file, err := os.Open(log)
 	if err != nil {
@@ -116,12 +115,12 @@ func readyLine(log string) (kubeconfig string, err error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("the cluster has not said yet that it is ready")
+	return "", errors.New("the cluster is not ready yet")
 }
 
-// Done is closed when the cluster has ended, whoever ended it.
+// Done is closed when the cluster has exited, for any reason.
 func (c *Cluster) Done() <-chan struct{} { return c.process.Done() }
 
-// Close ends the cluster in good order, in about a second; its state stays. It may be called again. The error says that
-// the cluster had ended by itself before.
+// Close ends the cluster gracefully, in about a second, and keeps its state. It may be called again. It returns an
+// error if the cluster had exited before.
 func (c *Cluster) Close() error { return c.process.Close() }

@@ -27,16 +27,17 @@ import (
 	"agents.example/controlplane/emulators/clustertest"
 )
 
-// patience is how long a test waits for what takes a second on an idle machine.
+// patience is how long a test waits for a condition that takes a second on an idle machine.
 const patience = time.Minute
 
-// world is a cluster that tests share, each with a namespace of its own.
-type world struct {
+// testCluster is a running cluster with an administrator's client. Each test uses a separate namespace.
+type testCluster struct {
 	config *rest.Config
 	client kubernetes.Interface
 }
 
-func newWorld(t *testing.T, kubeconfig string) *world {
+// connect connects to the cluster of a kubeconfig.
+func connect(t *testing.T, kubeconfig string) *testCluster {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -47,10 +48,10 @@ func newWorld(t *testing.T, kubeconfig string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{config: config, client: client}
+	return &testCluster{config: config, client: client}
 }
 
-// eventually waits until check finds nothing wrong.
+// eventually waits until check returns no error.
 func eventually(t *testing.T, check func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -64,59 +65,59 @@ func eventually(t *testing.T, check func(ctx context.Context) error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after %s still: %v", patience, err)
+			t.Fatalf("timed out after %s: %v", patience, err)
 		case <-tick.C:
 		}
 	}
 }
 
-func (w *world) namespace(t *testing.T, name string, labels map[string]string) {
+func (c *testCluster) namespace(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-	if _, err := w.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+	if _, err := c.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func(ctx context.Context) error { // pods are refused without it
-		_, err := w.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+	eventually(t, func(ctx context.Context) error { // pods need the service account
+		_, err := c.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
 }
 
-func TestCluster(t *testing.T) {
+func TestCluster_BehavesLikeKubernetes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clustertest.Start(t, cluster.Options{}).Kubeconfig)
-	for name, test := range map[string]func(*testing.T, *world){
-		"agent":          testAgent,
-		"pod security":   testPodSecurity,
-		"gateway":        testGateway,
-		"faults":         testFaults,
-		"earlier fault":  testFaultBeforeNamespace,
-		"runtime class":  testRuntimeClass,
-		"volume expands": testVolumeExpands,
+	c := connect(t, clustertest.Start(t, cluster.Options{}).Kubeconfig)
+	for name, test := range map[string]func(*testing.T, *testCluster){
+		"agent runs and is deleted":   testAgent,
+		"pod security is enforced":    testPodSecurity,
+		"HTTP routes are validated":   testGateway,
+		"faults break and heal pods":  testFaults,
+		"fault before its namespace":  testFaultBeforeNamespace,
+		"runtime classes are checked": testRuntimeClass,
+		"volumes expand":              testVolumeExpands,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, w)
+			test(t, c)
 		})
 	}
 }
 
-func testPodSecurity(t *testing.T, w *world) {
+func testPodSecurity(t *testing.T, c *testCluster) {
 	const namespace = "restricted"
-	w.namespace(t, namespace, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	c.namespace(t, namespace, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	pod := podOf(corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "main", Image: "example/agent:v1", SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
 	}}})
-	_, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	_, err := c.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
-		t.Errorf("privileged pod: error %v, want it forbidden by Pod Security", err)
+		t.Errorf("creation of a privileged pod: error = %v, want Forbidden by Pod Security", err)
 	}
 }
 
-func testGateway(t *testing.T, w *world) {
+func testGateway(t *testing.T, c *testCluster) {
 	const namespace = "routed"
-	w.namespace(t, namespace, nil)
-	client, err := gateway.NewForConfig(w.config)
+	c.namespace(t, namespace, nil)
+	client, err := gateway.NewForConfig(c.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,40 +134,40 @@ func testGateway(t *testing.T, w *world) {
 	}
 	route.Name, route.Spec.Hostnames = "wrong", []gatewayv1.Hostname{"not a host"}
 	if _, err := routes.Create(t.Context(), route, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("a route of a wrong host: error %v, want it invalid", err)
+		t.Errorf("creation of a route with an invalid host: error = %v, want Invalid", err)
 	}
 }
 
-func testRuntimeClass(t *testing.T, w *world) {
+func testRuntimeClass(t *testing.T, c *testCluster) {
 	const namespace = "sandboxed"
-	w.namespace(t, namespace, nil)
+	c.namespace(t, namespace, nil)
 	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/agent:v1"}}}
 	for class, known := range map[string]bool{"gvisor": true, "kata": false} {
 		pod := podOf(spec)
 		pod.Name, pod.Spec.RuntimeClassName = class, &class
-		if _, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), pod,
+		if _, err := c.client.CoreV1().Pods(namespace).Create(t.Context(), pod,
 			metav1.CreateOptions{}); (err == nil) != known {
-			t.Errorf("pod of RuntimeClass %s: error %v, want it known: %t", class, err, known)
+			t.Errorf("creation of a pod with RuntimeClass %s: error = %v, want success: %t", class, err, known)
 		}
 	}
 }
 
-func TestStateOutlivesTheCluster(t *testing.T) {
+func TestClose_KeepsState(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	before := clustertest.Start(t, cluster.Options{Dir: dir})
-	newWorld(t, before.Kubeconfig).namespace(t, "kept", nil)
+	connect(t, before.Kubeconfig).namespace(t, "kept", nil)
 	if err := before.Close(); err != nil {
 		t.Fatal(err)
 	}
-	after := newWorld(t, clustertest.Start(t, cluster.Options{Dir: dir}).Kubeconfig)
+	after := connect(t, clustertest.Start(t, cluster.Options{Dir: dir}).Kubeconfig)
 	if _, err := after.client.CoreV1().Namespaces().Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestClusterDiesWithItsParent kills a parent, which therefore cannot end its cluster itself.
-func TestClusterDiesWithItsParent(t *testing.T) {
+// TestCluster_DiesWithItsParent kills a parent process, which thus cannot end its cluster.
+func TestCluster_DiesWithItsParent(t *testing.T) {
 	t.Parallel()
 	clustertest.Require(t)
 	parent := exec.CommandContext(t.Context(), os.Args[0])
@@ -181,19 +182,19 @@ func TestClusterDiesWithItsParent(t *testing.T) {
 	}
 	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the parent started no cluster: %v, %v", err, parent.Wait())
+		t.Fatalf("the parent printed no kubeconfig: %v; it exited with %v", err, parent.Wait())
 	}
-	server, err := url.Parse(newWorld(t, strings.TrimSpace(line)).config.Host)
+	server, err := url.Parse(connect(t, strings.TrimSpace(line)).config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := dial(t.Context(), server.Host); err != nil {
-		t.Fatalf("the cluster does not run: %v", err)
+		t.Fatalf("the cluster does not answer: %v", err)
 	}
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = parent.Wait() // says that it was killed
+	_ = parent.Wait() // reports the kill
 	eventually(t, func(ctx context.Context) error {
 		if dial(ctx, server.Host) == nil {
 			return fmt.Errorf("the API server at %s still listens", server.Host)

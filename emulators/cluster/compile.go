@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// keptLines is how many of the compiler's last lines an error shows.
+// keptLines is how many of the compiler's last lines an error quotes.
 const keptLines = 20
 
-// compile builds the module into target and reports how far it is.
+// compile builds the module into target and reports progress.
 func (b *builder) compile(ctx context.Context, target string) error {
-	b.progress.writeLine("Building the local Kubernetes cluster from source (once, about 7 minutes on 2 cores; later changes take seconds)...")
+	b.progress.writeLine("Building the local Kubernetes cluster from source (once; about 7 minutes on 2 cores)...")
 	packages := map[string]bool{}
 	arguments := append([]string{"list", "-deps"}, b.flags...)
 	err := b.run(ctx, append(arguments, "."), func(line string) (usual bool) {
@@ -29,7 +29,7 @@ func (b *builder) compile(ctx context.Context, target string) error {
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("find out what the local Kubernetes cluster is made of: %w", err)
+		return fmt.Errorf("list the packages of the local Kubernetes cluster: %w", err)
 	}
 	compiled := 0
 	arguments = append([]string{"build", "-v", "-o", target}, b.flags...)
@@ -48,9 +48,9 @@ func (b *builder) compile(ctx context.Context, target string) error {
 	return nil
 }
 
-// run runs the go command in the module and gives each line that it writes to each, whose answer tells the usual ones
-// from those that an error should show. Its output is a pipe to this process, so that it does not go on for long when
-// this process is killed.
+// run runs the go command in the module and calls each for every line of its output. An error quotes the last lines for
+// which each returned false. The output is a pipe to this process, so the command ends soon after this process is
+// killed.
 func (b *builder) run(ctx context.Context, args []string, each func(line string) (usual bool)) error {
 	var last []string
 	output := &lineWriter{each: func(line string) {
@@ -65,7 +65,7 @@ func (b *builder) run(ctx context.Context, args []string, each func(line string)
 	cmd.Dir = b.module
 	cmd.Env = goEnvironment()
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes its temporary files
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its temporary files then
 	cmd.WaitDelay = 10 * time.Second
 	err := cmd.Run()
 	switch {
@@ -77,12 +77,12 @@ func (b *builder) run(ctx context.Context, args []string, each func(line string)
 	return nil
 }
 
-// goEnvironment makes the go command independent of how the surrounding build is configured, and of a C compiler.
+// goEnvironment makes the go command independent of the surrounding build's settings and of a C compiler.
 func goEnvironment() []string {
 	return append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS=", "GOARCH=")
 }
 
-// lineWriter gives each complete line that is written to it, without its end, to each.
+// lineWriter calls each for every complete line that is written to it, without the line's end.
 type lineWriter struct {
 	each func(line string)
 	rest []byte

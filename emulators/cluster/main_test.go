@@ -13,18 +13,18 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 )
 
-// parentVariable makes the test binary a parent of a cluster in the directory that it names, to be killed.
+// parentVariable makes the test binary start a cluster in the directory that it names, and wait until it is killed.
 const parentVariable = "CLUSTER_TEST_PARENT"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentVariable); dir != "" {
-		os.Exit(parent(dir))
+		os.Exit(runParent(dir))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// parent starts a cluster, says where its kubeconfig is, and waits for its end, which is to be a violent one.
-func parent(dir string) int {
+// runParent starts a cluster, prints the path of its kubeconfig, and waits until it is killed.
+func runParent(dir string) int {
 	c, err := cluster.Start(context.Background(), cluster.Options{Dir: dir})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// How often a reporter updates: a terminal's line is rewritten, elsewhere every update is another line.
+// How often a reporter updates. On a terminal it rewrites a line; elsewhere each update is another line.
 const (
 	terminalInterval = 200 * time.Millisecond
 	plainInterval    = 20 * time.Second
 )
 
-// reporter tells a person how far something is. It is for one goroutine.
+// reporter shows progress. Only one goroutine may use it.
 type reporter struct {
 	out      io.Writer
 	terminal bool
 	interval time.Duration
 	begun    time.Time
 	updated  time.Time
-	dirty    bool // the terminal's cursor is in an updated line
+	dirty    bool // the terminal's cursor is in a status line
 }
 
 func newReporter(out io.Writer) *reporter {
@@ -36,10 +36,10 @@ func newReporter(out io.Writer) *reporter {
 	return r
 }
 
-// elapsed is how long it all took so far, in whole seconds.
+// elapsed returns the time since the reporter was made, in whole seconds.
 func (r *reporter) elapsed() time.Duration { return time.Since(r.begun).Round(time.Second) }
 
-// writeLine writes a line of its own.
+// writeLine writes a line that stays.
 func (r *reporter) writeLine(line string) {
 	if r.dirty {
 		line = "\r\x1b[K" + line
@@ -48,7 +48,7 @@ func (r *reporter) writeLine(line string) {
 	_, _ = fmt.Fprintln(r.out, line)
 }
 
-// update writes how far it is, unless it did so a moment ago.
+// update writes the status, unless the last update was a moment ago.
 func (r *reporter) update(status string) {
 	if time.Since(r.updated) < r.interval {
 		return

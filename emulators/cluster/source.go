@@ -17,11 +17,11 @@ import (
 	"strings"
 )
 
-// moduleDir is where the nested module is in the source tree.
+// moduleDir is the path of the nested module in the repository.
 const moduleDir = "emulators/kubernetes"
 
-// findModule goes up from the working directory to the repository that has the nested module. Go runs tests in the
-// directory of their package, and go run in that of its user, so both are inside it.
+// findModule finds the nested module in the working directory or above. Tests run in the directory of their package and
+// `go run` in the directory of its user, which both are within the repository.
 func findModule() (string, error) {
 	work, err := os.Getwd()
 	if err != nil {
@@ -33,13 +33,12 @@ func findModule() (string, error) {
 			return module, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no directory above %s has %s; run this inside the repository, the cluster is built from its source", work, moduleDir)
+			return "", fmt.Errorf("%s is in no repository with %s: run this within the repository, because the cluster is built from source", work, moduleDir)
 		}
 	}
 }
 
-// sourceHash stands for everything that the binary of a module is made of: its sources, the compiler, and how that is
-// called.
+// sourceHash identifies everything that determines a module's binary: its sources, the compiler and the flags.
 func sourceHash(module string, flags []string) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH, flags)
@@ -70,11 +69,11 @@ func isSource(name string) bool {
 		!strings.HasSuffix(name, "_test.go")
 }
 
-// gatewayModule defines the custom resources. This repository's own go.mod chooses its version, so that the cluster
-// serves exactly what the code is compiled against, and no copy of the definitions can grow old.
+// gatewayModule defines the custom resources. Its version is that in this repository's go.mod, so the cluster serves
+// exactly the definitions that the code is compiled against.
 const gatewayModule = "sigs.k8s.io/gateway-api"
 
-// gatewayCRDs are the files that define what an HTTPRoute needs, of the standard channel.
+// gatewayCRDs returns the files that define an HTTPRoute and what it needs, in the standard channel.
 func gatewayCRDs(ctx context.Context) ([]string, error) {
 	nested, err := findModule()
 	if err != nil {
