@@ -1,9 +1,6 @@
-// Package bench counts what the system spends: calls, documents, messages and time series, an operation and a month,
-// with the real code against the emulators. Counts are exact and the same on every machine; what depends on the
-// machine, such as time, is not measured here.
-//
-// It knows how to put single functions together so that everything that they send is counted, what the counts are held
-// against, and what they cost. It does not know how any function works.
+// Package bench counts what operations of the system cost: calls, documents, messages and time series, for one
+// operation and for a month. It runs the real code against the emulators, compares the counts with targets and prices
+// them. The counts are the same on every machine; it does not measure time. It does not know how any function works.
 package bench
 
 import (
@@ -23,24 +20,24 @@ import (
 	"agents.example/controlplane/infra/firestore"
 )
 
-// Row is one figure with what it is held against.
+// Row is one figure and its target.
 type Row struct {
 	// ID and What name the figure.
 	ID, What string
-	// Ours is what was counted, and Limit what it can't be less than, in the same unit.
+	// Ours is the count, and Limit the least possible count, in the same unit.
 	Ours, Limit float64
-	// Unit is what is counted, or dollars.
+	// Unit is the unit of both, such as "Firestore calls", or dollars.
 	Unit string
-	// Most is the ratio of the two that is aimed at.
+	// Most is the target: the largest acceptable ratio of Ours to Limit.
 	Most float64
-	// Note says more, such as what else was seen; it may be empty.
+	// Note is an optional remark.
 	Note string
 }
 
-// dollars is the unit of costs.
+// dollars is the unit of prices.
 const dollars = "$"
 
-// Ratio is how many times the limit was spent. Nothing of nothing is once.
+// Ratio returns Ours divided by Limit. It is 1 if both are 0.
 func (r Row) Ratio() float64 {
 	if r.Ours == r.Limit {
 		return 1
@@ -48,32 +45,32 @@ func (r Row) Ratio() float64 {
 	return r.Ours / r.Limit
 }
 
-// OK reports whether the figure is as it is aimed at.
+// OK reports whether the figure meets its target.
 func (r Row) OK() bool { return r.Ratio() <= r.Most+1e-9 }
 
-// Report is what was counted.
+// Report is the result of Run.
 type Report struct {
 	Rows  []Row
 	Costs []Cost
 }
 
-// Options says what to run with.
+// Options configure Run.
 type Options struct {
-	// Dir takes logs.
+	// Dir holds logs.
 	Dir string
-	// Emulators says whether Firestore is the official emulator or the embedded part. Both count alike.
+	// Emulators chooses the official or the embedded emulator of Firestore. The counts are the same.
 	Emulators gcloud.Choice
 	// AttachFirestore is the address of a running emulator to use.
 	AttachFirestore string
-	// Agents is how many agents the month is of; 0 is 1,000.
+	// Agents is the number of agents in the month; 0 is 1,000.
 	Agents int
-	// NoCluster leaves out what needs the local Kubernetes cluster, whose first start takes minutes.
+	// NoCluster leaves out the figures that need the local Kubernetes cluster, whose first build takes minutes.
 	NoCluster bool
-	// Progress is told what is being counted; nil is nobody.
+	// Progress receives a line for each group of figures; it may be nil.
 	Progress io.Writer
 }
 
-// measure counts some figures.
+// measure counts a group of figures.
 type measure struct {
 	name string
 	run  func(context.Context, *environment) (Report, error)
@@ -84,12 +81,12 @@ func measures() []measure {
 		{"reads with an API key", measureReads},
 		{"creation", measureCreation},
 		{"provisioning", measureProvisioning},
-		{"a cycle of metrics", measureCycles},
+		{"collection of metrics", measureCycles},
 		{"a month", measureMonth},
 	}
 }
 
-// Run counts everything. The error says what could not be counted.
+// Run counts all figures. It fails if an operation fails, not if a figure misses its target.
 func Run(ctx context.Context, o Options) (_ Report, err error) {
 	if o.Agents == 0 {
 		o.Agents = 1000
@@ -121,10 +118,10 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	return all, nil
 }
 
-// Print writes the tables for a person.
+// Print writes the report as tables.
 func (r Report) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "\n#\twhat\tours\tlimit\tratio\taim\t\n")
+	fmt.Fprint(t, "\n#\toperation\tcount\tleast possible\tratio\ttarget\t\n")
 	for _, row := range r.Rows {
 		verdict := "ok"
 		if !row.OK() {
@@ -144,7 +141,7 @@ func (r Report) Print(w io.Writer) error {
 	return nil
 }
 
-// amount writes a number with the row's unit.
+// amount formats a number with the row's unit.
 func (r Row) amount(v float64) string {
 	switch {
 	case r.Unit == dollars:
@@ -156,7 +153,7 @@ func (r Row) amount(v float64) string {
 	}
 }
 
-// withThousands writes a whole number with its thousands apart.
+// withThousands formats a whole number with thousands separators.
 func withThousands(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {

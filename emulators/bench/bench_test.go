@@ -64,13 +64,12 @@ func TestRun_MeetsEveryTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := b.String(); strings.Contains(text, "MISSED") ||
-		!strings.Contains(text, "| CollectMetrics, cycles | 8,640 |") {
+		!strings.Contains(text, "| CollectMetrics, collecting | 8,640 |") {
 		t.Errorf("the printed report misses a target or the collector's cycles:\n%s", text)
 	}
 }
 
-// TestPrices: what is counted has a price, with a source and a date, and is added up.
-func TestPrices(t *testing.T) {
+func TestPrices_HaveSourcesAndAddUp(t *testing.T) {
 	t.Parallel()
 	list, err := prices()
 	if err != nil {
@@ -79,31 +78,31 @@ func TestPrices(t *testing.T) {
 	for name, p := range list {
 		if p.USD <= 0 || p.Per <= 0 || p.Unit == "" || !strings.HasPrefix(p.Source, "https://") ||
 			len(p.AsOf) != len("2006-01-02") {
-			t.Errorf("%s: %+v", name, p)
+			t.Errorf("price of %s = %+v, want a positive price with unit, source and date", name, p)
 		}
 	}
 	// $0.40 a million requests, $0.03 and $0.09 a hundred thousand documents, $0.50 a million series, $0.10 a job.
 	got, err := usd(Tally{Requests: 1_000_000, Reads: 2_000_000, Writes: 100_000, Deletes: 100_000, Series: 3_000_000,
 		MonitoringCalls: 9, Calls: 9}, 2)
 	if want := 0.40 + 0.60 + 0.09 + 0.01 + 1.50 + 0.20; err != nil || math.Abs(got-want) > 1e-9 {
-		t.Errorf("%v, %v; want %v", got, err, want)
+		t.Errorf("usd = %v, %v; want %v", got, err, want)
 	}
 	if row := perMillion("read", Tally{Requests: 1, Reads: 5}).row(); row.OK() {
-		t.Errorf("reading five documents is as good as reading one: %+v", row)
+		t.Errorf("the row of five reads meets the target of one: %+v", row)
 	}
 }
 
-func TestRunsOfMonth(t *testing.T) {
+func TestMonth_CountsRunsAndFormatsThem(t *testing.T) {
 	t.Parallel()
 	for schedule, want := range map[string]int64{"* * * * *": 43_200, "17 * * * *": 720, "41 3 * * *": 30,
 		"*/5 * * * *": 0, "0 0 1 * *": 0, "x": 0} {
 		if got, err := runsOfMonth(schedule); got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q: %d, %v; want %d", schedule, got, err, want)
+			t.Errorf("runsOfMonth(%q) = %d, %v; want %d", schedule, got, err, want)
 		}
 	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 8640: "8,640", 1234567: "1,234,567"} {
 		if got := withThousands(n); got != want {
-			t.Errorf("%d: %s", n, got)
+			t.Errorf("withThousands(%d) = %s, want %s", n, got, want)
 		}
 	}
 }

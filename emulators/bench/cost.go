@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Cost is what counted operations cost at list prices.
+// Cost is the price of counted operations at list prices.
 type Cost struct {
 	Title string
 	Parts []Part
-	// Schedules counts the jobs of Cloud Scheduler.
+	// Schedules is the number of Cloud Scheduler jobs.
 	Schedules int64
-	// Limit is what can't be spent less, and Of says what that is; empty for none.
+	// Limit is the least possible tally, and Of describes it; empty for none.
 	Limit Tally
 	Of    string
 }
 
-// Part is one operation, how often it is done, and what it spends.
+// Part is one operation, how often it happens, and its tally.
 type Part struct {
 	What  string
 	Times int64
@@ -38,7 +38,7 @@ type price struct {
 //go:embed prices.json
 var priceList []byte
 
-// prices reads the list.
+// prices returns the price list by item.
 func prices() (map[string]price, error) {
 	var list struct {
 		Prices map[string]price `json:"prices"`
@@ -49,7 +49,7 @@ func prices() (map[string]price, error) {
 	return list.Prices, nil
 }
 
-// item is a number of things of one price.
+// item is a number of units with one price.
 type item struct {
 	price string
 	count int64
@@ -62,7 +62,7 @@ func (t Tally) items() []item {
 	}
 }
 
-// total is what a cost's parts spend together.
+// total returns the sum of all parts.
 func (c Cost) total() Tally {
 	var sum Tally
 	for _, p := range c.Parts {
@@ -71,7 +71,7 @@ func (c Cost) total() Tally {
 	return sum
 }
 
-// usd adds up what a tally and some schedules cost.
+// usd returns the price of a tally and some schedules.
 func usd(t Tally, schedules int64) (float64, error) {
 	list, err := prices()
 	if err != nil {
@@ -81,14 +81,14 @@ func usd(t Tally, schedules int64) (float64, error) {
 	for _, i := range append(t.items(), item{"schedule", schedules}) {
 		p, ok := list[i.price]
 		if !ok || p.Per <= 0 {
-			return 0, fmt.Errorf("the price list has no price of a %s", i.price)
+			return 0, fmt.Errorf("the price list has no price for a %s", i.price)
 		}
 		sum += float64(i.count) * p.USD / p.Per
 	}
 	return sum, nil
 }
 
-// perMillion is the cost of a million of an operation, held against one that reads a single document.
+// perMillion returns the cost of a million operations, compared with requests that each read one document.
 func perMillion(what string, each Tally) Cost {
 	const n = 1_000_000
 	return Cost{
@@ -97,13 +97,14 @@ func perMillion(what string, each Tally) Cost {
 	}
 }
 
-// row holds the cost against its limit. A price list that can't be read misses.
+// row compares the cost with its limit. It misses the target if there are no prices.
 func (c Cost) row() Row {
 	ours, err := usd(c.total(), c.Schedules)
 	limit, limitErr := usd(c.Limit, 0)
-	r := Row{ID: "P11", What: c.Title, Ours: ours, Limit: limit, Unit: dollars, Most: 1.45, Note: "limit: " + c.Of}
+	r := Row{ID: "P11", What: c.Title, Ours: ours, Limit: limit, Unit: dollars, Most: 1.45, Note: "least possible: " +
+		c.Of}
 	if err != nil || limitErr != nil {
-		r.Ours, r.Limit, r.Note = 1, 0, "there are no prices"
+		r.Ours, r.Limit, r.Note = 1, 0, "the price list cannot be read"
 	}
 	return r
 }
@@ -135,7 +136,7 @@ func (c Cost) print(w io.Writer) error {
 		cost := float64(c.Schedules) * list["schedule"].USD
 		fmt.Fprintf(&b, "| schedules | %d | | | | %.2f |\n", c.Schedules, cost)
 	}
-	fmt.Fprintf(&b, "| **together** | | | | | **%.2f** |\n", total)
+	fmt.Fprintf(&b, "| **total** | | | | | **%.2f** |\n", total)
 	_, err = io.WriteString(w, b.String())
 	return err
 }

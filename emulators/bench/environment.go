@@ -27,7 +27,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// environment is where deployments are made.
+// environment has what deployments need.
 type environment struct {
 	host      string // of the Firestore emulator
 	agents    int
@@ -43,7 +43,7 @@ const (
 	domain = "agents.example.com"
 )
 
-// deployment is all functions in this process, over an empty database, and everything that they send is counted.
+// deployment is all functions in this process, on an empty database. It counts everything that they send.
 type deployment struct {
 	*counter
 	records    *firestore.Client
@@ -52,12 +52,12 @@ type deployment struct {
 	project    string
 	deps       functions.Dependencies
 	handler    http.Handler
-	// key is an API key of the organization that was populated last.
+	// key is an API key of the organization created last.
 	key     string
 	closers []func() error
 }
 
-// deploy makes a deployment. Close it.
+// deploy makes a deployment, which the caller closes.
 func (l *environment) deploy(ctx context.Context) (_ *deployment, err error) {
 	d := &deployment{counter: &counter{}, project: "bench-" + uuid.NewString()}
 	defer func() {
@@ -86,7 +86,7 @@ func (l *environment) deploy(ctx context.Context) (_ *deployment, err error) {
 	return d, nil
 }
 
-// connect hands the functions what they need.
+// connect makes the dependencies of the functions and their handler.
 func (d *deployment) connect(ctx context.Context) error {
 	points, err := monitoring.Open(ctx, monitoring.Options{
 		ProjectID: d.project, Endpoint: d.monitoring.Addr, Domain: domain,
@@ -129,7 +129,7 @@ func (d *deployment) connect(ctx context.Context) error {
 	return err
 }
 
-// Close ends the deployment.
+// Close closes the deployment.
 func (d *deployment) Close() error {
 	var errs []error
 	for i := len(d.closers) - 1; i >= 0; i-- {
@@ -138,7 +138,7 @@ func (d *deployment) Close() error {
 	return errors.Join(errs...)
 }
 
-// countedNudger counts nudges: each is one message.
+// countedNudger counts nudges. Each is one message.
 type countedNudger struct{ *counter }
 
 // Nudge implements agent.Nudger.
@@ -147,7 +147,7 @@ func (p countedNudger) Nudge(context.Context, string) error {
 	return nil
 }
 
-// countedSource counts what is read of Cloud Monitoring.
+// countedSource counts reads of Cloud Monitoring.
 type countedSource struct {
 	metrics.Source
 	counter *counter
@@ -160,7 +160,7 @@ func (r countedSource) Read(ctx context.Context, q metrics.Query, visit func(met
 	return u, err
 }
 
-// createOrganization makes an organization on the largest plan, and an API key of it.
+// createOrganization creates an organization on the largest plan, and an API key.
 func (d *deployment) createOrganization(ctx context.Context) (context.Context, string, error) {
 	id, key := "org_"+uuid.NewString(), apikey.Generate()
 	ctx = identity.With(ctx, identity.Caller{Type: identity.Session, ID: "user", OrganizationID: id,
@@ -176,10 +176,10 @@ func (d *deployment) createOrganization(ctx context.Context) (context.Context, s
 	return ctx, key, d.records.Directory().SetPlan(ctx, id, plan.Enterprise)
 }
 
-// request is a call of a function with an API key.
+// request is an API request with an API key.
 type request struct{ key, method, path, body string }
 
-// call calls a function as a client does, wants a status, and answers the body.
+// call sends a request to its function and returns the body. Any status except want is an error.
 func (d *deployment) call(ctx context.Context, r request, want int) ([]byte, error) {
 	req := httptest.NewRequestWithContext(ctx, r.method, r.path, strings.NewReader(r.body))
 	req.Header.Set("Authorization", "Bearer "+r.key)
@@ -190,7 +190,7 @@ func (d *deployment) call(ctx context.Context, r request, want int) ([]byte, err
 	d.add(Tally{Requests: 1})
 	d.handler.ServeHTTP(w, req)
 	if w.Code != want {
-		return nil, fmt.Errorf("%s %s answers %d, not %d: %s", r.method, r.path, w.Code, want, w.Body)
+		return nil, fmt.Errorf("%s %s: status %d, want %d: %s", r.method, r.path, w.Code, want, w.Body)
 	}
 	return w.Body.Bytes(), nil
 }

@@ -16,18 +16,18 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// ofOrganization is how many agents an organization has here: as many as the largest plan allows.
-const ofOrganization = 100
+// agentsPerOrganization is as many agents as the largest plan allows.
+const agentsPerOrganization = 100
 
-// createAgents makes agents that run, and have been measured for a few minutes.
+// createAgents creates running agents with a few minutes of metrics.
 func (d *deployment) createAgents(ctx context.Context, n int) ([]agent.Agent, error) {
 	var mu sync.Mutex
 	var all []agent.Agent
 	var errs []error
 	var making sync.WaitGroup
-	for first := 0; first < n; first += ofOrganization {
+	for first := 0; first < n; first += agentsPerOrganization {
 		making.Go(func() {
-			made, err := d.createInOrganization(ctx, min(ofOrganization, n-first))
+			made, err := d.createInOrganization(ctx, min(agentsPerOrganization, n-first))
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, made...)
@@ -40,8 +40,8 @@ func (d *deployment) createAgents(ctx context.Context, n int) ([]agent.Agent, er
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
-	fleet := &healthyPods{agents: all}
-	d.deps.Namespaces, d.deps.Pods = fleet, fleet
+	pods := &healthyPods{agents: all}
+	d.deps.Namespaces, d.deps.Pods = pods, pods
 	for _, a := range all {
 		if err := d.monitoring.Feed(d.project, samples(d.project, a, time.Now())...); err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func (d *deployment) createAgents(ctx context.Context, n int) ([]agent.Agent, er
 	return all, nil
 }
 
-// createInOrganization makes the agents of one organization, one after the other: they move the same usage.
+// createInOrganization creates the agents of one organization, sequentially because they change the same usage.
 func (d *deployment) createInOrganization(ctx context.Context, n int) ([]agent.Agent, error) {
 	ctx, key, err := d.createOrganization(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *deployment) createInOrganization(ctx context.Context, n int) ([]agent.A
 	return made, nil
 }
 
-// samples are what GKE and Managed Prometheus write of an agent in the last minutes.
+// samples returns what GKE and Managed Prometheus write about an agent in the last minutes.
 func samples(project string, a agent.Agent, now time.Time) []monitoringemu.Sample {
 	var all []monitoringemu.Sample
 	host := a.Hostname(agent.Addresses{Domain: domain})
@@ -120,14 +120,14 @@ func samples(project string, a agent.Agent, now time.Time) []monitoringemu.Sampl
 	return all
 }
 
-// healthyPods is a fleet in which every agent has its pod and every pod is well. What clusters are asked is not paid
-// for by the call.
+// healthyPods emulates clusters in which every agent has a healthy pod. Calls to clusters cost nothing, so they are not
+// counted.
 type healthyPods struct{ agents []agent.Agent }
 
-// Cells implements provisioning.Lookout.
+// Cells implements provisioning.PodLister.
 func (h *healthyPods) Cells() []string { return []string{cell} }
 
-// Pods implements provisioning.Lookout.
+// Pods implements provisioning.PodLister.
 func (h *healthyPods) Pods(context.Context, string) ([]provisioning.Pod, error) {
 	pods := make([]provisioning.Pod, len(h.agents))
 	for i, a := range h.agents {
@@ -136,15 +136,15 @@ func (h *healthyPods) Pods(context.Context, string) ([]provisioning.Pod, error) 
 	return pods, nil
 }
 
-// Current implements provisioning.Lookout.
+// Current implements provisioning.PodLister.
 func (h *healthyPods) Current(agent.Agent, provisioning.Pod) bool { return true }
 
-// Existence implements provisioning.Lookout.
+// Existence implements provisioning.PodLister.
 func (h *healthyPods) Existence(context.Context, agent.Agent) (provisioning.Existence, error) {
 	return provisioning.Existence{Namespace: true, Pod: true}, nil
 }
 
-// Namespaces implements provisioning.Fleet.
+// Namespaces implements provisioning.NamespaceLister.
 func (h *healthyPods) Namespaces(context.Context) ([]provisioning.Placement, error) {
 	all := make([]provisioning.Placement, len(h.agents))
 	for i, a := range h.agents {
@@ -153,7 +153,7 @@ func (h *healthyPods) Namespaces(context.Context) ([]provisioning.Placement, err
 	return all, nil
 }
 
-// DeleteNamespace implements provisioning.Fleet.
+// DeleteNamespace implements provisioning.NamespaceLister.
 func (h *healthyPods) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
-	return fmt.Errorf("the namespace of agent %s was to be deleted, although the agent is there", p.AgentID)
+	return fmt.Errorf("the orphan collector deletes the namespace of existing agent %s", p.AgentID)
 }

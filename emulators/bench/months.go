@@ -11,8 +11,8 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// P10: a cycle of metrics makes the same calls for ten agents as for a hundred times as many, and writes a document
-// each.
+// measureCycles counts P10: a collection of metrics makes the same number of calls for 10 agents as for 1,000, and
+// writes one document for each agent.
 func measureCycles(ctx context.Context, l *environment) (Report, error) {
 	few, err := l.cycle(ctx, max(1, l.agents/100))
 	if err != nil {
@@ -24,20 +24,22 @@ func measureCycles(ctx context.Context, l *environment) (Report, error) {
 	}
 	return Report{Rows: []Row{
 		{
-			ID: "P10", What: fmt.Sprintf("cycle of metrics, %d agents", l.agents), Ours: float64(many.MonitoringCalls),
+			ID: "P10", What: fmt.Sprintf("collection of metrics, %d agents", l.agents),
+			Ours:  float64(many.MonitoringCalls),
 			Limit: float64(len(metrics.Metrics())),
 			Unit:  "Monitoring calls", Most: 1,
 			Note: fmt.Sprintf("%d for %d agents", few.MonitoringCalls, max(1, l.agents/100)),
 		},
 		{
-			ID: "P10", What: "the same, documents written", Ours: float64(many.Writes-1) / float64(l.agents), Limit: 1,
-			Unit: "an agent", Most: 1,
-			Note: "and one for the progress",
+			ID: "P10", What: "the same: documents written for each agent",
+			Ours: float64(many.Writes-1) / float64(l.agents), Limit: 1,
+			Unit: "documents", Most: 1,
+			Note: "plus one for the progress",
 		},
 	}}, nil
 }
 
-// cycle counts the second cycle of a number of agents: the first one reads a whole day.
+// cycle counts a collection for a number of agents, after a first one, which reads a whole day.
 func (l *environment) cycle(ctx context.Context, agents int) (_ Tally, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
@@ -64,7 +66,7 @@ func (d *deployment) countRun(ctx context.Context, name string) (Tally, error) {
 	return d.countDelivery(ctx, name, []byte("{}"))
 }
 
-// countDelivery counts a run of a worker, with the message that caused it.
+// countDelivery counts the delivery of a message to a worker.
 func (d *deployment) countDelivery(ctx context.Context, name string, data []byte) (Tally, error) {
 	for _, w := range functions.Workers(d.deps) {
 		if w.Name != name {
@@ -76,18 +78,18 @@ func (d *deployment) countDelivery(ctx context.Context, name string, data []byte
 		}
 		return d.drain().plus(Tally{Requests: 1, Messages: 1}), nil
 	}
-	return Tally{}, fmt.Errorf("there is no worker %s", name)
+	return Tally{}, fmt.Errorf("unknown worker %s", name)
 }
 
-// daysOfMonth is how long the month is.
+// daysOfMonth is the length of the month.
 const daysOfMonth = 30
 
-// runsOfMonth is how often a schedule is due in a month: every minute, or at some minute of every hour, or of a day.
+// runsOfMonth returns how often a schedule runs in a month. It supports schedules of every minute, hour or day.
 func runsOfMonth(schedule string) (int64, error) {
 	fields := strings.Fields(schedule)
 	if len(fields) != 5 || fields[2] != "*" || fields[3] != "*" || fields[4] != "*" ||
 		strings.ContainsAny(schedule, ",-/") {
-		return 0, fmt.Errorf("the schedule %q is not one that is counted", schedule)
+		return 0, fmt.Errorf("schedule %q is not every minute, hour or day", schedule)
 	}
 	runs := int64(daysOfMonth)
 	if fields[1] == "*" {
@@ -99,7 +101,8 @@ func runsOfMonth(schedule string) (int64, error) {
 	return runs, nil
 }
 
-// P11: a month of agents that run and that nobody touches, from what every scheduled worker spends at a tick.
+// measureMonth counts P11: a month of running agents without requests, from what each run of each scheduled worker
+// costs.
 func measureMonth(ctx context.Context, l *environment) (_ Report, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
@@ -110,7 +113,7 @@ func measureMonth(ctx context.Context, l *environment) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	cost := Cost{Title: fmt.Sprintf("A month of %s running agents that nobody touches", withThousands(int64(l.agents)))}
+	cost := Cost{Title: fmt.Sprintf("A month of %s running agents without requests", withThousands(int64(l.agents)))}
 	for _, w := range functions.Workers(d.deps) {
 		if w.Schedule == "" {
 			continue
@@ -133,10 +136,10 @@ func measureMonth(ctx context.Context, l *environment) (_ Report, err error) {
 		cost.Parts = append(cost.Parts, Part{w.Name, runs, t})
 	}
 	ticks := int64(daysOfMonth * 24 * time.Hour / metrics.Cycle)
-	series := int64(len(metrics.Metrics()) - 1) // there are no errors to count
+	series := int64(len(metrics.Metrics()) - 1) // these agents have no errors
 	cost.Limit = Tally{Series: series, Reads: 1, Writes: 1}.times(ticks * int64(l.agents))
-	cost.Of = fmt.Sprintf("%d series, one document read and one written an agent and cycle", series)
-	watched := Cost{Title: "A month of one agent that somebody looks at all the time, beside that"}
+	cost.Of = fmt.Sprintf("%d series, one document read and one written for each agent and collection", series)
+	watched := Cost{Title: "In addition: a month of one agent whose metrics are always watched"}
 	snapshot, err := d.deps.MetricsWorkerStore.Load(ctx, []string{agents[0].ID})
 	if err != nil {
 		return Report{}, err
@@ -157,14 +160,15 @@ func measureMonth(ctx context.Context, l *environment) (_ Report, err error) {
 		return Report{}, err
 	}
 	return Report{Rows: []Row{cost.row(), {
-		ID: "P12", What: fmt.Sprintf("list of an organization's agents, of %s in all", withThousands(int64(l.agents))),
+		ID: "P12", What: fmt.Sprintf("list of an organization's agents, among %s agents",
+			withThousands(int64(l.agents))),
 		Ours:  float64(list.Reads),
-		Limit: float64(min(l.agents, ofOrganization)), Unit: "documents", Most: 1.02,
+		Limit: float64(min(l.agents, agentsPerOrganization)), Unit: "documents", Most: 1.02,
 		Note: fmt.Sprintf("in %d Firestore calls", list.Calls),
 	}}, Costs: []Cost{cost, watched}}, nil
 }
 
-// countCollector counts the ticks of the collector: one in five is a cycle.
+// countCollector counts the runs of the collector. One in five collects metrics of all agents.
 func (d *deployment) countCollector(ctx context.Context, c *Cost, runs int64) error {
 	cycle, err := d.countCycle(ctx)
 	if err != nil {
@@ -175,7 +179,7 @@ func (d *deployment) countCollector(ctx context.Context, c *Cost, runs int64) er
 		return err
 	}
 	of := int64(metrics.Cycle / time.Minute)
-	c.Parts = append(c.Parts, Part{"CollectMetrics, cycles", runs / of, cycle},
-		Part{"CollectMetrics, between", runs - runs/of, idle})
+	c.Parts = append(c.Parts, Part{"CollectMetrics, collecting", runs / of, cycle},
+		Part{"CollectMetrics, in between", runs - runs/of, idle})
 	return nil
 }

@@ -28,7 +28,7 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// P6: provisioning an agent for the first time is a write an object; a message that comes twice is none.
+// measureProvisioning counts P6: first provisioning writes each object once; a repeated message writes none.
 func measureProvisioning(ctx context.Context, l *environment) (_ Report, err error) {
 	if l.noCluster {
 		return Report{}, nil
@@ -38,7 +38,7 @@ func measureProvisioning(ctx context.Context, l *environment) (_ Report, err err
 		return Report{}, err
 	}
 	defer func() { err = closeDeployment(err, d) }()
-	wire, err := d.attachCluster(ctx, l)
+	writes, err := d.attachCluster(ctx, l)
 	if err != nil {
 		return Report{}, err
 	}
@@ -56,24 +56,24 @@ func measureProvisioning(ctx context.Context, l *environment) (_ Report, err err
 	}
 	var runs [2]map[string]int
 	for i := range runs {
-		wire.drain()
+		writes.drain()
 		if _, err := d.countDelivery(ctx, "ReconcileAgent", nudge); err != nil {
 			return Report{}, err
 		}
-		runs[i] = wire.drain()
+		runs[i] = writes.drain()
 	}
 	a, err := d.deps.WorkerStore.Load(ctx, id)
 	if err != nil || a.Status != agent.Running {
-		return Report{}, errors.Join(err, fmt.Errorf("the agent is %s, not running", a.Status))
+		return Report{}, errors.Join(err, fmt.Errorf("status of the provisioned agent = %s, want running", a.Status))
 	}
 	objects := float64(len(runs[0]))
 	return Report{Rows: []Row{
 		{
 			ID: "P6", What: "first provisioning of an agent", Ours: sum(runs[0]), Limit: objects,
 			Unit: "Kubernetes writes", Most: (objects + 1) / objects,
-			Note: "limit: the objects of the agent",
+			Note: "least possible: one for each object",
 		},
-		{ID: "P6", What: "the same message once more", Ours: sum(runs[1]), Limit: 0, Unit: "Kubernetes writes",
+		{ID: "P6", What: "the same message, repeated", Ours: sum(runs[1]), Limit: 0, Unit: "Kubernetes writes",
 			Most: 1},
 	}}, nil
 }
@@ -86,8 +86,8 @@ func sum(writes map[string]int) float64 {
 	return float64(total)
 }
 
-// attachCluster starts a cluster, and the way to agents on it, and has the deployment use them. Everything that it
-// sends to the cluster passes through the wire.
+// attachCluster starts a cluster and a gateway and makes the deployment use them. A proxy counts what the deployment
+// writes to the cluster.
 func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeCounter, error) {
 	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress})
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeC
 	return w, nil
 }
 
-// writeCounter is a proxy before an API server that counts writes.
+// writeCounter is a proxy in front of an API server that counts writes.
 type writeCounter struct {
 	kubeconfig string
 	server     *http.Server
@@ -132,9 +132,9 @@ type writeCounter struct {
 	writes map[string]int // by path
 }
 
-// newWriteCounter starts a proxy for the cluster of a kubeconfig, and writes one that leads through it.
-func newWriteCounter(ctx context.Context, through, kubeconfig string) (*writeCounter, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", through)
+// newWriteCounter starts a proxy for the cluster of one kubeconfig, and writes another kubeconfig for the proxy.
+func newWriteCounter(ctx context.Context, upstream, kubeconfig string) (*writeCounter, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func newWriteCounter(ctx context.Context, through, kubeconfig string) (*writeCou
 	w := &writeCounter{kubeconfig: kubeconfig, writes: map[string]int{}}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
-		Transport: transport, FlushInterval: -1, // watches come piece by piece
+		Transport: transport, FlushInterval: -1, // watches send events one by one
 	}
 	w.server = &http.Server{ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
@@ -162,9 +162,9 @@ func newWriteCounter(ctx context.Context, through, kubeconfig string) (*writeCou
 		})}
 	go func() { _ = w.server.Serve(listener) }() // ends with ErrServerClosed
 	named := clientcmdapi.NewConfig()
-	named.Clusters["wire"] = &clientcmdapi.Cluster{Server: "http://" + listener.Addr().String()}
-	named.Contexts["wire"] = &clientcmdapi.Context{Cluster: "wire"}
-	named.CurrentContext = "wire"
+	named.Clusters["counted"] = &clientcmdapi.Cluster{Server: "http://" + listener.Addr().String()}
+	named.Contexts["counted"] = &clientcmdapi.Context{Cluster: "counted"}
+	named.CurrentContext = "counted"
 	if err := clientcmd.WriteToFile(*named, kubeconfig); err != nil {
 		return nil, errors.Join(err, w.server.Close())
 	}
@@ -180,11 +180,11 @@ func (w *writeCounter) count(req *http.Request) {
 	w.writes[req.URL.Path]++
 }
 
-// drain answers how often each path was written since the last time.
+// drain returns how often each path was written since the last call.
 func (w *writeCounter) drain() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken := w.writes
+	drained := w.writes
 	w.writes = map[string]int{}
-	return taken
+	return drained
 }

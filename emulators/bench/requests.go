@@ -11,7 +11,8 @@ import (
 
 func newID() string { return uuid.NewString() }
 
-// P1: reading an agent with an API key is one call of Firestore; a revoked key fails on the very next request.
+// measureReads counts P1: reading an agent with an API key is one Firestore call. It checks that a revoked key fails
+// with the next request.
 func measureReads(ctx context.Context, l *environment) (_ Report, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
@@ -37,7 +38,7 @@ func measureReads(ctx context.Context, l *environment) (_ Report, err error) {
 		}
 		r.Rows = append(r.Rows, Row{
 			ID: of.id, What: of.what, Ours: float64(t.Calls), Limit: 1, Unit: "Firestore calls", Most: 1,
-			Note: fmt.Sprintf("%d documents; a revoked key is refused at once", t.Reads),
+			Note: fmt.Sprintf("%d documents; a revoked key is refused immediately", t.Reads),
 		})
 		price := perMillion(of.what, t)
 		r.Rows, r.Costs = append(r.Rows, price.row()), append(r.Costs, price)
@@ -45,7 +46,7 @@ func measureReads(ctx context.Context, l *environment) (_ Report, err error) {
 	return r, d.checkRevocation(ctx, key, id)
 }
 
-// countRead counts a GET that was made before, so that nothing of it is done for the first time.
+// countRead counts the second of two equal GET requests, so that one-time costs do not count.
 func (d *deployment) countRead(ctx context.Context, key, path string) (Tally, error) {
 	for range 2 {
 		d.records.Flush()
@@ -57,7 +58,7 @@ func (d *deployment) countRead(ctx context.Context, key, path string) (Tally, er
 	return d.drain(), nil
 }
 
-// checkRevocation revokes a key and wants it refused at once.
+// checkRevocation revokes a key and checks that the next request with it fails.
 func (d *deployment) checkRevocation(ctx context.Context, key, agentID string) error {
 	body, err := d.call(ctx, request{key: key, method: http.MethodGet, path: "/api/v1/api-keys"}, http.StatusOK)
 	if err != nil {
@@ -67,7 +68,7 @@ func (d *deployment) checkRevocation(ctx context.Context, key, agentID string) e
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(body, &keys); err != nil || len(keys) != 1 {
-		return fmt.Errorf("the list of keys has %d: %w", len(keys), err)
+		return fmt.Errorf("list of keys: got %d keys, want 1: %w", len(keys), err)
 	}
 	if _, err := d.call(ctx, request{key: key, method: http.MethodDelete, path: "/api/v1/api-keys/" + keys[0].ID},
 		http.StatusNoContent); err != nil {
@@ -78,7 +79,7 @@ func (d *deployment) checkRevocation(ctx context.Context, key, agentID string) e
 	return err
 }
 
-// createAgent creates an agent through the API and answers its id.
+// createAgent creates an agent through the API and returns its ID.
 func (d *deployment) createAgent(ctx context.Context, key string) (string, error) {
 	body, err := d.call(ctx, request{key, http.MethodPost, "/api/v1/agents",
 		`{"name": "bench", "resource_plan": "starter"}`}, http.StatusCreated)
@@ -91,7 +92,7 @@ func (d *deployment) createAgent(ctx context.Context, key string) (string, error
 	return made.ID, json.Unmarshal(body, &made)
 }
 
-// P4: creating an agent is one read, one commit and one message, beside the look at the caller's key.
+// measureCreation counts P4: creating an agent is one read, one commit and one message, after authentication.
 func measureCreation(ctx context.Context, l *environment) (_ Report, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
@@ -113,12 +114,13 @@ func measureCreation(ctx context.Context, l *environment) (_ Report, err error) 
 		{
 			ID: "P4", What: "creation of an agent", Ours: float64(t.Calls - 1), Limit: 2, Unit: "Firestore calls",
 			Most: 1,
-			Note: fmt.Sprintf("beside the one that authenticates; %d documents read, %d written", t.Reads, t.Writes),
+			Note: fmt.Sprintf("after authentication; %d documents read, %d written", t.Reads, t.Writes),
 		},
 		{ID: "P4", What: "creation of an agent", Ours: float64(t.Messages), Limit: 1, Unit: "messages", Most: 1},
 	}}, nil
 }
 
+// closeDeployment closes a deployment and returns the first error.
 func closeDeployment(err error, d *deployment) error {
 	if closed := d.Close(); err == nil {
 		err = closed

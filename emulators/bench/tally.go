@@ -9,13 +9,13 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Tally is what was spent.
+// Tally counts billed operations.
 type Tally struct {
-	// Calls counts calls of Firestore, and Reads, Writes and Deletes the documents that are paid for.
+	// Calls counts calls of Firestore. Reads, Writes and Deletes count billed documents.
 	Calls, Reads, Writes, Deletes int64
-	// Messages counts what was published.
+	// Messages counts published messages.
 	Messages int64
-	// MonitoringCalls and Series count requests to Cloud Monitoring, and time series in the answers.
+	// MonitoringCalls counts requests to Cloud Monitoring, and Series the time series in their responses.
 	MonitoringCalls, Series int64
 	// Requests counts calls of functions.
 	Requests int64
@@ -37,7 +37,7 @@ func (t Tally) plus(u Tally) Tally {
 	}
 }
 
-// counter counts what passes through it. It may be used from any goroutine.
+// counter adds up a tally. It may be used from any goroutine.
 type counter struct {
 	mu    sync.Mutex
 	tally Tally
@@ -49,7 +49,7 @@ func (c *counter) add(t Tally) {
 	c.tally = c.tally.plus(t)
 }
 
-// drain answers what was counted since the last time.
+// drain returns the tally since the last call.
 func (c *counter) drain() Tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,9 +58,9 @@ func (c *counter) drain() Tally {
 	return t
 }
 
-// dialOptions are the options of a connection whose calls and documents are counted as Firestore's bill counts them:
-// every document of an answer is a read, also one that does not exist; a query without a result is one; every write of
-// a commit is one, or a delete.
+// dialOptions count the calls and documents of a Firestore connection as Firestore bills them: a read for every
+// document in a response, even if it does not exist, and for a query without results; a write or delete for every write
+// of a commit.
 func (c *counter) dialOptions() []grpc.DialOption {
 	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {
@@ -90,7 +90,7 @@ func (c *counter) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)}
 }
 
-// countedStream counts the documents of a stream of answers. The first of a query was counted with the call.
+// countedStream counts the documents in a stream of responses. The call has counted a query's first one.
 type countedStream struct {
 	grpc.ClientStream
 	counter *counter

@@ -154,7 +154,7 @@ func sendUnacceptable(d deployment, send func(string) string,
 		http.Header{"Authorization": {"Bearer " + d.Ready.OtherOrganizationAPIKey}})
 	call(http.StatusForbidden, http.MethodPut, secrets, one("a member"),
 		http.Header{"Authorization": {"Bearer " + d.Ready.MemberToken}})
-	call(http.StatusUnauthorized, http.MethodPut, secrets, one("nobody"),
+	call(http.StatusUnauthorized, http.MethodPut, secrets, one("no caller"),
 		http.Header{"Authorization": {"Bearer " + send("a token")}})
 	call(http.StatusUnprocessableEntity, http.MethodPatch, "/agents/"+id, `{"env_vars": {"NEW_TOKEN": "`+
 		send("a patch")+`"}}`, nil)

@@ -1,6 +1,6 @@
-// Package cloud is the whole deployment on one machine: the stand-ins for Google Cloud, a real Kubernetes API, and
-// every function of the catalogue. It knows how the parts are put together and which configuration tells each function
-// where they are. It does not know how any part works.
+// Package cloud runs the whole deployment on one machine: emulators of Google Cloud, a real Kubernetes API, and every
+// function of the catalogue. It starts the parts and configures the functions with their addresses. It does not know
+// how any part works.
 package cloud
 
 import (
@@ -26,52 +26,52 @@ import (
 	"agents.example/controlplane/emulators/stripeemu"
 )
 
-// Options says what to start. The zero value of all but Dir is usable.
+// Options configure Start. Only Dir is required.
 type Options struct {
-	// Dir takes logs and state. Required; only one cloud at a time may use it.
+	// Dir holds logs and state. Required; only one cloud at a time may use it.
 	Dir string
-	// Addr is where the functions listen; empty is a free port on the loopback interface.
+	// Addr is the address of the API; empty is a free port on the loopback interface.
 	Addr string
-	// Kubeconfig is a cluster to use instead of a local one.
+	// Kubeconfig gives access to a cluster to use instead of a local one.
 	Kubeconfig string
-	// Emulators says whether Firestore and Pub/Sub are the official emulators or embedded.
+	// Emulators chooses between official and embedded emulators of Firestore and Pub/Sub.
 	Emulators gcloud.Choice
-	// AttachFirestore and AttachPubSub are addresses of running emulators to use.
+	// AttachFirestore and AttachPubSub are the addresses of running emulators to use.
 	AttachFirestore string
 	AttachPubSub    string
-	// Separate runs every function in a process of its own behind a router, as it is deployed, instead of all in this
+	// Separate runs every function in a separate process behind a router, as when deployed. Otherwise all run in this
 	// process.
 	Separate bool
-	// Binaries is the directory of the binaries to run separately, such as those of the image; empty builds them.
+	// Binaries is the directory of the binaries for separate processes, such as those of the image; empty builds them.
 	Binaries string
-	// Payments takes payments through a Stripe of this machine's; otherwise the operator sets plans.
+	// Payments takes payments through an emulated Stripe. Otherwise the operator sets plans.
 	Payments bool
-	// BillingClock is the clock of accounts in a cloud that runs in this process, so that days pass at once; nil is
+	// BillingClock is the clock of accounts if all functions run in this process, for tests that skip days; nil is
 	// time.Now.
 	BillingClock func() time.Time
-	// ProductionLimits enforces the documented rate limits instead of a hundred times them.
+	// ProductionLimits enforces the documented rate limits. Otherwise they are 100 times higher.
 	ProductionLimits bool
-	// Progress is told what is being waited for; nil is nobody.
+	// Progress receives a line for each started part; it may be nil.
 	Progress io.Writer
-	// Deliveries observes every push; it may be nil.
+	// Deliveries is called for every Pub/Sub push; it may be nil.
 	Deliveries func(pubsubemu.Delivery)
 }
 
 // Cloud is a running deployment.
 type Cloud struct {
-	// Ready is what a client has to know.
+	// Ready has the addresses and credentials that a client needs.
 	Ready Ready
-	// Issuer mints tokens. Secrets and Monitoring take faults and count calls.
+	// Issuer issues tokens. Secrets and Monitoring inject faults and count calls.
 	Issuer     *issuer.Issuer
 	Secrets    *secretmanageremu.Server
 	Monitoring *monitoringemu.Server
-	// Stripe plays customers and the passing of time; nil without payments.
+	// Stripe simulates customers and the passing of time; nil without payments.
 	Stripe *stripeemu.Server
 	// Gateway serves the agents' hostnames.
 	Gateway *gateway.Gateway
-	// Client is an HTTP client that reaches agents' hostnames, as a browser does on this machine.
+	// Client is an HTTP client that resolves agents' hostnames to this machine, as browsers do.
 	Client *http.Client
-	// Functions are the processes of a cloud that runs them separately.
+	// Functions are the processes of separate functions; nil if they run in this process.
 	Functions *Processes
 
 	options    Options
@@ -82,13 +82,13 @@ type Cloud struct {
 	closers    []func() error
 }
 
-// Start starts every part and returns when the deployment serves. ctx bounds the start.
+// Start starts every part and returns when the deployment serves. ctx bounds only the start.
 func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
 	c := &Cloud{options: o, pepper: make([]byte, 32), died: make(chan error, 1)}
-	_, _ = rand.Read(c.pepper) // never fails: crypto/rand ends the process instead
+	_, _ = rand.Read(c.pepper) // crypto/rand never returns an error
 	c.Ready.ProjectID = "local-" + uuid.NewString()[:8]
 	defer func() {
 		if err != nil {
@@ -96,7 +96,7 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 		}
 	}()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the state directory: %w", err)
+		return nil, fmt.Errorf("create the state directory: %w", err)
 	}
 	addr := o.Addr
 	if addr == "" {
@@ -116,10 +116,10 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	return c, nil
 }
 
-// closeLater has a part closed with the cloud, before those that were started earlier.
+// closeLater makes Close call f, before the functions of parts that were started earlier.
 func (c *Cloud) closeLater(f func() error) { c.closers = append(c.closers, f) }
 
-// Close ends every part and waits until all are gone.
+// Close ends every part and waits until all have ended.
 func (c *Cloud) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(c.closers) {
@@ -129,10 +129,10 @@ func (c *Cloud) Close() error {
 	return errors.Join(errs...)
 }
 
-// Died yields the error of a part that ended by itself.
+// Died receives an error when a part exits unexpectedly.
 func (c *Cloud) Died() <-chan error { return c.died }
 
-// watchPart reports a part that ends by itself.
+// watchPart reports an unexpected exit of a part.
 func (c *Cloud) watchPart(name string, done <-chan struct{}) {
 	if done == nil {
 		return
@@ -140,7 +140,7 @@ func (c *Cloud) watchPart(name string, done <-chan struct{}) {
 	go func() {
 		<-done
 		select {
-		case c.died <- fmt.Errorf("the %s ended by itself; its log is in %s", name, c.options.Dir):
+		case c.died <- fmt.Errorf("%s exited unexpectedly; its log is in %s", name, c.options.Dir):
 		default:
 		}
 	}()
@@ -150,10 +150,10 @@ func (c *Cloud) progress(format string, args ...any) {
 	fmt.Fprintf(c.options.Progress, format+"\n", args...)
 }
 
-// dialTimeout bounds reaching the local gateway.
+// dialTimeout bounds connecting to the local gateway.
 const dialTimeout = 5 * time.Second
 
-// newAgentClient is a client to which every name below localhost is this machine, as it is to browsers and curl.
+// newAgentClient returns a client that connects to the gateway for every hostname.
 func newAgentClient(gatewayAddr string) *http.Client {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return &http.Client{

@@ -10,22 +10,22 @@ import (
 	"agents.example/controlplane/shared/handoff"
 )
 
-// AgentDomain is the domain of agents on a laptop: every name below localhost is the machine itself.
+// AgentDomain is the domain of agents on a laptop: browsers resolve every name below localhost to the machine itself.
 const AgentDomain = "agents.localhost"
 
-// AgentImage is what agents run on simulated nodes: nothing is ever pulled.
+// AgentImage is the image of agents. Simulated nodes never pull it.
 const AgentImage = "agents.localhost/agent@sha256:" + "0000000000000000000000000000000000000000000000000000000000000000"
 
-// The one cell, whose cluster is known to Cloud Monitoring under the same name, at the same place.
+// The only cell. Its cluster has the same name and location in Cloud Monitoring.
 const (
 	cellName   = "local"
 	cellRegion = "us-central1"
 )
 
-// pushAccount is the service account that pushes are signed as.
+// pushAccount is the service account that signs pushes.
 const pushAccount = "pubsub-push@local.iam.gserviceaccount.com"
 
-// limitFactor multiplies the rate limits: a laptop's tests are quicker than any client.
+// limitFactor multiplies the rate limits, because tests send more requests than clients do.
 func (c *Cloud) limitFactor() int {
 	if c.options.ProductionLimits {
 		return 1
@@ -33,11 +33,11 @@ func (c *Cloud) limitFactor() int {
 	return 100
 }
 
-// environment is what every function finds in its environment.
+// environment returns the environment variables of every function.
 func (c *Cloud) environment() (map[string]string, error) {
 	_, gatewayPort, err := net.SplitHostPort(c.Gateway.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("the gateway's address: %w", err)
+		return nil, fmt.Errorf("read the gateway's address: %w", err)
 	}
 	cells, err := json.Marshal([]map[string]string{{"name": cellName, "region": cellRegion,
 		"kubeconfig": c.Ready.Kubeconfig}})

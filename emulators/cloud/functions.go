@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// serve serves the catalogue: in this process, or as separate processes behind a router.
+// serve serves every function of the catalogue, in this process or in separate ones behind a router.
 func (c *Cloud) serve(ctx context.Context) error {
 	env, err := c.environment()
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Cloud) serve(ctx context.Context) error {
 	return c.listen(service.Handler)
 }
 
-// listen serves a handler on the cloud's own address until the cloud is closed.
+// listen serves a handler on the cloud's address until the cloud is closed.
 func (c *Cloud) listen(h http.Handler) error {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	var serving sync.WaitGroup
@@ -55,7 +55,7 @@ func (c *Cloud) listen(h http.Handler) error {
 	return nil
 }
 
-// How Pub/Sub delivers here: quicker than in production, where a retry begins at ten seconds.
+// Delivery settings of Pub/Sub. In production a retry waits at least 10 s.
 const (
 	minBackoff          = time.Second
 	maxBackoff          = 10 * time.Second
@@ -63,7 +63,7 @@ const (
 	ackDeadline         = 600 * time.Second
 )
 
-// startDispatcher has every worker's messages pushed to it.
+// startDispatcher pushes messages to the workers.
 func (c *Cloud) startDispatcher(ctx context.Context) error {
 	var subscriptions []pubsubemu.Subscription
 	for _, w := range functions.Workers(functions.Dependencies{}) {

@@ -21,8 +21,8 @@ import (
 	"agents.example/controlplane/infra/firestore"
 )
 
-// startParts starts what does not depend on each other at once. What was started is closed by Close, also when another
-// part fails.
+// startParts concurrently starts the parts that do not depend on each other. Close ends those that started, even if
+// another one failed.
 func (c *Cloud) startParts(ctx context.Context) error {
 	started := make(chan part, 8)
 	group, ctx := errgroup.WithContext(ctx)
@@ -37,7 +37,7 @@ func (c *Cloud) startParts(ctx context.Context) error {
 				return err
 			}
 			if p.name == "" {
-				return nil // it is not wanted
+				return nil // not used in this cloud
 			}
 			started <- p
 			c.progress("  %-18s %-28s %s", p.name, p.where, time.Since(begun).Round(100*time.Millisecond))
@@ -57,7 +57,7 @@ func (c *Cloud) startParts(ctx context.Context) error {
 	return err
 }
 
-// part is a part that has been started.
+// part is a started part of the cloud.
 type part struct {
 	name  string
 	where string
@@ -142,7 +142,7 @@ func (c *Cloud) startStripe(ctx context.Context) (part, error) {
 	return part{"Stripe", s.URL, s.Close, s.Done()}, nil
 }
 
-// startGateway comes after the cluster that it follows.
+// startGateway runs after startParts, because the gateway watches the cluster.
 func (c *Cloud) startGateway(ctx context.Context) error {
 	g, err := gateway.Start(ctx, gateway.Options{
 		Kubeconfig: c.Ready.Kubeconfig, KeysURL: c.Ready.BaseURL + "/.well-known/jwks.json",
@@ -155,16 +155,16 @@ func (c *Cloud) startGateway(ctx context.Context) error {
 	c.closeLater(func() error { c.Client.CloseIdleConnections(); return nil })
 	_, port, err := net.SplitHostPort(g.Addr)
 	if err != nil {
-		return fmt.Errorf("the gateway's address: %w", err)
+		return fmt.Errorf("read the gateway's address: %w", err)
 	}
 	c.progress("  %-18s %s", "Agent gateway", "*."+AgentDomain+":"+port)
 	return nil
 }
 
-// measureEvery is how often agents are measured here; a real cluster's agents are once a minute.
+// measureEvery is the interval of measurements. In a real cluster it is a minute.
 const measureEvery = 10 * time.Second
 
-// startTelemetry comes after what it measures and what it writes to.
+// startTelemetry runs after startParts and startGateway, which it reads from and writes to.
 func (c *Cloud) startTelemetry(ctx context.Context) error {
 	t, err := telemetry.Start(ctx, telemetry.Options{
 		Kubeconfig: c.Ready.Kubeconfig,

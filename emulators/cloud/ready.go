@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// Ready is what a client of a running cloud has to know; it is what -ready writes.
+// Ready has the addresses and credentials of a running cloud. The flag -ready writes it to a file.
 type Ready struct {
 	BaseURL                 string `json:"base_url"`
 	OrganizationID          string `json:"organization_id"`
@@ -28,12 +28,12 @@ type Ready struct {
 	PubSubEmulatorHost      string `json:"pubsub_emulator_host"`
 	Kubeconfig              string `json:"kubeconfig"`
 	ProjectID               string `json:"project_id"`
-	// StripeWebhookSecret signs events, in a cloud that takes payments.
+	// StripeWebhookSecret signs Stripe's events; empty without payments.
 	StripeWebhookSecret string `json:"stripe_webhook_secret,omitempty"`
 }
 
-// WriteFile writes the facts in one step, so that who waits for the file never reads half of it. They hold credentials:
-// only the owner may read them.
+// WriteFile writes the file atomically, so that a reader never sees half of it. Only the owner may read it, because it
+// has credentials.
 func (r Ready) WriteFile(path string) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -57,23 +57,23 @@ func (r Ready) WriteFile(path string) error {
 	return nil
 }
 
-// ReadFile reads what WriteFile wrote.
+// ReadFile reads a file that WriteFile wrote.
 func ReadFile(path string) (Ready, error) {
 	var r Ready
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return r, fmt.Errorf("read the facts of a running cloud: %w", err)
+		return r, fmt.Errorf("read the description of a running cloud: %w", err)
 	}
 	return r, json.Unmarshal(b, &r)
 }
 
-// The two organizations that every cloud begins with.
+// The two organizations of every cloud.
 const (
 	firstOrganization = "org_first"
 	otherOrganization = "org_other"
 )
 
-// seedOrganizations makes two organizations, the first on the largest plan, with an API key each. Keys are made through
+// seedOrganizations creates two organizations with an API key each, the first on the largest plan. The keys come from
 // the public API.
 func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
 	records, err := firestore.Open(ctx,
@@ -101,7 +101,7 @@ func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
 	return err
 }
 
-// createOrganization signs an admin of a new organization in and makes an API key.
+// createOrganization signs in as the admin of a new organization and creates an API key.
 func (c *Cloud) createOrganization(ctx context.Context, organization string) (token, key string, err error) {
 	token, err = c.Issuer.Session(issuer.Session{Subject: "user_of_" + organization, Organization: organization,
 		Role: "admin"})

@@ -11,7 +11,7 @@ import (
 	"agents.example/controlplane/functions"
 )
 
-// tick is how often a schedule publishes here; in production Cloud Scheduler follows the cron expression.
+// tick is the interval of all schedules. In production Cloud Scheduler follows the cron expression of each.
 const tick = 10 * time.Second
 
 // startScheduler publishes to the topics of scheduled workers, as Cloud Scheduler does.
@@ -35,7 +35,7 @@ func (c *Cloud) startScheduler(ctx context.Context) error {
 					return
 				case <-t.C:
 				}
-				// A lost tick is made up for by the next.
+				// After a lost tick, the next one does its work.
 				_, _ = client.TopicAdminClient.Publish(run, &pubsubpb.PublishRequest{
 					Topic:    "projects/" + c.Ready.ProjectID + "/topics/" + string(w.Topic),
 					Messages: []*pubsubpb.PubsubMessage{{Data: []byte("{}")}},

@@ -22,30 +22,30 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Processes runs every function of the catalogue in a process of its own.
+// Processes runs every function of the catalogue in a separate process.
 type Processes struct {
 	binaries string
 	logs     string
 	env      []string
-	ports    map[string]int // fixed before the first process starts
+	ports    map[string]int // complete before the first process starts
 
 	mu      sync.Mutex
 	running map[string]*process.Process
 }
 
-// allRoutes names the process that serves all routes, to which paths without a function of their own go. Its binary
-// links what they all need.
+// allRoutes names the process that serves all routes. The router sends it the paths that belong to no function. It uses
+// the binary that links what all routes need.
 const allRoutes = "all-routes"
 
-// routedFunction is a function with what the router sends to it.
+// routedFunction is a function and the patterns that the router sends to it.
 type routedFunction struct {
 	name     string
 	role     function.Role
 	patterns []string
 }
 
-// placements lists every function of the catalogue, and the one that takes what no other does.
-func placements() []routedFunction {
+// routedFunctions returns every function of the catalogue, and the process for all other paths.
+func routedFunctions() []routedFunction {
 	all := []routedFunction{{allRoutes, function.RoleAccounts, []string{"/"}}}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		p := routedFunction{r.Name, r.Role, []string{r.Method + " " + r.Path}}
@@ -60,10 +60,11 @@ func placements() []routedFunction {
 	return all
 }
 
-// startsAtOnce bounds how many processes start at the same time.
-const startsAtOnce = 4
+// concurrentStarts is how many processes start concurrently.
+const concurrentStarts = 4
 
-// serveSeparately builds the binaries, starts a process a function and routes to them as the load balancer does.
+// serveSeparately builds the binaries, starts one process for each function and routes requests to them, as the load
+// balancer does.
 func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) error {
 	p := &Processes{
 		binaries: cmp.Or(c.options.Binaries, filepath.Join(c.options.Dir, "bin")),
@@ -80,7 +81,7 @@ func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) erro
 			return err
 		}
 	}
-	router, all := http.NewServeMux(), placements()
+	router, all := http.NewServeMux(), routedFunctions()
 	for _, f := range all {
 		port, err := process.FreePort()
 		if err != nil {
@@ -93,7 +94,7 @@ func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) erro
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(startsAtOnce)
+	group.SetLimit(concurrentStarts)
 	for _, f := range all {
 		group.Go(func() error { return p.start(ctx, f.name, f.role) })
 	}
@@ -103,7 +104,7 @@ func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) erro
 	return c.listen(router)
 }
 
-// build builds the binary of each role from the module that this process was started in.
+// build builds the binary of each role from the module in the working directory.
 func (p *Processes) build(ctx context.Context) error {
 	if err := os.MkdirAll(p.binaries, 0o700); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (p *Processes) start(ctx context.Context, name string, role function.Role) 
 	return nil
 }
 
-// Kill ends the process of a worker as a crash does, with SIGKILL, and waits until it is gone.
+// Kill kills the process of a function with SIGKILL, as a crash does, and waits until it has exited.
 func (p *Processes) Kill(name string) error {
 	p.mu.Lock()
 	running := p.running[name]
@@ -150,7 +151,7 @@ func (p *Processes) Kill(name string) error {
 		return fmt.Errorf("kill %s: %w", name, err)
 	}
 	<-running.Done()
-	_ = running.Close() // reports that it had ended by itself, as it was meant to
+	_ = running.Close() // reports the kill
 	return nil
 }
 
@@ -166,7 +167,7 @@ func (p *Processes) close() error {
 	for name, running := range p.running {
 		group.Go(func() error {
 			if err := running.Close(); err != nil {
-				return fmt.Errorf("end %s: %w", name, err)
+				return fmt.Errorf("stop %s: %w", name, err)
 			}
 			return nil
 		})

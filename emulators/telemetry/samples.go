@@ -14,14 +14,14 @@ import (
 	"agents.example/controlplane/emulators/monitoringemu"
 )
 
-// observation is a pod at a time.
+// observation is a pod at one time.
 type observation struct {
 	options Options
 	pod     *corev1.Pod
 	now     time.Time
 }
 
-// meter remembers what a pod's container has used.
+// meter remembers the usage of a pod's container.
 type meter struct {
 	since    time.Time // start of the container
 	seconds  float64   // of CPU
@@ -29,7 +29,7 @@ type meter struct {
 	requests int64
 }
 
-// The made-up use of a container, as shares of its limits.
+// The computed usage of a container, as shares of its limits.
 const (
 	idleCPU, swingCPU       = 0.08, 0.04
 	idleMemory, swingMemory = 0.30, 0.05
@@ -40,7 +40,7 @@ const (
 	wave                    = 10 * time.Minute
 )
 
-// kubeletSamples is what a kubelet reports.
+// kubeletSamples returns what a kubelet reports.
 func (p observation) kubeletSamples(m *meter, traffic []gateway.Traffic) []monitoringemu.Sample {
 	status, since, runs := firstContainer(p.pod)
 	var samples []monitoringemu.Sample
@@ -86,7 +86,7 @@ func (p observation) kubeletSamples(m *meter, traffic []gateway.Traffic) []monit
 	return samples
 }
 
-// swing is a share that goes up and down around a mean, each pod's in its own time.
+// swing returns a share that oscillates around a mean, with a phase for each pod.
 func (p observation) swing(mean, by float64) float64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(p.pod.UID)) // never fails
@@ -94,7 +94,7 @@ func (p observation) swing(mean, by float64) float64 {
 	return mean + by*math.Sin(2*math.Pi*turns)
 }
 
-// prometheusSamples is what Managed Prometheus reports.
+// prometheusSamples returns what Managed Prometheus reports.
 func (p observation) prometheusSamples(traffic []gateway.Traffic) []monitoringemu.Sample {
 	var samples []monitoringemu.Sample
 	for _, t := range traffic {
@@ -122,7 +122,7 @@ func (p observation) prometheusSamples(traffic []gateway.Traffic) []monitoringem
 	return samples
 }
 
-// gauge is a point of a GAUGE of the pod's container.
+// gauge returns a point of a GAUGE metric of the pod's container.
 func (p observation) gauge(metricType string, value any) monitoringemu.Sample {
 	return monitoringemu.Sample{
 		Metric: metricType, Resource: "k8s_container", End: p.now, Value: value,
@@ -133,14 +133,14 @@ func (p observation) gauge(metricType string, value any) monitoringemu.Sample {
 	}
 }
 
-// cumulative is a point of a running total that began at a time.
+// cumulative returns a point of a CUMULATIVE metric that began at a time.
 func (p observation) cumulative(metricType string, began time.Time, value any) monitoringemu.Sample {
 	s := p.gauge(metricType, value)
 	s.Kind, s.Start = metric.MetricDescriptor_CUMULATIVE, began
 	return s
 }
 
-// counter is a point of a counter that is scraped.
+// counter returns a point of a counter that Prometheus scraped.
 func (p observation) counter(metricType string, began time.Time, value any,
 	labels map[string]string) monitoringemu.Sample {
 	s := p.cumulative(metricType, began, value)

@@ -14,7 +14,7 @@ import (
 
 func began() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
-// pod is one of an agent whose container was started at a time, or waits to be started again.
+// pod returns an agent's pod. Its container waits to be restarted if started is zero.
 func pod(started time.Time, restarts int32) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "agent-1", Name: "agent-0", UID: "uid",
@@ -37,14 +37,14 @@ func pod(started time.Time, restarts int32) *corev1.Pod {
 	return p
 }
 
-// values are the samples of one metric by their values, which are all numbers.
+// values returns the value of each sample by metric. All values are numbers.
 func values(t *testing.T, samples []monitoringemu.Sample) map[string]float64 {
 	t.Helper()
 	found := map[string]float64{}
 	for _, s := range samples {
 		name := s.Metric + s.MetricLabels["memory_type"] + s.MetricLabels["volume_name"]
 		if _, twice := found[name]; twice {
-			t.Errorf("%s is measured twice", name)
+			t.Errorf("%s has two samples, want one", name)
 		}
 		switch v := s.Value.(type) {
 		case float64:
@@ -52,14 +52,15 @@ func values(t *testing.T, samples []monitoringemu.Sample) map[string]float64 {
 		case int64:
 			found[name] = float64(v)
 		default:
-			t.Errorf("%s is %T", name, v)
+			t.Errorf("%s has a value of type %T, want a number", name, v)
 		}
 	}
 	return found
 }
 
-// TestMeasured: counters grow until the container is started anew, requests cost CPU, and nothing exceeds its limit.
-func TestMeasured(t *testing.T) {
+// TestSamples_FollowTheContainer checks that counters grow until the container restarts, that requests cost CPU, and
+// that usage stays within the limits.
+func TestSamples_FollowTheContainer(t *testing.T) {
 	t.Parallel()
 	const (
 		cpu      = "kubernetes.io/container/cpu/core_usage_time"
@@ -88,24 +89,33 @@ func TestMeasured(t *testing.T) {
 		return values(t, samples)
 	}
 	first := measure(pod(began(), 0), time.Minute, 0)
-	if first[uptime] != 60 || first[cpu] <= 0 || first[cpu] > 2*60 || first[memory] <= 0 || first[memory] > 4<<30 ||
-		first[volume] <= 0 || first[volume] > 1 {
-		t.Errorf("%v", first)
+	if first[uptime] != 60 {
+		t.Errorf("uptime after a minute = %v, want 60", first[uptime])
+	}
+	for name, most := range map[string]float64{cpu: 2 * 60, memory: 4 << 30, volume: 1} {
+		if got := first[name]; got <= 0 || got > most {
+			t.Errorf("%s after a minute = %v, want more than 0 and at most %v", name, got, most)
+		}
 	}
 	second := measure(pod(began(), 0), 2*time.Minute, 0)
 	third := measure(pod(began(), 0), 3*time.Minute, 1000)
 	if idle, busy := second[cpu]-first[cpu], third[cpu]-second[cpu]; idle <= 0 || busy < idle+10 {
-		t.Errorf("a minute costs %v s of CPU, one with a thousand requests %v", idle, busy)
+		t.Errorf("CPU seconds of an idle minute = %v, of a minute with 1,000 requests = %v; want at least 10 more",
+			idle, busy)
 	}
-	if first[memory] == second[memory] || second[volume] <= first[volume] {
-		t.Errorf("the curves are dead: %v, %v", first, second)
+	if first[memory] == second[memory] {
+		t.Errorf("memory in both minutes = %v, want it to change", first[memory])
+	}
+	if second[volume] <= first[volume] {
+		t.Errorf("volume in two minutes = %v, %v; want it to grow", first[volume], second[volume])
 	}
 	waiting := measure(pod(time.Time{}, 1), 4*time.Minute, 1000)
 	if len(waiting) != 1 || waiting[restarts] != 1 {
-		t.Errorf("a container that waits: %v", waiting)
+		t.Errorf("samples of a waiting container = %v, want only one restart", waiting)
 	}
 	again := measure(pod(began().Add(5*time.Minute), 1), 6*time.Minute, 1000)
 	if again[uptime] != 60 || again[cpu] >= third[cpu] || again[restarts] != 1 {
-		t.Errorf("a container that was started anew: %v", again)
+		t.Errorf("samples of a restarted container = %v, want uptime 60, less CPU than %v and one restart", again,
+			third[cpu])
 	}
 }

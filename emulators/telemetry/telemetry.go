@@ -1,10 +1,9 @@
-// Package telemetry stands in for what measures agents in a real cluster: the kubelets, which report containers and
-// volumes, and Managed Prometheus, which scrapes the agents. It follows the cluster and what agents counted, and writes
-// the same metrics, with the same labels.
+// Package telemetry emulates what measures agents in a real cluster: the kubelets, which report containers and volumes,
+// and Managed Prometheus, which scrapes the agents. It reads the cluster and the agents' counters, and writes the same
+// metrics with the same labels.
 //
-// What can be known is reported as it is: which containers run since when, their restarts, and every request with its
-// status and duration. What simulated nodes do not have, the use of CPU, memory and disk, is made up from the pod's
-// limits, the time and the requests, so that curves live. It does not know the control plane.
+// Start times, restarts and requests are real. Simulated nodes use no CPU, memory or disk, so those values are computed
+// from the pod's limits, the time and the requests. It does not know the control plane.
 package telemetry
 
 import (
@@ -24,18 +23,19 @@ import (
 	"agents.example/controlplane/emulators/monitoringemu"
 )
 
-// Options says what to measure and where to write it.
+// Options configure Start.
 type Options struct {
+	// Kubeconfig is the file that gives access to the cluster.
 	Kubeconfig string
-	// Selector picks the pods, by their labels.
+	// Selector selects the measured pods by label.
 	Selector string
-	// Traffic lists what agents counted.
+	// Traffic returns the agents' counters.
 	Traffic func() []gateway.Traffic
-	// Feed takes the points.
+	// Feed writes points.
 	Feed func(project string, samples ...monitoringemu.Sample) error
-	// Project, Location and Cluster are what the points are labelled with.
+	// Project, Location and Cluster label the points.
 	Project, Location, Cluster string
-	// Every is how often points are written; in a real cluster it is a minute.
+	// Every is the interval of points. In a real cluster it is a minute.
 	Every time.Duration
 }
 
@@ -45,11 +45,11 @@ type Telemetry struct {
 	client  kubernetes.Interface
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	// meters are of the pods that were there when last looked.
+	// meters has the meter of each pod of the last list.
 	meters map[types.UID]*meter
 }
 
-// Start begins to measure.
+// Start starts measuring. It does not wait for the first measurement.
 func Start(ctx context.Context, o Options) (*Telemetry, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
@@ -66,7 +66,7 @@ func Start(ctx context.Context, o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Close ends measuring.
+// Close stops measuring.
 func (t *Telemetry) Close() error {
 	t.stop()
 	t.running.Wait()
@@ -82,13 +82,13 @@ func (t *Telemetry) run(ctx context.Context) {
 			return
 		case now := <-ticks.C:
 			if err := t.reportAll(ctx, now); err != nil && ctx.Err() == nil {
-				slog.WarnContext(ctx, "agents were not measured", "error", err)
+				slog.WarnContext(ctx, "agents could not be measured", "error", err)
 			}
 		}
 	}
 }
 
-// reportAll writes a point of everything.
+// reportAll writes one point of every metric of every pod.
 func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
 	pods, err := t.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: t.options.Selector})
 	if err != nil {
@@ -116,7 +116,7 @@ func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
 	return t.options.Feed(t.options.Project, samples...)
 }
 
-// firstContainer is the status of the pod's first container, and when it was started if it runs.
+// firstContainer returns the status of the pod's first container, and its start time if it runs.
 func firstContainer(pod *corev1.Pod) (status corev1.ContainerStatus, since time.Time, runs bool) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return status, since, false

@@ -1,5 +1,5 @@
-// Package terminal shows progress: live where somebody watches, as plain lines where the output goes to a file. It
-// knows nothing of what it shows.
+// Package terminal shows progress: it rewrites a table on a terminal, and writes plain lines to a file. It does not
+// know what it shows.
 package terminal
 
 import (
@@ -18,10 +18,10 @@ type Terminal struct {
 	mu   sync.Mutex
 	out  io.Writer
 	live bool
-	// rows is the table as it was last drawn; drawn is how many lines of it stand above the cursor.
+	// rows is the table as last drawn; drawn is how many of its lines are directly above the cursor.
 	rows  []Row
 	drawn int
-	// partial is text that was written without the end of its line.
+	// partial is written text whose line has not ended yet.
 	partial []byte
 }
 
@@ -32,7 +32,7 @@ type Row struct {
 	Detail string
 }
 
-// New makes a terminal of a file.
+// New returns a terminal that writes to a file.
 func New(out *os.File) *Terminal {
 	return &Terminal{out: out, live: term.IsTerminal(int(out.Fd()))}
 }
@@ -41,11 +41,11 @@ func New(out *os.File) *Terminal {
 func (t *Terminal) Line(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drawn = 0 // what was drawn stays where it is
+	t.drawn = 0 // the drawn table stays above this line
 	fmt.Fprintf(t.out, format+"\n", args...)
 }
 
-// Write implements io.Writer for progress that comes in lines.
+// Write implements io.Writer. It writes only complete lines.
 func (t *Terminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *Terminal) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Table shows rows: in place where the terminal is live, otherwise each row when it has changed.
+// Table shows rows: it redraws the table on a terminal, and writes the changed rows to a file.
 func (t *Terminal) Table(rows []Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *Terminal) redraw(rows []Row) {
 	for _, row := range rows {
 		b.WriteString("\x1b[2K" + row.mark() + row.line() + "\n")
 	}
-	_, _ = io.WriteString(t.out, b.String()) // nobody watches any more
+	_, _ = io.WriteString(t.out, b.String()) // the terminal is gone
 	t.drawn = len(rows)
 }
 
@@ -90,7 +90,7 @@ func (r Row) line() string {
 	return strings.TrimRight(fmt.Sprintf("  %-10s %-10s %s", r.Name, r.Status, r.Detail), " ")
 }
 
-// mark colours a row by its status.
+// mark returns a colored sign for the row's status.
 func (r Row) mark() string {
 	switch r.Status {
 	case "succeeded":
