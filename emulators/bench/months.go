@@ -135,26 +135,14 @@ func measureMonth(ctx context.Context, l *environment) (_ Report, err error) {
 		}
 		cost.Parts = append(cost.Parts, Part{w.Name, runs, t})
 	}
-	ticks := int64(daysOfMonth * 24 * time.Hour / metrics.Cycle)
+	collections := int64(daysOfMonth * 24 * time.Hour / metrics.Cycle)
 	series := int64(len(metrics.Metrics()) - 1) // these agents have no errors
-	cost.Limit = Tally{Series: series, Reads: 1, Writes: 1}.times(ticks * int64(l.agents))
+	cost.Limit = Tally{Series: series, Reads: 1, Writes: 1}.times(collections * int64(l.agents))
 	cost.Of = fmt.Sprintf("%d series, one document read and one written for each agent and collection", series)
-	watched := Cost{Title: "In addition: a month of one agent whose metrics are always watched"}
-	snapshot, err := d.deps.MetricsWorkerStore.Load(ctx, []string{agents[0].ID})
+	watched, err := d.countWatched(ctx, agents[0].ID, daysOfMonth*24*60-collections)
 	if err != nil {
 		return Report{}, err
 	}
-	idle, err := d.countRun(ctx, "CollectMetrics")
-	if err != nil {
-		return Report{}, err
-	}
-	d.deps.Metrics.MarkViewed(ctx, snapshot[agents[0].ID])
-	d.records.Flush()
-	seen, err := d.countRun(ctx, "CollectMetrics")
-	if err != nil {
-		return Report{}, err
-	}
-	watched.Parts = []Part{{"CollectMetrics", daysOfMonth*24*60 - ticks, seen.plus(idle.times(-1))}}
 	list, err := d.countRead(ctx, d.key, "/api/v1/agents?limit=100")
 	if err != nil {
 		return Report{}, err
@@ -166,6 +154,28 @@ func measureMonth(ctx context.Context, l *environment) (_ Report, err error) {
 		Limit: float64(min(l.agents, agentsPerOrganization)), Unit: "documents", Most: 1.02,
 		Note: fmt.Sprintf("in %d Firestore calls", list.Calls),
 	}}, Costs: []Cost{cost, watched}}, nil
+}
+
+// countWatched counts what one agent costs in addition while its metrics are watched, in all runs between collections.
+func (d *deployment) countWatched(ctx context.Context, agentID string, runs int64) (Cost, error) {
+	snapshot, err := d.deps.MetricsWorkerStore.Load(ctx, []string{agentID})
+	if err != nil {
+		return Cost{}, err
+	}
+	idle, err := d.countRun(ctx, "CollectMetrics")
+	if err != nil {
+		return Cost{}, err
+	}
+	d.deps.Metrics.MarkViewed(ctx, snapshot[agentID])
+	d.records.Flush()
+	watched, err := d.countRun(ctx, "CollectMetrics")
+	if err != nil {
+		return Cost{}, err
+	}
+	return Cost{
+		Title: "In addition: a month of one agent whose metrics are always watched",
+		Parts: []Part{{"CollectMetrics", runs, watched.plus(idle.times(-1))}},
+	}, nil
 }
 
 // countCollector counts the runs of the collector. One in five collects metrics of all agents.
