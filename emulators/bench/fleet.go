@@ -112,9 +112,11 @@ func samples(project string, a agent.Agent, now time.Time) []monitoringemu.Sampl
 		of("prometheus.googleapis.com/http_request_duration_seconds/histogram", "prometheus_target",
 			&distribution.Distribution{
 				Count: counted, BucketCounts: []int64{0, counted},
-				BucketOptions: &distribution.Distribution_BucketOptions{Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
-					ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: []float64{0.1, 0.2}},
-				}},
+				BucketOptions: &distribution.Distribution_BucketOptions{
+					Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
+						ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: []float64{0.1, 0.2}},
+					},
+				},
 			}, true, map[string]string{"host": host})
 	}
 	return all

@@ -162,7 +162,8 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, errors.Join(fmt.Errorf("lock the cluster's build: %w", err), file.Close())
 		}
 		if !waiting {
-			b.progress.writeLine("Waiting for another process that builds the local Kubernetes cluster (up to 7 minutes on 2 cores)...")
+			b.progress.writeLine("Waiting for another process that builds the local Kubernetes cluster " +
+				"(up to 7 minutes on 2 cores)...")
 			waiting = true
 		}
 		select {

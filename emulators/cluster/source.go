@@ -33,7 +33,8 @@ func findModule() (string, error) {
 			return module, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is in no repository with %s: run this within the repository, because the cluster is built from source", work, moduleDir)
+			return "", fmt.Errorf("%s is in no repository with %s: run this within the repository, "+
+				"because the cluster is built from source", work, moduleDir)
 		}
 	}
 }

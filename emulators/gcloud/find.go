@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-const javaHelp = "install Java 17 or newer (`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`) and add it to PATH or set JAVA_HOME"
+const javaHelp = "install Java 17 or newer (`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`) " +
+	"and add it to PATH or set JAVA_HOME"
 
 // finder searches a machine for an emulator. Tests replace its functions.
 type finder struct {
@@ -80,7 +81,8 @@ func (f finder) jar(ctx context.Context, emulator Emulator) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("the %s emulator is %w: run `gcloud components install %s` or `apt-get install %s` (or set CLOUDSDK_ROOT to a Google Cloud SDK that has it)",
+	return "", fmt.Errorf("the %s emulator is %w: run `gcloud components install %s` or "+
+		"`apt-get install %s` (or set CLOUDSDK_ROOT to a Google Cloud SDK that has it)",
 		emulator.Name, ErrMissing, emulator.Component, emulator.Package)
 }
 

@@ -90,7 +90,8 @@ func start(ctx context.Context, emulator Emulator, java string, args []string, d
 // only gRPC. Close does not end it.
 func Attach(ctx context.Context, name, address string) (*Server, error) {
 	if err := checkHTTP(ctx, address); err != nil && !speaksGRPC(ctx, address) {
-		return nil, fmt.Errorf("attach to the %s emulator at %s: %w; start it, or leave the address out to start one automatically", name, address, err)
+		return nil, fmt.Errorf("attach to the %s emulator at %s: %w; start it, or leave the address out to start one "+
+			"automatically", name, address, err)
 	}
 	return &Server{Address: address}, nil
 }

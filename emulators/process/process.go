@@ -148,7 +148,7 @@ func (p *Process) launch() error {
 
 // start runs in the goroutine that is locked to its thread. The returned function releases what guards the child.
 func (p *Process) start(log *os.File) (func(), error) {
-	p.cmd = exec.Command(p.options.Path, p.options.Args...) //nolint:noctx // the child outlives the context it is started with
+	p.cmd = exec.Command(p.options.Path, p.options.Args...) //nolint:noctx // the child outlives Start's context
 	p.cmd.Env = append(os.Environ(), p.options.Env...)      // passed on, not read
 	p.cmd.Dir = p.options.Dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log

@@ -109,7 +109,9 @@ func (p observation) prometheusSamples(traffic []gateway.Traffic) []monitoringem
 		d := &distribution.Distribution{BucketCounts: t.Durations,
 			BucketOptions: &distribution.Distribution_BucketOptions{
 				Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
-					ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{Bounds: gateway.DurationBounds()},
+					ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{
+						Bounds: gateway.DurationBounds(),
+					},
 				},
 			}}
 		for _, n := range t.Durations {

@@ -25,7 +25,9 @@ func pod(started time.Time, restarts int32) *corev1.Pod {
 					"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"),
 				}}}},
 			Volumes: []corev1.Volume{
-				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+				{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+				}},
 				{Name: "tmp"},
 			},
 		},
