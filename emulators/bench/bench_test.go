@@ -84,8 +84,10 @@ func TestPrices_HaveSourcesAndAddUp(t *testing.T) {
 		}
 	}
 	// $0.40 a million requests, $0.03 and $0.09 a hundred thousand documents, $0.50 a million series, $0.10 a job.
-	got, err := usd(Tally{Requests: 1_000_000, Reads: 2_000_000, Writes: 100_000, Deletes: 100_000, Series: 3_000_000,
-		MonitoringCalls: 9, Calls: 9}, 2)
+	got, err := usd(Tally{
+		Requests: 1_000_000, Reads: 2_000_000, Writes: 100_000, Deletes: 100_000, Series: 3_000_000,
+		MonitoringCalls: 9, Calls: 9,
+	}, 2)
 	if want := 0.40 + 0.60 + 0.09 + 0.01 + 1.50 + 0.20; err != nil || math.Abs(got-want) > 1e-9 {
 		t.Errorf("usd = %v, %v; want %v", got, err, want)
 	}
@@ -96,8 +98,10 @@ func TestPrices_HaveSourcesAndAddUp(t *testing.T) {
 
 func TestMonth_CountsRunsAndFormatsThem(t *testing.T) {
 	t.Parallel()
-	for schedule, want := range map[string]int64{"* * * * *": 43_200, "17 * * * *": 720, "41 3 * * *": 30,
-		"*/5 * * * *": 0, "0 0 1 * *": 0, "x": 0} {
+	for schedule, want := range map[string]int64{
+		"* * * * *": 43_200, "17 * * * *": 720, "41 3 * * *": 30,
+		"*/5 * * * *": 0, "0 0 1 * *": 0, "x": 0,
+	} {
 		if got, err := runsOfMonth(schedule); got != want || (err == nil) != (want > 0) {
 			t.Errorf("runsOfMonth(%q) = %d, %v; want %d", schedule, got, err, want)
 		}

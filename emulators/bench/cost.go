@@ -57,7 +57,11 @@ type item struct {
 
 func (t Tally) items() []item {
 	return []item{
-		{"request", t.Requests}, {"read", t.Reads}, {"write", t.Writes}, {"delete", t.Deletes}, {"message", t.Messages},
+		{"request", t.Requests},
+		{"read", t.Reads},
+		{"write", t.Writes},
+		{"delete", t.Deletes},
+		{"message", t.Messages},
 		{"series", t.Series},
 	}
 }

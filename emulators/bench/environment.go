@@ -119,12 +119,16 @@ func (d *deployment) connect(ctx context.Context) error {
 		},
 	}
 	guard := function.Guard{
-		Authenticator: &identity.Authenticator{Keys: d.records.Keys(), Directory: d.deps.Directory,
-			Pepper: d.deps.Pepper, Now: time.Now},
+		Authenticator: &identity.Authenticator{
+			Keys: d.records.Keys(), Directory: d.deps.Directory,
+			Pepper: d.deps.Pepper, Now: time.Now,
+		},
 		Audit: d.records.AuditLog(), Organizations: d.deps.Directory,
 	}
-	d.handler, err = functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI,
-		function.RoleAccounts}},
+	d.handler, err = functions.Handler(functions.Selection{Roles: []function.Role{
+		function.RoleAPI,
+		function.RoleAccounts,
+	}},
 		func([]function.Need) (functions.Dependencies, error) { return d.deps, nil }, functions.Guards{Guard: guard})
 	return err
 }
@@ -163,8 +167,10 @@ func (r countedSource) Read(ctx context.Context, q metrics.Query, visit func(met
 // createOrganization creates an organization on the largest plan, and an API key.
 func (d *deployment) createOrganization(ctx context.Context) (context.Context, string, error) {
 	id, key := "org_"+uuid.NewString(), apikey.Generate()
-	ctx = identity.With(ctx, identity.Caller{Type: identity.Session, ID: "user", OrganizationID: id,
-		Role: identity.RoleAdmin})
+	ctx = identity.With(ctx, identity.Caller{
+		Type: identity.Session, ID: "user", OrganizationID: id,
+		Role: identity.RoleAdmin,
+	})
 	_, err := d.records.Keys().Create(ctx, apikey.Key{
 		ID: uuid.NewString(), OrganizationID: id, Name: "bench", Prefix: key[:apikey.PrefixLength],
 		Hash:      apikey.Hash(d.deps.Pepper, key),

@@ -73,8 +73,10 @@ func measureProvisioning(ctx context.Context, l *environment) (_ Report, err err
 			Unit: "Kubernetes writes", Most: (objects + 1) / objects,
 			Note: "least possible: one for each object",
 		},
-		{ID: "P6", What: "the same message, repeated", Ours: sum(runs[1]), Limit: 0, Unit: "Kubernetes writes",
-			Most: 1},
+		{
+			ID: "P6", What: "the same message, repeated", Ours: sum(runs[1]), Limit: 0, Unit: "Kubernetes writes",
+			Most: 1,
+		},
 	}}, nil
 }
 
@@ -155,11 +157,13 @@ func newWriteCounter(ctx context.Context, upstream, kubeconfig string) (*writeCo
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport: transport, FlushInterval: -1, // watches send events one by one
 	}
-	w.server = &http.Server{ReadHeaderTimeout: 10 * time.Second,
+	w.server = &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 			w.count(req)
 			proxy.ServeHTTP(rw, req)
-		})}
+		}),
+	}
 	go func() { _ = w.server.Serve(listener) }() // ends with ErrServerClosed
 	named := clientcmdapi.NewConfig()
 	named.Clusters["counted"] = &clientcmdapi.Cluster{Server: "http://" + listener.Addr().String()}

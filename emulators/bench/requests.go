@@ -81,8 +81,10 @@ func (d *deployment) checkRevocation(ctx context.Context, key, agentID string) e
 
 // createAgent creates an agent through the API and returns its ID.
 func (d *deployment) createAgent(ctx context.Context, key string) (string, error) {
-	body, err := d.call(ctx, request{key, http.MethodPost, "/api/v1/agents",
-		`{"name": "bench", "resource_plan": "starter"}`}, http.StatusCreated)
+	body, err := d.call(ctx, request{
+		key, http.MethodPost, "/api/v1/agents",
+		`{"name": "bench", "resource_plan": "starter"}`,
+	}, http.StatusCreated)
 	if err != nil {
 		return "", err
 	}

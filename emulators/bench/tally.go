@@ -63,7 +63,8 @@ func (c *counter) drain() Tally {
 // of a commit.
 func (c *counter) dialOptions() []grpc.DialOption {
 	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption) error {
+		opts ...grpc.CallOption,
+	) error {
 		t := Tally{Calls: 1}
 		if commit, ok := req.(*firestorepb.CommitRequest); ok {
 			for _, w := range commit.GetWrites() {
@@ -78,7 +79,8 @@ func (c *counter) dialOptions() []grpc.DialOption {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
 	stream := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-		opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
 		t := Tally{Calls: 1}
 		if path.Base(method) == "RunQuery" {
 			t.Reads = 1

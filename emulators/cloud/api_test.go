@@ -50,14 +50,20 @@ func testRefusedCreations(t *testing.T, d deployment) {
 		code        string
 	}{
 		"no token": {token: "", body: good, status: 401, code: "invalid_token"},
-		"unknown key": {token: strings.Replace(r.APIKey, "so_", "so_x", 1), body: good, status: 401,
-			code: "invalid_token"},
+		"unknown key": {
+			token: strings.Replace(r.APIKey, "so_", "so_x", 1), body: good, status: 401,
+			code: "invalid_token",
+		},
 		"member":     {token: r.MemberToken, body: good, status: 403, code: "role_required"},
 		"empty name": {token: r.AdminToken, body: `{"name": ""}`, status: 422, code: "validation_error"},
-		"large body": {token: r.AdminToken, body: `{"name": "` + strings.Repeat("x", 300<<10) + `"}`, status: 413,
-			code: "body_too_large"},
-		"size above the plan": {token: r.OtherOrganizationAPIKey, body: `{"name": "a", "resource_plan": "pro"}`,
-			status: 402, code: "plan_capacity_exceeded"},
+		"large body": {
+			token: r.AdminToken, body: `{"name": "` + strings.Repeat("x", 300<<10) + `"}`, status: 413,
+			code: "body_too_large",
+		},
+		"size above the plan": {
+			token: r.OtherOrganizationAPIKey, body: `{"name": "a", "resource_plan": "pro"}`,
+			status: 402, code: "plan_capacity_exceeded",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,8 +126,10 @@ func testCallerAndHealth(t *testing.T, d deployment) {
 	checkEqual(t, "status of the plans", plans.status, http.StatusOK)
 	checkEqual(t, "number of plans", strings.Count(plans.text, `"max_agents"`), 6)
 
-	for _, path := range []string{"/health", "/health/live", "/health/ready", "/api/v1/health",
-		"/api/v1/health/ready"} {
+	for _, path := range []string{
+		"/health", "/health/live", "/health/ready", "/api/v1/health",
+		"/api/v1/health/ready",
+	} {
 		a := d.call(t, "", http.MethodGet, path, "")
 		checkEqual(t, "HTTP status of "+path, a.status, http.StatusOK)
 		checkEqual(t, "status of "+path, a.body["status"], "ok")

@@ -136,8 +136,10 @@ func parameterRequests(r function.Route, in, name string, s fieldSchema, good st
 	var requests []badRequest
 	add := func(what, path, loc string) {
 		requests = append(requests,
-			badRequest{fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), r.Method, path,
-				samples()[r.Name], loc})
+			badRequest{
+				fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), r.Method, path,
+				samples()[r.Name], loc,
+			})
 	}
 	loc := fmt.Sprintf("[%s %s]", in, name)
 	for what, text := range hostileTexts() {
@@ -219,8 +221,10 @@ func wrongTypes(s fieldSchema) map[string]string {
 		maps.Copy(values, map[string]string{"a number": "5", "a huge number": "1e400", "a boolean": "true"})
 	}
 	if s.is("integer") || s.is("boolean") {
-		maps.Copy(values, map[string]string{"text": `"many"`, "a huge number": "1e400", "a fraction": "1.5",
-			"a very huge number": "1e999999999"})
+		maps.Copy(values, map[string]string{
+			"text": `"many"`, "a huge number": "1e400", "a fraction": "1.5",
+			"a very huge number": "1e999999999",
+		})
 	}
 	if !s.is("object") {
 		values["an object"] = "{}"

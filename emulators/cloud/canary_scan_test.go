@@ -22,8 +22,10 @@ func encodings(value string) map[string]string {
 	// Base64 encodes three bytes as four characters, so text before the value shifts its encoding, and adjacent text
 	// changes its first and last characters.
 	for shift := range 3 {
-		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding,
-			"base64url": base64.RawURLEncoding} {
+		for name, encoding := range map[string]*base64.Encoding{
+			"base64":    base64.RawStdEncoding,
+			"base64url": base64.RawURLEncoding,
+		} {
 			encoded := encoding.EncodeToString(append(make([]byte, shift), value...))
 			all[fmt.Sprint(name, " ", shift)] = encoded[4*((shift+2)/3) : len(encoded)-4]
 		}

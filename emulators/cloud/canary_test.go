@@ -63,7 +63,8 @@ func testSecretValuesDoNotLeak(t *testing.T, d deployment) {
 		call(want, http.MethodPut, secrets, one("FAULTY", send(name)), nil)
 	})
 	sendUnacceptable(d, send, func(want int, method, path, body string,
-		header http.Header) {
+		header http.Header,
+	) {
 		call(want, method, path, body, header)
 	}, id)
 
@@ -81,8 +82,10 @@ func testSecretValuesDoNotLeak(t *testing.T, d deployment) {
 	injectPodFault(t, d, id, "")
 	call(http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "", nil)
 	d.awaitStatus(t, id, "running")
-	for _, path := range []string{"/agents/" + id, secrets, "/agents/" + id + "/secret-operations", "/api/v1/agents",
-		"/api/v1/organizations/current/audit-log"} {
+	for _, path := range []string{
+		"/agents/" + id, secrets, "/agents/" + id + "/secret-operations", "/api/v1/agents",
+		"/api/v1/organizations/current/audit-log",
+	} {
 		call(http.StatusOK, http.MethodGet, path, "", nil)
 	}
 	for place, text := range d.searchedPlaces(t, id) {
@@ -128,7 +131,8 @@ func sendDuringFaults(t *testing.T, d deployment, id string, send func(name stri
 // sendUnacceptable sends values in requests that are refused.
 func sendUnacceptable(d deployment, send func(string) string,
 	call func(want int, method, path, body string, header http.Header),
-	id string) {
+	id string,
+) {
 	secrets := "/agents/" + id + "/secrets"
 	for name, body := range map[string]func(value string) string{
 		"a reserved key":     func(v string) string { return `{"secrets": {"DASHBOARD_PASSWORD": "` + v + `"}}` },
@@ -180,8 +184,10 @@ func checkPlantedValuesAreFound(t *testing.T, d deployment, c *canaries, id stri
 		Attributes: map[string]string{"leak": hex.EncodeToString([]byte(value))},
 	}
 	if _, err := pubsubpb.NewPublisherClient(dial(t, d.Ready.PubSubEmulatorHost)).
-		Publish(t.Context(), &pubsubpb.PublishRequest{Topic: topic,
-			Messages: []*pubsubpb.PubsubMessage{nudge}}); err != nil {
+		Publish(t.Context(), &pubsubpb.PublishRequest{
+			Topic:    topic,
+			Messages: []*pubsubpb.PubsubMessage{nudge},
+		}); err != nil {
 		t.Fatal(err)
 	}
 	slog.Info("planted", "url", "https://example.com/?q="+url.QueryEscape(value))

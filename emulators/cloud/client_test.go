@@ -63,8 +63,10 @@ func start(t *testing.T, separate bool) deployment {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	o := cloud.Options{Dir: dir, Separate: separate, Binaries: *binaries, Emulators: chooseEmulators(t, separate),
-		Payments: true, Progress: progress{t}}
+	o := cloud.Options{
+		Dir: dir, Separate: separate, Binaries: *binaries, Emulators: chooseEmulators(t, separate),
+		Payments: true, Progress: progress{t},
+	}
 	var accounts *clock
 	if !separate {
 		accounts = &clock{}

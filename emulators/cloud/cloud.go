@@ -107,8 +107,10 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	}
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
-	for _, step := range []func(context.Context) error{c.startParts, c.startGateway, c.startTelemetry, c.serve,
-		c.startDispatcher, c.startScheduler, c.seedOrganizations} {
+	for _, step := range []func(context.Context) error{
+		c.startParts, c.startGateway, c.startTelemetry, c.serve,
+		c.startDispatcher, c.startScheduler, c.seedOrganizations,
+	} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

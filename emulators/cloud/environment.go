@@ -39,8 +39,10 @@ func (c *Cloud) environment() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the gateway's address: %w", err)
 	}
-	cells, err := json.Marshal([]map[string]string{{"name": cellName, "region": cellRegion,
-		"kubeconfig": c.Ready.Kubeconfig}})
+	cells, err := json.Marshal([]map[string]string{{
+		"name": cellName, "region": cellRegion,
+		"kubeconfig": c.Ready.Kubeconfig,
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,10 @@ func testMetrics(t *testing.T, d deployment) {
 		d.create(t, `{"name": "idle", "resource_plan": "hobby"}`)
 	path := "/api/v1/agents/" + id + "/metrics"
 	first := d.must(t, http.StatusOK, http.MethodGet, path, "")
-	for _, field := range []string{"cpu_pct", "mem_pct", "pvc_pct", "uptime_pct_24h", "latency_p95_ms", "cpu_cores",
-		"memory_bytes", "collected_at"} {
+	for _, field := range []string{
+		"cpu_pct", "mem_pct", "pvc_pct", "uptime_pct_24h", "latency_p95_ms", "cpu_cores",
+		"memory_bytes", "collected_at",
+	} {
 		if v, there := first.body[field]; !there || v != nil {
 			t.Errorf("%s before the first measurement = %v (present: %t), want null", field, v, there)
 		}
@@ -41,8 +43,10 @@ func testMetrics(t *testing.T, d deployment) {
 	checkEqual(t, "latency_p95_ms of an unused agent", unused.body["latency_p95_ms"], nil)
 	checkEqual(t, "stale of an unused agent", unused.body["stale"], false)
 	checkEqual(t, "request points of an unused agent", len(pointsOf(unused, "requests")), 0)
-	for field, most := range map[string]float64{"cpu_pct": 100, "mem_pct": 100, "pvc_pct": 100, "uptime_pct_24h": 100,
-		"cpu_cores": 1, "memory_bytes": 2 << 30} {
+	for field, most := range map[string]float64{
+		"cpu_pct": 100, "mem_pct": 100, "pvc_pct": 100, "uptime_pct_24h": 100,
+		"cpu_cores": 1, "memory_bytes": 2 << 30,
+	} {
 		if v, _ := used.body[field].(float64); v <= 0 || v > most {
 			t.Errorf("%s = %v, want more than 0 and at most %v", field, used.body[field], most)
 		}

@@ -96,15 +96,19 @@ func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
 	if err := records.Directory().SetPlan(ctx, firstOrganization, plan.Enterprise); err != nil {
 		return err
 	}
-	c.Ready.MemberToken, err = c.Issuer.Session(issuer.Session{Subject: "user_member", Organization: firstOrganization,
-		Role: "member"})
+	c.Ready.MemberToken, err = c.Issuer.Session(issuer.Session{
+		Subject: "user_member", Organization: firstOrganization,
+		Role: "member",
+	})
 	return err
 }
 
 // createOrganization signs in as the admin of a new organization and creates an API key.
 func (c *Cloud) createOrganization(ctx context.Context, organization string) (token, key string, err error) {
-	token, err = c.Issuer.Session(issuer.Session{Subject: "user_of_" + organization, Organization: organization,
-		Role: "admin"})
+	token, err = c.Issuer.Session(issuer.Session{
+		Subject: "user_of_" + organization, Organization: organization,
+		Role: "admin",
+	})
 	if err != nil {
 		return "", "", err
 	}

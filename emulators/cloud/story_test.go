@@ -186,8 +186,10 @@ func checkAdmission(t *testing.T, d deployment, namespace string) {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PodSpec{
-				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes,
-					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				SecurityContext: &corev1.PodSecurityContext{
+					RunAsNonRoot:   &yes,
+					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				},
 				Containers: []corev1.Container{{
 					Name: "c", Image: "i",
 					Resources: corev1.ResourceRequirements{
@@ -202,8 +204,10 @@ func checkAdmission(t *testing.T, d deployment, namespace string) {
 			},
 		}
 	}
-	for name, p := range map[string]*corev1.Pod{"privileged": pod("bad", true, small),
-		"over quota": pod("big", false, resource.MustParse("64"))} {
+	for name, p := range map[string]*corev1.Pod{
+		"privileged": pod("bad", true, small),
+		"over quota": pod("big", false, resource.MustParse("64")),
+	} {
 		_, err := d.cluster.CoreV1().Pods(namespace).Create(t.Context(), p,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) {

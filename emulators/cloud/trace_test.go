@@ -13,8 +13,10 @@ func testTrace(t *testing.T, d deployment) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	created := d.send(t, http.MethodPost, "/api/v1/agents",
 		`{"name": "Traced", "resource_plan": "hobby", "env_vars": {"A_TOKEN": "canary-in-a-trace"}}`,
-		http.Header{"Authorization": {"Bearer " + d.Ready.APIKey},
-			"Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}})
+		http.Header{
+			"Authorization": {"Bearer " + d.Ready.APIKey},
+			"Traceparent":   {"00-" + trace + "-00f067aa0ba902b7-01"},
+		})
 	id, _ := created.body["id"].(string)
 	d.awaitStatus(t, id, "running")
 	want := []string{

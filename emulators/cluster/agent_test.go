@@ -79,7 +79,8 @@ func ready(status *corev1.PodStatus) bool {
 }
 
 func conditionIs(status *corev1.PodStatus, name corev1.PodConditionType, value corev1.ConditionStatus,
-	reason string) bool {
+	reason string,
+) bool {
 	return slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == name && c.Status == value && c.Reason == reason
 	})
@@ -195,20 +196,28 @@ func testFaults(t *testing.T, c *testCluster) {
 		state   string
 		reached func(*corev1.PodStatus) bool
 	}{
-		"image-pull": {fault: cluster.ImagePull, state: "unable to pull its image",
-			reached: isWaiting("ImagePullBackOff")},
+		"image-pull": {
+			fault: cluster.ImagePull, state: "unable to pull its image",
+			reached: isWaiting("ImagePullBackOff"),
+		},
 		"crash-loop": {fault: cluster.CrashLoop, state: "in a crash loop", reached: hasCrashed(1, "Error")},
-		"oom": {fault: cluster.OutOfMemory, state: "in a crash loop for lack of memory",
-			reached: hasCrashed(137, "OOMKilled")},
-		"not-ready": {fault: cluster.NotReady, state: "running but not ready",
+		"oom": {
+			fault: cluster.OutOfMemory, state: "in a crash loop for lack of memory",
+			reached: hasCrashed(137, "OOMKilled"),
+		},
+		"not-ready": {
+			fault: cluster.NotReady, state: "running but not ready",
 			reached: func(status *corev1.PodStatus) bool {
 				return len(status.ContainerStatuses) > 0 && status.ContainerStatuses[0].State.Running != nil &&
 					!ready(status)
-			}},
-		"unschedulable": {fault: cluster.Unschedulable, state: "not bound to a node",
+			},
+		},
+		"unschedulable": {
+			fault: cluster.Unschedulable, state: "not bound to a node",
 			reached: func(status *corev1.PodStatus) bool {
 				return conditionIs(status, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
-			}},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

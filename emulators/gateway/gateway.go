@@ -158,7 +158,8 @@ func (g *Gateway) rememberEnvironment(ctx context.Context, pod *corev1.Pod) {
 }
 
 func (g *Gateway) readEnvironment(ctx context.Context, namespace string, source corev1.EnvFromSource,
-	env map[string]string) error {
+	env map[string]string,
+) error {
 	if ref := source.ConfigMapRef; ref != nil {
 		m, err := g.client.CoreV1().ConfigMaps(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {

@@ -44,8 +44,10 @@ func (l *links) startSession(w http.ResponseWriter, req *http.Request, host stri
 	l.mu.Lock()
 	l.sessions[session] = host
 	l.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: session, Path: "/", HttpOnly: true,
-		SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: sessionCookie, Value: session, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
+	})
 	http.Redirect(w, req, "/", http.StatusSeeOther)
 }
 

@@ -79,18 +79,26 @@ func TestLinks_RedeemsALinkOnceForItsAgent(t *testing.T) {
 		change func(map[string]any)
 		after  time.Duration
 	}{
-		"for another agent": {key: own, change: func(c map[string]any) { c["aud"] = "other.agents.test" },
-			after: 0},
-		"from another issuer": {key: own, change: func(c map[string]any) { c["iss"] = "https://evil.test" },
-			after: 0},
+		"for another agent": {
+			key: own, change: func(c map[string]any) { c["aud"] = "other.agents.test" },
+			after: 0,
+		},
+		"from another issuer": {
+			key: own, change: func(c map[string]any) { c["iss"] = "https://evil.test" },
+			after: 0,
+		},
 		"expired": {key: own, change: nil, after: time.Minute + 10*time.Second},
-		"issued in the future": {key: own, change: func(c map[string]any) { c["iat"] = now.Add(time.Hour).Unix() },
-			after: 0},
+		"issued in the future": {
+			key: own, change: func(c map[string]any) { c["iat"] = now.Add(time.Hour).Unix() },
+			after: 0,
+		},
 		"without an expiry":     {key: own, change: func(c map[string]any) { delete(c, "exp") }, after: 0},
 		"without an ID":         {key: own, change: func(c map[string]any) { delete(c, "jti") }, after: 0},
 		"signed by another key": {key: jose.SigningKey{Algorithm: jose.ES256, Key: other}, change: nil, after: 0},
-		"signed symmetrically": {key: jose.SigningKey{Algorithm: jose.HS256,
-			Key: jose.JSONWebKey{Key: coordinates, KeyID: i.key.KeyID}}, change: nil, after: 0},
+		"signed symmetrically": {key: jose.SigningKey{
+			Algorithm: jose.HS256,
+			Key:       jose.JSONWebKey{Key: coordinates, KeyID: i.key.KeyID},
+		}, change: nil, after: 0},
 	} {
 		claims := good()
 		if c.change != nil {

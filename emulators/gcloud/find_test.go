@@ -14,8 +14,10 @@ import (
 
 // toy is an emulator whose jar has a version in its name.
 func toy() Emulator {
-	return Emulator{Name: "toy", Jar: "platform/toy/lib/toy-*-all.jar", Component: "toy-emulator",
-		Package: "google-cloud-cli-toy-emulator"}
+	return Emulator{
+		Name: "toy", Jar: "platform/toy/lib/toy-*-all.jar", Component: "toy-emulator",
+		Package: "google-cloud-cli-toy-emulator",
+	}
 }
 
 // install makes a directory that looks like a Google Cloud SDK with jars of the versions.
@@ -73,30 +75,54 @@ func TestFind_SearchesEveryPlace(t *testing.T) {
 		jarRoot   string
 		wantErr   []string
 	}{
-		"CLOUDSDK_ROOT": {env: map[string]string{"CLOUDSDK_ROOT": root},
-			path: map[string]string{"java": "/j"}, java: "/j"},
-		"CLOUDSDK_ROOT_DIR": {env: map[string]string{"CLOUDSDK_ROOT_DIR": root},
-			path: map[string]string{"java": "/j"}, java: "/j"},
+		"CLOUDSDK_ROOT": {
+			env:  map[string]string{"CLOUDSDK_ROOT": root},
+			path: map[string]string{"java": "/j"}, java: "/j",
+		},
+		"CLOUDSDK_ROOT_DIR": {
+			env:  map[string]string{"CLOUDSDK_ROOT_DIR": root},
+			path: map[string]string{"java": "/j"}, java: "/j",
+		},
 		"a link to gcloud": {path: map[string]string{"gcloud": linked, "java": "/j"}, java: "/j"},
-		"below the home directory": {env: map[string]string{"HOME": atHome}, path: map[string]string{"java": "/j"},
-			java: "/j", jarRoot: filepath.Join(atHome, "google-cloud-sdk")},
-		"a well-known directory": {wellKnown: []string{empty, root}, path: map[string]string{"java": "/j"},
-			java: "/j"},
-		"gcloud says where": {path: map[string]string{"gcloud": elsewhere, "java": "/j"}, sdkRoot: root,
-			java: "/j"},
-		"JAVA_HOME before PATH": {env: map[string]string{"CLOUDSDK_ROOT": root, "JAVA_HOME": home},
-			path: map[string]string{"java": "/j"}, java: homeJava},
-		"JAVA_HOME without java": {env: map[string]string{"CLOUDSDK_ROOT": root, "JAVA_HOME": empty},
-			path: map[string]string{"java": "/j"}, java: "/j"},
-		"no Java": {env: map[string]string{"CLOUDSDK_ROOT": root},
-			wantErr: []string{"toy emulator needs Java", "Java 17", "apt-get install openjdk-17-jre-headless"}},
-		"no SDK": {path: map[string]string{"java": "/j"},
-			wantErr: []string{"`gcloud components install toy-emulator`",
-				"`apt-get install google-cloud-cli-toy-emulator`"}},
-		"an SDK without the jar": {path: map[string]string{"gcloud": elsewhere, "java": "/j"}, sdkRoot: empty,
-			wantErr: []string{"toy emulator is not installed"}},
-		"gcloud fails": {path: map[string]string{"gcloud": elsewhere, "java": "/j"},
-			wantErr: []string{"toy emulator is not installed"}},
+		"below the home directory": {
+			env: map[string]string{"HOME": atHome}, path: map[string]string{"java": "/j"},
+			java: "/j", jarRoot: filepath.Join(atHome, "google-cloud-sdk"),
+		},
+		"a well-known directory": {
+			wellKnown: []string{empty, root}, path: map[string]string{"java": "/j"},
+			java: "/j",
+		},
+		"gcloud says where": {
+			path: map[string]string{"gcloud": elsewhere, "java": "/j"}, sdkRoot: root,
+			java: "/j",
+		},
+		"JAVA_HOME before PATH": {
+			env:  map[string]string{"CLOUDSDK_ROOT": root, "JAVA_HOME": home},
+			path: map[string]string{"java": "/j"}, java: homeJava,
+		},
+		"JAVA_HOME without java": {
+			env:  map[string]string{"CLOUDSDK_ROOT": root, "JAVA_HOME": empty},
+			path: map[string]string{"java": "/j"}, java: "/j",
+		},
+		"no Java": {
+			env:     map[string]string{"CLOUDSDK_ROOT": root},
+			wantErr: []string{"toy emulator needs Java", "Java 17", "apt-get install openjdk-17-jre-headless"},
+		},
+		"no SDK": {
+			path: map[string]string{"java": "/j"},
+			wantErr: []string{
+				"`gcloud components install toy-emulator`",
+				"`apt-get install google-cloud-cli-toy-emulator`",
+			},
+		},
+		"an SDK without the jar": {
+			path: map[string]string{"gcloud": elsewhere, "java": "/j"}, sdkRoot: empty,
+			wantErr: []string{"toy emulator is not installed"},
+		},
+		"gcloud fails": {
+			path:    map[string]string{"gcloud": elsewhere, "java": "/j"},
+			wantErr: []string{"toy emulator is not installed"},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -61,8 +61,10 @@ func TestStart_TriesOtherPorts(t *testing.T) {
 	}{
 		"first port is free":  {failure: "never", starts: 1},
 		"first port is taken": {failure: "once", starts: 2},
-		"every port is taken": {failure: "always", starts: portAttempts, is: errPortTaken,
-			wantErr: "BindException"},
+		"every port is taken": {
+			failure: "always", starts: portAttempts, is: errPortTaken,
+			wantErr: "BindException",
+		},
 		"Java is too old": {failure: "old", starts: 1, wantErr: "install Java 17"},
 	}
 	for name, test := range tests {

@@ -171,13 +171,17 @@ func TestStart_ReportsWhyItFailed(t *testing.T) {
 			is:      context.DeadlineExceeded,
 		},
 		"gives up": {
-			options: Options{Path: "sleep", Args: []string{"600"},
-				Ready: func(context.Context) error { return fmt.Errorf("%w: port taken", ErrGiveUp) }},
+			options: Options{
+				Path: "sleep", Args: []string{"600"},
+				Ready: func(context.Context) error { return fmt.Errorf("%w: port taken", ErrGiveUp) },
+			},
 			want: []string{"port taken"},
 			is:   ErrGiveUp,
 		},
-		"no such program": {options: Options{Path: "/no/such/program"}, want: []string{"start probe", "no such file"},
-			is: os.ErrNotExist},
+		"no such program": {
+			options: Options{Path: "/no/such/program"}, want: []string{"start probe", "no such file"},
+			is: os.ErrNotExist,
+		},
 	}
 	for guard, bind := range guards() {
 		for name, test := range tests {
@@ -222,8 +226,10 @@ func TestStart_RequiresALogFile(t *testing.T) {
 func TestClose_ReportsAnUnexpectedExit(t *testing.T) {
 	t.Parallel()
 	child, err := Start(t.Context(),
-		Options{Name: "probe", Path: "sh", Args: []string{"-c", "echo bye; exit 7"},
-			LogFile: filepath.Join(t.TempDir(), "log")})
+		Options{
+			Name: "probe", Path: "sh", Args: []string{"-c", "echo bye; exit 7"},
+			LogFile: filepath.Join(t.TempDir(), "log"),
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,8 +254,10 @@ func TestStart_SetsEnvironmentAndDirectory(t *testing.T) {
 			mark := filepath.Join(dir, "mark")
 			child, err := Start(t.Context(), Options{
 				Name: "probe", Path: "sh",
-				Args: []string{"-c", `printf %s "$GREETING $1" >mark.new; mv mark.new mark; exec sleep 600`, "sh",
-					"two words"},
+				Args: []string{
+					"-c", `printf %s "$GREETING $1" >mark.new; mv mark.new mark; exec sleep 600`, "sh",
+					"two words",
+				},
 				Env: []string{"GREETING=hello"}, Dir: dir, LogFile: filepath.Join(dir, "log"), bind: bind,
 				Ready: func(context.Context) error { _, err := os.Stat(mark); return err },
 			})

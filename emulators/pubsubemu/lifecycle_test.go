@@ -125,7 +125,7 @@ func TestDispatcher_DoesNotRedeliverWaitingMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: waits 12 s, longer than a lease")
 	}
-	// One request at a time, and more work than a lease is long: nothing may be delivered twice.
+	// One request at a time, and more work than fits into a lease: no message may be delivered twice.
 	const messages = 40
 	p := newTestProject(t, func(_ http.ResponseWriter, r *http.Request, _ push) {
 		select {

@@ -106,14 +106,16 @@ func (p observation) prometheusSamples(traffic []gateway.Traffic) []monitoringem
 				p.counter("prometheus.googleapis.com/http_requests_total/counter", t.Since, float64(n),
 					map[string]string{"host": t.Host, "code": strconv.Itoa(code)}))
 		}
-		d := &distribution.Distribution{BucketCounts: t.Durations,
+		d := &distribution.Distribution{
+			BucketCounts: t.Durations,
 			BucketOptions: &distribution.Distribution_BucketOptions{
 				Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
 					ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{
 						Bounds: gateway.DurationBounds(),
 					},
 				},
-			}}
+			},
+		}
 		for _, n := range t.Durations {
 			d.Count += n
 		}
@@ -144,7 +146,8 @@ func (p observation) cumulative(metricType string, began time.Time, value any) m
 
 // counter returns a point of a counter that Prometheus scraped.
 func (p observation) counter(metricType string, began time.Time, value any,
-	labels map[string]string) monitoringemu.Sample {
+	labels map[string]string,
+) monitoringemu.Sample {
 	s := p.cumulative(metricType, began, value)
 	s.Resource, s.MetricLabels = "prometheus_target", labels
 	s.ResourceLabels = map[string]string{

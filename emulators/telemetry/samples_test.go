@@ -17,13 +17,17 @@ func began() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 // pod returns an agent's pod. Its container waits to be restarted if started is zero.
 func pod(started time.Time, restarts int32) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "agent-1", Name: "agent-0", UID: "uid",
-			CreationTimestamp: metav1.NewTime(began())},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "agent-1", Name: "agent-0", UID: "uid",
+			CreationTimestamp: metav1.NewTime(began()),
+		},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "agent",
+			Containers: []corev1.Container{{
+				Name: "agent",
 				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
 					"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"),
-				}}}},
+				}},
+			}},
 			Volumes: []corev1.Volume{
 				{Name: "data", VolumeSource: corev1.VolumeSource{
 					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},

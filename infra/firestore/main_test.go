@@ -3,7 +3,7 @@ package firestore
 import (
 	"bytes"
 	"context"
-	"flag"
+	stdflag "flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,9 +25,9 @@ var emulatorHost string
 func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
-	_ = os.Unsetenv(variable) // the tests name the host themselves, as a process with two databases does
-	if flag.Parse(); testing.Short() {
-		_ = flag.Set("test.parallel", "8") // these tests mostly wait for back-off
+	_ = os.Unsetenv(variable) // tests pass the host to Open, as a process with two databases does
+	if stdflag.Parse(); testing.Short() {
+		_ = stdflag.Set("test.parallel", "8") // these tests mostly wait for back-off
 	}
 	os.Exit(gcloudtest.Run(attach,
 		func(c gcloud.Choice) (*firestoreemu.Emulator, error) {

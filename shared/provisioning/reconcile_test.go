@@ -79,11 +79,11 @@ func checkEnd(w *simulation, redeliveries int) error {
 // deletions is the number of deletion times tried with each pair of troubles, including none.
 const deletions = 7
 
-// everySchedule stops the worker around every outside effect, and around every pair of them, with and without a
-// deletion at some step, and delivers every message twice. It tries every step-th pair; with 1, all of them. It returns
-// how many schedules it tried and the error of the first that did not converge.
-func everySchedule(mutant string, step int) (schedules int, err error) {
-	quiet := newWorld(nil, 0)
+// trySchedules stops the worker before or after every outside effect, and every pair of effects, with and without a
+// deletion at some step, and delivers every message twice. A step above 1 tries every step-th pair only. It returns the
+// number of schedules tried and the first failure.
+func trySchedules(mutant string, step int) (schedules int, err error) {
+	quiet := newSimulation(nil, 0)
 	quiet.mutant = mutant
 	if err := checkEnd(quiet, deliverUntilDone(quiet)); err != nil {
 		return 0, fmt.Errorf("without trouble: %w", err)
@@ -91,8 +91,10 @@ func everySchedule(mutant string, step int) (schedules int, err error) {
 	steps := quiet.effects
 	for first := range steps * int(modes) {
 		for second := first % step; second < (steps+4)*int(modes); second += step {
-			troubles := []trouble{{effect: first/int(modes) + 1, mode: mode(first % int(modes))},
-				{effect: second/int(modes) + 1, mode: mode(second % int(modes))}}
+			troubles := []trouble{
+				{effect: first/int(modes) + 1, mode: mode(first % int(modes))},
+				{effect: second/int(modes) + 1, mode: mode(second % int(modes))},
+			}
 			for d := range deletions {
 				w := newSimulation(troubles, 0)
 				w.mutant = mutant
@@ -116,9 +118,9 @@ func TestReconcile_ConvergesUnderEverySchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step, want := 1, 30_000
 		if testing.Short() {
-			step, want = 5, 6_000 // 5 and the number of modes have no common factor: every mode comes up
+			step, want = 5, 6_000 // 5 is prime to the number of modes, so every mode occurs
 		}
-		schedules, err := everySchedule("", step)
+		schedules, err := trySchedules("", step)
 		if err != nil {
 			t.Fatalf("after %d schedules: %v", schedules, err)
 		}
@@ -136,8 +138,8 @@ func TestSchedules_FindPlantedDefects(t *testing.T) {
 		t.Run(mutant, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				if _, err := everySchedule(mutant, 1); err == nil {
-					t.Fatal("the defect was not found")
+				if _, err := trySchedules(mutant, 1); err == nil {
+					t.Fatalf("no schedule finds the planted defect %q", mutant)
 				}
 			})
 		})

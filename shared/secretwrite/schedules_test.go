@@ -159,11 +159,11 @@ func (w *simulation) run() error {
 // deletions is the number of deletion times tried with each pair of troubles, in addition to none.
 const deletions = 1
 
-// everySchedule ends the process around every outside effect, and around every pair of them, with and without a
-// deletion at some step. It tries every step-th pair; with 1, all of them. It returns how many schedules it tried and
-// the error of the first that went wrong.
-func everySchedule(mutant string, step int) (schedules int, err error) {
-	quiet, err := newWorld(mutant)
+// trySchedules ends the process before or after every outside effect, and every pair of effects, with and without a
+// deletion at some step. A step above 1 tries every step-th pair only. It returns the number of schedules tried and the
+// first failure.
+func trySchedules(mutant string, step int) (schedules int, err error) {
+	quiet, err := newSimulation(mutant)
 	if err == nil {
 		err = quiet.run()
 	}
@@ -200,9 +200,9 @@ func TestService_ConvergesUnderEverySchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step, want := 1, 20_000
 		if testing.Short() {
-			step, want = 7, 3_000 // 7 and the number of modes have no common factor: every mode comes up
+			step, want = 7, 3_000 // 7 is prime to the number of modes, so every mode occurs
 		}
-		schedules, err := everySchedule("", step)
+		schedules, err := trySchedules("", step)
 		if err != nil {
 			t.Fatalf("after %d schedules: %v", schedules, err)
 		}
@@ -223,7 +223,7 @@ func TestSchedules_FindPlantedDefects(t *testing.T) {
 		t.Run(mutant, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				schedules, err := everySchedule(mutant, 1)
+				schedules, err := trySchedules(mutant, 1)
 				if err == nil {
 					t.Fatalf("no schedule finds the planted defect %q", mutant)
 				}
