@@ -1,10 +1,10 @@
-# How agents' hostnames are reached: the zone of their domain, one wildcard certificate, and an address for the Gateway of each cell.
+# The way to agents' hostnames: the DNS zone of their domain, one wildcard certificate, and an IP address for the Gateway of each cell.
 
 locals {
-  # The Gateway that routes of agents name. cell/gateway.yaml makes it, in every cell.
+  # The Gateway to which agents' HTTPRoutes attach. cell/gateway.yaml defines it in every cell.
   gateway = { namespace = "agent-gateway", name = "agents" }
 
-  # Every name below the domain leads to the first cell, unless its own cell says otherwise; see cell/dns.yaml.
+  # Every name below the domain resolves to the first cell unless another cell publishes a record for it; see cell/dns.yaml.
   first_cell = [for name, c in var.cells : name if c.number == min([for c in var.cells : c.number]...)][0]
 }
 

@@ -1,63 +1,63 @@
-# Who is woken, and what for. Each alert says what to do first; the README's section "Operate" says the rest. Queries are PromQL without
-# validation of names, because a metric of a log exists only after its first line.
+# Alert policies. Each one says what to do first; README.md has a section for each with the log query to paste. Metric validation is off
+# because a log-based metric exists only after its first log line.
 
 locals {
   route_services = join("|", [for service, s in local.services : local.names[service] if s.public])
   scheduled      = { for name, w in local.workers : name => w if try(w.schedule, "") != "" }
 
-  # Log counters, as PromQL calls them.
+  # The PromQL names of the log-based counters.
   counted = { for name in keys(local.events) : name => "logging_googleapis_com:user_${local.prefix}_${name}" }
   calls   = "logging_googleapis_com:user_${local.prefix}_calls"
 
-  # How long a worker that runs every minute, or every hour, may be silent. Alerts can't look back far enough for rarer ones: their
-  # failures show as messages that wait.
-  patience = merge(
+  # How long a worker that runs every minute or every hour may be silent. Alerts cannot look back far enough for workers that run less
+  # often; their failures show as waiting messages.
+  silence_windows = merge(
     { for name, w in local.scheduled : name => { back = "15m", for = "300s" } if startswith(w.schedule, "*") },
     { for name, w in local.scheduled : name => { back = "2h", for = "3600s" } if can(regex("^[0-9,]+ \\*", w.schedule)) },
   )
 
   event_alerts = {
     agents_expired = {
-      title = "Agents are stuck", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.agents_expired}[15m])) > 0"
-      todo  = "Work on agents was ended at its deadline, and they are in error now; config.error says at which stage. One agent: its image or its volume. Many: the cell (nodes, quota, the Gateway) or the worker's log."
+      title = "Agents missed their deadline", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.agents_expired}[15m])) > 0"
+      todo  = "The sweep ended work on agents at its deadline; they are in error now. config.error names the stage. One agent: check its image and its volume. Many agents: check the cell (nodes, quota, Gateway) and the worker's log."
     }
     nudge_dead_lettered = {
-      title = "Nudges are given up", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.nudge_dead_lettered}[15m])) > 0"
-      todo  = "An agent failed 20 times. Its id is in the log line; its config.error says why. Once the cause is gone: POST /api/v1/agents/{id}/restart."
+      title = "Work on an agent was given up", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.nudge_dead_lettered}[15m])) > 0"
+      todo  = "Work on an agent failed 20 times. The log line has its ID; its config.error has the reason. Fix the cause, then POST /api/v1/agents/{agent_id}/restart."
     }
     errors = {
-      title = "The API fails", severity = "CRITICAL", for = "300s"
+      title = "The API is failing", severity = "CRITICAL", for = "300s"
       query = join("", [
         "sum(rate(run_googleapis_com:request_count{monitored_resource=\"cloud_run_revision\",service_name=~\"${local.route_services}\",response_code_class=\"5xx\"}[5m]))",
         " / sum(rate(run_googleapis_com:request_count{monitored_resource=\"cloud_run_revision\",service_name=~\"${local.route_services}\"}[5m])) > 0.02",
       ])
-      todo = "More than 2 % of requests end in 5xx. Error Reporting groups the causes; /health/ready names the system that is down. After a deployment: roll back first."
+      todo = "More than 2 % of requests end in 5xx. After a deployment, roll back first. Error Reporting groups the causes; /health/ready names the system that is down. Running agents are not affected."
     }
     oldest = {
-      title = "Nudges wait", severity = "WARNING", for = "600s"
+      title = "Nudges are waiting", severity = "WARNING", for = "600s"
       query = "max(pubsub_googleapis_com:subscription_oldest_unacked_message_age{monitored_resource=\"pubsub_subscription\",subscription_id=~\"${local.prefix}-.*\"}) > 1800"
-      todo  = "A message has waited for half an hour. See whether the worker answers 503 (its log) or is at its most instances (raise scaling)."
+      todo  = "A message has waited for half an hour. Check whether the worker answers 503 (its log says why) or runs at its maximum number of instances (raise scaling)."
     }
     usage_drift_repaired = {
-      title = "Usage had drifted", severity = "WARNING", for = "60s", query = "sum(increase(${local.counted.usage_drift_repaired}[1h])) > 0"
-      todo  = "An organization's usage was not what it holds and was repaired. It is the trace of a defect: the line has both counts; report it with the organization's audit log of that day."
+      title = "Usage drifted", severity = "WARNING", for = "60s", query = "sum(increase(${local.counted.usage_drift_repaired}[1h])) > 0"
+      todo  = "The recorded usage of an organization differed from what its agents hold. It was repaired, but it indicates a bug: the log line has both counts. Report it with the organization's audit log of that day."
     }
     orphan_limit_exceeded = {
-      title = "The sweep refuses to delete", severity = "CRITICAL", for = "60s"
+      title = "Cleanup refused to delete", severity = "CRITICAL", for = "60s"
       query = "sum(increase(${local.counted.orphan_limit_exceeded}[2h])) + sum(increase(${local.counted.missing_pod_limit_exceeded}[2h])) > 0"
-      todo  = "Clusters and records do not fit: check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored. Nothing was deleted."
+      todo  = "Many namespaces have no agent, or many running agents have no pod. Check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored. Only a few namespaces are deleted in each run."
     }
     audit_entry_missing = {
       title = "The audit log has a gap", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.audit_entry_missing}[15m])) > 0"
-      todo  = "The line holds the entry; Firestore refused it. Keep the line."
+      todo  = "Firestore refused an audit entry. The log line has the entry: keep it."
     }
   }
 
   silent_alerts = {
-    for name, patience in local.patience : "silent ${name}" => {
-      title = "${name} does not run", severity = "ERROR", for = patience.for
-      query = "absent_over_time(${local.calls}{monitored_resource=\"cloud_run_revision\",function=\"${name}\",status=~\"2..\"}[${patience.back}])"
-      todo  = "No run succeeded in ${patience.back}. Is the job ${local.prefix}-${local.own_service[name]} of Cloud Scheduler enabled? What does the worker's log say?"
+    for name, window in local.silence_windows : "silent ${name}" => {
+      title = "${name} does not run", severity = "ERROR", for = window.for
+      query = "absent_over_time(${local.calls}{monitored_resource=\"cloud_run_revision\",function=\"${name}\",status=~\"2..\"}[${window.back}])"
+      todo  = "No run succeeded in ${window.back}. Check that the Cloud Scheduler job ${local.prefix}-${local.own_service[name]} is enabled, then read the worker's log."
     }
   }
 

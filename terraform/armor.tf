@@ -1,17 +1,17 @@
-# Limits at the edge. They are the global ones: an instance enforces only its own share of the documented limits, and knows nothing of
-# what the others see.
+# Rate limits at the load balancer. They are the global ones: an instance enforces only its share of the documented limits and does not
+# know what other instances receive.
 
 resource "google_compute_security_policy" "api" {
   for_each = toset(local.door)
 
   name        = "${local.prefix}-api"
-  description = "Limits by caller, and by address for those who name none."
+  description = "Limits by token, and by IP address for requests without a token."
 
-  # Nobody is asked for a token by these: health, description, the provider's webhooks. So an address has its own limit.
+  # Health, API description and webhooks need no token, so they are limited by IP address.
   rule {
     action      = "throttle"
     priority    = 1000
-    description = "Requests without a token, by address"
+    description = "Requests without a token, by IP address"
 
     match {
       expr {
@@ -31,7 +31,7 @@ resource "google_compute_security_policy" "api" {
     }
   }
 
-  # Reads are limited to 10 a second, and polling one agent to 5 a second beside: this leaves room for several agents.
+  # Reads are limited to 10 a second, and polling one agent to another 5 a second. This leaves room for several agents.
   rule {
     action      = "throttle"
     priority    = 2000
@@ -61,7 +61,7 @@ resource "google_compute_security_policy" "api" {
   rule {
     action      = "allow"
     priority    = 2147483647
-    description = "What the rules above let through"
+    description = "Everything that the rules above allow"
 
     match {
       versioned_expr = "SRC_IPS_V1"

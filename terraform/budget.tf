@@ -1,4 +1,4 @@
-# Who is told of costs. A budget stops nothing: an agent is not ended because a bill grows.
+# The budget notifies people. It stops nothing: no agent ends because costs grow.
 
 resource "google_billing_budget" "project" {
   for_each = toset(var.billing_account == "" ? [] : [var.billing_account])

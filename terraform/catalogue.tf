@@ -1,4 +1,4 @@
-# What is deployed, from the generated list of functions, and which function is in which service. No name of a function stands in these files.
+# The services to deploy, derived from the generated list of functions. These files name no function.
 
 locals {
   catalogue = jsondecode(file("${path.module}/functions.json"))
@@ -6,11 +6,11 @@ locals {
   workers   = { for f in local.catalogue.workers : f.name => f }
   functions = merge(local.routes, local.workers)
 
-  # The service of all routes exists in every topology: it is the API without a domain, and behind one it answers what no route is for. It
-  # is the binary that links what all routes need.
+  # The service of all routes exists in every topology. Without a domain it is the API; behind one it answers requests that match no route.
+  # It runs the binary that links what all routes need.
   all_routes = "routes"
 
-  # ReconcileAgent is served by reconcile-agent, or by what its topology puts it in.
+  # ReconcileAgent runs in the service reconcile-agent, or in the service that the topology puts it in.
   own_service = { for name, f in local.functions : name => lower(replace(name, "/([a-z0-9])([A-Z])/", "$1-$2")) }
   service_of = {
     for name, f in local.functions : name => {
@@ -37,12 +37,12 @@ locals {
     },
   )
 
-  # What a service may do is what its functions need.
+  # A service has the rights that its functions need.
   needs_of = { for service, s in local.services : service => distinct(flatten([for name in s.members : local.functions[name].needs])) }
 
   prefix = var.environment
   names  = { for service, _ in local.services : service => "${local.prefix}-${service}" }
 
-  # Cloud Run's addresses follow from the name, so that a service can be told its own.
+  # Cloud Run derives a service's address from its name, so a service can be configured with its own address.
   urls = { for service, name in local.names : service => "https://${name}-${var.project_number}.${var.region}.run.app" }
 }

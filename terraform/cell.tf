@@ -1,13 +1,13 @@
-# What is in every cluster before any agent: the Gateway, the worker's rights, the limits of those, the collection of metrics. It is written
-# in cell/ and rendered here; the build applies it once the cluster exists, with
+# The objects that every cluster has before any agent: the Gateway, the worker's rights and their limits, and metrics collection. The
+# templates are in cell/. The build applies the rendered objects once the cluster exists, from
 #
 #   terraform output -json cell_objects
 #
-# and not Terraform itself: its provider for Kubernetes asks the API server while it plans, and the first plan is of clusters that do not
-# exist. It also lets the same files be applied, by tests, to a real API server.
+# Terraform does not apply them itself: its Kubernetes provider calls the API server while planning, and at the first plan no cluster
+# exists. Tests apply the same files to a real API server.
 
 locals {
-  # Who calls the API servers: the services of functions that need a cluster.
+  # The services that call the API servers: those with functions that need a cluster.
   callers = sort([
     for service, needs in local.needs_of :
     "${local.account_ids[service]}@${var.project_id}.iam.gserviceaccount.com" if contains(needs, "cluster")
@@ -39,7 +39,7 @@ locals {
 }
 
 locals {
-  # The controller of DNS, as which it works without a key.
+  # The identity of ExternalDNS, which needs no key.
   dns_controller = join("/", [
     "principal://iam.googleapis.com/projects/${var.project_number}/locations/global/workloadIdentityPools/${var.project_id}.svc.id.goog",
     "subject/ns/${local.gateway.namespace}/sa/dns-controller",
@@ -47,7 +47,7 @@ locals {
   dns_controllers = length(var.cells) > 1 ? [local.dns_controller] : []
 }
 
-# It writes the zone of agents, which it finds by listing.
+# ExternalDNS writes to the agents' zone, which it finds by listing zones.
 resource "google_project_iam_member" "dns_controller" {
   for_each = toset(local.dns_controllers)
 

@@ -1,4 +1,4 @@
-# Cells: the clusters that agents are placed on. They share a network's name, and nothing else.
+# Cells: the clusters that run agents. They share a network and nothing else.
 
 resource "google_compute_network" "cells" {
   name                    = "${local.prefix}-cells"
@@ -20,7 +20,7 @@ resource "google_compute_subnetwork" "cell" {
   }
 }
 
-# Nodes have no addresses of their own outside; agents reach the internet through these.
+# Nodes have no public addresses. Agents reach the internet through Cloud NAT.
 resource "google_compute_router" "cells" {
   for_each = toset([for c in var.cells : c.region])
 
@@ -43,7 +43,7 @@ resource "google_compute_router_nat" "cells" {
   max_ports_per_vm                    = 4096
 }
 
-# Nodes may log, measure and pull, and nothing else.
+# Nodes may write logs and metrics and pull images, and nothing else.
 resource "google_service_account" "nodes" {
   account_id   = "${local.prefix}-nodes"
   display_name = "Control plane: nodes of cells"
@@ -68,7 +68,7 @@ resource "google_container_cluster" "cell" {
   subnetwork          = google_compute_subnetwork.cell[each.key].id
   resource_labels     = { environment = local.prefix, cell = each.key }
 
-  # The range of Services is Google's own: policies that agents' pods live under name it.
+  # The Service range is GKE's default, which the network policies of agents' pods name.
   ip_allocation_policy {
     cluster_secondary_range_name = "pods"
   }
@@ -77,7 +77,7 @@ resource "google_container_cluster" "cell" {
     enable_private_nodes = true
   }
 
-  # The API server is reached by its name, with a Google identity, and by no address.
+  # The API server is reached by its DNS endpoint, with a Google identity, and has no IP endpoint.
   control_plane_endpoints_config {
     dns_endpoint_config {
       allow_external_traffic = true

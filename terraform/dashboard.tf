@@ -1,28 +1,28 @@
-# One page that answers: is it up, is it quick, does work get done, what does it cost.
+# The dashboard: availability, latency, progress of work, and cost.
 
 locals {
   on_run  = "monitored_resource=\"cloud_run_revision\",service_name=~\"${local.prefix}-.*\""
   on_push = "monitored_resource=\"pubsub_subscription\",subscription_id=~\"${local.prefix}-.*\""
 
   charts = [
-    { title = "Calls a second, by function", query = "sum by (function) (rate(${local.calls}[5m]))" },
-    { title = "Calls that failed, by function and status", query = "sum by (function, status) (rate(${local.calls}{status=~\"5..\"}[5m]))" },
+    { title = "Calls per second, by function", query = "sum by (function) (rate(${local.calls}[5m]))" },
+    { title = "Failed calls per second, by function and status", query = "sum by (function, status) (rate(${local.calls}{status=~\"5..\"}[5m]))" },
     {
-      title = "Slowest twentieth of requests, ms"
+      title = "Request latency, 95th percentile, ms"
       query = "histogram_quantile(0.95, sum by (le, service_name) (rate(run_googleapis_com:request_latencies_bucket{${local.on_run}}[5m])))"
     },
     { title = "Instances", query = "sum by (service_name) (run_googleapis_com:container_instance_count{${local.on_run}})" },
     {
-      title = "Slowest twentieth of starts, ms"
+      title = "Startup latency, 95th percentile, ms"
       query = "histogram_quantile(0.95, sum by (le, service_name) (rate(run_googleapis_com:container_startup_latencies_bucket{${local.on_run}}[1h])))"
     },
-    { title = "Messages that wait", query = "sum by (subscription_id) (pubsub_googleapis_com:subscription_num_undelivered_messages{${local.on_push}})" },
+    { title = "Waiting messages", query = "sum by (subscription_id) (pubsub_googleapis_com:subscription_num_undelivered_messages{${local.on_push}})" },
     { title = "Age of the oldest message, s", query = "max by (subscription_id) (pubsub_googleapis_com:subscription_oldest_unacked_message_age{${local.on_push}})" },
-    { title = "Documents read and written a second", query = join(" or ", [
+    { title = "Documents read and written per second", query = join(" or ", [
       "label_replace(sum(rate(firestore_googleapis_com:document_read_ops_count{database_id=\"${local.database}\"}[5m])), \"op\", \"read\", \"\", \"\")",
       "label_replace(sum(rate(firestore_googleapis_com:document_write_ops_count{database_id=\"${local.database}\"}[5m])), \"op\", \"write\", \"\", \"\")",
     ]) },
-    { title = "What went wrong, an hour", query = join(" or ", [
+    { title = "Events per hour", query = join(" or ", [
       for name in sort(keys(local.events)) : "label_replace(sum(increase(${local.counted[name]}[1h])), \"event\", \"${name}\", \"\", \"\")"
     ]) },
   ]
@@ -33,7 +33,7 @@ resource "google_monitoring_dashboard" "this" {
     displayName = "${local.prefix}: control plane"
     mosaicLayout = {
       columns = 48
-      # A place that is zero is left out, as it is where the dashboard is read.
+      # The API omits positions that are zero, so omit them here, too.
       tiles = [for i, chart in local.charts : merge(
         { for axis, place in { xPos = (i % 2) * 24, yPos = floor(i / 2) * 16 } : axis => place if place != 0 },
         {

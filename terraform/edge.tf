@@ -1,5 +1,5 @@
-# The front door of a domain of its own: a global load balancer before the services of routes. Without a domain none of this exists, and
-# the service of all routes is the API.
+# The global load balancer in front of the routes' services. It exists only with a domain; without one, the service of all routes is the
+# API.
 
 locals {
   edge = var.domain == "" ? {} : { for service, s in local.services : service => s if s.public }
@@ -12,7 +12,7 @@ resource "google_compute_global_address" "api" {
   name = "${local.prefix}-api"
 }
 
-# The name follows the domain: a certificate's domains can't change, and the proxy needs one at every moment.
+# The name contains the domain: the domains of a certificate cannot change, and the proxy needs a certificate at every moment.
 resource "google_compute_managed_ssl_certificate" "api" {
   for_each = toset(local.door)
 
@@ -74,7 +74,7 @@ resource "google_compute_target_https_proxy" "api" {
   ssl_policy       = google_compute_ssl_policy.api[each.key].id
 }
 
-# There is no door without encryption: a redirect would come after the token has been sent.
+# There is no HTTP listener: a redirect would come after the client has sent its token in plain text.
 resource "google_compute_global_forwarding_rule" "api" {
   for_each = toset(local.door)
 

@@ -1,7 +1,7 @@
-# Which request goes to which service, by method and path, from the list of functions.
+# URL map rules: which service handles which method and path, derived from the list of functions.
 
 locals {
-  # What clients may call: the canonical path, and the same without its prefix for agents, which the service itself rewrites.
+  # The paths that clients may call: the canonical path, and for agents the same path without its prefix, which the service rewrites.
   rules_by_path = merge([
     for name, f in local.routes : {
       for path in concat([f.path], startswith(f.path, "/api/v1/agents") ? [trimprefix(f.path, "/api/v1")] : []) :
@@ -14,10 +14,10 @@ locals {
     }
   ]...)
 
-  # In order: a parameter sorts as "~", which is behind every letter and digit, so that a literal segment is always tried before it.
+  # A parameter sorts as "~", after every letter and digit, so that a literal segment is tried before a parameter.
   rules = [for i, key in sort(keys(local.rules_by_path)) : merge(local.rules_by_path[key], { priority = i + 1 })]
 
-  # A service that takes what no rule is for needs no rules.
+  # The default service needs no rules.
   rules_of_others = [for r in local.rules : r if r.service != local.all_routes]
 }
 
@@ -34,7 +34,7 @@ resource "google_compute_url_map" "api" {
 
   path_matcher {
     name = "api"
-    # It knows every path, and so answers 404 and 405 as documented, HEAD, and OPTIONS.
+    # The default service has every route, so it answers 404, 405, HEAD and OPTIONS as documented.
     default_service = google_compute_backend_service.service[local.all_routes].id
 
     dynamic "route_rules" {

@@ -1,4 +1,4 @@
-# What each service finds in its environment: exactly what functions/cmd/internal/config reads for its binary. A test holds the two together.
+# The environment of each service: exactly what functions/cmd/internal/config reads for its binary. A test compares the two.
 
 locals {
   cells = [
@@ -38,13 +38,13 @@ locals {
     PUSH_SERVICE_ACCOUNT = local.push_account
   }
 
-  # Behind a load balancer the last address that a request has come from is the load balancer's.
+  # Behind a load balancer, the last address in X-Forwarded-For is the load balancer's.
   routes_environment = { PROXY_HOPS = var.domain == "" ? "0" : "1" }
 
-  # Only services that take payments know of them.
+  # Only services that handle payments get these variables.
   payments_environment = { APP_URL = var.app_url }
 
-  # An empty value says what an absent one says, and Cloud Run keeps no empty ones.
+  # An empty value means the same as an absent one, and Cloud Run drops empty ones.
   environments = {
     for service, s in local.services : service => {
       for name, value in merge(
@@ -56,7 +56,7 @@ locals {
     }
   }
 
-  # Secrets by the variable they arrive in.
+  # Secrets, by environment variable.
   secret_environments = {
     for service, s in local.services : service => merge(
       { API_KEY_PEPPER = local.secrets.pepper },

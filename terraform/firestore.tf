@@ -1,4 +1,4 @@
-# The records. Their indexes are those that the package that queries them declares and tests.
+# The Firestore database. Package infra/firestore declares and tests its indexes.
 
 locals {
   database = var.database == "" ? "agents-${local.prefix}" : var.database
@@ -41,7 +41,7 @@ resource "google_firestore_field" "this" {
   collection = each.value.collectionGroup
   field      = each.value.fieldPath
 
-  # No index where none is declared: times that only grow, and what nobody looks for.
+  # Exempt fields that no query uses: an index on a growing time limits the write rate.
   index_config {
     dynamic "indexes" {
       for_each = each.value.indexes
@@ -58,7 +58,7 @@ resource "google_firestore_field" "this" {
   }
 }
 
-# Any moment of the last seven days can be restored (point-in-time recovery), a day of the last four weeks, and a week of the last fourteen.
+# Point-in-time recovery covers seven days, daily backups four weeks, weekly backups fourteen weeks.
 resource "google_firestore_backup_schedule" "daily" {
   database  = google_firestore_database.records.name
   retention = "2419200s"

@@ -1,7 +1,7 @@
-# Who the services are, and who pushes to the workers.
+# Service accounts of the services, and the account that signs pushes to workers.
 
 locals {
-  # An account's id has at most 30 characters; a longer name keeps its beginning and becomes unique by a hash.
+  # An account ID has at most 30 characters. A longer name is cut and made unique by a hash.
   account_ids = {
     for service, name in local.names :
     service => length(name) <= 30 ? name : "${substr(name, 0, 23)}-${substr(sha1(name), 0, 6)}"
@@ -22,10 +22,10 @@ resource "google_service_account" "service" {
 resource "google_service_account" "push" {
   account_id   = local.push_account_id
   display_name = "Control plane: pushes to workers"
-  description  = "Pub/Sub signs its pushes as this account; workers take no others."
+  description  = "Pub/Sub signs its pushes as this account; workers accept no other."
 }
 
-# Only who pushes may call a worker. Cloud Run checks it before a request reaches the process, and the process checks it again.
+# Only the push account may call a worker. Cloud Run checks it before a request reaches the process, and the process checks the token again.
 resource "google_cloud_run_v2_service_iam_member" "push" {
   for_each = { for service, s in local.services : service => s if !s.public }
 
@@ -36,7 +36,7 @@ resource "google_cloud_run_v2_service_iam_member" "push" {
   member   = google_service_account.push.member
 }
 
-# Pub/Sub's own account, which Google makes when the API is enabled, signs as the account above.
+# Pub/Sub's service agent, which Google creates with the API, signs tokens as the account above.
 resource "google_service_account_iam_member" "push_signer" {
   service_account_id = google_service_account.push.name
   role               = "roles/iam.serviceAccountTokenCreator"

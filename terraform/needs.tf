@@ -1,8 +1,7 @@
-# What each need of the catalogue is granted: the one place where a need becomes a role. A service has what its functions need, and
-# nothing else; a new need is one entry here.
+# The roles that each need of a function grants. A service has the roles of its functions' needs and no others. A new need is one entry
+# here.
 #
-# on is what the role is granted on: the project, or the topic of nudges. where narrows a role on the project (an IAM condition); empty
-# does not.
+# on is the resource of the grant: the project or the topic of nudges. where is an IAM condition on a project-level grant; empty means none.
 
 locals {
   this_database = "resource.name == \"projects/${var.project_id}/databases/${local.database}\""
@@ -13,7 +12,7 @@ locals {
     firestore = [{ role = "roles/datastore.user", on = "project", where = local.this_database }]
     publish   = [{ role = "roles/pubsub.publisher", on = "nudges", where = "" }]
 
-    # Secrets are made and listed in the project, so that these rights can't be narrowed to names; what is in secrets can.
+    # Creating and listing secrets are rights on the project, which no condition on names can narrow. Rights on a secret can be narrowed.
     secret_add = [
       { role = local.custom_roles.secret_creator, on = "project", where = "" },
       { role = local.custom_roles.secret_writer, on = "project", where = local.agent_secrets },
@@ -24,26 +23,26 @@ locals {
       { role = local.custom_roles.secret_manager, on = "project", where = local.agent_secrets },
     ]
 
-    # Only the way to the API servers: what may be done there is said by each cluster's own rules (cell/access.yaml).
+    # This allows only connecting to the API servers. The RBAC rules in cell/access.yaml say what a worker may do there.
     cluster = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
 
-    # Reading metrics can't be narrowed to those of the cells.
+    # Reading metrics cannot be narrowed to the cells' metrics.
     monitoring = [{ role = "roles/monitoring.viewer", on = "project", where = "" }]
 
-    # The key is a secret of the control plane's own, granted to those who find it in their environment (secrets.tf).
+    # The signing key is a secret of the control plane; secrets.tf grants it to the services that have it in their environment.
     handoff_sign = []
 
-    # Stripe knows nobody of Google's: its key is a secret (secrets.tf).
+    # Stripe has no Google identity: its key is a secret (secrets.tf).
     payments = []
 
-    # Users are Firebase's only where Firebase Authentication issues the sessions.
+    # Only Firebase Authentication needs a role; other identity providers manage members themselves.
     members = local.firebase ? [{ role = local.custom_roles.member_admin, on = "project", where = "" }] : []
 
-    # Agents are reached on their public hostnames, as anybody reaches them.
+    # Agents are reached on their public hostnames.
     gateway_access = []
   }
 
-  # What every service may do besides: write its traces.
+  # Every service may also write traces.
   common_grants = var.trace_ratio > 0 ? [{ role = "roles/cloudtrace.agent", on = "project", where = "" }] : []
 
   service_grants = merge([
@@ -64,7 +63,7 @@ resource "google_project_iam_member" "service" {
   dynamic "condition" {
     for_each = each.value.where == "" ? [] : [each.value.where]
     content {
-      title      = "only what is the control plane's"
+      title      = "only resources of the control plane"
       expression = condition.value
     }
   }

@@ -1,39 +1,39 @@
 output "base_url" {
-  description = "Where the API is."
+  description = "Base URL of the API."
   value       = var.domain == "" ? local.urls[local.all_routes] : "https://${var.domain}"
 }
 
 output "services" {
-  description = "The services by the names that the variable scaling takes."
+  description = "Cloud Run services, by the names that the variable scaling takes."
   value       = { for service, name in local.names : service => { name = name, functions = local.services[service].members } }
 }
 
 output "database" {
-  description = "The Firestore database with the records."
+  description = "Name of the Firestore database."
   value       = google_firestore_database.records.name
 }
 
 output "agent_name_servers" {
-  description = "The name servers that the zone of agent_domain must be delegated to."
+  description = "Name servers to which agent_domain must be delegated."
   value       = google_dns_managed_zone.agents.name_servers
 }
 
 output "clusters" {
-  description = "The cluster and region of each cell."
+  description = "Cluster name and region of each cell."
   value       = { for cell, c in google_container_cluster.cell : cell => { name = c.name, region = c.location } }
 }
 
 output "cell_objects" {
-  description = "What is applied to each cell's API server after Terraform."
+  description = "Kubernetes objects to apply to each cell after Terraform."
   value       = local.cell_objects
 }
 
 output "next" {
-  description = "What is left to do by hand."
+  description = "Remaining manual steps."
   value = compact([
-    "Delegate ${var.agent_domain} to the name servers in agent_name_servers (NS records in its parent zone); agents can't be reached before.",
-    var.domain == "" ? "" : "Point ${var.domain} (A record) to ${google_compute_global_address.api["api"].address}; its certificate is issued within the hour after.",
-    length(var.alert_emails) == 0 ? "Nobody is told of alerts: set alert_emails." : "",
-    "Apply cell_objects to the clusters, unless cloudbuild.yaml deploys: see the README, section Deploy.",
+    "Delegate ${var.agent_domain} to the name servers in agent_name_servers (NS records in its parent zone). Until then, agents cannot be reached.",
+    var.domain == "" ? "" : "Point ${var.domain} (A record) to ${google_compute_global_address.api["api"].address}. Google issues its certificate within an hour after that.",
+    length(var.alert_emails) == 0 ? "Set alert_emails: alerts have no recipient yet." : "",
+    "Apply cell_objects to the clusters, unless cloudbuild.yaml deploys. See terraform/README.md.",
   ])
 }

@@ -1,4 +1,4 @@
-# Roles where Google's own would grant more than is needed.
+# Custom roles, where Google's predefined roles would grant more than is needed.
 
 locals {
   role_permissions = {
@@ -15,7 +15,7 @@ locals {
     member_admin   = ["firebaseauth.users.get", "firebaseauth.users.update"]
   }
 
-  # Their names are known before they are made, so that a plan shows them.
+  # The names are computed, so that a plan shows them before the roles exist.
   custom_roles = { for id, _ in local.role_permissions : id => "projects/${var.project_id}/roles/${local.prefix}_${id}" }
 }
 
@@ -24,6 +24,6 @@ resource "google_project_iam_custom_role" "this" {
 
   role_id     = "${local.prefix}_${each.key}"
   title       = "${local.prefix} ${replace(each.key, "_", " ")}"
-  description = "What functions of the control plane need of this, and no more."
+  description = "The permissions that functions of the control plane need."
   permissions = each.value
 }

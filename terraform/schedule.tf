@@ -1,4 +1,4 @@
-# Ticks of scheduled workers. Cloud Scheduler publishes them with its own account's rights.
+# Cloud Scheduler jobs that publish the ticks of scheduled workers.
 
 resource "google_cloud_scheduler_job" "tick" {
   for_each = { for name, w in local.workers : name => w if try(w.schedule, "") != "" }

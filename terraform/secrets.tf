@@ -1,10 +1,10 @@
-# The control plane's own secrets. Agents' secrets are made by the functions, at run time.
+# Secrets of the control plane. Functions create agents' secrets at run time.
 
 locals {
   secrets = { pepper = "${local.prefix}-api-key-pepper" }
 
-  # Secrets that an operator may provide, by the variable they arrive in, each with the need of the functions that find it there. It is
-  # made here without a value; provided_secrets names those that have been given one.
+  # Secrets that an operator may provide, by environment variable, with the need of the functions that read them. They are created without
+  # a value; provided_secrets names those that have one.
   optional_secrets = {
     HANDOFF_SIGNING_KEY   = "handoff_sign"
     STRIPE_API_KEY        = "payments"
@@ -12,16 +12,16 @@ locals {
   }
   optional_secret_ids = { for name, need in local.optional_secrets : name => "${local.prefix}-${lower(replace(name, "_", "-"))}" }
 
-  # Links to dashboards are signed from the moment on that their public key is published.
+  # Dashboard links are signed once their public key is published.
   provided_secrets = setunion(var.provided_secrets, var.handoff_public_keys == "" ? [] : ["HANDOFF_SIGNING_KEY"])
 
-  # A value that was made here has a version; one that was added by hand is taken as it is when an instance starts.
+  # A secret that Terraform generates is read at its version; one that was added by hand is read at latest when an instance starts.
   secret_versions = merge(
     { for id, v in google_secret_manager_secret_version.generated : id => v.version },
     { for id in values(local.optional_secret_ids) : id => "latest" },
   )
 
-  # Which service reads which secret.
+  # The services that read each secret.
   secret_readers = merge([
     for service, variables in local.secret_environments : {
       for id in distinct(values(variables)) : "${service} ${id}" => { service = service, secret = id }
@@ -55,8 +55,8 @@ resource "google_secret_manager_secret" "this" {
   }
 }
 
-# The pepper is made here and known to nobody: a write-only argument is in no plan and no state, and it is written only when its version
-# changes. A new pepper makes every API key unknown.
+# Terraform generates the pepper and never stores it: a write-only argument appears in no plan and no state, and it is written only when
+# its version changes. A new pepper invalidates every API key.
 resource "google_secret_manager_secret_version" "generated" {
   for_each = toset([local.secrets.pepper])
 

@@ -1,7 +1,7 @@
-# The services: one image, from which the role picks a binary and FUNCTION_TARGET a function.
+# Cloud Run services. All use one image: the role selects a binary, FUNCTION_TARGET a function.
 
 locals {
-  # Workers wait for clusters, mostly; routes for Firestore.
+  # Workers mostly wait for clusters, routes for Firestore.
   sizes = {
     worker   = { memory = "512Mi", concurrency = 40, timeout = "600s", max_instances = 50 }
     accounts = { memory = "256Mi", concurrency = 80, timeout = "60s", max_instances = 20 }
@@ -15,8 +15,8 @@ locals {
     }
   }
 
-  # Routes are reached by everybody: through the load balancer, or, without a domain, at the address of the service of all routes. The
-  # process itself decides who is let in. Workers are reached by Pub/Sub, which is inside.
+  # Clients reach routes through the load balancer or, without a domain, at the address of the service of all routes. The process itself
+  # authenticates them. Only Pub/Sub, which counts as internal, reaches workers.
   ingress = {
     for service, s in local.services : service => (
       !s.public ? "INGRESS_TRAFFIC_INTERNAL_ONLY"
@@ -83,7 +83,7 @@ resource "google_cloud_run_v2_service" "this" {
     }
   }
 
-  # A revision does not start without its secrets, nor serve without its rights.
+  # A revision cannot start without its secrets, nor serve without its roles.
   depends_on = [
     google_secret_manager_secret_iam_member.service,
     google_project_iam_member.service,

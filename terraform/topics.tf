@@ -1,15 +1,15 @@
-# Topics of nudges and ticks, and what pushes their messages to the workers.
+# Pub/Sub topics of nudges and ticks, and the subscriptions that push to workers.
 
 locals {
-  # A topic for every one that a worker takes; what is delivered too often goes to the topic of the same name with -dead, where a worker
-  # takes one.
+  # One topic for each that a worker consumes. Messages that were delivered too often go to the topic with the suffix -dead, if a worker
+  # consumes that.
   topics       = { for topic in distinct([for w in local.workers : w.topic]) : topic => "${local.prefix}-${topic}" }
   nudge_topic  = local.catalogue.nudge_topic
   dead_letters = { for name, w in local.workers : name => "${w.topic}-dead" if contains(keys(local.topics), "${w.topic}-dead") }
 
   pubsub_agent = "service-${var.project_number}@gcp-sa-pubsub.iam.gserviceaccount.com"
 
-  # A tick that is an hour old has long been followed by others. Nudges are kept as long as Pub/Sub keeps anything by default.
+  # Newer ticks replace a tick that is an hour old. Nudges are kept for Pub/Sub's default retention.
   retention = { for name, w in local.workers : name => try(w.schedule, "") == "" ? "604800s" : "3600s" }
 }
 
@@ -61,7 +61,7 @@ resource "google_pubsub_subscription" "worker" {
   ]
 }
 
-# Pub/Sub itself moves what is delivered too often: it publishes there, and acknowledges here.
+# Pub/Sub's service agent moves dead letters: it publishes to the dead-letter topic and acknowledges on the source subscription.
 resource "google_pubsub_topic_iam_member" "dead_letter" {
   for_each = toset(values(local.dead_letters))
 

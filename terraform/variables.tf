@@ -1,8 +1,8 @@
-# What an operator decides about the control plane. What is decided about clusters is in variables_cells.tf.
+# Settings of the control plane. Settings of the clusters are in variables_cells.tf.
 
 variable "project_id" {
   type        = string
-  description = "The Google Cloud project that everything is in."
+  description = "ID of the Google Cloud project to deploy to."
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project_id))
@@ -12,7 +12,7 @@ variable "project_id" {
 
 variable "project_number" {
   type        = string
-  description = "The project's number. It is part of the services' addresses and of Google's own service accounts."
+  description = "Number of the project. Service addresses and the names of Google's service accounts contain it."
 
   validation {
     condition     = can(regex("^[0-9]{6,}$", var.project_number))
@@ -23,7 +23,7 @@ variable "project_number" {
 variable "region" {
   type        = string
   default     = "us-central1"
-  description = "The region of the functions, their queue and their schedule."
+  description = "Region of the functions, the load balancer backends and the schedules."
 
   validation {
     condition     = can(regex("^[a-z]+-[a-z]+[0-9]+$", var.region))
@@ -34,17 +34,17 @@ variable "region" {
 variable "environment" {
   type        = string
   default     = "prod"
-  description = "The prefix of all names, so that several environments fit one project. It can't change later."
+  description = "Prefix of all resource names, so that several environments fit in one project. It cannot change later."
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9]{1,7}$", var.environment)) && var.environment != "agent"
-    error_message = "environment must be 2 to 8 lower-case letters and digits, begin with a letter, and not be agent, as agents' own secrets begin."
+    error_message = "environment must have 2 to 8 lowercase letters and digits and begin with a letter. It must not be agent: names of agents' secrets begin with that."
   }
 }
 
 variable "image" {
   type        = string
-  description = "The image with the control plane's binaries, by digest. The build makes it; see cloudbuild.yaml."
+  description = "Container image with the control plane's binaries, by digest. cloudbuild.yaml builds it."
 
   validation {
     condition     = can(regex("@sha256:[0-9a-f]{64}$", var.image))
@@ -55,7 +55,7 @@ variable "image" {
 variable "topology" {
   type        = string
   default     = "route"
-  description = "What is a service of its own: every function (route), every role (group), or all routes and all workers (single)."
+  description = "What gets a separate Cloud Run service: every function (route), every role (group), or all routes and all workers (single)."
 
   validation {
     condition     = contains(["route", "group", "single"], var.topology)
@@ -66,7 +66,7 @@ variable "topology" {
 variable "domain" {
   type        = string
   default     = ""
-  description = "The API's own domain, served by a load balancer. Empty: the address of the service of all routes."
+  description = "Domain of the API, served by a load balancer. Empty: the API is at the address of the service that has all routes."
 
   validation {
     condition     = var.domain == "" || can(regex("^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z]{2,}$", var.domain))
@@ -76,7 +76,7 @@ variable "domain" {
 
 variable "identity_issuer" {
   type        = string
-  description = "The issuer of session tokens, exactly as in their claim iss."
+  description = "Issuer of session tokens, exactly as in their iss claim."
 
   validation {
     condition     = startswith(var.identity_issuer, "https://")
@@ -87,64 +87,64 @@ variable "identity_issuer" {
 variable "identity_authorized_parties" {
   type        = list(string)
   default     = []
-  description = "The origins whose session tokens are taken, by their claim azp. Empty takes all."
+  description = "Origins whose session tokens are accepted, compared with the azp claim. Empty accepts all."
 }
 
 variable "app_url" {
   type        = string
   default     = ""
-  description = "The page of the web app that users come back to from Stripe's pages; required with STRIPE_API_KEY among provided_secrets. Without that the operator sets plans."
+  description = "URL of the web app page to which Stripe returns users. Required if provided_secrets has STRIPE_API_KEY. Without Stripe, the operator sets plans."
 
   validation {
     condition     = var.app_url != "" || !contains(var.provided_secrets, "STRIPE_API_KEY")
-    error_message = "app_url must be set where payments are taken through Stripe."
+    error_message = "app_url is required if provided_secrets has STRIPE_API_KEY."
   }
 }
 
 variable "database" {
   type        = string
   default     = ""
-  description = "The Firestore database with the records, after one was restored under another name. Empty: agents- and the environment."
+  description = "Name of the Firestore database, if it was restored under another name. Empty: agents-ENVIRONMENT."
 }
 
 variable "firestore_location" {
   type        = string
   default     = ""
-  description = "Where the records are: a region, or a multi-region such as nam5. Empty: region. It can't change later."
+  description = "Location of the Firestore database: a region, or a multi-region such as nam5. Empty: the value of region. It cannot change later."
 }
 
 variable "secret_regions" {
   type        = list(string)
   default     = []
-  description = "The regions that agents' secrets are kept in. Empty: Google chooses."
+  description = "Regions to which agents' secrets are replicated. Empty: automatic replication."
 }
 
 variable "provided_secrets" {
   type        = set(string)
   default     = []
-  description = "The optional secrets that a value has been added to, by the variables that they arrive in; see optional_secrets in secrets.tf."
+  description = "Optional secrets that have a value, by environment variable; see optional_secrets in secrets.tf."
 
   validation {
     condition     = alltrue([for name in var.provided_secrets : contains(keys(local.optional_secrets), name)])
-    error_message = "provided_secrets must name variables of optional_secrets in secrets.tf."
+    error_message = "provided_secrets must contain only keys of optional_secrets in secrets.tf."
   }
 }
 
 variable "rate_limit_factor" {
   type        = number
   default     = 1
-  description = "What the documented rate limits are multiplied by, in the functions and at the edge."
+  description = "Factor that multiplies the documented rate limits, in the functions and in Cloud Armor."
 
   validation {
     condition     = var.rate_limit_factor >= 1 && floor(var.rate_limit_factor) == var.rate_limit_factor
-    error_message = "rate_limit_factor must be a whole number from 1."
+    error_message = "rate_limit_factor must be a whole number of at least 1."
   }
 }
 
 variable "trace_ratio" {
   type        = number
   default     = 0.05
-  description = "The part of requests that is traced through all functions, from 0 to 1."
+  description = "Share of requests that are traced, from 0 to 1."
 
   validation {
     condition     = var.trace_ratio >= 0 && var.trace_ratio <= 1
@@ -155,7 +155,7 @@ variable "trace_ratio" {
 variable "debug" {
   type        = bool
   default     = false
-  description = "Whether functions log more."
+  description = "Whether functions log at debug level."
 }
 
 variable "scaling" {
@@ -164,37 +164,37 @@ variable "scaling" {
     max_instances = optional(number)
   }))
   default     = {}
-  description = "Instances by service, as the output services names them. max_instances: 20 for routes, 50 for workers."
+  description = "Minimum and maximum instances by service; the output services lists the names. Default of max_instances: 20 for routes, 50 for workers."
 }
 
 variable "deletion_protection" {
   type        = bool
   default     = true
-  description = "Whether the records, secrets and clusters refuse to be destroyed."
+  description = "Whether the database, secrets and clusters are protected from deletion."
 }
 
 variable "alert_emails" {
   type        = list(string)
   default     = []
-  description = "Who is told when an alert fires."
+  description = "Email addresses that receive alerts."
 }
 
 variable "billing_account" {
   type        = string
   default     = ""
-  description = "The billing account whose costs of this project are watched. Empty: nobody is told of costs."
+  description = "ID of the billing account for the budget. Empty: no budget is created."
 }
 
 variable "monthly_budget" {
   type        = number
   default     = 500
-  description = "The month's costs, in the billing account's currency, of which half, nine tenths and all are told. It stops nothing."
+  description = "Monthly budget in the currency of the billing account. Notifications are sent at 50, 90 and 100 percent. A budget stops nothing."
 }
 
 variable "handoff_public_keys" {
   type        = string
   default     = ""
-  description = "JSON Web Key Set of the public keys of links to dashboards. The private P-256 key, a JSON Web Key too, is the optional secret HANDOFF_SIGNING_KEY. Empty: there are no such links."
+  description = "JSON Web Key Set of the public keys that verify dashboard links. The private P-256 key is the optional secret HANDOFF_SIGNING_KEY, a JSON Web Key. Empty: no dashboard links."
 
   validation {
     condition     = var.handoff_public_keys == "" || can(jsondecode(var.handoff_public_keys).keys)

@@ -1,18 +1,18 @@
-# What an operator decides about agents and the clusters they are placed on.
+# Settings of agents and of the clusters that run them.
 
 variable "agent_domain" {
   type        = string
-  description = "The domain below which agents have their hostnames. Its zone is made here and must be delegated to."
+  description = "Parent domain of the agents' hostnames. Terraform creates its DNS zone; delegate the domain to it."
 
   validation {
     condition     = can(regex("^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z]{2,}$", var.agent_domain)) && var.agent_domain != var.domain
-    error_message = "agent_domain must be a domain name such as agents.example.com, and not the API's own domain: agents' pages must not share its cookies."
+    error_message = "agent_domain must be a domain name such as agents.example.com. It must differ from domain, so that agents' pages cannot read the API's cookies."
   }
 }
 
 variable "agent_image" {
   type        = string
-  description = "The image of agents, by digest. A cell may have another."
+  description = "Container image of agents, by digest. A cell can override it."
 
   validation {
     condition     = can(regex("@sha256:[0-9a-f]{64}$", var.agent_image))
@@ -23,25 +23,25 @@ variable "agent_image" {
 variable "agent_storage_class" {
   type        = string
   default     = ""
-  description = "The class of agents' volumes. Empty: the cluster's default."
+  description = "Storage class of agents' volumes. Empty: the default of the cluster."
 }
 
 variable "cells" {
   type = map(object({
-    # number decides on the cell's addresses: it is given once and never changed.
+    # number determines the cell's IP ranges. Never change or reuse it.
     number = number
     region = string
-    # closed cells keep their agents and take no new ones.
+    # closed cells keep their agents and accept no new ones.
     closed = optional(bool, false)
     # image overrides agent_image.
     image = optional(string)
   }))
   default     = { "us-central1-1" = { number = 1, region = "us-central1" } }
-  description = "The clusters that agents are placed on."
+  description = "Clusters that run agents, by cell name."
 
   validation {
     condition     = length(var.cells) > 0 && alltrue([for name, _ in var.cells : can(regex("^[a-z][a-z0-9-]{0,23}[a-z0-9]$", name))])
-    error_message = "cells must have at least one cell, named in at most 25 lower-case letters, digits and hyphens."
+    error_message = "cells must have at least one entry. A name has at most 25 lowercase letters, digits and hyphens."
   }
 
   validation {
@@ -49,22 +49,22 @@ variable "cells" {
       length(distinct([for c in var.cells : c.number])) == length(var.cells)
       && alltrue([for c in var.cells : c.number >= 1 && c.number <= 63 && floor(c.number) == c.number])
     )
-    error_message = "cells must have numbers from 1 to 63, each its own: addresses of clusters follow from them."
+    error_message = "cells must have distinct numbers from 1 to 63: IP ranges are derived from them."
   }
 
   validation {
     condition     = alltrue([for c in var.cells : c.image == null || can(regex("@sha256:[0-9a-f]{64}$", c.image))])
-    error_message = "a cell's image must be named by digest."
+    error_message = "image of a cell must end in @sha256: and 64 hexadecimal digits."
   }
 }
 
 variable "dns_controller_image" {
   type        = string
   default     = ""
-  description = "The image of ExternalDNS, by digest. Only clouds of several cells need it: it tells DNS which cell an agent is in."
+  description = "Container image of ExternalDNS, by digest. Required if there are several cells: it publishes which cell an agent is in."
 
   validation {
     condition     = length(var.cells) == 1 || can(regex("@sha256:[0-9a-f]{64}$", var.dns_controller_image))
-    error_message = "dns_controller_image must be set, by digest, when there is more than one cell."
+    error_message = "dns_controller_image is required, by digest, if there is more than one cell."
   }
 }

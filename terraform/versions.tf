@@ -1,5 +1,5 @@
-# Only Google's provider: whatever can't be said with it is either made before the first apply (bootstrap.sh) or lives inside a cluster and
-# is rendered here and applied after it (cell.tf). There is no backend here: bootstrap.sh writes backend.tf, which names the state's bucket.
+# Google's provider is the only one. bootstrap.sh creates what must exist before the first apply, and writes backend.tf, which names the
+# state bucket. Objects inside clusters are rendered in cell.tf and applied after Terraform.
 terraform {
   required_version = ">= 1.11" # write-only arguments, so that no secret is in the state
 

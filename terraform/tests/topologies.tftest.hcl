@@ -1,4 +1,4 @@
-# The three topologies, with and without a domain, planned and applied against a mock of the provider:
+# Plans and applies the three topologies, with and without a domain, against a mock provider:
 #
 #   terraform -chdir=terraform init -backend=false && terraform -chdir=terraform test
 
@@ -24,27 +24,27 @@ run "every_function_is_a_service" {
 
   assert {
     condition     = length(google_cloud_run_v2_service.this) == length(local.functions) + 1
-    error_message = "A service for each function, and one of all routes."
+    error_message = "want one service per function and one of all routes"
   }
 
   assert {
     condition     = alltrue([for s in google_cloud_run_v2_service.this : s.template[0].containers[0].image == var.image])
-    error_message = "One image for all."
+    error_message = "want the same image in all services"
   }
 
   assert {
     condition     = length(google_pubsub_subscription.worker) == length(local.workers)
-    error_message = "Every worker is pushed to."
+    error_message = "want a push subscription for every worker"
   }
 
   assert {
     condition     = length(google_compute_url_map.api) == 0 && length(google_compute_security_policy.api) == 0
-    error_message = "Nothing stands before the services without a domain."
+    error_message = "want no load balancer without a domain"
   }
 
   assert {
     condition     = output.base_url == "https://prod-routes-123456789012.us-central1.run.app"
-    error_message = "Without a domain, the service of all routes is the API."
+    error_message = "want base_url to be the service of all routes"
   }
 
   assert {
@@ -52,12 +52,12 @@ run "every_function_is_a_service" {
       for name, s in google_cloud_run_v2_service.this :
       s.ingress == (name == "routes" ? "INGRESS_TRAFFIC_ALL" : local.services[name].public ? "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER" : "INGRESS_TRAFFIC_INTERNAL_ONLY")
     ])
-    error_message = "Only the service of all routes is reached from outside."
+    error_message = "want only the service of all routes to be public"
   }
 
   assert {
     condition     = alltrue([for name, s in google_cloud_run_v2_service.this : s.invoker_iam_disabled == local.services[name].public])
-    error_message = "Who calls a worker is asked by Cloud Run, too."
+    error_message = "want Cloud Run to check the caller of a worker"
   }
 }
 
@@ -70,7 +70,7 @@ run "every_function_behind_a_domain" {
 
   assert {
     condition     = length(google_compute_backend_service.service) == length(local.routes) + 1
-    error_message = "A backend for each route, and one of all routes."
+    error_message = "want one backend per route and one of all routes"
   }
 
   assert {
@@ -78,17 +78,17 @@ run "every_function_behind_a_domain" {
       sort([for r in google_compute_url_map.api["api"].path_matcher[0].route_rules : r.priority])
       == sort([for i, _ in local.rules : i + 1])
     )
-    error_message = "A rule for each path, in an order."
+    error_message = "want one rule per path, with distinct priorities"
   }
 
   assert {
     condition     = alltrue([for s in google_cloud_run_v2_service.this : s.ingress != "INGRESS_TRAFFIC_ALL"])
-    error_message = "Behind a load balancer nothing else is a way in."
+    error_message = "want every service to be reachable only through the load balancer"
   }
 
   assert {
     condition     = output.base_url == "https://api.example.com"
-    error_message = "The domain is the API."
+    error_message = "want base_url to be the domain"
   }
 }
 
@@ -101,7 +101,7 @@ run "a_service_a_role" {
 
   assert {
     condition     = toset(keys(google_cloud_run_v2_service.this)) == toset(["accounts", "api", "routes", "worker"])
-    error_message = "A service for each role, and one of all routes."
+    error_message = "want one service per role and one of all routes"
   }
 }
 
@@ -115,7 +115,7 @@ run "a_service_a_role_behind_a_domain" {
 
   assert {
     condition     = toset(keys(google_compute_backend_service.service)) == toset(["accounts", "api", "routes"])
-    error_message = "Workers are behind no load balancer."
+    error_message = "want no backend for workers"
   }
 }
 
@@ -128,7 +128,7 @@ run "a_service_of_routes_and_one_of_workers" {
 
   assert {
     condition     = toset(keys(google_cloud_run_v2_service.this)) == toset(["routes", "worker"])
-    error_message = "One service of routes and one of workers."
+    error_message = "want one service of routes and one of workers"
   }
 
   assert {
@@ -136,7 +136,7 @@ run "a_service_of_routes_and_one_of_workers" {
       for name, s in google_pubsub_subscription.worker : s.push_config[0].push_endpoint
       == "https://prod-worker-123456789012.us-central1.run.app/workers/${name}"
     ])
-    error_message = "Every worker has its path in the one service."
+    error_message = "want the path of every worker on the single service"
   }
 }
 
@@ -150,7 +150,7 @@ run "a_service_of_routes_behind_a_domain" {
 
   assert {
     condition     = length(google_compute_url_map.api["api"].path_matcher[0].route_rules) == 0
-    error_message = "One service needs no rules."
+    error_message = "want no rules for a single service"
   }
 }
 
@@ -162,6 +162,6 @@ run "it_can_be_applied" {
 
   assert {
     condition     = strcontains(output.cell_objects["us-central1-1"], "kind: ClusterRole")
-    error_message = "What is applied to the cells comes out."
+    error_message = "want the objects of the cells in the output"
   }
 }

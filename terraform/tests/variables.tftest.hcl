@@ -1,4 +1,4 @@
-# Values that are refused, before anything is made.
+# Invalid values are refused at plan time.
 
 mock_provider "google" {}
 
@@ -56,7 +56,7 @@ run "two_cells_at_one_place" {
 
   variables {
     cells = { a1 = { number = 1, region = "us-central1" }, b1 = { number = 1, region = "europe-west4" } }
-    # Set, so that only the numbers are wrong.
+    # Valid, so that only the numbers are wrong.
     dns_controller_image = "registry.example.com/dns@sha256:2222222222222222222222222222222222222222222222222222222222222222"
   }
 
