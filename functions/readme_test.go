@@ -7,47 +7,236 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"agents.example/controlplane/functions"
 )
 
-// TestReadmeTree keeps the tree in the README the tree: below each directory of the top level it names every package
-// there, and no other.
-func TestReadmeTree(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
+// readmes lists the documents for people, by their path from the root.
+func readmes() []string {
+	return []string{
+		"README.md", "functions/README.md", "shared/README.md", "infra/README.md", "emulators/README.md",
+		"terraform/README.md", ".github/CONTRIBUTING.md",
+	}
+}
+
+func readDocument(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, house, _ := strings.Cut(string(readme), "## The house\n\n```\n")
-	house, _, _ = strings.Cut(house, "\n```")
-	named := map[string][]string{}
-	top := ""
-	name := regexp.MustCompile(`^[a-z]+/$`)
-	for line := range strings.SplitSeq(house, "\n") {
-		names, _, _ := strings.Cut(strings.TrimLeft(line, " "), "  ") // what they hold follows after some space
-		if !strings.HasPrefix(line, " ") {
-			top = strings.TrimSuffix(names, "/")
-			continue
-		}
-		for _, word := range strings.Fields(names) {
-			if name.MatchString(word) {
-				named[top] = append(named[top], strings.TrimSuffix(word, "/"))
+	return string(b)
+}
+
+// TestReadmes_LayoutsNameEveryFolder compares the layout in each folder's README with the folder.
+func TestReadmes_LayoutsNameEveryFolder(t *testing.T) {
+	t.Parallel()
+	folder := regexp.MustCompile(`(^|\s)([a-z]+)/(\s|$)`)
+	for _, top := range []string{"functions", "shared", "infra", "emulators"} {
+		_, layout, _ := strings.Cut(readDocument(t, top+"/README.md"), "## Layout\n\n```\n")
+		layout, _, _ = strings.Cut(layout, "\n```")
+		var named []string
+		for line := range strings.SplitSeq(layout, "\n") {
+			names, _, _ := strings.Cut(line, "   ")
+			for _, word := range strings.Fields(names) {
+				if match := folder.FindStringSubmatch(word); match != nil {
+					named = append(named, match[2])
+				}
 			}
 		}
-	}
-	for _, top := range []string{"functions", "shared", "infra", "emulators"} {
+		var existing []string
 		entries, err := os.ReadDir(filepath.Join("..", top))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var there []string
 		for _, e := range entries {
 			if e.IsDir() && e.Name() != "testdata" {
-				there = append(there, e.Name())
+				existing = append(existing, e.Name())
 			}
 		}
-		slices.Sort(named[top])
-		if !slices.Equal(named[top], there) {
-			t.Errorf("the README's tree has below %s/:\n%v\nbut there are:\n%v", top, named[top], there)
+		slices.Sort(named)
+		if !slices.Equal(named, existing) {
+			t.Errorf("the layout in %s/README.md names\n%v\nbut the folder has\n%v", top, named, existing)
 		}
 	}
+}
+
+// TestReadmes_LinksLeadToFiles checks links between documents.
+func TestReadmes_LinksLeadToFiles(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	for _, name := range readmes() {
+		for _, match := range link.FindAllStringSubmatch(readDocument(t, name), -1) {
+			target := filepath.Join("..", filepath.Dir(name), match[1])
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, match[1])
+			}
+		}
+	}
+}
+
+// TestReadmes_RootStaysShort keeps the first page a first page.
+func TestReadmes_RootStaysShort(t *testing.T) {
+	t.Parallel()
+	if n := strings.Count(readDocument(t, "README.md"), "\n"); n > 150 {
+		t.Errorf("README.md has %d lines, want at most 150: move details to the README of their folder", n)
+	}
+}
+
+// shownCommands lists the commands of a document: the lines of its sh blocks, and commands in backticks.
+func shownCommands(document string) []string {
+	var commands []string
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(document, -1) {
+		for line := range strings.SplitSeq(strings.ReplaceAll(block[1], "\\\n", " "), "\n") {
+			line, _, _ = strings.Cut(line, "  #")
+			if line = strings.TrimSpace(line); line != "" {
+				commands = append(commands, line)
+			}
+		}
+	}
+	inline := regexp.MustCompile("`((?:go (?:run|test|generate)|\\.ci/|terraform/\\w+\\.sh) ?[^`]*)`")
+	for _, match := range inline.FindAllStringSubmatch(document, -1) {
+		commands = append(commands, match[1])
+	}
+	return commands
+}
+
+// TestReadmes_CommandsExist checks every command that a document shows: packages, tests, flags, scripts, API paths and
+// Terraform names. CI runs the commands that build and test.
+func TestReadmes_CommandsExist(t *testing.T) {
+	t.Parallel()
+	for _, name := range readmes() {
+		for _, command := range shownCommands(readDocument(t, name)) {
+			if complaint := checkCommand(t, command); complaint != "" {
+				t.Errorf("%s shows %q: %s", name, command, complaint)
+			}
+		}
+	}
+}
+
+var assignment = regexp.MustCompile(`^[A-Z_]+=\S*$`)
+
+// checkCommand returns what is wrong with a command, or "".
+func checkCommand(t *testing.T, command string) string {
+	t.Helper()
+	words := strings.Fields(command)
+	for len(words) > 0 && assignment.MatchString(words[0]) {
+		words = words[1:]
+	}
+	switch program := words[0]; {
+	case program == "go":
+		return checkGo(t, words[1:])
+	case program == "curl":
+		return checkCurl(command)
+	case program == "terraform":
+		return checkTerraform(t, words[1:])
+	case strings.Contains(program, "/"):
+		if info, err := os.Stat(filepath.Join("..", program)); err != nil || info.Mode()&0o111 == 0 {
+			return "there is no such executable file"
+		}
+	case !slices.Contains([]string{"gcloud", "docker", "printf", "$EDITOR"}, program):
+		return "teach checkCommand to check " + program
+	}
+	return ""
+}
+
+// goSource returns the Go code of the packages in a folder.
+func goSource(t *testing.T, folder string, tests bool) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") != tests {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(b)
+	}
+	return source.String()
+}
+
+func checkGo(t *testing.T, words []string) string {
+	t.Helper()
+	for i, word := range words {
+		switch {
+		case strings.HasPrefix(word, "./") && word != "./...":
+			if words[0] == "run" {
+				return checkRun(t, word, words[i+1:])
+			}
+			if goSource(t, word, words[0] == "test") == "" {
+				return word + " has no such code"
+			}
+		case word == "-run":
+			if tests := goSource(t, words[i-1], true); !strings.Contains(tests, "func "+words[i+1]) {
+				return "no test in " + words[i-1] + " begins with " + words[i+1]
+			}
+		}
+	}
+	return ""
+}
+
+// checkRun checks a command of this repository: its package, its subcommand and its flags.
+func checkRun(t *testing.T, folder string, args []string) string {
+	t.Helper()
+	source := goSource(t, folder, false)
+	if !strings.Contains(source, "package main\n") {
+		return folder + " is not a command"
+	}
+	if strings.HasSuffix(folder, "/operator") {
+		source += goSource(t, "functions/operator", false)
+	}
+	for i, arg := range args {
+		flag, isFlag := strings.CutPrefix(arg, "-")
+		isValue := arg != strings.ToLower(arg) || i > 0 && strings.HasPrefix(args[i-1], "-")
+		if (isFlag || !isValue) && !strings.Contains(source, `"`+flag+`"`) {
+			return folder + " does not know " + arg
+		}
+	}
+	return ""
+}
+
+func checkCurl(command string) string {
+	path := regexp.MustCompile(`\$BASE_URL(/\S*)`).FindStringSubmatch(command)
+	if path == nil {
+		return "call $BASE_URL"
+	}
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		if regexp.MustCompile(`^` + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(r.Path, `[^/]+`) +
+			`$`).MatchString(path[1]) {
+			return ""
+		}
+	}
+	return "no route has the path " + path[1]
+}
+
+func checkTerraform(t *testing.T, words []string) string {
+	t.Helper()
+	files, err := filepath.Glob("../terraform/*.tf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(b)
+	}
+	for i, word := range words {
+		if word == "output" && !strings.Contains(source.String(), `output "`+words[i+1]+`"`) {
+			return "there is no output " + words[i+1]
+		}
+		if name, _, ok := strings.Cut(word, "="); ok && words[max(i-1, 0)] == "-var" &&
+			!strings.Contains(source.String(), `variable "`+name+`"`) {
+			return "there is no variable " + name
+		}
+	}
+	return ""
 }

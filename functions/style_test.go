@@ -1,0 +1,73 @@
+package functions_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// avoided are words and patterns that made sentences hard to read, each with what to write instead.
+func avoided() map[*regexp.Regexp]string {
+	words := map[string]string{
+		`anew`:                             "again",
+		`in vain`:                          "without effect",
+		`for ever`:                         "forever",
+		`(brought|brings?|bringing) about`: "applied, caused",
+		`mend(s|ed|ing)?`:                  "repair",
+		`meanwhile`:                        "in between, or name the time",
+		`beside`:                           "in addition to, next to",
+		`(is|are) to be`:                   "must",
+		`nobody|somebody`:                  "name who",
+		`of its own`:                       "separate",
+		`at once`:                          "concurrently, immediately, or in one call",
+		`package \w+ knows`:                "a verb that says what the package provides",
+	}
+	patterns := map[*regexp.Regexp]string{}
+	for word, instead := range words {
+		patterns[regexp.MustCompile(`(?i)\b(`+strings.ReplaceAll(word, " ", `\s+(?://\s*|#\s*)?`)+`)\b`)] = instead
+	}
+	return patterns
+}
+
+// TestStyle_PlainEnglish refuses words that a reader stumbles over in code, Terraform and documents.
+func TestStyle_PlainEnglish(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard",
+		"..").Output()
+	if err != nil {
+		t.Skip("the files are listed by git, which does not answer here")
+	}
+	patterns := avoided()
+	checked := 0
+	for name := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
+		switch filepath.Ext(name) {
+		case ".go", ".tf", ".md":
+		default:
+			continue
+		}
+		if name == "style_test.go" {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if os.IsNotExist(err) { // deleted, and not yet committed
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked++
+		for pattern, instead := range patterns {
+			for _, found := range pattern.FindAllIndex(b, -1) {
+				line := 1 + strings.Count(string(b[:found[0]]), "\n")
+				t.Errorf("%s:%d: avoid %q; write: %s", strings.TrimPrefix(name, "../"), line, b[found[0]:found[1]],
+					instead)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no file was checked")
+	}
+}
