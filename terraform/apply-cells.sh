@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Applies to every cell what is in it before any agent. It reads what `terraform output -json` has written.
+# Applies the objects that every cell has before any agent. OUTPUTS is a file with the output of `terraform output -json`.
 #
 #   terraform/apply-cells.sh OUTPUTS PROJECT_ID
 set -euo pipefail
 
 [ $# -eq 2 ] || { echo "usage: $0 OUTPUTS PROJECT_ID" >&2; exit 2; }
 outputs=$1 project=$2
-attempts=30 # a new cluster serves Google's own kinds only minutes after itself
+attempts=30 # a new cluster serves Google's custom resources only after some minutes
 
 value() { python3 -c 'import json, sys
 v = json.load(open(sys.argv[1]))
@@ -24,7 +24,7 @@ for cell in $(value clusters value); do
 	value cell_objects value "$cell" >"$work/$cell.yaml"
 	for ((attempt = 1; ; attempt++)); do
 		kubectl apply --server-side --force-conflicts --field-manager=deployment -f "$work/$cell.yaml" && break
-		[ "$attempt" -lt "$attempts" ] || { echo "cell $cell does not take its objects" >&2; exit 1; }
+		[ "$attempt" -lt "$attempts" ] || { echo "cell $cell refused its objects; see the errors above" >&2; exit 1; }
 		sleep 20
 	done
 	kubectl wait --namespace=agent-gateway --for=condition=Programmed --timeout=15m gateway/agents

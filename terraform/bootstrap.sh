@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what must exist before the first deployment: APIs, the state's bucket, the registry, who deploys, and the settings to fill in.
-# Running it again changes nothing that is there.
+# Creates what must exist before the first deployment: APIs, the state bucket, the image registry, the deployer's service account, and a
+# settings file. Running it again changes nothing that exists.
 #
 #   terraform/bootstrap.sh PROJECT_ID [REGION] [ENVIRONMENT]
 set -euo pipefail
@@ -13,12 +13,12 @@ deployer=$environment-deployer@$project.iam.gserviceaccount.com
 smoke=$environment-smoke-api-key
 
 say() { printf '  %s\n' "$*"; }
-# gc answers for the project; has asks whether something is there.
+# gc runs gcloud in the project; has reports whether a resource exists.
 gc() { gcloud --project="$project" --quiet "$@"; }
 has() { gc "$@" >/dev/null 2>&1; }
 
 number=$(gc projects describe "$project" --format='value(projectNumber)') ||
-	{ echo "the project $project does not exist, or $(gcloud config get-value account) may not see it" >&2; exit 1; }
+	{ echo "project $project does not exist, or $(gcloud config get-value account) has no access to it" >&2; exit 1; }
 
 say "APIs"
 gc services enable \
@@ -27,19 +27,19 @@ gc services enable \
 	container.googleapis.com dns.googleapis.com firestore.googleapis.com iam.googleapis.com iamcredentials.googleapis.com \
 	logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com secretmanager.googleapis.com
 
-say "Google's own account of Pub/Sub, which pushes and moves dead letters"
+say "Pub/Sub service agent"
 gc beta services identity create --service=pubsub.googleapis.com >/dev/null
 
-say "bucket of the state: $bucket"
+say "state bucket: $bucket"
 has storage buckets describe "gs://$bucket" ||
 	gc storage buckets create "gs://$bucket" --location="$region" --uniform-bucket-level-access --public-access-prevention
 gc storage buckets update "gs://$bucket" --versioning >/dev/null
 
-say "registry: $environment"
+say "image registry: $environment"
 has artifacts repositories describe "$environment" --location="$region" ||
 	gc artifacts repositories create "$environment" --location="$region" --repository-format=docker --description="Images of the control plane"
 
-say "who deploys: $deployer"
+say "deployer: $deployer"
 has iam service-accounts describe "$deployer" ||
 	gc iam service-accounts create "$environment-deployer" --display-name="Deploys the control plane"
 for role in artifactregistry.writer certificatemanager.owner cloudscheduler.admin compute.admin container.admin datastore.owner dns.admin \
@@ -49,7 +49,7 @@ for role in artifactregistry.writer certificatemanager.owner cloudscheduler.admi
 done
 gc storage buckets add-iam-policy-binding "gs://$bucket" --member="serviceAccount:$deployer" --role=roles/storage.admin >/dev/null
 
-say "the key that the smoke test calls the API with: $smoke"
+say "API key of the smoke test: $smoke"
 if ! has secrets describe "$smoke"; then
 	gc secrets create "$smoke" --replication-policy=automatic
 	printf none | gc secrets versions add "$smoke" --data-file=-
@@ -70,14 +70,14 @@ project_number = "$number"
 region         = "$region"
 environment    = "$environment"
 
-# Who signs session tokens, exactly as in their claim iss.
+# Issuer of session tokens, exactly as in their iss claim.
 identity_issuer = ""
 
-# Below which domain agents are reached, and what they run, by digest.
+# Parent domain of agents' hostnames, and the image of agents, by digest.
 agent_domain = ""
 agent_image  = ""
 
-# The API's own domain; without one it is at the address of a service.
+# Domain of the API. Without one, the API is at the address of a Cloud Run service.
 # domain       = ""
 # alert_emails = []
 SETTINGS

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// gcloud stands in for Google's command: what is created is there from then on, and can't be created again.
+// gcloud is a fake of Google's command. It remembers what was created and refuses to create it again.
 const gcloud = `#!/usr/bin/env bash
 set -eu
 words=()
@@ -29,7 +29,7 @@ done
 [[ ${words[*]} != *"versions add"* ]] || cat >/dev/null
 `
 
-// bootstrap runs the script in dir and returns what it called.
+// bootstrap runs the script in dir and returns the gcloud commands that it ran.
 func bootstrap(ctx context.Context, t *testing.T, dir, state string) string {
 	t.Helper()
 	if err := os.RemoveAll(filepath.Join(state, "calls")); err != nil {
@@ -47,11 +47,11 @@ func bootstrap(ctx context.Context, t *testing.T, dir, state string) string {
 	return string(b)
 }
 
-// TestBootstrapIsIdempotent runs it twice: the second time nothing is created, and what an operator has written stays.
+// TestBootstrapIsIdempotent runs the script twice: the second run creates nothing and keeps the operator's settings.
 func TestBootstrapIsIdempotent(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("bootstrap.sh is run by bash, which is not installed")
+		t.Skip("bash, which runs bootstrap.sh, is not installed")
 	}
 	dir, state := t.TempDir(), t.TempDir()
 	script, err := os.ReadFile("bootstrap.sh")
@@ -67,7 +67,7 @@ func TestBootstrapIsIdempotent(t *testing.T) {
 	for _, made := range []string{"storage buckets create", "artifacts repositories create", "service-accounts create",
 		"secrets create"} {
 		if !strings.Contains(first, made) {
-			t.Errorf("the first run does not call %s:\n%s", made, first)
+			t.Errorf("first run: no call %q in:\n%s", made, first)
 		}
 	}
 	settings := filepath.Join(dir, "terraform.tfvars")
@@ -76,15 +76,15 @@ func TestBootstrapIsIdempotent(t *testing.T) {
 	}
 	second := strings.ReplaceAll(bootstrap(t.Context(), t, dir, state), "services identity create", "")
 	if strings.Contains(second, " create") || strings.Contains(second, "versions add") {
-		t.Errorf("the second run creates something:\n%s", second)
+		t.Errorf("second run creates resources:\n%s", second)
 	}
 	if b, _ := os.ReadFile(settings); string(b) != "mine" {
-		t.Errorf("the second run has written the settings again: %s", b)
+		t.Errorf("second run overwrote the settings: %s", b)
 	}
 }
 
-// TestBootstrapEnablesWhatIsUsed holds the APIs that are enabled against the kinds of resources that are made.
-func TestBootstrapEnablesWhatIsUsed(t *testing.T) {
+// TestBootstrapEnablesUsedAPIs compares the enabled APIs with the kinds of resources in Terraform.
+func TestBootstrapEnablesUsedAPIs(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("bootstrap.sh")
 	if err != nil {
@@ -112,14 +112,14 @@ func TestBootstrapEnablesWhatIsUsed(t *testing.T) {
 			}
 		}
 		if !known || name == "" {
-			t.Errorf("%s: say here which API it takes", address)
+			t.Errorf("%s: add its API to the table in this test", address)
 		}
 		used[name] = true
 	}
 	for name := range maps.Keys(used) {
 		if !strings.Contains(string(script), " "+name+".googleapis.com") &&
 			!strings.Contains(string(script), "\t"+name+".googleapis.com") {
-			t.Errorf("bootstrap.sh does not enable %s.googleapis.com, which Terraform needs", name)
+			t.Errorf("bootstrap.sh does not enable %s.googleapis.com, which Terraform uses", name)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package terraform_test holds what is deployed to what is written: the catalogue, the configuration, the log, and the
-// files among themselves.
+// Package terraform_test compares Terraform with the code: the catalogue, the configuration, the log events and the
+// documents.
 package terraform_test
 
 import (
@@ -37,8 +37,8 @@ func everyTopology(t *testing.T, test func(t *testing.T, m *module)) {
 	}
 }
 
-// TestRoutesAreThoseOfTheCatalogue compares functions.json, the catalogue and the description of the interface.
-func TestRoutesAreThoseOfTheCatalogue(t *testing.T) {
+// TestRoutes_EqualTheCatalogue compares functions.json, openapi.json and the catalogue.
+func TestRoutes_EqualTheCatalogue(t *testing.T) {
 	t.Parallel()
 	deployed, written, described := map[string]string{}, map[string]string{}, map[string]string{}
 	for name, f := range load(t, nil).local(t, "routes").AsValueMap() {
@@ -66,15 +66,17 @@ func TestRoutesAreThoseOfTheCatalogue(t *testing.T) {
 		}
 	}
 	if !maps.Equal(deployed, written) {
-		t.Errorf("functions.json is not the catalogue: run go generate ./functions\n%v\n%v", deployed, written)
+		t.Errorf("functions.json differs from the catalogue: run go generate ./functions\ngot %v\nwant %v", deployed,
+			written)
 	}
 	if !maps.Equal(described, written) {
-		t.Errorf("openapi.json is not the catalogue: run go generate ./functions\n%v\n%v", described, written)
+		t.Errorf("openapi.json differs from the catalogue: run go generate ./functions\ngot %v\nwant %v", described,
+			written)
 	}
 }
 
-// needsOfTheProject are the constants of type Need in shared/function.
-func needsOfTheProject(t *testing.T) []string {
+// declaredNeeds lists the constants of type Need in shared/function.
+func declaredNeeds(t *testing.T) []string {
 	t.Helper()
 	packages, err := filepath.Glob("../shared/function/*.go")
 	if err != nil {
@@ -105,30 +107,30 @@ func needsOfTheProject(t *testing.T) []string {
 	return needs
 }
 
-// TestEveryNeedIsGranted fails when there is a need that Terraform grants nothing for.
+// TestEveryNeedIsGranted holds that Terraform has an entry for every need.
 func TestEveryNeedIsGranted(t *testing.T) {
 	t.Parallel()
 	grants := load(t, nil).local(t, "grants").AsValueMap()
-	needs := needsOfTheProject(t)
+	needs := declaredNeeds(t)
 	if !slices.Contains(needs, string(function.Firestore)) {
-		t.Fatalf("shared/function has the needs %v: the test does not find them", needs)
+		t.Fatalf("found only the needs %v in shared/function: correct this test", needs)
 	}
 	for _, need := range needs {
 		if _, ok := grants[need]; !ok {
-			t.Errorf("nothing is granted for the need %q: add an entry to grants in terraform/needs.tf with the narrowest roles for it, "+
+			t.Errorf("no roles are listed for the need %q: add an entry to grants in terraform/needs.tf with the narrowest roles for it, "+
 				"or an empty list if it takes none", need)
 		}
 	}
 	for need := range grants {
 		if !slices.Contains(needs, need) {
-			t.Errorf("terraform/needs.tf grants roles for %q, which is no need of shared/function: take it out", need)
+			t.Errorf("terraform/needs.tf grants roles for %q, which is not a need in shared/function: remove it", need)
 		}
 	}
 }
 
-// TestServicesMayWhatTheirFunctionsNeed compares each service's roles with the needs of the functions in it, as the
-// catalogue has them.
-func TestServicesMayWhatTheirFunctionsNeed(t *testing.T) {
+// TestServices_HaveTheRolesOfTheirNeeds compares each service's roles with the needs of its functions in the
+// catalogue.
+func TestServices_HaveTheRolesOfTheirNeeds(t *testing.T) {
 	t.Parallel()
 	needs := map[string][]function.Need{}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
@@ -158,20 +160,20 @@ func TestServicesMayWhatTheirFunctionsNeed(t *testing.T) {
 			}
 		}
 		if !maps.Equal(got, want) {
-			t.Errorf("granted %v\nneeded %v", got, want)
+			t.Errorf("granted %v\nwant %v", got, want)
 		}
 	})
 }
 
-// TestEveryFunctionHasOneService also holds that a service runs the binary that its functions are linked into.
-func TestEveryFunctionHasOneService(t *testing.T) {
+// TestFunctions_RunInOneService holds that every function is in one service, which runs the binary of its role.
+func TestFunctions_RunInOneService(t *testing.T) {
 	t.Parallel()
 	everyTopology(t, func(t *testing.T, m *module) {
 		services := m.local(t, "services").AsValueMap()
 		accounts := map[string]bool{}
 		for service, id := range m.local(t, "account_ids").AsValueMap() {
 			if n := len(id.AsString()); n < 6 || n > 30 || accounts[id.AsString()] {
-				t.Errorf("the account of %s is %q: it must have 6 to 30 characters and be nobody else's", service,
+				t.Errorf("the account of %s is %q: want 6 to 30 characters, and one account per service", service,
 					id.AsString())
 			}
 			accounts[id.AsString()] = true
@@ -183,7 +185,7 @@ func TestEveryFunctionHasOneService(t *testing.T) {
 			}
 			role := m.local(t, "functions").GetAttr(name).GetAttr("role").AsString()
 			binary, target := s.GetAttr("binary").AsString(), s.GetAttr("target").AsString()
-			// The binary accounts links what all routes need.
+			// The binary accounts links every route.
 			if binary != role && (binary != "accounts" || role != "api") || target != "" && target != name {
 				t.Errorf("%s of the role %s is in %s, which runs %s with the target %q", name, role, service.AsString(),
 					binary, target)
@@ -192,11 +194,11 @@ func TestEveryFunctionHasOneService(t *testing.T) {
 	})
 }
 
-// TestEnvironmentIsWhatConfigurationReads holds the environment of each service against the configuration of its
-// binary.
-func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
+// TestEnvironment_EqualsConfiguration compares the environment of each service with the variables that its binary
+// reads.
+func TestEnvironment_EqualsConfiguration(t *testing.T) {
 	t.Parallel()
-	// What Cloud Run sets itself, and what only other networks than Google's need.
+	// Variables that Cloud Run sets, and variables for networks other than Google's.
 	notSet := []string{"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES",
 		"AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL"}
 	everyTopology(t, func(t *testing.T, m *module) {
@@ -213,11 +215,11 @@ func TestEnvironmentIsWhatConfigurationReads(t *testing.T) {
 			maps.Copy(set, secret[service].AsValueMap())
 			for name := range set {
 				if _, is := read[name]; !is {
-					t.Errorf("%s sets %s, which its binary does not read: take it out of terraform/environment.tf",
+					t.Errorf("%s sets %s, which its binary does not read: remove it from terraform/environment.tf",
 						service, name)
 				}
 				if slices.Contains(notSet, name) {
-					t.Errorf("%s sets %s, which is not Terraform's to set", service, name)
+					t.Errorf("%s sets %s, which Terraform must not set", service, name)
 				}
 			}
 			for name, required := range read {

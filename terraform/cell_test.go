@@ -38,14 +38,13 @@ import (
 
 const caller = "prod-reconcile-agent@my-project.iam.gserviceaccount.com"
 
-// cellObjects renders the files of cell/ as Terraform does, and leaves out the kinds that the local cluster does not
-// serve.
+// cellObjects renders the files of cell/ as Terraform does, without kinds that the local cluster does not serve.
 func cellObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	// in the order of cell.tf
 	files := []string{"cell/gateway.yaml", "cell/access.yaml", "cell/guard.yaml", "cell/metrics.yaml", "cell/dns.yaml"}
 	if all, err := filepath.Glob("cell/*.yaml"); err != nil || len(all) != len(files) {
-		t.Fatalf("the test knows the files %v, but there are %v (%v)", files, all, err)
+		t.Fatalf("files in cell/ = %v, want %v (%v): update this test", all, files, err)
 	}
 	var objects []*unstructured.Unstructured
 	for _, name := range files {
@@ -85,7 +84,7 @@ func cellObjects(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-// apply applies an object as an administrator does.
+// apply applies an object server-side.
 func apply(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
 	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 	var to dynamic.ResourceInterface = client.Resource(plural)
@@ -96,8 +95,8 @@ func apply(ctx context.Context, client dynamic.Interface, o *unstructured.Unstru
 	return err
 }
 
-// startCell starts a real API server with what every cell has, and returns an administrator and the worker, each by its
-// kubeconfig.
+// startCell starts a real API server with the objects of every cell. It returns clients of an administrator and of the
+// worker, and the worker's kubeconfig.
 func startCell(t *testing.T) (admin, worker dynamic.Interface, kubeconfig string) {
 	t.Helper()
 	c := clustertest.Start(t, cluster.Options{})
@@ -108,7 +107,7 @@ func startCell(t *testing.T) (admin, worker dynamic.Interface, kubeconfig string
 	}
 	admin = client(t, c.Kubeconfig)
 	for _, user := range config.AuthInfos {
-		user.Impersonate = caller // as GKE knows the worker, by its Google identity
+		user.Impersonate = caller // GKE knows the worker by its Google identity
 	}
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
 		t.Fatal(err)
@@ -135,9 +134,9 @@ func client(t *testing.T, kubeconfig string) dynamic.Interface {
 	return c
 }
 
-// TestWorkerMayWhatItMust gives a real API server what Terraform gives every cell, and has the worker do all it does
-// there with those rights and no others; and then what it must not.
-func TestWorkerMayWhatItMust(t *testing.T) {
+// TestWorker_HasExactlyTheRightsItNeeds runs the worker's calls against a real API server with the rules that Terraform
+// applies to every cell, then tries calls that must be refused.
+func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 	t.Parallel()
 	admin, worker, kubeconfig := startCell(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -156,10 +155,10 @@ func TestWorkerMayWhatItMust(t *testing.T) {
 		ID: uuid.NewString(), OrganizationID: "org", Name: "one", Plan: plan.Hobby, Cell: "cell", Region: "us-central1",
 		Status: agent.Provisioning, Stages: agent.NewStages(), Env: []agent.EnvVar{{Key: "A", Value: "1"}}, Slug: "one",
 	}
-	material := provisioning.RuntimeInput{Credentials: credential.Generate("admin")}
+	input := provisioning.RuntimeInput{Credentials: credential.Generate("admin")}
 	for _, stage := range agent.StageNames() {
 		for range 2 { // a redelivery applies again
-			if err := clusters.Apply(ctx, a, stage, material); err != nil {
+			if err := clusters.Apply(ctx, a, stage, input); err != nil {
 				t.Fatalf("%s: %v", stage, err)
 			}
 		}
@@ -170,7 +169,7 @@ func TestWorkerMayWhatItMust(t *testing.T) {
 	if _, err := clusters.Namespaces(ctx); err != nil {
 		t.Errorf("list namespaces: %v", err)
 	}
-	refused(ctx, t, admin, worker, a)
+	checkRefusals(ctx, t, admin, worker, a)
 	if err := clusters.Delete(ctx, a); err != nil {
 		t.Errorf("delete: %v", err)
 	}
@@ -185,7 +184,7 @@ func configMap(namespace string) *unstructured.Unstructured {
 	}}
 }
 
-// awaitGuard waits until the API server has taken the policy up, which it does a moment after it was written.
+// awaitGuard waits until the API server enforces the admission policy, which takes a moment.
 func awaitGuard(ctx context.Context, t *testing.T, worker dynamic.Interface) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -197,21 +196,21 @@ func awaitGuard(ctx context.Context, t *testing.T, worker dynamic.Interface) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the worker may write where no agent is: %v", err)
+			t.Fatalf("the worker can write to a namespace without an agent: %v", err)
 		case <-tick.C:
 		}
 	}
 }
 
-// refused tries what the worker must not.
-func refused(ctx context.Context, t *testing.T, admin, worker dynamic.Interface, a agent.Agent) {
+// checkRefusals tries calls that the worker must not be allowed to make.
+func checkRefusals(ctx context.Context, t *testing.T, admin, worker dynamic.Interface, a agent.Agent) {
 	t.Helper()
 	resource := func(group, version, name string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
 	}
 	secrets, namespaces := resource("", "v1", "secrets"), resource("", "v1", "namespaces")
 	if _, err := admin.Resource(secrets).Namespace(a.Namespace()).List(ctx, metav1.ListOptions{}); err != nil {
-		t.Fatalf("an administrator can't list secrets either: %v", err)
+		t.Fatalf("the administrator cannot list secrets: %v", err)
 	}
 	namespace := func(name string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",
@@ -256,12 +255,12 @@ func refused(ctx context.Context, t *testing.T, admin, worker dynamic.Interface,
 		},
 	} {
 		if err := try(); !apierrors.IsForbidden(err) {
-			t.Errorf("the worker may %s: %v", what, err)
+			t.Errorf("the worker can %s: got %v, want Forbidden", what, err)
 		}
 	}
 }
 
-// TestRightsHaveNoWildcard holds what a reviewer would look for.
+// TestRightsHaveNoWildcard holds that no rule has a wildcard and none reads Secrets.
 func TestRightsHaveNoWildcard(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -282,6 +281,6 @@ func TestRightsHaveNoWildcard(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("there are no rules")
+		t.Error("no rules were found")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// module is the files of this folder. It is evaluated without a provider: what resources would tell is unknown.
+// module holds the files of this folder. It is evaluated without a provider, so attributes of resources are unknown.
 type module struct {
 	files   map[string]*hclsyntax.Body
 	locals  map[string]hclsyntax.Expression
@@ -27,7 +27,7 @@ type module struct {
 	results map[string]cty.Value
 }
 
-// load reads the module with values for variables beside the smallest that an operator has to give.
+// load reads the module with the required variables and the given ones.
 func load(t *testing.T, given map[string]cty.Value) *module {
 	t.Helper()
 	digest := "@sha256:" + strings.Repeat("0", 64)

@@ -22,8 +22,8 @@ func attribute(t hcl.Traverser) string {
 	return ""
 }
 
-// TestReferences holds that everything that is referred to is declared, and everything declared is referred to.
-func TestReferences(t *testing.T) {
+// TestReferences_AreDeclaredAndUsed holds that every reference is declared and every declaration is used.
+func TestReferences_AreDeclaredAndUsed(t *testing.T) {
 	t.Parallel()
 	m := load(t, nil)
 	declared, used := map[string]bool{}, map[string]bool{}
@@ -55,12 +55,12 @@ func TestReferences(t *testing.T) {
 	}
 	for address := range declared {
 		if (strings.HasPrefix(address, "var.") || strings.HasPrefix(address, "local.")) && !used[address] {
-			t.Errorf("%s is not used: take it out", address)
+			t.Errorf("%s is not used: remove it", address)
 		}
 	}
 }
 
-// TestVariablesAreDocumented holds that an operator is told what each variable and output is.
+// TestVariablesAreDocumented holds that every variable and output has a description.
 func TestVariablesAreDocumented(t *testing.T) {
 	t.Parallel()
 	for address, b := range load(t, nil).blocks {
@@ -71,7 +71,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestFilesAreShort keeps a file to one concern.
+// TestFilesAreShort keeps each file to one concern.
 func TestFilesAreShort(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"*.tf", "*/*.hcl", "cell/*.yaml"} {
@@ -88,8 +88,8 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// TestNoFunctionIsNamed holds that the list of functions has no second copy here.
-func TestNoFunctionIsNamed(t *testing.T) {
+// TestFiles_NameNoFunction holds that the list of functions has no second copy here.
+func TestFiles_NameNoFunction(t *testing.T) {
 	t.Parallel()
 	m := load(t, nil)
 	for name := range m.files {
@@ -106,7 +106,7 @@ func TestNoFunctionIsNamed(t *testing.T) {
 	}
 }
 
-// TestFormatted holds the files to Terraform's own format where Terraform is installed.
+// TestFormatted holds the files to Terraform's format if Terraform is installed.
 func TestFormatted(t *testing.T) {
 	t.Parallel()
 	terraform, err := exec.LookPath("terraform")

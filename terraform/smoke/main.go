@@ -1,6 +1,5 @@
-// Command smoke finds out, through the public URL and nothing else, whether a deployment does its main job: it is
-// healthy, and an agent can be created, becomes running, and can be deleted. It knows no more of the deployment than a
-// client does.
+// Command smoke tests a deployment through its public URL: the API is healthy, and an agent can be created, becomes
+// running and can be deleted. It uses nothing that a client does not have.
 //
 //	go run ./terraform/smoke -url https://api.example.com -key-file FILE
 package main
@@ -21,12 +20,12 @@ import (
 	"time"
 )
 
-// noKey is what stands in the file before the operator has made a key.
+// noKey is the content of the key file before the operator has added a key.
 const noKey = "none"
 
-// Time limits. A first pod has to wait for a node.
+// Time limits. The first pod waits for a node.
 const (
-	callTimeout = 70 * time.Second // of a call, which may wait for 55 s
+	callTimeout = 70 * time.Second // one call may wait for 55 s
 	stepTimeout = 20 * time.Minute
 	pause       = 2 * time.Second
 )
@@ -49,30 +48,30 @@ func main() {
 	}
 }
 
-// smoke is one test of one deployment.
+// smoke tests one deployment.
 type smoke struct {
 	url, key string
 	out      io.Writer
-	// pause is the time between two looks at the same thing.
+	// pause is the time between two polls.
 	pause time.Duration
 }
 
 func (s smoke) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	// What was deployed a moment ago may not be reached yet from everywhere.
-	if err := s.until(ctx, "it is healthy", func() (bool, error) {
+	// A new deployment may not be reachable from everywhere yet.
+	if err := s.until(ctx, "the API is healthy", func() (bool, error) {
 		status, _, err := s.call(ctx, http.MethodGet, "/health/ready", nil)
 		return err == nil && status == http.StatusOK, nil
 	}); err != nil {
 		return err
 	}
 	if s.key == noKey {
-		fmt.Fprintln(s.out, "There is no API key to test more with: create one, and add it to the secret; see the README.")
+		fmt.Fprintln(s.out, "Only health was tested: the secret has no API key yet. Create one and add it; see terraform/README.md.")
 		return nil
 	}
 	if status, body, err := s.call(ctx, http.MethodGet, "/api/v1/me", nil); err != nil || status != http.StatusOK {
-		return unexpected("ask who the API key is", status, body, err)
+		return unexpected("get the caller of the API key", status, body, err)
 	}
 	id, err := s.create(ctx)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s smoke) running(ctx context.Context, id string) error {
 			ErrorMessage *string `json:"error_message"`
 		}
 		if err != nil || status != http.StatusOK || json.Unmarshal(body, &a) != nil {
-			return false, nil //nolint:nilerr // asked again
+			return false, nil //nolint:nilerr // polled again
 		}
 		if a.Status == "error" && a.ErrorMessage != nil {
 			return false, fmt.Errorf("the agent is in error: %s", *a.ErrorMessage)
@@ -114,7 +113,7 @@ func (s smoke) running(ctx context.Context, id string) error {
 	})
 }
 
-// remove also cleans up after a failure.
+// remove deletes the agent, also after a failure.
 func (s smoke) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
@@ -128,15 +127,15 @@ func (s smoke) remove(ctx context.Context, id string) error {
 	})
 }
 
-// unexpected is the error of a call that was not answered as it should be.
+// unexpected returns the error of a call with an unexpected answer.
 func unexpected(what string, status int, body []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	return fmt.Errorf("%s: the answer is %d %s", what, status, body)
+	return fmt.Errorf("%s: unexpected answer %d %s", what, status, body)
 }
 
-// until asks again and again whether something is so.
+// until polls until a condition holds.
 func (s smoke) until(ctx context.Context, what string, is func() (bool, error)) error {
 	for {
 		done, err := is()
@@ -149,7 +148,7 @@ func (s smoke) until(ctx context.Context, what string, is func() (bool, error)) 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it is still not so that %s: %w", what, ctx.Err())
+			return fmt.Errorf("timed out waiting until %s: %w", what, ctx.Err())
 		case <-time.After(s.pause):
 		}
 	}
