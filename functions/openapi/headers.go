@@ -38,7 +38,7 @@ func headers() map[string]header {
 		"Sunset":      {"When the operation may stop working (RFC 8594).", true, text()},
 
 		"Content-Security-Policy": {"What the page may load: nothing from elsewhere.", true, text()},
-		"Referrer-Policy":         {"The page tells nobody where a visitor came from.", true, text()},
+		"Referrer-Policy":         {"The page sends no Referer header.", true, text()},
 		"X-Content-Type-Options":  {"The media type is as declared.", true, text()},
 	}
 }
