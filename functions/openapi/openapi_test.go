@@ -1,7 +1,6 @@
 package openapi_test
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -15,12 +14,11 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/openapi"
 	"agents.example/controlplane/functions/openapi/openapitest"
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 )
 
 func TestMain(m *testing.M) {
@@ -109,19 +107,6 @@ func TestDescribe_EveryBodyHasAnExample(t *testing.T) {
 	}
 }
 
-// tokens accepts the tokens admin and member.
-type tokens struct{}
-
-func (tokens) Authenticate(ctx context.Context, token string, _ document.Ref) (context.Context, identity.Caller,
-	error,
-) {
-	c := identity.Caller{Type: identity.Session, ID: token, OrganizationID: "org_1", Role: identity.Role(token)}
-	if token != "admin" && token != "member" {
-		return ctx, c, identity.InvalidToken()
-	}
-	return ctx, c, nil
-}
-
 // handlerWithoutStores serves the routes without stores. A request that reaches a store is answered with 500.
 func handlerWithoutStores(t *testing.T) http.Handler {
 	t.Helper()
@@ -133,7 +118,7 @@ func handlerWithoutStores(t *testing.T) http.Handler {
 	}
 	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
 		open,
-		functions.Guards{Guard: function.Guard{Authenticator: tokens{}}})
+		functions.Guards{Guard: functiontest.NewGuard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +165,8 @@ func TestDescribe_MatchesResponses(t *testing.T) {
 	h := handlerWithoutStores(t)
 	seen := map[int]int{}
 	for _, r := range routes {
-		for _, token := range []string{"", "garbage", "member", "admin"} {
+		for _, token := range []string{"", "garbage", functiontest.MemberToken("org_1"),
+			functiontest.AdminToken("org_1")} {
 			for _, body := range []string{"", "{}", "[", notJSON, badID, strings.Repeat(" ", 1<<20)} {
 				x := answer(t, h, r, token, body)
 				seen[x.Status]++
@@ -210,7 +196,8 @@ func TestDescribe_ExamplesAreAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x := answer(t, h, r, "admin", string(body)); slices.Contains([]int{400, 413, 415, 422}, x.Status) {
+		if x := answer(t, h, r, functiontest.AdminToken("org_1"),
+			string(body)); slices.Contains([]int{400, 413, 415, 422}, x.Status) {
 			t.Errorf("%s: response to its example = %d: %s", r.Name, x.Status, x.Body)
 		}
 	}
