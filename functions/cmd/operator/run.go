@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/operator"
+	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/pubsub"
+)
+
+func usage(w io.Writer) {
+	fmt.Fprintln(w, "operator [-ready FILE] [-as NAME] COMMAND [FLAGS]")
+	operator.Usage(w)
+	fmt.Fprintln(w, "  -ready    the ready file of a local cloud; by default the environment names the database")
+	fmt.Fprintln(w, "  -as       your name in the audit log; by default OPERATOR")
+}
+
+// run runs one command.
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("operator", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	ready := flags.String("ready", "", "")
+	as := flags.String("as", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := read(ctx, *ready)
+	if err != nil {
+		return err
+	}
+	if *as != "" {
+		c.Name = *as
+	}
+	records, err := firestore.Open(ctx,
+		firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.FirestoreEmulator})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
+	nudges, err := pubsub.Open(ctx,
+		pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic, EmulatorHost: c.PubSubEmulator})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, nudges.Close()) }()
+	return operator.Commands{
+		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
+		Records: records.WorkerStore(),
+		Nudger:  nudges, Audit: records.AuditLog(), Name: c.Name, Now: time.Now, Out: out, Err: os.Stderr,
+	}.Run(ctx, flags.Args())
+}
+
+// read reads the configuration from the environment or, if ready is set, from the ready file of a local cloud.
+func read(ctx context.Context, ready string) (config.Operator, error) {
+	if ready == "" {
+		return config.Read[config.Operator](ctx, envconfig.OsLookuper())
+	}
+	local, err := config.ReadyFile(ready)
+	if err != nil {
+		return config.Operator{}, err
+	}
+	return config.Read[config.Operator](ctx, local)
+}
