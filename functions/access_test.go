@@ -65,8 +65,10 @@ func (a *accessTest) call(t *testing.T, path map[string]string, as ...functionte
 	t.Helper()
 	a.calls.Add(1)
 	res := a.Call(t, a.route, append(a.requestAbout(t, a.route, path), as...)...)
-	exchange := openapitest.Exchange{Method: a.route.Method, Path: a.route.Path, Status: res.Status, Header: res.Header,
-		Body: res.Body}
+	exchange := openapitest.Exchange{
+		Method: a.route.Method, Path: a.route.Path, Status: res.Status, Header: res.Header,
+		Body: res.Body,
+	}
 	if err := a.description.Check(exchange); err != nil {
 		t.Errorf("the answer %d %s is not described: %v", res.Status, res.Body, err)
 	}
@@ -78,8 +80,10 @@ func (s *samples) createKey(t *testing.T, organizationID string, expiresAt time.
 	t.Helper()
 	secret = apikey.Generate()
 	ctx := identity.With(t.Context(),
-		identity.Caller{Type: identity.Session, ID: unknownID, OrganizationID: organizationID,
-			Role: identity.RoleAdmin})
+		identity.Caller{
+			Type: identity.Session, ID: unknownID, OrganizationID: organizationID,
+			Role: identity.RoleAdmin,
+		})
 	k, err := s.Keys.Create(ctx, apikey.Key{
 		ID: uuid.NewString(), OrganizationID: organizationID, Name: "test", Purpose: apikey.DefaultPurpose,
 		Prefix: secret[:apikey.PrefixLength], Hash: apikey.Hash(s.Pepper, secret), CreatedBy: unknownID,
@@ -127,15 +131,19 @@ func (a *accessTest) refusedCallers(t *testing.T) map[string]refused {
 		"revoked key": invalid(a.revokedKey(t)),
 	}
 	if a.route.Access != function.User {
-		callers["session without an organization"] = refused{functiontest.AsUser(), http.StatusForbidden,
-			"organization_required"}
+		callers["session without an organization"] = refused{
+			functiontest.AsUser(), http.StatusForbidden,
+			"organization_required",
+		}
 	}
 	if a.route.Access == function.Admin {
 		callers["member"] = refused{functiontest.AsMember(org), http.StatusForbidden, "role_required"}
 	}
 	if a.route.Feature != "" {
-		callers["admin on a plan without "+a.route.Feature] = refused{functiontest.AsAdmin(otherOrg),
-			http.StatusForbidden, "plan_feature_required"}
+		callers["admin on a plan without "+a.route.Feature] = refused{
+			functiontest.AsAdmin(otherOrg),
+			http.StatusForbidden, "plan_feature_required",
+		}
 	}
 	return callers
 }

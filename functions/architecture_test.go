@@ -71,20 +71,28 @@ type rule struct {
 func TestImports_PointAtShared(t *testing.T) {
 	t.Parallel()
 	rules := []rule{
-		{of: []string{"shared"}, own: []string{"shared"},
-			instead: "define a small port in shared and implement it in infra"},
-		{of: []string{"infra"}, own: []string{"shared"}, sdks: true,
-			instead: "let the two technologies meet in functions/cmd, through ports of shared"},
+		{
+			of: []string{"shared"}, own: []string{"shared"},
+			instead: "define a small port in shared and implement it in infra",
+		},
+		{
+			of: []string{"infra"}, own: []string{"shared"}, sdks: true,
+			instead: "let the two technologies meet in functions/cmd, through ports of shared",
+		},
 		{
 			of:      []string{"functions"},
 			except:  []string{"functions", "functions/cmd", "functions/generate", "functions/functiontest"},
 			own:     []string{"shared"},
 			instead: "take a port of shared as a parameter, and move what siblings share into shared",
 		},
-		{of: []string{"functions/functiontest"}, own: []string{"emulators", "functions", "infra", "shared"},
-			instead: "keep the harness of route tests to parts that run in this process"},
-		{of: []string{"functions/cmd"}, own: []string{"functions", "infra", "shared"}, sdks: true,
-			instead: "keep code that only the local cloud needs in emulators"},
+		{
+			of: []string{"functions/functiontest"}, own: []string{"emulators", "functions", "infra", "shared"},
+			instead: "keep the harness of route tests to parts that run in this process",
+		},
+		{
+			of: []string{"functions/cmd"}, own: []string{"functions", "infra", "shared"}, sdks: true,
+			instead: "keep code that only the local cloud needs in emulators",
+		},
 	}
 	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
 		for _, r := range rules {
@@ -131,16 +139,20 @@ func TestImports_KeepEachSDKInOnePackage(t *testing.T) {
 func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 	t.Parallel()
 	denied := map[string][]string{
-		"api": {"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go",
-			"github.com/stripe", module + "emulators"},
+		"api": {
+			"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go",
+			"github.com/stripe", module + "emulators",
+		},
 		// Firebase's library links Cloud Storage's, and that one Cloud Monitoring's. Only infra's package is denied.
 		"accounts": {module + "infra/monitoring", "k8s.io", "sigs.k8s.io", module + "emulators"},
 		"worker": {"firebase.google.com/go", "github.com/stripe", "k8s.io/client-go/kubernetes", module +
 			"emulators"},
 		"operator": {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
 	}
-	everyRole := []string{"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp",
-		"github.com/stripe/stripe-mock"}
+	everyRole := []string{
+		"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp",
+		"github.com/stripe/stripe-mock",
+	}
 	mains := 0
 	for pkg := range imports(t, false, "./functions/cmd/...") {
 		role := strings.TrimPrefix(pkg, "functions/cmd/")

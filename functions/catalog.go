@@ -135,8 +135,10 @@ func Routes(d Dependencies) []function.Route {
 		subscriptions.Subscription(d.Accounts, d.Payments),
 		subscriptions.Checkout(d.Accounts, d.Agents, d.Payments),
 		subscriptions.Portal(d.Accounts, d.Payments),
-		subscriptions.Webhook(&billing.Service{Store: d.Accounts, Payments: d.Payments, Agents: d.Agents,
-			Now: d.billingClock()}, d.Payments),
+		subscriptions.Webhook(&billing.Service{
+			Store: d.Accounts, Payments: d.Payments, Agents: d.Agents,
+			Now: d.billingClock(),
+		}, d.Payments),
 	}
 	routes = append(routes, system.Live()...)
 	routes = append(routes, system.Ready(d.Checks)...)
@@ -179,7 +181,9 @@ func Workers(d Dependencies) []function.Worker {
 			Agents: d.WorkerStore, Source: d.MetricsSource, Records: d.MetricsWorkerStore, Addresses: d.Addresses,
 			Now: time.Now,
 		}),
-		workers.CollectOrphans(&provisioning.OrphanCollector{Records: d.WorkerStore, Namespaces: d.Namespaces,
-			Now: time.Now}),
+		workers.CollectOrphans(&provisioning.OrphanCollector{
+			Records: d.WorkerStore, Namespaces: d.Namespaces,
+			Now: time.Now,
+		}),
 	}
 }

@@ -54,8 +54,10 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 			return nil, fmt.Errorf("open what %s needs: %w", w.Name, err)
 		}
 		w = workerNamed(d, w.Name)
-		served = append(served, function.Served{Method: http.MethodPost, Path: w.Path(),
-			Handler: w.Handler(guards.Push(w))})
+		served = append(served, function.Served{
+			Method: http.MethodPost, Path: w.Path(),
+			Handler: w.Handler(guards.Push(w)),
+		})
 	}
 	if len(served) == 0 {
 		return nil, fmt.Errorf("the catalogue has no function %q with one of the roles %v", s.Target, s.Roles)

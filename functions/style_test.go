@@ -23,7 +23,7 @@ func avoided() map[*regexp.Regexp]string {
 		`nobody|somebody`:                  "name who",
 		`of its own`:                       "separate",
 		`at once`:                          "concurrently, immediately, or in one call",
-		`// package \w+ knows`:              "a verb that says what the package provides",
+		`// package \w+ knows`:             "a verb that says what the package provides",
 	}
 	patterns := map[*regexp.Regexp]string{}
 	for word, instead := range words {

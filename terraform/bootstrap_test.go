@@ -64,8 +64,10 @@ func TestBootstrapIsIdempotent(t *testing.T) {
 		}
 	}
 	first := bootstrap(t.Context(), t, dir, state)
-	for _, made := range []string{"storage buckets create", "artifacts repositories create", "service-accounts create",
-		"secrets create"} {
+	for _, made := range []string{
+		"storage buckets create", "artifacts repositories create", "service-accounts create",
+		"secrets create",
+	} {
 		if !strings.Contains(first, made) {
 			t.Errorf("first run: no call %q in:\n%s", made, first)
 		}

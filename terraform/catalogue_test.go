@@ -30,8 +30,10 @@ func everyTopology(t *testing.T, test func(t *testing.T, m *module)) {
 		for _, domain := range []string{"", "api.example.com"} {
 			t.Run(topology+" "+domain, func(t *testing.T) {
 				t.Parallel()
-				test(t, load(t, map[string]cty.Value{"topology": cty.StringVal(topology),
-					"domain": cty.StringVal(domain)}))
+				test(t, load(t, map[string]cty.Value{
+					"topology": cty.StringVal(topology),
+					"domain":   cty.StringVal(domain),
+				}))
 			})
 		}
 	}
@@ -199,8 +201,10 @@ func TestFunctions_RunInOneService(t *testing.T) {
 func TestEnvironment_EqualsConfiguration(t *testing.T) {
 	t.Parallel()
 	// Variables that Cloud Run sets, and variables for networks other than Google's.
-	notSet := []string{"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES",
-		"AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL"}
+	notSet := []string{
+		"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES",
+		"AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL",
+	}
 	everyTopology(t, func(t *testing.T, m *module) {
 		secret := m.local(t, "secret_environments").AsValueMap()
 		settable := m.local(t, "common_environment").AsValueMap()

@@ -56,16 +56,20 @@ func cellObjects(t *testing.T) []*unstructured.Unstructured {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		text, diags := template.Value(&hcl.EvalContext{Functions: functionsOfTerraform(),
+		text, diags := template.Value(&hcl.EvalContext{
+			Functions: functionsOfTerraform(),
 			Variables: map[string]cty.Value{
-				"gateway": cty.ObjectVal(map[string]cty.Value{"namespace": cty.StringVal("agent-gateway"),
-					"name": cty.StringVal("agents")}),
+				"gateway": cty.ObjectVal(map[string]cty.Value{
+					"namespace": cty.StringVal("agent-gateway"),
+					"name":      cty.StringVal("agents"),
+				}),
 				"callers": cty.ListVal([]cty.Value{cty.StringVal(caller)}),
 				"domain":  cty.StringVal("agents.example.com"),
 				"address": cty.StringVal("prod-cell"), "certificate_map": cty.StringVal("prod-agents"),
 				"cell":    cty.StringVal("cell"),
 				"project": cty.StringVal("my-project"), "image": cty.StringVal("image"),
-			}})
+			},
+		})
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
@@ -213,10 +217,12 @@ func checkRefusals(ctx context.Context, t *testing.T, admin, worker dynamic.Inte
 		t.Fatalf("the administrator cannot list secrets: %v", err)
 	}
 	namespace := func(name string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Namespace",
 			"metadata": map[string]any{
 				"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "agent-control-plane"},
-			}}}
+			},
+		}}
 	}
 	for what, try := range map[string]func() error{
 		"read an agent's secrets": func() error {
@@ -243,10 +249,14 @@ func checkRefusals(ctx context.Context, t *testing.T, admin, worker dynamic.Inte
 			return apply(ctx, worker, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
 				"metadata": map[string]any{"name": "mine"},
-				"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-					"name": "cluster-admin"},
-				"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
-					"name": caller}},
+				"roleRef": map[string]any{
+					"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+					"name": "cluster-admin",
+				},
+				"subjects": []any{map[string]any{
+					"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+					"name": caller,
+				}},
 			}})
 		},
 		"lift its limits": func() error {

@@ -205,8 +205,11 @@ func functionsOfTerraform() map[string]function.Function {
 		}),
 		// A pattern between slashes is an expression, any other is text.
 		"replace": function.New(&function.Spec{
-			Params: []function.Parameter{{Name: "s", Type: cty.String}, {Name: "old", Type: cty.String},
-				{Name: "new", Type: cty.String}},
+			Params: []function.Parameter{
+				{Name: "s", Type: cty.String},
+				{Name: "old", Type: cty.String},
+				{Name: "new", Type: cty.String},
+			},
 			Type: function.StaticReturnType(cty.String),
 			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 				if old := args[1].AsString(); len(old) > 1 && old[0] == '/' && old[len(old)-1] == '/' {

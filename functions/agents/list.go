@@ -45,8 +45,10 @@ func List(agents agent.Store, d agent.Addresses) function.Route {
 		Status: http.StatusOK, Summary: "List agents", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[agent.View], error) {
 			q := in.Query
-			filter := agent.Filter{Status: q.Status, Plan: string(q.Plan), Region: string(q.Region),
-				Name: string(q.Name)}
+			filter := agent.Filter{
+				Status: q.Status, Plan: string(q.Plan), Region: string(q.Region),
+				Name: string(q.Name),
+			}
 			found, err := agents.List(ctx, filter, q.Request())
 			found.Self = in.self()
 			return page.Map(found, func(a agent.Agent) agent.View { return show(ctx, a, d) }), err

@@ -81,8 +81,10 @@ func Reachability(agents agent.Store, p provisioning.AgentProber, d agent.Addres
 			if err != nil {
 				return Reachable{}, err
 			}
-			r := Reachable{AgentID: a.ID, Warming: a.Warming, RotationPending: a.RotationPending,
-				CheckedAt: time.Now().UTC()}
+			r := Reachable{
+				AgentID: a.ID, Warming: a.Warming, RotationPending: a.RotationPending,
+				CheckedAt: time.Now().UTC(),
+			}
 			if a.Routed {
 				url := a.URL(d, "/")
 				r.DashboardURL = &url

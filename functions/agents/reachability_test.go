@@ -80,28 +80,47 @@ func TestReachability_ExplainsWhyADashboardDoesNotAnswer(t *testing.T) {
 		wantRetryAfter int // 0 is null
 	}{
 		"the agent answers": {wantReason: "ok", wantHTTPStatus: 200, wantProbes: 1},
-		"the pod is being replaced": {given: func(a *agent.Agent) { a.Warming = true },
+		"the pod is being replaced": {
+			given:      func(a *agent.Agent) { a.Warming = true },
 			probeError: unhealthy(map[string]any{"reason": "connect"}), wantReason: "warming", wantProbes: 1,
-			wantRetryAfter: 2},
-		"the previous pod still answers": {given: func(a *agent.Agent) { a.Warming = true }, wantReason: "warming",
-			wantHTTPStatus: 200, wantProbes: 1, wantRetryAfter: 2},
-		"the agent is stopped": {given: func(a *agent.Agent) { a.Status = agent.Stopped }, wantReason: "not_running",
-			wantRetryAfter: 10},
-		"the agent has no hostname": {given: func(a *agent.Agent) { a.Routed = false }, wantReason: "not_running",
-			wantRetryAfter: 10},
-		"the hostname does not resolve": {probeError: unhealthy(map[string]any{"reason": "dns"}), wantReason: "dns",
-			wantProbes: 1, wantRetryAfter: 5},
-		"the certificate is bad": {probeError: unhealthy(map[string]any{"reason": "tls"}), wantReason: "tls",
-			wantProbes: 1, wantRetryAfter: 5},
-		"the probe times out": {probeError: unhealthy(map[string]any{"reason": "timeout"}), wantReason: "timeout",
-			wantProbes: 1, wantRetryAfter: 5},
+			wantRetryAfter: 2,
+		},
+		"the previous pod still answers": {
+			given: func(a *agent.Agent) { a.Warming = true }, wantReason: "warming",
+			wantHTTPStatus: 200, wantProbes: 1, wantRetryAfter: 2,
+		},
+		"the agent is stopped": {
+			given: func(a *agent.Agent) { a.Status = agent.Stopped }, wantReason: "not_running",
+			wantRetryAfter: 10,
+		},
+		"the agent has no hostname": {
+			given: func(a *agent.Agent) { a.Routed = false }, wantReason: "not_running",
+			wantRetryAfter: 10,
+		},
+		"the hostname does not resolve": {
+			probeError: unhealthy(map[string]any{"reason": "dns"}), wantReason: "dns",
+			wantProbes: 1, wantRetryAfter: 5,
+		},
+		"the certificate is bad": {
+			probeError: unhealthy(map[string]any{"reason": "tls"}), wantReason: "tls",
+			wantProbes: 1, wantRetryAfter: 5,
+		},
+		"the probe times out": {
+			probeError: unhealthy(map[string]any{"reason": "timeout"}), wantReason: "timeout",
+			wantProbes: 1, wantRetryAfter: 5,
+		},
 		"the agent answers with an error": {
 			probeError: unhealthy(map[string]any{"reason": "bad_status", "http_status": 503}),
-			wantReason: "bad_status", wantHTTPStatus: 503, wantProbes: 1, wantRetryAfter: 5},
-		"an error without a reason": {probeError: context.Canceled, wantReason: "connect", wantProbes: 1,
-			wantRetryAfter: 5},
-		"a rotation is pending": {given: func(a *agent.Agent) { a.RotationPending = true }, wantReason: "ok",
-			wantHTTPStatus: 200, wantProbes: 1},
+			wantReason: "bad_status", wantHTTPStatus: 503, wantProbes: 1, wantRetryAfter: 5,
+		},
+		"an error without a reason": {
+			probeError: context.Canceled, wantReason: "connect", wantProbes: 1,
+			wantRetryAfter: 5,
+		},
+		"a rotation is pending": {
+			given: func(a *agent.Agent) { a.RotationPending = true }, wantReason: "ok",
+			wantHTTPStatus: 200, wantProbes: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

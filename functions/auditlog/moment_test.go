@@ -83,8 +83,10 @@ func TestMoments_AreRFC3339InTheRangeOfTheStore(t *testing.T) {
 // FuzzMoment checks that a moment that is accepted is one that the store keeps, and that the link to the next page has
 // the same moment.
 func FuzzMoment(f *testing.F) {
-	for _, text := range []string{"2016-12-31T23:59:60Z", "2026-03-02t11:30:00.000000001+23:59",
-		"0000-01-01T00:00:00-23:59", "9999-12-31T23:59:60-00:01", "2026-03-02t+0:00:00Z"} {
+	for _, text := range []string{
+		"2016-12-31T23:59:60Z", "2026-03-02t11:30:00.000000001+23:59",
+		"0000-01-01T00:00:00-23:59", "9999-12-31T23:59:60-00:01", "2026-03-02t+0:00:00Z",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

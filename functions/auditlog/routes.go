@@ -69,8 +69,10 @@ func (f filter) audit() audit.Filter {
 
 // add adds the filter to a query.
 func (f filter) add(q url.Values) {
-	for name, value := range map[string]page.Term{"actor_id": f.ActorID, "action": f.Action, "target_id": f.TargetID,
-		"outcome": f.Outcome} {
+	for name, value := range map[string]page.Term{
+		"actor_id": f.ActorID, "action": f.Action, "target_id": f.TargetID,
+		"outcome": f.Outcome,
+	} {
 		if value != "" {
 			q.Set(name, string(value))
 		}

@@ -100,12 +100,18 @@ func TestList_LinksToTheNextPageOfTheSameFilter(t *testing.T) {
 	}{
 		"no parameter": {query: url.Values{}, wantLimit: page.DefaultLimit},
 		"a limit":      {query: url.Values{"limit": {"7"}}, wantLimit: 7},
-		"one field": {query: url.Values{"outcome": {"succeeded"}}, wantFilter: audit.Filter{Outcome: "succeeded"},
-			wantLimit: page.DefaultLimit},
-		"one bound": {query: url.Values{"to": every["to"]}, wantFilter: audit.Filter{To: to},
-			wantLimit: page.DefaultLimit},
-		"every parameter": {query: every, wantFilter: audit.Filter{From: from, To: to, ActorID: "u&1=",
-			Action: "Stop Agent", TargetID: "é/ü", Outcome: "succeeded"}, wantLimit: 100},
+		"one field": {
+			query: url.Values{"outcome": {"succeeded"}}, wantFilter: audit.Filter{Outcome: "succeeded"},
+			wantLimit: page.DefaultLimit,
+		},
+		"one bound": {
+			query: url.Values{"to": every["to"]}, wantFilter: audit.Filter{To: to},
+			wantLimit: page.DefaultLimit,
+		},
+		"every parameter": {query: every, wantFilter: audit.Filter{
+			From: from, To: to, ActorID: "u&1=",
+			Action: "Stop Agent", TargetID: "é/ü", Outcome: "succeeded",
+		}, wantLimit: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -214,11 +220,15 @@ func TestRoutes_RefuseBeforeTheyReadTheLog(t *testing.T) {
 		code   string
 	}{
 		"the smallest plan": {as: functiontest.AsAdmin(string(plan.Hobby)), status: 403, code: "plan_feature_required"},
-		"the second largest plan": {as: functiontest.AsAdmin(string(plan.Business)), status: 403,
-			code: "plan_feature_required"},
+		"the second largest plan": {
+			as: functiontest.AsAdmin(string(plan.Business)), status: 403,
+			code: "plan_feature_required",
+		},
 		"a member": {as: functiontest.AsMember(enterprise), status: 403, code: "role_required"},
-		"a malformed bound": {as: functiontest.AsAdmin(enterprise), query: url.Values{"from": {"yesterday"}},
-			status: 422, code: "validation_error"},
+		"a malformed bound": {
+			as: functiontest.AsAdmin(enterprise), query: url.Values{"from": {"yesterday"}},
+			status: 422, code: "validation_error",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

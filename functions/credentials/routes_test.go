@@ -49,9 +49,11 @@ func TestReveal_ShowsTheCredentialsInForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := credentials.View{AgentID: a.ID, DashboardUsername: inForce.DashboardUsername,
+	want := credentials.View{
+		AgentID: a.ID, DashboardUsername: inForce.DashboardUsername,
 		DashboardPassword: inForce.DashboardPassword, TenantAPIKey: inForce.APIKey,
-		CredentialVersion: a.CredentialVersion}
+		CredentialVersion: a.CredentialVersion,
+	}
 	if v != want {
 		t.Errorf("the credentials of version %d are not those in force, version %d", v.CredentialVersion,
 			a.CredentialVersion)

@@ -31,8 +31,10 @@ func (b *Backend) CallNamed(t testing.TB, name string, options ...Option) Respon
 func (b *Backend) SetPlan(t testing.TB, organizationID string, p plan.ID) {
 	t.Helper()
 	directory := b.records.Directory()
-	err := directory.Ensure(t.Context(), organizationID, organization.User{ID: uuid.NewString(), Subject: "operator",
-		CreatedAt: time.Now()})
+	err := directory.Ensure(t.Context(), organizationID, organization.User{
+		ID: uuid.NewString(), Subject: "operator",
+		CreatedAt: time.Now(),
+	})
 	if err == nil {
 		err = directory.SetPlan(t.Context(), organizationID, p)
 	}

@@ -69,8 +69,10 @@ func (b *Backend) openRecords(t testing.TB) {
 	}
 	closeLater(t, server.Close)
 	open := func(observe func(method string)) *firestore.Client {
-		client, err := firestore.Open(t.Context(), firestore.Options{ProjectID: "test", EmulatorHost: server.Addr,
-			Observe: observe})
+		client, err := firestore.Open(t.Context(), firestore.Options{
+			ProjectID: "test", EmulatorHost: server.Addr,
+			Observe: observe,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,8 +83,10 @@ func (b *Backend) openRecords(t testing.TB) {
 	b.fillRecords(&b.Dependencies, nudger{b.uses})
 	guard := open(nil)
 	b.Guard = function.Guard{
-		Authenticator: &identity.Authenticator{Sessions: sessions{}, Keys: guard.Keys(), Directory: guard.Directory(),
-			Pepper: b.Pepper, Now: time.Now},
+		Authenticator: &identity.Authenticator{
+			Sessions: sessions{}, Keys: guard.Keys(), Directory: guard.Directory(),
+			Pepper: b.Pepper, Now: time.Now,
+		},
 		Audit: guard.AuditLog(), Organizations: guard.Directory(),
 	}
 }

@@ -62,8 +62,10 @@ func (c *Cluster) Namespaces(context.Context) ([]provisioning.Placement, error) 
 	c.add("Namespaces")
 	var all []provisioning.Placement
 	for _, id := range c.Orphans {
-		all = append(all, provisioning.Placement{Cell: c.cells[0], AgentID: id, UID: id,
-			CreatedAt: time.Now().AddDate(0, 0, -1)})
+		all = append(all, provisioning.Placement{
+			Cell: c.cells[0], AgentID: id, UID: id,
+			CreatedAt: time.Now().AddDate(0, 0, -1),
+		})
 	}
 	return all, nil
 }

@@ -55,14 +55,16 @@ var _ credential.SecretStore = secretStore{}
 
 // EnsureCredentials implements credential.SecretStore.
 func (s secretStore) EnsureCredentials(ctx context.Context, agentID, username string) (credential.Credentials, int64,
-	error) {
+	error,
+) {
 	s.add("SecretStore")
 	return s.store.EnsureCredentials(ctx, agentID, username)
 }
 
 // GetCredentials implements credential.SecretStore.
 func (s secretStore) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials,
-	error) {
+	error,
+) {
 	s.add("SecretStore")
 	return s.store.GetCredentials(ctx, agentID, version)
 }
@@ -127,7 +129,8 @@ var _ credential.Reader = credentialReader{}
 
 // GetCredentials implements credential.Reader.
 func (s credentialReader) GetCredentials(ctx context.Context, agentID string, version int64) (credential.Credentials,
-	error) {
+	error,
+) {
 	s.add("Credentials")
 	return s.reader.GetCredentials(ctx, agentID, version)
 }

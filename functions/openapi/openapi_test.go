@@ -165,8 +165,10 @@ func TestDescribe_MatchesResponses(t *testing.T) {
 	h := handlerWithoutStores(t)
 	seen := map[int]int{}
 	for _, r := range routes {
-		for _, token := range []string{"", "garbage", functiontest.MemberToken("org_1"),
-			functiontest.AdminToken("org_1")} {
+		for _, token := range []string{
+			"", "garbage", functiontest.MemberToken("org_1"),
+			functiontest.AdminToken("org_1"),
+		} {
 			for _, body := range []string{"", "{}", "[", notJSON, badID, strings.Repeat(" ", 1<<20)} {
 				x := answer(t, h, r, token, body)
 				seen[x.Status]++

@@ -18,8 +18,10 @@ type key string
 
 // JSONSchema implements function.Schemer.
 func (key) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
-		Description: "Name of the secret key."}
+	return &jsonschema.Schema{
+		Type: "string", Pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
+		Description: "Name of the secret key.",
+	}
 }
 
 type deleteInput struct {

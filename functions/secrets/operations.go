@@ -30,8 +30,10 @@ func ListOperations(agents agent.Store, operations secret.Operations) function.R
 				return page.Page[secret.View]{}, err
 			}
 			found, err := operations.List(ctx, a.ID, in.Query.Request())
-			found.Self = &url.URL{Path: "/api/v1/agents/" + a.ID + "/secret-operations",
-				RawQuery: in.Query.Values().Encode()}
+			found.Self = &url.URL{
+				Path:     "/api/v1/agents/" + a.ID + "/secret-operations",
+				RawQuery: in.Query.Values().Encode(),
+			}
 			return page.Map(found, secret.Operation.Show), err
 		}),
 	}

@@ -36,8 +36,10 @@ func receive(t *testing.T, b *functiontest.Backend, event, subscriptionID, signa
 	t.Helper()
 	service := &billing.Service{Store: b.Accounts, Payments: b.Payments, Agents: b.Agents, Now: time.Now}
 	return b.Call(t, subscriptions.Webhook(service, b.Payments), functiontest.Header("Stripe-Signature", signature),
-		functiontest.Body(map[string]any{"id": event,
-			"data": map[string]any{"object": map[string]any{"id": subscriptionID}}}))
+		functiontest.Body(map[string]any{
+			"id":   event,
+			"data": map[string]any{"object": map[string]any{"id": subscriptionID}},
+		}))
 }
 
 // subscribe makes org-1 an organization that pays for a plan by the month.

@@ -150,7 +150,8 @@ func needsNudge(before, after agent.Agent, now time.Time) bool {
 // saveChange commits a changed agent. The commit fails when another one wrote the agent since it was read, or the
 // organization, if the agent's usage changes.
 func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, before, after agent.Agent) (agent.Agent,
-	error) {
+	error,
+) {
 	org := state.org
 	moved := heldUsage(after).Minus(heldUsage(before))
 	if err := chargeChangedAgent(ch, &org, before, after, moved); err != nil {

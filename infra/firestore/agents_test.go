@@ -92,7 +92,9 @@ func TestChange_KeepsUnknownFields(t *testing.T) {
 	a := org.Create(plan.Hobby)
 	ref, _ := c.ref(agentCollection, a.ID)
 	_, err := ref.Update(t.Context(), []gcp.Update{
-		{Path: "of_the_future", Value: "kept"}, {Path: "rollout", Value: gcp.Delete}, {Path: "env", Value: gcp.Delete},
+		{Path: "of_the_future", Value: "kept"},
+		{Path: "rollout", Value: gcp.Delete},
+		{Path: "env", Value: gcp.Delete},
 		{Path: "failure", Value: nil},
 	})
 	must(t, err)

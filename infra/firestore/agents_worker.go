@@ -112,7 +112,8 @@ func (s *WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]
 // ListByStatus implements agent.WorkerStore. It leaves out agents that can't be decoded, as ListDue does. Firestore
 // maintains its index automatically.
 func (s *WorkerStore) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
-	error) {
+	error,
+) {
 	q := query{
 		collection: agentCollection, equal: []equality{{"status", string(status)}},
 		order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,

@@ -161,8 +161,10 @@ func (l *AuditLog) Each(ctx context.Context, f audit.Filter, visit func(audit.En
 }
 
 func auditQuery(organizationID string, f audit.Filter) query {
-	q := query{collection: auditCollection, from: f.From, before: f.To,
-		equal: []equality{{"organization_id", organizationID}}}
+	q := query{
+		collection: auditCollection, from: f.From, before: f.To,
+		equal: []equality{{"organization_id", organizationID}},
+	}
 	for _, e := range []equality{
 		{"actor.id", f.ActorID}, {"action", f.Action}, {"target.id", f.TargetID}, {"outcome", f.Outcome},
 	} {

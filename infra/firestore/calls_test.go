@@ -40,8 +40,10 @@ func TestCallsPerOperation(t *testing.T) {
 		{name: "create an agent", do: func() { a = org.Create(plan.Pro) }, want: "read commit"},
 		{name: "create another agent", do: func() { spare = org.Create(plan.Pro) }, want: "read commit"},
 		{name: "get an agent", do: func() { _, err := w.Store.Get(org.Ctx, a.ID); must(t, err) }, want: "read"},
-		{name: "create a key", do: func() { _, err := c.Keys().Create(org.Ctx, key); must(t, err) },
-			want: "read commit"},
+		{
+			name: "create a key", do: func() { _, err := c.Keys().Create(org.Ctx, key); must(t, err) },
+			want: "read commit",
+		},
 		{name: "get an agent with a key", do: func() { getAgentWithKey(t, c, key, a.ID) }, want: "read"},
 		{name: "touch a key", do: touch, want: "commit"},
 		{name: "touch the key again", do: touch, want: ""},

@@ -57,8 +57,10 @@ func (c *Client) beginChange(ctx context.Context) (change, error) {
 		return change{}, fault.New(fault.Forbidden, "organization_required", "Choose an organization first.")
 	}
 	id := uuid.NewString()
-	ch := change{client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org,
-		trail: audit.CallEntryFrom(ctx)}
+	ch := change{
+		client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org,
+		trail: audit.CallEntryFrom(ctx),
+	}
 	ch.first = ch.trail.Claim()
 	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), id))
 	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {

@@ -194,7 +194,8 @@ func validID(id string) bool {
 // observe makes the interceptors that report every call.
 func observe(report func(method string)) []grpc.DialOption {
 	unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption) error {
+		opts ...grpc.CallOption,
+	) error {
 		report(method)
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}

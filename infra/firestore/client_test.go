@@ -147,9 +147,12 @@ func TestParseCursor(t *testing.T) {
 	if _, ok := parseCursor("api_keys", good); ok {
 		t.Error("accepted a cursor of another list")
 	}
-	for _, bad := range []position{{createdAt: want.createdAt, tieBreaker: "a/b"},
+	for _, bad := range []position{
+		{createdAt: want.createdAt, tieBreaker: "a/b"},
 		{createdAt: want.createdAt, tieBreaker: ""},
-		{createdAt: want.createdAt, tieBreaker: "\xff"}, {createdAt: time.Unix(-1, 0), tieBreaker: "x"}} {
+		{createdAt: want.createdAt, tieBreaker: "\xff"},
+		{createdAt: time.Unix(-1, 0), tieBreaker: "x"},
+	} {
 		if got, ok := parseCursor("agents", bad.cursor("agents")); ok {
 			t.Errorf("accepted a cursor to %v", got)
 		}

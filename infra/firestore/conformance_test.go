@@ -70,8 +70,10 @@ func TestDirectory_Conforms(t *testing.T) {
 	organizationtest.TestDirectory(t, func(t *testing.T) organizationtest.Fixture {
 		one := open(t, "", Options{})
 		other := open(t, one.project(), Options{})
-		return organizationtest.Fixture{Processes: []organization.Directory{one.Directory(), other.Directory()},
-			User: one.readUser}
+		return organizationtest.Fixture{
+			Processes: []organization.Directory{one.Directory(), other.Directory()},
+			User:      one.readUser,
+		}
 	})
 }
 

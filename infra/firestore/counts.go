@@ -26,8 +26,10 @@ func (c *Client) Counts() *Counts { return &Counts{client: c, page: countPage} }
 
 // Organizations implements organization.Counts.
 func (s *Counts) Organizations(ctx context.Context, after string, limit int) ([]string, error) {
-	q := query{collection: organizationCollection, only: []string{}, order: []order{{gcp.DocumentID, gcp.Asc}},
-		limit: limit}
+	q := query{
+		collection: organizationCollection, only: []string{}, order: []order{{gcp.DocumentID, gcp.Asc}},
+		limit: limit,
+	}
 	if after != "" {
 		q.after = []any{after}
 	}

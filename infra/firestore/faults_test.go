@@ -125,8 +125,10 @@ func forEachFault(test func(*injectedFault) (reached bool), failures ...codes.Co
 			}
 		}
 	}
-	for call := 1; test(&injectedFault{call: call, code: codes.Unavailable, loseAnswer: true,
-		permanent: true}); call++ {
+	for call := 1; test(&injectedFault{
+		call: call, code: codes.Unavailable, loseAnswer: true,
+		permanent: true,
+	}); call++ {
 	}
 }
 

@@ -49,8 +49,10 @@ func TestMetrics_CallsPerOperation(t *testing.T) {
 			_, err := c.Metrics().ListViewedSince(t.Context(), time.Now().Add(-time.Hour), 10)
 			must(t, err)
 		}, want: "query"},
-		{name: "read the progress", do: func() { _, err := c.Metrics().Progress(t.Context()); must(t, err) },
-			want: "query"},
+		{
+			name: "read the progress", do: func() { _, err := c.Metrics().Progress(t.Context()); must(t, err) },
+			want: "query",
+		},
 		{name: "set the progress", do: func() {
 			must(t, c.Metrics().SetProgress(t.Context(),
 				map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))
@@ -67,8 +69,10 @@ func TestMetrics_ReplacesMalformedFields(t *testing.T) {
 	c := open(t, "", Options{})
 	org := agentFixture(c).Tenant(t, plan.Enterprise)
 	for name, update := range map[string]gcp.Update{
-		"a ring of another version": {Path: "rings",
-			Value: map[string][]byte{"cpu_day": append([]byte{9}, make([]byte, 30)...)}},
+		"a ring of another version": {
+			Path:  "rings",
+			Value: map[string][]byte{"cpu_day": append([]byte{9}, make([]byte, 30)...)},
+		},
 		"a ring of another type": {Path: "rings", Value: map[string]any{"cpu_day": "x"}},
 		"half a ring":            {Path: "rings", Value: map[string][]byte{"up": {1, 0, 0}}},
 		"malformed figures":      {Path: "figures", Value: "x"},
@@ -120,8 +124,10 @@ func TestSaveMetrics_CanBeRepeatedAfterFaults(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	org := agentFixture(c).Tenant(t, plan.Enterprise)
-	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted,
-		codes.ResourceExhausted, codes.Internal} {
+	for _, code := range []codes.Code{
+		codes.Unavailable, codes.DeadlineExceeded, codes.Aborted,
+		codes.ResourceExhausted, codes.Internal,
+	} {
 		for _, loseAnswer := range []bool{false, true} {
 			for _, isNew := range []bool{false, true} {
 				f := &injectedFault{call: 1, code: code, loseAnswer: loseAnswer}

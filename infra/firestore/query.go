@@ -202,8 +202,10 @@ const (
 // may see. The checksum detects a cursor that was cut or mistyped, which would silently lead to another position. It
 // does not prevent forgery.
 func (p position) cursor(collection string) string {
-	text := strings.Join([]string{cursorVersion, collection, strconv.FormatInt(p.createdAt.UnixNano(), 10),
-		p.tieBreaker}, " ")
+	text := strings.Join([]string{
+		cursorVersion, collection, strconv.FormatInt(p.createdAt.UnixNano(), 10),
+		p.tieBreaker,
+	}, " ")
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32([]byte(text),
 		crc32.ChecksumIEEE([]byte(text))))
 }

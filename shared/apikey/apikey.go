@@ -92,8 +92,10 @@ func (CreatedView) Example() any {
 
 // Show renders the record for a client.
 func (k Key) Show() View {
-	v := View{ID: k.ID, Name: k.Name, Purpose: k.Purpose, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt.UTC(),
-		CreatedBy: k.CreatedBy}
+	v := View{
+		ID: k.ID, Name: k.Name, Purpose: k.Purpose, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt.UTC(),
+		CreatedBy: k.CreatedBy,
+	}
 	if !k.LastUsedAt.IsZero() {
 		t := k.LastUsedAt.UTC()
 		v.LastUsedAt = &t

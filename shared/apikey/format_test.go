@@ -50,8 +50,10 @@ func TestWellFormed_RefusesTypos(t *testing.T) {
 			t.Errorf("WellFormed = true for %q with a typo at %d, want false", k, i)
 		}
 	}
-	for _, bad := range []string{"", "so_", k + "0", k[:len(k)-1], "sk_" + k[3:], strings.Replace(k, k[10:11], "-", 1),
-		k[:20] + "é" + k[22:]} {
+	for _, bad := range []string{
+		"", "so_", k + "0", k[:len(k)-1], "sk_" + k[3:], strings.Replace(k, k[10:11], "-", 1),
+		k[:20] + "é" + k[22:],
+	} {
 		if apikey.WellFormed(bad) {
 			t.Errorf("WellFormed(%q) = true, want false", bad)
 		}

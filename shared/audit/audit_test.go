@@ -122,8 +122,10 @@ func TestEntry_ShowRendersUnknownValuesAsNull(t *testing.T) {
 		want  string
 	}{
 		"a refused call": {
-			entry: audit.Entry{Outcome: "role_required",
-				Actor: identity.Caller{Type: identity.APIKey, ID: "k", KeyPrefix: "so_1", Subject: "s", Name: "n"}},
+			entry: audit.Entry{
+				Outcome: "role_required",
+				Actor:   identity.Caller{Type: identity.APIKey, ID: "k", KeyPrefix: "so_1", Subject: "s", Name: "n"},
+			},
 			want: `{"id":"","created_at":"0001-01-01T00:00:00Z","actor":{"type":"api_key","id":"k","email":null,"role":"","key_prefix":"so_1"},"action":"",` +
 				`"target":{"type":"","id":null,"name":null},"outcome":"role_required","request_id":"","ip":"","user_agent":"","changes":[]}`,
 		},
@@ -132,8 +134,11 @@ func TestEntry_ShowRendersUnknownValuesAsNull(t *testing.T) {
 				ID: "e", Actor: identity.Caller{Email: "ada@example.com", Role: identity.RoleAdmin},
 				Target:  audit.Target{Type: "agent", ID: "a", Name: "Bot"},
 				Request: audit.Request{RequestID: "r", IP: "i", UserAgent: "u"},
-				Changes: []audit.Change{{Field: "name", Old: "Bat", New: "Bot"},
-					{Field: "config", Old: "", New: "changed"}, {Field: "x", Old: "gone", New: ""}},
+				Changes: []audit.Change{
+					{Field: "name", Old: "Bat", New: "Bot"},
+					{Field: "config", Old: "", New: "changed"},
+					{Field: "x", Old: "gone", New: ""},
+				},
 			},
 			want: `{"id":"e","created_at":"0001-01-01T00:00:00Z","actor":{"type":"","id":"","email":"ada@example.com","role":"admin","key_prefix":null},"action":"",` +
 				`"target":{"type":"agent","id":"a","name":"Bot"},"outcome":"","request_id":"r","ip":"i","user_agent":"u","changes":[` +

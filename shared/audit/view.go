@@ -66,8 +66,10 @@ func (View) Example() any {
 		},
 		Action: "StopAgent", Target: Target{"agent", "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "Support Assistant"},
 		Outcome: Succeeded,
-		Request: Request{RequestID: "5f3c9a0e-6f0b-4d8b-9d51-0c6c7f1f2a3b", IP: "203.0.113.7",
-			UserAgent: "Mozilla/5.0"},
+		Request: Request{
+			RequestID: "5f3c9a0e-6f0b-4d8b-9d51-0c6c7f1f2a3b", IP: "203.0.113.7",
+			UserAgent: "Mozilla/5.0",
+		},
 		Changes: []Change{{"status", "running", "stopped"}},
 	}.Show()
 }

@@ -267,8 +267,10 @@ func TestAccount_NewOrderChecksThePlan(t *testing.T) {
 			if err != nil {
 				t.Fatalf("NewOrder(%s): %v", c.to, err)
 			}
-			if want := (billing.Order{OrganizationID: c.account.ID, Present: c.account.Subscription, Plan: c.to,
-				Interval: c.interval}); got != want {
+			if want := (billing.Order{
+				OrganizationID: c.account.ID, Present: c.account.Subscription, Plan: c.to,
+				Interval: c.interval,
+			}); got != want {
 				t.Errorf("NewOrder(%s) = %+v, want %+v", c.to, got, want)
 			}
 		})

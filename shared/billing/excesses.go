@@ -31,8 +31,10 @@ func (a Account) Excesses(to plan.Plan, agents []agent.Agent) ([]Excess, error) 
 	for _, g := range agents {
 		size, err := plan.Get(g.Plan)
 		if err == nil && g.Status != agent.Deleting && on.CheckFits(size) != nil {
-			over = append(over, Excess{Limit: "resource_plan", Current: g.Plan, Max: to.ID, AgentID: g.ID,
-				Name: g.Name})
+			over = append(over, Excess{
+				Limit: "resource_plan", Current: g.Plan, Max: to.ID, AgentID: g.ID,
+				Name: g.Name,
+			})
 		}
 	}
 	return over, nil

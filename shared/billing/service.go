@@ -76,8 +76,10 @@ func (s *Service) SetPlan(ctx context.Context, organizationID string, to plan.Pl
 		if err := a.CheckPlanFits(to, agents); err != nil && !force {
 			return err
 		}
-		granted := Subscription{Provider: Manual, Status: Active, Plan: to.ID, CustomerID: a.Subscription.CustomerID,
-			StartedAt: s.Now()}
+		granted := Subscription{
+			Provider: Manual, Status: Active, Plan: to.ID, CustomerID: a.Subscription.CustomerID,
+			StartedAt: s.Now(),
+		}
 		if to.ID == plan.Hobby {
 			granted.Status = None
 		}

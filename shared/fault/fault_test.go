@@ -54,10 +54,14 @@ func TestFrom_ConvertsEveryError(t *testing.T) {
 		wantCode string
 	}{
 		"fault": {err: conflict, wantKind: fault.Conflict, wantCode: "agent_deleting"},
-		"wrapped fault": {err: fmt.Errorf("while: %w", conflict.WithCause(unknown)),
-			wantKind: fault.Conflict, wantCode: "agent_deleting"},
-		"expired context": {err: fmt.Errorf("call: %w", context.DeadlineExceeded),
-			wantKind: fault.Unavailable, wantCode: "timeout"},
+		"wrapped fault": {
+			err:      fmt.Errorf("while: %w", conflict.WithCause(unknown)),
+			wantKind: fault.Conflict, wantCode: "agent_deleting",
+		},
+		"expired context": {
+			err:      fmt.Errorf("call: %w", context.DeadlineExceeded),
+			wantKind: fault.Unavailable, wantCode: "timeout",
+		},
 		"unknown error": {err: unknown, wantKind: fault.Internal, wantCode: "internal_error"},
 	} {
 		got := fault.From(c.err)

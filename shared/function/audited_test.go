@@ -79,14 +79,20 @@ func serveAuditedRoutes(g function.Guard, do func(ctx context.Context) error) ht
 		return function.None{}, do(ctx)
 	})
 	routes := []function.Route{
-		{Name: "ActOnAgent", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin,
-			Handle: act},
-		{Name: "ReadAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin,
-			Handle: read},
+		{
+			Name: "ActOnAgent", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin,
+			Handle: act,
+		},
+		{
+			Name: "ReadAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/act", Access: function.Admin,
+			Handle: read,
+		},
 		{Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Handle: create},
 		{Name: "CreateKey", Method: http.MethodPost, Path: "/api/v1/api-keys", Access: function.Admin, Handle: create},
-		{Name: "Feature", Method: http.MethodPost, Path: "/api/v1/organizations/current/x", Access: function.Admin,
-			Feature: plan.AuditLog, Handle: create},
+		{
+			Name: "Feature", Method: http.MethodPost, Path: "/api/v1/organizations/current/x", Access: function.Admin,
+			Feature: plan.AuditLog, Handle: create,
+		},
 		{Name: "Public", Method: http.MethodPost, Path: "/api/v1/billing/x", Access: function.Public, Handle: create},
 	}
 	for i := range routes {
@@ -119,64 +125,110 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 		wantTarget  audit.Target
 	}{
 		"change": {req: valid(), do: change, wantStatus: 200},
-		"nothing to change": {req: valid(), do: succeed,
-			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget},
-		"nothing to change, but handler found the target": {req: valid(),
+		"nothing to change": {
+			req: valid(), do: succeed,
+			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget,
+		},
+		"nothing to change, but handler found the target": {
+			req:        valid(),
 			do:         func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(namedTarget); return nil },
-			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: namedTarget},
-		"replayed answer": {req: post(actPath, "admin", validBody, "k"),
+			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: namedTarget,
+		},
+		"replayed answer": {
+			req:        post(actPath, "admin", validBody, "k"),
 			do:         func(ctx context.Context) error { idempotency.From(ctx).Replay(); return nil },
-			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget},
-		"role refused": {req: post(actPath, "member", validBody), do: succeed,
-			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget},
-		"plan refused": {req: post("/api/v1/organizations/current/x", "admin", validBody), do: succeed,
-			wantStatus: 403, wantOutcome: "plan_feature_required", wantTarget: audit.Target{Type: "organization"}},
-		"path without prefix": {req: post("/agents/"+agentID+"/act", "member", validBody), do: succeed,
-			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget},
-		"id in capitals": {req: post(strings.Replace(actPath, "fa", "FA", 1), "member", validBody), do: succeed,
-			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget},
-		"invalid body": {req: post(actPath, "admin", `{}`), do: succeed,
-			wantStatus: 422, wantOutcome: "validation_error", wantTarget: agentTarget},
-		"invalid id": {req: post("/api/v1/agents/none/act", "admin", validBody), do: succeed,
-			wantStatus: 422, wantOutcome: "validation_error", wantTarget: audit.Target{Type: "agent"}},
-		"invalid id and role refused": {req: post("/api/v1/agents/none/act", "member", validBody), do: succeed,
-			wantStatus: 403, wantOutcome: "role_required", wantTarget: audit.Target{Type: "agent"}},
-		"invalid idempotency key": {req: post(actPath, "admin", validBody, "a b"), do: succeed,
-			wantStatus: 400, wantOutcome: "invalid_idempotency_key", wantTarget: agentTarget},
-		"body too large": {req: post(actPath, "admin", strings.Repeat(" ", 101)), do: succeed,
-			wantStatus: 413, wantOutcome: "body_too_large", wantTarget: agentTarget},
-		"body is not JSON": {req: plainText, do: succeed,
-			wantStatus: 415, wantOutcome: "unsupported_media_type", wantTarget: agentTarget},
-		"not found": {req: valid(), do: fail(fault.New(fault.NotFound, "agent_not_found", "No.")),
-			wantStatus: 404, wantOutcome: "agent_not_found", wantTarget: agentTarget},
-		"conflict": {req: valid(), do: fail(fault.New(fault.Conflict, "agent_deleting", "No.")),
-			wantStatus: 409, wantOutcome: "agent_deleting", wantTarget: agentTarget},
-		"change, then error": {req: valid(),
+			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget,
+		},
+		"role refused": {
+			req: post(actPath, "member", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget,
+		},
+		"plan refused": {
+			req: post("/api/v1/organizations/current/x", "admin", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "plan_feature_required", wantTarget: audit.Target{Type: "organization"},
+		},
+		"path without prefix": {
+			req: post("/agents/"+agentID+"/act", "member", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget,
+		},
+		"id in capitals": {
+			req: post(strings.Replace(actPath, "fa", "FA", 1), "member", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "role_required", wantTarget: agentTarget,
+		},
+		"invalid body": {
+			req: post(actPath, "admin", `{}`), do: succeed,
+			wantStatus: 422, wantOutcome: "validation_error", wantTarget: agentTarget,
+		},
+		"invalid id": {
+			req: post("/api/v1/agents/none/act", "admin", validBody), do: succeed,
+			wantStatus: 422, wantOutcome: "validation_error", wantTarget: audit.Target{Type: "agent"},
+		},
+		"invalid id and role refused": {
+			req: post("/api/v1/agents/none/act", "member", validBody), do: succeed,
+			wantStatus: 403, wantOutcome: "role_required", wantTarget: audit.Target{Type: "agent"},
+		},
+		"invalid idempotency key": {
+			req: post(actPath, "admin", validBody, "a b"), do: succeed,
+			wantStatus: 400, wantOutcome: "invalid_idempotency_key", wantTarget: agentTarget,
+		},
+		"body too large": {
+			req: post(actPath, "admin", strings.Repeat(" ", 101)), do: succeed,
+			wantStatus: 413, wantOutcome: "body_too_large", wantTarget: agentTarget,
+		},
+		"body is not JSON": {
+			req: plainText, do: succeed,
+			wantStatus: 415, wantOutcome: "unsupported_media_type", wantTarget: agentTarget,
+		},
+		"not found": {
+			req: valid(), do: fail(fault.New(fault.NotFound, "agent_not_found", "No.")),
+			wantStatus: 404, wantOutcome: "agent_not_found", wantTarget: agentTarget,
+		},
+		"conflict": {
+			req: valid(), do: fail(fault.New(fault.Conflict, "agent_deleting", "No.")),
+			wantStatus: 409, wantOutcome: "agent_deleting", wantTarget: agentTarget,
+		},
+		"change, then error": {
+			req:        valid(),
 			do:         func(ctx context.Context) error { return errors.Join(change(ctx), errors.New("x")) },
-			wantStatus: 500},
-		"unknown error": {req: valid(), do: fail(errors.New("the secret value")),
-			wantStatus: 500, wantOutcome: "internal_error", wantTarget: agentTarget},
-		"expired context": {req: valid(), do: fail(context.DeadlineExceeded),
-			wantStatus: 503, wantOutcome: "timeout", wantTarget: agentTarget},
-		"panic": {req: valid(), do: func(context.Context) error { panic("the secret value") },
-			wantStatus: 500, wantOutcome: "internal_error", wantTarget: agentTarget},
-		"change, then panic": {req: valid(),
+			wantStatus: 500,
+		},
+		"unknown error": {
+			req: valid(), do: fail(errors.New("the secret value")),
+			wantStatus: 500, wantOutcome: "internal_error", wantTarget: agentTarget,
+		},
+		"expired context": {
+			req: valid(), do: fail(context.DeadlineExceeded),
+			wantStatus: 503, wantOutcome: "timeout", wantTarget: agentTarget,
+		},
+		"panic": {
+			req: valid(), do: func(context.Context) error { panic("the secret value") },
+			wantStatus: 500, wantOutcome: "internal_error", wantTarget: agentTarget,
+		},
+		"change, then panic": {
+			req:        valid(),
 			do:         func(ctx context.Context) error { _ = change(ctx); panic("x") },
-			wantStatus: 500},
-		"agent creation refused": {req: post("/api/v1/agents", "admin", validBody),
+			wantStatus: 500,
+		},
+		"agent creation refused": {
+			req:        post("/api/v1/agents", "admin", validBody),
 			do:         fail(fault.New(fault.PaymentRequired, "plan_capacity_exceeded", "No.")),
-			wantStatus: 402, wantOutcome: "plan_capacity_exceeded", wantTarget: audit.Target{Type: "agent"}},
-		"key creation refused": {req: post("/api/v1/api-keys", "admin", validBody),
+			wantStatus: 402, wantOutcome: "plan_capacity_exceeded", wantTarget: audit.Target{Type: "agent"},
+		},
+		"key creation refused": {
+			req:        post("/api/v1/api-keys", "admin", validBody),
 			do:         fail(fault.New(fault.Conflict, "api_key_limit_reached", "No.")),
-			wantStatus: 409, wantOutcome: "api_key_limit_reached", wantTarget: audit.Target{Type: "api_key"}},
+			wantStatus: 409, wantOutcome: "api_key_limit_reached", wantTarget: audit.Target{Type: "api_key"},
+		},
 		"GET":                        {req: newRequest("GET", actPath, "admin", ""), do: succeed, wantStatus: 200},
 		"HEAD":                       {req: newRequest("HEAD", actPath, "admin", ""), do: succeed, wantStatus: 200},
 		"GET refused":                {req: newRequest("GET", actPath, "member", ""), do: succeed, wantStatus: 403},
 		"invalid token":              {req: post(actPath, "garbage", validBody), do: succeed, wantStatus: 401},
 		"identity provider is down":  {req: post(actPath, "outage", validBody), do: succeed, wantStatus: 503},
 		"caller has no organization": {req: post(actPath, "no-organization", validBody), do: succeed, wantStatus: 403},
-		"public route": {req: post("/api/v1/billing/x", "admin", validBody), do: succeed,
-			wantStatus: 200},
+		"public route": {
+			req: post("/api/v1/billing/x", "admin", validBody), do: succeed,
+			wantStatus: 200,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -56,34 +56,62 @@ func TestRoute_RequiresPlanFeature(t *testing.T) {
 		wantCode        string
 		wantReads       int // of the organization
 	}{
-		"plan has the feature": {path: auditLogPath, token: enterprise,
-			wantStatus: 200, wantReads: 1},
-		"plan lacks the feature": {path: auditLogPath, token: hobby,
-			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1},
-		"plan lacks the feature and request is invalid": {path: auditLogPath + "?number=x", token: hobby,
-			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1},
-		"plan has the feature and request is invalid": {path: auditLogPath + "?number=x", token: enterprise,
-			wantStatus: 422, wantCode: "validation_error", wantReads: 1},
-		"organization without record": {path: auditLogPath, token: enterprise, organizationErr: unknown,
-			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1},
-		"guard without organizations": {path: auditLogPath, token: enterprise, noOrganizations: true,
-			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 0},
-		"store is down": {path: auditLogPath, token: enterprise, organizationErr: storeDown,
-			wantStatus: 503, wantCode: "store_unavailable", wantReads: 1},
-		"store fails": {path: auditLogPath, token: enterprise, organizationErr: errors.New("why"),
-			wantStatus: 500, wantCode: "internal_error", wantReads: 1},
-		"member": {path: auditLogPath, token: "member",
-			wantStatus: 403, wantCode: "role_required", wantReads: 0},
-		"caller without organization": {path: auditLogPath, token: "no-organization",
-			wantStatus: 403, wantCode: "organization_required", wantReads: 0},
-		"invalid token": {path: auditLogPath, token: "garbage",
-			wantStatus: 401, wantCode: "invalid_token", wantReads: 0},
-		"route without feature": {path: everyPlanPath, token: hobby,
-			wantStatus: 200, wantReads: 0},
-		"route without feature and store is down": {path: everyPlanPath, token: hobby, organizationErr: storeDown,
-			wantStatus: 200, wantReads: 0},
-		"feature of no plan": {path: unavailablePath, token: enterprise,
-			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1},
+		"plan has the feature": {
+			path: auditLogPath, token: enterprise,
+			wantStatus: 200, wantReads: 1,
+		},
+		"plan lacks the feature": {
+			path: auditLogPath, token: hobby,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1,
+		},
+		"plan lacks the feature and request is invalid": {
+			path: auditLogPath + "?number=x", token: hobby,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1,
+		},
+		"plan has the feature and request is invalid": {
+			path: auditLogPath + "?number=x", token: enterprise,
+			wantStatus: 422, wantCode: "validation_error", wantReads: 1,
+		},
+		"organization without record": {
+			path: auditLogPath, token: enterprise, organizationErr: unknown,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1,
+		},
+		"guard without organizations": {
+			path: auditLogPath, token: enterprise, noOrganizations: true,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 0,
+		},
+		"store is down": {
+			path: auditLogPath, token: enterprise, organizationErr: storeDown,
+			wantStatus: 503, wantCode: "store_unavailable", wantReads: 1,
+		},
+		"store fails": {
+			path: auditLogPath, token: enterprise, organizationErr: errors.New("why"),
+			wantStatus: 500, wantCode: "internal_error", wantReads: 1,
+		},
+		"member": {
+			path: auditLogPath, token: "member",
+			wantStatus: 403, wantCode: "role_required", wantReads: 0,
+		},
+		"caller without organization": {
+			path: auditLogPath, token: "no-organization",
+			wantStatus: 403, wantCode: "organization_required", wantReads: 0,
+		},
+		"invalid token": {
+			path: auditLogPath, token: "garbage",
+			wantStatus: 401, wantCode: "invalid_token", wantReads: 0,
+		},
+		"route without feature": {
+			path: everyPlanPath, token: hobby,
+			wantStatus: 200, wantReads: 0,
+		},
+		"route without feature and store is down": {
+			path: everyPlanPath, token: hobby, organizationErr: storeDown,
+			wantStatus: 200, wantReads: 0,
+		},
+		"feature of no plan": {
+			path: unavailablePath, token: enterprise,
+			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

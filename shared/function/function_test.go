@@ -122,28 +122,44 @@ func TestMux_AnswersWithStatusAndCode(t *testing.T) {
 		"valid call":                {req: valid(), wantStatus: 200},
 		"agent path without prefix": {req: postJSON("/agents/member", admin, validBody), wantStatus: 200},
 		"other path without prefix": {req: postJSON("/user", admin, validBody), wantStatus: 404, wantCode: "not_found"},
-		"unknown path": {req: postJSON("/api/v1/none", "", `{}`),
-			wantStatus: 404, wantCode: "not_found"},
-		"empty path segments": {req: postJSON("//api/v1//admin", admin, validBody), wantStatus: 404,
-			wantCode: "not_found"},
-		"dotted path segments": {req: postJSON("/api/v1/x/../admin", admin, validBody), wantStatus: 404,
-			wantCode: "not_found"},
-		"trailing slash": {req: postJSON("/api/v1/admin/", admin, validBody), wantStatus: 404,
-			wantCode: "not_found"},
-		"wrong method": {req: httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), wantStatus: 405,
-			wantCode: "method_not_allowed"},
+		"unknown path": {
+			req:        postJSON("/api/v1/none", "", `{}`),
+			wantStatus: 404, wantCode: "not_found",
+		},
+		"empty path segments": {
+			req: postJSON("//api/v1//admin", admin, validBody), wantStatus: 404,
+			wantCode: "not_found",
+		},
+		"dotted path segments": {
+			req: postJSON("/api/v1/x/../admin", admin, validBody), wantStatus: 404,
+			wantCode: "not_found",
+		},
+		"trailing slash": {
+			req: postJSON("/api/v1/admin/", admin, validBody), wantStatus: 404,
+			wantCode: "not_found",
+		},
+		"wrong method": {
+			req: httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), wantStatus: 405,
+			wantCode: "method_not_allowed",
+		},
 		"body is not JSON": {req: plainText, wantStatus: 415, wantCode: "unsupported_media_type"},
 		"body too large":   {req: tooLarge, wantStatus: 413, wantCode: "body_too_large"},
-		"handler panics": {req: postJSON("/api/v1/admin", admin, `{"text": "panic"}`),
-			wantStatus: 500, wantCode: "internal_error"},
+		"handler panics": {
+			req:        postJSON("/api/v1/admin", admin, `{"text": "panic"}`),
+			wantStatus: 500, wantCode: "internal_error",
+		},
 		"unknown error": {req: valid(), handlerErr: secretErr, wantStatus: 500, wantCode: "internal_error"},
-		"wrapped fault": {req: valid(),
+		"wrapped fault": {
+			req:        valid(),
 			handlerErr: fmt.Errorf("while: %w", fault.New(fault.Conflict, "agent_deleting", "No.")),
-			wantStatus: 409, wantCode: "agent_deleting"},
+			wantStatus: 409, wantCode: "agent_deleting",
+		},
 		"expired context": {req: valid(), handlerErr: context.DeadlineExceeded, wantStatus: 503, wantCode: "timeout"},
-		"fault with cause": {req: valid(),
+		"fault with cause": {
+			req:        valid(),
 			handlerErr: fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(secretErr),
-			wantStatus: 503, wantCode: "store_unavailable"},
+			wantStatus: 503, wantCode: "store_unavailable",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -275,12 +291,16 @@ func TestWorker_AnswersPushes(t *testing.T) {
 		"handled":       {authorization: "Bearer t", body: push, wantStatus: 204},
 		"no token":      {authorization: "", body: push, wantStatus: 401},
 		"invalid token": {authorization: "Bearer t", body: push, verifyErr: identity.InvalidToken(), wantStatus: 401},
-		"temporary error": {authorization: "Bearer t", body: push,
-			handlerErr: fault.New(fault.Unavailable, "busy", "Later."), wantStatus: 503},
+		"temporary error": {
+			authorization: "Bearer t", body: push,
+			handlerErr: fault.New(fault.Unavailable, "busy", "Later."), wantStatus: 503,
+		},
 		"unwrapped message": {authorization: "Bearer t", body: `{"agent_id":"a"}`, wantStatus: 400},
 		"body is not JSON":  {authorization: "Bearer t", body: `{`, wantStatus: 400},
-		"unknown error": {authorization: "Bearer t", body: push, handlerErr: errors.New("why"),
-			wantStatus: 500},
+		"unknown error": {
+			authorization: "Bearer t", body: push, handlerErr: errors.New("why"),
+			wantStatus: 500,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

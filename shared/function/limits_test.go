@@ -35,8 +35,10 @@ func serveLimitedRoutes(err *error) http.Handler {
 		{Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}", Access: function.Member, Reads: agent},
 		{Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Limit: ratelimit.Creations},
 		{Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/stop", Access: function.Admin, Reads: agent},
-		{Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/reveal", Access: function.Admin,
-			Limit: ratelimit.Reveals},
+		{
+			Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/reveal", Access: function.Admin,
+			Limit: ratelimit.Reveals,
+		},
 		{Method: http.MethodGet, Path: "/api/v1/public", Access: function.Public},
 	}
 	for i := range routes {
@@ -66,8 +68,10 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 	}{
 		"reads count per caller, whatever their outcome": {
 			{method: "GET", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
-			{method: "GET", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
-				wantLimit: `"reads";r=1;t=2400`},
+			{
+				method: "GET", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
+				wantLimit: `"reads";r=1;t=2400`,
+			},
 			{method: "HEAD", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=0;t=3600`},
 			{method: "GET", path: list, token: "admin", wantStatus: 429, wantLimit: `"reads";r=0;t=1200`},
 			{method: "GET", path: list, token: "member", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
@@ -82,10 +86,14 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 			{method: "POST", path: stop, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
 		},
 		"only successful creations count": {
-			{method: "POST", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
-				wantLimit: `"mutations";r=8;t=400`},
-			{method: "POST", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
-				wantLimit: `"mutations";r=7;t=800`},
+			{
+				method: "POST", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
+				wantLimit: `"mutations";r=8;t=400`,
+			},
+			{
+				method: "POST", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
+				wantLimit: `"mutations";r=7;t=800`,
+			},
 			{method: "POST", path: list, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=6;t=1200`},
 			{method: "POST", path: list, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=5;t=1600`},
 			{method: "POST", path: list, token: "admin", wantStatus: 429, wantLimit: `"creations";r=0;t=1800`},
@@ -96,12 +104,16 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 			{method: "POST", path: reveal, token: "other-admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
 			{method: "POST", path: reveal, token: "other-admin", wantStatus: 204, wantLimit: `"mutations";r=7;t=800`},
 			{method: "POST", path: reveal, token: "other-admin", wantStatus: 429, wantLimit: `"reveals";r=0;t=1800`},
-			{method: "POST", path: reveal, token: "admin", handlerErr: conflict, wantStatus: 409,
-				wantLimit: `"mutations";r=8;t=400`},
+			{
+				method: "POST", path: reveal, token: "admin", handlerErr: conflict, wantStatus: 409,
+				wantLimit: `"mutations";r=8;t=400`,
+			},
 			{method: "POST", path: upper(reveal), token: "admin", wantStatus: 204, wantLimit: `"mutations";r=7;t=800`},
 			{method: "POST", path: reveal, token: "admin", wantStatus: 429, wantLimit: `"reveals";r=0;t=1800`},
-			{method: "POST", path: other + "/reveal", token: "admin", wantStatus: 204,
-				wantLimit: `"mutations";r=5;t=1600`},
+			{
+				method: "POST", path: other + "/reveal", token: "admin", wantStatus: 204,
+				wantLimit: `"mutations";r=5;t=1600`,
+			},
 		},
 		"failed authentications count per address": {
 			{method: "GET", path: list, token: "garbage", wantStatus: 401, wantLimit: ""},
@@ -155,8 +167,10 @@ func TestRoute_TakesAddressFromPlatformProxy(t *testing.T) {
 	for name, c := range map[string]struct{ remoteAddr, forwardedFor, want string }{
 		"one hop":             {remoteAddr: "10.0.0.1:5", forwardedFor: "203.0.113.7", want: "203.0.113.7"},
 		"client claims a hop": {remoteAddr: "10.0.0.1:5", forwardedFor: "1.1.1.1, 203.0.113.7", want: "203.0.113.7"},
-		"hops without spaces": {remoteAddr: "10.0.0.1:5", forwardedFor: "1.1.1.1,2.2.2.2,203.0.113.7",
-			want: "203.0.113.7"},
+		"hops without spaces": {
+			remoteAddr: "10.0.0.1:5", forwardedFor: "1.1.1.1,2.2.2.2,203.0.113.7",
+			want: "203.0.113.7",
+		},
 		"no proxy":              {remoteAddr: "203.0.113.7:5", forwardedFor: "", want: "203.0.113.7"},
 		"no proxy, IPv6":        {remoteAddr: "[2001:db8::7]:5", forwardedFor: "", want: "2001:db8::7"},
 		"no proxy, and no port": {remoteAddr: "somewhere", forwardedFor: "", want: "somewhere"},

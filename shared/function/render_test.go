@@ -88,8 +88,10 @@ func TestDeprecation_IsAnnouncedInEveryResponse(t *testing.T) {
 	}{
 		"success": {handlerErr: nil, wantStatus: 200, wantLinks: append(slices.Clone(deprecationLinks),
 			`</next>; rel="next"`)},
-		"error": {handlerErr: fault.New(fault.Conflict, "agent_deleting", "No."), wantStatus: 409,
-			wantLinks: deprecationLinks},
+		"error": {
+			handlerErr: fault.New(fault.Conflict, "agent_deleting", "No."), wantStatus: 409,
+			wantLinks: deprecationLinks,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

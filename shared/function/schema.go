@@ -51,8 +51,10 @@ const trimKeyword = "x-trim-whitespace"
 
 // Trimmed returns the schema of a string that has minimum to maximum characters after trimming.
 func Trimmed(minimum, maximum int) *infer.Schema {
-	return &infer.Schema{Type: "string", MinLength: &minimum, MaxLength: &maximum,
-		Extra: map[string]any{trimKeyword: true}}
+	return &infer.Schema{
+		Type: "string", MinLength: &minimum, MaxLength: &maximum,
+		Extra: map[string]any{trimKeyword: true},
+	}
 }
 
 // Integer returns the schema of an integer between two bounds, with a default or nil.

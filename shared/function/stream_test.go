@@ -61,20 +61,34 @@ func TestStream_LateErrorsBreakTheConnection(t *testing.T) {
 		"two chunks": {method: "GET", write: writeLines(20, succeed), wantStatus: 200, wantBody: 20_000},
 		"large body": {method: "GET", write: writeLines(500, succeed), wantStatus: 200, wantBody: 500_000},
 		"empty body": {method: "GET", write: writeLines(0, succeed), wantStatus: 200, wantBody: 0},
-		"HEAD": {method: "HEAD", write: func(io.Writer) error { t.Error("HEAD wrote a body"); return nil },
-			wantStatus: 200, wantBody: 0},
-		"error before the first byte": {method: "GET", write: writeLines(0, storeDown), wantStatus: 503,
-			wantBody: problem},
-		"error before the first chunk": {method: "GET", write: writeLines(10, storeDown), wantStatus: 503,
-			wantBody: problem},
-		"unknown error before the first chunk": {method: "GET", write: writeLines(1, unknown),
-			wantStatus: 500, wantBody: problem},
-		"error after the first chunk": {method: "GET", write: writeLines(100, storeDown), wantStatus: 200,
-			wantBody: broken},
-		"panic before the first byte": {method: "GET", write: writeLines(0, panics), wantStatus: 500,
-			wantBody: problem},
-		"panic after the first chunk": {method: "GET", write: writeLines(100, panics), wantStatus: 200,
-			wantBody: broken},
+		"HEAD": {
+			method: "HEAD", write: func(io.Writer) error { t.Error("HEAD wrote a body"); return nil },
+			wantStatus: 200, wantBody: 0,
+		},
+		"error before the first byte": {
+			method: "GET", write: writeLines(0, storeDown), wantStatus: 503,
+			wantBody: problem,
+		},
+		"error before the first chunk": {
+			method: "GET", write: writeLines(10, storeDown), wantStatus: 503,
+			wantBody: problem,
+		},
+		"unknown error before the first chunk": {
+			method: "GET", write: writeLines(1, unknown),
+			wantStatus: 500, wantBody: problem,
+		},
+		"error after the first chunk": {
+			method: "GET", write: writeLines(100, storeDown), wantStatus: 200,
+			wantBody: broken,
+		},
+		"panic before the first byte": {
+			method: "GET", write: writeLines(0, panics), wantStatus: 500,
+			wantBody: problem,
+		},
+		"panic after the first chunk": {
+			method: "GET", write: writeLines(100, panics), wantStatus: 200,
+			wantBody: broken,
+		},
 	} {
 		for _, wantHTTP := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, HTTP/%d", name, wantHTTP), func(t *testing.T) {

@@ -19,8 +19,10 @@ import (
 var addresses = agent.Addresses{Domain: "agents.test", Scheme: "https"}
 
 func runningAgent() agent.Agent {
-	return agent.Agent{ID: "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9", OrganizationID: "org_1", Slug: "research",
-		Status: agent.Running, Routed: true}
+	return agent.Agent{
+		ID: "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9", OrganizationID: "org_1", Slug: "research",
+		Status: agent.Running, Routed: true,
+	}
 }
 
 func adminSession() identity.Caller {
@@ -133,8 +135,10 @@ func TestLink_CarriesSignedClaims(t *testing.T) {
 			t.Fatal("link = nil, want a link")
 		}
 		claims := parseLink(t, *link, verifiers)
-		expected := jwt.Expected{Issuer: handoff.Issuer, Subject: "user_1",
-			AnyAudience: jwt.Audience{runningAgent().Hostname(addresses)}, Time: now}
+		expected := jwt.Expected{
+			Issuer: handoff.Issuer, Subject: "user_1",
+			AnyAudience: jwt.Audience{runningAgent().Hostname(addresses)}, Time: now,
+		}
 		if err := claims.ValidateWithLeeway(expected, 0); err != nil {
 			t.Errorf("claims %+v: %v", claims, err)
 		}
@@ -164,15 +168,23 @@ func TestLink_IsOnlyForAdminSessionsAndRunningAgents(t *testing.T) {
 		agent  agent.Agent
 		caller identity.Caller
 	}{
-		"API key": {signer: signer, agent: runningAgent(),
-			caller: callerWith(func(c *identity.Caller) { c.Type = identity.APIKey })},
-		"member": {signer: signer, agent: runningAgent(),
-			caller: callerWith(func(c *identity.Caller) { c.Role = identity.RoleMember })},
+		"API key": {
+			signer: signer, agent: runningAgent(),
+			caller: callerWith(func(c *identity.Caller) { c.Type = identity.APIKey }),
+		},
+		"member": {
+			signer: signer, agent: runningAgent(),
+			caller: callerWith(func(c *identity.Caller) { c.Role = identity.RoleMember }),
+		},
 		"no caller": {signer: signer, agent: runningAgent(), caller: identity.Caller{}},
-		"paused agent": {signer: signer, agent: agentWith(func(a *agent.Agent) { a.Status = agent.Paused }),
-			caller: adminSession()},
-		"agent without route": {signer: signer, agent: agentWith(func(a *agent.Agent) { a.Routed = false }),
-			caller: adminSession()},
+		"paused agent": {
+			signer: signer, agent: agentWith(func(a *agent.Agent) { a.Status = agent.Paused }),
+			caller: adminSession(),
+		},
+		"agent without route": {
+			signer: signer, agent: agentWith(func(a *agent.Agent) { a.Routed = false }),
+			caller: adminSession(),
+		},
 		"signer without key": {signer: handoff.NewSigner(handoff.Key{}), agent: runningAgent(), caller: adminSession()},
 	} {
 		link, err := c.signer.Link(c.agent, c.caller, addresses, time.Now())

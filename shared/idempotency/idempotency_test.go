@@ -53,24 +53,38 @@ func TestNew_IDDependsOnKeyAndFingerprintOnRequest(t *testing.T) {
 		request                       idempotency.Request
 		wantNewID, wantNewFingerprint bool
 	}{
-		"other organization": {organization: "org2", key: "key", request: request,
-			wantNewID: true, wantNewFingerprint: false},
-		"other key": {organization: "org", key: "key2", request: request,
-			wantNewID: true, wantNewFingerprint: true},
-		"same text, split differently": {organization: "orgk", key: "ey", request: request,
-			wantNewID: true, wantNewFingerprint: true},
-		"other method": {organization: "org", key: "key",
+		"other organization": {
+			organization: "org2", key: "key", request: request,
+			wantNewID: true, wantNewFingerprint: false,
+		},
+		"other key": {
+			organization: "org", key: "key2", request: request,
+			wantNewID: true, wantNewFingerprint: true,
+		},
+		"same text, split differently": {
+			organization: "orgk", key: "ey", request: request,
+			wantNewID: true, wantNewFingerprint: true,
+		},
+		"other method": {
+			organization: "org", key: "key",
 			request:   with(func(r *idempotency.Request) { r.Method = "PUT" }),
-			wantNewID: false, wantNewFingerprint: true},
-		"other path": {organization: "org", key: "key",
+			wantNewID: false, wantNewFingerprint: true,
+		},
+		"other path": {
+			organization: "org", key: "key",
 			request:   with(func(r *idempotency.Request) { r.Path = "/api/v1/api-keys" }),
-			wantNewID: false, wantNewFingerprint: true},
-		"other body": {organization: "org", key: "key",
+			wantNewID: false, wantNewFingerprint: true,
+		},
+		"other body": {
+			organization: "org", key: "key",
 			request:   with(func(r *idempotency.Request) { r.Body = []byte(`{"pin": 1235}`) }),
-			wantNewID: false, wantNewFingerprint: true},
-		"no body": {organization: "org", key: "key",
+			wantNewID: false, wantNewFingerprint: true,
+		},
+		"no body": {
+			organization: "org", key: "key",
 			request:   with(func(r *idempotency.Request) { r.Body = nil }),
-			wantNewID: false, wantNewFingerprint: true},
+			wantNewID: false, wantNewFingerprint: true,
+		},
 	} {
 		got := idempotency.New(c.organization, c.key, c.request)
 		if isNew := !seenIDs[got.ID]; isNew != c.wantNewID {

@@ -95,13 +95,17 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 					"jwt": {Issuer: "i", Subject: "s", OrganizationID: "o1", Role: identity.RoleMember},
 				},
 				keys: map[string]apikey.Key{
-					apikey.Hash(pepper, valid): {ID: "k1", OrganizationID: "o2", Prefix: valid[:11],
-						ExpiresAt: now.Add(time.Second)},
+					apikey.Hash(pepper, valid): {
+						ID: "k1", OrganizationID: "o2", Prefix: valid[:11],
+						ExpiresAt: now.Add(time.Second),
+					},
 					apikey.Hash(pepper, expired): {ID: "k2", OrganizationID: "o2", ExpiresAt: now},
 				},
 			}
-			a := &identity.Authenticator{Sessions: stores, Keys: stores, Directory: stores, Pepper: pepper,
-				Now: func() time.Time { return now }}
+			a := &identity.Authenticator{
+				Sessions: stores, Keys: stores, Directory: stores, Pepper: pepper,
+				Now: func() time.Time { return now },
+			}
 			ctx, got, err := a.Authenticate(t.Context(), c.token, agent)
 			if code := fault.Code(err); code != c.wantCode {
 				t.Fatalf("error = %v, want code %q", err, c.wantCode)

@@ -103,7 +103,8 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 // changeMember looks up a user and all members, and applies a change to the user. It holds the organization's lock: if
 // two admins remove each other concurrently, one remains.
 func (s *Service) changeMember(ctx context.Context, id string,
-	apply func(ctx context.Context, p Person, members []Person) error) error {
+	apply func(ctx context.Context, p Person, members []Person) error,
+) error {
 	organizationID := identity.From(ctx).OrganizationID
 	// If members are managed externally, fail with that error for any id.
 	if _, err := s.Provider.People(ctx, nil); err != nil {

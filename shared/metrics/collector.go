@@ -75,7 +75,8 @@ func (p Progress) due(now time.Time) bool {
 
 // collectDueCells collects all agents of the cells whose cycle is due, and returns the progress of those cells.
 func (c *Collector) collectDueCells(ctx context.Context, cells map[string]Progress, now time.Time) (map[string]Progress,
-	error) {
+	error,
+) {
 	subjects, err := c.listSubjects(ctx, now)
 	if err != nil {
 		return nil, err
@@ -93,8 +94,10 @@ func (c *Collector) collectDueCells(ctx context.Context, cells map[string]Progre
 			continue
 		}
 		whole := spanSince(last.Until, now)
-		run := collection{Collector: c, kind: "cycle", cell: cell, subjects: ofCell,
-			span: whole.firstPiece(len(ofCell), cmp.Or(c.Minutes, defaultMinutes)), now: now}
+		run := collection{
+			Collector: c, kind: "cycle", cell: cell, subjects: ofCell,
+			span: whole.firstPiece(len(ofCell), cmp.Or(c.Minutes, defaultMinutes)), now: now,
+		}
 		p, err := run.collectPiece(ctx, last, whole)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("collect metrics of cell %s: %w", cell, err))
@@ -169,8 +172,10 @@ func (c *Collector) collectWatched(ctx context.Context, collected map[string]Pro
 		return nil
 	})
 	for cell, ofCell := range subjects {
-		run := collection{Collector: c, kind: "watched", cell: cell, subjects: ofCell,
-			span: spanSince(since[cell], now), now: now, known: known, only: sortedIDs(ofCell)}
+		run := collection{
+			Collector: c, kind: "watched", cell: cell, subjects: ofCell,
+			span: spanSince(since[cell], now), now: now, known: known, only: sortedIDs(ofCell),
+		}
 		if _, err := run.collect(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("collect metrics of cell %s: %w", cell, err))
 		}

@@ -74,8 +74,10 @@ func TestCollect_CollectsAllDueAgentsOncePerCycle(t *testing.T) {
 	f := newCollectorFixture(t)
 	running := f.putAgent(agent.Running)
 	others := map[agent.Status]string{}
-	for _, status := range []agent.Status{agent.Provisioning, agent.Pending, agent.Paused, agent.Stopped,
-		agent.Deleting} {
+	for _, status := range []agent.Status{
+		agent.Provisioning, agent.Pending, agent.Paused, agent.Stopped,
+		agent.Deleting,
+	} {
 		others[status] = f.putAgent(status).ID
 	}
 	longBroken := f.putAgent(agent.Error)
@@ -354,7 +356,8 @@ type interruptedSource struct {
 
 // Read implements metrics.Source.
 func (s interruptedSource) Read(ctx context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage,
-	error) {
+	error,
+) {
 	if q.Metric == metrics.Restarts {
 		s.interrupt()
 	}

@@ -30,14 +30,20 @@ func (v View) gauges() []gauge {
 		{"agent_memory_usage_bytes", "bytes", "Memory in use.", v.MemoryBytes},
 		{"agent_memory_usage_ratio", "ratio", "Memory in use, of the plan's limit.", scaled(v.MemPct, 0.01)},
 		{"agent_volume_usage_ratio", "ratio", "Volume in use.", scaled(v.PVCPct, 0.01)},
-		{"agent_uptime_24h_ratio", "ratio",
+		{
+			"agent_uptime_24h_ratio", "ratio",
 			"Time in which the agent ran, of the time in which it should have, in the last 24 hours.",
-			scaled(v.UptimePct24h, 0.01)},
+			scaled(v.UptimePct24h, 0.01),
+		},
 		{"agent_restarts_24h", "", "Restarts of the container in the last 24 hours.", &v.Restarts24h},
-		{"agent_request_duration_p95_seconds", "seconds", "The last known 95th percentile of what requests take.",
-			scaled(v.LatencyP95MS, 0.001)},
-		{"agent_metrics_collected_timestamp_seconds", "seconds", "When the figures were read, in Unix time.",
-			collected},
+		{
+			"agent_request_duration_p95_seconds", "seconds", "The last known 95th percentile of what requests take.",
+			scaled(v.LatencyP95MS, 0.001),
+		},
+		{
+			"agent_metrics_collected_timestamp_seconds", "seconds", "When the figures were read, in Unix time.",
+			collected,
+		},
 		{"agent_metrics_stale", "", "Whether the figures should have been read again since.", &stale},
 	}
 }
@@ -45,10 +51,14 @@ func (v View) gauges() []gauge {
 // Formats implements function.Negotiable: the current figures in the formats that monitoring systems scrape.
 func (v View) Formats() []function.Format {
 	return []function.Format{
-		{ContentType: "application/openmetrics-text; version=1.0.0; charset=utf-8",
-			Encode: func() []byte { return v.encodeGauges(true) }},
-		{ContentType: "text/plain; version=0.0.4; charset=utf-8",
-			Encode: func() []byte { return v.encodeGauges(false) }},
+		{
+			ContentType: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+			Encode:      func() []byte { return v.encodeGauges(true) },
+		},
+		{
+			ContentType: "text/plain; version=0.0.4; charset=utf-8",
+			Encode:      func() []byte { return v.encodeGauges(false) },
+		},
 	}
 }
 

@@ -43,8 +43,10 @@ func (s *fakeSource) Read(_ context.Context, q metrics.Query, visit func(metrics
 		for at := q.Span.From.Add(time.Minute); !at.After(q.Span.To); at = at.Add(time.Minute) {
 			if at.After(s.started[id]) {
 				up := at.Sub(s.started[id]).Seconds()
-				visit(metrics.Sample{AgentID: id, At: at,
-					Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: up}[q.Metric]})
+				visit(metrics.Sample{
+					AgentID: id, At: at,
+					Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: up}[q.Metric],
+				})
 			}
 		}
 	}
@@ -75,8 +77,10 @@ func TestMain(m *testing.M) {
 }
 
 func newCollectorFixture(t *testing.T) *collectorFixture {
-	f := &collectorFixture{T: t, Memory: &metricstest.Memory{}, source: &fakeSource{},
-		now: metricstest.Now().Add(7 * time.Second)}
+	f := &collectorFixture{
+		T: t, Memory: &metricstest.Memory{}, source: &fakeSource{},
+		now: metricstest.Now().Add(7 * time.Second),
+	}
 	f.Now = func() time.Time { return f.now }
 	f.collector = &metrics.Collector{Agents: f.Agents(), Source: f.source, Records: f.Memory, Now: f.Now}
 	return f
@@ -84,8 +88,10 @@ func newCollectorFixture(t *testing.T) *collectorFixture {
 
 // putAgent stores an agent that has been in a status for an hour.
 func (f *collectorFixture) putAgent(status agent.Status) agent.Agent {
-	a := agent.Agent{OrganizationID: "o", Cell: "one", Plan: plan.Starter, Status: status,
-		UpdatedAt: f.now.Add(-time.Hour), Stages: agent.NewStages()}
+	a := agent.Agent{
+		OrganizationID: "o", Cell: "one", Plan: plan.Starter, Status: status,
+		UpdatedAt: f.now.Add(-time.Hour), Stages: agent.NewStages(),
+	}
 	a.EndStage(agent.StageReady, agent.StageSucceeded, f.now.Add(-time.Hour))
 	a = f.Put(a)
 	f.source.agents = append(f.source.agents, a.ID)

@@ -78,9 +78,13 @@ func TestAddReading_ComputesFigures(t *testing.T) {
 			reading: Reading{CPU: at(map[int]float64{5: 0.25})},
 			want:    Figures{CPUCores: value(0.25), CPUPct: value(25)},
 		},
-		"an old sample does not count": {reading: Reading{CPU: at(map[int]float64{6: 0.25}),
-			Uptime: at(map[int]float64{6: 60})},
-			want: Figures{}},
+		"an old sample does not count": {
+			reading: Reading{
+				CPU:    at(map[int]float64{6: 0.25}),
+				Uptime: at(map[int]float64{6: 60}),
+			},
+			want: Figures{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,8 +217,13 @@ func TestAddReading_LateSamplesFillTheirMinute(t *testing.T) {
 	s.AddReading(Subject{}, first, Span{From: ago(15), To: ago(5)}, ago(5))
 	late := Reading{CPU: at(map[int]float64{12: 0.1, 11: 0.3, 10: 0.1, 7: 0.5, 1: 0.2})}
 	s.AddReading(Subject{}, late, Span{From: ago(15), To: noon()}, noon())
-	want := []Point{{T: ago(13).Unix(), V: 0.1}, {T: ago(12).Unix(), V: 0.3}, {T: ago(11).Unix(), V: 0.1},
-		{T: ago(8).Unix(), V: 0.5}, {T: ago(2).Unix(), V: 0.2}}
+	want := []Point{
+		{T: ago(13).Unix(), V: 0.1},
+		{T: ago(12).Unix(), V: 0.3},
+		{T: ago(11).Unix(), V: 0.1},
+		{T: ago(8).Unix(), V: 0.5},
+		{T: ago(2).Unix(), V: 0.2},
+	}
 	v := s.Show(Window1h, noon())
 	if diff := cmp.Diff(want, v.Series.CPU); diff != "" {
 		t.Errorf("CPU points of an hour (-want +got):\n%s", diff)
@@ -277,8 +286,10 @@ func TestSpanSince_CoversLateSamplesAndWholeIntervals(t *testing.T) {
 	for name, row := range map[string]struct{ last, now, wantFrom, wantTo time.Time }{
 		"never read":       {last: time.Time{}, now: noon(), wantFrom: noon().Add(-Day), wantTo: noon()},
 		"read a cycle ago": {last: ago(5), now: noon(), wantFrom: ago(15), wantTo: noon()},
-		"in the middle of a minute": {last: ago(2), now: ago(1).Add(17 * time.Second), wantFrom: ago(15),
-			wantTo: ago(1)},
+		"in the middle of a minute": {
+			last: ago(2), now: ago(1).Add(17 * time.Second), wantFrom: ago(15),
+			wantTo: ago(1),
+		},
 		"read hours ago": {last: ago(300), now: noon(), wantFrom: ago(310), wantTo: noon()},
 		"read days ago":  {last: ago(10_000), now: noon(), wantFrom: noon().Add(-Day), wantTo: noon()},
 	} {

@@ -28,8 +28,10 @@ func TestSnapshot_ShowRendersMissingValuesAsNull(t *testing.T) {
 	want := map[string]any{
 		"cpu_pct": nil, "mem_pct": nil, "pvc_pct": nil, "uptime_pct_24h": nil, "latency_p95_ms": nil, "cpu_cores": nil,
 		"memory_bytes": nil,
-		"restarts_24h": 0.0, "series": map[string]any{"cpu": []any{}, "memory": []any{}, "requests": []any{},
-			"errors": []any{}},
+		"restarts_24h": 0.0, "series": map[string]any{
+			"cpu": []any{}, "memory": []any{}, "requests": []any{},
+			"errors": []any{},
+		},
 		"collected_at": nil, "stale": true,
 	}
 	if diff := cmp.Diff(want, fieldsOf(t, New("a", "o").Show(Window24h, noon()))); diff != "" {
@@ -43,8 +45,10 @@ func TestSnapshot_ShowDropsOldFigures(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
 	s.CollectedAt = noon()
-	s.Figures = Figures{CPUPct: value(1), CPUCores: value(1), UptimePct: value(99), Restarts: 2,
-		LatencyMillis: value(80)}
+	s.Figures = Figures{
+		CPUPct: value(1), CPUCores: value(1), UptimePct: value(99), Restarts: 2,
+		LatencyMillis: value(80),
+	}
 	s.CPU.merge(at(map[int]float64{1: 1}))
 	for _, row := range []struct {
 		age          time.Duration

@@ -114,8 +114,10 @@ func (o Organization) CheckFits(size plan.Plan) error {
 	return fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
 		"An organization on the %s plan can't create an agent of size %s. Upgrade, or choose a smaller size.", o.Plan,
 		size.ID).
-		WithMeta(map[string]any{"limit": "resource_plan", "current": size.ID, "max": o.Plan, "plan": o.Plan,
-			"upgrade_to": size.ID})
+		WithMeta(map[string]any{
+			"limit": "resource_plan", "current": size.ID, "max": o.Plan, "plan": o.Plan,
+			"upgrade_to": size.ID,
+		})
 }
 
 // CheckMayStart checks that the organization may create or start agents: it has no overdue payment, is not suspended,

@@ -119,8 +119,10 @@ func New(limits Limits, now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now
 	}
-	return &Limiter{limits: limits, now: now, capacity: maxBuckets, buckets: map[bucketKey]*list.Element{},
-		recent: list.New()}
+	return &Limiter{
+		limits: limits, now: now, capacity: maxBuckets, buckets: map[bucketKey]*list.Element{},
+		recent: list.New(),
+	}
 }
 
 // Take counts a call if the bucket allows it.

@@ -39,8 +39,10 @@ func main() {
 	flag.Parse()
 	key, err := os.ReadFile(*keyFile)
 	if err == nil {
-		err = smoke{url: strings.TrimSuffix(*url, "/"), key: strings.TrimSpace(string(key)), out: os.Stdout,
-			pause: pause}.run(ctx)
+		err = smoke{
+			url: strings.TrimSuffix(*url, "/"), key: strings.TrimSpace(string(key)), out: os.Stdout,
+			pause: pause,
+		}.run(ctx)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "smoke:", err)

@@ -59,8 +59,10 @@ func TestSmoke(t *testing.T) {
 		"another key":     {broken: "", key: "other", want: "API key", last: "GET /api/v1/me"},
 		"nothing is made": {broken: "POST /api/v1/agents", key: "key", want: "create", last: "POST /api/v1/agents"},
 		"it does not run": {broken: "provisioning", key: "key", want: "no room", last: "GET /api/v1/agents/a"},
-		"it is not deleted": {broken: "DELETE /api/v1/agents/a", key: "key", want: "delete",
-			last: "DELETE /api/v1/agents/a"},
+		"it is not deleted": {
+			broken: "DELETE /api/v1/agents/a", key: "key", want: "delete",
+			last: "DELETE /api/v1/agents/a",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,7 +72,8 @@ func RunNamespaceDeletion(ctx context.Context, config *rest.Config) error {
 
 // deleteNext works on one namespace and reports whether there may be more.
 func deleteNext(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string],
-	deleter deletion.NamespacedResourcesDeleterInterface) bool {
+	deleter deletion.NamespacedResourcesDeleterInterface,
+) bool {
 	name, quit := queue.Get()
 	if quit {
 		return false

@@ -63,8 +63,10 @@ func writeSchedulerConfig(o SchedulerOptions) (string, error) {
 		"leaderElection":   object{"leaderElect": false},
 		// Short, so that a pod is retried soon after the obstacle to scheduling is gone.
 		"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2,
-		"profiles": []object{{"schedulerName": "default-scheduler",
-			"plugins": object{"filter": object{"enabled": filters}}}},
+		"profiles": []object{{
+			"schedulerName": "default-scheduler",
+			"plugins":       object{"filter": object{"enabled": filters}},
+		}},
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode the scheduler's configuration: %w", err)

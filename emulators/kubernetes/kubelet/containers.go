@@ -57,8 +57,10 @@ func digest(image string) string {
 }
 
 func (k *kubelet) containerID(status *corev1.ContainerStatus) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(k.pod.UID), status.Name,
-		strconv.Itoa(int(status.RestartCount))}, "/")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		string(k.pod.UID), status.Name,
+		strconv.Itoa(int(status.RestartCount)),
+	}, "/")))
 	return "simulated://" + hex.EncodeToString(sum[:])
 }
 

@@ -110,11 +110,14 @@ func lives() map[string]lifeTest {
 			"Failed unready Error(1) restarts=0 last=- 100ms",
 			"Failed unready Error(1) restarts=0 last=- 0s",
 		}},
-		"not ready, then ready, then not": {corev1.RestartPolicyAlways, nil, []string{"not-ready", "", "not-ready"},
+		"not ready, then ready, then not": {
+			corev1.RestartPolicyAlways, nil,
+			[]string{"not-ready", "", "not-ready"},
 			[]string{
 				creating, "Running unready Running restarts=0 last=- 0s", runs,
 				"Running unready Running restarts=0 last=- 0s",
-			}},
+			},
+		},
 		"slow": {corev1.RestartPolicyAlways, nil, []string{"slow=70s"}, []string{
 			creating, "Running unready Running restarts=0 last=- 1m10s", runs,
 		}},

@@ -86,12 +86,14 @@ func (s *Simulator) watchNamespaces() cache.ResourceEventHandler {
 			s.faultsChanged(namespace.Name)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: take, UpdateFunc: func(_, object any) { take(object) },
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: take, UpdateFunc: func(_, object any) { take(object) },
 		DeleteFunc: func(object any) {
 			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 				s.faults.annotate(name, "")
 			}
-		}}
+		},
+	}
 }
 
 // watchFaultsConfigMap tracks the faults of the ConfigMap.
@@ -106,8 +108,10 @@ func (s *Simulator) watchFaultsConfigMap() cache.ResourceEventHandler {
 			take(list.Data)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) },
-		DeleteFunc: func(any) { take(nil) }}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: add, UpdateFunc: func(_, object any) { add(object) },
+		DeleteFunc: func(any) { take(nil) },
+	}
 }
 
 // faultsChanged makes the simulator and the scheduler process all pods of a namespace again.

@@ -59,8 +59,10 @@ func (s *Simulator) ensureNode(ctx context.Context, i int) error {
 			Message:           "kubelet is simulated",
 			LastHeartbeatTime: now, LastTransitionTime: now,
 		}},
-		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeAddress(i)},
-			{Type: corev1.NodeHostName, Address: nodeName(i)}},
+		Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: nodeAddress(i)},
+			{Type: corev1.NodeHostName, Address: nodeName(i)},
+		},
 		NodeInfo: corev1.NodeSystemInfo{
 			KubeletVersion: version.Get().GitVersion, ContainerRuntimeVersion: "simulated://1",
 			OperatingSystem: "linux", Architecture: "amd64",
@@ -100,7 +102,8 @@ const schedulerFilterName = "SimulatedFaults"
 // SchedulerFilters returns the plugins for the scheduler. Without them, the fault unschedulable has no effect.
 func (s *Simulator) SchedulerFilters() schedulerruntime.Registry {
 	return schedulerruntime.Registry{schedulerFilterName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin,
-		error) {
+		error,
+	) {
 		return schedulerFilter{s.faults}, nil
 	}}
 }
@@ -118,8 +121,10 @@ func (f schedulerFilter) Filter(_ context.Context, _ fwk.CycleState, pod *corev1
 
 // EventsToRegister declares that only wakeScheduler can change the result of Filter.
 func (schedulerFilter) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node,
-		ActionType: fwk.UpdateNodeAnnotation}}}, nil
+	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{
+		Resource:   fwk.Node,
+		ActionType: fwk.UpdateNodeAnnotation,
+	}}}, nil
 }
 
 // wakeScheduler annotates a node. The scheduler retries an unschedulable pod only when an object that it watches

@@ -27,8 +27,10 @@ func newQueue(kind string, sync func(ctx context.Context, key string) error) *qu
 			q.keys.Add(key)
 		}
 	}
-	q.ResourceEventHandlerFuncs = cache.ResourceEventHandlerFuncs{AddFunc: add,
-		UpdateFunc: func(_, object any) { add(object) }, DeleteFunc: add}
+	q.ResourceEventHandlerFuncs = cache.ResourceEventHandlerFuncs{
+		AddFunc:    add,
+		UpdateFunc: func(_, object any) { add(object) }, DeleteFunc: add,
+	}
 	return q
 }
 

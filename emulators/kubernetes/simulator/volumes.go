@@ -25,8 +25,10 @@ const (
 func (s *Simulator) ensureStorageClass(ctx context.Context) error {
 	binding, reclaim, expand := storagev1.VolumeBindingWaitForFirstConsumer, corev1.PersistentVolumeReclaimDelete, true
 	_, err := s.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: storageClass,
-			Annotations: map[string]string{annotationDefaultClass: "true"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        storageClass,
+			Annotations: map[string]string{annotationDefaultClass: "true"},
+		},
 		Provisioner: provisioner, VolumeBindingMode: &binding, ReclaimPolicy: &reclaim, AllowVolumeExpansion: &expand,
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -63,8 +65,10 @@ func (s *Simulator) syncClaim(ctx context.Context, key string) error {
 
 func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID),
-			Annotations: map[string]string{annotationProvisionedBy: provisioner}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "pvc-" + string(claim.UID),
+			Annotations: map[string]string{annotationProvisionedBy: provisioner},
+		},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
 			AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
@@ -74,8 +78,10 @@ func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 				UID:             claim.UID,
 				ResourceVersion: claim.ResourceVersion,
 			},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: domain,
-				VolumeHandle: string(claim.UID)}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver:       domain,
+				VolumeHandle: string(claim.UID),
+			}},
 		},
 	}
 	if claim.Spec.StorageClassName != nil {

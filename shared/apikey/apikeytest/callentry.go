@@ -32,10 +32,14 @@ func changesWriteAuditEntries(t *testing.T, w Fixture) {
 		wantTarget string
 	}{
 		{name: "create", org: org, do: create(k), wantCode: "", wantTarget: k.ID},
-		{name: "create above the limit", org: org, do: create(newKey()), wantCode: "api_key_limit_reached",
-			wantTarget: ""},
-		{name: "revoke another organization's key", org: other, do: revoke(k.ID), wantCode: "api_key_not_found",
-			wantTarget: ""},
+		{
+			name: "create above the limit", org: org, do: create(newKey()), wantCode: "api_key_limit_reached",
+			wantTarget: "",
+		},
+		{
+			name: "revoke another organization's key", org: other, do: revoke(k.ID), wantCode: "api_key_not_found",
+			wantTarget: "",
+		},
 		{name: "revoke", org: org, do: revoke(k.ID), wantCode: "", wantTarget: k.ID},
 		{name: "revoke again", org: org, do: revoke(k.ID), wantCode: "api_key_not_found", wantTarget: ""},
 		{name: "revoke another key", org: org, do: revoke(last.ID), wantCode: "", wantTarget: last.ID},

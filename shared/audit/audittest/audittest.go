@@ -148,8 +148,11 @@ func otherOrganizationsSeeNothing(t *testing.T, w Fixture) {
 	anonymous := other
 	anonymous.ctx = t.Context()
 	for name, n := range map[string]tenant{"another organization": other, "a context without a caller": anonymous} {
-		for _, f := range []audit.Filter{{}, {TargetID: e.Target.ID},
-			{ActorID: e.Actor.ID, From: now.Add(-time.Hour)}} {
+		for _, f := range []audit.Filter{
+			{},
+			{TargetID: e.Target.ID},
+			{ActorID: e.Actor.ID, From: now.Add(-time.Hour)},
+		} {
 			if got := n.list(n.log, f, 10); len(got) != 0 {
 				t.Errorf("audittest: %s lists %v with filter %+v, want no entries", name, ids(got), f)
 			}

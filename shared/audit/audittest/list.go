@@ -89,8 +89,12 @@ func filters(t *testing.T, w Fixture) {
 			t.Errorf("audittest: list with filter %+v = %v, want %v", f, ids(got), ids(want))
 		}
 	}
-	for _, f := range []audit.Filter{{ActorID: "unknown"}, {From: now, To: now}, {From: now.Add(time.Hour)},
-		{From: now, To: now.Add(-time.Hour)}} {
+	for _, f := range []audit.Filter{
+		{ActorID: "unknown"},
+		{From: now, To: now},
+		{From: now.Add(time.Hour)},
+		{From: now, To: now.Add(-time.Hour)},
+	} {
 		if got := org.list(org.log, f, 100); len(got) != 0 {
 			t.Errorf("audittest: list with filter %+v = %v, want no entries", f, ids(got))
 		}

@@ -117,8 +117,10 @@ func newOrganization(t *testing.T, w Fixture) {
 	if got.Version == "" {
 		t.Error("billingtest: a new account has no version")
 	}
-	want := billing.Account{Organization: organization.New(id, got.CreatedAt),
-		Subscription: billing.Subscription{Status: billing.None}, Version: got.Version}
+	want := billing.Account{
+		Organization: organization.New(id, got.CreatedAt),
+		Subscription: billing.Subscription{Status: billing.None}, Version: got.Version,
+	}
 	if got != want {
 		t.Errorf("billingtest: new account = %+v, want %+v", got, want)
 	}

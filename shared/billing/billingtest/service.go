@@ -67,6 +67,7 @@ func TestService(t *testing.T, open func(*testing.T) Fixture) {
 		})
 	}
 }
+
 func (w Fixture) service(p *fakeProvider) *billing.Service {
 	return &billing.Service{Store: w.Processes[0], Payments: p, Agents: w.Agents, Now: now}
 }
@@ -143,8 +144,10 @@ func eventFailsWithProvider(t *testing.T, w Fixture) {
 
 // asOperator is the context of an operator's command on an organization.
 func asOperator(ctx context.Context, id string) context.Context {
-	ctx = identity.With(ctx, identity.Caller{Type: identity.Operator, ID: "ops", OrganizationID: id,
-		Role: identity.RoleAdmin})
+	ctx = identity.With(ctx, identity.Caller{
+		Type: identity.Operator, ID: "ops", OrganizationID: id,
+		Role: identity.RoleAdmin,
+	})
 	return audit.With(ctx, audit.Request{Action: "SetPlan", RequestID: "request_1"})
 }
 

@@ -214,7 +214,8 @@ func (m memoryAgents) Load(_ context.Context, id string) (agent.Agent, error) {
 
 // ListByStatus implements metrics.Agents.
 func (m memoryAgents) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
-	error) {
+	error,
+) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []agent.Agent

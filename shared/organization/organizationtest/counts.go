@@ -94,8 +94,10 @@ func (n tenant) createKey() (apikey.Key, error) {
 func (n tenant) fill() organization.Usage {
 	n.t.Helper()
 	var sum organization.Usage
-	for i, status := range []agent.Status{agent.Provisioning, agent.Running, agent.Paused, agent.Stopped, agent.Error,
-		agent.Deleting} {
+	for i, status := range []agent.Status{
+		agent.Provisioning, agent.Running, agent.Paused, agent.Stopped, agent.Error,
+		agent.Deleting,
+	} {
 		a, err := n.world.Records.Update(n.ctx, n.mustCreateAgent(plan.All()[i].ID),
 			func(a *agent.Agent) { a.Status = status })
 		if err != nil {
@@ -241,8 +243,10 @@ func agentsOnDeletedPlanAreCounted(t *testing.T, w CountsWorld) {
 	}
 	n.recountWants(nil, held)
 	n.spoil(held.Plus(organization.Usage{Agents: 1}))
-	n.recountWants(&organization.Drift{OrganizationID: n.id, Counted: held,
-		Recorded: held.Plus(organization.Usage{Agents: 1})},
+	n.recountWants(&organization.Drift{
+		OrganizationID: n.id, Counted: held,
+		Recorded: held.Plus(organization.Usage{Agents: 1}),
+	},
 		held)
 	if err := w.Records.Remove(n.ctx, a); err != nil {
 		t.Fatalf("organizationtest: remove an agent: %v", err)

@@ -120,8 +120,10 @@ func ensureUpdatesUser(t *testing.T, w Fixture) {
 		email, name         string
 		wantEmail, wantName string
 	}{
-		{process: 1, email: "ada@example.com", name: "Ada Lovelace", wantEmail: "ada@example.com",
-			wantName: "Ada Lovelace"},
+		{
+			process: 1, email: "ada@example.com", name: "Ada Lovelace", wantEmail: "ada@example.com",
+			wantName: "Ada Lovelace",
+		},
 		{process: 0, email: "countess@example.com", name: "Ada", wantEmail: "countess@example.com", wantName: "Ada"},
 		// an empty name keeps the known one
 		{process: 1, email: "countess@example.com", name: "", wantEmail: "countess@example.com", wantName: "Ada"},

@@ -39,8 +39,10 @@ func newClients(t *testing.T) *Clients {
 		t.Fatal(err)
 	}
 	const nowhere = "127.0.0.1:1"
-	c := config.Common{ProjectID: "test", NudgeTopic: "agent-nudges",
-		Local: config.Local{FirestoreEmulator: nowhere, PubSubEmulator: nowhere, SecretManager: nowhere}}
+	c := config.Common{
+		ProjectID: "test", NudgeTopic: "agent-nudges",
+		Local: config.Local{FirestoreEmulator: nowhere, PubSubEmulator: nowhere, SecretManager: nowhere},
+	}
 	if err := c.HandoffKey.EnvDecode(key); err != nil {
 		t.Fatal(err)
 	}
