@@ -171,7 +171,8 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		for _, deps := range imports(t, true, "./functions/cmd/"+role) {
 			for _, d := range deps {
 				if under(d, list...) {
-					t.Errorf("the %s binary links %s, which slows its cold start: open it in a package that only the roles that need it import", role, d)
+					t.Errorf("the %s binary links %s, which slows its cold start: open it in a package that only the "+
+						"roles that need it import", role, d)
 				}
 			}
 		}

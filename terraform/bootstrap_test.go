@@ -22,7 +22,10 @@ for i in "${!words[@]}"; do
 	thing="${words[*]:0:i} ${words[i+1]:-}"
 	file="$GCLOUD_STATE/$(tr ' /:@.' '_____' <<<"${thing//-deployer@project-1.iam.gserviceaccount.com/-deployer}")"
 	case ${words[i]} in
-		create) [[ ${words[*]} == *"identity create"* ]] && exit 0; [ ! -e "$file" ] || { echo "$thing exists" >&2; exit 1; }; touch "$file"; exit 0 ;;
+		create)
+			[[ ${words[*]} == *"identity create"* ]] && exit 0
+			[ ! -e "$file" ] || { echo "$thing exists" >&2; exit 1; }
+			touch "$file"; exit 0 ;;
 		describe) [[ ${words[0]} == projects ]] && { echo 123456789012; exit 0; }; [ -e "$file" ]; exit $? ;;
 	esac
 done

@@ -119,7 +119,8 @@ func TestEveryNeedIsGranted(t *testing.T) {
 	}
 	for _, need := range needs {
 		if _, ok := grants[need]; !ok {
-			t.Errorf("no roles are listed for the need %q: add an entry to grants in terraform/needs.tf with the narrowest roles for it, "+
+			t.Errorf("no roles are listed for the need %q: add an entry to grants in terraform/needs.tf with the "+
+				"narrowest roles for it, "+
 				"or an empty list if it takes none", need)
 		}
 	}
@@ -228,14 +229,16 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 			}
 			for name, required := range read {
 				if _, ok := set[name]; required && !ok {
-					t.Errorf("%s does not set %s, without which its binary does not start: add it to terraform/environment.tf", service, name)
+					t.Errorf("%s does not set %s, without which its binary does not start: add it to "+
+						"terraform/environment.tf", service, name)
 				}
 			}
 			for name := range read {
 				_, can := settable[name]
 				_, is := set[name]
 				if !can && !is && !slices.Contains(notSet, name) && name != "FUNCTION_TARGET" {
-					t.Errorf("functions/cmd/internal/config reads %s, which Terraform never sets: add it to terraform/environment.tf", name)
+					t.Errorf("functions/cmd/internal/config reads %s, which Terraform never sets: add it to "+
+						"terraform/environment.tf", name)
 				}
 			}
 		}

@@ -134,7 +134,8 @@ func TestCountedEventsAreLogged(t *testing.T) {
 	counted := load(t, nil).local(t, "events").AsValueMap()
 	for event := range counted {
 		if constants[event] == "" {
-			t.Errorf("terraform/signals.tf counts the event %q, which shared/logevent does not name: remove it or add a constant", event)
+			t.Errorf("terraform/signals.tf counts the event %q, which shared/logevent does not name: remove it or "+
+				"add a constant", event)
 		}
 	}
 	code := productionCode(t)

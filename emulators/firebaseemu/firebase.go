@@ -39,7 +39,8 @@ var ErrNotInstalled = errors.New("the Firebase Authentication emulator is not in
 // script starts the emulator of the package on the given port.
 const script = `
 const { AuthEmulator } = require("firebase-tools/lib/emulator/auth");
-const emulator = new AuthEmulator({ host: "127.0.0.1", port: Number(process.argv[1]), projectId: "demo", singleProjectMode: 0 });
+const port = Number(process.argv[1]);
+const emulator = new AuthEmulator({ host: "127.0.0.1", port, projectId: "demo", singleProjectMode: 0 });
 emulator.start().then(() => console.log("started"), (err) => { console.error(err); process.exit(1); });
 `
 

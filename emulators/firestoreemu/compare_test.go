@@ -40,7 +40,8 @@ func TestEmbedded_MatchesOfficialEmulator(t *testing.T) {
 		for i, step := range steps {
 			expected, actual := step.run(want), step.run(got)
 			if diff := cmp.Diff(expected, actual); diff != "" {
-				t.Fatalf("step %d: %s (-official +embedded):\n%s\nlast error of official: %v\nlast error of embedded: %v",
+				t.Fatalf("step %d: %s (-official +embedded):\n%s\nlast error of official: %v\nlast error of "+
+					"embedded: %v",
 					i, step, diff, want.lastErr, got.lastErr)
 			}
 		}

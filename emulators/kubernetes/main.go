@@ -42,7 +42,8 @@ func command(args []string, stdin *os.File) error {
 	flags.IntVar(&s.nodes, "nodes", 3, "`number` of simulated nodes")
 	flags.BoolVar(&s.noGVisor, "no-gvisor", false, "leave out the RuntimeClass gvisor")
 	flags.IntVar(&s.verbosity, "v", 0, "verbosity `level` of kubernetes.log")
-	flags.Func("crd", "YAML `file` of a CustomResourceDefinition to establish before the cluster is ready; may be repeated", func(file string) error {
+	flags.Func("crd", "YAML `file` of a CustomResourceDefinition to establish before the cluster is ready; may be "+
+		"repeated", func(file string) error {
 		s.crds = append(s.crds, file)
 		return nil
 	})

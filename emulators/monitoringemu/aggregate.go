@@ -22,7 +22,10 @@ type reducer struct {
 
 func reducers() map[monitoringpb.Aggregation_Reducer]reducer {
 	return map[monitoringpb.Aggregation_Reducer]reducer{
-		monitoringpb.Aggregation_REDUCE_SUM:           {numbers: true, distributions: true, keepsType: true, value: sum},
+		monitoringpb.Aggregation_REDUCE_SUM: {
+			numbers: true, distributions: true, keepsType: true,
+			value: sum,
+		},
 		monitoringpb.Aggregation_REDUCE_MEAN:          {numbers: true, distributions: true, value: mean},
 		monitoringpb.Aggregation_REDUCE_MAX:           {numbers: true, keepsType: true, value: highest},
 		monitoringpb.Aggregation_REDUCE_PERCENTILE_95: {distributions: true, value: percentile95},

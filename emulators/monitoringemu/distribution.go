@@ -61,7 +61,8 @@ func bounds(d *distribution.Distribution) []float64 {
 		}
 	case *distribution.Distribution_BucketOptions_ExponentialBuckets:
 		for i := range options.ExponentialBuckets.GetNumFiniteBuckets() + 1 {
-			limits = append(limits, options.ExponentialBuckets.GetScale()*math.Pow(options.ExponentialBuckets.GetGrowthFactor(), float64(i)))
+			growth := math.Pow(options.ExponentialBuckets.GetGrowthFactor(), float64(i))
+			limits = append(limits, options.ExponentialBuckets.GetScale()*growth)
 		}
 	}
 	return limits

@@ -71,7 +71,8 @@ func (s Sample) series() (series, error) {
 	case *distribution.Distribution:
 		result.valueType, p.value.distribution = metric.MetricDescriptor_DISTRIBUTION, proto.CloneOf(v)
 	default:
-		return series{}, fmt.Errorf("a value of type %T is not supported: give an int64, a float64 or a *distribution.Distribution", s.Value)
+		return series{}, fmt.Errorf("a value of type %T is not supported: give an int64, a float64 or a "+
+			"*distribution.Distribution", s.Value)
 	}
 	if p.start.IsZero() {
 		p.start = p.end

@@ -14,7 +14,8 @@ import (
 // retention is how long a series keeps points, counted back from its newest one.
 const retention = 48 * time.Hour
 
-var errOrder = errors.New("points must be written in order: the series already has a point with this end time or a later one")
+var errOrder = errors.New("points must be written in order: the series already has a point with this end time or a " +
+	"later one")
 
 // store holds series by project name and identity.
 type store struct {

@@ -107,8 +107,8 @@ func (p *puller) acquire(ctx context.Context) int {
 	}
 }
 
-// reportOutcomes reports outcomes to the emulator, in batches. A lost report only causes a redelivery, which Cloud Pub/Sub
-// permits.
+// reportOutcomes reports outcomes to the emulator, in batches. A lost report only causes a redelivery, which Cloud
+// Pub/Sub permits.
 func (p *puller) reportOutcomes(ctx context.Context, outcomes <-chan outcome) {
 	for first := range outcomes {
 		var done, again []string

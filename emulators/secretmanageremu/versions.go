@@ -164,8 +164,8 @@ func (s *service) DestroySecretVersion(_ context.Context,
 	return s.setState(r.GetName(), r.GetEtag(), secretmanagerpb.SecretVersion_DESTROYED)
 }
 
-// setState changes the state of a version. A destroyed version stays destroyed. Every move creates a new etag, even to the
-// same state.
+// setState changes the state of a version. A destroyed version stays destroyed. Every move creates a new etag, even to
+// the same state.
 func (s *service) setState(name, etag string, to secretmanagerpb.SecretVersion_State) (*secretmanagerpb.SecretVersion,
 	error,
 ) {

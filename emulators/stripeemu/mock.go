@@ -147,7 +147,8 @@ func findModule() (string, error) {
 			return module, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no parent directory of %s contains %s; run this inside the repository", work, mockModule)
+			return "", fmt.Errorf("no parent directory of %s contains %s; run this inside the repository", work,
+				mockModule)
 		}
 	}
 }

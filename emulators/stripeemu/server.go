@@ -141,7 +141,8 @@ func (s *Server) serveAPI(fill answer) http.HandlerFunc {
 		status, answer := s.answer(r, body, fill)
 		w.Header().Set("Content-Type", "application/json")
 		if key := r.Header.Get("Idempotency-Key"); key != "" && r.Method == http.MethodPost {
-			status, answer = s.storeOrReplay(w.Header(), key, storedResponse{r.Method + r.URL.Path + string(body), status, answer})
+			status, answer = s.storeOrReplay(w.Header(), key,
+				storedResponse{r.Method + r.URL.Path + string(body), status, answer})
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write(answer)

@@ -59,7 +59,8 @@ func Reveal(agents agent.Store, secrets credential.Reader) function.Route {
 		Limit:  ratelimit.Reveals,
 		Status: http.StatusOK, Summary: "Reveal an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
-			// A repeated request gets no stored answer: it would hold secrets, and the repeat would have no audit entry.
+			// A repeated request gets no stored answer: it would hold secrets, and the repeat would have no audit
+			// entry.
 			idempotency.DiscardAnswer(ctx)
 			now := time.Now().UTC()
 			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error { return a.Reveal(now) })

@@ -33,7 +33,8 @@ func requestErrors() map[fault.Kind]errorResponse {
 				"The cursor isn't one of this list. Start again without one."),
 		},
 		fault.Unauthenticated: {
-			text:    "No bearer token, or one that is malformed, unknown, revoked or expired. All bad keys are answered alike.",
+			text: "No bearer token, or one that is malformed, unknown, revoked or expired. All bad keys are " +
+				"answered alike.",
 			example: identity.InvalidToken(),
 		},
 		fault.PaymentRequired: {
@@ -95,7 +96,8 @@ func protocolErrors() map[fault.Kind]errorResponse {
 			headers: []string{"RateLimit", "RateLimit-Policy"},
 		},
 		fault.Unavailable: {
-			text: "A transient failure of something behind the service, or provisioning that has to be tried again. The same request may succeed later.",
+			text: "A transient failure of something behind the service, or provisioning that has to be tried again. " +
+				"The same request may succeed later.",
 			example: fault.New(fault.Unavailable, "store_unavailable",
 				"The database can't be reached at the moment. Try again in a few seconds."),
 		},

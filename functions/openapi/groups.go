@@ -23,7 +23,8 @@ func groups() []group {
 			[]string{"secrets", "secret-operations"},
 		},
 		{
-			"Credentials", "The credentials of an agent's own dashboard and API. The control plane does not accept them.",
+			"Credentials", "The credentials of an agent's own dashboard and API. The control plane does not accept " +
+				"them.",
 			[]string{"credentials"},
 		},
 		{"API keys", "Keys with which scripts and services call the control plane.", []string{"api-keys"}},

@@ -15,7 +15,8 @@ func text() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 func headers() map[string]header {
 	seconds := &jsonschema.Schema{Type: "integer", Minimum: new(float64)}
 	return map[string]header{
-		"X-Request-Id": {"The id of the call, as the log and the audit log have it. A sane id that the client sends is kept.", true, text()},
+		"X-Request-Id": {"The id of the call, as the log and the audit log have it. A sane id that the client sends " +
+			"is kept.", true, text()},
 
 		"Location":                 {"The path of what was created.", true, text()},
 		"ETag":                     {"The version of what is shown, for `If-None-Match`.", true, text()},
@@ -62,12 +63,14 @@ func parameters() map[string]parameter {
 	return map[string]parameter{
 		ifNoneMatch: {
 			Name: ifNoneMatch, In: "header", Schema: text(),
-			Description: "The `ETag` of the version that the client has. When it is still the present one, the answer is 304 without a body.",
+			Description: "The `ETag` of the version that the client has. When it is still the present one, the " +
+				"answer is 304 without a body.",
 		},
 		idempotency.Header: {
 			Name: idempotency.Header, In: "header",
 			Schema: &jsonschema.Schema{Type: "string", MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
-			Description: fmt.Sprintf("Makes the call safe to repeat: for %d hours a repeat with the same key gets the same answer, and another "+
+			Description: fmt.Sprintf("Makes the call safe to repeat: for %d hours a repeat with the same key gets "+
+				"the same answer, and another "+
 				"request with that key is refused with 422.", int(idempotency.Retention.Hours())),
 		},
 	}

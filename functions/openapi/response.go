@@ -105,7 +105,7 @@ func (d *describer) headers(names map[string]bool) (map[string]any, error) {
 func (d *describer) content(body any) (map[string]mediaType, error) {
 	switch body := body.(type) {
 	case nil:
-		return nil, fmt.Errorf("the zero value of the output has no body type: return function.None{} if there is no body")
+		return nil, fmt.Errorf("the output type has no body type: return function.None{} if there is no body")
 	case function.None:
 		return nil, nil
 	case function.Raw:

@@ -88,7 +88,8 @@ func (s *schemas) component(t reflect.Type) (*jsonschema.Schema, error) {
 	return ref, nil
 }
 
-// collectNamed collects the named types in t, which itself is inline. Embedded structs belong to the struct that embeds them.
+// collectNamed collects the named types in t, which itself is inline. Embedded structs belong to the struct that embeds
+// them.
 func (s *schemas) collectNamed(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) error {
 	switch t.Kind() { //nolint:exhaustive // other kinds hold no types
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:

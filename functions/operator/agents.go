@@ -132,7 +132,8 @@ func diagnose(a agent.Agent, now time.Time) []string {
 	case now.Before(a.WorkDueAt):
 		add("No worker is processing it; the sweep nudges it at %s.", moment(a.WorkDueAt))
 	default:
-		add("No worker is processing it, and the sweep should have nudged it at %s: check that SweepAgents runs. Nudge it.",
+		add("No worker is processing it, and the sweep should have nudged it at %s: check that SweepAgents runs. "+
+			"Nudge it.",
 			moment(a.WorkDueAt))
 	}
 	switch {

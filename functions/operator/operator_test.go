@@ -220,7 +220,8 @@ func TestRun_RefusesInvalidCommands(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for command, want := range map[string]string{
-		"":                         "command missing; want one of list, show, set-plan, suspend, resume, nudge, describe",
+		"": "command missing; want one of list, show, set-plan, suspend, resume, nudge, " +
+			"describe",
 		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend, resume, nudge, describe`,
 		"show":                     "-organization is missing",
 		"show -organization o -x":  "usage: show -organization ORG",

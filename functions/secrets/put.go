@@ -34,7 +34,8 @@ func (changes) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object", MinProperties: &least, MaxProperties: &most,
 		AdditionalProperties: &jsonschema.Schema{Types: []string{"null", "string"}},
-		Description:          "Values of 1 to 65,536 bytes by key. Null deletes the secret; keys that are not named stay.",
+		Description: "Values of 1 to 65,536 bytes by key. Null deletes the secret; keys that are not named " +
+			"stay.",
 	}
 }
 

@@ -39,7 +39,8 @@ func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.
 	case !ours(namespace, agentID):
 		return &provisioning.Permanent{
 			Code: "namespace_not_owned",
-			Message: fmt.Sprintf("The namespace %s lacks the labels of the agent and is not deleted. The operator has to look at it, and to label or delete it.",
+			Message: fmt.Sprintf("The namespace %s lacks the labels of the agent and is not deleted. The operator "+
+				"has to look at it, and to label or delete it.",
 				t.name),
 		}
 	case namespace.GetDeletionTimestamp() != nil:

@@ -50,7 +50,8 @@ func explain(err error, t target) error {
 		s.Code == http.StatusRequestEntityTooLarge:
 		return &provisioning.Permanent{
 			Code: codeObjectRejected, Cause: cause,
-			Message: fmt.Sprintf("The cluster refuses the agent's %s %s: %s. Nothing you can change is likely to help; tell the operator.",
+			Message: fmt.Sprintf("The cluster refuses the agent's %s %s: %s. Nothing you can change is likely to "+
+				"help; tell the operator.",
 				t.gvk.Kind, t.name, reason(s, t)),
 		}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

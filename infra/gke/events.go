@@ -96,7 +96,8 @@ func explainEvent(reason, message string) *provisioning.PodFailure {
 		}
 	case "FailedMount", "FailedAttachVolume", "FailedBinding", "ProvisioningFailed":
 		return &provisioning.PodFailure{
-			Code: codeNoVolume, Message: "The agent's volume can't be attached yet. The cluster goes on trying; tell the operator if it takes long.",
+			Code: codeNoVolume, Message: "The agent's volume can't be attached yet. The cluster goes on trying; tell " +
+				"the operator if it takes long.",
 		}
 	}
 	return nil
@@ -108,17 +109,20 @@ func explainRefusal(message string) *provisioning.PodFailure {
 		return noSandbox(true)
 	case strings.Contains(message, "exceeded quota"), strings.Contains(message, "status unknown for quota"):
 		return &provisioning.PodFailure{
-			Code: codeQuotaExceeded, Message: "The agent's namespace has no room left for its pod. Room of a pod that ended becomes free by itself in a moment.",
+			Code: codeQuotaExceeded, Message: "The agent's namespace has no room left for its pod. Room of a pod " +
+				"that ended becomes free by itself in a moment.",
 		}
 	case strings.Contains(message, "violates PodSecurity"), strings.Contains(message, "usage per Container"):
 		return &provisioning.PodFailure{
 			Code: codeRejected, Permanent: true,
-			Message: "The cluster's security rules or limits refuse the agent's pod. Nothing you can change is likely to help; tell the operator.",
+			Message: "The cluster's security rules or limits refuse the agent's pod. Nothing you can change is " +
+				"likely to help; tell the operator.",
 		}
 	default:
 		return &provisioning.PodFailure{
-			Code:    codeRejected,
-			Message: "The cluster refuses the agent's pod at the moment. It goes on trying; tell the operator if it takes long.",
+			Code: codeRejected,
+			Message: "The cluster refuses the agent's pod at the moment. It goes on trying; tell the operator if it " +
+				"takes long.",
 		}
 	}
 }
@@ -126,6 +130,7 @@ func explainRefusal(message string) *provisioning.PodFailure {
 func noSandbox(permanent bool) *provisioning.PodFailure {
 	return &provisioning.PodFailure{
 		Code: codeNoSandbox, Permanent: permanent,
-		Message: "The agent's cluster has no sandbox for it. Turn the sandbox off, or have the operator install the runtime class " + sandboxClass + ".",
+		Message: "The agent's cluster has no sandbox for it. Turn the sandbox off, or have the operator install the " +
+			"runtime class " + sandboxClass + ".",
 	}
 }

@@ -72,7 +72,8 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 		scheduled.Reason == corev1.PodReasonUnschedulable {
 		v.said = scheduled.Message
 		v.failure = &provisioning.PodFailure{
-			Code: codeUnschedulable, Message: "No machine of the region has room for the agent yet. More are started by themselves; try again in some minutes.",
+			Code: codeUnschedulable, Message: "No machine of the region has room for the agent yet. More are started " +
+				"by themselves; try again in some minutes.",
 		}
 		return v
 	}
@@ -122,7 +123,8 @@ func notStarted(reason string) *provisioning.PodFailure {
 	switch reason {
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ErrImageNeverPull", "ImageInspectError":
 		return &provisioning.PodFailure{
-			Code: codeImagePull, Message: "The agent's image can't be fetched. The operator has to see to the image or to the cluster's access to it.",
+			Code: codeImagePull, Message: "The agent's image can't be fetched. The operator has to see to the image " +
+				"or to the cluster's access to it.",
 		}
 	case "InvalidImageName":
 		return &provisioning.PodFailure{
@@ -131,7 +133,8 @@ func notStarted(reason string) *provisioning.PodFailure {
 		}
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return &provisioning.PodFailure{
-			Code: codeNoStart, Message: "The agent's container can't be started as it is configured. Start the agent again; if that doesn't help, tell the operator.",
+			Code: codeNoStart, Message: "The agent's container can't be started as it is configured. Start the agent " +
+				"again; if that doesn't help, tell the operator.",
 		}
 	default:
 		return nil
@@ -149,12 +152,14 @@ func (d desired) crashed(status *corev1.ContainerStatus,
 	}
 	f := &provisioning.PodFailure{
 		Code: codeCrashLoop,
-		Message: fmt.Sprintf("The agent ends by itself soon after its start: exit code %d%s, %s. Check its environment variables and secrets, then restart it.",
+		Message: fmt.Sprintf("The agent ends by itself soon after its start: exit code %d%s, %s. Check its "+
+			"environment variables and secrets, then restart it.",
 			exit.ExitCode, exitHint(exit.ExitCode), times(crashes)),
 	}
 	if exit.Reason == "OOMKilled" {
 		f.Code = codeOutOfMemory
-		f.Message = fmt.Sprintf("The agent used more than the %s of memory that its plan has and was ended, %s. It needs less memory or a larger plan.",
+		f.Message = fmt.Sprintf("The agent used more than the %s of memory that its plan has and was ended, %s. It "+
+			"needs less memory or a larger plan.",
 			memory(d.memoryMiB), times(crashes))
 	}
 	if w := status.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" {

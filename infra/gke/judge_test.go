@@ -159,7 +159,8 @@ func TestExplainEvent_ExplainsKnownEvents(t *testing.T) {
 		permanent             bool
 	}{
 		{
-			reason: "FailedCreate", message: failed + `pod rejected: RuntimeClass "gvisor" not found`, code: codeNoSandbox,
+			reason: "FailedCreate", message: failed + `pod rejected: RuntimeClass "gvisor" not found`,
+			code:      codeNoSandbox,
 			permanent: true,
 		},
 		{

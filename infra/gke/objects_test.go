@@ -139,7 +139,8 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("the objects differ from %s; look at the difference, and rewrite it with -update if it is wanted (-want +got):\n%s", file, diff)
+				t.Errorf("the objects differ from %s; look at the difference, and rewrite it with -update if it is "+
+					"wanted (-want +got):\n%s", file, diff)
 			}
 		})
 	}

@@ -17,7 +17,10 @@ func BenchmarkVerify(b *testing.B) {
 	i.URL = "http://issuer.example.com"
 	client := &http.Client{Transport: i.inProcess()}
 	now := time.Now()
-	sessions, err := oidc.NewSessions(oidc.Options{Issuer: i.URL, AuthorizedParties: []string{webApp}, HTTPClient: client})
+	sessions, err := oidc.NewSessions(oidc.Options{
+		Issuer: i.URL, AuthorizedParties: []string{webApp},
+		HTTPClient: client,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

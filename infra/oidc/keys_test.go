@@ -186,8 +186,9 @@ func TestKeys_FloodOfUnknownKeyIDsFetchesOncePerThirtySeconds(t *testing.T) {
 		for n := range 8 {
 			flood.Go(func() {
 				for m := range 25 {
-					mustRefuse(t, f.verify(t, sign(unpublishedKey(), header(fmt.Sprintf("r%d-%d-%d", round, n, m)).String(),
-						f.claims().String())))
+					mustRefuse(t, f.verify(t,
+						sign(unpublishedKey(), header(fmt.Sprintf("r%d-%d-%d", round, n, m)).String(),
+							f.claims().String())))
 				}
 			})
 		}

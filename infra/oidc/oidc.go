@@ -44,8 +44,8 @@ type Sessions struct {
 	tokens *verifier[identity.Claims]
 }
 
-// NewSessions creates a verifier of session tokens. It makes no network request: the first token triggers the first fetch of
-// the keys. An error means that the options are invalid.
+// NewSessions creates a verifier of session tokens. It makes no network request: the first token triggers the first
+// fetch of the keys. An error means that the options are invalid.
 func NewSessions(o Options) (*Sessions, error) {
 	common := settings{Issuer: o.Issuer, HTTPClient: o.HTTPClient, Now: o.Now, Leeway: o.Leeway}
 	v, err := newVerifier(common,
@@ -127,7 +127,8 @@ func (s settings) withDefaults() (settings, error) {
 	u, err := url.Parse(s.Issuer)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.RawQuery != "" ||
 		u.Fragment != "" {
-		return s, fmt.Errorf("issuer %q is not an http(s) URL without a query; configure the exact iss claim of its tokens",
+		return s, fmt.Errorf("issuer %q is not an http(s) URL without a query; configure the exact iss claim of its "+
+			"tokens",
 			s.Issuer)
 	}
 	if s.Now == nil {

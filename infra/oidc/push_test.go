@@ -29,7 +29,8 @@ func (f *sessionFixture) pushClaims() fields {
 	return fields{
 		"iss": `"` + f.URL + `"`, "aud": `"` + pushAudience + `"`, "azp": `"113774264463038321964"`,
 		"sub":   `"113774264463038321964"`,
-		"email": `"` + pushAccount + `"`, "email_verified": "true", "iat": f.timestampIn(0), "exp": f.timestampIn(time.Hour),
+		"email": `"` + pushAccount + `"`, "email_verified": "true", "iat": f.timestampIn(0),
+		"exp": f.timestampIn(time.Hour),
 	}
 }
 

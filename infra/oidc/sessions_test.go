@@ -224,7 +224,8 @@ func TestSessions_AllowThirtySecondsOfLeeway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newSessionFixture(t)
-			err := f.verify(t, sign(testKey(0), header("k1").String(), f.claims().with(c.claim, f.timestampIn(c.at)).String()))
+			err := f.verify(t, sign(testKey(0), header("k1").String(),
+				f.claims().with(c.claim, f.timestampIn(c.at)).String()))
 			if c.good {
 				mustAccept(t, err)
 			} else {

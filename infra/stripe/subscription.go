@@ -49,7 +49,8 @@ func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
 		ours.Interval = billing.Interval(item.Price.Recurring.Interval)
 	}
 	if _, err := plan.Get(ours.Plan); err != nil && ours.Live() {
-		return ours, fmt.Errorf("stripe: the price %s of a subscription names no plan; add the metadata plan to the price",
+		return ours, fmt.Errorf("stripe: the price %s of a subscription names no plan; add the metadata plan to the "+
+			"price",
 			item.Price.ID)
 	}
 	switch {

@@ -70,7 +70,8 @@ type Agent struct {
 
 	// Generation rises with every change of the desired state.
 	Generation int64
-	// ObservedGeneration is the generation that a worker last completed. The agent has converged when the two are equal.
+	// ObservedGeneration is the generation that a worker last completed. The agent has converged when the two are
+	// equal.
 	ObservedGeneration int64
 	// Attempts counts the worker runs for the present generation.
 	Attempts int

@@ -25,7 +25,9 @@ var (
 // BeginOperations records the operations a client requested and returns the new ones. Requests that are already
 // satisfied create none. revision is the SecretsRevision at which the caller read the secret store. Errors: ErrStoring,
 // ErrSecretsChanged, Conflict, Invalid.
-func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, now time.Time) ([]secret.Operation, error) {
+func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, now time.Time) ([]secret.Operation,
+	error,
+) {
 	if a.Status == Deleting {
 		return nil, a.conflict("secrets")
 	}

@@ -80,7 +80,7 @@ func TestAct_FollowsTheTableOfTheInterface(t *testing.T) {
 					t.Errorf("%s on %s: status %s, error %v, want status %s", action, from, a.Status, err, want)
 				}
 				if a.Generation != before+1 || a.Converged() || a.WorkDueAt.IsZero() {
-					t.Errorf("%s on %s: generation %d after %d, work due at %v; want the next generation and work to do",
+					t.Errorf("%s on %s: generation %d after %d, work due at %v; want the next generation, and work due",
 						action, from, a.Generation, before, a.WorkDueAt)
 				}
 			}
@@ -154,7 +154,8 @@ func TestWorkerTriggers_LeadToTheirStatus(t *testing.T) {
 		},
 		"expired": {
 			from:    agent.Pending,
-			observe: func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, wantStatus: agent.Error, wantConverged: true,
+			observe: func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, wantStatus: agent.Error,
+			wantConverged: true,
 		},
 		"not expired": {
 			from:    agent.Pending,

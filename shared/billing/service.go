@@ -71,7 +71,8 @@ func (s *Service) SetPlan(ctx context.Context, organizationID string, to plan.Pl
 	return s.updateAccount(ctx, organizationID, "", func(a *Account) error {
 		if a.Subscription.Provider == Stripe && a.Subscription.Live() {
 			return fault.New(fault.Conflict, "subscription_exists",
-				"The organization pays for the %s plan through a subscription. Change or end it at the payment provider.", a.Subscription.Plan)
+				"The organization pays for the %s plan through a subscription. Change or end it at the payment "+
+					"provider.", a.Subscription.Plan)
 		}
 		if err := a.CheckPlanFits(to, agents); err != nil && !force {
 			return err

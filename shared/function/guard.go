@@ -90,7 +90,8 @@ func (a Access) check(c identity.Caller) error {
 		return nil
 	case c.OrganizationID == "":
 		return fault.New(fault.Forbidden, "organization_required",
-			"The session has no active organization. Choose one and use the token that the identity provider issues then.")
+			"The session has no active organization. Choose one and use the token that the identity provider issues "+
+				"then.")
 	case a == Admin && !c.Admin():
 		return fault.New(fault.Forbidden, "role_required", "This needs the role org:admin. Members are read-only.")
 	default:

@@ -45,7 +45,8 @@ func (a *attemptRecorder) serve(limiter *ratelimit.Limiter) http.Handler {
 			Handle: withoutBody,
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/v1/agents/{id}", Access: function.Admin, Status: http.StatusNoContent,
+			Method: http.MethodDelete, Path: "/api/v1/agents/{id}", Access: function.Admin,
+			Status: http.StatusNoContent,
 			Handle: withoutBody,
 		},
 		{Method: http.MethodPost, Path: "/api/v1/user", Access: function.User, Status: http.StatusOK, Handle: withBody},

@@ -126,7 +126,8 @@ func (o Organization) CheckMayStart() error {
 	switch o.Status {
 	case PastDue:
 		return fault.New(fault.PaymentRequired, "subscription_past_due",
-			"A payment of the organization's subscription failed. Pay it in the billing portal; nothing is created or started until then.")
+			"A payment of the organization's subscription failed. Pay it in the billing portal; nothing is created "+
+				"or started until then.")
 	case Suspended:
 		return fault.New(fault.PaymentRequired, "billing_required",
 			"The organization is suspended. Nothing is created or started; ask the operator of the service.")

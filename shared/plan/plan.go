@@ -1,5 +1,5 @@
-// Package plan describes the resource plans: the size of an agent on each plan, and what an organization on it may hold.
-// The numbers are in plans.json, smallest plan first. It does not track who is on which plan, nor usage.
+// Package plan describes the resource plans: the size of an agent on each plan, and what an organization on it may
+// hold. The numbers are in plans.json, smallest plan first. It does not track who is on which plan, nor usage.
 package plan
 
 import (

@@ -51,7 +51,8 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 		equal(t, w.id, "PriceUSDMonth", price, w.priceUSD)
 		equal(t, w.id, "Has(AuditLog)", p.Has(plan.AuditLog), w.auditLog)
 		if p.CPURequestMillicores > p.CPULimitMillicores {
-			t.Errorf("%s requests %dm CPU, more than its limit of %dm", w.id, p.CPURequestMillicores, p.CPULimitMillicores)
+			t.Errorf("%s requests %dm CPU, more than its limit of %dm", w.id, p.CPURequestMillicores,
+				p.CPULimitMillicores)
 		}
 		if p.MemoryRequestMiB > p.MemoryLimitMiB {
 			t.Errorf("%s requests %d MiB, more than its limit of %d MiB", w.id, p.MemoryRequestMiB, p.MemoryLimitMiB)
@@ -66,7 +67,8 @@ func equal[T comparable](t *testing.T, id plan.ID, what string, got, want T) {
 	}
 }
 
-// TestID_ValuesKeepTheDocumentedOrder holds the order that validation messages quote: it differs from that of the sizes.
+// TestID_ValuesKeepTheDocumentedOrder holds the order that validation messages quote: it differs from that of the
+// sizes.
 func TestID_ValuesKeepTheDocumentedOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{"hobby", "startup", "business", "enterprise", "starter", "pro"}

@@ -69,7 +69,8 @@ func (s smoke) run(ctx context.Context) error {
 		return err
 	}
 	if s.key == noKey {
-		fmt.Fprintln(s.out, "Only health was tested: the secret has no API key yet. Create one and add it; see terraform/README.md.")
+		fmt.Fprintln(s.out, "Only health was tested: the secret has no API key yet. Create one and add it; see "+
+			"terraform/README.md.")
 		return nil
 	}
 	if status, body, err := s.call(ctx, http.MethodGet, "/api/v1/me", nil); err != nil || status != http.StatusOK {

@@ -47,5 +47,6 @@ func ParseFault(text string) (Fault, error) {
 	case k == healthy, k == imagePull, k == crashLoop, k == oom, k == unschedulable, k == notReady:
 		return Fault{kind: k}, nil
 	}
-	return Fault{}, fmt.Errorf("fault %q is unknown: want image-pull, crash-loop, oom, unschedulable, not-ready or slow=<duration>", text)
+	return Fault{}, fmt.Errorf("fault %q is unknown: want image-pull, crash-loop, oom, unschedulable, not-ready or "+
+		"slow=<duration>", text)
 }

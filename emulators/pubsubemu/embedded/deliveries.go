@@ -30,7 +30,7 @@ func (b *broker) Pull(ctx context.Context, r *pubsubpb.PullRequest) (*pubsubpb.P
 	defer check.Stop()
 	for {
 		messages, changed, err := b.pull(ctx, r)
-		if err != nil || len(messages) > 0 || r.GetReturnImmediately() { //nolint:staticcheck // deprecated, but still in use
+		if err != nil || len(messages) > 0 || r.GetReturnImmediately() { //nolint:staticcheck // still in use
 			return &pubsubpb.PullResponse{ReceivedMessages: messages}, err
 		}
 		select {
@@ -51,7 +51,8 @@ func (b *broker) pull(ctx context.Context, r *pubsubpb.PullRequest) (messages []
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	response, err := b.GServer.Pull(ctx, &pubsubpb.PullRequest{
-		Subscription: r.GetSubscription(), MaxMessages: r.GetMaxMessages(), ReturnImmediately: true, //nolint:staticcheck // Pull does the waiting
+		Subscription: r.GetSubscription(), MaxMessages: r.GetMaxMessages(),
+		ReturnImmediately: true, //nolint:staticcheck // Pull does the waiting
 	})
 	if err != nil {
 		return nil, nil, err
@@ -176,7 +177,8 @@ func (b *broker) moveToDeadLetter(ctx context.Context, name string, s *subscript
 	dead.Attributes["CloudPubSubDeadLetterSourceDeliveryCount"] = strconv.Itoa(int(d.attempts))
 	dead.Attributes["CloudPubSubDeadLetterSourceSubscription"] = parts[3]
 	dead.Attributes["CloudPubSubDeadLetterSourceSubscriptionProject"] = parts[1]
-	dead.Attributes["CloudPubSubDeadLetterSourceTopicPublishTime"] = dead.GetPublishTime().AsTime().Format(time.RFC3339Nano)
+	published := dead.GetPublishTime().AsTime().Format(time.RFC3339Nano)
+	dead.Attributes["CloudPubSubDeadLetterSourceTopicPublishTime"] = published
 	topic := s.deadLetter.GetDeadLetterTopic()
 	if _, err := b.GServer.Publish(ctx,
 		&pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{dead}}); err != nil {

@@ -15,7 +15,8 @@ const description = `{
     "/api/v1/agents/{agent_id}": {"get": {"responses": {
       "200": {
         "description": "OK",
-        "headers": {"ETag": {"$ref": "#/components/headers/ETag"}, "Retry-After": {"description": "Wait.", "schema": {"type": "integer"}}},
+        "headers": {"ETag": {"$ref": "#/components/headers/ETag"},
+          "Retry-After": {"description": "Wait.", "schema": {"type": "integer"}}},
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Agent"}}}
       },
       "204": {"description": "Nothing"},
@@ -26,11 +27,13 @@ const description = `{
   },
   "components": {
     "schemas": {
-      "Agent": {"type": "object", "required": ["id"], "properties": {"id": {"type": "string", "format": "uuid"}, "note": {"type": ["string", "null"]}}},
+      "Agent": {"type": "object", "required": ["id"], "properties": {
+        "id": {"type": "string", "format": "uuid"}, "note": {"type": ["string", "null"]}}},
       "Problem": {"type": "object", "required": ["detail"], "properties": {"detail": {"type": "string"}}}
     },
     "headers": {"ETag": {"description": "Tag", "required": true, "schema": {"type": "string"}}},
-    "responses": {"NotFound": {"description": "None", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}}
+    "responses": {"NotFound": {"description": "None", "content": {
+      "application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}}
   }
 }`
 

@@ -97,7 +97,9 @@ func pagesListEveryKey(t *testing.T, w Fixture) {
 	var want []apikey.Key
 	for _, seconds := range []int{3, 1, 2, 2, 2, 5} {
 		after := time.Duration(seconds) * time.Second
-		want = append(want, org.create(func(k *apikey.Key) { k.CreatedAt = k.CreatedAt.Truncate(time.Hour).Add(after) }))
+		want = append(want, org.create(func(k *apikey.Key) {
+			k.CreatedAt = k.CreatedAt.Truncate(time.Hour).Add(after)
+		}))
 	}
 	slices.SortFunc(want, func(a, b apikey.Key) int {
 		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {

@@ -21,7 +21,8 @@ func (c Composite) Error(database string) error {
 	if len(c.Fields) == 1 {
 		f := c.Fields[0]
 		return status.Errorf(codes.FailedPrecondition,
-			"The query requires a %s_%s index for collection %s and field %s. That index is switched off by a field override of the index file.",
+			"The query requires a %s_%s index for collection %s and field %s. That index is switched off by a field "+
+				"override of the index file.",
 			c.QueryScope, strings.TrimSuffix(f.Order+f.ArrayConfig, "ENDING"), c.CollectionGroup, f.FieldPath)
 	}
 	parts := strings.Split(database, "/")

@@ -65,7 +65,8 @@ func Parse(file []byte) (Declared, error) {
 	}
 	for i, c := range d.Indexes {
 		if c.CollectionGroup == "" || len(c.Fields) < 2 {
-			return d, fmt.Errorf("read the index file: index %d is not composite: it needs a collectionGroup and at least two fields", i)
+			return d, fmt.Errorf("read the index file: index %d is not composite: it needs a collectionGroup and at "+
+				"least two fields", i)
 		}
 	}
 	return d, nil

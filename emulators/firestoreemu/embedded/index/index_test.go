@@ -18,7 +18,8 @@ import (
 const file = `{
   "indexes": [
     {"collectionGroup": "c", "queryScope": "COLLECTION", "fields": [
-      {"fieldPath": "o", "order": "ASCENDING"}, {"fieldPath": "t", "order": "DESCENDING"}, {"fieldPath": "__name__", "order": "DESCENDING"}]},
+      {"fieldPath": "o", "order": "ASCENDING"}, {"fieldPath": "t", "order": "DESCENDING"},
+      {"fieldPath": "__name__", "order": "DESCENDING"}]},
     {"collectionGroup": "c", "queryScope": "COLLECTION", "fields": [
       {"fieldPath": "s", "order": "DESCENDING"}, {"fieldPath": "t", "order": "DESCENDING"}]},
     {"collectionGroup": "c", "queryScope": "COLLECTION", "fields": [

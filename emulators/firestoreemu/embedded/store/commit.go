@@ -98,7 +98,8 @@ func (s *stage) apply(c change) (*firestorepb.WriteResult, error) {
 		result.TransformResults = append(result.TransformResults, told)
 	}
 	if size := s.size(c.name) + value.Size(fields); size > value.MaxDocument {
-		return nil, invalid(fmt.Errorf("document %s cannot be written because its size (%d bytes) exceeds the maximum allowed size of %d bytes",
+		return nil, invalid(fmt.Errorf("document %s cannot be written because its size (%d bytes) exceeds the "+
+			"maximum allowed size of %d bytes",
 			c.name, size, value.MaxDocument))
 	}
 	s.put(c.name, old, fields)

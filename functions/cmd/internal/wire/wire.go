@@ -137,7 +137,10 @@ func (o *Clients) Guard() (function.Guard, error) {
 	if err != nil {
 		return function.Guard{}, err
 	}
-	sessions, err := oidc.NewSessions(oidc.Options{Issuer: o.config.Issuer, AuthorizedParties: o.config.AuthorizedParties})
+	sessions, err := oidc.NewSessions(oidc.Options{
+		Issuer:            o.config.Issuer,
+		AuthorizedParties: o.config.AuthorizedParties,
+	})
 	if err != nil {
 		return function.Guard{}, err
 	}
