@@ -165,7 +165,7 @@ func TestOpen_RefusesAMissingProject(t *testing.T) {
 }
 
 // The client logs requests when this variable is set. This test changes the process and runs alone.
-//nolint:paralleltest // it changes the environment and the standard error
+// It is not parallel: it changes the environment and the standard error.
 func TestClient_LogsNoValuesEvenWithDebugLogging(t *testing.T) {
 	t.Setenv("GOOGLE_SDK_GO_LOGGING_LEVEL", "debug")
 	read, write, err := os.Pipe()
