@@ -48,6 +48,6 @@ func (a Account) CheckPlanFits(to plan.Plan, agents []agent.Agent) error {
 		return err
 	}
 	return fault.New(fault.Conflict, "usage_over_plan",
-		"The organization holds more than the %s plan allows. Delete what is over first; the list is in meta.", to.ID).
+		"The organization's usage exceeds the %s plan. Delete or reduce what meta.over lists, then retry.", to.ID).
 		WithMeta(map[string]any{"plan": to.ID, "over": over})
 }

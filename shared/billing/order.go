@@ -22,12 +22,13 @@ func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.
 	switch {
 	case ordered.PriceUSDMonth == nil:
 		return Order{}, fault.New(fault.Forbidden, "plan_feature_required",
-			"The %s plan is sold by contract. Ask the operator of the service.", to)
+			"The %s plan is available by contract only. Contact support.", to)
 	case s.Status == PastDue:
 		return Order{}, fault.New(fault.PaymentRequired, "subscription_past_due",
-			"A payment of the present subscription failed. Pay it in the billing portal first.")
+			"A payment for the subscription failed. Pay it in the billing portal first.")
 	case to == a.Plan && (to == plan.Hobby || s.Live() && s.Interval == interval) && s.PendingPlan == "":
-		return Order{}, fault.New(fault.Conflict, "plan_unchanged", "The organization is on the %s plan already.", to)
+		return Order{}, fault.New(fault.Conflict, "plan_unchanged",
+			"The organization is already on the %s plan. Choose another plan or interval.", to)
 	}
 	if present.ID != to && ordered.Fits(present) {
 		held, err := agents()

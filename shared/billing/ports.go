@@ -96,7 +96,7 @@ func (NoProvider) Provider() Provider { return Manual }
 
 func errNoProvider() error {
 	return fault.New(fault.Forbidden, "plan_feature_required",
-		"Plans can't be bought here. Ask the operator of the service to set the plan.")
+		"Plans cannot be bought from this service. Contact support to change the plan.")
 }
 
 // Checkout implements Payments.
@@ -110,10 +110,10 @@ func (NoProvider) Portal(context.Context, string) (Session, error) { return Sess
 // Event implements Payments.
 func (NoProvider) Event([]byte, string) (Event, error) {
 	return Event{}, fault.New(fault.NotFound, "not_found",
-		"This service takes no payments, and so no events about them.")
+		"This service has no payment provider and accepts no payment events.")
 }
 
 // Fetch implements Payments.
 func (NoProvider) Fetch(context.Context, string) (State, error) {
-	return State{}, fault.New(fault.NotFound, "not_found", "This service takes no payments.")
+	return State{}, fault.New(fault.NotFound, "not_found", "This service has no payment provider.")
 }

@@ -71,8 +71,8 @@ func (s *Service) SetPlan(ctx context.Context, organizationID string, to plan.Pl
 	return s.updateAccount(ctx, organizationID, "", func(a *Account) error {
 		if a.Subscription.Provider == Stripe && a.Subscription.Live() {
 			return fault.New(fault.Conflict, "subscription_exists",
-				"The organization pays for the %s plan through a subscription. Change or end it at the payment "+
-					"provider.", a.Subscription.Plan)
+				"The organization pays for the %s plan by subscription. Change or cancel it at the payment provider.",
+				a.Subscription.Plan)
 		}
 		if err := a.CheckPlanFits(to, agents); err != nil && !force {
 			return err
@@ -117,7 +117,7 @@ func (s *Service) updateAccount(ctx context.Context, organizationID, eventID str
 		}
 	}
 	return fault.New(fault.Unavailable, "store_unavailable",
-		"The organization is changed too often at the moment. Try again in a few seconds.")
+		"Other requests are changing the organization. Retry in a few seconds.")
 }
 
 // requestWithAction returns the facts about the call in ctx under another action.

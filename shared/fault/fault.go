@@ -102,10 +102,10 @@ func From(err error) *Error {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return New(Unavailable, "timeout", "The request took too long. Try again.").WithCause(err)
+		return New(Unavailable, "timeout", "The request timed out. Retry.").WithCause(err)
 	default:
 		return New(Internal, "internal_error",
-			"Something went wrong on our side. It has been recorded under the request id.").WithCause(err)
+			"An internal error occurred. Report the request id to support.").WithCause(err)
 	}
 }
 

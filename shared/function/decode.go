@@ -140,10 +140,11 @@ func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, er
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, fault.New(fault.TooLarge, "body_too_large", "The request body is larger than %d bytes.", limit)
+		return nil, fault.New(fault.TooLarge, "body_too_large", "The request body exceeds the limit of %d bytes.",
+			limit)
 	case err != nil:
 		return nil, fault.New(fault.BadRequest, "body_unreadable",
-			"The request body could not be read to its end.").WithCause(err)
+			"The request body is incomplete. Send the request again.").WithCause(err)
 	}
 	return body, nil
 }
@@ -154,7 +155,7 @@ func checkMediaType(contentType string) error {
 		return nil
 	}
 	return fault.New(fault.UnsupportedMedia, "unsupported_media_type",
-		"The request body must be JSON: send it with Content-Type: application/json.")
+		"The request body must be JSON. Send it with Content-Type: application/json.")
 }
 
 // parseJSON parses exactly one JSON value in UTF-8. It keeps the text of numbers.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-const duplicateKeyText = "the key stands twice in one object; send it once"
+const duplicateKeyText = "the key appears twice in one object; send it once"
 
 // duplicateKeys returns a violation for each repeated key in an object of the body, which must be valid JSON. Parsers
 // differ in which of the two values counts: a proxy that checked the body may have seen the other one.

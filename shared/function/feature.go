@@ -2,6 +2,7 @@ package function
 
 import (
 	"context"
+	"strings"
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
@@ -42,6 +43,7 @@ func (g Guard) checkFeature(ctx context.Context, r Route, c identity.Caller) err
 			break
 		}
 	}
-	return fault.New(fault.Forbidden, "plan_feature_required", "The %s plan does not include this. Upgrade the plan.",
-		o.Plan).WithMeta(meta)
+	return fault.New(fault.Forbidden, "plan_feature_required",
+		"The %s plan does not include the %s feature. Upgrade the plan.",
+		o.Plan, strings.ReplaceAll(r.Feature, "_", " ")).WithMeta(meta)
 }

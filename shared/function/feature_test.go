@@ -138,4 +138,8 @@ func TestRoute_NamesThePlanToUpgradeTo(t *testing.T) {
 	if got := r.body["meta"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("meta = %v, want %v", got, want)
 	}
+	const detail = "The hobby plan does not include the audit log feature. Upgrade the plan."
+	if got := r.body["detail"]; got != detail {
+		t.Errorf("detail = %q, want %q", got, detail)
+	}
 }

@@ -90,10 +90,10 @@ func (a Access) check(c identity.Caller) error {
 		return nil
 	case c.OrganizationID == "":
 		return fault.New(fault.Forbidden, "organization_required",
-			"The session has no active organization. Choose one and use the token that the identity provider issues "+
-				"then.")
+			"The session has no active organization. Select one at the identity provider and use the new token.")
 	case a == Admin && !c.Admin():
-		return fault.New(fault.Forbidden, "role_required", "This needs the role org:admin. Members are read-only.")
+		return fault.New(fault.Forbidden, "role_required",
+			"This operation requires the role org:admin. Members are read-only.")
 	default:
 		return nil
 	}
@@ -104,7 +104,7 @@ func bearerToken(h http.Header) (string, error) {
 	value := h.Get("Authorization")
 	if value == "" {
 		return "", fault.New(fault.Unauthenticated, "missing_token",
-			"Send a bearer token: Authorization: Bearer <token>.")
+			"The request has no bearer token. Send the header Authorization: Bearer <token>.")
 	}
 	scheme, token, _ := strings.Cut(value, " ")
 	token = strings.TrimSpace(token)

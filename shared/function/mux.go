@@ -34,13 +34,13 @@ func Mux(functions []Served) http.Handler {
 		mux.Handle(p, instrument("MethodNotAllowed",
 			func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 				w.Header().Set("Allow", strings.Join(allowed, ", "))
-				return req.Context(), fault.New(fault.MethodNotAllowed, "method_not_allowed", "This path takes %s.",
-					strings.Join(allowed, ", "))
+				return req.Context(), fault.New(fault.MethodNotAllowed, "method_not_allowed",
+					"The path does not support this method. Use %s.", strings.Join(allowed, " or "))
 			}))
 	}
 	missing := instrument("NotFound", func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
 		return req.Context(), fault.New(fault.NotFound, "not_found",
-			"There is nothing at this path. The interface is described at /openapi.json.")
+			"This path does not exist. The API is described at /openapi.json.")
 	})
 	if _, exists := methods["/"]; !exists {
 		mux.Handle("/", missing)

@@ -14,7 +14,7 @@ type Verbatim []byte
 
 // JSONSchema implements Schemer. It does not restrict the body.
 func (Verbatim) JSONSchema() *infer.Schema {
-	return &infer.Schema{Description: "Taken byte for byte as it is sent."}
+	return &infer.Schema{Description: "The raw body, read byte for byte."}
 }
 
 // verbatim reports whether the route's body is Verbatim.

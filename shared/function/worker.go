@@ -117,7 +117,8 @@ func decodePush(w http.ResponseWriter, req *http.Request) (Message, error) {
 	}
 	var p push
 	if err := json.Unmarshal(body, &p); err != nil || p.Message == nil {
-		return Message{}, fault.New(fault.BadRequest, "push_malformed", "The body is not a Pub/Sub push.").
+		return Message{}, fault.New(fault.BadRequest, "push_malformed",
+			"The request body is not a Pub/Sub push message.").
 			WithCause(errors.Join(err, errors.New("subscriptions must push wrapped messages")))
 	}
 	return Message{

@@ -48,7 +48,8 @@ func Parse(values []string) (key string, err error) {
 	}
 	if !good {
 		return "", fault.New(fault.BadRequest, "invalid_idempotency_key",
-			"Send one Idempotency-Key of 1 to %d visible ASCII characters, such as a random UUID.", maxKey)
+			"The Idempotency-Key is not valid. "+
+				"Send one key of 1 to %d visible ASCII characters, such as a random UUID.", maxKey)
 	}
 	return key, nil
 }
@@ -57,8 +58,8 @@ func Parse(values []string) (key string, err error) {
 func Reused() *fault.Error {
 	e := fault.Validation(fault.Violation{
 		Loc: []any{"header", Header}, Type: "value_error",
-		Msg: "Value error, the key was used with another request; " +
-			"take a new key for each request and the same one for its repeats",
+		Msg: "Value error, the key was used with a different request; " +
+			"use a new key for each request, and the same key only to repeat it",
 	})
 	e.Code = "idempotency_key_reused"
 	return e
@@ -112,7 +113,7 @@ func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !
 // InProgress returns the error for a repeat that arrives while the first request is still running.
 func InProgress() *fault.Error {
 	e := fault.New(fault.Conflict, "idempotency_in_progress",
-		"A request with this Idempotency-Key is still being carried out. Repeat it in some seconds.")
+		"A request with this Idempotency-Key is still in progress. Retry in a few seconds.")
 	e.RetryAfter = retryAfter
 	return e
 }

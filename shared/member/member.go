@@ -64,7 +64,7 @@ var _ Provider = ManagedExternally{}
 
 func (m ManagedExternally) err() error {
 	return fault.New(fault.NotFound, "members_managed_elsewhere",
-		"Members are managed at the identity provider, %s, not here. Invite them and change their roles there.",
+		"Members are managed at the identity provider, %s. Invite members and change their roles there.",
 		m.Issuer)
 }
 

@@ -130,7 +130,7 @@ func lastAdmin(members []Person, id string) bool {
 
 func errLastAdmin(action string) error {
 	return fault.New(fault.Conflict, "last_admin",
-		"The last admin of an organization can't be %s. Make another member an admin first.", action)
+		"The last admin of an organization cannot be %s. Make another member an admin first.", action)
 }
 
 // record writes the call's audit entry. The change is already made, so a failure is not an error: the server tries

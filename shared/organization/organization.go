@@ -112,8 +112,7 @@ func (o Organization) CheckFits(size plan.Plan) error {
 		return nil
 	}
 	return fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
-		"An organization on the %s plan can't create an agent of size %s. Upgrade, or choose a smaller size.", o.Plan,
-		size.ID).
+		"The %s plan does not allow agents of size %s. Upgrade the plan or choose a smaller size.", o.Plan, size.ID).
 		WithMeta(map[string]any{
 			"limit": "resource_plan", "current": size.ID, "max": o.Plan, "plan": o.Plan,
 			"upgrade_to": size.ID,
@@ -126,11 +125,10 @@ func (o Organization) CheckMayStart() error {
 	switch o.Status {
 	case PastDue:
 		return fault.New(fault.PaymentRequired, "subscription_past_due",
-			"A payment of the organization's subscription failed. Pay it in the billing portal; nothing is created "+
-				"or started until then.")
+			"A payment for the subscription failed. Pay it in the billing portal to create or start agents again.")
 	case Suspended:
 		return fault.New(fault.PaymentRequired, "billing_required",
-			"The organization is suspended. Nothing is created or started; ask the operator of the service.")
+			"The organization is suspended and cannot create or start agents. Contact support.")
 	default:
 	}
 	limits, err := o.Limits()
@@ -176,7 +174,7 @@ func (o Organization) errLimitReached(limit string, current, max any) error {
 		meta["upgrade_to"] = p.Next()
 	}
 	return fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
-		"The %s plan's limit of %s is reached. Delete an agent or upgrade the plan.", o.Plan, limit).WithMeta(meta)
+		"The %s plan's limit for %s is reached. Delete an agent or upgrade the plan.", o.Plan, limit).WithMeta(meta)
 }
 
 // Directory stores the organizations and users that sign in through the identity provider.

@@ -10,7 +10,7 @@ import (
 // Query holds the query parameters of a list.
 type Query struct {
 	Limit  Limit  `json:"limit,omitempty"`
-	Cursor string `json:"cursor,omitempty" jsonschema:"Where to go on: the X-Next-Cursor of the page before."`
+	Cursor string `json:"cursor,omitempty" jsonschema:"The X-Next-Cursor of the previous page; absent for the first page."`
 }
 
 // Limit is the maximum number of items on a page, 1 to MaxLimit.
@@ -21,7 +21,7 @@ func (Limit) JSONSchema() *jsonschema.Schema {
 	least, most := 1.0, float64(MaxLimit)
 	return &jsonschema.Schema{
 		Type: "integer", Minimum: &least, Maximum: &most, Default: []byte(strconv.Itoa(DefaultLimit)),
-		Description: "How many items a page has at most.",
+		Description: "The maximum number of items on the page.",
 	}
 }
 

@@ -72,8 +72,8 @@ func (d Decision) Err() error {
 		return nil
 	}
 	e := fault.New(fault.RateLimited, "rate_limited",
-		"Too many requests: the limit of %s is %d in %s. Try again in %s.",
-		d.Class, d.Limit.Quota, d.Limit.Window, time.Duration(math.Ceil(d.Reset.Seconds()))*time.Second)
+		"Too many requests. The limit for %s is %d in %g s. Retry in %g s.",
+		d.Class, d.Limit.Quota, d.Limit.Window.Seconds(), math.Ceil(d.Reset.Seconds()))
 	e.RetryAfter = d.Reset
 	return e.WithMeta(map[string]any{
 		"limit": string(d.Class), "max": d.Limit.Quota, "window_seconds": d.Limit.Window.Seconds(),
