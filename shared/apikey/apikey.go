@@ -50,11 +50,11 @@ type View struct {
 	ID         string     `json:"id"`
 	Name       string     `json:"name"`
 	Purpose    Purpose    `json:"purpose"`
-	KeyPrefix  string     `json:"key_prefix" jsonschema:"Leading part of the key."`
+	KeyPrefix  string     `json:"key_prefix" jsonschema:"The leading part of the key."`
 	CreatedAt  time.Time  `json:"created_at"`
-	LastUsedAt *time.Time `json:"last_used_at" jsonschema:"Recorded at most once in five minutes; null before the first use."`
-	ExpiresAt  *time.Time `json:"expires_at" jsonschema:"Null for a key that does not expire."`
-	CreatedBy  string     `json:"created_by" jsonschema:"Id of the user or the key that created it."`
+	LastUsedAt *time.Time `json:"last_used_at" jsonschema:"Updated at most once in five minutes; null before the first use."`
+	ExpiresAt  *time.Time `json:"expires_at" jsonschema:"Null if the key does not expire."`
+	CreatedBy  string     `json:"created_by" jsonschema:"The id of the user or API key that created the key."`
 }
 
 // AmendSchema adds to the schema what the fields' types do not express.
@@ -79,7 +79,7 @@ const exampleKey = "so_ExampleExampleExampleExampleExampleExampleE000000"
 type CreatedView struct {
 	View
 	// Secret is the full key; nil when the answer is a replay.
-	Secret *string `json:"secret" jsonschema:"The full key. It is shown this once; null when the answer is a replay."`
+	Secret *string `json:"secret" jsonschema:"The full key. It is shown only once; null if the response is a replay."`
 }
 
 // Example implements the contract of package function for outputs with an example.

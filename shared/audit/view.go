@@ -13,22 +13,22 @@ type View struct {
 	ID        string       `json:"id"`
 	CreatedAt time.Time    `json:"created_at"`
 	Actor     ActorView    `json:"actor" jsonschema:"Who made the call."`
-	Action    string       `json:"action" jsonschema:"The operation's id, such as StopAgent."`
-	Target    TargetView   `json:"target" jsonschema:"What the call was about."`
-	Outcome   string       `json:"outcome" jsonschema:"succeeded, or the code of the error. It is an open set."`
+	Action    string       `json:"action" jsonschema:"The operation id, such as StopAgent."`
+	Target    TargetView   `json:"target" jsonschema:"The object of the call."`
+	Outcome   string       `json:"outcome" jsonschema:"Either succeeded or an error code. New codes may be added."`
 	RequestID string       `json:"request_id"`
-	IP        string       `json:"ip" jsonschema:"The address that the call came from."`
+	IP        string       `json:"ip" jsonschema:"The client's IP address."`
 	UserAgent string       `json:"user_agent"`
-	Changes   []ChangeView `json:"changes" jsonschema:"What became different. It is empty when nothing did, and never shows a secret."`
+	Changes   []ChangeView `json:"changes" jsonschema:"The fields that changed; empty if none did. Secret values are never shown."`
 }
 
 // ActorView is who made a call, as a client sees it.
 type ActorView struct {
 	Type      ActorType     `json:"type"`
-	ID        string        `json:"id" jsonschema:"Id of the user or of the API key."`
-	Email     *string       `json:"email" jsonschema:"Null for an API key, and where the session's token has none."`
+	ID        string        `json:"id" jsonschema:"The id of the user or API key."`
+	Email     *string       `json:"email" jsonschema:"Null for an API key, and for a session token without an email address."`
 	Role      identity.Role `json:"role" jsonschema:"The role at the time of the call."`
-	KeyPrefix *string       `json:"key_prefix" jsonschema:"Leading part of the API key; null for a session."`
+	KeyPrefix *string       `json:"key_prefix" jsonschema:"The leading part of the API key; null for a session."`
 }
 
 // ActorType says what kind of actor made a call.
@@ -41,16 +41,16 @@ func (ActorType) Values() []string {
 
 // TargetView is what a call acted on, as a client sees it.
 type TargetView struct {
-	Type string  `json:"type" jsonschema:"The kind of thing, such as agent or api_key."`
-	ID   *string `json:"id" jsonschema:"Null where nothing was named, or no id. What a refused call named need not exist."`
-	Name *string `json:"name" jsonschema:"The name at the time of the call; null where it was refused before the name was known."`
+	Type string  `json:"type" jsonschema:"The kind of object, such as agent or api_key."`
+	ID   *string `json:"id" jsonschema:"Null if the call named no object. The object of a refused call may not exist."`
+	Name *string `json:"name" jsonschema:"The name at the time of the call; null if the call was refused before the name was known."`
 }
 
 // ChangeView is one changed field as a client sees it.
 type ChangeView struct {
 	Field string  `json:"field"`
-	Old   *string `json:"old" jsonschema:"Null where there was none, or it is not shown."`
-	New   *string `json:"new" jsonschema:"Null where there is none; set, changed or removed where it is not shown."`
+	Old   *string `json:"old" jsonschema:"Null if there was no value, or if the value is not shown."`
+	New   *string `json:"new" jsonschema:"Null if there is no value; set, changed or removed if the value is not shown."`
 }
 
 // AmendSchema adds to the schema what the fields' types do not express.

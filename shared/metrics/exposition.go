@@ -26,25 +26,28 @@ func (v View) gauges() []gauge {
 	}
 	return []gauge{
 		{"agent_cpu_usage_cores", "cores", "CPU in use.", v.CPUCores},
-		{"agent_cpu_usage_ratio", "ratio", "CPU in use, of the plan's limit.", scaled(v.CPUPct, 0.01)},
+		{"agent_cpu_usage_ratio", "ratio", "CPU in use, as a ratio of the plan's limit.", scaled(v.CPUPct, 0.01)},
 		{"agent_memory_usage_bytes", "bytes", "Memory in use.", v.MemoryBytes},
-		{"agent_memory_usage_ratio", "ratio", "Memory in use, of the plan's limit.", scaled(v.MemPct, 0.01)},
-		{"agent_volume_usage_ratio", "ratio", "Volume in use.", scaled(v.PVCPct, 0.01)},
+		{"agent_memory_usage_ratio", "ratio", "Memory in use, as a ratio of the plan's limit.", scaled(v.MemPct, 0.01)},
+		{
+			"agent_volume_usage_ratio", "ratio", "Volume space in use, as a ratio of the volume's size.",
+			scaled(v.PVCPct, 0.01),
+		},
 		{
 			"agent_uptime_24h_ratio", "ratio",
-			"Time in which the agent ran, of the time in which it should have, in the last 24 hours.",
+			"Time that the agent was up, as a ratio of the time that it should have been up in the last 24 hours.",
 			scaled(v.UptimePct24h, 0.01),
 		},
 		{"agent_restarts_24h", "", "Restarts of the container in the last 24 hours.", &v.Restarts24h},
 		{
-			"agent_request_duration_p95_seconds", "seconds", "The last known 95th percentile of what requests take.",
+			"agent_request_duration_p95_seconds", "seconds", "The last known 95th percentile of request latency.",
 			scaled(v.LatencyP95MS, 0.001),
 		},
 		{
-			"agent_metrics_collected_timestamp_seconds", "seconds", "When the figures were read, in Unix time.",
+			"agent_metrics_collected_timestamp_seconds", "seconds", "When the figures were collected, in Unix time.",
 			collected,
 		},
-		{"agent_metrics_stale", "", "Whether the figures should have been read again since.", &stale},
+		{"agent_metrics_stale", "", "1 if a newer collection is overdue, else 0.", &stale},
 	}
 }
 

@@ -31,32 +31,32 @@ func (w Window) Duration() time.Duration {
 
 // Point is one value of a series.
 type Point struct {
-	T int64   `json:"t" jsonschema:"The beginning of the interval that the value is the mean of, in Unix seconds."`
+	T int64   `json:"t" jsonschema:"The start of the interval over which the value is averaged, in Unix seconds."`
 	V float64 `json:"v"`
 }
 
 // Curves are the series of a window: one point per minute for an hour, one per five minutes for longer windows. Gaps
 // are left out.
 type Curves struct {
-	CPU      []Point `json:"cpu" jsonschema:"Cores in use."`
-	Memory   []Point `json:"memory" jsonschema:"Bytes in use."`
-	Requests []Point `json:"requests" jsonschema:"Requests a second on the agent's own hostname."`
-	Errors   []Point `json:"errors" jsonschema:"Those that were answered with 5xx."`
+	CPU      []Point `json:"cpu" jsonschema:"CPU cores in use."`
+	Memory   []Point `json:"memory" jsonschema:"Bytes of memory in use."`
+	Requests []Point `json:"requests" jsonschema:"Requests per second on the agent's hostname."`
+	Errors   []Point `json:"errors" jsonschema:"Requests per second that were answered with a 5xx status."`
 }
 
 // View is the metrics of an agent as a client sees them.
 type View struct {
-	CPUPct       *float64   `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and what else may be null is null without a sample in the five minutes before the collection."`
+	CPUPct       *float64   `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection."`
 	MemPct       *float64   `json:"mem_pct" jsonschema:"Memory in use, in percent of the plan's limit."`
 	Restarts24h  float64    `json:"restarts_24h" jsonschema:"Restarts of the container in the last 24 hours."`
 	PVCPct       *float64   `json:"pvc_pct" jsonschema:"Share of the volume in use, in percent."`
-	UptimePct24h *float64   `json:"uptime_pct_24h" jsonschema:"For how much of the last 24 hours the agent ran, in percent of the time that it should have. Time in which it was paused or stopped does not count."`
-	LatencyP95MS *float64   `json:"latency_p95_ms" jsonschema:"The last known 95th percentile of what requests take, in milliseconds. Null until one on the agent's own hostname was measured."`
+	UptimePct24h *float64   `json:"uptime_pct_24h" jsonschema:"Time that the agent was up, in percent of the time that it should have been up in the last 24 hours. Time in which it was paused or stopped does not count."`
+	LatencyP95MS *float64   `json:"latency_p95_ms" jsonschema:"The last known 95th percentile of request latency, in milliseconds. Null until a request on the agent's hostname is measured."`
 	CPUCores     *float64   `json:"cpu_cores" jsonschema:"CPU in use, in cores."`
 	MemoryBytes  *float64   `json:"memory_bytes" jsonschema:"Memory in use, in bytes."`
 	Series       Curves     `json:"series"`
-	CollectedAt  *time.Time `json:"collected_at" jsonschema:"When the figures were read; null before they first were."`
-	Stale        bool       `json:"stale" jsonschema:"True when the figures should have been read again since."`
+	CollectedAt  *time.Time `json:"collected_at" jsonschema:"When the figures were collected; null before the first collection."`
+	Stale        bool       `json:"stale" jsonschema:"True if a newer collection is overdue."`
 
 	agentID string
 }

@@ -109,19 +109,19 @@ func TestView_FormatsUseBaseUnits(t *testing.T) {
 	const text = `# HELP agent_cpu_usage_cores CPU in use.
 # TYPE agent_cpu_usage_cores gauge
 agent_cpu_usage_cores{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 0.25
-# HELP agent_cpu_usage_ratio CPU in use, of the plan's limit.
+# HELP agent_cpu_usage_ratio CPU in use, as a ratio of the plan's limit.
 # TYPE agent_cpu_usage_ratio gauge
 agent_cpu_usage_ratio{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 0.25
 # HELP agent_restarts_24h Restarts of the container in the last 24 hours.
 # TYPE agent_restarts_24h gauge
 agent_restarts_24h{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 2
-# HELP agent_request_duration_p95_seconds The last known 95th percentile of what requests take.
+# HELP agent_request_duration_p95_seconds The last known 95th percentile of request latency.
 # TYPE agent_request_duration_p95_seconds gauge
 agent_request_duration_p95_seconds{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 0.084
-# HELP agent_metrics_collected_timestamp_seconds When the figures were read, in Unix time.
+# HELP agent_metrics_collected_timestamp_seconds When the figures were collected, in Unix time.
 # TYPE agent_metrics_collected_timestamp_seconds gauge
 agent_metrics_collected_timestamp_seconds{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 1.7723664e+09
-# HELP agent_metrics_stale Whether the figures should have been read again since.
+# HELP agent_metrics_stale 1 if a newer collection is overdue, else 0.
 # TYPE agent_metrics_stale gauge
 agent_metrics_stale{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 0
 `
