@@ -39,9 +39,8 @@ func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.
 	case !ours(namespace, agentID):
 		return &provisioning.Permanent{
 			Code: "namespace_not_owned",
-			Message: fmt.Sprintf("The namespace %s lacks the labels of the agent and is not deleted. The operator "+
-				"has to look at it, and to label or delete it.",
-				t.name),
+			Message: fmt.Sprintf("The namespace %s lacks the agent's labels and was not deleted. "+
+				"Contact support: the operator must label or delete it.", t.name),
 		}
 	case namespace.GetDeletionTimestamp() != nil:
 		return nil
@@ -132,7 +131,8 @@ func (c *client) awaitGone(ctx context.Context, t target) error {
 		}
 		left = t.String() + remains(s.object)
 	}
-	return fault.New(fault.Unavailable, "deletion_pending", "The agent's objects are still being deleted.").
+	return fault.New(fault.Unavailable, "deletion_pending",
+		"The agent's objects are still being deleted. The deletion continues automatically.").
 		WithCause(fmt.Errorf("still there: %s: %w", left, ctx.Err()))
 }
 

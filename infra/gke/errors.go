@@ -50,15 +50,14 @@ func explain(err error, t target) error {
 		s.Code == http.StatusRequestEntityTooLarge:
 		return &provisioning.Permanent{
 			Code: codeObjectRejected, Cause: cause,
-			Message: fmt.Sprintf("The cluster refuses the agent's %s %s: %s. Nothing you can change is likely to "+
-				"help; tell the operator.",
+			Message: fmt.Sprintf("The cluster rejected the agent's %s %s: %s. Contact support.",
 				t.gvk.Kind, t.name, reason(s, t)),
 		}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return terminating().WithCause(cause)
 	case s.Code == http.StatusForbidden && strings.Contains(s.Message, "exceeded quota"):
-		return fault.New(fault.Unavailable, codeQuotaExceeded, "The agent's namespace has no room left for its %s.",
-			t.gvk.Kind).WithCause(cause)
+		return fault.New(fault.Unavailable, codeQuotaExceeded,
+			"The quota of the agent's namespace has no room for its %s.", t.gvk.Kind).WithCause(cause)
 	case s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":
 		return missing("namespace").WithCause(cause)
 	default:
@@ -73,18 +72,18 @@ func explain(err error, t target) error {
 // unavailable is an error of the way to the API server, or of the server itself.
 func unavailable(cause error) *fault.Error {
 	return fault.New(fault.Unavailable, codeClusterUnavailable,
-		"The agent's cluster can't be worked with at the moment.").WithCause(cause)
+		"The agent's cluster is temporarily unavailable. Retry.").WithCause(cause)
 }
 
 func terminating() *fault.Error {
 	return fault.New(fault.Unavailable, codeNamespaceTerminating,
-		"A former namespace of the agent is still being deleted.")
+		"The agent's previous namespace is still being deleted. Retry in a minute.")
 }
 
 // missing says that something that was made is no longer there.
 func missing(what string) *fault.Error {
 	return fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing,
-		"The agent's %s is no longer on its cluster; provisioning begins again.", what)
+		"The agent's %s no longer exists on its cluster. Provisioning starts again.", what)
 }
 
 // quotaPending reports whether a call failed only because a quota that has just been made isn't worked out yet. That

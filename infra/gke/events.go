@@ -96,8 +96,9 @@ func explainEvent(reason, message string) *provisioning.PodFailure {
 		}
 	case "FailedMount", "FailedAttachVolume", "FailedBinding", "ProvisioningFailed":
 		return &provisioning.PodFailure{
-			Code: codeNoVolume, Message: "The agent's volume can't be attached yet. The cluster goes on trying; tell " +
-				"the operator if it takes long.",
+			Code: codeNoVolume,
+			Message: "The cluster cannot attach the agent's volume yet and keeps trying. " +
+				"Contact support if this persists.",
 		}
 	}
 	return nil
@@ -109,20 +110,20 @@ func explainRefusal(message string) *provisioning.PodFailure {
 		return noSandbox(true)
 	case strings.Contains(message, "exceeded quota"), strings.Contains(message, "status unknown for quota"):
 		return &provisioning.PodFailure{
-			Code: codeQuotaExceeded, Message: "The agent's namespace has no room left for its pod. Room of a pod " +
-				"that ended becomes free by itself in a moment.",
+			Code: codeQuotaExceeded,
+			Message: "The quota of the agent's namespace has no room for its pod. " +
+				"The previous pod's share becomes free shortly.",
 		}
 	case strings.Contains(message, "violates PodSecurity"), strings.Contains(message, "usage per Container"):
 		return &provisioning.PodFailure{
 			Code: codeRejected, Permanent: true,
-			Message: "The cluster's security rules or limits refuse the agent's pod. Nothing you can change is " +
-				"likely to help; tell the operator.",
+			Message: "The cluster's security policy or limits reject the agent's pod. Contact support.",
 		}
 	default:
 		return &provisioning.PodFailure{
 			Code: codeRejected,
-			Message: "The cluster refuses the agent's pod at the moment. It goes on trying; tell the operator if it " +
-				"takes long.",
+			Message: "The cluster rejects the agent's pod at the moment and keeps trying. " +
+				"Contact support if this persists.",
 		}
 	}
 }
@@ -130,7 +131,7 @@ func explainRefusal(message string) *provisioning.PodFailure {
 func noSandbox(permanent bool) *provisioning.PodFailure {
 	return &provisioning.PodFailure{
 		Code: codeNoSandbox, Permanent: permanent,
-		Message: "The agent's cluster has no sandbox for it. Turn the sandbox off, or have the operator install the " +
-			"runtime class " + sandboxClass + ".",
+		Message: "The agent's cluster does not have the sandbox's runtime class " + sandboxClass +
+			". Turn the sandbox off, or contact support.",
 	}
 }

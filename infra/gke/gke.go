@@ -144,8 +144,8 @@ func (c *Clusters) client(name string) (*client, error) {
 	cell, ok := c.cells[name]
 	if !ok {
 		return nil, &provisioning.Permanent{
-			Code: "cell_unknown", Message: fmt.Sprintf("The agent was placed on cluster %q, which is not configured "+
-				"(any more).", name),
+			Code:    "cell_unknown",
+			Message: fmt.Sprintf("The agent's cluster %q is not configured. Contact support.", name),
 		}
 	}
 	return cell.open()

@@ -58,13 +58,13 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 	v := verdict{pod: pod.UID}
 	switch {
 	case pod.DeletionTimestamp != nil, pod.Annotations[annotationConfig] != d.hash:
-		v.failure = waiting("The agent's former pod had not stopped in time.")
+		v.failure = waiting("The agent's previous pod did not stop in time.")
 		return v
 	case condition(pod, corev1.PodReady).Status == corev1.ConditionTrue:
 		v.ready = true
 		return v
 	case pod.Status.Phase == corev1.PodFailed:
-		v.failure, v.said = waiting("The agent's pod was ended by the cluster and was not replaced in time."),
+		v.failure, v.said = waiting("The cluster ended the agent's pod and did not replace it in time."),
 			pod.Status.Reason
 		return v
 	}
@@ -72,8 +72,9 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 		scheduled.Reason == corev1.PodReasonUnschedulable {
 		v.said = scheduled.Message
 		v.failure = &provisioning.PodFailure{
-			Code: codeUnschedulable, Message: "No machine of the region has room for the agent yet. More are started " +
-				"by themselves; try again in some minutes.",
+			Code: codeUnschedulable,
+			Message: "No node in the region has room for the agent yet. " +
+				"Nodes are added automatically; retry in a few minutes.",
 		}
 		return v
 	}
@@ -82,7 +83,7 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 			return d.judgeContainer(v, status)
 		}
 	}
-	v.silent, v.failure = true, waiting("The agent's pod was not started in time.")
+	v.silent, v.failure = true, waiting("The agent's pod did not start in time.")
 	return v
 }
 
@@ -110,10 +111,10 @@ func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus) verdi
 	case exit != nil:
 		v.failure, v.said = d.crashed(status, exit), exit.Reason
 	case status.State.Running != nil:
-		v.failure = waiting("The agent runs, but did not answer GET %s on port %d with 200 in time.", readyPath,
-			portHTTP)
+		v.failure = waiting("The agent is running but did not answer GET %s on port %d with status 200 in time.",
+			readyPath, portHTTP)
 	default:
-		v.silent, v.failure = true, waiting("The agent's container was not started in time.")
+		v.silent, v.failure = true, waiting("The agent's container did not start in time.")
 	}
 	return v
 }
@@ -123,18 +124,20 @@ func notStarted(reason string) *provisioning.PodFailure {
 	switch reason {
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ErrImageNeverPull", "ImageInspectError":
 		return &provisioning.PodFailure{
-			Code: codeImagePull, Message: "The agent's image can't be fetched. The operator has to see to the image " +
-				"or to the cluster's access to it.",
+			Code: codeImagePull,
+			Message: "The cluster cannot pull the agent's image. " +
+				"Contact support to check the image and the access to it.",
 		}
 	case "InvalidImageName":
 		return &provisioning.PodFailure{
 			Code: codeImagePull, Permanent: true,
-			Message: "The name of the agent's image is not valid. The operator has to correct it.",
+			Message: "The name of the agent's image is not valid. Contact support to correct it.",
 		}
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return &provisioning.PodFailure{
-			Code: codeNoStart, Message: "The agent's container can't be started as it is configured. Start the agent " +
-				"again; if that doesn't help, tell the operator.",
+			Code: codeNoStart,
+			Message: "The agent's container cannot start with its configuration. " +
+				"Start the agent again. Contact support if this persists.",
 		}
 	default:
 		return nil
@@ -152,14 +155,14 @@ func (d desired) crashed(status *corev1.ContainerStatus,
 	}
 	f := &provisioning.PodFailure{
 		Code: codeCrashLoop,
-		Message: fmt.Sprintf("The agent ends by itself soon after its start: exit code %d%s, %s. Check its "+
-			"environment variables and secrets, then restart it.",
+		Message: fmt.Sprintf("The agent exits soon after it starts: exit code %d%s, %s. "+
+			"Check its environment variables and secrets, then restart it.",
 			exit.ExitCode, exitHint(exit.ExitCode), times(crashes)),
 	}
 	if exit.Reason == "OOMKilled" {
 		f.Code = codeOutOfMemory
-		f.Message = fmt.Sprintf("The agent used more than the %s of memory that its plan has and was ended, %s. It "+
-			"needs less memory or a larger plan.",
+		f.Message = fmt.Sprintf("The agent exceeded its plan's memory limit of %s and was killed %s. "+
+			"Reduce its memory use, or use a larger plan.",
 			memory(d.memoryMiB), times(crashes))
 	}
 	if w := status.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" {
@@ -171,15 +174,15 @@ func (d desired) crashed(status *corev1.ContainerStatus,
 func exitHint(code int32) string {
 	switch code {
 	case 0:
-		return " (it ended without an error, but should go on)"
+		return " (it exited without an error but must keep running)"
 	case 126, 127:
-		return " (its command can't be run)"
+		return " (its command cannot be run)"
 	case 137:
 		return " (killed)"
 	case 139:
 		return " (segmentation fault)"
 	case 143:
-		return " (asked to stop)"
+		return " (terminated)"
 	default:
 		return ""
 	}

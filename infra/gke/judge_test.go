@@ -61,20 +61,20 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 		"ready": {pod: podWith(ready)},
 		"ready, other hash": {
 			pod:  podWith(ready, func(p *corev1.Pod) { p.Annotations[annotationConfig] = "old" }),
-			code: codeTimeout, message: "former pod",
+			code: codeTimeout, message: "previous pod",
 		},
 		"ready, no hash": {
 			pod: podWith(ready, func(p *corev1.Pod) { p.Annotations = nil }), code: codeTimeout,
-			message: "former pod",
+			message: "previous pod",
 		},
 		"ready, stopping": {
 			pod:  podWith(ready, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }),
-			code: codeTimeout, message: "former pod",
+			code: codeTimeout, message: "previous pod",
 		},
-		"new": {pod: podWith(), code: codeTimeout, silent: true, message: "not started"},
+		"new": {pod: podWith(), code: codeTimeout, silent: true, message: "did not start"},
 		"evicted": {
 			pod:  podWith(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
-			code: codeTimeout, message: "ended by the cluster",
+			code: codeTimeout, message: "cluster ended",
 		},
 		"unschedulable": {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse,
 			corev1.PodReasonUnschedulable)), code: codeUnschedulable, message: "room"},
@@ -82,7 +82,7 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 			"SchedulerError")), code: codeTimeout, silent: true},
 		"creating": {
 			pod: podWith(withContainer(0, waitingFor("ContainerCreating"), none)), code: codeTimeout,
-			silent: true, message: "not started",
+			silent: true, message: "did not start",
 		},
 		"pulling fails": {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), none)), code: codeImagePull},
 		"pulling backs off": {
@@ -115,11 +115,11 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 		},
 		"crash loop": {
 			pod:  podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(127, "Error"))),
-			code: codeCrashLoop, permanent: true, message: "127 (its command can't be run), 4 times",
+			code: codeCrashLoop, permanent: true, message: "127 (its command cannot be run), 4 times",
 		},
 		"ends well": {
 			pod:  podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(0, "Completed"))),
-			code: codeCrashLoop, permanent: true, message: "should go on",
+			code: codeCrashLoop, permanent: true, message: "must keep running",
 		},
 		"out of memory once": {
 			pod: podWith(withContainer(1, running, exited(137, "OOMKilled"))), code: codeOutOfMemory,

@@ -49,8 +49,9 @@ func (c *Clusters) blueprint(a agent.Agent, input provisioning.RuntimeInput) (bl
 	p, err := plan.Get(a.Plan)
 	if err != nil {
 		return blueprint{}, &provisioning.Permanent{
-			Code: "plan_unknown", Message: fmt.Sprintf("The agent's plan %q does not exist (any more).", a.Plan),
-			Cause: err,
+			Code:    "plan_unknown",
+			Message: fmt.Sprintf("The agent's plan %q does not exist. Contact support.", a.Plan),
+			Cause:   err,
 		}
 	}
 	return blueprint{agent: a, plan: p, cell: c.cells[a.Cell].Cell, settings: c.settings, input: input}, nil
@@ -78,7 +79,7 @@ func (b blueprint) objects(stage agent.StageName) ([]object, error) {
 	case agent.StageReady:
 		return nil, nil
 	default:
-		return nil, fault.New(fault.Internal, "internal_error", "There is no stage %q.", stage)
+		return nil, fault.New(fault.Internal, "internal_error", "The provisioning stage %q does not exist.", stage)
 	}
 }
 

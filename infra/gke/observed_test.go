@@ -48,7 +48,7 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 	}{
 		"new": {
 			pod: podWith(made), code: codeTimeout, since: created, lastRun: 0,
-			message: "not started",
+			message: "did not start",
 		},
 		"ready": {pod: podWith(made, ready(corev1.ConditionTrue, later),
 			withContainer(0, running, none)), code: "", since: later, lastRun: 0, message: ""},
@@ -61,11 +61,11 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 			withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not answer"},
 		"ready, told to stop": {
 			pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout,
-			since: stopping, lastRun: 0, message: "former pod",
+			since: stopping, lastRun: 0, message: "previous pod",
 		},
 		"not ready, told to stop": {
 			pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout,
-			since: later, lastRun: 0, message: "former pod",
+			since: later, lastRun: 0, message: "previous pod",
 		},
 		"a crash loop": {
 			pod: podWith(made,
@@ -95,7 +95,7 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 		},
 		"out of memory": {
 			pod: podWith(made, sized, withContainer(3, loop, exited(137, "OOMKilled"))), code: codeOutOfMemory,
-			since: created, lastRun: 0, message: "more than the 2 GiB",
+			since: created, lastRun: 0, message: "memory limit of 2 GiB",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

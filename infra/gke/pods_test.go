@@ -45,8 +45,8 @@ func TestPods_ReportsTheSameFailuresAsAwaitReady(t *testing.T) {
 		message   string
 	}{
 		{fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1"},
-		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "more than the 2 GiB"},
-		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "image can't be fetched"},
+		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "memory limit of 2 GiB"},
+		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "cannot pull the agent's image"},
 		{fault: cluster.Unschedulable, code: codeUnschedulable, permanent: false, message: "room"},
 		{fault: cluster.NotReady, code: codeTimeout, permanent: false, message: "did not answer GET /health/ready"},
 	} {

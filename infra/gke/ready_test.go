@@ -42,8 +42,8 @@ func TestAwaitReady_ReportsPodFaults(t *testing.T) {
 		message   string
 	}{
 		{fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1, 4 times"},
-		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "more than the 2 GiB"},
-		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "image can't be fetched"},
+		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "memory limit of 2 GiB"},
+		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "cannot pull the agent's image"},
 		{fault: cluster.Unschedulable, code: codeUnschedulable, permanent: false, message: "room"},
 		{fault: cluster.NotReady, code: codeTimeout, permanent: false, message: "did not answer GET /health/ready"},
 	} {
@@ -121,7 +121,7 @@ func TestAwaitReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
 	w.awaitReady(t, a)
 	next := a
 	next.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}}
-	wantFailure(t, w.awaitFor(t, next, 500*time.Millisecond), codeTimeout, false, "former pod")
+	wantFailure(t, w.awaitFor(t, next, 500*time.Millisecond), codeTimeout, false, "previous pod")
 	w.apply(t, next, testRuntimeInput(), agent.StageRuntime)
 	w.awaitReady(t, next)
 }

@@ -34,12 +34,12 @@ func (b blueprint) secret() (object, error) {
 	input := b.input
 	if input.Credentials == (credential.Credentials{}) {
 		return nil, fault.New(fault.Internal, "internal_error",
-			"The agent's Secret can't be made without its credentials.")
+			"The agent's Secret cannot be created without its credentials.")
 	}
 	for _, e := range b.agent.Env {
 		if _, ok := input.Secrets[e.Key]; e.Secret() && !ok {
 			return nil, fault.New(fault.Internal, "internal_error",
-				"The agent's Secret can't be made without the value of %s.", e.Key)
+				"The agent's Secret cannot be created without the value of %s.", e.Key)
 		}
 	}
 	data := map[string][]byte{}
