@@ -94,7 +94,7 @@ func (p *Prober) requestStatus(ctx context.Context, a agent.Agent, path string, 
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(p.addresses, path), nil)
 	if err != nil {
-		return 0, unhealthy("connect", "its address is not valid").WithCause(err)
+		return 0, unhealthy("connect", "its URL is not valid").WithCause(err)
 	}
 	prepare(request.Header)
 	response, err := p.client.Do(request)
@@ -124,14 +124,14 @@ func explain(err error) error {
 	var timeout net.Error
 	switch {
 	case errors.As(err, &name) && !name.IsTimeout:
-		return unhealthy("dns", "its hostname is not known").WithCause(err)
+		return unhealthy("dns", "its hostname does not resolve").WithCause(err)
 	case errors.Is(err, errNotPublic):
-		return unhealthy("dns", "its hostname stands for an address that is not public").WithCause(err)
+		return unhealthy("dns", "its hostname resolves to an address that is not public").WithCause(err)
 	case errors.As(err, &certificate), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
-		return unhealthy("tls", "no trusted connection can be made").WithCause(err)
+		return unhealthy("tls", "the TLS connection cannot be established").WithCause(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return unhealthy("timeout", "it took too long").WithCause(err)
+		return unhealthy("timeout", "the request timed out").WithCause(err)
 	default:
-		return unhealthy("connect", "no connection can be made").WithCause(err)
+		return unhealthy("connect", "the connection cannot be established").WithCause(err)
 	}
 }

@@ -135,7 +135,7 @@ func faultOf(action string, err error) error {
 		return cause
 	default:
 		return fault.New(fault.Unavailable, "identity_provider_unavailable",
-			"The identity provider can't be reached at the moment. Try again in a few seconds.").
+			"The identity provider is temporarily unavailable. Retry in a few seconds.").
 			WithCause(cause)
 	}
 }

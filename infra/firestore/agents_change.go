@@ -53,7 +53,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		case state.committed:
 			return nil
 		case state.target.Exists():
-			return fault.New(fault.Conflict, "agent_exists", "An agent with this id exists already.")
+			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
 		if err := chargeNewAgent(ch, &state.org, a, size); err != nil {
 			return err

@@ -54,7 +54,8 @@ func (c *Client) beginChange(ctx context.Context) (change, error) {
 	caller := identity.From(ctx)
 	org, ok := c.ref(organizationCollection, caller.OrganizationID)
 	if !ok {
-		return change{}, fault.New(fault.Forbidden, "organization_required", "Choose an organization first.")
+		return change{}, fault.New(fault.Forbidden, "organization_required",
+			"The caller has no active organization. Select one first.")
 	}
 	id := uuid.NewString()
 	ch := change{

@@ -184,6 +184,6 @@ func faultOf(doing string, err error) error {
 // unavailable is the error of a call that may succeed when it is repeated.
 func unavailable(doing string, err error) error {
 	return fault.New(fault.Unavailable, "store_unavailable",
-		"The database can't be reached at the moment. Try again in a few seconds.").
+		"The database is temporarily unavailable. Retry in a few seconds.").
 		WithCause(fmt.Errorf("firestore: %s: %w", doing, err))
 }

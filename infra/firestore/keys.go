@@ -125,7 +125,7 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 
 func errTooManyKeys(current, most int64) error {
 	return fault.New(fault.Conflict, "api_key_limit_reached",
-		"The organization has %d of at most %d API keys. Revoke one first.", current, most).
+		"The organization has %d API keys and its plan allows %d. Revoke a key first.", current, most).
 		WithMeta(map[string]any{"current": current, "max": most})
 }
 

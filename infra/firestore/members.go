@@ -141,7 +141,7 @@ func (s *Members) acquire(ctx context.Context, ref *gcp.DocumentRef, holder stri
 			return nil // the answer to the commit was lost
 		case s.client.now().Before(current.until):
 			return fault.New(fault.Conflict, "operation_in_progress",
-				"The organization's members are being changed by another request. Try again.")
+				"Another request is changing the organization's members. Retry.")
 		}
 		_, err = s.client.commit(ctx, b.Update(ref, updates(own), gcp.LastUpdateTime(snap.UpdateTime)))
 		return err

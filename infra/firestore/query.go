@@ -150,7 +150,7 @@ func listPage[T any](ctx context.Context, c *Client, l listing[T], p page.Reques
 		from, ok := parseCursor(q.collection, p.Cursor)
 		if !ok {
 			return page.Page[T]{}, fault.New(fault.BadRequest, "invalid_cursor",
-				"The cursor isn't one of this list. Start again without one.")
+				"The cursor does not belong to this list. Start again without a cursor.")
 		}
 		q.after = from.values()
 	}

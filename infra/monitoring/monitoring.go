@@ -176,6 +176,6 @@ func faultOf(err error) error {
 		return cause
 	default:
 		return fault.New(fault.Unavailable, "monitoring_unavailable",
-			"What was measured can't be read at the moment. Try again.").WithCause(cause)
+			"Metrics are temporarily unavailable. Retry.").WithCause(cause)
 	}
 }

@@ -108,7 +108,7 @@ func publicError(err error) error {
 		return nil
 	case errors.Is(err, errUndecided):
 		return fault.New(fault.Unavailable, "identity_provider_unavailable",
-			"The identity provider can't be reached, so the token can't be verified yet. Try again.").WithCause(err)
+			"The identity provider is temporarily unavailable, so the token cannot be verified. Retry.").WithCause(err)
 	default:
 		return identity.InvalidToken().WithCause(err)
 	}

@@ -131,5 +131,5 @@ func (p *Publisher) Close() error {
 
 func unavailable(cause error) error {
 	return fault.New(fault.Unavailable, "queue_unavailable",
-		"The work can't be queued at the moment. Try again.").WithCause(cause)
+		"The work queue is temporarily unavailable. Retry.").WithCause(cause)
 }

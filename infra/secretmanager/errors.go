@@ -65,20 +65,21 @@ func translate(doing string, err error) error {
 	switch code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated:
 		return fault.New(fault.Unavailable, "secret_store_denied",
-			"The secret store does not let this service in. Its operator must grant access; try again then.").WithCause(cause)
+			"The secret store denied access to the service. Contact support, then retry.").WithCause(cause)
 	case codes.ResourceExhausted:
 		exceeded := fault.New(fault.Unavailable, "secret_quota_exceeded",
-			"The secret store's quota is used up. Try again in a minute.")
+			"The secret store's quota is exhausted. Retry in a minute.")
 		exceeded.RetryAfter = quotaWindow
 		return exceeded.WithCause(cause)
 	case codes.FailedPrecondition:
 		return fault.New(fault.Unavailable, "secret_value_unavailable",
-			"A value in the secret store was disabled or destroyed. Its operator must enable it; try again then.").WithCause(cause)
+			"A version in the secret store is disabled or destroyed. Contact support to enable it, then retry.").
+			WithCause(cause)
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown,
 		codes.DataLoss,
 		codes.NotFound: // deleted between two calls
 		return fault.New(fault.Unavailable, "secret_store_unavailable",
-			"The secret store can't be reached. Try again.").WithCause(cause)
+			"The secret store is temporarily unavailable. Retry.").WithCause(cause)
 	default:
 		return cause
 	}
@@ -89,7 +90,8 @@ func translateValue(doing string, err error) error {
 	switch code(err) {
 	case codes.NotFound, codes.FailedPrecondition:
 		return fault.New(fault.BadRequest, "secret_value_unavailable",
-			"The value is not in the secret store any more. Set it again.").WithCause(fmt.Errorf("secret manager: %s: %w", doing, err))
+			"The value is no longer in the secret store. Set it again.").
+			WithCause(fmt.Errorf("secret manager: %s: %w", doing, err))
 	default:
 		return translate(doing, err)
 	}

@@ -31,7 +31,7 @@ func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Sessi
 	if o.Plan == plan.Hobby {
 		if !isOurs {
 			return billing.Session{}, fault.New(fault.Forbidden, "plan_feature_required",
-				"The operator of the service has set the plan. Ask the operator to change it.")
+				"The operator set the organization's plan without a subscription. Contact support to change it.")
 		}
 		return p.createPortalSession(ctx, o.Present.CustomerID, &api.BillingPortalSessionCreateFlowDataParams{
 			Type: api.String("subscription_cancel"),

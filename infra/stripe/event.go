@@ -26,7 +26,7 @@ func (p *Payments) Event(body []byte, signature string) (billing.Event, error) {
 	})
 	if err != nil || e.ID == "" || len(e.ID) > maxIDLength || strings.Contains(e.ID, "/") {
 		return billing.Event{}, fault.New(fault.BadRequest, "invalid_signature",
-			"This is not an event that Stripe signed for this endpoint within the last minutes.").WithCause(signatureError(err))
+			"The event's Stripe signature is missing, not valid, or too old.").WithCause(signatureError(err))
 	}
 	if e.Data == nil || !concernsSubscription(string(e.Type)) {
 		return billing.Event{ID: e.ID}, nil

@@ -93,7 +93,7 @@ func faultOf(action string, err error) error {
 	switch {
 	case e.HTTPStatusCode == http.StatusNotFound:
 		return fault.New(fault.NotFound, "not_found",
-			"The payment provider does not know the subscription.").WithCause(cause)
+			"The subscription does not exist at the payment provider.").WithCause(cause)
 	case e.HTTPStatusCode == http.StatusTooManyRequests, e.HTTPStatusCode == http.StatusConflict,
 		e.HTTPStatusCode >= http.StatusInternalServerError:
 		return unavailable(cause)
@@ -104,6 +104,6 @@ func faultOf(action string, err error) error {
 
 func unavailable(cause error) error {
 	return fault.New(fault.Unavailable, "payment_provider_unavailable",
-		"The payment provider can't be reached at the moment. Try again in a few seconds.").
+		"The payment provider is temporarily unavailable. Retry in a few seconds.").
 		WithCause(cause)
 }
