@@ -24,14 +24,14 @@ func (View) AmendSchema(s *jsonschema.Schema) {
 
 // AmendSchema allows the client's own keys next to those of the control plane.
 func (ConfigView) AmendSchema(s *jsonschema.Schema) {
-	s.Description = "The client's own keys stand next to those that the control plane fills."
+	s.Description = "The client's own keys and those that the control plane fills."
 	s.AdditionalProperties = &jsonschema.Schema{}
 }
 
 // AmendSchema allows an empty stage: a failure at run time has none.
 func (Failure) AmendSchema(s *jsonschema.Schema) {
 	s.Properties["stage"] = &jsonschema.Schema{
-		Type: "string", Description: "The provisioning stage it happened at; empty when the agent was past them.",
+		Type: "string", Description: "The provisioning stage that failed; empty if provisioning had finished.",
 	}
 }
 

@@ -23,7 +23,7 @@ func EnvKeyViolation(key string) string {
 	upper := strings.ToUpper(key)
 	switch {
 	case !envKey.MatchString(key):
-		return "an environment key has 1 to 128 letters, digits and underscores and does not begin with a digit"
+		return "a key must have 1 to 128 letters, digits and underscores and must not begin with a digit"
 	case strings.HasPrefix(upper, "DASHBOARD_"), upper == "API_SERVER_KEY",
 		strings.Contains(upper, "_DASHBOARD_BASIC_AUTH_"), strings.HasSuffix(upper, "_GATEWAY_TOKEN"):
 		return "the key is reserved for the agent's dashboard and API authentication"
@@ -70,11 +70,12 @@ func EnvViolations(env map[string]any, keyRules ...func(key string, value any) s
 		}
 	}
 	if len(env) > MaxEnvKeys {
-		found = append(found, invalid([]any{"body", "env_vars"}, fmt.Sprintf("there are at most %d keys", MaxEnvKeys)))
+		found = append(found, invalid([]any{"body", "env_vars"},
+			fmt.Sprintf("at most %d keys are allowed", MaxEnvKeys)))
 	}
 	if total > MaxEnvBytes {
 		found = append(found, invalid([]any{"body", "env_vars"},
-			fmt.Sprintf("keys and values have at most %d bytes in all", MaxEnvBytes)))
+			fmt.Sprintf("keys and values must not exceed %d bytes in total", MaxEnvBytes)))
 	}
 	return found
 }
@@ -85,9 +86,9 @@ func valueViolation(_ string, value any) string {
 	text, _ := value.(string)
 	switch {
 	case len(text) > MaxEnvValueBytes:
-		return fmt.Sprintf("a value has at most %d bytes", MaxEnvValueBytes)
+		return fmt.Sprintf("a value must not exceed %d bytes", MaxEnvValueBytes)
 	case strings.ContainsRune(text, 0):
-		return "a value holds no NUL character"
+		return "a value must not contain NUL characters"
 	default:
 		return ""
 	}

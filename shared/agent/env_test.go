@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	badPattern       = "an environment key has 1 to 128 letters, digits and underscores and does not begin with a digit"
+	badPattern       = "a key must have 1 to 128 letters, digits and underscores and must not begin with a digit"
 	reservedForAgent = "the key is reserved for the agent's dashboard and API authentication"
-	isSecret         = "the key is a secret: set or delete it through /agents/{agent_id}/secrets"
-	secretIsEmpty    = "a secret is not empty"
-	tooLong          = "a value has at most 8192 bytes"
+	isSecret         = "the key names a secret; set or delete it with PUT /agents/{agent_id}/secrets"
+	secretIsEmpty    = "a secret must not be empty"
+	tooLong          = "a value must not exceed 8192 bytes"
 )
 
 func TestEnvViolations_ReportAKeyOnceByItsFirstRule(t *testing.T) {

@@ -21,5 +21,5 @@ func (a Agent) Match(ifMatch string) error {
 		}
 	}
 	return fault.New(fault.PreconditionFailed, "version_mismatch",
-		"The agent has changed since the version that If-Match names. Get it again and retry.")
+		"The agent has changed since the version in If-Match. Get the agent again and retry.")
 }

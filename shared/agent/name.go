@@ -19,7 +19,7 @@ func (Name) JSONSchema() *jsonschema.Schema {
 	least, most := 1, MaxName
 	return &jsonschema.Schema{
 		Type: "string", MinLength: &least, MaxLength: &most, Extra: map[string]any{"x-trim-whitespace": true},
-		Description: "Display name. Surrounding white space is removed; control characters are refused.",
+		Description: "Display name. Surrounding whitespace is removed; control characters are refused.",
 	}
 }
 
@@ -36,7 +36,7 @@ func (Cloud) Values() []string { return []string{DefaultCloud} }
 func CreateViolations(body map[string]any) []fault.Violation {
 	return bodyViolations(body, func(key string, value any) string {
 		if LooksSecret(key) && value == "" {
-			return "a secret is not empty"
+			return "a secret must not be empty"
 		}
 		return ""
 	})
@@ -46,7 +46,7 @@ func CreateViolations(body map[string]any) []fault.Violation {
 func bodyViolations(body map[string]any, secretRule func(key string, value any) string) []fault.Violation {
 	var found []fault.Violation
 	if name, ok := body["name"].(string); ok && hasControl(name) {
-		found = append(found, invalid([]any{"body", "name"}, "a name holds no control characters"))
+		found = append(found, invalid([]any{"body", "name"}, "a name must not contain control characters"))
 	}
 	if env, ok := body["env_vars"].(map[string]any); ok {
 		found = append(found, EnvViolations(env, secretRule)...)

@@ -28,7 +28,7 @@ func UpdateViolations(body map[string]any) []fault.Violation {
 	})
 }
 
-const secretElsewhere = "the key is a secret: set or delete it through /agents/{agent_id}/secrets"
+const secretElsewhere = "the key names a secret; set or delete it with PUT /agents/{agent_id}/secrets"
 
 func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)

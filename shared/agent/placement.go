@@ -44,7 +44,7 @@ func (c Cells) Place(region, id string) (string, error) {
 	}
 	if len(open) == 0 {
 		return "", fault.New(fault.Unavailable, "region_full",
-			"Region %s takes no new agents at the moment. Try another region.", region)
+			"Region %s accepts no new agents at the moment. Choose another region.", region)
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails

@@ -40,8 +40,8 @@ func (a Agent) sandboxRefused(f Failure) bool {
 func (a *Agent) revertSandbox(now time.Time) {
 	f := Failure{
 		Code: CodeSandboxUnschedulable,
-		Message: "The agent's cluster has no sandbox for it. The sandbox was turned off again, and the agent runs as " +
-			"before, with its volume. Have the operator provide the sandbox before you turn it on again.",
+		Message: "The agent's cluster does not provide the sandbox. The sandbox was turned off again and the volume " +
+			"kept; contact support before you turn it on again.",
 	}
 	a.Sandbox = false
 	a.Failure, a.RevertReason = &f, &f

@@ -123,10 +123,10 @@ func (a Agent) secretViolations(begun []secret.Operation) error {
 	switch {
 	case len(keys) > MaxEnvKeys:
 		return fault.Validation(invalid(loc,
-			fmt.Sprintf("an agent has at most %d variables, secret and plain", MaxEnvKeys)))
+			fmt.Sprintf("at most %d variables are allowed, secret and plain together", MaxEnvKeys)))
 	case total > MaxSecretBytes:
 		return fault.Validation(invalid(loc,
-			fmt.Sprintf("the secrets of an agent have at most %d bytes in all", MaxSecretBytes)))
+			fmt.Sprintf("the secrets of an agent must not exceed %d bytes in total", MaxSecretBytes)))
 	default:
 		return nil
 	}
@@ -211,7 +211,7 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 		return a.conflict("reconcile")
 	case !o.Apply(secret.EventRetried, "", now):
 		return fault.New(fault.BadRequest, "stage_not_retryable",
-			"The operation's stage %q can't be tried again by itself.", o.Stage)
+			"The operation's stage %q cannot be retried. Send the original request again.", o.Stage)
 	}
 	if (o.Stage == secret.Sync || o.Stage == secret.Rollout) && a.Converged() {
 		if a.Status == Error {
@@ -227,13 +227,13 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 // ErrOperationTerminal is the error of reconciling an operation that has ended.
 func ErrOperationTerminal() error {
 	return fault.New(fault.Conflict, "secret_operation_terminal",
-		"The operation has come to its end. Only pending and failed operations can be reconciled.")
+		"The operation has ended. Only pending and failed operations can be reconciled.")
 }
 
 // ErrOperationInProgress is the error of reconciling an operation while a worker runs it.
 func ErrOperationInProgress() error {
 	e := fault.New(fault.Conflict, "operation_in_progress",
-		"The operation is being carried out at this moment. Look again in some seconds.")
+		"The operation is in progress. Get it again in a few seconds.")
 	e.RetryAfter = LeaseTime
 	return e
 }

@@ -143,9 +143,10 @@ func (a Agent) conflict(t Trigger) error {
 	meta := map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()}
 	if a.Status == Deleting {
 		return fault.New(fault.Conflict, "agent_deleting",
-			"The agent is being deleted; it takes no other action.").WithMeta(meta)
+			"The agent is being deleted and accepts no other action.").WithMeta(meta)
 	}
-	return fault.New(fault.Conflict, "agent_state_conflict", "The agent is %s; %s is not possible in this state.",
+	return fault.New(fault.Conflict, "agent_state_conflict",
+		"The agent is %s; %s is not possible in this status. See meta.allowed_actions.",
 		a.Status, t).WithMeta(meta)
 }
 
@@ -215,7 +216,10 @@ func (a *Agent) Expire(now time.Time) {
 	if !a.Expired(now) {
 		return
 	}
-	f := Failure{Code: "provisioning_timeout", Retryable: true, Message: "The agent did not become ready in time."}
+	f := Failure{
+		Code: "provisioning_timeout", Retryable: true,
+		Message: "The agent did not become ready in time. Start it again.",
+	}
 	if rest := a.Unfinished(); len(rest) > 0 {
 		f.Stage = rest[0]
 	}

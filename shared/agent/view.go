@@ -16,21 +16,21 @@ type View struct {
 	ID                string            `json:"id"`
 	Name              string            `json:"name" jsonschema:"Display name."`
 	Status            Status            `json:"status"`
-	Namespace         string            `json:"namespace" jsonschema:"The agent's own cluster namespace."`
+	Namespace         string            `json:"namespace" jsonschema:"The agent's cluster namespace."`
 	ResourcePlan      plan.ID           `json:"resource_plan"`
 	Config            ConfigView        `json:"config"`
 	CreatedAt         time.Time         `json:"created_at"`
 	UpdatedAt         time.Time         `json:"updated_at"`
 	Cloud             string            `json:"cloud" jsonschema:"Cloud partner id."`
 	Region            string            `json:"region" jsonschema:"Data-plane region."`
-	EnvVars           map[string]string `json:"env_vars" jsonschema:"For admins, where each key's value is kept; for members, nothing. It never shows a value."`
+	EnvVars           map[string]string `json:"env_vars" jsonschema:"Where the value of each key is stored; empty for members. Values are never shown."`
 	ErrorMessage      *string           `json:"error_message"`
 	DashboardURL      *string           `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
 	APIURL            *string           `json:"api_url" jsonschema:"Null until the agent has a hostname."`
-	DashboardHandoff  *string           `json:"dashboard_handoff_url" jsonschema:"A link that opens the dashboard once, for the session of an admin that reads one running agent; otherwise null."`
+	DashboardHandoff  *string           `json:"dashboard_handoff_url" jsonschema:"A link that opens the dashboard once. Null unless an admin's session gets a single running agent."`
 	DashboardUsername *string           `json:"dashboard_username" jsonschema:"Null for members."`
-	Hostname          *string           `json:"hostname" jsonschema:"Null until provisioning has reached the route."`
-	DashboardWarming  bool              `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable after its pod was replaced."`
+	Hostname          *string           `json:"hostname" jsonschema:"Null until provisioning reaches the route stage."`
+	DashboardWarming  bool              `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable after a pod restart."`
 	RotationPending   bool              `json:"credential_rotation_pending" jsonschema:"True until the agent accepts the new credential and refuses the old one."`
 	entityTag         string
 }
@@ -39,11 +39,11 @@ type View struct {
 type ConfigView struct {
 	Own                map[string]any `json:"-"`
 	ProvisioningStages []StageView    `json:"provisioning_stages"`
-	StatusReason       *StatusReason  `json:"status_reason" jsonschema:"Who or what paused or stopped the agent."`
-	AllowedActions     []Trigger      `json:"allowed_actions" jsonschema:"What may be asked for in the present status."`
+	StatusReason       *StatusReason  `json:"status_reason" jsonschema:"Why the agent was paused or stopped."`
+	AllowedActions     []Trigger      `json:"allowed_actions" jsonschema:"The actions that the current status allows."`
 	SandboxEnabled     bool           `json:"sandbox_enabled"`
 	PlanLimits         PlanLimits     `json:"plan_limits"`
-	Error              *Failure       `json:"error" jsonschema:"Why the agent is in error, why its provisioning is tried again, or why it runs without what was last asked for."`
+	Error              *Failure       `json:"error" jsonschema:"Why the agent is in error, why its provisioning is being retried, or why its last change was reverted."`
 }
 
 // PlanLimits is the size of an agent.
@@ -57,7 +57,7 @@ type PlanLimits struct {
 type StageView struct {
 	Name       StageName   `json:"name"`
 	Status     StageStatus `json:"status"`
-	Attempt    int         `json:"attempt" jsonschema:"How often the stage was begun."`
+	Attempt    int         `json:"attempt" jsonschema:"How many times the stage was started."`
 	StartedAt  *time.Time  `json:"started_at"`
 	FinishedAt *time.Time  `json:"finished_at"`
 	ErrorCode  *string     `json:"error_code"`

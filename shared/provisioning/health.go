@@ -206,8 +206,8 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 	default:
 		return o.recordFailure(ctx, a, agent.Failure{
 			Code: CodeNamespaceMissing, Retryable: true,
-			Message: "The agent's namespace was deleted from its cluster from outside, and its volume with it. " +
-				"Start the agent to provision it again, with an empty volume.",
+			Message: "The agent's namespace and volume were deleted outside the control plane. " +
+				"Start the agent to provision it again with an empty volume.",
 		})
 	}
 }

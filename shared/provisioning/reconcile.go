@@ -67,7 +67,7 @@ func (r *Reconciler) load(ctx context.Context, agentID, holder string) (agent.Ag
 	}
 	a, err = r.Records.Load(ctx, agentID)
 	if err == nil && working(a) && a.Leased(holder, r.Now()) {
-		return a, fault.New(fault.Unavailable, "agent_busy", "Another worker is at this agent.")
+		return a, fault.New(fault.Unavailable, "agent_busy", "Another worker is processing the agent. Retry.")
 	}
 	return a, err
 }

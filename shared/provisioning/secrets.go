@@ -24,8 +24,8 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 ) {
 	if key := a.AwaitedSecret(); key != "" {
 		return "", nil, fault.New(fault.Unavailable, "secret_value_unavailable",
-			"The value of %s, which was sent with the agent, is not known to be in the secret store. "+
-				"Reconcile its operation, or send it again with PUT secrets.", key)
+			"The secret store may not have the value of %s. "+
+				"Reconcile its secret operation, or set the secret again with PUT secrets.", key)
 	}
 	learned := func(a *agent.Agent) { a.MarkSecretsSynced(w.Now()) }
 	fresh := a.Status == agent.Provisioning || a.Status == agent.Pending
@@ -147,5 +147,5 @@ func (w run) recordFailedDestroy(ctx context.Context, a agent.Agent, cause error
 		return err
 	}
 	return fault.New(fault.Unavailable, fault.From(cause).Code,
-		"Secret versions that are not needed any more could not be destroyed yet.").WithCause(cause)
+		"Obsolete secret versions could not be destroyed. The service retries automatically.").WithCause(cause)
 }

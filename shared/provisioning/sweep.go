@@ -84,11 +84,11 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 		}
 		f := agent.Failure{
 			Code: "attempts_exhausted", Retryable: true,
-			Message: "The work on the agent was tried too often without success.",
+			Message: "All attempts to bring up the agent failed. Start it again.",
 		}
 		if a.Failure != nil {
 			f = *a.Failure
-			f.Message = "Given up after too many attempts. Last problem: " + f.Message
+			f.Message = "All attempts to bring up the agent failed. Last problem: " + f.Message
 		}
 		a.GiveUp(f, s.Now())
 	})

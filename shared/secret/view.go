@@ -10,13 +10,13 @@ import (
 type View struct {
 	ID           string    `json:"id"`
 	AgentID      string    `json:"agent_id"`
-	Key          string    `json:"key" jsonschema:"Name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials."`
-	SecretRef    *string   `json:"secret_ref" jsonschema:"Id of the secret in the secret store; never a value."`
+	Key          string    `json:"key" jsonschema:"The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials."`
+	SecretRef    *string   `json:"secret_ref" jsonschema:"The id of the secret in the secret store; never a value."`
 	Action       Action    `json:"action"`
 	Stage        Stage     `json:"stage"`
 	Status       Status    `json:"status" jsonschema:"Pending and failed operations can be reconciled."`
-	ErrorCode    *string   `json:"error_code" jsonschema:"Why the operation failed or waits."`
-	AttemptCount int       `json:"attempt_count" jsonschema:"How often the present stage was begun."`
+	ErrorCode    *string   `json:"error_code" jsonschema:"Why the operation failed or is waiting."`
+	AttemptCount int       `json:"attempt_count" jsonschema:"How many times the current stage was started."`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`
 }
@@ -53,11 +53,11 @@ func (View) Example() any {
 // Summary is one secret variable of an agent.
 type Summary struct {
 	Key    string `json:"key"`
-	Source string `json:"source" jsonschema:"Where the value is kept: gsm is Secret Manager."`
+	Source string `json:"source" jsonschema:"Where the value is stored: gsm is Secret Manager."`
 	// LatestVersion and LiveVersion are versions of the secret store.
-	LatestVersion *int64    `json:"latest_version" jsonschema:"The newest version; null while the first is on its way."`
-	LiveVersion   *int64    `json:"live_version" jsonschema:"The version that the running pod was started with, which has been proved; null when nothing runs."`
-	InSync        bool      `json:"in_sync" jsonschema:"Whether the running pod has what was set last."`
+	LatestVersion *int64    `json:"latest_version" jsonschema:"The newest version; null until the first one is stored."`
+	LiveVersion   *int64    `json:"live_version" jsonschema:"The version with which the running pod verifiably started; null if no pod runs."`
+	InSync        bool      `json:"in_sync" jsonschema:"Whether the running pod has the newest value."`
 	UpdatedAt     time.Time `json:"updated_at"`
 }
 

@@ -61,8 +61,8 @@ func (d Service) retry(ctx context.Context, a agent.Agent, o secret.Operation) (
 	}
 	if len(added) != 1 {
 		return nil, fault.New(fault.BadRequest, "secret_value_unavailable",
-			"The value did not reach the secret store, and it is kept nowhere else. "+
-				"Send it again: PUT secrets, or rotate once more.")
+			"The value did not reach the secret store. "+
+				"Set it again with PUT secrets, or rotate the credentials again.")
 	}
 	return func(present *agent.Agent) error {
 		if present.SecretsRevision != a.SecretsRevision {
