@@ -27,8 +27,8 @@ func (seconds) JSONSchema() *jsonschema.Schema {
 	least := 0.0
 	return &jsonschema.Schema{
 		Type: "integer", Minimum: &least, Default: []byte("0"),
-		Description: "Answer only when the status is running, paused, stopped or error, or after this many seconds. " +
-			"More than 55 count as 55.",
+		Description: "Wait at most this many seconds until the status is running, paused, stopped or error. " +
+			"Values above 55 count as 55.",
 	}
 }
 

@@ -18,7 +18,7 @@ type listInput struct {
 		Status agent.Status `json:"status,omitempty"`
 		Plan   plan.ID      `json:"resource_plan,omitempty"`
 		Region page.Term    `json:"region,omitempty"`
-		Name   page.Term    `json:"name,omitempty" jsonschema:"Matches the whole name."`
+		Name   page.Term    `json:"name,omitempty" jsonschema:"Only agents with exactly this name."`
 	} `json:"query"`
 }
 

@@ -17,7 +17,7 @@ type migrateInput struct {
 	change
 	// Body may be absent, which enables the sandbox.
 	Body struct {
-		Enabled sandboxSwitch `json:"enabled,omitempty" jsonschema:"Absent is true."`
+		Enabled sandboxSwitch `json:"enabled,omitempty" jsonschema:"Turns the sandbox on (true, the default) or off (false)."`
 	} `json:"body,omitempty"`
 }
 

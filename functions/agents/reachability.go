@@ -39,11 +39,11 @@ type Reachable struct {
 	Warming         bool      `json:"dashboard_warming" jsonschema:"True until the newest pod has answered. The previous pod may still be reachable."`
 	RotationPending bool      `json:"credential_rotation_pending"`
 	DashboardURL    *string   `json:"dashboard_url"`
-	HTTPStatus      *int      `json:"http_status" jsonschema:"What the agent's health check answered; null when it did not."`
-	LatencyMS       *float64  `json:"latency_ms" jsonschema:"How long the answer took; null without one."`
+	HTTPStatus      *int      `json:"http_status" jsonschema:"The status code of the agent's health check; null if it did not answer."`
+	LatencyMS       *float64  `json:"latency_ms" jsonschema:"The latency of the health check in milliseconds; null if it did not answer."`
 	Reason          Reason    `json:"reason"`
 	CheckedAt       time.Time `json:"checked_at"`
-	RetryAfter      *int      `json:"retry_after_seconds" jsonschema:"When to ask again; null if waiting changes nothing."`
+	RetryAfter      *int      `json:"retry_after_seconds" jsonschema:"Seconds to wait before the next check; null if waiting changes nothing."`
 }
 
 // AmendSchema adds formats that the types of the fields do not imply.
@@ -75,7 +75,7 @@ func Reachability(agents agent.Store, p provisioning.AgentProber, d agent.Addres
 		Name: "GetDashboardReachability", Method: http.MethodGet,
 		Path:   "/api/v1/agents/{agent_id}/dashboard-reachability",
 		Access: function.Member, Needs: []function.Need{function.Firestore, function.GatewayAccess}, Reads: readsAgent,
-		Status: http.StatusOK, Summary: "Whether an agent's dashboard answers",
+		Status: http.StatusOK, Summary: "Check whether an agent's dashboard is reachable",
 		Handle: function.Handle(func(ctx context.Context, in path) (Reachable, error) {
 			a, err := agents.Get(ctx, in.id())
 			if err != nil {

@@ -24,7 +24,7 @@ func (p path) id() string { return string(p.Path.AgentID) }
 type change struct {
 	path
 	Header struct {
-		IfMatch string `json:"If-Match,omitempty" jsonschema:"the ETag of the version to change; another version is refused with 412"`
+		IfMatch string `json:"If-Match,omitempty" jsonschema:"The ETag of the version to change. If the agent has another version, the call fails with 412."`
 	} `json:"header"`
 }
 

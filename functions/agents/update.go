@@ -14,8 +14,8 @@ type updateInput struct {
 	change
 	Body struct {
 		Name   *agent.Name         `json:"name,omitempty"`
-		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: keys that are not named stay, null removes. Secrets are refused."`
-		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys by the rules of RFC 7396."`
+		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: null removes a key, and keys that are not listed stay. Secrets are refused."`
+		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396."`
 	} `json:"body"`
 }
 

@@ -51,12 +51,12 @@ func (m *moment) UnmarshalJSON(b []byte) error {
 
 // filter has the query parameters that narrow the log.
 type filter struct {
-	From     moment    `json:"from,omitzero" jsonschema:"The first moment."`
-	To       moment    `json:"to,omitzero" jsonschema:"The moment after the last one."`
-	ActorID  page.Term `json:"actor_id,omitempty" jsonschema:"Id of the user or API key that made the call."`
-	Action   page.Term `json:"action,omitempty" jsonschema:"The operation's id, such as StopAgent."`
-	TargetID page.Term `json:"target_id,omitempty" jsonschema:"Id of what the call was about."`
-	Outcome  page.Term `json:"outcome,omitempty" jsonschema:"succeeded, or the code of an error."`
+	From     moment    `json:"from,omitzero" jsonschema:"The earliest time, inclusive."`
+	To       moment    `json:"to,omitzero" jsonschema:"The latest time, exclusive."`
+	ActorID  page.Term `json:"actor_id,omitempty" jsonschema:"The id of the user or API key that made the call."`
+	Action   page.Term `json:"action,omitempty" jsonschema:"The operation id, such as StopAgent."`
+	TargetID page.Term `json:"target_id,omitempty" jsonschema:"The id of the object of the call."`
+	Outcome  page.Term `json:"outcome,omitempty" jsonschema:"Either succeeded or an error code."`
 }
 
 func (f filter) audit() audit.Filter {
@@ -106,7 +106,7 @@ func List(log audit.Log) function.Route {
 		Name: "ListAuditLog", Method: http.MethodGet, Path: path,
 		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
 		// BadRequest: a cursor of another list.
-		Status: http.StatusOK, Summary: "Read the audit log, on the Enterprise plan",
+		Status: http.StatusOK, Summary: "List audit log entries (Enterprise plan)",
 		Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[audit.View], error) {
 			found, err := log.List(ctx, in.Query.audit(), in.Query.Request())
@@ -139,7 +139,7 @@ func ExportAll(log audit.Log) function.Route {
 	return function.Route{
 		Name: "ExportAuditLog", Method: http.MethodGet, Path: path + "/export",
 		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
-		Status: http.StatusOK, Summary: "Export the audit log as lines of JSON, on the Enterprise plan",
+		Status: http.StatusOK, Summary: "Export the audit log as JSON lines (Enterprise plan)",
 		Handle: function.Handle(func(ctx context.Context, in exportInput) (Export, error) {
 			return Export{func(visit func(audit.Entry) error) error { return log.Each(ctx, in.Query.audit(), visit) }},
 				nil

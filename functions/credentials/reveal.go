@@ -28,9 +28,9 @@ type View struct {
 	AgentID           string `json:"agent_id"`
 	DashboardUsername string `json:"dashboard_username"`
 	DashboardPassword string `json:"dashboard_password"`
-	TenantAPIKey      string `json:"tenant_api_key" jsonschema:"Bearer token of the agent's own API. The control plane does not accept it."`
+	TenantAPIKey      string `json:"tenant_api_key" jsonschema:"The bearer token of the agent's own API. The control plane does not accept it."`
 	CredentialVersion int64  `json:"credential_version"`
-	RotationPending   bool   `json:"rotation_pending" jsonschema:"True until the agent accepts this credential and refuses the former one."`
+	RotationPending   bool   `json:"rotation_pending" jsonschema:"True until the agent accepts this credential and refuses the previous one."`
 }
 
 // AmendSchema adds formats that the types of the fields do not imply.

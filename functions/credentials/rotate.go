@@ -19,7 +19,7 @@ func Rotate(writer secretwrite.Service, addresses agent.Addresses) function.Rout
 		Name: "RotateCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/rotate",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Reads:  func(path func(string) string) document.Ref { return agent.Document(path("agent_id")) },
-		Status: http.StatusOK, Summary: "Replace an agent's credentials", Errors: []fault.Kind{fault.Conflict},
+		Status: http.StatusOK, Summary: "Rotate an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
 			a, err := writer.Rotate(ctx, string(in.Path.AgentID))
 			return a.Show(identity.From(ctx), addresses), err

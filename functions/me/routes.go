@@ -16,7 +16,7 @@ import (
 // View is the caller in an answer.
 type View struct {
 	ID       string            `json:"id"`
-	Sub      *string           `json:"sub" jsonschema:"The sub claim of a session; null for a key."`
+	Sub      *string           `json:"sub" jsonschema:"The sub claim of the session token; null for an API key."`
 	Email    *string           `json:"email"`
 	Name     *string           `json:"name"`
 	AuthType identity.AuthType `json:"auth_type"`

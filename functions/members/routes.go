@@ -17,7 +17,7 @@ const path = "/api/v1/organizations/current/members"
 
 // View is a member in an answer.
 type View struct {
-	UserID string        `json:"user_id" jsonschema:"The identity provider's id of the user, the sub claim of their tokens."`
+	UserID string        `json:"user_id" jsonschema:"The user's id at the identity provider, which is the sub claim of their tokens."`
 	Email  *string       `json:"email"`
 	Name   *string       `json:"name"`
 	Role   identity.Role `json:"role"`

@@ -20,7 +20,7 @@ type key string
 func (key) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "string", Pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
-		Description: "Name of the secret key.",
+		Description: "The name of the secret key.",
 	}
 }
 
@@ -37,7 +37,7 @@ func Delete(writer secretwrite.Service) function.Route {
 		Name: "DeleteSecret", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}/secrets/{key}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Reads:  readsAgent,
-		Status: http.StatusAccepted, Summary: "Delete a secret of an agent", Errors: []fault.Kind{fault.Conflict},
+		Status: http.StatusAccepted, Summary: "Delete an agent's secret", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in deleteInput) (Accepted, error) {
 			name := string(in.Path.Key)
 			a, operations, err := writer.Put(ctx, string(in.Path.AgentID), map[string]*string{name: nil})

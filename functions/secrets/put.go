@@ -34,8 +34,8 @@ func (changes) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object", MinProperties: &least, MaxProperties: &most,
 		AdditionalProperties: &jsonschema.Schema{Types: []string{"null", "string"}},
-		Description: "Values of 1 to 65,536 bytes by key. Null deletes the secret; keys that are not named " +
-			"stay.",
+		Description: "Values of 1 to 65,536 bytes by key. " +
+			"Null deletes a secret; keys that are not listed stay.",
 	}
 }
 
@@ -95,9 +95,9 @@ func violations(body map[string]any) []function.Violation {
 				Ctx: map[string]any{"min_length": 1},
 			})
 		case len(value) > maxValueBytes:
-			bad(fmt.Sprintf("a value has at most %d bytes", maxValueBytes))
+			bad(fmt.Sprintf("a value must not exceed %d bytes", maxValueBytes))
 		case strings.ContainsRune(value, 0):
-			bad("a value holds no NUL character")
+			bad("a value must not contain NUL characters")
 		}
 	}
 	return found

@@ -34,8 +34,8 @@ func readsAgent(path func(string) string) document.Ref {
 // Accepted is the answer to a change of secrets. It lists the operations that carry out the change.
 type Accepted struct {
 	AgentID          string        `json:"agent_id"`
-	DashboardWarming bool          `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable because the pod is replaced."`
-	Operations       []secret.View `json:"operations" jsonschema:"One for each key, in the order of the keys; none if nothing had to change."`
+	DashboardWarming bool          `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable because the pod is being replaced."`
+	Operations       []secret.View `json:"operations" jsonschema:"One operation for each key that has to change, in the order of the keys."`
 }
 
 // AmendSchema adds formats that the types of the fields do not imply.

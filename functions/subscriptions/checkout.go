@@ -15,8 +15,8 @@ import (
 
 // SessionView is a page of the payment provider.
 type SessionView struct {
-	URL       string    `json:"url" jsonschema:"Where to send the user."`
-	ExpiresAt time.Time `json:"expires_at" jsonschema:"Until when the page can be opened."`
+	URL       string    `json:"url" jsonschema:"The page to send the user to."`
+	ExpiresAt time.Time `json:"expires_at" jsonschema:"The time until which the page can be opened."`
 }
 
 // Example implements function.Exampler.
@@ -27,7 +27,7 @@ func (SessionView) Example() any {
 type checkoutInput struct {
 	Body struct {
 		Plan     plan.ID          `json:"plan"`
-		Interval billing.Interval `json:"interval,omitempty" jsonschema:"How often to pay; month by default."`
+		Interval billing.Interval `json:"interval,omitempty" jsonschema:"The billing interval; month by default."`
 	} `json:"body"`
 }
 

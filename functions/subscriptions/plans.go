@@ -15,7 +15,7 @@ type PlanView struct {
 	Name          string   `json:"name"`
 	Agent         Size     `json:"agent"`
 	MaxAgents     int64    `json:"max_agents"`
-	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null if the price is by contract."`
+	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null if the price is set by contract."`
 	Features      []string `json:"features"`
 }
 

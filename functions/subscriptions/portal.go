@@ -25,8 +25,7 @@ func Portal(accounts billing.Store, payments billing.Payments) function.Route {
 			customer := a.Subscription.CustomerID
 			if customer == "" && payments.Provider() != billing.Manual {
 				return SessionView{}, fault.New(fault.Conflict, "no_subscription",
-					"The organization has never subscribed to a plan, so there is nothing to manage yet. Create a "+
-						"checkout session first.")
+					"The organization has never had a subscription. Create a checkout session first.")
 			}
 			s, err := payments.Portal(ctx, customer)
 			return SessionView(s), err

@@ -13,13 +13,13 @@ import (
 
 // SubscriptionView is an organization's subscription in an answer.
 type SubscriptionView struct {
-	Plan               plan.ID           `json:"plan" jsonschema:"The organization's present plan."`
+	Plan               plan.ID           `json:"plan" jsonschema:"The organization's current plan."`
 	Status             billing.Status    `json:"status"`
-	Interval           *billing.Interval `json:"interval" jsonschema:"Null unless the organization pays at intervals."`
+	Interval           *billing.Interval `json:"interval" jsonschema:"The billing interval; null without recurring payments."`
 	CurrentPeriodStart *time.Time        `json:"current_period_start"`
 	CurrentPeriodEnd   *time.Time        `json:"current_period_end"`
 	CancelAtPeriodEnd  bool              `json:"cancel_at_period_end"`
-	PendingPlan        *plan.ID          `json:"pending_plan" jsonschema:"The plan from the end of the period on; null when it stays."`
+	PendingPlan        *plan.ID          `json:"pending_plan" jsonschema:"The plan that takes effect at the end of the period; null if the plan stays."`
 	Provider           billing.Provider  `json:"provider"`
 }
 

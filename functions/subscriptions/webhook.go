@@ -11,7 +11,7 @@ import (
 
 type webhookInput struct {
 	Header struct {
-		Signature string `json:"Stripe-Signature,omitempty" jsonschema:"The provider's signature of the body."`
+		Signature string `json:"Stripe-Signature,omitempty" jsonschema:"Stripe's signature of the body."`
 	} `json:"header"`
 	Body function.Verbatim `json:"body"`
 }

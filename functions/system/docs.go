@@ -16,14 +16,14 @@ func Docs(description []byte) []function.Route {
 	return []function.Route{
 		{
 			Name: "GetOpenAPI", Method: http.MethodGet, Path: "/openapi.json", Access: function.Public,
-			Status: http.StatusOK, Summary: "Get the description of the interface",
+			Status: http.StatusOK, Summary: "Get the OpenAPI document",
 			Handle: function.Handle(func(context.Context, function.Empty) (Description, error) {
 				return Description{body: description}, nil
 			}),
 		},
 		{
 			Name: "GetPlayground", Method: http.MethodGet, Path: "/docs", Access: function.Public,
-			Status: http.StatusOK, Summary: "Read the description and try the interface out",
+			Status: http.StatusOK, Summary: "Open the API playground",
 			Handle: function.Handle(func(context.Context, function.Empty) (Page, error) {
 				body, err := playground.ReadFile("playground/index.html")
 				return Page{body: body}, err

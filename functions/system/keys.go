@@ -11,7 +11,7 @@ import (
 
 // KeySet is the response with the public keys, a JSON Web Key Set.
 type KeySet struct {
-	Keys []map[string]any `json:"keys" jsonschema:"JSON Web Keys of RFC 7517."`
+	Keys []map[string]any `json:"keys" jsonschema:"JSON Web Keys (RFC 7517)."`
 }
 
 // Example implements function.Exampler.
@@ -35,7 +35,7 @@ func (s KeySet) Reply(h http.Header) any {
 func Keys(keys handoff.KeySet) function.Route {
 	return function.Route{
 		Name: "GetHandoffKeys", Method: http.MethodGet, Path: "/.well-known/jwks.json", Access: function.Public,
-		Status: http.StatusOK, Summary: "Get the public keys of links to dashboards",
+		Status: http.StatusOK, Summary: "Get the public keys of dashboard links",
 		Handle: function.Handle(func(context.Context, function.Empty) (KeySet, error) {
 			published := KeySet{Keys: []map[string]any{}}
 			b, err := json.Marshal(keys)

@@ -20,10 +20,10 @@ var playground embed.FS
 
 type assetInput struct {
 	Path struct {
-		Asset string `json:"asset" jsonschema:"Name of the file."`
+		Asset string `json:"asset" jsonschema:"The name of the file."`
 	} `json:"path"`
 	Header struct {
-		AcceptEncoding string `json:"Accept-Encoding,omitempty" jsonschema:"Encodings that the client decodes; gzip is one that is used."`
+		AcceptEncoding string `json:"Accept-Encoding,omitempty" jsonschema:"The encodings that the client accepts. The service supports gzip."`
 	} `json:"header"`
 }
 
@@ -59,7 +59,7 @@ func readAsset(name string, compressed bool) (Asset, error) {
 		"favicon.png":          "image/png",
 	}[name]
 	if !known {
-		return Asset{}, fault.New(fault.NotFound, "not_found", "The playground has no such file.")
+		return Asset{}, fault.New(fault.NotFound, "not_found", "The playground has no file with this name.")
 	}
 	if body, err := playground.ReadFile("playground/" + name); err == nil {
 		return Asset{contentType: contentType, body: body}, nil

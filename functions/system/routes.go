@@ -30,8 +30,8 @@ func (Health) Example() any { return Health{"ok"} }
 // Live succeeds as long as the process serves.
 func Live() []function.Route {
 	routes := []function.Route{
-		{Name: "GetHealth", Path: "/health", Summary: "Whether the service answers"},
-		{Name: "GetHealthLive", Path: "/health/live", Summary: "Whether the process serves"},
+		{Name: "GetHealth", Path: "/health", Summary: "Check whether the service answers"},
+		{Name: "GetHealthLive", Path: "/health/live", Summary: "Check whether the process serves requests"},
 	}
 	for i := range routes {
 		routes[i].Handle = function.Handle(func(context.Context, function.Empty) (Health, error) {
@@ -45,7 +45,7 @@ func Live() []function.Route {
 // Ready succeeds if every check passes, and otherwise names the first that fails.
 func Ready(checks []Check) []function.Route {
 	return public([]function.Route{{
-		Name: "GetHealthReady", Path: "/health/ready", Summary: "Whether the service can do its work",
+		Name: "GetHealthReady", Path: "/health/ready", Summary: "Check whether the service is ready",
 		Needs: []function.Need{function.Firestore},
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (Health, error) {
 			return ready(ctx, checks)
@@ -62,7 +62,8 @@ func ready(ctx context.Context, checks []Check) (Health, error) {
 	for _, c := range checks {
 		if err := c.Run(ctx); err != nil {
 			slog.WarnContext(ctx, "readiness check failed", "check", c.Name, "error", err.Error())
-			return Health{}, fault.New(fault.Unavailable, "not_ready", "The check %q fails.", c.Name).
+			return Health{}, fault.New(fault.Unavailable, "not_ready",
+				"The readiness check %q failed. Retry in a few seconds.", c.Name).
 				WithMeta(map[string]any{"check": c.Name}).WithCause(err)
 		}
 	}

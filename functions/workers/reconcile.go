@@ -32,11 +32,11 @@ func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 func agentID(m function.Message) (string, error) {
 	var nudge function.AgentNudge
 	if err := json.Unmarshal(m.Data, &nudge); err != nil {
-		return "", fault.New(fault.BadRequest, "nudge_malformed", "The message is not a nudge.").WithCause(err)
+		return "", fault.New(fault.BadRequest, "nudge_malformed", "The message is not an agent nudge.").WithCause(err)
 	}
 	id, err := uuid.Parse(nudge.AgentID)
 	if err != nil {
-		return "", fault.New(fault.BadRequest, "nudge_malformed", "The message names no agent.").WithCause(err)
+		return "", fault.New(fault.BadRequest, "nudge_malformed", "The message has no valid agent id.").WithCause(err)
 	}
 	return id.String(), nil
 }
