@@ -28,44 +28,44 @@ func errorResponses() map[fault.Kind]errorResponse {
 func requestErrors() map[fault.Kind]errorResponse {
 	return map[fault.Kind]errorResponse{
 		fault.BadRequest: {
-			text: "Well-formed, but it can't be done as asked.",
+			text: "The request is well-formed but cannot be processed.",
 			example: fault.New(fault.BadRequest, "invalid_cursor",
-				"The cursor isn't one of this list. Start again without one."),
+				"The cursor does not belong to this list. Start again without a cursor."),
 		},
 		fault.Unauthenticated: {
-			text: "No bearer token, or one that is malformed, unknown, revoked or expired. All bad keys are " +
-				"answered alike.",
+			text: "The bearer token is missing, malformed, unknown, revoked or expired. " +
+				"All invalid tokens get the same response.",
 			example: identity.InvalidToken(),
 		},
 		fault.PaymentRequired: {
-			text: "The plan's capacity is used up, or a payment is due. `meta` says which limit.",
+			text: "The plan's capacity is exhausted, or a payment is due. `meta` names the limit.",
 			example: fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
-				"The starter plan's limit of agents is reached. Delete an agent or upgrade the plan.").
+				"The starter plan's limit for agents is reached. Delete an agent or upgrade the plan.").
 				WithMeta(map[string]any{
 					"limit": "agents", "current": 3, "max": 3, "plan": "starter",
 					"upgrade_to": "startup",
 				}),
 		},
 		fault.Forbidden: {
-			text: "The caller is known, but its role, its plan or the lack of an active organization forbids it.",
+			text: "The caller is authenticated, but lacks the role, the plan feature or the active organization.",
 			example: fault.New(fault.Forbidden, "role_required",
-				"This needs the role org:admin. Members are read-only."),
+				"This operation requires the role org:admin. Members are read-only."),
 		},
 		fault.NotFound: {
-			text:    "There is no such thing, or it is another organization's: the two can't be told apart.",
+			text:    "The object does not exist or belongs to another organization; both get the same response.",
 			example: fault.New(fault.NotFound, "agent_not_found", "Agent not found."),
 		},
 		fault.Conflict: {
-			text: "The present state does not allow it. `meta` says which state, and what it allows.",
+			text: "The current state does not allow the operation. `meta` shows the state and what it allows.",
 			example: fault.New(fault.Conflict, "agent_state_conflict",
-				"The agent is paused; restart is not possible in this state.").
+				"The agent is paused; restart is not possible in this status. See meta.allowed_actions.").
 				WithMeta(map[string]any{"status": "paused", "allowed_actions": []string{"resume", "stop", "delete"}}),
 			headers: []string{"Retry-After"}, // only for temporary conflicts
 		},
 		fault.PreconditionFailed: {
-			text: "`If-Match` names another version than the present one.",
+			text: "`If-Match` does not name the current version.",
 			example: fault.New(fault.PreconditionFailed, "version_mismatch",
-				"The agent has changed since it was read. Read it again."),
+				"The agent has changed since the version in If-Match. Get the agent again and retry."),
 		},
 	}
 }
@@ -74,35 +74,35 @@ func requestErrors() map[fault.Kind]errorResponse {
 func protocolErrors() map[fault.Kind]errorResponse {
 	return map[fault.Kind]errorResponse{
 		fault.TooLarge: {
-			text: "The body is too large.",
-			example: fault.New(fault.TooLarge, "body_too_large", "The request body is larger than %d bytes.",
+			text: "The request body is too large.",
+			example: fault.New(fault.TooLarge, "body_too_large", "The request body exceeds the limit of %d bytes.",
 				function.DefaultBodyLimit),
 		},
 		fault.UnsupportedMedia: {
-			text: "The body is declared to be something else than JSON.",
+			text: "The request body is not declared as JSON.",
 			example: fault.New(fault.UnsupportedMedia, "unsupported_media_type",
-				"The request body must be JSON: send it with Content-Type: application/json."),
+				"The request body must be JSON. Send it with Content-Type: application/json."),
 		},
 		fault.Invalid: {
-			text: "The request is not valid. `detail` lists everything that is wrong with it.",
+			text: "The request is not valid. `detail` lists every violation.",
 			example: fault.Validation(fault.Violation{
 				Loc: []any{"path", "agent_id"}, Msg: "Input should be a valid UUID", Type: "uuid_parsing",
 			}),
 		},
 		fault.RateLimited: {
-			text: "Too many requests. An instance counts on its own; the edge's limit holds for all of them together.",
+			text: "Too many requests. Each instance counts separately; the load balancer enforces the global limit.",
 			example: fault.New(fault.RateLimited, "rate_limited",
-				"Too many requests: the limit of mutations is 60 in 1m0s. Try again in 5s."),
+				"Too many requests. The limit for mutations is 60 in 60 s. Retry in 5 s."),
 			headers: []string{"RateLimit", "RateLimit-Policy"},
 		},
 		fault.Unavailable: {
-			text: "A transient failure of something behind the service, or provisioning that has to be tried again. " +
+			text: "A dependency is temporarily unavailable, or provisioning must be retried. " +
 				"The same request may succeed later.",
 			example: fault.New(fault.Unavailable, "store_unavailable",
-				"The database can't be reached at the moment. Try again in a few seconds."),
+				"The database is temporarily unavailable. Retry in a few seconds."),
 		},
 		fault.Internal: {
-			text:    "A defect of the service. It has been recorded under the request id.",
+			text:    "An internal error occurred. Report the request id to support.",
 			example: fault.From(errUnknown),
 		},
 	}

@@ -98,7 +98,7 @@ func (d *describer) responses() (map[string]response, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[notModified] = response{Description: "The client has the present version.", Headers: described}
+		all[notModified] = response{Description: "The client already has the current version.", Headers: described}
 	}
 	return all, nil
 }
@@ -126,11 +126,12 @@ func (d *describer) errorSchemas() error {
 	}
 	entry.Properties["loc"].Items = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "integer"}}}
 	list := body.CloneSchemas()
-	body.Description = "Every error but a validation error. It is also a problem of RFC 9457."
+	body.Description = "The body of every error except a validation error. It is also a problem according to RFC 9457."
 	body.Properties["detail"] = &jsonschema.Schema{Type: "string", Description: "What happened, and what to do."}
-	list.Description = "The error of a request that is not valid."
+	list.Description = "The body of a validation error."
 	list.Properties["detail"] = &jsonschema.Schema{
-		Type: "array", Items: &jsonschema.Schema{Ref: schemaPrefix + violation}, Description: "Every violation.",
+		Type: "array", Items: &jsonschema.Schema{Ref: schemaPrefix + violation},
+		Description: "Every violation in the request.",
 	}
 	d.schemas.named[problem], d.schemas.named[validation], d.schemas.named[violation] = body, list, entry
 	return nil

@@ -17,9 +17,9 @@ type group struct {
 // groups lists the tags in their order in the document.
 func groups() []group {
 	return []group{
-		{"Agents", "Agents and their life.", []string{"agents"}},
+		{"Agents", "Agents and their lifecycle.", []string{"agents"}},
 		{
-			"Secrets", "Secret values of an agent, and the operations that bring them into it.",
+			"Secrets", "An agent's secret values, and the operations that apply them.",
 			[]string{"secrets", "secret-operations"},
 		},
 		{
@@ -27,19 +27,22 @@ func groups() []group {
 				"them.",
 			[]string{"credentials"},
 		},
-		{"API keys", "Keys with which scripts and services call the control plane.", []string{"api-keys"}},
+		{"API keys", "Keys that scripts and services use to call the control plane.", []string{"api-keys"}},
 		{"Audit log", "Who changed what in the organization.", []string{"audit-log"}},
 		{
-			"Members", "Who belongs to the organization, where Firebase Authentication signs them in.",
+			"Members", "The members of the organization, if Firebase Authentication is the identity provider.",
 			[]string{"members"},
 		},
 		{
-			"Organizations", "The active organization: its plan, its limits and what it holds.",
+			"Organizations", "The active organization: its plan, its limits and its usage.",
 			[]string{"organizations"},
 		},
 		{"Billing", "Plans and subscriptions.", []string{"billing"}},
-		{"Users", "The caller.", []string{"me"}},
-		{"System", "The service itself.", []string{"health", "openapi.json", "docs", ".well-known"}},
+		{"Users", "The current user.", []string{"me"}},
+		{
+			"System", "Health, documentation and public keys of the service.",
+			[]string{"health", "openapi.json", "docs", ".well-known"},
+		},
 	}
 }
 

@@ -15,32 +15,33 @@ func text() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 func headers() map[string]header {
 	seconds := &jsonschema.Schema{Type: "integer", Minimum: new(float64)}
 	return map[string]header{
-		"X-Request-Id": {"The id of the call, as the log and the audit log have it. A sane id that the client sends " +
-			"is kept.", true, text()},
+		"X-Request-Id": {
+			"The id of the request in logs and in the audit log. A valid id from the client is kept.", true, text(),
+		},
 
-		"Location":                 {"The path of what was created.", true, text()},
-		"ETag":                     {"The version of what is shown, for `If-None-Match`.", true, text()},
-		"Cache-Control":            {"Who may keep the answer, and for how long.", true, text()},
-		"Link":                     {"Related addresses: `rel=\"next\"` is the next page of a list.", false, text()},
-		"X-Next-Cursor":            {"The cursor of the next page. It is absent on the last one.", false, text()},
-		idempotency.ReplayedHeader: {"`true` on an answer that was given before.", false, text()},
+		"Location":                 {"The path of the created object.", true, text()},
+		"ETag":                     {"The version of the returned content, for `If-None-Match`.", true, text()},
+		"Cache-Control":            {"Who may cache the response, and for how long.", true, text()},
+		"Link":                     {"Related URLs. `rel=\"next\"` is the next page of a list.", false, text()},
+		"X-Next-Cursor":            {"The cursor of the next page; absent on the last page.", false, text()},
+		idempotency.ReplayedHeader: {"`true` if the response replays an earlier one.", false, text()},
 
-		"Vary": {"The request headers that the answer depends on.", true, text()},
+		"Vary": {"The request headers that the response depends on.", true, text()},
 
 		"WWW-Authenticate": {"How to authenticate.", true, text()},
-		"Retry-After":      {"How many seconds to wait before the next attempt.", true, seconds},
+		"Retry-After":      {"Seconds to wait before the next attempt.", true, seconds},
 		"RateLimit": {
-			"What is left of the bucket that is closest to empty, and the seconds until it is full.",
+			"The calls left under the rate limit that is closest to exhausted, and the seconds until it is full again.",
 			false, text(),
 		},
-		"RateLimit-Policy": {"The size of that bucket, and the seconds in which it fills.", false, text()},
+		"RateLimit-Policy": {"The quota of that rate limit, and its window in seconds.", false, text()},
 
-		"Deprecation": {"Since when the operation is deprecated (RFC 9745), as `@` and Unix seconds.", true, text()},
+		"Deprecation": {"When the operation was deprecated (RFC 9745): `@` and Unix seconds.", true, text()},
 		"Sunset":      {"When the operation may stop working (RFC 8594).", true, text()},
 
-		"Content-Security-Policy": {"What the page may load: nothing from elsewhere.", true, text()},
+		"Content-Security-Policy": {"What the page may load: only content of this service.", true, text()},
 		"Referrer-Policy":         {"The page sends no Referer header.", true, text()},
-		"X-Content-Type-Options":  {"The media type is as declared.", true, text()},
+		"X-Content-Type-Options":  {"The declared media type applies; clients must not guess another.", true, text()},
 	}
 }
 
@@ -63,15 +64,15 @@ func parameters() map[string]parameter {
 	return map[string]parameter{
 		ifNoneMatch: {
 			Name: ifNoneMatch, In: "header", Schema: text(),
-			Description: "The `ETag` of the version that the client has. When it is still the present one, the " +
-				"answer is 304 without a body.",
+			Description: "The `ETag` of the version that the client has. " +
+				"If it is still current, the response is 304 without a body.",
 		},
 		idempotency.Header: {
 			Name: idempotency.Header, In: "header",
 			Schema: &jsonschema.Schema{Type: "string", MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
-			Description: fmt.Sprintf("Makes the call safe to repeat: for %d hours a repeat with the same key gets "+
-				"the same answer, and another "+
-				"request with that key is refused with 422.", int(idempotency.Retention.Hours())),
+			Description: fmt.Sprintf("Makes the call safe to repeat. For %d hours, a repeat with the same key gets "+
+				"the same response, and a different request with the key is refused with 422.",
+				int(idempotency.Retention.Hours())),
 		},
 	}
 }

@@ -64,17 +64,17 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 // explain describes a route's access and limits in words.
 func explain(r function.Route, in input) string {
 	said := map[function.Access]string{
-		function.Admin:  "Needs the role `org:admin`, or an API key.",
-		function.Member: "For every member of the organization, and API keys.",
-		function.User:   "For every good token, also one without an active organization.",
-		function.Public: "Needs no token.",
+		function.Admin:  "Requires the role `org:admin` or an API key.",
+		function.Member: "Allowed for every member of the organization and for API keys.",
+		function.User:   "Allowed for every valid token, even without an active organization.",
+		function.Public: "Requires no token.",
 	}[r.Access]
 	if in.body != nil {
 		limit := r.BodyLimit
 		if limit == 0 {
 			limit = function.DefaultBodyLimit
 		}
-		said += fmt.Sprintf(" The body has at most %d KiB.", limit>>10)
+		said += fmt.Sprintf(" The body must not exceed %d KiB.", limit>>10)
 	}
 	if r.Deprecated != nil {
 		said += " Deprecated: see " + r.Deprecated.Link + "."
