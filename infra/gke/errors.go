@@ -30,9 +30,9 @@ const maxReason = 600
 //
 //	400, 405, 413, 422             Permanent: the object itself is wrong
 //	403, the namespace terminates  Unavailable, namespace_terminating
-//	403, exceeded quota            Unavailable, quota_exceeded: what a quota counts lags behind, and operators raise quotas
+//	403, exceeded quota            Unavailable, quota_exceeded: quota usage lags, and operators raise quotas
 //	404 of the namespace           Unavailable, namespace_missing: provisioning begins again
-//	401, 403, and all others       Unavailable, cluster_unavailable: rights are an operator's to grant, and come without a change of ours
+//	401, 403, and all others       Unavailable, cluster_unavailable: operators may grant rights later
 func explain(err error, t target) error {
 	var known *fault.Error
 	if err == nil || errors.As(err, &known) {
