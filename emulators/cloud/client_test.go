@@ -40,9 +40,6 @@ type deployment struct {
 	dir string
 }
 
-// world is the name of a deployment in matrix_test.go.
-type world = deployment
-
 // chooseEmulators makes every run test both kinds of emulators: the functions in one process use the embedded ones, the
 // separate functions the official ones if they are installed.
 func chooseEmulators(t *testing.T, separate bool) gcloud.Choice {

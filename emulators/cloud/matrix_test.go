@@ -26,7 +26,7 @@ func samples() map[string]string {
 // matrix calls every deployed function as callers of three kinds. functions.TestAccess has every kind of caller and
 // id; here is what only a deployment can get wrong: the configuration of the guard in each process, and the rights that
 // it needs to read callers.
-func matrix(t *testing.T, w world) {
+func matrix(t *testing.T, w deployment) {
 	bodies := samples()
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		path := ids{unknownID, unknownID, unknownID}.fill(r.Path)
