@@ -1,0 +1,103 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/shared/function"
+)
+
+// Read fills a role's configuration from a lookuper: the environment, or a map.
+func Read[T any](ctx context.Context, from envconfig.Lookuper) (T, error) {
+	var c T
+	names := &lastLookup{Lookuper: withFormerNames{from}}
+	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: &c, Lookuper: names})
+	switch {
+	case errors.Is(err, envconfig.ErrMissingRequired):
+		return c, fmt.Errorf("configuration: %s is required", names.key)
+	case err != nil:
+		return c, fmt.Errorf("configuration: %s is invalid: %w", names.key, withoutFields(err))
+	}
+	return c, nil
+}
+
+// lastLookup remembers the last variable that was looked up, because envconfig's errors name the Go field instead.
+type lastLookup struct {
+	envconfig.Lookuper
+	key string
+}
+
+// Lookup implements envconfig.Lookuper.
+func (l *lastLookup) Lookup(key string) (string, bool) {
+	l.key = key
+	return l.Lookuper.Lookup(key)
+}
+
+var fieldPrefix = regexp.MustCompile(`^[A-Z]\w*: $`)
+
+// withoutFields removes the names of Go fields that envconfig puts in front of an error.
+func withoutFields(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil || !fieldPrefix.MatchString(strings.TrimSuffix(err.Error(), inner.Error())) {
+			return err
+		}
+		err = inner
+	}
+}
+
+// Variables lists the environment variables that the binary of a role reads in production, and whether each is
+// required.
+func Variables(role function.Role) map[string]bool {
+	switch role {
+	case function.RoleWorker:
+		return variablesOf(reflect.TypeFor[Worker]())
+	case function.RoleAccounts:
+		return variablesOf(reflect.TypeFor[Accounts]())
+	default:
+		return variablesOf(reflect.TypeFor[Common]())
+	}
+}
+
+func variablesOf(t reflect.Type) map[string]bool {
+	all := map[string]bool{}
+	for f := range t.Fields() {
+		name, rest, _ := strings.Cut(f.Tag.Get("env"), ",")
+		switch {
+		case f.Type == reflect.TypeFor[Local](): // for local stand-ins only
+		case name != "":
+			all[name] = strings.Contains(rest, "required")
+		case f.Type.Kind() == reflect.Struct:
+			maps.Copy(all, variablesOf(f.Type))
+		}
+	}
+	return all
+}
+
+// formerNames maps variables to their names in the previous release.
+func formerNames() map[string]string { return map[string]string{"WATCH_TIMEOUT": "WORKER_PATIENCE"} }
+
+// withFormerNames looks up a variable under its former name, with a warning, if only that is set.
+type withFormerNames struct{ envconfig.Lookuper }
+
+// Lookup implements envconfig.Lookuper.
+func (l withFormerNames) Lookup(key string) (string, bool) {
+	value, found := l.Lookuper.Lookup(key)
+	former := formerNames()[key]
+	if found || former == "" {
+		return value, found
+	}
+	if value, found = l.Lookuper.Lookup(former); found {
+		slog.Warn("environment variable was renamed; the former name only works in this release", "former", former,
+			"name", key)
+	}
+	return value, found
+}
