@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/zclconf/go-cty/cty"
 
 	"agents.example/controlplane/functions"
@@ -67,13 +68,11 @@ func TestRoutes_EqualTheCatalogue(t *testing.T) {
 			}
 		}
 	}
-	if !maps.Equal(deployed, written) {
-		t.Errorf("functions.json differs from the catalogue: run go generate ./functions\ngot %v\nwant %v", deployed,
-			written)
+	if diff := cmp.Diff(written, deployed); diff != "" {
+		t.Errorf("functions.json differs from the catalogue: run go generate ./functions (-want +got):\n%s", diff)
 	}
-	if !maps.Equal(described, written) {
-		t.Errorf("openapi.json differs from the catalogue: run go generate ./functions\ngot %v\nwant %v", described,
-			written)
+	if diff := cmp.Diff(written, described); diff != "" {
+		t.Errorf("openapi.json differs from the catalogue: run go generate ./functions (-want +got):\n%s", diff)
 	}
 }
 
@@ -162,8 +161,8 @@ func TestServices_HaveTheRolesOfTheirNeeds(t *testing.T) {
 					g.GetAttr("where").AsString())] = true
 			}
 		}
-		if !maps.Equal(got, want) {
-			t.Errorf("granted %v\nwant %v", got, want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("grants of the services (-want +got):\n%s", diff)
 		}
 	})
 }

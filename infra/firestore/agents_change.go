@@ -205,6 +205,9 @@ const nudgeTimeout = 5 * time.Second
 // nudge asks a worker to look at the agent. The change is committed, so neither an error nor a client that went away
 // may fail it.
 func (s *Agents) nudge(ctx context.Context, id string) {
+	if s.nudger == nil { // the function may not publish; the sweep nudges what is due
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nudgeTimeout)
 	defer cancel()
 	if err := s.nudger.Nudge(ctx, id); err != nil {

@@ -97,6 +97,16 @@ func operations() map[string]operation {
 			},
 			timesDone: countRollouts,
 		},
+		"change an agent without the right to nudge": {
+			run: func(c *Client, x tenantFixture) error {
+				_, err := c.Agents(nil).Change(x.org.Ctx, x.agent.ID, func(a *agent.Agent) error {
+					a.Rollout++
+					return nil
+				})
+				return err
+			},
+			timesDone: countRollouts,
+		},
 		"begin a secret operation": {run: beginSecretOperation, timesDone: countSecretOperations},
 		"update an agent as a worker": {
 			run: func(c *Client, x tenantFixture) error {

@@ -1,0 +1,56 @@
+package agenttest
+
+import (
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
+)
+
+// FullAgent returns an agent with every field set, for tests that must notice a field that is forgotten. A new field of
+// an agent is set here.
+func FullAgent(at time.Time) agent.Agent {
+	a := agent.Agent{
+		ID: ID(), OrganizationID: "o", Name: "n", Slug: "s", Plan: plan.Pro, Cloud: "c", Region: "r", Cell: "l",
+		Config: json.RawMessage(`{"k":"v"}`),
+		Env: []agent.EnvVar{
+			{Key: "A", Value: "1"},
+			{Key: "B", SecretVersion: 2, Bytes: 3, SetAt: at},
+		},
+		Sandbox: true, LastReadyIsolation: agent.Sandboxed, Status: agent.Paused, StatusReason: agent.Billing,
+		Stages: []agent.Stage{{
+			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at,
+			FinishedAt: at.Add(time.Microsecond), ErrorCode: "e", Message: "m",
+		}},
+		Failure:      &agent.Failure{Code: "f", Stage: agent.StageReady, Message: "m", Retryable: true},
+		RevertReason: &agent.Failure{Code: "u", Stage: agent.StageRuntime, Message: "n", Retryable: true},
+		Warming:      true, RotationPending: true, Routed: true,
+		CredentialVersion: 4, FormerCredential: 3, RevealedAt: at.Add(6 * time.Second),
+		Rollout: 5, Generation: 6, ObservedGeneration: 7, Attempts: 8,
+		Lease:     agent.Lease{Holder: "h", Until: at.Add(time.Second)},
+		WorkDueAt: at.Add(2 * time.Second), Deadline: at.Add(3 * time.Second),
+		CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
+		SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second),
+		Live: []agent.LiveVersion{{Key: "B", Version: 1}},
+	}
+	a.Operations = []secret.Operation{{
+		ID: ID(), AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "B", Action: secret.Rotate,
+		Stage: secret.Store, Status: secret.Failed, ErrorCode: "e", Attempts: 2, LatestBefore: 3, Version: 4, Bytes: 5,
+		Batch: "x", StoringUntil: at, CreatedAt: at, UpdatedAt: at.Add(time.Second),
+	}}
+	return a
+}
+
+// zeroFields names the fields of a struct that have their zero value.
+func zeroFields(record any) (names []string) {
+	v := reflect.ValueOf(record)
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			names = append(names, v.Type().Field(i).Name)
+		}
+	}
+	return names
+}
