@@ -75,6 +75,21 @@ func TestReadmes_LinksLeadToFiles(t *testing.T) {
 	}
 }
 
+// TestReadmes_PathsExist checks the files that documents name in backticks, relative to the root or to their folder.
+func TestReadmes_PathsExist(t *testing.T) {
+	t.Parallel()
+	path := regexp.MustCompile("`([\\w.-]+/[\\w./-]+\\.(?:go|tf|json|sh|yaml|md))`")
+	for _, name := range readmes() {
+		for _, match := range path.FindAllStringSubmatch(readDocument(t, name), -1) {
+			_, fromRoot := os.Stat(filepath.Join("..", match[1]))
+			_, fromFolder := os.Stat(filepath.Join("..", filepath.Dir(name), match[1]))
+			if fromRoot != nil && fromFolder != nil {
+				t.Errorf("%s names %s, which does not exist", name, match[1])
+			}
+		}
+	}
+}
+
 // TestReadmes_RootStaysShort keeps the first page a first page.
 func TestReadmes_RootStaysShort(t *testing.T) {
 	t.Parallel()

@@ -151,6 +151,9 @@ func TestDispatcher_DeadLettersAfterTheLastAttempt(t *testing.T) {
 
 func TestDispatcher_RedeliversAfterTheBackoff(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("left out with -short: waits 3 s for back-off")
+	}
 	pushes := make(chan push, 10)
 	p := newTestProject(t, func(w http.ResponseWriter, _ *http.Request, got push) {
 		pushes <- got

@@ -156,6 +156,9 @@ func TestProbe_ReadsNoBody(t *testing.T) {
 
 func TestProbe_EndsWithItsTimeout(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("left out with -short: waits 3 s for a timeout")
+	}
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	p := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
 	begun := time.Now()

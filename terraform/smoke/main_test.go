@@ -49,17 +49,17 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	fmt.Fprintf(w, `{"id": "a", "status": %q, "error_message": "no room"}`, agent)
 }
 
-// TestSmoke fails for everything that may be wrong with a deployment, and leaves no agent behind.
-func TestSmoke(t *testing.T) {
+// TestSmoke_FindsBrokenDeployments breaks one call at a time. The smoke test must report it and delete its agent.
+func TestSmoke_FindsBrokenDeployments(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ broken, key, want, last string }{
-		"all is well":     {broken: "", key: "key", want: "", last: "GET /api/v1/agents/a"},
-		"health only":     {broken: "", key: "none", want: "", last: "GET /health/ready"},
-		"unhealthy":       {broken: "GET /health/ready", key: "key", want: "healthy", last: "GET /health/ready"},
-		"another key":     {broken: "", key: "other", want: "API key", last: "GET /api/v1/me"},
-		"nothing is made": {broken: "POST /api/v1/agents", key: "key", want: "create", last: "POST /api/v1/agents"},
-		"it does not run": {broken: "provisioning", key: "key", want: "no room", last: "GET /api/v1/agents/a"},
-		"it is not deleted": {
+		"all is well":        {broken: "", key: "key", want: "", last: "GET /api/v1/agents/a"},
+		"health only":        {broken: "", key: "none", want: "", last: "GET /health/ready"},
+		"unhealthy":          {broken: "GET /health/ready", key: "key", want: "healthy", last: "GET /health/ready"},
+		"another key":        {broken: "", key: "other", want: "API key", last: "GET /api/v1/me"},
+		"creation fails":     {broken: "POST /api/v1/agents", key: "key", want: "create", last: "POST /api/v1/agents"},
+		"agent does not run": {broken: "provisioning", key: "key", want: "no room", last: "GET /api/v1/agents/a"},
+		"deletion fails": {
 			broken: "DELETE /api/v1/agents/a", key: "key", want: "delete",
 			last: "DELETE /api/v1/agents/a",
 		},
@@ -69,20 +69,27 @@ func TestSmoke(t *testing.T) {
 			d := &deployment{broken: row.broken}
 			server := httptest.NewServer(d)
 			defer server.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			timeout := 10 * time.Second
+			if row.broken == "GET /health/ready" { // polled until the timeout
+				timeout = 100 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			err := smoke{url: server.URL, key: row.key, out: &bytes.Buffer{}, pause: time.Millisecond}.run(ctx)
-			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
-				t.Errorf("error %v, want one with %q", err, row.want)
+			if row.want == "" && err != nil {
+				t.Errorf("smoke test failed: %v", err)
+			}
+			if row.want != "" && !strings.Contains(fmt.Sprint(err), row.want) {
+				t.Errorf("error = %v, want one with %q", err, row.want)
 			}
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			if last := d.calls[len(d.calls)-1]; last != row.last {
-				t.Errorf("the last call is %s, want %s", last, row.last)
+				t.Errorf("last call = %s, want %s", last, row.last)
 			}
 			if slices.Contains(d.calls, "POST /api/v1/agents") && row.broken != "POST /api/v1/agents" &&
 				!slices.Contains(d.calls, "DELETE /api/v1/agents/a") {
-				t.Error("an agent is left behind")
+				t.Error("the agent was not deleted")
 			}
 		})
 	}
