@@ -101,9 +101,9 @@ func TestCounts_Conform(t *testing.T) {
 	for name, size := range map[string]int{"one page": countPage, "many pages": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsWorld {
+			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsFixture {
 				c := open(t, "", Options{})
-				return organizationtest.CountsWorld{
+				return organizationtest.CountsFixture{
 					Counts: &Counts{client: c, page: size}, Directory: c.Directory(),
 					Agents: c.Agents(&agenttest.Nudges{}), Records: c.WorkerStore(),
 					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.overwriteUsage,

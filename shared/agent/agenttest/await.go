@@ -44,7 +44,7 @@ type answer struct {
 func (n Tenant) startAwait(ctx context.Context, id string, holds func(agent.Agent) bool) <-chan answer {
 	answered := make(chan answer, 1)
 	go func() {
-		a, err := n.world.Store.Await(ctx, id, holds)
+		a, err := n.fixture.Store.Await(ctx, id, holds)
 		answered <- answer{a, err}
 	}()
 	return answered

@@ -1,5 +1,5 @@
 // Package agenttest tests that an adapter keeps the promises of agent.Store and agent.WorkerStore. It does not depend
-// on the adapter: the adapter's test hands in a World.
+// on the adapter: the adapter's test hands in a Fixture.
 package agenttest
 
 import (
@@ -104,7 +104,7 @@ func (r reporter) Fatal(args ...any) {
 	r.T.Fatal(suite + fmt.Sprint(args...))
 }
 
-// runEach runs the tests in parallel, each in a world that open makes.
+// runEach runs the tests in parallel, each in a fixture that open makes.
 func runEach(t *testing.T, tests map[string]func(testing.TB, Fixture), open func(*testing.T) Fixture) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -132,10 +132,10 @@ func sameRecord(t testing.TB, what string, got, want agent.Agent) {
 
 // Tenant is an organization in a test, and the context of its administrator's requests.
 type Tenant struct {
-	t     testing.TB
-	world Fixture
-	ID    string
-	Ctx   context.Context
+	t       testing.TB
+	fixture Fixture
+	ID      string
+	Ctx     context.Context
 }
 
 // Tenant makes an organization on a plan.
@@ -174,7 +174,7 @@ func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 // Create creates an agent that fits into the organization's plan.
 func (n Tenant) Create(size plan.ID) agent.Agent {
 	n.t.Helper()
-	a, err := n.world.Store.Create(n.Ctx, Draft(size))
+	a, err := n.fixture.Store.Create(n.Ctx, Draft(size))
 	if err != nil {
 		n.t.Fatalf("create an agent: %v", err)
 	}
@@ -184,7 +184,7 @@ func (n Tenant) Create(size plan.ID) agent.Agent {
 // Usage reads what the organization holds.
 func (n Tenant) Usage() organization.Usage {
 	n.t.Helper()
-	o, err := n.world.Organization(n.Ctx, n.ID)
+	o, err := n.fixture.Organization(n.Ctx, n.ID)
 	if err != nil {
 		n.t.Fatalf("read the organization: %v", err)
 	}
@@ -194,7 +194,7 @@ func (n Tenant) Usage() organization.Usage {
 // Entries reads the organization's audit entries.
 func (n Tenant) Entries() []audit.Entry {
 	n.t.Helper()
-	entries, err := n.world.Entries(n.Ctx, n.ID)
+	entries, err := n.fixture.Entries(n.Ctx, n.ID)
 	if err != nil {
 		n.t.Fatalf("read the audit log: %v", err)
 	}
@@ -204,7 +204,7 @@ func (n Tenant) Entries() []audit.Entry {
 // load reads the present record.
 func (n Tenant) load(id string) agent.Agent {
 	n.t.Helper()
-	a, err := n.world.Records.Load(n.t.Context(), id)
+	a, err := n.fixture.Records.Load(n.t.Context(), id)
 	if err != nil {
 		n.t.Fatalf("load the agent: %v", err)
 	}
@@ -214,7 +214,7 @@ func (n Tenant) load(id string) agent.Agent {
 // change applies a change that must succeed.
 func (n Tenant) change(id string, apply func(*agent.Agent) error) agent.Agent {
 	n.t.Helper()
-	a, err := n.world.Store.Change(n.Ctx, id, apply)
+	a, err := n.fixture.Store.Change(n.Ctx, id, apply)
 	if err != nil {
 		n.t.Fatalf("change the agent: %v", err)
 	}

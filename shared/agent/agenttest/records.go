@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestWorkerStore tests an agent.WorkerStore. open makes an empty World.
+// TestWorkerStore tests an agent.WorkerStore. open makes an empty Fixture.
 func TestWorkerStore(t *testing.T, open func(*testing.T) Fixture) {
 	runEach(t, map[string]func(testing.TB, Fixture){
 		"load":                                 load,

@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestStore tests an agent.Store. open makes an empty World.
+// TestStore tests an agent.Store. open makes an empty Fixture.
 func TestStore(t *testing.T, open func(*testing.T) Fixture) {
 	tests := map[string]func(testing.TB, Fixture){
 		"create": create,

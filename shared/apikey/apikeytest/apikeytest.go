@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// Test tests that an apikey.Store and an apikey.Finder keep their contracts. open makes an empty world.
+// Test tests that an apikey.Store and an apikey.Finder keep their contracts. open makes an empty fixture.
 func Test(t *testing.T, open func(*testing.T) Fixture) {
 	tests := map[string]func(*testing.T, Fixture){
 		"a created key is found":                     createdKeyIsFound,

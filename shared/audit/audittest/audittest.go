@@ -12,7 +12,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestLog tests that an audit.Log keeps its contract. open makes an empty world.
+// TestLog tests that an audit.Log keeps its contract. open makes an empty fixture.
 func TestLog(t *testing.T, open func(*testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
 		"append stores every field":                    appendStoresEveryField,

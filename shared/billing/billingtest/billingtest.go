@@ -1,5 +1,5 @@
 // Package billingtest is the conformance suite for implementations of billing.Store, and for billing.Service and
-// billing.Enforcer on top of them. It does not depend on an implementation: each adapter provides a World.
+// billing.Enforcer on top of them. It does not depend on an implementation: each adapter provides a Fixture.
 package billingtest
 
 import (
@@ -32,7 +32,7 @@ type Fixture struct {
 	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
 }
 
-// Test tests that a billing.Store keeps its contract. open makes an empty world.
+// Test tests that a billing.Store keeps its contract. open makes an empty fixture.
 func Test(t *testing.T, open func(*testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
 		"a new organization has no subscription":       newOrganization,

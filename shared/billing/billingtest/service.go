@@ -52,7 +52,7 @@ func (p *fakeProvider) set(s billing.State, err error) {
 }
 
 // TestService tests that a billing.Service and a billing.Enforcer keep their contracts on a store. open makes an empty
-// world.
+// fixture.
 func TestService(t *testing.T, open func(*testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
 		"a late answer does not replace newer state":       lateAnswer,

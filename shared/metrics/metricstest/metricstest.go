@@ -1,6 +1,6 @@
 // Package metricstest is the conformance suite for implementations of metrics.Store and metrics.WorkerStore, and an
 // in-memory implementation that passes it. The suite does not depend on an implementation: each adapter provides a
-// World.
+// Fixture.
 package metricstest
 
 import (
@@ -35,7 +35,7 @@ type Fixture struct {
 // Now is a time that every store can represent exactly.
 func Now() time.Time { return time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC) }
 
-// Test tests that a metrics.Store and a metrics.WorkerStore keep their contracts. open makes an empty world.
+// Test tests that a metrics.Store and a metrics.WorkerStore keep their contracts. open makes an empty fixture.
 func Test(t *testing.T, open func(*testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, tenant){
 		"a snapshot lives as long as its agent":         snapshotLivesWithAgent,

@@ -17,8 +17,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// CountsWorld is an empty store, and what the tests need to fill and to corrupt it.
-type CountsWorld struct {
+// CountsFixture is an empty store, and what the tests need to fill and to corrupt it.
+type CountsFixture struct {
 	Counts    organization.Counts
 	Directory organization.Directory
 	Agents    agent.Store
@@ -30,9 +30,9 @@ type CountsWorld struct {
 	Spoil func(ctx context.Context, organizationID string, u organization.Usage) error
 }
 
-// TestCounts tests that an organization.Counts keeps its contract. open makes an empty world.
-func TestCounts(t *testing.T, open func(*testing.T) CountsWorld) {
-	for name, test := range map[string]func(*testing.T, CountsWorld){
+// TestCounts tests that an organization.Counts keeps its contract. open makes an empty fixture.
+func TestCounts(t *testing.T, open func(*testing.T) CountsFixture) {
+	for name, test := range map[string]func(*testing.T, CountsFixture){
 		"pages list every organization once":                 pagesListEveryOrganization,
 		"a correct usage is no drift":                        correctUsageIsNoDrift,
 		"a drift in any field is found and repaired":         driftIsRepaired,
@@ -54,13 +54,13 @@ func TestCounts(t *testing.T, open func(*testing.T) CountsWorld) {
 
 // tenant is an organization of a test that has agents and keys, with the context of its requests.
 type tenant struct {
-	t     *testing.T
-	world CountsWorld
-	id    string
-	ctx   context.Context
+	t       *testing.T
+	fixture CountsFixture
+	id      string
+	ctx     context.Context
 }
 
-func (w CountsWorld) tenant(t *testing.T) tenant {
+func (w CountsFixture) tenant(t *testing.T) tenant {
 	t.Helper()
 	id := "org_" + random()
 	if err := w.SetPlan(t.Context(), id, plan.Enterprise); err != nil {
@@ -83,11 +83,11 @@ func (n tenant) mustCreateAgent(size plan.ID) agent.Agent {
 func (n tenant) createAgent(size plan.ID) (agent.Agent, error) {
 	id := random() + random()
 	id = id[:8] + "-" + id[8:12] + "-4" + id[13:16] + "-8" + id[17:20] + "-" + id[20:]
-	return n.world.Agents.Create(n.ctx, agent.New(id, "cell-1", agent.Draft{Name: "a", Plan: size}, time.Now()))
+	return n.fixture.Agents.Create(n.ctx, agent.New(id, "cell-1", agent.Draft{Name: "a", Plan: size}, time.Now()))
 }
 
 func (n tenant) createKey() (apikey.Key, error) {
-	return n.world.Keys.Create(n.ctx, apikey.Key{ID: random(), Hash: random(), CreatedAt: time.Now()})
+	return n.fixture.Keys.Create(n.ctx, apikey.Key{ID: random(), Hash: random(), CreatedAt: time.Now()})
 }
 
 // fill creates keys, and agents in all statuses. It returns their usage.
@@ -98,7 +98,7 @@ func (n tenant) fill() organization.Usage {
 		agent.Provisioning, agent.Running, agent.Paused, agent.Stopped, agent.Error,
 		agent.Deleting,
 	} {
-		a, err := n.world.Records.Update(n.ctx, n.mustCreateAgent(plan.All()[i].ID),
+		a, err := n.fixture.Records.Update(n.ctx, n.mustCreateAgent(plan.All()[i].ID),
 			func(a *agent.Agent) { a.Status = status })
 		if err != nil {
 			n.t.Fatalf("organizationtest: set the status of an agent: %v", err)
@@ -121,7 +121,7 @@ func (n tenant) fill() organization.Usage {
 // recordedUsage reads the organization's recorded usage.
 func (n tenant) recordedUsage() organization.Usage {
 	n.t.Helper()
-	o, err := n.world.Directory.Organization(n.ctx, n.id)
+	o, err := n.fixture.Directory.Organization(n.ctx, n.id)
 	if err != nil {
 		n.t.Fatalf("organizationtest: read the organization: %v", err)
 	}
@@ -130,7 +130,7 @@ func (n tenant) recordedUsage() organization.Usage {
 
 func (n tenant) spoil(u organization.Usage) {
 	n.t.Helper()
-	if err := n.world.Spoil(n.ctx, n.id, u); err != nil {
+	if err := n.fixture.Spoil(n.ctx, n.id, u); err != nil {
 		n.t.Fatalf("organizationtest: overwrite the recorded usage: %v", err)
 	}
 }
@@ -138,7 +138,7 @@ func (n tenant) spoil(u organization.Usage) {
 // recountWants recounts and checks the drift (nil for none) and the recorded usage afterwards.
 func (n tenant) recountWants(drift *organization.Drift, usage organization.Usage) {
 	n.t.Helper()
-	got, found, err := n.world.Counts.Recount(n.ctx, n.id)
+	got, found, err := n.fixture.Counts.Recount(n.ctx, n.id)
 	if err != nil {
 		n.t.Errorf("organizationtest: recount: %v", err)
 	}
@@ -157,7 +157,7 @@ func (n tenant) recountWants(drift *organization.Drift, usage organization.Usage
 	}
 }
 
-func pagesListEveryOrganization(t *testing.T, w CountsWorld) {
+func pagesListEveryOrganization(t *testing.T, w CountsFixture) {
 	if ids, err := w.Counts.Organizations(t.Context(), "", 10); err != nil || len(ids) != 0 {
 		t.Errorf("organizationtest: organizations of an empty store = %v, %v; want none", ids, err)
 	}
@@ -184,7 +184,7 @@ func pagesListEveryOrganization(t *testing.T, w CountsWorld) {
 	}
 }
 
-func correctUsageIsNoDrift(t *testing.T, w CountsWorld) {
+func correctUsageIsNoDrift(t *testing.T, w CountsFixture) {
 	n := w.tenant(t)
 	n.recountWants(nil, organization.Usage{})
 	held := n.fill()
@@ -194,7 +194,7 @@ func correctUsageIsNoDrift(t *testing.T, w CountsWorld) {
 }
 
 // driftIsRepaired overwrites each field with a higher and a lower value, and then all fields together.
-func driftIsRepaired(t *testing.T, w CountsWorld) {
+func driftIsRepaired(t *testing.T, w CountsFixture) {
 	n := w.tenant(t)
 	held := n.fill()
 	for _, off := range []organization.Usage{
@@ -215,7 +215,7 @@ func driftIsRepaired(t *testing.T, w CountsWorld) {
 	}
 }
 
-func unknownOrganizationHasNoDrift(t *testing.T, w CountsWorld) {
+func unknownOrganizationHasNoDrift(t *testing.T, w CountsFixture) {
 	for _, id := range []string{"org_" + random(), "", "a/b", "..", "\xff"} {
 		drift, found, err := w.Counts.Recount(t.Context(), id)
 		if err != nil || found || drift != (organization.Drift{}) {
@@ -224,7 +224,7 @@ func unknownOrganizationHasNoDrift(t *testing.T, w CountsWorld) {
 	}
 }
 
-func recountRepairsOneOrganization(t *testing.T, w CountsWorld) {
+func recountRepairsOneOrganization(t *testing.T, w CountsFixture) {
 	one, other := w.tenant(t), w.tenant(t)
 	held, others := one.fill(), other.fill().Plus(organization.Usage{Agents: 1})
 	other.spoil(others)
@@ -234,7 +234,7 @@ func recountRepairsOneOrganization(t *testing.T, w CountsWorld) {
 	}
 }
 
-func agentsOnDeletedPlanAreCounted(t *testing.T, w CountsWorld) {
+func agentsOnDeletedPlanAreCounted(t *testing.T, w CountsFixture) {
 	n := w.tenant(t)
 	held := n.fill()
 	a, err := w.Records.Update(n.ctx, n.mustCreateAgent(plan.Hobby), func(a *agent.Agent) { a.Plan = "golden" })
@@ -254,7 +254,7 @@ func agentsOnDeletedPlanAreCounted(t *testing.T, w CountsWorld) {
 	n.recountWants(nil, held)
 }
 
-func concurrentRecounts(t *testing.T, w CountsWorld) {
+func concurrentRecounts(t *testing.T, w CountsFixture) {
 	n := w.tenant(t)
 	held := n.fill()
 	n.spoil(organization.Usage{})

@@ -1,5 +1,5 @@
 // Package organizationtest is the conformance suite for implementations of organization.Directory and
-// organization.Counts. It does not depend on an implementation: each adapter provides a World or a CountsWorld.
+// organization.Counts. It does not depend on an implementation: each adapter provides a Fixture or a CountsFixture.
 package organizationtest
 
 import (
@@ -24,7 +24,7 @@ type Fixture struct {
 	User func(ctx context.Context, id string) (organization.User, error)
 }
 
-// TestDirectory tests that an organization.Directory keeps its contract. open makes an empty world.
+// TestDirectory tests that an organization.Directory keeps its contract. open makes an empty fixture.
 func TestDirectory(t *testing.T, open func(*testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
 		"ensure creates an organization and a user":    ensureCreates,

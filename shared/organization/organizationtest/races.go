@@ -55,18 +55,18 @@ func (n tenant) changeEverything() error {
 		return err
 	}
 	for _, trigger := range []agent.Trigger{agent.Stop, agent.Start, agent.Delete} {
-		if a, err = n.world.Agents.Change(n.ctx, a.ID,
+		if a, err = n.fixture.Agents.Change(n.ctx, a.ID,
 			func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, a.UpdatedAt) }); err != nil {
 			return err
 		}
 	}
-	return errors.Join(n.world.Records.Remove(n.ctx, a), n.world.Keys.Revoke(n.ctx, k.ID))
+	return errors.Join(n.fixture.Records.Remove(n.ctx, a), n.fixture.Keys.Revoke(n.ctx, k.ID))
 }
 
 func (n tenant) eachAgent(visit func(agent.Agent)) {
 	n.t.Helper()
 	for cursor := ""; ; {
-		p, err := n.world.Agents.List(n.ctx, agent.Filter{}, page.Request{Cursor: cursor})
+		p, err := n.fixture.Agents.List(n.ctx, agent.Filter{}, page.Request{Cursor: cursor})
 		if err != nil {
 			n.t.Fatalf("organizationtest: list agents: %v", err)
 		}
@@ -90,14 +90,14 @@ const (
 func (n tenant) tryRecount() (drift organization.Drift, found bool) {
 	ctx, cancel := context.WithTimeout(n.ctx, recountTimeout)
 	defer cancel()
-	drift, found, err := n.world.Counts.Recount(ctx, n.id)
+	drift, found, err := n.fixture.Counts.Recount(ctx, n.id)
 	if found && err != nil {
 		n.t.Errorf("organizationtest: recount reported the drift %+v and the error %v, want one of them", drift, err)
 	}
 	return drift, found
 }
 
-func concurrentChangesAreNoDrift(t *testing.T, w CountsWorld) {
+func concurrentChangesAreNoDrift(t *testing.T, w CountsFixture) {
 	n := w.tenant(t)
 	n.fill()
 	held := n.changeDuring(func() {
@@ -110,7 +110,7 @@ func concurrentChangesAreNoDrift(t *testing.T, w CountsWorld) {
 	n.recountWants(nil, held)
 }
 
-func repairKeepsConcurrentChanges(t *testing.T, w CountsWorld) {
+func repairKeepsConcurrentChanges(t *testing.T, w CountsFixture) {
 	n := w.tenant(t)
 	n.fill()
 	want := organization.Usage{Agents: 7, APIKeys: -1}
@@ -137,7 +137,7 @@ func repairKeepsConcurrentChanges(t *testing.T, w CountsWorld) {
 }
 
 // changesAfterRepair checks that a later decrease is subtracted from the repaired usage.
-func changesAfterRepair(t *testing.T, w CountsWorld) {
+func changesAfterRepair(t *testing.T, w CountsFixture) {
 	n := w.tenant(t)
 	held := n.fill()
 	a := n.mustCreateAgent(plan.Pro)
@@ -151,7 +151,7 @@ func changesAfterRepair(t *testing.T, w CountsWorld) {
 	n.recountWants(nil, held)
 }
 
-func recountOfAllReportsEveryDrift(t *testing.T, w CountsWorld) {
+func recountOfAllReportsEveryDrift(t *testing.T, w CountsFixture) {
 	drifted := map[string]bool{}
 	for i := range 10 {
 		n := w.tenant(t)

@@ -1,5 +1,5 @@
 // Package provisioningtest tests that an adapter keeps the promises of provisioning.Cluster, NamespaceLister and
-// PodLister. It does not make a cluster fail itself: the adapter's test provides that in World.Suffer.
+// PodLister. It does not make a cluster fail itself: the adapter's test provides that in Fixture.Suffer.
 package provisioningtest
 
 import (

@@ -1,5 +1,5 @@
 // Package apikeytest is the conformance suite for implementations of apikey.Store and apikey.Finder. It does not depend
-// on an implementation: each adapter provides a World.
+// on an implementation: each adapter provides a Fixture.
 package apikeytest
 
 import (
@@ -32,10 +32,10 @@ type Fixture struct {
 
 // tenant is an organization of a test, with the context of its admin's requests.
 type tenant struct {
-	t     *testing.T
-	world Fixture
-	id    string
-	ctx   context.Context
+	t       *testing.T
+	fixture Fixture
+	id      string
+	ctx     context.Context
 }
 
 func (w Fixture) tenant(t *testing.T) tenant {
@@ -69,7 +69,7 @@ func (n tenant) create(edit func(*apikey.Key)) apikey.Key {
 	if edit != nil {
 		edit(&k)
 	}
-	created, err := n.world.Store.Create(n.ctx, k)
+	created, err := n.fixture.Store.Create(n.ctx, k)
 	if err != nil {
 		n.t.Fatalf("apikeytest: create a key: %v", err)
 	}
@@ -83,7 +83,7 @@ func (n tenant) create(edit func(*apikey.Key)) apikey.Key {
 // countedKeys returns the number of keys in the organization's recorded usage.
 func (n tenant) countedKeys() int64 {
 	n.t.Helper()
-	o, err := n.world.Organization(n.ctx, n.id)
+	o, err := n.fixture.Organization(n.ctx, n.id)
 	if err != nil {
 		n.t.Fatalf("apikeytest: read the organization: %v", err)
 	}
@@ -104,7 +104,7 @@ func (n tenant) wantKeys(want int) {
 // revoke revokes a key that exists.
 func (n tenant) revoke(id string) {
 	n.t.Helper()
-	if err := n.world.Store.Revoke(n.ctx, id); err != nil {
+	if err := n.fixture.Store.Revoke(n.ctx, id); err != nil {
 		n.t.Fatalf("apikeytest: revoke a key: %v", err)
 	}
 }
@@ -112,7 +112,7 @@ func (n tenant) revoke(id string) {
 // entries returns the organization's audit entries.
 func (n tenant) entries() []audit.Entry {
 	n.t.Helper()
-	entries, err := n.world.Entries(n.ctx, n.id)
+	entries, err := n.fixture.Entries(n.ctx, n.id)
 	if err != nil {
 		n.t.Fatalf("apikeytest: read the audit log: %v", err)
 	}
@@ -135,7 +135,7 @@ func (n tenant) listAll(limit int) []apikey.Key {
 	n.t.Helper()
 	var all []apikey.Key
 	for cursor := ""; ; {
-		p, err := n.world.Store.List(n.ctx, page.Request{Limit: limit, Cursor: cursor})
+		p, err := n.fixture.Store.List(n.ctx, page.Request{Limit: limit, Cursor: cursor})
 		if err != nil {
 			n.t.Fatalf("apikeytest: list keys: %v", err)
 		}

@@ -1,5 +1,5 @@
 // Package audittest is the conformance suite for implementations of audit.Log. It does not depend on an implementation:
-// each adapter provides a World.
+// each adapter provides a Fixture.
 package audittest
 
 import (
@@ -34,17 +34,17 @@ var now = time.Date(2026, time.May, 6, 7, 8, 9, 10_000, time.UTC)
 
 // tenant is an organization of a test, with the context of its admin's requests.
 type tenant struct {
-	t     *testing.T
-	world Fixture
-	log   audit.Log
-	id    string
-	ctx   context.Context
+	t       *testing.T
+	fixture Fixture
+	log     audit.Log
+	id      string
+	ctx     context.Context
 }
 
 // tenant makes an organization on a plan. With "" the organization gets no record.
 func (w Fixture) tenant(t *testing.T, p plan.ID) tenant {
 	t.Helper()
-	n := tenant{t: t, world: w, log: w.Log(t, now), id: "org_" + random()}
+	n := tenant{t: t, fixture: w, log: w.Log(t, now), id: "org_" + random()}
 	n.ctx = identity.With(t.Context(), identity.Caller{ID: "user_1", OrganizationID: n.id, Role: identity.RoleAdmin})
 	if p != "" {
 		n.setPlan(p)
@@ -54,7 +54,7 @@ func (w Fixture) tenant(t *testing.T, p plan.ID) tenant {
 
 func (n tenant) setPlan(p plan.ID) {
 	n.t.Helper()
-	if err := n.world.SetPlan(n.t.Context(), n.id, p); err != nil {
+	if err := n.fixture.SetPlan(n.t.Context(), n.id, p); err != nil {
 		n.t.Fatalf("audittest: set the plan: %v", err)
 	}
 }
@@ -104,7 +104,7 @@ func (n tenant) appendAged(seconds ...int) []audit.Entry {
 
 func (n tenant) stored() []audit.Entry {
 	n.t.Helper()
-	entries, err := n.world.Entries(n.t.Context(), n.id)
+	entries, err := n.fixture.Entries(n.t.Context(), n.id)
 	if err != nil {
 		n.t.Fatalf("audittest: read the stored entries: %v", err)
 	}
