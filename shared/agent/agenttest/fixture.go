@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/identity"
@@ -126,7 +128,7 @@ func equal[V comparable](t testing.TB, what string, got, want V) {
 func sameRecord(t testing.TB, what string, got, want agent.Agent) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+		t.Errorf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
 	}
 }
 
