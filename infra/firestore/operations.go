@@ -40,6 +40,7 @@ func operationFields(o *secret.Operation) fields {
 		{"bytes", number(&o.Bytes)},
 		{"batch", text(&o.Batch)},
 		{"storing_until", timestamp(&o.StoringUntil)},
+		{"required_to_start", flag(&o.RequiredToStart)},
 		{"created_at", timestamp(&o.CreatedAt)},
 		{"updated_at", timestamp(&o.UpdatedAt)},
 	}

@@ -53,6 +53,7 @@ func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, no
 			// the newer value is stored, too.
 			if older := &a.Operations[i]; older.Key == o.Key &&
 				(o.Action == secret.Delete || older.Stage == secret.Store) {
+				o.RequiredToStart = o.RequiredToStart || o.Action == secret.Set && a.requiredToStart(*older)
 				older.Apply(secret.EventSuperseded, "", now)
 			}
 		}

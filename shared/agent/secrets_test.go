@@ -264,3 +264,26 @@ func TestFailure_ReachesTheSecretOperation(t *testing.T) {
 		}
 	}
 }
+
+// TestAwaitedSecret_StaysUntilAReplacementIsStored sets a secret again whose first value did not reach the secret
+// store. A worker that looks between the two records of the new operation must not start the agent.
+func TestAwaitedSecret_StaysUntilAReplacementIsStored(t *testing.T) {
+	t.Parallel()
+	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, at(0))
+	begin(t, &a, 0, set("first", "TOKEN"))
+	recordStored(t, &a, 1, "first", 0)
+	for _, id := range []string{"second", "third"} {
+		begin(t, &a, 2, set(id, "TOKEN"))
+		if key := a.AwaitedSecret(); key != "TOKEN" {
+			t.Errorf("AwaitedSecret while the %s value is being stored = %q, want TOKEN", id, key)
+		}
+		recordStored(t, &a, 3, id, map[string]int64{"second": 0, "third": 1}[id])
+	}
+	if key := a.AwaitedSecret(); key != "" {
+		t.Errorf("AwaitedSecret after a value was stored = %q, want none", key)
+	}
+	begin(t, &a, 4, set("other", "OTHER"))
+	if key := a.AwaitedSecret(); key != "" {
+		t.Errorf("AwaitedSecret while a secret is added later = %q, want none", key)
+	}
+}

@@ -190,11 +190,16 @@ func (a *Agent) cancelOperations(now time.Time) {
 // "". An agent does not start without the secrets of its creation.
 func (a Agent) AwaitedSecret() string {
 	for _, o := range a.Operations {
-		if o.Open() && o.Stage == secret.Store && o.CreatedAt.Equal(a.CreatedAt) {
+		if a.requiredToStart(o) {
 			return o.Key
 		}
 	}
 	return ""
+}
+
+// requiredToStart reports whether the agent must wait with its start until the value of an operation is stored.
+func (a Agent) requiredToStart(o secret.Operation) bool {
+	return o.Open() && o.Stage == secret.Store && (o.RequiredToStart || o.CreatedAt.Equal(a.CreatedAt))
 }
 
 // StoringSecrets reports whether a request may be adding values to the secret store.

@@ -99,8 +99,11 @@ type Operation struct {
 	// StoringUntil is until when the request may add the value. The outcome of a request that died is known only after
 	// that.
 	StoringUntil time.Time
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	// RequiredToStart: the agent does not start before this value is stored, because it replaces one that came with the
+	// agent's creation and was not stored.
+	RequiredToStart bool
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
 }
 
 // CredentialsKey is the key under which the rotation of an agent's credentials is recorded. No client can set a

@@ -39,7 +39,7 @@ func FullAgent(at time.Time) agent.Agent {
 	a.Operations = []secret.Operation{{
 		ID: ID(), AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "B", Action: secret.Rotate,
 		Stage: secret.Store, Status: secret.Failed, ErrorCode: "e", Attempts: 2, LatestBefore: 3, Version: 4, Bytes: 5,
-		Batch: "x", StoringUntil: at, CreatedAt: at, UpdatedAt: at.Add(time.Second),
+		Batch: "x", StoringUntil: at, RequiredToStart: true, CreatedAt: at, UpdatedAt: at.Add(time.Second),
 	}}
 	return a
 }
