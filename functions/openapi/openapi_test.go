@@ -2,11 +2,8 @@ package openapi_test
 
 import (
 	"encoding/json"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,10 +18,7 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { functiontest.Main(m) }
 
 func describe(t *testing.T, routes []function.Route) []byte {
 	t.Helper()

@@ -4,22 +4,18 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/shared/function"
 )
 
-func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { functiontest.Main(m) }
 
 func serve(t *testing.T) http.Handler {
 	t.Helper()

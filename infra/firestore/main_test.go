@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	stdflag "flag"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/gcloud"
@@ -37,7 +35,7 @@ func TestMain(m *testing.M) {
 		func(e *firestoreemu.Emulator) int {
 			emulatorHost = e.Host
 			return runQuietly(m)
-		}) + checkGoroutines())
+		}) + gcloudtest.CheckGoroutines())
 }
 
 // runQuietly runs the tests and prints their log only if one of them fails. Many tests provoke warnings and errors.
@@ -50,14 +48,6 @@ func runQuietly(m *testing.M) (code int) {
 		_, _ = log.WriteTo(os.Stderr)
 	}
 	return code
-}
-
-func checkGoroutines() int {
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }
 
 // open opens the database of a project, or of a new project if project is empty.

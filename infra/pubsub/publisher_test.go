@@ -4,7 +4,6 @@ package pubsub_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -31,6 +30,8 @@ import (
 var host string
 
 func TestMain(m *testing.M) {
+	// A library of the client starts this goroutine when it is loaded and never stops it.
+	worker := goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")
 	attach := os.Getenv("PUBSUB_EMULATOR_HOST")
 	os.Exit(gcloudtest.Run(attach,
 		func(c gcloud.Choice) (*pubsubemu.Emulator, error) {
@@ -39,16 +40,7 @@ func TestMain(m *testing.M) {
 		func(e *pubsubemu.Emulator) int {
 			host = e.Host
 			return m.Run()
-		}) + leaks())
-}
-
-func leaks() int {
-	// A library of the client starts this goroutine when it is loaded and never stops it.
-	if err := goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+		}) + gcloudtest.CheckGoroutines(worker))
 }
 
 var _ agent.Nudger = (*pubsub.Publisher)(nil)

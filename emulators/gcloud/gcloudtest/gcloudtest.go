@@ -10,6 +10,8 @@ import (
 	"os"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"agents.example/controlplane/emulators/gcloud"
 )
 
@@ -52,6 +54,15 @@ func Run[E Emulator](attach string, start func(gcloud.Choice) (E, error), run fu
 		return 1
 	}
 	return runOn(choice, attach, start, run)
+}
+
+// CheckGoroutines returns 1, and prints them, if goroutines still run after the tests of a package, else 0.
+func CheckGoroutines(options ...goleak.Option) int {
+	if err := goleak.Find(options...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 func runOn[E Emulator](choice gcloud.Choice, attach string, start func(gcloud.Choice) (E, error), run func(E) int) int {
