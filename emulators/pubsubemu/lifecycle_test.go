@@ -136,7 +136,7 @@ func TestDispatcher_DoesNotRedeliverWaitingMessages(t *testing.T) {
 	p.dispatch(pubsubemu.DispatcherOptions{
 		Subscriptions: []pubsubemu.Subscription{{
 			Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead",
-			AckDeadline: time.Second,
+			AckDeadline: 5 * time.Second,
 		}}, Concurrency: 1,
 	})
 	p.publish("work", numbered(messages)...)

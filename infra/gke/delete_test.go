@@ -97,7 +97,7 @@ func TestAwaitGone_WaitsForTheVolume(t *testing.T) {
 	if err := w.awaitNamespaceGone(t, a); err != nil {
 		t.Fatal(err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	err := w.AwaitGone(short, a)
 	wantUnavailable(t, err, "deletion_pending")

@@ -47,11 +47,11 @@ func TestAwaitReady_ExplainsRefusedPods(t *testing.T) {
 				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			wait := patience
-			if !test.permanent {
-				wait = 2 * firstLook
+			if test.permanent {
+				wantFailure(t, w.awaitFor(t, a, patience), test.code, true)
+			} else {
+				w.eventuallyTimesOut(t, a, 2*firstLook, test.code, "")
 			}
-			wantFailure(t, w.awaitFor(t, a, wait), test.code, test.permanent)
 		})
 	}
 }
@@ -104,10 +104,10 @@ func TestAwaitReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
 			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		code, permanent := codeTimeout, false
+		wait, code, permanent := 2*firstLook, codeTimeout, false
 		if at != old {
-			code, permanent = codeNoSandbox, true
+			wait, code, permanent = patience, codeNoSandbox, true
 		}
-		wantFailure(t, w.awaitFor(t, a, firstLook+time.Second), code, permanent)
+		wantFailure(t, w.awaitFor(t, a, wait), code, permanent)
 	}
 }

@@ -33,6 +33,24 @@ func (w *world) awaitFor(t *testing.T, a agent.Agent, d time.Duration) error {
 	return w.AwaitReady(ctx, a)
 }
 
+// eventuallyTimesOut repeats a wait until one ends at its deadline with the failure code and message. The pod goes
+// through other states first, some of which have the same code.
+func (w *world) eventuallyTimesOut(t *testing.T, a agent.Agent, wait time.Duration, code, message string) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		short, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		err := w.AwaitReady(short, a)
+		var f *provisioning.PodFailure
+		if !errors.As(err, &f) || f.Code != code || f.Permanent || !strings.Contains(f.Message, message) ||
+			!errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("error %w, want the deadline's and the failure %s, not permanent, with %q", err, code,
+				message)
+		}
+		return nil
+	})
+}
+
 func TestAwaitReady_ReportsPodFaults(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -57,18 +75,7 @@ func TestAwaitReady_ReportsPodFaults(t *testing.T) {
 			if test.permanent {
 				wantFailure(t, w.awaitFor(t, a, patience), test.code, true, test.message)
 			} else {
-				// The fault is there before the pod: what takes time is the pod's way to it.
-				eventually(t, func(ctx context.Context) error {
-					short, cancel := context.WithTimeout(ctx, 2*time.Second)
-					defer cancel()
-					err := w.AwaitReady(short, a)
-					var f *provisioning.PodFailure
-					if !errors.As(err, &f) || f.Code != test.code || !errors.Is(err, context.DeadlineExceeded) {
-						return fmt.Errorf("error %w, want %s and the deadline's", err, test.code)
-					}
-					wantFailure(t, err, test.code, false, test.message)
-					return nil
-				})
+				w.eventuallyTimesOut(t, a, time.Second, test.code, test.message)
 			}
 			w.suffer(t, a, "")
 			a.Rollout++ // a pod that crashed has its restarts counted: the new one starts from nothing
@@ -121,7 +128,7 @@ func TestAwaitReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
 	w.awaitReady(t, a)
 	next := a
 	next.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}}
-	wantFailure(t, w.awaitFor(t, next, 500*time.Millisecond), codeTimeout, false, "previous pod")
+	w.eventuallyTimesOut(t, next, time.Second, codeTimeout, "previous pod")
 	w.apply(t, next, testRuntimeInput(), agent.StageRuntime)
 	w.awaitReady(t, next)
 }
