@@ -34,6 +34,11 @@ func run(m *testing.M) (code int) {
 	}
 	flag.Parse()
 	fail(flag.Set("rapid.nofailfile", "true")) // the seed is enough to run a failure again
+	seeded := false
+	flag.Visit(func(f *flag.Flag) { seeded = seeded || f.Name == "rapid.seed" })
+	if !seeded {
+		fail(flag.Set("rapid.seed", "1")) // the same programs in every run; -rapid.seed=0 draws new ones
+	}
 	choice, err := gcloudtest.Choice()
 	if err != nil {
 		fail(err)

@@ -4,8 +4,11 @@ package firestoreemu_test
 
 import (
 	"fmt"
+	"testing"
 
+	firestoreclient "cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
 
@@ -143,4 +146,30 @@ func (t transform) request(s *session) *firestorepb.DocumentTransform_FieldTrans
 		r.TransformType = &firestorepb.DocumentTransform_FieldTransform_RemoveAllFromArray{RemoveAllFromArray: array}
 	}
 	return r
+}
+
+// TestCommit_KeepsTheUpdateTimeOfARestoredDocument changes a document and changes it back in the same commit.
+func TestCommit_KeepsTheUpdateTimeOfARestoredDocument(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, host string) {
+		c := client(t, host, "p-"+uuid.NewString(), firestoreclient.DefaultDatabaseID)
+		doc := c.Doc("things/one")
+		created, err := doc.Create(t.Context(), map[string]any{"a": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		//nolint:staticcheck // BulkWriter does not commit atomically
+		results, err := c.Batch().
+			Set(doc, map[string]any{"b": 2}, firestoreclient.MergeAll).
+			Set(doc, map[string]any{"a": 1}).
+			Commit(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if !r.UpdateTime.Equal(created.UpdateTime) {
+				t.Errorf("write %d: update time = %v, want %v", i, r.UpdateTime, created.UpdateTime)
+			}
+		}
+	})
 }

@@ -106,17 +106,21 @@ func (s *stage) apply(c change) (*firestorepb.WriteResult, error) {
 	return result, nil
 }
 
-// put stages a document. An unchanged document keeps its update time.
+// put stages a document. One that the commit leaves as it was before keeps its update time, even if an earlier write of
+// the same commit changed it.
 func (s *stage) put(name string, old *firestorepb.Document, fields map[string]*firestorepb.Value) {
 	now := stamp(s.at)
 	document := &firestorepb.Document{Name: name, Fields: fields, CreateTime: now, UpdateTime: now}
 	if old != nil {
-		document.CreateTime, document.UpdateTime = old.GetCreateTime(), old.GetUpdateTime()
-		if proto.Equal(old, document) {
-			s.documents[name] = old
-			return
+		document.CreateTime = old.GetCreateTime()
+		if before := s.database.newest(name); before != nil {
+			document.UpdateTime = before.GetUpdateTime()
+			if proto.Equal(before, document) {
+				s.documents[name] = before
+				return
+			}
+			document.UpdateTime = now
 		}
-		document.UpdateTime = now
 	}
 	s.documents[name] = document
 }
