@@ -17,6 +17,7 @@ import (
 
 	pubsubclient "cloud.google.com/go/pubsub/v2"
 
+	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/emulators/pubsubemu"
 )
 
@@ -197,14 +198,11 @@ func TestDispatcher_TimesOutASlowEndpoint(t *testing.T) {
 
 func TestDispatcher_RetriesAnUnreachableEndpoint(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := process.FreePort() // the system gives it to no parallel test that listens on port 0
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	p := newTestProject(t, nil)
 	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{{
 		Topic: "work", Name: "push",
@@ -214,7 +212,8 @@ func TestDispatcher_RetriesAnUnreachableEndpoint(t *testing.T) {
 	if got := next(t, p.deliveries); got.Acked || got.Err == nil || got.Status != 0 {
 		t.Errorf("delivery to a closed port = %+v, want an error and no status", got)
 	}
-	if listener, err = net.Listen("tcp", address); err != nil {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
 		t.Fatal(err)
 	}
 	server := &httptest.Server{
