@@ -29,6 +29,9 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 	}
 	learned := func(a *agent.Agent) { a.MarkSecretsSynced(w.Now()) }
 	fresh := a.Status == agent.Provisioning || a.Status == agent.Pending
+	if fresh && len(a.OperationsAt(secret.Bind)) > 0 {
+		return "", nil, agent.ErrSuperseded // the value was stored after this run bound its secrets
+	}
 	if fresh && !wantsSecrets(a) && len(a.OperationsAt(secret.Sync)) == 0 {
 		return agent.StageSkipped, learned, nil
 	}
