@@ -82,11 +82,12 @@ func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) erro
 		}
 	}
 	router, all := http.NewServeMux(), routedFunctions()
-	for _, f := range all {
-		port, err := process.FreePort()
-		if err != nil {
-			return err
-		}
+	ports, err := process.FreePorts(len(all))
+	if err != nil {
+		return err
+	}
+	for i, f := range all {
+		port := ports[i]
 		p.ports[f.name] = port
 		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})
 		for _, pattern := range f.patterns {

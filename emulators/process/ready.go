@@ -17,25 +17,47 @@ const (
 	tailBytes = 8 << 10
 )
 
-// The range of FreePort. Operating systems take no outgoing ports from it, so a port stays free until its user listens.
+// The range of FreePorts. Operating systems take no outgoing ports from it, so a port stays free until its user
+// listens.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
 	portTries = 100
 )
 
-// FreePort returns a random TCP port that is free on 127.0.0.1. Another process may take it before the caller listens,
-// but that is unlikely.
-func FreePort() (port int, err error) {
+// FreePorts returns n different random TCP ports that are free on 127.0.0.1. Another process may take one before the
+// caller listens, but that is unlikely.
+func FreePorts(n int) (ports []int, err error) {
+	for range n {
+		listener, err := listenAnywhere()
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = listener.Close() }() // not before all ports are chosen, so that none is chosen twice
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// FreePort returns one port, as FreePorts does.
+func FreePort() (int, error) {
+	ports, err := FreePorts(1)
+	if err != nil {
+		return 0, err
+	}
+	return ports[0], nil
+}
+
+// listenAnywhere listens on a random port of the range.
+func listenAnywhere() (listener net.Listener, err error) {
 	for range portTries {
-		port = firstPort + rand.IntN(lastPort-firstPort)
-		var listener net.Listener
+		port := firstPort + rand.IntN(lastPort-firstPort)
 		listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) //nolint:noctx // returns immediately
 		if err == nil {
-			return port, listener.Close()
+			return listener, nil
 		}
 	}
-	return 0, fmt.Errorf("find a free port: %w", err)
+	return nil, fmt.Errorf("find a free port: %w", err)
 }
 
 // Listening returns a readiness check that succeeds when address (host:port) accepts TCP connections.

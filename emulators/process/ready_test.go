@@ -32,6 +32,22 @@ func TestListening_OnAFreePort(t *testing.T) {
 	}
 }
 
+func TestFreePorts_AreDifferent(t *testing.T) {
+	t.Parallel()
+	const n = 500 // so many random ports of the range are hardly ever different by chance
+	ports, err := FreePorts(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, port := range ports {
+		seen[port] = true
+	}
+	if len(seen) != n {
+		t.Errorf("%d different ports, want %d", len(seen), n)
+	}
+}
+
 func TestLogTail_IsBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
