@@ -109,18 +109,15 @@ func (s *stage) apply(c change) (*firestorepb.WriteResult, error) {
 // put stages a document. One that the commit leaves as it was before keeps its update time, even if an earlier write of
 // the same commit changed it.
 func (s *stage) put(name string, old *firestorepb.Document, fields map[string]*firestorepb.Value) {
-	now := stamp(s.at)
-	document := &firestorepb.Document{Name: name, Fields: fields, CreateTime: now, UpdateTime: now}
+	now, before := stamp(s.at), s.database.newest(name)
+	document := &firestorepb.Document{Name: name, Fields: fields, CreateTime: now, UpdateTime: before.GetUpdateTime()}
 	if old != nil {
 		document.CreateTime = old.GetCreateTime()
-		if before := s.database.newest(name); before != nil {
-			document.UpdateTime = before.GetUpdateTime()
-			if proto.Equal(before, document) {
-				s.documents[name] = before
-				return
-			}
-			document.UpdateTime = now
-		}
+	}
+	if proto.Equal(before, document) {
+		document = before
+	} else {
+		document.UpdateTime = now
 	}
 	s.documents[name] = document
 }
