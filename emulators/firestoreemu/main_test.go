@@ -68,8 +68,8 @@ func run(m *testing.M) (code int) {
 		fail(e.Close())
 	}
 	// A library of the Firestore client starts this goroutine in an init function and never stops it.
-	fail(goleak.Find(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")))
-	return code
+	return max(code,
+		gcloudtest.CheckGoroutines(goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")))
 }
 
 // emulators returns the running emulators.
