@@ -155,25 +155,33 @@ func checkCommand(t *testing.T, command string) string {
 	return ""
 }
 
-// goSource returns the Go code of the packages in a folder.
+// goSource returns the Go code of the package in a folder, or that of its tests.
 func goSource(t *testing.T, folder string, tests bool) string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
+	return readFiles(t, filepath.Join(folder, "*.go"), func(name string) bool {
+		return strings.HasSuffix(name, "_test.go") == tests
+	})
+}
+
+// readFiles returns the text of the files that match a pattern, relative to the root, and include.
+func readFiles(t *testing.T, pattern string, include func(name string) bool) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join("..", pattern))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var source strings.Builder
+	var text strings.Builder
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") != tests {
+		if !include(name) {
 			continue
 		}
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		source.Write(b)
+		text.Write(b)
 	}
-	return source.String()
+	return text.String()
 }
 
 func checkGo(t *testing.T, words []string) string {
@@ -232,24 +240,13 @@ func checkCurl(command string) string {
 
 func checkTerraform(t *testing.T, words []string) string {
 	t.Helper()
-	files, err := filepath.Glob("../terraform/*.tf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var source strings.Builder
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		source.Write(b)
-	}
+	source := readFiles(t, "terraform/*.tf", func(string) bool { return true })
 	for i, word := range words {
-		if word == "output" && !strings.Contains(source.String(), `output "`+words[i+1]+`"`) {
+		if word == "output" && !strings.Contains(source, `output "`+words[i+1]+`"`) {
 			return "there is no output " + words[i+1]
 		}
 		if name, _, ok := strings.Cut(word, "="); ok && words[max(i-1, 0)] == "-var" &&
-			!strings.Contains(source.String(), `variable "`+name+`"`) {
+			!strings.Contains(source, `variable "`+name+`"`) {
 			return "there is no variable " + name
 		}
 	}
