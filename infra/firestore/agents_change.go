@@ -173,7 +173,7 @@ func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, b
 		org.saveUsage(b)
 	}
 	s.client.saveOperations(b, before, after)
-	ch.writeEntry(b, org, agentTarget(after), agentChanges(before, after))
+	ch.writeEntry(b, org, agentTarget(after), agent.Changes(before, after))
 	ch.saveAgentAnswer(b, state.answer, "", after)
 	saved.Version, err = ch.commit(ctx, b)
 	return saved, err

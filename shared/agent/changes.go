@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"slices"
+	"strconv"
+
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/secret"
+)
+
+// What an entry shows in place of a value.
+const (
+	isSet     = "set"
+	isChanged = "changed"
+	isRemoved = "removed"
+)
+
+// Changes lists what a client's change did to an agent, for the audit log. It leaves out values of the environment and
+// the config, because clients may put secrets there.
+func Changes(before, after Agent) []audit.Change {
+	var changes []audit.Change
+	for _, f := range []audit.Change{
+		{Field: "name", Old: before.Name, New: after.Name},
+		{Field: "resource_plan", Old: string(before.Plan), New: string(after.Plan)},
+		{Field: "status", Old: string(before.Status), New: string(after.Status)},
+		{Field: "sandbox_enabled", Old: strconv.FormatBool(before.Sandbox), New: strconv.FormatBool(after.Sandbox)},
+	} {
+		if f.Old != f.New {
+			changes = append(changes, f)
+		}
+	}
+	if string(before.Config) != string(after.Config) {
+		changes = append(changes, audit.Change{Field: "config", New: isChanged})
+	}
+	return append(append(changes, envChanges(before.Env, after.Env)...), operationChanges(before, after)...)
+}
+
+// operationChanges lists the changes of secrets and credentials that a client requested.
+func operationChanges(before, after Agent) []audit.Change {
+	var changes []audit.Change
+	for _, o := range after.Operations {
+		if slices.ContainsFunc(before.Operations, func(known secret.Operation) bool { return known.ID == o.ID }) {
+			continue
+		}
+		switch o.Action {
+		case secret.Set:
+			changes = append(changes, audit.Change{Field: "secrets." + o.Key, New: isSet})
+		case secret.Delete:
+			changes = append(changes, audit.Change{Field: "secrets." + o.Key, New: isRemoved})
+		case secret.Rotate:
+			changes = append(changes, audit.Change{Field: "credentials", New: isChanged})
+		}
+	}
+	return changes
+}
+
+// envChanges lists the keys that were set, changed and removed. It relies on both environments being sorted by key.
+func envChanges(before, after []EnvVar) []audit.Change {
+	var changes []audit.Change
+	add := func(key, what string) {
+		changes = append(changes, audit.Change{Field: "env_vars." + key, New: what})
+	}
+	for len(before) > 0 || len(after) > 0 {
+		switch {
+		case len(before) == 0 || len(after) > 0 && after[0].Key < before[0].Key:
+			add(after[0].Key, isSet)
+			after = after[1:]
+		case len(after) == 0 || before[0].Key < after[0].Key:
+			add(before[0].Key, isRemoved)
+			before = before[1:]
+		default:
+			if before[0] != after[0] {
+				add(before[0].Key, isChanged)
+			}
+			before, after = before[1:], after[1:]
+		}
+	}
+	return changes
+}
