@@ -126,11 +126,7 @@ func startCell(t *testing.T) (admin, worker dynamic.Interface, kubeconfig string
 
 func client(t *testing.T, kubeconfig string) dynamic.Interface {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
+	config := clustertest.Config(t, kubeconfig)
 	c, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

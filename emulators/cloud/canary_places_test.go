@@ -27,8 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -177,11 +177,8 @@ func (d deployment) pullNudges(t *testing.T) (all []byte) {
 // of Secrets.
 func (d deployment) clusterText(t *testing.T, namespace string) (all []byte) {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", d.Ready.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	config := clustertest.Config(t, d.Ready.Kubeconfig)
+	config.WarningHandler = rest.NoWarnings{}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

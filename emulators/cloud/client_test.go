@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/clustertest"
@@ -81,11 +80,7 @@ func start(t *testing.T, separate bool) deployment {
 			t.Error(err)
 		}
 	})
-	config, err := clientcmd.BuildConfigFromFlags("", c.Ready.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
+	config := clustertest.Config(t, c.Ready.Kubeconfig)
 	cluster, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 )
 
 func podOf(spec corev1.PodSpec) *corev1.Pod {
@@ -61,7 +62,7 @@ func (c *testCluster) createAgent(t *testing.T, namespace string) {
 // awaitPod waits until the agent's pod is in a state.
 func (c *testCluster) awaitPod(t *testing.T, namespace, state string, reached func(*corev1.PodStatus) bool) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	clustertest.Eventually(t, func(ctx context.Context) error {
 		pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -124,7 +125,7 @@ func testAgent(t *testing.T, c *testCluster) {
 			return err
 		},
 	} {
-		eventually(t, func(ctx context.Context) error {
+		clustertest.Eventually(t, func(ctx context.Context) error {
 			if err := get(ctx); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the %s still exists: %w", what, err)
 			}
@@ -144,7 +145,7 @@ func testVolumeExpands(t *testing.T, c *testCluster) {
 		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func(ctx context.Context) error {
+	clustertest.Eventually(t, func(ctx context.Context) error {
 		claim, err := claims.Get(ctx, "data-agent-0", metav1.GetOptions{})
 		if err != nil {
 			return err

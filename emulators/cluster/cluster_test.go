@@ -12,23 +12,18 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 )
-
-// patience is how long a test waits for a condition that takes a second on an idle machine.
-const patience = time.Minute
 
 // testCluster is a running cluster with an administrator's client. Each test uses a separate namespace.
 type testCluster struct {
@@ -39,36 +34,12 @@ type testCluster struct {
 // connect connects to the cluster of a kubeconfig.
 func connect(t *testing.T, kubeconfig string) *testCluster {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
+	config := clustertest.Config(t, kubeconfig)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &testCluster{config: config, client: client}
-}
-
-// eventually waits until check returns no error.
-func eventually(t *testing.T, check func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("timed out after %s: %v", patience, err)
-		case <-tick.C:
-		}
-	}
 }
 
 func (c *testCluster) namespace(t *testing.T, name string, labels map[string]string) {
@@ -77,7 +48,7 @@ func (c *testCluster) namespace(t *testing.T, name string, labels map[string]str
 	if _, err := c.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func(ctx context.Context) error { // pods need the service account
+	clustertest.Eventually(t, func(ctx context.Context) error { // pods need the service account
 		_, err := c.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
@@ -195,7 +166,7 @@ func TestCluster_DiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // reports the kill
-	eventually(t, func(ctx context.Context) error {
+	clustertest.Eventually(t, func(ctx context.Context) error {
 		if dial(ctx, server.Host) == nil {
 			return fmt.Errorf("the API server at %s still listens", server.Host)
 		}

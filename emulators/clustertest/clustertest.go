@@ -2,7 +2,7 @@
 
 // Package clustertest starts a local Kubernetes cluster for tests: one for a test, or one that a package shares.
 //
-// It skips with -short, and never lets the build of the cluster use up a test's time. It does not know Kubernetes' API.
+// It skips with -short, and never lets the build of the cluster use up a test's time. It does not call the cluster.
 package clustertest
 
 import (
@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cluster"
 )
@@ -77,6 +80,44 @@ func Start(t *testing.T, o cluster.Options) *cluster.Cluster {
 		}
 	})
 	return c
+}
+
+// Config returns the configuration of clients for the cluster of a kubeconfig. They send requests without a rate limit.
+func Config(t *testing.T, kubeconfig string) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}
+
+const (
+	// patience is how long a test waits for a condition that takes a second on an idle machine.
+	patience = time.Minute
+	// pollInterval is how often a test checks a condition.
+	pollInterval = 20 * time.Millisecond
+)
+
+// Eventually waits until check returns no error. It ends the test if that takes too long.
+func Eventually(t *testing.T, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("timed out after %s: %v", patience, err)
+		case <-tick.C:
+		}
+	}
 }
 
 // Shared is a cluster that the tests of a package share. The first test that calls Start starts it; TestMain calls

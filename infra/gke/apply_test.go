@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -103,7 +104,7 @@ func TestApply_ATerminatingNamespaceIsUnavailable(t *testing.T) {
 	}
 	wantUnavailable(t, w.Apply(t.Context(), a, agent.StageNamespace, testRuntimeInput()), codeNamespaceTerminating)
 	wantUnavailable(t, w.Apply(t.Context(), a, agent.StageIdentity, testRuntimeInput()), codeNamespaceTerminating)
-	eventually(t, func(ctx context.Context) error {
+	clustertest.Eventually(t, func(ctx context.Context) error {
 		held, err := services.Get(ctx, agentName, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
@@ -32,11 +31,7 @@ var shared clustertest.Shared
 // adminOf connects to a cluster as an administrator, for one test.
 func adminOf(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
+	config := clustertest.Config(t, c.Kubeconfig)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -157,25 +152,5 @@ func (w *world) suffer(t *testing.T, a agent.Agent, f cluster.Fault) {
 		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually waits until check finds nothing wrong.
-func eventually(t *testing.T, check func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("after %s still: %v", patience, err)
-		case <-tick.C:
-		}
 	}
 }

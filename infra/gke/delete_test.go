@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -80,7 +81,7 @@ func TestAwaitGone_WaitsForTheVolume(t *testing.T) {
 	volumes, name := w.admin.CoreV1().PersistentVolumes(), w.volume(t, a)
 	finalizers := func(change func([]string) []string) {
 		t.Helper()
-		eventually(t, func(ctx context.Context) error {
+		clustertest.Eventually(t, func(ctx context.Context) error {
 			v, err := volumes.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err

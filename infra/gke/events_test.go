@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 )
 
@@ -66,7 +67,7 @@ func (w *world) fill(t *testing.T, a agent.Agent) {
 		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func(ctx context.Context) error {
+	clustertest.Eventually(t, func(ctx context.Context) error {
 		quota, err := quotas.Get(ctx, agentName, metav1.GetOptions{})
 		if err != nil {
 			return err

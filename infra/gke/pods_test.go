@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
@@ -57,7 +58,7 @@ func TestPods_ReportsTheSameFailuresAsAwaitReady(t *testing.T) {
 			w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 			w.suffer(t, a, c.fault)
 			w.apply(t, a, testRuntimeInput())
-			eventually(t, func(context.Context) error {
+			clustertest.Eventually(t, func(context.Context) error {
 				pods := w.listPods(t)[a.ID]
 				if len(pods) != 1 || pods[0].Failure == nil {
 					return fmt.Errorf("the pods %+v, want one that fails", pods)
@@ -205,7 +206,7 @@ func TestExistence_TerminatingNamespaceCountsAsGone(t *testing.T) {
 	if p, err := w.Existence(t.Context(), a); err != nil || p != (provisioning.Existence{}) {
 		t.Errorf("%+v, %v; want neither", p, err)
 	}
-	eventually(t, func(ctx context.Context) error {
+	clustertest.Eventually(t, func(ctx context.Context) error {
 		if p, err := pods.Get(ctx, podName, metav1.GetOptions{}); err != nil || p.DeletionTimestamp == nil {
 			return fmt.Errorf("the pod is not told to stop (%w)", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -37,7 +38,7 @@ func (w *world) awaitFor(t *testing.T, a agent.Agent, d time.Duration) error {
 // through other states first, some of which have the same code.
 func (w *world) eventuallyTimesOut(t *testing.T, a agent.Agent, wait time.Duration, code, message string) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	clustertest.Eventually(t, func(ctx context.Context) error {
 		short, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		err := w.AwaitReady(short, a)
@@ -105,7 +106,7 @@ func TestApply_ReplacesAPodThatIsNeverReady(t *testing.T) {
 	w.apply(t, a, testRuntimeInput())
 	hashes := func(want string) {
 		t.Helper()
-		eventually(t, func(ctx context.Context) error {
+		clustertest.Eventually(t, func(ctx context.Context) error {
 			pod, err := w.admin.CoreV1().Pods(a.Namespace()).Get(ctx, podName, metav1.GetOptions{})
 			if err == nil && pod.Annotations[annotationConfig] != want {
 				err = fmt.Errorf("the pod has hash %q, want %q", pod.Annotations[annotationConfig], want)
@@ -157,7 +158,7 @@ func TestApply_StopAndStartKeepsTheVolume(t *testing.T) {
 
 	a.Status = agent.Stopped
 	w.apply(t, a, provisioning.RuntimeInput{}, agent.StageRuntime)
-	eventually(t, func(ctx context.Context) error {
+	clustertest.Eventually(t, func(ctx context.Context) error {
 		left, err := pods.List(ctx, metav1.ListOptions{})
 		if err == nil && len(left.Items) > 0 {
 			err = fmt.Errorf("%d pods", len(left.Items))
