@@ -56,6 +56,10 @@ func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
 			a.Expire(s.Now())
 			return
 		}
+		if !working(*a) { // a worker finished after the list was read
+			a.WorkDueAt = time.Time{}
+			return
+		}
 		a.WorkDueAt = s.Now().Add(agent.NudgeGrace)
 	})
 	if err != nil || !working(a) {

@@ -85,6 +85,47 @@ func act(trigger agent.Trigger) func(*agent.Agent) {
 	return func(a *agent.Agent) { _ = a.Act(trigger, agent.Manual, time.Now()) }
 }
 
+// lateList lets the listed work finish before the sweep acts on the list.
+type lateList struct {
+	records
+	finish func(*agent.Agent)
+}
+
+func (l lateList) ListDue(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
+	due, err := l.records.ListDue(ctx, now, limit)
+	if len(due) > 0 {
+		l.finish(l.record)
+	}
+	return due, err
+}
+
+func TestSweep_LeavesFinishedAgentAlone(t *testing.T) {
+	t.Parallel()
+	for name, finish := range map[string]func(*agent.Agent){
+		"became ready": func(a *agent.Agent) { a.BecameReady(time.Now()) },
+		"gave up":      func(a *agent.Agent) { a.GiveUp(agent.Failure{Code: "image_pull_failed"}, time.Now()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, n := newSimulation(nil, 0), &nudges{}
+			now := time.Now().Add(2 * time.Minute)
+			s := &provisioning.Sweeper{
+				Records: lateList{records{w}, finish}, Nudger: n,
+				Now: func() time.Time { return now },
+			}
+			if err := s.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !w.record.WorkDueAt.IsZero() {
+				t.Errorf("work is due at %v, want none", w.record.WorkDueAt)
+			}
+			if len(n.ids) != 0 {
+				t.Errorf("nudges = %d, want 0", len(n.ids))
+			}
+		})
+	}
+}
+
 func TestSweep_ReportsFailedNudges(t *testing.T) {
 	t.Parallel()
 	w := newSimulation(nil, 0)
