@@ -1,0 +1,314 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
+)
+
+// Database is the simulated database. Its documents change in atomic commits with preconditions, like Firestore's.
+type Database struct {
+	agents        map[string]document
+	organizations map[string]organizationDocument
+	answers       map[string]answer
+	// Operations is the history of secret operations, and Entries the audit log, by id.
+	Operations map[string]secret.Operation
+	Entries    map[string]Entry
+	// Commits counts the commits that wrote.
+	Commits int64
+}
+
+// document is an agent's record and the id of its last write.
+type document struct {
+	agent   agent.Agent
+	writeID string
+	version int64
+}
+
+type organizationDocument struct {
+	organization.Organization
+	version int64
+}
+
+// Entry is an audit entry and the ids of the changes that wrote it.
+type Entry struct {
+	audit.Entry
+	Commits []string
+	// Creations counts how often it was created.
+	Creations int
+}
+
+// answer is the stored answer to a request with an idempotency key.
+type answer struct {
+	fingerprint, changeID string
+	expiresAt             time.Time
+	record                *agent.Agent
+	version               int64
+}
+
+// NewDatabase returns an empty database.
+func NewDatabase() *Database {
+	return &Database{
+		agents: map[string]document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
+		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{},
+	}
+}
+
+// Agent returns an agent's present record.
+func (d *Database) Agent(id string) (agent.Agent, bool) {
+	found, ok := d.agents[id]
+	return found.read(), ok
+}
+
+// Agents returns all records, in the order of their ids.
+func (d *Database) Agents() []agent.Agent {
+	var all []agent.Agent
+	for _, id := range slices.Sorted(maps.Keys(d.agents)) {
+		all = append(all, d.agents[id].read())
+	}
+	return all
+}
+
+// Organization returns an organization's present record.
+func (d *Database) Organization(id string) organization.Organization {
+	return d.organizations[id].Organization
+}
+
+// SetPlan puts an organization on a plan.
+func (d *Database) SetPlan(id string, p plan.ID) {
+	o, ok := d.organizations[id]
+	if !ok {
+		o.Organization = organization.New(id, time.Now())
+	}
+	d.Commits++
+	o.Plan, o.version = p, d.Commits
+	d.organizations[id] = o
+}
+
+// read returns the agent as a client of the database reads it: without memory in common, and with its open operations.
+func (d document) read() agent.Agent {
+	a := cloneAgent(d.agent)
+	a.Operations = slices.DeleteFunc(a.Operations, func(o secret.Operation) bool { return !o.Open() })
+	a.Version = strconv.FormatInt(d.version, 36)
+	return a
+}
+
+func cloneAgent(a agent.Agent) agent.Agent {
+	a.Stages, a.Env = slices.Clone(a.Stages), slices.Clone(a.Env)
+	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
+	a.Failure, a.RevertReason = cloneFailure(a.Failure), cloneFailure(a.RevertReason)
+	return a
+}
+
+func cloneFailure(f *agent.Failure) *agent.Failure {
+	if f == nil {
+		return nil
+	}
+	c := *f
+	return &c
+}
+
+// change is a change of a client, as it is committed.
+type change struct {
+	id      string
+	at      time.Time
+	caller  identity.Caller
+	request audit.Request
+	trail   *audit.CallEntry
+	entryID string
+	first   bool
+	attempt *idempotency.Attempt
+	amends  bool
+}
+
+func (d *Database) beginChange(ctx context.Context, id string, at time.Time) change {
+	c := change{
+		id: id, at: at, caller: identity.From(ctx), request: audit.From(ctx), trail: audit.CallEntryFrom(ctx),
+		entryID: id,
+	}
+	c.first = c.trail.Claim()
+	if c.trail.ID() != "" {
+		c.entryID = c.trail.ID()
+	}
+	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
+		c.attempt, c.amends = a, a.Used()
+	}
+	return c
+}
+
+// state is what a change reads before it decides.
+type state struct {
+	org       organizationDocument
+	target    document
+	exists    bool
+	answer    answer
+	answered  bool
+	own       bool
+	committed bool
+}
+
+func (d *Database) readState(c change, agentID string) (state, error) {
+	s := state{org: d.organizations[c.caller.OrganizationID]}
+	if s.org.ID == "" {
+		s.org.Organization = organization.New(c.caller.OrganizationID, c.at)
+	}
+	s.target, s.exists = d.agents[agentID]
+	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id)
+	if s.committed {
+		c.trail.MarkWritten()
+	}
+	if c.attempt != nil {
+		s.answer, s.answered = d.answers[c.attempt.ID]
+		s.answered = s.answered && c.at.Before(s.answer.expiresAt)
+		if s.answered && s.answer.fingerprint != c.attempt.Fingerprint {
+			return s, idempotency.Reused()
+		}
+		s.own = s.answered && s.answer.changeID == c.id
+	}
+	return s, nil
+}
+
+// replay returns the stored answer, if that answers the change.
+func (c change) replay(s state) (a agent.Agent, ok bool) {
+	if !s.answered || c.amends && !s.own {
+		return agent.Agent{}, false
+	}
+	if !s.own {
+		c.attempt.Replay()
+	}
+	if c.attempt.DiscardsAnswer() || s.answer.record == nil {
+		return agent.Agent{}, false
+	}
+	a = cloneAgent(*s.answer.record)
+	return a, true
+}
+
+// errConflict means that a precondition of a commit failed.
+var errConflict = fmt.Errorf("a document was written since it was read")
+
+// commitAgent commits a changed or new agent with everything that belongs to it.
+func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isNew bool) (agent.Agent, error) {
+	present, exists := d.agents[after.ID]
+	entry, hasEntry := d.Entries[c.entryID]
+	moved := held(after).Minus(held(before))
+	switch {
+	case isNew && exists, !isNew && (!exists || present.version != s.target.version):
+		return agent.Agent{}, errConflict
+	case moved != (organization.Usage{}) && d.organizations[s.org.ID].version != s.org.version:
+		return agent.Agent{}, errConflict
+	case c.first && hasEntry:
+		return agent.Agent{}, errConflict
+	case c.attempt != nil && (!s.answered || c.amends) && d.answers[c.attempt.ID].version != s.answer.version:
+		return agent.Agent{}, errConflict
+	}
+	d.Commits++
+	saved := document{agent: cloneAgent(after), writeID: c.id, version: d.Commits}
+	d.agents[after.ID] = saved
+	if moved != (organization.Usage{}) || isNew {
+		s.org.version = d.Commits
+		d.organizations[s.org.ID] = s.org
+	}
+	d.saveOperations(before, after)
+	var changes []audit.Change
+	if !isNew {
+		changes = agent.Changes(before, after)
+	}
+	d.writeEntry(c, entry, audit.Target{Type: "agent", ID: after.ID, Name: after.Name}, changes)
+	result := saved.read()
+	d.saveAnswer(c, s, result)
+	c.trail.MarkWritten()
+	return result, nil
+}
+
+func (d *Database) writeEntry(c change, entry Entry, target audit.Target, changes []audit.Change) {
+	if len(entry.Commits) == 0 {
+		entry.Creations++
+		entry.Entry = audit.Entry{
+			ID: c.entryID, OrganizationID: c.caller.OrganizationID, CreatedAt: c.at, Actor: c.caller,
+			Action: c.request.Action, Target: target, Outcome: audit.Succeeded, Request: c.request,
+			ExpiresAt: d.expiry(c),
+		}
+	}
+	entry.Entry.Changes = append(slices.Clip(entry.Entry.Changes), changes...)
+	entry.Commits = append(slices.Clip(entry.Commits), c.id)
+	d.Entries[c.entryID] = entry
+}
+
+// expiry is when the retention of a change's audit entry ends.
+func (d *Database) expiry(c change) time.Time {
+	p, err := plan.Get(d.organizations[c.caller.OrganizationID].Plan)
+	if err != nil {
+		return c.at
+	}
+	return c.at.AddDate(0, 0, p.AuditRetentionDays)
+}
+
+func (d *Database) saveAnswer(c change, s state, record agent.Agent) bool {
+	if c.attempt == nil || s.answered && !c.amends {
+		return false
+	}
+	kept := answer{
+		fingerprint: c.attempt.Fingerprint, changeID: c.id, expiresAt: c.at.Add(idempotency.Retention),
+		version: d.Commits,
+	}
+	if !c.attempt.DiscardsAnswer() {
+		record = cloneAgent(record)
+		for i := range record.Env {
+			record.Env[i].Value = ""
+		}
+		kept.record = &record
+	}
+	d.answers[c.attempt.ID] = kept
+	return true
+}
+
+func (d *Database) saveOperations(before, after agent.Agent) {
+	for _, o := range after.Operations {
+		i := slices.IndexFunc(before.Operations, func(old secret.Operation) bool { return old.ID == o.ID })
+		if i >= 0 && before.Operations[i] == o {
+			continue
+		}
+		o.AgentID, o.OrganizationID = after.ID, after.OrganizationID
+		d.Operations[o.ID] = o
+	}
+}
+
+func held(a agent.Agent) organization.Usage {
+	if a.ID == "" {
+		return organization.Usage{}
+	}
+	u, err := a.HeldUsage()
+	if err != nil {
+		return organization.Usage{}
+	}
+	return u
+}
+
+// sameRecord reports whether two states of an agent have the same document.
+func sameRecord(x, y agent.Agent) bool {
+	open := func(a agent.Agent) agent.Agent {
+		a.Operations = slices.DeleteFunc(slices.Clone(a.Operations), func(o secret.Operation) bool { return !o.Open() })
+		if len(a.Operations) == 0 {
+			a.Operations = nil
+		}
+		return a
+	}
+	return reflect.DeepEqual(open(x), open(y))
+}
+
+func unavailable() error {
+	return fault.New(fault.Unavailable, "store_unavailable", "The database is temporarily unavailable. Retry.")
+}
