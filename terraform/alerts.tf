@@ -47,6 +47,10 @@ locals {
       query = "sum(increase(${local.counted.orphan_limit_exceeded}[2h])) + sum(increase(${local.counted.missing_pod_limit_exceeded}[2h])) > 0"
       todo  = "Many namespaces have no agent, or many running agents have no pod. Check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored. Only a few namespaces are deleted in each run."
     }
+    record_unreadable = {
+      title = "A record cannot be read", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.record_unreadable}[1h])) > 0"
+      todo  = "A list left out a record that this release cannot decode, so no worker attends to it. The log line has its collection, its ID and the field: repair the document, or roll back to the release that wrote it."
+    }
     audit_entry_missing = {
       title = "The audit log has a gap", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.audit_entry_missing}[15m])) > 0"
       todo  = "Firestore refused an audit entry. The log line has the entry: keep it."

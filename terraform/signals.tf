@@ -12,6 +12,7 @@ locals {
     audit_entry_missing        = "calls whose audit entry could not be written"
     orphan_limit_exceeded      = "runs that found more orphaned namespaces than one run may delete"
     missing_pod_limit_exceeded = "runs that found more running agents without a pod than one run may repair"
+    record_unreadable          = "records that could not be decoded and were left out of a list"
     agent_broke                = "agents that went from running to error"
   }
 }

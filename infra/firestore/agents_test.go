@@ -2,8 +2,10 @@ package firestore
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
@@ -11,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -147,11 +150,88 @@ func TestLoad_RefusesMalformedFields(t *testing.T) {
 			t.Errorf("%s: %s = %v was read as %+v", name, row.field, row.value, got)
 		}
 	}
-	healthy := org.Create(plan.Hobby)
-	due, err := c.WorkerStore().ListDue(t.Context(), healthy.WorkDueAt, 100)
+}
+
+// TestLists_LeaveOutUnreadableAgents: every second record can't be decoded, so that pages are short, and one is empty.
+func TestLists_LeaveOutUnreadableAgents(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
+	var all, readable []string
+	var status agent.Status
+	for i := range 8 {
+		a := org.Create(plan.Hobby)
+		status, all = a.Status, append(all, a.ID)
+		if i%2 == 0 || i == 3 {
+			ref, _ := c.agent(a.ID)
+			_, err := ref.Update(t.Context(), []gcp.Update{{Path: "env", Value: "none"}})
+			must(t, err)
+			continue
+		}
+		readable = append(readable, a.ID)
+	}
+	slices.Sort(readable)
+	sorted := func(agents []agent.Agent) []string {
+		ids := []string{}
+		for _, a := range agents {
+			ids = append(ids, a.ID)
+		}
+		slices.Sort(ids)
+		return ids
+	}
+
+	due, err := c.WorkerStore().ListDue(t.Context(), agenttest.Now().Add(time.Hour), len(readable))
 	must(t, err)
-	if len(due) != 1 || due[0].ID != healthy.ID {
-		t.Errorf("due agents %+v, want only the healthy one, %s", due, healthy.ID)
+	if got := sorted(due); !slices.Equal(got, readable) {
+		t.Errorf("ListDue = %v, want %v", got, readable)
+	}
+
+	var walked []agent.Agent
+	pages := 0
+	for after := ""; pages == 0 || after != ""; pages++ {
+		p, err := c.WorkerStore().ListByStatus(t.Context(), status, after, 1)
+		must(t, err)
+		walked, after = append(walked, p.Items...), p.Next
+	}
+	if got := sorted(walked); !slices.Equal(got, readable) || pages < len(all) {
+		t.Errorf("ListByStatus in %d pages = %v, want %v in %d or more", pages, got, readable, len(all))
+	}
+
+	var shown []agent.Agent
+	for p := (page.Request{Limit: 2}); ; {
+		listed, err := c.Agents(nil).List(org.Ctx, agent.Filter{}, p)
+		must(t, err)
+		shown = append(shown, listed.Items...)
+		if p.Cursor = listed.Next; p.Cursor == "" {
+			break
+		}
+	}
+	if got := sorted(shown); !slices.Equal(got, readable) {
+		t.Errorf("List = %v, want %v", got, readable)
+	}
+
+	missing := agenttest.ID()
+	exist, err := c.WorkerStore().Exists(t.Context(), append([]string{missing, "no id/"}, all...))
+	must(t, err)
+	if len(exist) != len(all) || exist[missing] {
+		t.Errorf("Exists = %v, want every agent, unreadable or not, and no other", exist)
+	}
+}
+
+// TestRecount_LeavesUsageWhenAnAgentIsUnreadable: a count without the agent would free what it holds.
+func TestRecount_LeavesUsageWhenAnAgentIsUnreadable(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentFixture(c).Tenant(t, plan.Pro)
+	ref, _ := c.agent(org.Create(plan.Pro).ID)
+	held := org.Usage()
+	_, err := ref.Update(t.Context(), []gcp.Update{{Path: "status", Value: 1}})
+	must(t, err)
+	if drift, found, err := c.Counts().Recount(t.Context(), org.ID); err == nil || found {
+		t.Errorf("Recount = %+v, %t, %v, want an error and no repair", drift, found, err)
+	}
+	if got := org.Usage(); got != held {
+		t.Errorf("usage = %+v, want %+v", got, held)
 	}
 }
 

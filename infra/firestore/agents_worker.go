@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -11,7 +12,9 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/page"
 )
 
 // WorkerStore implements agent.WorkerStore.
@@ -22,7 +25,10 @@ type WorkerStore struct {
 	client *Client
 }
 
-var _ agent.WorkerStore = (*WorkerStore)(nil)
+var (
+	_ agent.WorkerStore = (*WorkerStore)(nil)
+	_ agent.RecordIndex = (*WorkerStore)(nil)
+)
 
 // WorkerStore is the store of agents for workers.
 func (c *Client) WorkerStore() *WorkerStore { return &WorkerStore{client: c} }
@@ -99,21 +105,31 @@ func (s *WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 	})
 }
 
-// ListDue implements agent.WorkerStore. It logs and leaves out agents that can't be decoded, so that they don't block
-// the others.
+// ListDue implements agent.WorkerStore.
 func (s *WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
-	snaps, err := s.client.runQuery(ctx, query{
-		collection: agentCollection, until: "work_due_at", now: now, order: []order{{"work_due_at", gcp.Asc}},
-		limit: limit,
-	})
-	return decodableAgents(ctx, snaps), err
+	q := query{
+		collection: agentCollection, until: "work_due_at", now: now,
+		order: []order{{"work_due_at", gcp.Asc}, {gcp.DocumentID, gcp.Asc}}, limit: limit,
+	}
+	var due []agent.Agent
+	for {
+		snaps, err := s.client.runQuery(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		due = append(due, readableAgents(ctx, snaps)...)
+		if len(snaps) < q.limit || len(due) >= limit {
+			return due[:min(len(due), limit)], nil
+		}
+		last := snaps[len(snaps)-1]
+		q.after = []any{last.Data()["work_due_at"], last.Ref.ID}
+	}
 }
 
-// ListByStatus implements agent.WorkerStore. It leaves out agents that can't be decoded, as ListDue does. Firestore
-// maintains its index automatically.
-func (s *WorkerStore) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
-	error,
-) {
+// ListByStatus implements agent.WorkerStore. Firestore maintains its index automatically.
+func (s *WorkerStore) ListByStatus(
+	ctx context.Context, status agent.Status, after string, limit int,
+) (page.Page[agent.Agent], error) {
 	q := query{
 		collection: agentCollection, equal: []equality{{"status", string(status)}},
 		order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,
@@ -122,21 +138,63 @@ func (s *WorkerStore) ListByStatus(ctx context.Context, status agent.Status, aft
 		q.after = []any{after}
 	}
 	snaps, err := s.client.runQuery(ctx, q)
-	return decodableAgents(ctx, snaps), err
+	if err != nil {
+		return page.Page[agent.Agent]{}, err
+	}
+	p := page.Page[agent.Agent]{Items: readableAgents(ctx, snaps)}
+	if len(snaps) == limit {
+		p.Next = snaps[limit-1].Ref.ID
+	}
+	return p, nil
 }
 
-func decodableAgents(ctx context.Context, snaps []*gcp.DocumentSnapshot) []agent.Agent {
-	agents := make([]agent.Agent, 0, len(snaps))
-	for _, snap := range snaps {
-		a, err := agentOf(snap)
-		if err != nil {
-			slog.ErrorContext(ctx, "agent could not be decoded; repair its document", "agent_id", snap.Ref.ID,
-				"error", err)
+// Exists implements agent.RecordIndex. It reads no fields of the records.
+func (s *WorkerStore) Exists(ctx context.Context, ids []string) (map[string]bool, error) {
+	exist := make(map[string]bool, len(ids))
+	for some := range slices.Chunk(ids, existsPage) {
+		refs := make([]*gcp.DocumentRef, 0, len(some))
+		for _, id := range some {
+			if ref, ok := s.client.agent(id); ok {
+				refs = append(refs, ref)
+			}
+		}
+		if len(refs) == 0 {
 			continue
 		}
-		agents = append(agents, a)
+		snaps, err := s.client.read(ctx, refs...)
+		if err != nil {
+			return nil, err
+		}
+		for _, snap := range snaps {
+			if snap.Exists() {
+				exist[snap.Ref.ID] = true
+			}
+		}
+	}
+	return exist, nil
+}
+
+// existsPage is how many records Exists reads in one call.
+const existsPage = 300
+
+// readableAgents decodes agents. It reports those that can't be decoded and leaves them out, so that they don't block
+// the others.
+func readableAgents(ctx context.Context, snaps []*gcp.DocumentSnapshot) []agent.Agent {
+	agents := make([]agent.Agent, 0, len(snaps))
+	for _, snap := range snaps {
+		if a, err := agentOf(snap); err != nil {
+			reportUnreadable(ctx, snap, err)
+		} else {
+			agents = append(agents, a)
+		}
 	}
 	return agents
+}
+
+// reportUnreadable reports a record that can't be decoded.
+func reportUnreadable(ctx context.Context, snap *gcp.DocumentSnapshot, err error) {
+	slog.ErrorContext(ctx, "record could not be decoded; repair its document", logevent.Key, logevent.RecordUnreadable,
+		"collection", snap.Ref.Parent.ID, "id", snap.Ref.ID, "error", err)
 }
 
 // workerWrite is one write of a worker.

@@ -85,14 +85,19 @@ func (s *Counts) Recount(ctx context.Context, id string) (drift organization.Dri
 	return drift, true, nil
 }
 
-// countUsage adds up an organization's agents and keys. Expired keys count until they are deleted, because their
+// countUsage adds up an organization's agents and keys. It fails if an agent can't be decoded: a count without it
+// would free what the agent holds. Expired keys count until they are deleted, because their
 // deletion reduces the usage.
 func (s *Counts) countUsage(ctx context.Context, id string) (organization.Usage, error) {
 	var sum organization.Usage
 	err := s.eachDocument(ctx, agentCollection, id, []string{"plan", "status"}, func(snap *gcp.DocumentSnapshot) error {
 		a, err := agentOf(snap)
+		if err != nil {
+			reportUnreadable(ctx, snap, err)
+			return err
+		}
 		sum = sum.Plus(heldUsage(a))
-		return err
+		return nil
 	})
 	if err != nil {
 		return sum, err

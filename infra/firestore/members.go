@@ -56,9 +56,12 @@ func (s *Members) ListMemberIDs(ctx context.Context, organizationID string) ([]s
 		only: []string{"subject"}, limit: membershipPage,
 	}, func(snap *gcp.DocumentSnapshot) error {
 		var m membership
-		err := decode(snap, membershipFields(&m))
+		if err := decode(snap, membershipFields(&m)); err != nil {
+			reportUnreadable(ctx, snap, err)
+			return nil
+		}
 		subjects = append(subjects, m.subject)
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err

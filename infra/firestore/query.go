@@ -165,7 +165,8 @@ func listPage[T any](ctx context.Context, c *Client, l listing[T], p page.Reques
 	return result, nil
 }
 
-// collect reads items up to the query's limit. If some are left out, it reads more.
+// collect reads items up to the query's limit. If some are left out, it reads more. It reports items that can't be
+// decoded and leaves them out, so that they don't hide the others.
 func collect[T any](ctx context.Context, c *Client, l listing[T], q query) ([]T, error) {
 	items := make([]T, 0, q.limit)
 	for {
@@ -174,11 +175,12 @@ func collect[T any](ctx context.Context, c *Client, l listing[T], q query) ([]T,
 			return nil, err
 		}
 		for _, snap := range snaps {
+			q.after = l.valuesOf(snap)
 			item, err := l.decode(snap)
 			if err != nil {
-				return nil, err
+				reportUnreadable(ctx, snap, err)
+				continue
 			}
-			q.after = l.position(item).values()
 			if l.include == nil || l.include(item) {
 				items = append(items, item)
 			}
@@ -187,6 +189,15 @@ func collect[T any](ctx context.Context, c *Client, l listing[T], q query) ([]T,
 			return items, nil
 		}
 	}
+}
+
+// valuesOf are the values of a document in the order of the list, even if they are of other types than they should be.
+func (l listing[T]) valuesOf(snap *gcp.DocumentSnapshot) []any {
+	doc := snap.Data()
+	if l.tieBreaker == gcp.DocumentID {
+		return []any{doc["created_at"], snap.Ref.ID}
+	}
+	return []any{doc["created_at"], doc[l.tieBreaker]}
 }
 
 // values are the position's values in the order of a list.

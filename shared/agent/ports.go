@@ -49,10 +49,19 @@ type WorkerStore interface {
 	// Remove deletes the record of an agent that is observed gone and frees the usage that it still holds. A second
 	// removal succeeds.
 	Remove(ctx context.Context, a Agent) error
-	// ListDue lists at most limit agents whose work is overdue, the longest overdue first.
+	// ListDue lists at most limit agents whose work is overdue, the longest overdue first. It reports a record that it
+	// cannot read, and lists the next one in its place.
 	ListDue(ctx context.Context, now time.Time, limit int) ([]Agent, error)
-	// ListByStatus lists at most limit agents in a status whose ids come after the given one, in the order of ids.
-	ListByStatus(ctx context.Context, status Status, after string, limit int) ([]Agent, error)
+	// ListByStatus lists agents in a status whose ids come after the given one, in the order of ids. It reads at most
+	// limit records. Next is the id to continue after, and empty at the end: a record that cannot be read is reported
+	// and left out, so a page may hold fewer agents than limit, or none, and not be the last.
+	ListByStatus(ctx context.Context, status Status, after string, limit int) (page.Page[Agent], error)
+}
+
+// RecordIndex knows which agents have a record.
+type RecordIndex interface {
+	// Exists returns those of the ids that have a record, even one that cannot be read. Errors: Unavailable.
+	Exists(ctx context.Context, ids []string) (map[string]bool, error)
 }
 
 // Nudger wakes a worker for an agent. A lost nudge only delays the work: the sweep repeats it.

@@ -116,17 +116,16 @@ func (c *Collector) listSubjects(ctx context.Context, now time.Time) (map[string
 	found := map[string]map[string]Subject{}
 	for _, status := range []agent.Status{agent.Running, agent.Error} {
 		for after := ""; ; {
-			page, err := c.Agents.ListByStatus(ctx, status, after, agentPage)
+			listed, err := c.Agents.ListByStatus(ctx, status, after, agentPage)
 			if err != nil {
 				return nil, err
 			}
-			for _, a := range page {
+			for _, a := range listed.Items {
 				if s, ok := SubjectOf(a, c.Addresses, now); ok {
 					addSubject(found, s)
 				}
-				after = a.ID
 			}
-			if len(page) < agentPage {
+			if after = listed.Next; after == "" {
 				break
 			}
 		}

@@ -120,6 +120,23 @@ func TestCollect_CollectsAllDueAgentsOncePerCycle(t *testing.T) {
 }
 
 // number formats a figure for a failure message.
+// TestCollect_ReachesAgentsAfterAnUnreadableRecord: a page that is short is not the last.
+func TestCollect_ReachesAgentsAfterAnUnreadableRecord(t *testing.T) {
+	t.Parallel()
+	const agents = 310 // more than one page
+	f := newCollectorFixture(t)
+	ids := make([]string, agents)
+	for i := range ids {
+		ids[i] = f.putAgent(agent.Running).ID
+	}
+	slices.Sort(ids)
+	f.MakeUnreadable(ids[0])
+	f.collect()
+	if v := f.show(ids[agents-1]); v.CPUPct == nil {
+		t.Error("CPUPct of the last agent is null, want a value")
+	}
+}
+
 func number(v *float64) string {
 	if v == nil {
 		return "null"

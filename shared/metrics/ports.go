@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/page"
 )
 
 // Metric is one measured quantity.
@@ -107,7 +108,7 @@ type Progress struct {
 // Agents finds agents for the collector. It is a part of agent.WorkerStore.
 type Agents interface {
 	Load(ctx context.Context, id string) (agent.Agent, error)
-	ListByStatus(ctx context.Context, status agent.Status, after string, limit int) ([]agent.Agent, error)
+	ListByStatus(ctx context.Context, status agent.Status, after string, limit int) (page.Page[agent.Agent], error)
 }
 
 // ErrChanged reports that a snapshot, or its agent's record, was written since it was read. Read it again and retry.

@@ -112,12 +112,13 @@ func (o *HealthController) agentsWithStatus(ctx context.Context, status agent.St
 	error,
 ) {
 	begin := listCursor(now)
-	agents, err := o.Records.ListByStatus(ctx, status, begin, healthBatch)
-	if err != nil || len(agents) == healthBatch {
-		return agents, err
+	listed, err := o.Records.ListByStatus(ctx, status, begin, healthBatch)
+	if err != nil || listed.Next != "" || len(listed.Items) == healthBatch {
+		return listed.Items, err
 	}
-	rest, err := o.Records.ListByStatus(ctx, status, "", healthBatch-len(agents))
-	for _, a := range rest {
+	first, err := o.Records.ListByStatus(ctx, status, "", healthBatch-len(listed.Items))
+	agents := listed.Items
+	for _, a := range first.Items {
 		if a.ID > begin {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -182,14 +183,14 @@ func (fixtureRecords) ListDue(context.Context, time.Time, int) ([]agent.Agent, e
 	return nil, errors.New("a HealthController must not list due agents")
 }
 
-func (s fixtureRecords) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
-	error,
+func (s fixtureRecords) ListByStatus(_ context.Context, status agent.Status, after string, limit int) (
+	p page.Page[agent.Agent], err error,
 ) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limit = max(s.limit, limit)
 	if s.failing["list "+string(status)] {
-		return nil, errDown
+		return p, errDown
 	}
 	var found []agent.Agent
 	for _, a := range s.agents {
@@ -198,7 +199,11 @@ func (s fixtureRecords) ListByStatus(_ context.Context, status agent.Status, aft
 		}
 	}
 	slices.SortFunc(found, func(a, b agent.Agent) int { return cmp.Compare(a.ID, b.ID) })
-	return found[:min(len(found), limit)], nil
+	p.Items = found[:min(len(found), limit)]
+	if len(found) >= limit {
+		p.Next = found[limit-1].ID
+	}
+	return p, nil
 }
 
 // fixturePods implements provisioning.PodLister.

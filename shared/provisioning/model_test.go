@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -140,11 +141,13 @@ func (w records) ListDue(_ context.Context, now time.Time, _ int) ([]agent.Agent
 	return []agent.Agent{clone(*w.record)}, nil
 }
 
-func (w records) ListByStatus(_ context.Context, status agent.Status, after string, _ int) ([]agent.Agent, error) {
+func (w records) ListByStatus(
+	_ context.Context, status agent.Status, after string, _ int,
+) (page.Page[agent.Agent], error) {
 	if w.record == nil || w.record.Status != status || w.record.ID <= after {
-		return nil, nil
+		return page.Page[agent.Agent]{}, nil
 	}
-	return []agent.Agent{clone(*w.record)}, nil
+	return page.Page[agent.Agent]{Items: []agent.Agent{clone(*w.record)}}, nil
 }
 
 func clone(a agent.Agent) agent.Agent {

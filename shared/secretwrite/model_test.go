@@ -204,6 +204,6 @@ func (w store) Remove(context.Context, agent.Agent) error {
 
 func (w store) ListDue(context.Context, time.Time, int) ([]agent.Agent, error) { return nil, nil }
 
-func (w store) ListByStatus(context.Context, agent.Status, string, int) ([]agent.Agent, error) {
-	return nil, nil
+func (w store) ListByStatus(context.Context, agent.Status, string, int) (page.Page[agent.Agent], error) {
+	return page.Page[agent.Agent]{}, nil
 }

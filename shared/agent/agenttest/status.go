@@ -41,9 +41,17 @@ func listByStatus(t testing.TB, w Fixture) {
 		{status: agent.Paused, after: "", limit: 10, want: []agent.Agent{}},
 	} {
 		got, err := w.Records.ListByStatus(t.Context(), row.status, row.after, row.limit)
-		if err != nil || !reflect.DeepEqual(got, row.want) {
+		if err != nil || !reflect.DeepEqual(got.Items, row.want) {
 			t.Errorf("ListByStatus(%s, after %q, limit %d) = %v, %v, want %v", row.status, row.after, row.limit,
-				ids(got), err, ids(row.want))
+				ids(got.Items), err, ids(row.want))
+		}
+		wantNext := ""
+		if len(row.want) == row.limit {
+			wantNext = row.want[row.limit-1].ID
+		}
+		if got.Next != wantNext {
+			t.Errorf("ListByStatus(%s, after %q, limit %d) continues after %q, want %q", row.status, row.after,
+				row.limit, got.Next, wantNext)
 		}
 	}
 }

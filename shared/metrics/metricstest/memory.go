@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/page"
 )
 
 // Memory stores agents and snapshots in memory. It implements metrics.Store and metrics.WorkerStore; its method Agents
@@ -27,6 +28,8 @@ type Memory struct {
 	agents    map[string]agent.Agent
 	snapshots map[string]metrics.Snapshot
 	cells     map[string]metrics.Progress
+	// unreadable has the ids of agents whose records ListByStatus leaves out.
+	unreadable map[string]bool
 	// loads and saves count snapshots read and written; agentLoads counts agents read.
 	loads, saves, agentLoads int
 }
@@ -195,6 +198,16 @@ func (m *Memory) SetProgress(_ context.Context, cells map[string]metrics.Progres
 	return nil
 }
 
+// MakeUnreadable makes ListByStatus leave out an agent, as a store does with a record that it cannot decode.
+func (m *Memory) MakeUnreadable(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unreadable == nil {
+		m.unreadable = map[string]bool{}
+	}
+	m.unreadable[id] = true
+}
+
 // Agents returns the port through which the collector finds agents.
 func (m *Memory) Agents() metrics.Agents { return memoryAgents{m} }
 
@@ -213,17 +226,26 @@ func (m memoryAgents) Load(_ context.Context, id string) (agent.Agent, error) {
 }
 
 // ListByStatus implements metrics.Agents.
-func (m memoryAgents) ListByStatus(_ context.Context, status agent.Status, after string, limit int) ([]agent.Agent,
-	error,
-) {
+func (m memoryAgents) ListByStatus(
+	_ context.Context, status agent.Status, after string, limit int,
+) (page.Page[agent.Agent], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var found []agent.Agent
+	var p page.Page[agent.Agent]
+	read := 0
 	for _, id := range slices.Sorted(maps.Keys(m.agents)) {
-		if a := m.agents[id]; a.Status == status && id > after && len(found) < limit {
-			found = append(found, a)
+		a := m.agents[id]
+		if a.Status != status || id <= after {
+			continue
+		}
+		if !m.unreadable[id] {
+			p.Items = append(p.Items, a)
+		}
+		if read++; read == limit {
+			p.Next = id
+			break
 		}
 	}
-	m.agentLoads += len(found)
-	return found, nil
+	m.agentLoads += read
+	return p, nil
 }

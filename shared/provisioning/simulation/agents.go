@@ -468,14 +468,17 @@ func (s WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) (due
 
 // ListByStatus implements agent.WorkerStore.
 func (s WorkerStore) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) (
-	found []agent.Agent, err error,
+	found page.Page[agent.Agent], err error,
 ) {
-	found = []agent.Agent{}
+	found.Items = []agent.Agent{}
 	err = s.Process.Step(ctx, "list by status", func() error {
 		for _, a := range s.Database.Agents() {
-			if a.Status == status && a.ID > after && len(found) < limit {
-				found = append(found, a)
+			if a.Status == status && a.ID > after && len(found.Items) < limit {
+				found.Items = append(found.Items, a)
 			}
+		}
+		if n := len(found.Items); n == limit {
+			found.Next = found.Items[n-1].ID
 		}
 		return nil
 	})
