@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
@@ -75,16 +76,16 @@ func (s secretStore) Read(ctx context.Context, agentID, key string, version int6
 	return s.store.Read(ctx, agentID, key, version)
 }
 
-// DestroyVersionsBefore implements credential.SecretStore.
-func (s secretStore) DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error {
+// DestroyVersions implements credential.SecretStore.
+func (s secretStore) DestroyVersions(ctx context.Context, agentID, key string, from, before int64) error {
 	s.add("SecretStore")
-	return s.store.DestroyVersionsBefore(ctx, agentID, key, before)
+	return s.store.DestroyVersions(ctx, agentID, key, from, before)
 }
 
 // Destroy implements credential.SecretStore.
-func (s secretStore) Destroy(ctx context.Context, agentID string) error {
+func (s secretStore) Destroy(ctx context.Context, agentID string, keys []string) error {
 	s.add("SecretStore")
-	return s.store.Destroy(ctx, agentID)
+	return s.store.Destroy(ctx, agentID, keys)
 }
 
 // secretWriter records the use of a real secret writer.
@@ -113,10 +114,12 @@ func (s secretWriter) LatestVersion(ctx context.Context, agentID, key string) (i
 	return s.writer.LatestVersion(ctx, agentID, key)
 }
 
-// VersionsAfter implements credential.SecretWriter.
-func (s secretWriter) VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error) {
+// VersionCreated implements credential.SecretWriter.
+func (s secretWriter) VersionCreated(ctx context.Context, agentID, key string, version int64) (time.Time, bool,
+	error,
+) {
 	s.add("SecretWriter")
-	return s.writer.VersionsAfter(ctx, agentID, key, after)
+	return s.writer.VersionCreated(ctx, agentID, key, version)
 }
 
 // credentialReader records the use of a real reader of credentials.

@@ -56,6 +56,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"secrets_revision", number(&a.SecretsRevision)},
 		{"storing_until", timestamp(&a.StoringUntil)},
 		{"live", array(&a.Live, liveFields)},
+		{"secret_versions", array(&a.SecretVersions, secretVersionFields)},
 		{"generation", number(&a.Generation)},
 		{"observed_generation", number(&a.ObservedGeneration)},
 		{"attempts", number(&a.Attempts)},
@@ -106,6 +107,14 @@ func liveFields(l *agent.LiveVersion) fields {
 	return fields{
 		{"key", text(&l.Key)},
 		{"version", number(&l.Version)},
+	}
+}
+
+func secretVersionFields(r *agent.VersionRange) fields {
+	return fields{
+		{"key", text(&r.Key)},
+		{"highest", number(&r.Highest)},
+		{"destroyed_before", number(&r.DestroyedBefore)},
 	}
 }
 

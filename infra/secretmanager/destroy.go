@@ -3,44 +3,64 @@ package secretmanager
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/shared/secret"
 )
 
-const (
-	// destroyRounds is how often Destroy lists secrets: once to find them, once to see that none is left, and once
-	// more for secrets written in between.
-	destroyRounds = 3
-	// maxDeletions bounds the deletions in flight: the quota of writes is a project's, not an agent's.
-	maxDeletions = 4
-)
+// destroyRounds is how often Destroy lists secrets: once to find them, once to see that none is left, and once more for
+// secrets written in between.
+const destroyRounds = 3
 
-// Destroy implements credential.SecretStore. It succeeds only after a list shows that the agent has no secret left.
-// Errors: Unavailable, also if other calls keep writing secrets.
-func (s *Store) Destroy(ctx context.Context, agentID string) error {
-	if err := checkAgent(agentID); err != nil {
+// Destroy implements credential.SecretStore. A list may lack new secrets and still name deleted ones, so the secrets of
+// the given keys are deleted whether they are listed or not, and Destroy succeeds only after a round in which no listed
+// secret existed any more. Errors: Unavailable, also if other calls keep writing secrets.
+func (s *Store) Destroy(ctx context.Context, agentID string, keys []string) error {
+	names, err := s.namesOf(agentID, keys)
+	if err != nil {
 		return err
 	}
 	for range destroyRounds {
-		names, err := s.list(ctx, agentID)
+		listed, err := s.list(ctx, agentID)
 		if err != nil {
 			return translate("list secrets", err)
 		}
-		if len(names) == 0 {
-			return nil
-		}
-		if err := s.deleteAll(ctx, names); err != nil {
+		names = append(names, listed...)
+		slices.Sort(names)
+		deleted, err := s.deleteAll(ctx, slices.Compact(names))
+		if err != nil {
 			return translate("delete a secret", err)
 		}
+		if deleted == 0 {
+			return nil
+		}
+		names = nil
 	}
 	return translate("delete secrets", status.Error(codes.Aborted, "secrets appear as fast as they are deleted"))
 }
 
-// list finds the agent's secrets by their labels, so that those are found, too, whose keys no record names any more.
+// namesOf returns the full names of the secrets of keys, and of the credentials.
+func (s *Store) namesOf(agentID string, keys []string) ([]string, error) {
+	var names []string
+	for _, key := range append([]string{secret.CredentialsKey}, keys...) {
+		n, err := secretOf(agentID, key)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, s.path(n))
+	}
+	return names, nil
+}
+
+// list finds the agent's secrets by their labels, in case no record names their keys.
 func (s *Store) list(ctx context.Context, agentID string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -57,13 +77,17 @@ func (s *Store) list(ctx context.Context, agentID string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		names = append(names, listed.GetName())
+		// The service names projects by number. One secret must not be deleted under two names at the same time.
+		name := listed.GetName()
+		names = append(names, s.project+name[strings.Index(name, "/secrets/"):])
 	}
 }
 
-func (s *Store) deleteAll(ctx context.Context, names []string) error {
+// deleteAll deletes secrets and counts those that existed.
+func (s *Store) deleteAll(ctx context.Context, names []string) (deleted int64, err error) {
 	deletions, ctx := errgroup.WithContext(ctx)
-	deletions.SetLimit(maxDeletions)
+	deletions.SetLimit(maxDestructions)
+	var existed atomic.Int64
 	for _, name := range names {
 		deletions.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -72,8 +96,10 @@ func (s *Store) deleteAll(ctx context.Context, names []string) error {
 			if code(err) == codes.NotFound {
 				return nil
 			}
+			existed.Add(1)
 			return err
 		})
 	}
-	return deletions.Wait()
+	err = deletions.Wait()
+	return existed.Load(), err
 }

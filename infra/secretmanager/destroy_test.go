@@ -29,7 +29,7 @@ func TestDestroy_LeavesSecretsOfOtherManagers(t *testing.T) {
 	if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Destroy(t.Context(), w.agent); err != nil {
+	if err := w.Destroy(t.Context(), w.agent, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.secret(t, foreign.SecretId)
@@ -47,7 +47,7 @@ func TestDestroy_SucceedsIfAnotherCallDeletesFirst(t *testing.T) {
 		}
 		return rpc.Fault{}
 	})
-	if err := w.Destroy(t.Context(), w.agent); err != nil {
+	if err := w.Destroy(t.Context(), w.agent, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -55,24 +55,25 @@ func TestDestroy_SucceedsIfAnotherCallDeletesFirst(t *testing.T) {
 func TestDestroy_EndsOnlyWhenNoSecretIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	other := open(t, w.server.Addr)
 	put := func() {
-		if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); err != nil {
+		if _, err := other.Put(t.Context(), w.agent, "TOKEN", []byte("value")); err != nil {
 			t.Error(err)
 		}
 	}
 	put()
-	// Another call writes the secret again between each list and deletion.
+	// Another call writes the secret again before each list.
 	w.server.Inject(func(method, _ string) rpc.Fault {
-		if method == "DeleteSecret" {
-			return rpc.Fault{Before: status.Error(codes.NotFound, "another call deleted the secret and wrote it again")}
+		if method == "ListSecrets" {
+			put()
 		}
 		return rpc.Fault{}
 	})
-	if err := w.Destroy(t.Context(), w.agent); fault.Code(err) != "secret_store_unavailable" {
-		t.Errorf("got %v, want secret_store_unavailable while a secret is left", err)
+	if err := w.Destroy(t.Context(), w.agent, nil); fault.Code(err) != "secret_store_unavailable" {
+		t.Errorf("got %v, want secret_store_unavailable while secrets appear", err)
 	}
 	w.server.Inject(nil)
-	if err := w.Destroy(t.Context(), w.agent); err != nil {
+	if err := w.Destroy(t.Context(), w.agent, nil); err != nil {
 		t.Error(err)
 	}
 }

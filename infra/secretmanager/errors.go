@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 )
 
@@ -83,6 +84,18 @@ func translate(doing string, err error) error {
 	default:
 		return cause
 	}
+}
+
+// translateAdd is translate for an error of adding a version. It wraps credential.ErrRefused after the codes with which
+// the service answers only a request that it did not carry out.
+func translateAdd(doing string, err error) error {
+	switch code(err) {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.ResourceExhausted, codes.InvalidArgument,
+		codes.NotFound, codes.FailedPrecondition, codes.Unimplemented:
+		err = fmt.Errorf("%w: %w", credential.ErrRefused, err)
+	default:
+	}
+	return translate(doing, err)
 }
 
 // translateValue is translate for a version's value, which may be gone for good.

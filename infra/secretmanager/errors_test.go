@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +18,9 @@ import (
 
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
 )
 
 const canary = "canary-0f1e2d3c4b5a"
@@ -75,7 +78,7 @@ func TestStore_MapsErrorsOfTheService(t *testing.T) {
 			}
 			for what, err := range map[string]error{
 				"EnsureCredentials": ensureErr, "Put": putErr, "first Put": createErr, "Read": readErr,
-				"Destroy": w.Destroy(t.Context(), w.agent),
+				"Destroy": w.Destroy(t.Context(), w.agent, nil),
 			} {
 				if got := fault.From(err); got == nil || got.Code != want.code || got.Kind != want.kind {
 					t.Errorf("%s: %v, want %s", what, err, want.code)
@@ -101,34 +104,62 @@ func TestEnsureCredentials_DoesNotReplaceDisabledCredentials(t *testing.T) {
 	if fault.Code(err) != "secret_value_unavailable" || !fault.Is(err, fault.Unavailable) {
 		t.Errorf("got %v, want secret_value_unavailable as Unavailable", err)
 	}
-	if got := w.server.Calls()["AddSecretVersion"]; got != 1 {
-		t.Errorf("%d versions were added, want 1", got)
+	latest, err := w.LatestVersion(t.Context(), w.agent, secret.CredentialsKey)
+	if err != nil || latest != 1 {
+		t.Errorf("the latest version is %d, %v, want 1", latest, err)
 	}
 }
 
-func TestEnsureCredentials_DoesNotQuoteAnInvalidValue(t *testing.T) {
+func TestGetCredentials_DoesNotQuoteAnInvalidValue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
 		t.Fatal(err)
 	}
-	made := w.secret(t, w.credentialsID())
 	if _, err := w.raw.AddSecretVersion(t.Context(), &secretmanagerpb.AddSecretVersionRequest{
-		Parent: made.GetName(), Payload: &secretmanagerpb.SecretPayload{Data: []byte(canary)},
+		Parent:  w.secret(t, w.credentialsID()).GetName(),
+		Payload: &secretmanagerpb.SecretPayload{Data: []byte(canary)},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	made.VersionAliases["current"] = 2
-	if _, err := w.raw.UpdateSecret(t.Context(), &secretmanagerpb.UpdateSecretRequest{
-		Secret: made, UpdateMask: mask("version_aliases"),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
+	_, err := w.GetCredentials(t.Context(), w.agent, 2)
 	if err == nil {
-		t.Fatal("a value that is no credentials was taken")
+		t.Fatal("GetCredentials accepted a value that is no credentials")
 	}
 	mustNotLeak(t, "the error", err.Error())
+}
+
+// After a refusal, a request may fail immediately. After any other error, it must find out whether the value arrived.
+func TestPut_ReportsRefusals(t *testing.T) {
+	t.Parallel()
+	for code, wantRefused := range map[codes.Code]bool{
+		codes.PermissionDenied: true, codes.Unauthenticated: true, codes.ResourceExhausted: true,
+		codes.InvalidArgument: true, codes.FailedPrecondition: true,
+		codes.Unavailable: false, codes.DeadlineExceeded: false, codes.Canceled: false, codes.Aborted: false,
+		codes.Internal: false, codes.Unknown: false, codes.DataLoss: false,
+	} {
+		for _, method := range []string{"AddSecretVersion", "CreateSecret"} {
+			t.Run(code.String()+"/"+method, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.server.Inject(func(m, _ string) rpc.Fault {
+					if m != method {
+						return rpc.Fault{}
+					}
+					return rpc.Fault{Before: status.Error(code, "no")}
+				})
+				_, putErr := w.Put(t.Context(), w.agent, "TOKEN", []byte("value"))
+				_, addErr := w.AddCredentials(t.Context(), w.agent, "admin")
+				// A secret that could not be created has no version.
+				want := wantRefused || method == "CreateSecret"
+				for what, err := range map[string]error{"Put": putErr, "AddCredentials": addErr} {
+					if got := errors.Is(err, credential.ErrRefused); err == nil || got != want {
+						t.Errorf("%s: %v, refused: %t, want %t", what, err, got, want)
+					}
+				}
+			})
+		}
+	}
 }
 
 func TestRead_IsRetriedOnce(t *testing.T) {

@@ -103,7 +103,7 @@ func TestStore_EveryCallHasADeadline(t *testing.T) {
 		func() error { _, _, err := s.EnsureCredentials(ctx, agent, "admin"); return err },
 		func() error { _, err := s.Put(ctx, agent, "TOKEN", []byte("value")); return err },
 		func() error { _, err := s.Read(ctx, agent, "TOKEN", 1); return err },
-		func() error { return s.Destroy(ctx, agent) },
+		func() error { return s.Destroy(ctx, agent, nil) },
 	} {
 		if call() == nil {
 			t.Error("the odd service was satisfactory")

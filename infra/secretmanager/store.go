@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"agents.example/controlplane/shared/credential"
 )
 
 // MaxValueBytes is the most that a version of a secret holds.
@@ -87,8 +89,7 @@ func replication(regions []string) *secretmanagerpb.Replication {
 // Close closes the connection.
 func (s *Store) Close() error { return s.client.Close() }
 
-// Put implements credential.SecretWriter. It creates the secret only after NotFound, which proves that the first call
-// added no version. Errors: Unavailable with one of the codes of this package; then the version may or may not exist.
+// Put implements credential.SecretWriter. Errors: Unavailable with one of the codes of this package.
 func (s *Store) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
 	name, err := variable(agentID, key)
 	if err != nil {
@@ -98,14 +99,21 @@ func (s *Store) Put(ctx context.Context, agentID, key string, value []byte) (int
 		return 0, fmt.Errorf("secret variable %s: a value of %d bytes instead of 1 to %d", key, len(value),
 			MaxValueBytes)
 	}
-	version, err := s.add(ctx, name, value)
-	if code(err) == codes.NotFound {
-		if _, err := s.create(ctx, name); err != nil && code(err) != codes.AlreadyExists {
-			return 0, translate("create a secret", err)
-		}
-		version, err = s.add(ctx, name, value)
+	version, err := s.addOrCreate(ctx, name, value)
+	return version, translateAdd("add a version", err)
+}
+
+// addOrCreate adds a version, exactly once. It creates the secret only after NotFound, which proves that the first call
+// added no version.
+func (s *Store) addOrCreate(ctx context.Context, n name, value []byte) (int64, error) {
+	version, err := s.add(ctx, n, value)
+	if code(err) != codes.NotFound {
+		return version, err
 	}
-	return version, translate("add a version", err)
+	if err := s.create(ctx, n); err != nil && code(err) != codes.AlreadyExists {
+		return 0, fmt.Errorf("%w: the secret could not be created: %w", credential.ErrRefused, err)
+	}
+	return s.add(ctx, n, value)
 }
 
 // Read implements credential.SecretStore. Errors: BadRequest (secret_value_unavailable) for a version that is missing
@@ -120,13 +128,21 @@ func (s *Store) Read(ctx context.Context, agentID, key string, version int64) ([
 }
 
 // create makes a secret without versions.
-func (s *Store) create(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+func (s *Store) create(ctx context.Context, n name) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return s.client.CreateSecret(ctx, &secretmanagerpb.CreateSecretRequest{
+	_, err := s.client.CreateSecret(ctx, &secretmanagerpb.CreateSecretRequest{
 		Parent: s.project, SecretId: n.id(),
 		Secret: &secretmanagerpb.Secret{Replication: s.replication, Labels: n.labels()},
 	})
+	return err
+}
+
+// get reads a secret without its versions.
+func (s *Store) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.client.GetSecret(ctx, &secretmanagerpb.GetSecretRequest{Name: s.path(n)})
 }
 
 // add adds a version, exactly once. Its error tells the code only: the request holds the value, and what others make of
@@ -149,7 +165,7 @@ func (s *Store) access(ctx context.Context, n name, version int64) ([]byte, erro
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	got, err := s.client.AccessSecretVersion(ctx, &secretmanagerpb.AccessSecretVersionRequest{
-		Name: s.path(n) + "/versions/" + strconv.FormatInt(version, 10),
+		Name: s.versionPath(n, version),
 	})
 	if err != nil {
 		return nil, err

@@ -3,13 +3,17 @@ package secretmanager
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
+	"strconv"
+	"time"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 )
+
+// maxDestructions bounds the concurrent calls that destroy: all agents of a project share its quota of writes.
+const maxDestructions = 4
 
 // LatestVersion implements credential.SecretWriter. Errors: Unavailable with one of the codes of this package.
 func (s *Store) LatestVersion(ctx context.Context, agentID, key string) (int64, error) {
@@ -31,90 +35,63 @@ func (s *Store) LatestVersion(ctx context.Context, agentID, key string) (int64, 
 	return versionNumber(first.GetName())
 }
 
-// VersionsAfter implements credential.SecretWriter. Errors: Unavailable with one of the codes of this package.
-func (s *Store) VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error) {
+// VersionCreated implements credential.SecretWriter. Errors: Unavailable with one of the codes of this package.
+func (s *Store) VersionCreated(ctx context.Context, agentID, key string, version int64) (time.Time, bool, error) {
 	n, err := secretOf(agentID, key)
 	if err != nil {
-		return nil, err
+		return time.Time{}, false, err
 	}
-	versions, err := s.versions(ctx, n, "state:ENABLED")
-	if err != nil && code(err) != codes.NotFound {
-		return nil, translate("list versions", err)
-	}
-	versions = slices.DeleteFunc(versions, func(number int64) bool { return number <= after })
-	slices.Reverse(versions)
-	return versions, nil
-}
-
-// DestroyVersionsBefore implements credential.SecretStore. The secret itself stays, so that no number stands for two
-// values. Errors: Unavailable with one of the codes of this package.
-func (s *Store) DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error {
-	n, err := secretOf(agentID, key)
-	if err != nil {
-		return err
-	}
-	if n.kind == kindCredentials {
-		if err := s.putInForce(ctx, n, before); err != nil {
-			return translate("put credentials in force", err)
-		}
-	}
-	for _, state := range []string{"state:ENABLED", "state:DISABLED"} {
-		versions, err := s.versions(ctx, n, state)
-		if err != nil && code(err) != codes.NotFound {
-			return translate("list versions", err)
-		}
-		for _, number := range versions {
-			if number >= before {
-				continue
-			}
-			// destroyed already
-			if err := s.destroyVersion(ctx, n, number); err != nil && code(err) != codes.FailedPrecondition {
-				return translate("destroy a version", err)
-			}
-		}
-	}
-	return nil
-}
-
-// putInForce has the alias point to a version. One that is newer stays: it was put in force by a later call.
-func (s *Store) putInForce(ctx context.Context, n name, version int64) error {
-	read, err := s.get(ctx, n)
-	if err != nil || read.GetVersionAliases()[current] >= version {
-		return err
-	}
-	return s.point(ctx, read, version)
-}
-
-// versions lists the numbers of a secret's versions, the highest first.
-func (s *Store) versions(ctx context.Context, n name, filter string) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	listed := s.client.ListSecretVersions(ctx,
-		&secretmanagerpb.ListSecretVersionsRequest{Parent: s.path(n), Filter: filter})
-	var numbers []int64
-	for {
-		version, err := listed.Next()
-		if errors.Is(err, iterator.Done) {
-			slices.Sort(numbers)
-			slices.Reverse(numbers)
-			return numbers, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		number, err := versionNumber(version.GetName())
-		if err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, number)
+	found, err := s.client.GetSecretVersion(ctx,
+		&secretmanagerpb.GetSecretVersionRequest{Name: s.versionPath(n, version)})
+	switch {
+	case code(err) == codes.NotFound:
+		return time.Time{}, false, nil
+	case err != nil:
+		return time.Time{}, false, translate("look a version up", err)
+	case found.GetState() != secretmanagerpb.SecretVersion_ENABLED:
+		return time.Time{}, true, nil
+	default:
+		return found.GetCreateTime().AsTime(), true, nil
 	}
 }
 
+// DestroyVersions implements credential.SecretStore. The secret itself stays, so that no number is reused. Errors:
+// Unavailable with one of the codes of this package.
+func (s *Store) DestroyVersions(ctx context.Context, agentID, key string, from, before int64) error {
+	n, err := secretOf(agentID, key)
+	if err != nil {
+		return err
+	}
+	destructions, destroying := errgroup.WithContext(ctx)
+	destructions.SetLimit(maxDestructions)
+	for version := from; version < before; version++ {
+		destructions.Go(func() error { return s.destroyVersion(destroying, n, version) })
+	}
+	err = destructions.Wait()
+	if code(err) == codes.NotFound {
+		// Every version was added, so the service answers from an old state, or the secret itself is deleted.
+		if _, gone := s.get(ctx, n); code(gone) == codes.NotFound {
+			return nil
+		}
+	}
+	return translate("destroy a version", err)
+}
+
+// destroyVersion destroys a version, which may be destroyed already.
 func (s *Store) destroyVersion(ctx context.Context, n name, version int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := s.client.DestroySecretVersion(ctx, &secretmanagerpb.DestroySecretVersionRequest{
-		Name: fmt.Sprintf("%s/versions/%d", s.path(n), version),
-	})
+	_, err := s.client.DestroySecretVersion(ctx,
+		&secretmanagerpb.DestroySecretVersionRequest{Name: s.versionPath(n, version)})
+	if code(err) == codes.FailedPrecondition {
+		return nil
+	}
 	return err
+}
+
+// versionPath is the full name of a version.
+func (s *Store) versionPath(n name, version int64) string {
+	return s.path(n) + "/versions/" + strconv.FormatInt(version, 10)
 }

@@ -7,7 +7,6 @@ import (
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/infra/secretmanager"
@@ -108,5 +107,3 @@ func (w world) enabled(t *testing.T, id string) int {
 }
 
 func (w world) credentialsID() string { return "agent-" + w.agent + "-credentials" }
-
-func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }

@@ -63,10 +63,14 @@ type Agent struct {
 	// SecretsRevision rises whenever an operation, or its outcome at the secret store, is recorded. A list of the
 	// store's versions is complete if the revision was the same before and after it was read.
 	SecretsRevision int64
-	// StoringUntil is when the last request can add a value for an operation that the agent's deletion canceled.
+	// StoringUntil is when the last request or worker can add a version that no open operation names: a value of an
+	// operation that the agent's deletion canceled, or the first credentials. The deletion waits for it.
 	StoringUntil time.Time
 	// Live lists the secret versions that the running pod was observed to start with, sorted by key.
 	Live []LiveVersion
+	// SecretVersions lists what is known of the secret store's versions of every key that the agent ever had, sorted
+	// by key. Lists of the secret store may be hours old; these numbers are not.
+	SecretVersions []VersionRange
 
 	// Generation rises with every change of the desired state.
 	Generation int64

@@ -47,6 +47,7 @@ func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, no
 		if a.isSatisfied(o) {
 			continue
 		}
+		o.LatestBefore = max(o.LatestBefore, a.HighestVersion(o.Key))
 		o = secret.New(o, now)
 		for i := range a.Operations {
 			// An older operation whose value may not be stored ends here. One whose value is stored continues until
@@ -58,6 +59,7 @@ func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, no
 			}
 		}
 		begun = append(begun, o)
+		a.recordVersions(o.Key, o.LatestBefore, 0)
 	}
 	if len(begun) == 0 {
 		return nil, nil
@@ -66,6 +68,9 @@ func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, no
 	a.SecretsRevision++
 	a.UpdatedAt = now
 	a.scheduleWork(now)
+	if err := a.checkSecretKeys(); err != nil {
+		return begun, err
+	}
 	return begun, a.secretViolations(begun)
 }
 
@@ -155,6 +160,7 @@ func (a *Agent) RecordStored(outcomes []Outcome, now time.Time) error {
 			continue
 		}
 		o.Version = result.Version
+		a.recordVersions(o.Key, o.Version, 0)
 		a.SecretsRevision++
 		for j := range a.Operations[:i] {
 			if a.Operations[j].Key == o.Key {

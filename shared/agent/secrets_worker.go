@@ -135,7 +135,9 @@ func (a *Agent) FinishOperations(ids []string, now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; slices.Contains(ids, o.ID) {
 			o.Apply(secret.EventDestroyed, "", now)
-			o.Apply(secret.EventCompleted, "", now)
+			if o.Apply(secret.EventCompleted, "", now) {
+				a.recordVersions(o.Key, o.Version, o.ObsoleteBefore())
+			}
 		}
 	}
 	if !a.OperationsDue() && a.Converged() {

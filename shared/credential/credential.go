@@ -6,7 +6,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"log/slog"
+	"time"
 )
 
 // Credentials open the agent's dashboard and API.
@@ -37,19 +39,24 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// SecretStore is the port through which workers use an agent's secrets.
+// SecretStore is the port through which workers use an agent's secrets. Keys are those of secret variables, or
+// secret.CredentialsKey. The versions of a key are numbered 1, 2, 3 and so on, and no number is ever reused.
+//
+// Only adding a version and reading it by its number are strongly consistent. What a store lists may be hours old. So
+// callers name versions and keys by what their records know.
 type SecretStore interface {
-	// EnsureCredentials returns the credentials in force and their version. It generates the first ones. Concurrent
-	// calls return the same credentials. It is for an agent whose record names no version yet.
+	// EnsureCredentials returns version 1 of the credentials, and generates it if there is none. Concurrent calls
+	// return the same credentials. It is for an agent whose record names no version yet.
 	EnsureCredentials(ctx context.Context, agentID, username string) (Credentials, int64, error)
 	Reader
 	// Read returns the value of a version of a secret variable.
 	Read(ctx context.Context, agentID, key string, version int64) ([]byte, error)
-	// DestroyVersionsBefore destroys the versions of a secret that are older than the given one. Of the credentials,
-	// the oldest remaining version is then in force. Version numbers are never reused. A second call succeeds.
-	DestroyVersionsBefore(ctx context.Context, agentID, key string, before int64) error
-	// Destroy removes every secret of an agent. A second call succeeds.
-	Destroy(ctx context.Context, agentID string) error
+	// DestroyVersions destroys the versions from one number up to, but without, another. All of them must have been
+	// added. A second call succeeds. Errors: Unavailable, also if the store does not know one of the versions yet.
+	DestroyVersions(ctx context.Context, agentID, key string, from, before int64) error
+	// Destroy removes every secret of an agent: those of the given keys, its credentials, and all that the store
+	// lists. A second call succeeds.
+	Destroy(ctx context.Context, agentID string, keys []string) error
 }
 
 // Reader reads an agent's credentials.
@@ -58,18 +65,22 @@ type Reader interface {
 	GetCredentials(ctx context.Context, agentID string, version int64) (Credentials, error)
 }
 
-// SecretWriter is the port through which requests add values and list versions. It reads no values. Keys are those of
-// secret variables, or secret.CredentialsKey.
+// ErrRefused is wrapped by an error of SecretWriter after which the version was certainly not added, and never will be.
+// After any other error of Put or AddCredentials, the version may exist, or appear within secret.StoringTime.
+var ErrRefused = errors.New("the secret store refused the version")
+
+// SecretWriter is the port through which requests add values and look versions up. It reads no values. Keys are those
+// of secret variables, or secret.CredentialsKey.
 type SecretWriter interface {
 	// Put stores the value of a secret variable as a new version. It never retries by itself: after a lost answer, the
-	// caller must find out whether the version was added.
+	// caller must find out whether the version was added. Errors: Unavailable, which may wrap ErrRefused.
 	Put(ctx context.Context, agentID, key string, value []byte) (version int64, err error)
-	// AddCredentials stores new credentials as a new version that is not in force yet. It never retries by itself,
-	// either.
+	// AddCredentials stores new credentials as a new version. It never retries by itself, either. Errors: those of Put.
 	AddCredentials(ctx context.Context, agentID, username string) (version int64, err error)
 	// LatestVersion returns the number of the version that was added last, even if it is destroyed; 0 if there never
-	// was one.
+	// was one. The answer may be hours old.
 	LatestVersion(ctx context.Context, agentID, key string) (int64, error)
-	// VersionsAfter lists the readable versions after the given one, in ascending order.
-	VersionsAfter(ctx context.Context, agentID, key string, after int64) ([]int64, error)
+	// VersionCreated looks a version up by its number. found proves that the version exists; if found is false, the
+	// version may still exist. created is zero for a version whose value is destroyed or disabled.
+	VersionCreated(ctx context.Context, agentID, key string, version int64) (created time.Time, found bool, err error)
 }

@@ -226,11 +226,11 @@ func (w secretStore) GetCredentials(context.Context, string, int64) (credential.
 	return credential.Credentials{DashboardUsername: "admin", DashboardPassword: "p", APIKey: "k"}, nil
 }
 
-func (w secretStore) DestroyVersionsBefore(context.Context, string, string, int64) error { return nil }
+func (w secretStore) DestroyVersions(context.Context, string, string, int64, int64) error { return nil }
 
 func (w secretStore) Read(context.Context, string, string, int64) ([]byte, error) { return nil, nil }
 
-func (w secretStore) Destroy(context.Context, string) error {
+func (w secretStore) Destroy(context.Context, string, []string) error {
 	return w.effect(func() error { w.versions = 0; return nil })
 }
 

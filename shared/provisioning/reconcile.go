@@ -151,7 +151,7 @@ func (w run) tearDown(ctx context.Context, a agent.Agent) error {
 		func() error { return w.Cluster.AwaitGone(watch, a) },
 		// A value that a request adds after the secrets are destroyed would stay forever.
 		func() error { return sleep(watch, a.StoringUntil.Sub(w.Now())) },
-		func() error { return w.Secrets.Destroy(watch, a.ID) },
+		func() error { return w.Secrets.Destroy(watch, a.ID, a.SecretKeys()) },
 	} {
 		if err := step(); err != nil {
 			return w.failed(ctx, a, "", err)

@@ -2,7 +2,6 @@ package provisioning
 
 import (
 	"context"
-	"math"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
@@ -122,19 +121,15 @@ func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	ids := make([]string, len(done))
 	for i, o := range done {
 		ids[i] = o.ID
-		if err := w.Secrets.DestroyVersionsBefore(ctx, a.ID, o.Key, obsolete(o)); err != nil {
+		from, before := a.ObsoleteVersions(o)
+		if from >= before {
+			continue
+		}
+		if err := w.Secrets.DestroyVersions(ctx, a.ID, o.Key, from, before); err != nil {
 			return a, w.recordFailedDestroy(ctx, a, err)
 		}
 	}
 	return w.Records.Update(ctx, a, func(a *agent.Agent) { a.FinishOperations(ids, w.Now()) })
-}
-
-// obsolete is the version before which all versions are destroyed.
-func obsolete(o secret.Operation) int64 {
-	if o.Action == secret.Delete {
-		return min(o.LatestBefore, math.MaxInt64-1) + 1
-	}
-	return o.Version
 }
 
 // recordFailedDestroy records why versions could not be destroyed. The agent itself is not affected.

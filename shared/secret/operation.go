@@ -3,6 +3,7 @@
 package secret
 
 import (
+	"math"
 	"time"
 
 	"agents.example/controlplane/shared/fault"
@@ -139,6 +140,15 @@ func (o Operation) Due(wantsPod bool) bool {
 		return false
 	}
 	return o.Stage != Store && (o.Stage != Rollout || wantsPod)
+}
+
+// ObsoleteBefore is the number before which all versions of the key are obsolete once the operation's change is live. It
+// never covers a version that was added after the operation's: another request may need it.
+func (o Operation) ObsoleteBefore() int64 {
+	if o.Action == Delete {
+		return min(o.LatestBefore, math.MaxInt64-1) + 1
+	}
+	return o.Version
 }
 
 // NotFound is the error for an operation that does not exist or belongs to another agent. Its text never repeats the

@@ -3,6 +3,7 @@ package secretwrite_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
@@ -16,6 +17,7 @@ type secretStore struct{ *simulation }
 
 func (w secretStore) add(key string, v version) (number int64, err error) {
 	err = w.effect(func() {
+		v.created = time.Now()
 		w.versions[key] = append(w.versions[key], v)
 		number = int64(len(w.versions[key]))
 	})
@@ -48,18 +50,18 @@ func (w secretStore) LatestVersion(_ context.Context, _, key string) (number int
 	return number, err
 }
 
-func (w secretStore) VersionsAfter(_ context.Context, _, key string, after int64) (numbers []int64, err error) {
+func (w secretStore) VersionCreated(_ context.Context, _, key string, number int64) (created time.Time, found bool,
+	err error,
+) {
 	err = w.effect(func() {
-		for i, v := range w.versions[key] {
-			if number := int64(i) + 1; number > after && !v.destroyed {
-				numbers = append(numbers, number)
-			}
+		if found = number <= int64(len(w.versions[key])); found && !w.versions[key][number-1].destroyed {
+			created = w.versions[key][number-1].created
 		}
 	})
-	if w.mutant == "blind adoption" {
-		return []int64{after + 1}, nil
+	if w.mutant == "blind adoption" && number == w.record.HighestVersion(key)+1 {
+		return time.Now(), true, nil
 	}
-	return numbers, err
+	return created, found, err
 }
 
 func (w secretStore) EnsureCredentials(context.Context, string, string) (c credential.Credentials, number int64,
@@ -91,20 +93,20 @@ func (w secretStore) Read(_ context.Context, _, key string, number int64) ([]byt
 	return []byte(v.value), err
 }
 
-func (w secretStore) DestroyVersionsBefore(_ context.Context, _, key string, before int64) error {
+func (w secretStore) DestroyVersions(_ context.Context, _, key string, from, before int64) error {
 	if w.mutant == "greedy prune" {
 		before++
 	}
 	return w.effect(func() {
 		for i := range w.versions[key] {
-			if int64(i)+1 < before {
+			if number := int64(i) + 1; number >= from && number < before {
 				w.versions[key][i].destroyed = true
 			}
 		}
 	})
 }
 
-func (w secretStore) Destroy(context.Context, string) error {
+func (w secretStore) Destroy(context.Context, string, []string) error {
 	return w.effect(func() { clear(w.versions) })
 }
 

@@ -38,6 +38,7 @@ type trouble struct {
 type version struct {
 	value       string
 	credentials credential.Credentials
+	created     time.Time
 	destroyed   bool
 }
 
@@ -113,6 +114,7 @@ func (w *simulation) write(a agent.Agent) {
 func clone(a agent.Agent) agent.Agent {
 	a.Stages, a.Env, a.Operations, a.Live = slices.Clone(a.Stages), slices.Clone(a.Env), slices.Clone(a.Operations),
 		slices.Clone(a.Live)
+	a.SecretVersions = slices.Clone(a.SecretVersions)
 	if a.Failure != nil {
 		f := *a.Failure
 		a.Failure = &f

@@ -55,21 +55,39 @@ func (d Service) retry(ctx context.Context, a agent.Agent, o secret.Operation) (
 	case o.Stage != secret.Store || a.Status == agent.Deleting:
 		return func(a *agent.Agent) error { return a.RetryOperation(o.ID, now) }, nil
 	}
-	added, err := d.Secrets.VersionsAfter(ctx, a.ID, o.Key, o.LatestBefore)
+	added, err := d.findAdded(ctx, a, o)
 	if err != nil {
 		return nil, err
-	}
-	if len(added) != 1 {
-		return nil, fault.New(fault.BadRequest, "secret_value_unavailable",
-			"The value did not reach the secret store. "+
-				"Set it again with PUT secrets, or rotate the credentials again.")
 	}
 	return func(present *agent.Agent) error {
 		if present.SecretsRevision != a.SecretsRevision {
 			return agent.ErrSecretsChanged
 		}
-		return present.RecordStored([]agent.Outcome{{OperationID: o.ID, Version: added[0]}}, now)
+		return present.RecordStored([]agent.Outcome{{OperationID: o.ID, Version: added}}, now)
 	}, nil
+}
+
+// findAdded returns the version that an operation's request added. Any version up to the highest that the record knows
+// belongs to another operation, and so does any version that is older than this operation. The numbers after that are
+// looked up one by one, because a list may be hours old. Errors: BadRequest unless there is exactly one such version;
+// Unavailable.
+func (d Service) findAdded(ctx context.Context, a agent.Agent, o secret.Operation) (int64, error) {
+	var added []int64
+	for version := a.HighestVersion(o.Key) + 1; ; version++ {
+		created, found, err := d.Secrets.VersionCreated(ctx, a.ID, o.Key, version)
+		switch {
+		case err != nil:
+			return 0, err
+		case found && !created.Before(o.CreatedAt):
+			added = append(added, version)
+		case !found && len(added) == 1:
+			return added[0], nil
+		case !found:
+			return 0, fault.New(fault.BadRequest, "secret_value_unavailable",
+				"The value did not reach the secret store. "+
+					"Set it again with PUT secrets, or rotate the credentials again.")
+		}
+	}
 }
 
 // forEach calls f for the numbers below n, with bounded concurrency, and returns the error of the lowest number that

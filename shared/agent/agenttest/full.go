@@ -34,7 +34,8 @@ func FullAgent(at time.Time) agent.Agent {
 		WorkDueAt: at.Add(2 * time.Second), Deadline: at.Add(3 * time.Second),
 		CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
 		SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second),
-		Live: []agent.LiveVersion{{Key: "B", Version: 1}},
+		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
+		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},
 	}
 	a.Operations = []secret.Operation{{
 		ID: ID(), AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "B", Action: secret.Rotate,

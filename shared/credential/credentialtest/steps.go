@@ -46,9 +46,9 @@ func mustMiss(t *testing.T, v Store, agentID, key string, version int64) {
 	}
 }
 
-func destroy(t *testing.T, v Store, agentID string) {
+func destroy(t *testing.T, v Store, agentID string, keys ...string) {
 	t.Helper()
-	if err := v.Destroy(t.Context(), agentID); err != nil {
+	if err := v.Destroy(t.Context(), agentID, keys); err != nil {
 		t.Errorf("Destroy: %v", err)
 	}
 }

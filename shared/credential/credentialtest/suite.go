@@ -29,21 +29,22 @@ type Store interface {
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Store){
-		"credentials are generated once":               generatedOnce,
-		"concurrent calls get the same credentials":    concurrentEnsures,
-		"agents have different credentials":            agentsDiffer,
-		"versions keep their values":                   versionsKeepValues,
-		"values of any bytes up to the largest":        anyBytes,
-		"similar keys are separate":                    similarKeys,
-		"missing version":                              missingVersion,
-		"concurrent puts add a version each":           concurrentPuts,
-		"destroy removes the agent's secrets only":     destroyOneAgent,
-		"destroy many secrets":                         destroyMany,
-		"secrets can be added again after destroy":     addAfterDestroy,
-		"versions are listed by number":                listVersions,
-		"destroying old versions keeps newer ones":     destroyOldVersions,
-		"version numbers are never reused":             numbersNotReused,
-		"new credentials are in force after a destroy": renewCredentials,
+		"credentials are generated once":            generatedOnce,
+		"concurrent calls get the same credentials": concurrentEnsures,
+		"agents have different credentials":         agentsDiffer,
+		"versions keep their values":                versionsKeepValues,
+		"values of any bytes up to the largest":     anyBytes,
+		"similar keys are separate":                 similarKeys,
+		"missing version":                           missingVersion,
+		"concurrent puts add a version each":        concurrentPuts,
+		"destroy removes the agent's secrets only":  destroyOneAgent,
+		"destroy many secrets":                      destroyMany,
+		"secrets can be added again after destroy":  addAfterDestroy,
+		"versions are looked up by number":          lookVersionsUp,
+		"destroying versions keeps the others":      destroySomeVersions,
+		"destroying versions that were never added": destroyUnknownVersions,
+		"version numbers are never reused":          numbersNotReused,
+		"credentials are renewed":                   renewCredentials,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
