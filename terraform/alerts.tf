@@ -9,8 +9,11 @@ locals {
   counted = { for name in keys(local.events) : name => "logging_googleapis_com:user_${local.prefix}_${name}" }
   calls   = "logging_googleapis_com:user_${local.prefix}_calls"
 
-  # How long a worker that runs every minute or every hour may be silent. Alerts cannot look back far enough for workers that run less
-  # often; their failures show as waiting messages.
+  # Workers that run every minute or every few minutes. One failed run of theirs is repaired by the next.
+  frequent = join("|", [for name, w in local.scheduled : name if startswith(w.schedule, "*")])
+
+  # How long a worker that runs every few minutes or every hour may be silent. Alerts cannot look back far enough for workers that run
+  # less often.
   silence_windows = merge(
     { for name, w in local.scheduled : name => { back = "15m", for = "300s" } if startswith(w.schedule, "*") },
     { for name, w in local.scheduled : name => { back = "2h", for = "3600s" } if can(regex("^[0-9,]+ \\*", w.schedule)) },
@@ -47,6 +50,14 @@ locals {
       query = "sum(increase(${local.counted.orphan_limit_exceeded}[2h])) + sum(increase(${local.counted.missing_pod_limit_exceeded}[2h])) > 0"
       todo  = "Many namespaces have no agent, or many running agents have no pod. Check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored. Only a few namespaces are deleted in each run."
     }
+    scheduled_run_failed = {
+      title = "Scheduled work fails", severity = "ERROR", for = "60s"
+      query = join("", [
+        "sum by (worker) (increase(${local.counted.scheduled_run_failed}{worker=~\"${local.frequent}\"}[15m])) > 5",
+        " or sum by (worker) (increase(${local.counted.scheduled_run_failed}{worker!~\"${local.frequent}\"}[2h])) > 0",
+      ])
+      todo = "Runs of the worker that the alert names fail, in whole or for some of the agents. A tick is not delivered again; the next one repeats the work. The log line has the errors: a cell that is down, a record, a permission."
+    }
     record_unreadable = {
       title = "A record cannot be read", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.record_unreadable}[1h])) > 0"
       todo  = "A list left out a record that this release cannot decode, so no worker attends to it. The log line has its collection, its ID and the field: repair the document, or roll back to the release that wrote it."
@@ -61,7 +72,7 @@ locals {
     for name, window in local.silence_windows : "silent ${name}" => {
       title = "${name} does not run", severity = "ERROR", for = window.for
       query = "absent_over_time(${local.calls}{monitored_resource=\"cloud_run_revision\",function=\"${name}\",status=~\"2..\"}[${window.back}])"
-      todo  = "No run succeeded in ${window.back}. Check that the Cloud Scheduler job ${local.prefix}-${local.own_service[name]} is enabled, then read the worker's log."
+      todo  = "No tick was answered in ${window.back}. Check that the Cloud Scheduler job ${local.prefix}-${local.own_service[name]} is enabled, then read the worker's log."
     }
   }
 

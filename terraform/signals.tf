@@ -12,6 +12,7 @@ locals {
     audit_entry_missing        = "calls whose audit entry could not be written"
     orphan_limit_exceeded      = "runs that found more orphaned namespaces than one run may delete"
     missing_pod_limit_exceeded = "runs that found more running agents without a pod than one run may repair"
+    scheduled_run_failed       = "runs of scheduled workers that failed in whole or in part"
     record_unreadable          = "records that could not be decoded and were left out of a list"
     agent_broke                = "agents that went from running to error"
   }
@@ -50,8 +51,16 @@ resource "google_logging_metric" "event" {
   description = "Counts ${each.value}"
   filter      = "${local.functions_log} AND jsonPayload.event=\"${each.key}\""
 
+  # The worker that the line names; empty for lines that name none.
+  label_extractors = { worker = "EXTRACT(jsonPayload.worker)" }
+
   metric_descriptor {
     metric_kind = "DELTA"
     value_type  = "INT64"
+
+    labels {
+      key        = "worker"
+      value_type = "STRING"
+    }
   }
 }

@@ -2,8 +2,11 @@ package firestore
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
+
+	"agents.example/controlplane/shared/parallel"
 )
 
 // maxRemembered bounds a cache. A full cache forgets everything, which is cheaper than tracking order: each id costs
@@ -86,7 +89,13 @@ func (b *background) run(ctx context.Context, call func(context.Context)) {
 	}
 	b.wait.Go(func() {
 		defer func() { <-b.slots }()
-		call(context.WithoutCancel(ctx))
+		err := parallel.Recover(func() error {
+			call(context.WithoutCancel(ctx))
+			return nil
+		})
+		if err != nil {
+			slog.ErrorContext(ctx, "background call panicked", "error", err)
+		}
 	})
 }
 

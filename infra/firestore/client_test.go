@@ -160,6 +160,17 @@ func TestParseCursor(t *testing.T) {
 	}
 }
 
+// TestBackground_SurvivesAPanic: a goroutine that panics would end the process with all requests in flight.
+func TestBackground_SurvivesAPanic(t *testing.T) {
+	t.Parallel()
+	b := newBackground()
+	b.run(t.Context(), func(context.Context) { panic("of a call") })
+	done := make(chan struct{})
+	b.run(t.Context(), func(context.Context) { close(done) })
+	b.close()
+	<-done
+}
+
 func TestRecentClaims_GrantOncePerInterval(t *testing.T) {
 	t.Parallel()
 	claims, now := newRecentClaims(), time.Unix(1000, 0)

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"agents.example/controlplane/shared/parallel"
 )
 
 const (
@@ -35,7 +37,11 @@ func (c *client) follow(ctx context.Context, t target) <-chan state {
 		defer close(states)
 		pause, failures := followPause, 0
 		for ctx.Err() == nil {
-			watched, err := c.followOnce(ctx, t, states)
+			var watched bool
+			err := parallel.Recover(func() (err error) {
+				watched, err = c.followOnce(ctx, t, states)
+				return err
+			})
 			if watched {
 				pause, failures = followPause, 0
 			}

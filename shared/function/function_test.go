@@ -278,6 +278,45 @@ type fakePushVerifier struct{ err error }
 
 func (v fakePushVerifier) Verify(context.Context, string) error { return v.err }
 
+// TestWorker_AcknowledgesFailedTicks: a redelivery would repeat the work of a whole tick, which the next one does anyway.
+func TestWorker_AcknowledgesFailedTicks(t *testing.T) { //nolint:paralleltest // replaces the process's logger
+	const tick = `{"message":{"messageId":"m1","publishTime":"2026-01-01T00:00:00Z"},"subscription":"s"}`
+	for name, c := range map[string]struct {
+		schedule   string
+		handle     func() error
+		wantStatus int
+		wantEvents int
+	}{
+		"a tick": {schedule: "* * * * *", handle: func() error { return nil }, wantStatus: 204},
+		"a tick that fails": {
+			schedule: "* * * * *", handle: func() error { return errors.New("why") }, wantStatus: 204, wantEvents: 1,
+		},
+		"a tick during an outage": {
+			schedule: "* * * * *", handle: func() error { return fault.New(fault.Unavailable, "busy", "Later.") },
+			wantStatus: 204, wantEvents: 1,
+		},
+		"a tick that panics": {
+			schedule: "* * * * *", handle: func() error { panic("hunter2") }, wantStatus: 204, wantEvents: 1,
+		},
+		"a nudge that fails": {handle: func() error { return errors.New("why") }, wantStatus: 500},
+	} {
+		logs := captureLogs(t, "")
+		worker := function.Worker{Name: "W", Schedule: c.schedule, Handle: func(context.Context, function.Message) error {
+			return c.handle()
+		}}
+		r := call(t, worker.Handler(fakePushVerifier{}), postJSON(worker.Path(), "Bearer t", tick))
+		if r.status != c.wantStatus {
+			t.Errorf("%s: status = %d, want %d; body %v", name, r.status, c.wantStatus, r.body)
+		}
+		if got := strings.Count(logs.String(), `"event":"scheduled_run_failed","worker":"W"`); got != c.wantEvents {
+			t.Errorf("%s: %d events, want %d: %s", name, got, c.wantEvents, logs)
+		}
+		if strings.Contains(logs.String(), "hunter2") {
+			t.Errorf("%s: the log has the value of the panic: %s", name, logs)
+		}
+	}
+}
+
 func TestWorker_AnswersPushes(t *testing.T) {
 	t.Parallel()
 	data := base64.StdEncoding.EncodeToString([]byte(`{"agent_id":"a"}`))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
+	"agents.example/controlplane/shared/parallel"
 )
 
 // Worker is a function that Pub/Sub pushes messages to.
@@ -24,6 +26,10 @@ type Worker struct {
 	Schedule string
 	// Handle processes one message. Nil acknowledges it. After any error Pub/Sub delivers the message again until it is
 	// dead-lettered; no message is dropped.
+	//
+	// A tick, which is a message of a worker with a Schedule, is acknowledged after an error, too, and the error is
+	// logged as an event. The next tick repeats the work. Redeliveries would add to it: while one agent fails, every
+	// tick of an hour would run again and again.
 	Handle func(ctx context.Context, m Message) error
 }
 
@@ -90,13 +96,29 @@ func (wk Worker) Handler(verifier PushVerifier) http.Handler {
 		}
 		ctx, work := startMessageSpan(ctx, wk.Name, m)
 		defer work.End()
-		if err := wk.Handle(ctx, m); err != nil {
+		if wk.Schedule != "" {
+			wk.handleTick(ctx, m)
+		} else if err := wk.Handle(ctx, m); err != nil {
 			slog.DebugContext(ctx, "message will be redelivered", "message_id", m.ID, "attempt", m.Attempt)
 			return ctx, err
 		}
 		w.WriteHeader(http.StatusNoContent)
 		return ctx, nil
 	})
+}
+
+// handleTick handles a tick, and logs its error or panic.
+func (wk Worker) handleTick(ctx context.Context, m Message) {
+	err := parallel.Recover(func() error { return wk.Handle(ctx, m) })
+	if err == nil {
+		return
+	}
+	level := slog.LevelError
+	if fault.Is(err, fault.Unavailable) {
+		level = slog.LevelWarn
+	}
+	slog.Log(ctx, level, "scheduled run failed; the next one repeats the work", logevent.Key,
+		logevent.ScheduledRunFailed, "worker", wk.Name, "message_id", m.ID, "error", err)
 }
 
 // push is the JSON that Cloud Pub/Sub posts.

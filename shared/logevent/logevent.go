@@ -24,6 +24,8 @@ const (
 	OrphanLimitExceeded Name = "orphan_limit_exceeded"
 	// MissingPodLimitExceeded: more running agents lack a pod than one run may repair.
 	MissingPodLimitExceeded Name = "missing_pod_limit_exceeded"
+	// ScheduledRunFailed: a run of a scheduled worker, which the line names, failed in whole or in part.
+	ScheduledRunFailed Name = "scheduled_run_failed"
 	// RecordUnreadable: a stored record could not be decoded and was left out of a list.
 	RecordUnreadable Name = "record_unreadable"
 	// AgentBroke: a running agent failed, and its status is now error.

@@ -1,5 +1,5 @@
-// Package parallel runs a function for each item of a list, with bounded concurrency. It does not stop at the first
-// error, and it does not retry.
+// Package parallel runs a function for each item of a list, with bounded concurrency, and keeps a panic in a goroutine
+// from ending the process. It does not stop at the first error, and it does not retry.
 package parallel
 
 import (
@@ -12,23 +12,31 @@ import (
 // ForEach calls do for each item, at most limit at a time, and waits for all calls. It returns one error per item, in
 // the order of items; nil where do succeeded. With limit 1 the calls are made in order.
 //
-// A panic of do becomes that item's error. The error names the panic's type and stack, but not its value, which may be
-// a secret.
+// A panic of do becomes that item's error; see Recover.
 func ForEach[T any](items []T, limit int, do func(T) error) []error {
 	errs := make([]error, len(items))
 	var group errgroup.Group
 	group.SetLimit(limit)
 	for i, item := range items {
 		group.Go(func() error {
-			defer func() {
-				if p := recover(); p != nil {
-					errs[i] = fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
-				}
-			}()
-			errs[i] = do(item)
+			errs[i] = Recover(func() error { return do(item) })
 			return nil
 		})
 	}
 	_ = group.Wait() // always nil: the errors are in errs
 	return errs
+}
+
+// Recover calls do. A panic of do becomes the error. The error names the panic's type and stack, but not its value,
+// which may be a secret.
+//
+// Everything that a new goroutine runs needs it: a panic that no goroutine recovers ends the process, and with it every
+// other call in flight.
+func Recover(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
+		}
+	}()
+	return do()
 }

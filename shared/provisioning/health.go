@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/logevent"
+	"agents.example/controlplane/shared/parallel"
 )
 
 // HealthController updates the records of agents whose pods change while no worker has work on them: a running agent
@@ -223,16 +223,5 @@ func ignoreSuperseded(id string, err error) error {
 
 // runConcurrently does all of the work, maxConcurrentChecks items at a time.
 func runConcurrently(work []func() error) error {
-	errs := make([]error, len(work))
-	var all sync.WaitGroup
-	free := make(chan struct{}, maxConcurrentChecks)
-	for i, do := range work {
-		free <- struct{}{}
-		all.Go(func() {
-			errs[i] = do()
-			<-free
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(parallel.ForEach(work, maxConcurrentChecks, func(do func() error) error { return do() })...)
 }
