@@ -111,6 +111,12 @@ func (a Agent) Namespace() string { return Namespace(a.ID) }
 // Converged reports whether the agent has reached the last requested state.
 func (a Agent) Converged() bool { return a.ObservedGeneration == a.Generation }
 
+// ApplyDue reports whether a worker must bring the agent's objects to the desired state: it has not done so for the
+// present generation, or secret operations wait for it.
+func (a Agent) ApplyDue() bool {
+	return !a.Converged() || a.Status != Deleting && len(a.OperationsAt(secret.Sync, secret.Rollout)) > 0
+}
+
 // WantsPod reports whether the desired state is a running pod.
 func (a Agent) WantsPod() bool { return a.Status.has(wantsPod) }
 

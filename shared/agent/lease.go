@@ -7,8 +7,11 @@ func (a Agent) Leased(holder string, now time.Time) bool {
 	return a.Lease.Holder != "" && a.Lease.Holder != holder && now.Before(a.Lease.Until)
 }
 
-// AcquireLease takes or renews the lease and postpones the sweep's next nudge.
+// AcquireLease takes or renews the lease and postpones the sweep's next nudge. It does nothing once the work is done.
 func (a *Agent) AcquireLease(holder string, now time.Time) {
+	if !a.ApplyDue() {
+		return
+	}
 	a.Lease = Lease{Holder: holder, Until: now.Add(LeaseTime)}
 	a.WorkDueAt = now.Add(NudgeGrace)
 }

@@ -61,7 +61,7 @@ func (a *Agent) Repair(now time.Time) {
 // decides the outcome.
 func (a *Agent) Break(f Failure, now time.Time) {
 	if a.Status == Running && a.Converged() {
-		a.GiveUp(f, now)
+		a.giveUp(f, now)
 	}
 }
 

@@ -1,6 +1,9 @@
 package agent
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // StageName names a step of provisioning.
 type StageName string
@@ -93,11 +96,12 @@ func (a *Agent) BeginStage(name StageName, now time.Time) {
 	}
 }
 
-// Unfinished lists the stages that are not done yet, in order.
+// Unfinished lists the stages that are not done yet, in order. It leaves out a stage that only a later release knows.
 func (a Agent) Unfinished() []StageName {
 	var names []StageName
+	known := StageNames()
 	for _, s := range a.Stages {
-		if s.Status != StageSucceeded && s.Status != StageSkipped {
+		if s.Status != StageSucceeded && s.Status != StageSkipped && slices.Contains(known, s.Name) {
 			names = append(names, s.Name)
 		}
 	}

@@ -160,7 +160,7 @@ func (a *Agent) applyTrigger(t Trigger) bool {
 }
 
 // BecameReady records that the agent has the desired state of the present generation and answers. That clears the
-// failure, unless a requested change was reverted: then RevertReason becomes the failure.
+// failure, unless a requested change was reverted: then RevertReason becomes the failure. It also ends all stages.
 func (a *Agent) BecameReady(now time.Time) {
 	a.applyTrigger(redelivered)
 	a.applyTrigger(becameReady)
@@ -168,6 +168,9 @@ func (a *Agent) BecameReady(now time.Time) {
 	a.Failure, a.RevertReason = a.RevertReason, nil
 	a.Warming, a.Deadline = false, time.Time{}
 	a.LastReadyIsolation = a.isolation()
+	for _, name := range a.Unfinished() { // a slower worker of the same generation may have begun one again
+		a.EndStage(name, StageSucceeded, now)
+	}
 	a.markSecretsRolledOut(now)
 	a.MarkObserved(now)
 }
@@ -181,8 +184,12 @@ func (a *Agent) MarkObserved(now time.Time) {
 	}
 }
 
-// Retry records a transient failure. The queue delivers the work again, or else the sweep does.
+// Retry records a transient failure. The queue delivers the work again, or else the sweep does. Retry does nothing once
+// the work is done: the failure is then that of a slower worker.
 func (a *Agent) Retry(f Failure, now time.Time) {
+	if !a.ApplyDue() {
+		return
+	}
 	a.applyTrigger(mustRetry)
 	a.fail(f, now)
 	a.recordReadinessFailure(secret.EventRetryScheduled, f.Code, now)
@@ -193,8 +200,15 @@ func (a *Agent) Retry(f Failure, now time.Time) {
 func (a *Agent) Redelivered() { a.applyTrigger(redelivered) }
 
 // GiveUp moves the agent to error, from which only a client's action or the pod's own recovery leads. A failed move
-// into the sandbox is different: GiveUp reverts it, and a worker applies the previous state again.
+// into the sandbox is different: GiveUp reverts it, and a worker applies the previous state again. Like Retry, GiveUp
+// does nothing once the work is done.
 func (a *Agent) GiveUp(f Failure, now time.Time) {
+	if a.ApplyDue() {
+		a.giveUp(f, now)
+	}
+}
+
+func (a *Agent) giveUp(f Failure, now time.Time) {
 	if a.sandboxRefused(f) {
 		a.revertSandbox(now)
 		return

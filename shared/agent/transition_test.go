@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -178,9 +179,56 @@ func TestWorkerTriggers_LeadToTheirStatus(t *testing.T) {
 	}
 }
 
+func TestWorkerTriggers_ChangeNothingOnceTheWorkIsDone(t *testing.T) {
+	t.Parallel()
+	failure := agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady, Message: "it crashes"}
+	for name, observe := range map[string]func(*agent.Agent){
+		"transient failure": func(a *agent.Agent) { a.Retry(failure, at(2)) },
+		"given up":          func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
+		"lease":             func(a *agent.Agent) { a.AcquireLease("h", at(2)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := in(agent.Running)
+			want := in(agent.Running)
+			observe(&a)
+			if !reflect.DeepEqual(a, want) {
+				t.Errorf("agent = %+v, want no change of %+v", a, want)
+			}
+		})
+	}
+}
+
+func TestBecameReady_EndsEveryStage(t *testing.T) {
+	t.Parallel()
+	a := in(agent.Provisioning)
+	a.Generation++
+	a.EndStage(agent.StageNamespace, agent.StageSucceeded, at(1))
+	a.EndStage(agent.StageSecrets, agent.StageSkipped, at(1))
+	a.BeginStage(agent.StageStorage, at(1))
+	a.Retry(agent.Failure{Code: "timeout", Stage: agent.StageReady, Message: "m"}, at(1))
+	later := agent.Stage{Name: "of_a_later_release", Status: agent.StagePending}
+	a.Stages = append(a.Stages, later)
+	a.BecameReady(at(2))
+	for _, s := range a.Stages {
+		want := agent.StageSucceeded
+		switch s.Name { //nolint:exhaustive // the others have succeeded
+		case agent.StageSecrets:
+			want = agent.StageSkipped
+		case later.Name:
+			want = agent.StagePending // this release knows nothing about it
+		}
+		equal(t, string("stage "+s.Name), s.Status, want)
+		equal(t, string("error of stage "+s.Name), s.ErrorCode, "")
+	}
+	equal(t, "unfinished stages", len(a.Unfinished()), 0)
+	equal(t, "Routed", a.Routed, true)
+}
+
 func TestExpire_KeepsTheLastProblem(t *testing.T) {
 	t.Parallel()
 	a := in(agent.Provisioning)
+	a.Generation++
 	a.Deadline = at(15)
 	a.Retry(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady, Message: "The image can't be pulled."},
 		at(3))

@@ -41,7 +41,7 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 		}
 		w.hold(a, p.stage)
 	}
-	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) {
+	a, err := w.progress(ctx, a, func(a *agent.Agent) {
 		a.Redelivered()
 		a.Attempts++
 		enter(a, todo[0])
@@ -55,7 +55,7 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 		if err != nil {
 			return a, w.failed(ctx, a, p.stage, err)
 		}
-		a, err = w.Records.Update(ctx, a, func(a *agent.Agent) {
+		a, err = w.progress(ctx, a, func(a *agent.Agent) {
 			if learned != nil {
 				learned(a)
 			}
@@ -74,13 +74,13 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 }
 
 // todo lists the phases to run: the unfinished ones and, for an agent that is not being provisioned, those that a
-// change can affect.
+// change can affect. The last phase always runs: only a look at the pod proves the desired state.
 func (w run) todo(a agent.Agent, provisioning bool) []phase {
 	left := a.Unfinished()
 	var todo []phase
 	for _, p := range w.phases() {
-		changing := p.stage == agent.StageSecrets || p.stage == agent.StageRuntime || p.stage == agent.StageReady
-		if slices.Contains(left, p.stage) || (changing && !provisioning) {
+		changing := p.stage == agent.StageSecrets || p.stage == agent.StageRuntime
+		if slices.Contains(left, p.stage) || (changing && !provisioning) || p.stage == agent.StageReady {
 			todo = append(todo, p)
 		}
 	}
@@ -174,7 +174,7 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	defer cancel()
 	// A removal is retried forever: giving up would leave objects behind.
 	permanent = permanent && a.WantsPod()
-	a, err := w.Records.Update(last, a, func(a *agent.Agent) {
+	a, err := w.progress(last, a, func(a *agent.Agent) {
 		if permanent {
 			a.GiveUp(f, w.Now())
 			return
@@ -185,6 +185,8 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 		}
 	})
 	switch {
+	case errors.Is(err, errFinished):
+		return err
 	case err != nil:
 		return errors.Join(err, cause)
 	case permanent && !a.Converged():

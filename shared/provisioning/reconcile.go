@@ -46,6 +46,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 		}
 		a, err = run{Reconciler: r, holder: holder}.dispatch(ctx, a, superseded)
 		switch {
+		case errors.Is(err, errFinished):
+			superseded = false // only operations may be left
 		case errors.Is(err, agent.ErrSuperseded):
 			superseded = true
 		case err != nil || !a.OperationsDue():
@@ -96,6 +98,24 @@ type run struct {
 // working reports whether a worker has work to do for an agent.
 func working(a agent.Agent) bool { return !a.Converged() || a.OperationsDue() }
 
+// errFinished ends a run whose work another run has finished.
+var errFinished = errors.New("another worker finished the work")
+
+// progress records progress in applying the desired state. If another run of the same generation has applied it in
+// between, progress writes nothing and returns errFinished: what this run saw is older.
+func (w run) progress(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	finished := false
+	latest, err := w.Records.Update(ctx, a, func(present *agent.Agent) {
+		if finished = a.ApplyDue() && !present.ApplyDue(); !finished {
+			change(present)
+		}
+	})
+	if err == nil && finished {
+		err = errFinished
+	}
+	return latest, err
+}
+
 // dispatch does the work of the record. It binds stored secrets to the desired state, applies that state, and destroys
 // the secret versions that are left over. It returns the resulting record.
 func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agent.Agent, error) {
@@ -120,7 +140,7 @@ func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agen
 
 // scaleDown removes the pod and leaves everything else. It also writes secrets, for the next start.
 func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) {
-	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.Attempts++; a.AcquireLease(w.holder, w.Now()) })
+	a, err := w.progress(ctx, a, func(a *agent.Agent) { a.Attempts++; a.AcquireLease(w.holder, w.Now()) })
 	if err != nil {
 		return a, err
 	}
@@ -131,7 +151,7 @@ func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	if err = w.syncStopped(ctx, a); err != nil {
 		return a, w.failed(ctx, a, agent.StageSecrets, err)
 	}
-	return w.Records.Update(ctx, a, func(a *agent.Agent) {
+	return w.progress(ctx, a, func(a *agent.Agent) {
 		a.MarkSecretsSynced(w.Now())
 		a.MarkSecretsWaiting(w.Now())
 		a.MarkObserved(w.Now())

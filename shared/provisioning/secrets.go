@@ -137,6 +137,9 @@ func (w run) recordFailedDestroy(ctx context.Context, a agent.Agent, cause error
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	_, err := w.Records.Update(last, a, func(a *agent.Agent) {
+		if len(a.OperationsAt(secret.Destroy, secret.Complete)) == 0 {
+			return // another worker destroyed them
+		}
 		a.RecordOperationFailure(secret.EventRetryScheduled, fault.From(cause).Code, w.Now(), secret.Destroy,
 			secret.Complete)
 		a.WorkDueAt = w.Now().Add(agent.NudgeGrace)

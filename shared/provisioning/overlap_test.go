@@ -1,0 +1,118 @@
+package provisioning_test
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"testing/synctest"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// overtakenCluster lets another worker finish the agent's work during the first call for a stage. Then that call
+// returns err.
+type overtakenCluster struct {
+	cluster
+	stage  agent.StageName
+	finish func()
+	err    error
+}
+
+// overtake returns the error of the overtaken call.
+func (c *overtakenCluster) overtake(stage agent.StageName) error {
+	if stage != c.stage || c.finish == nil {
+		return nil
+	}
+	finish := c.finish
+	c.finish = nil
+	finish()
+	return c.err
+}
+
+func (c *overtakenCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
+	in provisioning.RuntimeInput,
+) error {
+	if err := c.overtake(stage); err != nil {
+		return err
+	}
+	return c.cluster.Apply(ctx, a, stage, in)
+}
+
+func (c *overtakenCluster) AwaitReady(ctx context.Context, a agent.Agent) error {
+	if err := c.overtake(agent.StageReady); err != nil {
+		return err
+	}
+	return c.cluster.AwaitReady(ctx, a)
+}
+
+func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		given func(*agent.Agent) // nil for a new agent
+		stage agent.StageName    // at which the first worker is overtaken
+		err   error
+	}{
+		"new agent, storage applied":        {stage: agent.StageStorage},
+		"new agent, storage fails":          {stage: agent.StageStorage, err: errLost},
+		"new agent, ready":                  {stage: agent.StageReady},
+		"new agent, watch fails":            {stage: agent.StageReady, err: errLost},
+		"new agent, pod fails for good":     {stage: agent.StageReady, err: &provisioning.PodFailure{Permanent: true}},
+		"new agent, object rejected":        {stage: agent.StageRoute, err: &provisioning.Permanent{Code: "rejected"}},
+		"restarted agent, runtime applied":  {given: act(agent.Restart), stage: agent.StageRuntime},
+		"restarted agent, runtime fails":    {given: act(agent.Restart), stage: agent.StageRuntime, err: errLost},
+		"restarted agent, pod fails":        {given: act(agent.Restart), stage: agent.StageReady, err: errLost},
+		"stopped agent, scaled down":        {given: act(agent.Stop), stage: agent.StageRuntime},
+		"stopped agent, scaling down fails": {given: act(agent.Stop), stage: agent.StageRuntime, err: errLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newSimulation(nil, 0)
+				if c.given != nil {
+					deliverUntilDone(w)
+					c.given(w.record)
+				}
+				var finished agent.Agent
+				slow := reconciler(w)
+				slow.Cluster = &overtakenCluster{cluster: cluster{w}, stage: c.stage, err: c.err, finish: func() {
+					w.record.Lease = agent.Lease{} // it has run out
+					if err := deliver(w); err != nil {
+						t.Errorf("the other worker failed: %v", err)
+					}
+					finished = clone(*w.record)
+				}}
+				if err := slow.Reconcile(t.Context(), w.id); err != nil {
+					t.Errorf("Reconcile = %v, want nil", err)
+				}
+				if !finished.Converged() {
+					t.Fatal("the other worker did not finish the work")
+				}
+				if !reflect.DeepEqual(*w.record, finished) {
+					t.Errorf("the record became\n%+v, want no change of\n%+v", *w.record, finished)
+				}
+			})
+		})
+	}
+}
+
+// A worker that knows fewer stages than the record has was rolled back.
+func TestReconcile_FinishesAnAgentWithTheStageOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimulation(nil, 0)
+		deliverUntilDone(w)
+		later := agent.Stage{Name: "of_a_later_release", Status: agent.StagePending}
+		w.record.Stages = append(w.record.Stages, later)
+		w.record.Status, w.record.ObservedGeneration = agent.Provisioning, w.record.Generation-1
+		if err := reconciler(w).Reconcile(t.Context(), w.id); err != nil {
+			t.Fatal(err)
+		}
+		if w.record.Status != agent.Running || !w.record.Converged() {
+			t.Errorf("status = %s, converged %t, want running and true", w.record.Status, w.record.Converged())
+		}
+		if got := w.record.Stages[len(w.record.Stages)-1]; got != later {
+			t.Errorf("the unknown stage became %+v, want %+v", got, later)
+		}
+	})
+}
