@@ -39,6 +39,7 @@ import (
 type Dependencies struct {
 	Agents             agent.Store            `need:"firestore"`
 	WorkerStore        agent.WorkerStore      `need:"firestore"`
+	RecordIndex        agent.RecordIndex      `need:"firestore"`
 	Keys               apikey.Store           `need:"firestore"`
 	Directory          organization.Directory `need:"firestore"`
 	Counts             organization.Counts    `need:"firestore"`
@@ -52,6 +53,7 @@ type Dependencies struct {
 	// Nudger is for workers. Agents publishes its own nudges if the function has the need.
 	Nudger        agent.Nudger                 `need:"publish"`
 	SecretStore   credential.SecretStore       `need:"secret_manage"`
+	SecretLister  provisioning.SecretLister    `need:"secret_collect"`
 	SecretWriter  credential.SecretWriter      `need:"secret_add"`
 	Credentials   credential.Reader            `need:"secret_read"`
 	Cluster       provisioning.Cluster         `need:"cluster"`
@@ -182,8 +184,7 @@ func Workers(d Dependencies) []function.Worker {
 			Now: time.Now,
 		}),
 		workers.CollectOrphans(&provisioning.OrphanCollector{
-			Records: d.WorkerStore, Namespaces: d.Namespaces,
-			Now: time.Now,
+			Agents: d.RecordIndex, Namespaces: d.Namespaces, Secrets: d.SecretLister, Now: time.Now,
 		}),
 	}
 }

@@ -47,8 +47,8 @@ locals {
     }
     orphan_limit_exceeded = {
       title = "Cleanup refused to delete", severity = "CRITICAL", for = "60s"
-      query = "sum(increase(${local.counted.orphan_limit_exceeded}[2h])) + sum(increase(${local.counted.missing_pod_limit_exceeded}[2h])) > 0"
-      todo  = "Many namespaces have no agent, or many running agents have no pod. Check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored. Only a few namespaces are deleted in each run."
+      query = "sum(increase(${local.counted.orphan_limit_exceeded}[2h])) + sum(increase(${local.counted.orphan_unproven}[2h])) + sum(increase(${local.counted.missing_pod_limit_exceeded}[2h])) > 0"
+      todo  = "Many namespaces or secrets have no agent, a whole cell has no known agent, or many running agents have no pod. Nothing was deleted, and nothing will be while this lasts. Check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored."
     }
     scheduled_run_failed = {
       title = "Scheduled work fails", severity = "ERROR", for = "60s"

@@ -146,6 +146,7 @@ func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 		Cells: []gke.Cell{{Name: "cell", Kubeconfig: kubeconfig}}, Image: "image@sha256:" + strings.Repeat("0", 64),
 		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
 		Gateway:   gke.Gateway{Namespace: "agent-gateway", Name: "agents"},
+		Database:  "test",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,12 @@ locals {
       { role = local.custom_roles.secret_manager, on = "project", where = local.agent_secrets },
     ]
 
+    # Deleting and marking secrets without reading their values.
+    secret_collect = [
+      { role = local.custom_roles.secret_lister, on = "project", where = "" },
+      { role = local.custom_roles.secret_collector, on = "project", where = local.agent_secrets },
+    ]
+
     # This allows only connecting to the API servers. The RBAC rules in cell/access.yaml say what a worker may do there.
     cluster = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
 

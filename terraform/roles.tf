@@ -11,8 +11,10 @@ locals {
       "secretmanager.versions.access", "secretmanager.versions.add", "secretmanager.versions.destroy",
       "secretmanager.versions.get", "secretmanager.versions.list",
     ]
-    cluster_caller = ["container.clusters.connect"]
-    member_admin   = ["firebaseauth.users.get", "firebaseauth.users.update"]
+    secret_lister    = ["secretmanager.secrets.list"]
+    secret_collector = ["secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update"]
+    cluster_caller   = ["container.clusters.connect"]
+    member_admin     = ["firebaseauth.users.get", "firebaseauth.users.update"]
   }
 
   # The names are computed, so that a plan shows them before the roles exist.

@@ -96,21 +96,24 @@ func (d *deployment) connect(ctx context.Context) error {
 		return err
 	}
 	d.closers = append(d.closers, points.Close)
-	secrets, err := secretmanager.Open(ctx, secretmanager.Options{ProjectID: d.project, Endpoint: d.secrets.Addr})
+	secrets, err := secretmanager.Open(ctx, secretmanager.Options{
+		ProjectID: d.project, Database: "bench", Endpoint: d.secrets.Addr,
+	})
 	if err != nil {
 		return err
 	}
 	d.closers = append(d.closers, secrets.Close)
 	nudger := countedNudger{d.counter}
 	d.deps = functions.Dependencies{
-		Agents: d.records.Agents(nudger), WorkerStore: d.records.WorkerStore(), Keys: d.records.Keys(),
-		Directory: d.records.Directory(),
-		Counts:    d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(),
+		Agents: d.records.Agents(nudger), WorkerStore: d.records.WorkerStore(),
+		RecordIndex: d.records.WorkerStore(), Keys: d.records.Keys(), Directory: d.records.Directory(),
+		Counts: d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(),
 		MetricsWorkerStore: d.records.Metrics(),
 		Accounts:           d.records.Accounts(), MemberRecords: d.records.Members(),
 		Operations: d.records.Operations(),
 		Payments:   billing.NoProvider{},
-		Nudger:     nudger, SecretStore: secrets, SecretWriter: secrets, Credentials: secrets,
+		Nudger:     nudger, SecretStore: secrets, SecretLister: secrets, SecretWriter: secrets,
+		Credentials:   secrets,
 		MetricsSource: countedSource{points, d.counter}, Namespaces: &healthyPods{}, Pods: &healthyPods{},
 		Settings: functions.Settings{
 			Cells:     agent.Cells{{Name: cell, Region: region}},

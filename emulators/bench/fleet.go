@@ -155,6 +155,11 @@ func (h *healthyPods) Namespaces(context.Context) ([]provisioning.Placement, err
 	return all, nil
 }
 
+// MarkNamespace implements provisioning.NamespaceLister.
+func (h *healthyPods) MarkNamespace(_ context.Context, p provisioning.Placement, _ time.Time) error {
+	return fmt.Errorf("the orphan collector marks the namespace of existing agent %s", p.AgentID)
+}
+
 // DeleteNamespace implements provisioning.NamespaceLister.
 func (h *healthyPods) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
 	return fmt.Errorf("the orphan collector deletes the namespace of existing agent %s", p.AgentID)

@@ -114,7 +114,7 @@ func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeC
 	clusters, err := gke.Open(ctx, gke.Settings{
 		Cells: []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}}, Image: "agents.localhost/agent@sha256:" +
 			strings.Repeat("0", 64),
-		Addresses: addresses, Gateway: gke.Gateway{Namespace: "agent-gateway", Name: "agents"},
+		Addresses: addresses, Gateway: gke.Gateway{Namespace: "agent-gateway", Name: "agents"}, Database: "bench",
 	})
 	if err != nil {
 		return nil, err

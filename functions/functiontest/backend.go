@@ -94,7 +94,8 @@ func (b *Backend) openRecords(t testing.TB) {
 // fillRecords sets the fields that are stored in Firestore. Agents nudges after its commits, unless the nudger is nil.
 func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	c := b.records
-	d.Agents, d.WorkerStore, d.Keys, d.Directory = c.Agents(n), c.WorkerStore(), c.Keys(), c.Directory()
+	d.Agents, d.WorkerStore, d.RecordIndex = c.Agents(n), c.WorkerStore(), c.WorkerStore()
+	d.Keys, d.Directory = c.Keys(), c.Directory()
 	d.Counts, d.Audit, d.Accounts, d.MemberRecords = c.Counts(), c.AuditLog(), c.Accounts(), c.Members()
 	d.Metrics, d.MetricsWorkerStore, d.Operations = c.Metrics(), c.Metrics(), c.Operations()
 	d.Checks = []system.Check{{Name: "firestore", Run: c.Ping}}
@@ -107,12 +108,13 @@ func (b *Backend) openSecrets(t testing.TB) {
 		t.Fatal(err)
 	}
 	closeLater(t, server.Close)
-	store, err := secretmanager.Open(t.Context(), secretmanager.Options{ProjectID: "test", Endpoint: server.Addr})
+	store, err := secretmanager.Open(t.Context(), secretmanager.Options{ProjectID: "test", Database: "test", Endpoint: server.Addr})
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeLater(t, store.Close)
 	b.SecretStore, b.SecretWriter = secretStore{b.uses, store}, secretWriter{b.uses, store}
+	b.SecretLister = secretLister{b.uses, store}
 	b.Credentials = credentialReader{b.uses, store}
 }
 

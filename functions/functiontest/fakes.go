@@ -70,6 +70,12 @@ func (c *Cluster) Namespaces(context.Context) ([]provisioning.Placement, error) 
 	return all, nil
 }
 
+// MarkNamespace implements provisioning.NamespaceLister.
+func (c *Cluster) MarkNamespace(context.Context, provisioning.Placement, time.Time) error {
+	c.add("Namespaces")
+	return nil
+}
+
 // DeleteNamespace implements provisioning.NamespaceLister.
 func (c *Cluster) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
 	c.add("Namespaces")

@@ -7,12 +7,12 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// CollectOrphans deletes namespaces that belong to no agent.
+// CollectOrphans deletes namespaces and secrets that belong to no agent.
 func CollectOrphans(collector *provisioning.OrphanCollector) function.Worker {
 	return function.Worker{
 		Name: "CollectOrphans", Topic: function.OrphanTicks, Schedule: "17 * * * *",
-		Summary: "Delete namespaces without an agent",
-		Needs:   []function.Need{function.Firestore, function.Cluster},
+		Summary: "Delete namespaces and secrets without an agent",
+		Needs:   []function.Need{function.Firestore, function.Cluster, function.SecretCollect},
 		Handle:  func(ctx context.Context, _ function.Message) error { return collector.Collect(ctx) },
 	}
 }

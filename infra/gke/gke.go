@@ -25,6 +25,9 @@ import (
 type Settings struct {
 	// Cells are the clusters; at least one.
 	Cells []Cell
+	// Database identifies the database that has the agents' records, in a form that a label can hold. Namespaces are
+	// labeled with it, and Namespaces lists only those.
+	Database string
 	// Image is the image of agents, by digest. A cell may have its own.
 	Image string
 	// Addresses make agents' hostnames.
@@ -77,7 +80,9 @@ var (
 // has returned. The error names the setting that can't work.
 func Open(ctx context.Context, s Settings) (*Clusters, error) {
 	c := &Clusters{settings: s, cells: make(map[string]*connection, len(s.Cells))}
-	errs := []error{checkRanges("resolver", s.Resolvers), checkRanges("gateway source", s.Gateway.Sources)}
+	errs := []error{
+		checkDatabase(s.Database), checkRanges("resolver", s.Resolvers), checkRanges("gateway source", s.Gateway.Sources),
+	}
 	if len(s.Cells) == 0 {
 		errs = append(errs, errors.New("there is no cell: agents need at least one cluster"))
 	}

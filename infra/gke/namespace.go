@@ -13,6 +13,7 @@ func (b blueprint) namespace() object {
 		TypeMeta:   typed("v1", "Namespace"),
 		ObjectMeta: metav1.ObjectMeta{Name: b.agent.Namespace(), Labels: b.labels(), Annotations: map[string]string{}},
 	}
+	n.Labels[labelDatabase] = b.settings.Database
 	for _, mode := range []string{"enforce", "audit", "warn"} {
 		n.Labels["pod-security.kubernetes.io/"+mode] = "restricted"
 		n.Labels["pod-security.kubernetes.io/"+mode+"-version"] = "latest"

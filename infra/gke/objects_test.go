@@ -29,6 +29,7 @@ func testSettings() Settings {
 			{Name: "gke", Endpoint: "https://gke.example", Image: "region.example/agent@sha256:22"},
 		},
 		Image:     "registry.example/agent@sha256:11",
+		Database:  "project-agents-3f2a9c01",
 		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
 		Gateway:   Gateway{Namespace: "agent-gateway", Name: "agents"},
 	}

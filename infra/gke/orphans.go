@@ -2,16 +2,40 @@ package gke
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
+
+const (
+	// labelDatabase is the identity of the database that has the agent's record; see Settings.Database.
+	labelDatabase = "agents.example/database"
+	// annotationOrphaned is the time since when the agent of a namespace has had no record, in RFC 3339.
+	annotationOrphaned = "agents.example/orphaned-since"
+	// orphanManager owns what MarkNamespace writes, so that applying an agent's objects leaves the mark and takes back
+	// the number of replicas.
+	orphanManager = "agent-control-plane-orphans"
+)
+
+func checkDatabase(identity string) error {
+	if identity == "" || len(validation.IsValidLabelValue(identity)) > 0 {
+		return fmt.Errorf("the identity %q of the database is not the value of a label", identity)
+	}
+	return nil
+}
 
 // Namespaces implements provisioning.NamespaceLister. A cell that can't be asked, or can't be asked to the end, is an
 // error.
@@ -22,7 +46,7 @@ func (c *Clusters) Namespaces(ctx context.Context) ([]provisioning.Placement, er
 		if err != nil {
 			return nil, err
 		}
-		found, err := client.placements(ctx)
+		found, err := client.placements(ctx, c.settings.Database)
 		if err != nil {
 			return nil, err
 		}
@@ -31,23 +55,75 @@ func (c *Clusters) Namespaces(ctx context.Context) ([]provisioning.Placement, er
 	return all, nil
 }
 
-func (c *client) placements(ctx context.Context) ([]provisioning.Placement, error) {
+func (c *client) placements(ctx context.Context, database string) ([]provisioning.Placement, error) {
 	var found []provisioning.Placement
 	t := core("Namespace", "", "")
-	labelled := metav1.ListOptions{LabelSelector: labelManagedBy + "=" + fieldManager + "," + labelAgent}
-	err := c.list(ctx, t, labelled, func() { found = nil }, func(o *unstructured.Unstructured) {
+	labeled := metav1.ListOptions{
+		LabelSelector: labelManagedBy + "=" + fieldManager + "," + labelDatabase + "=" + database + "," + labelAgent,
+	}
+	err := c.list(ctx, t, labeled, func() { found = nil }, func(o *unstructured.Unstructured) {
 		id := o.GetLabels()[labelAgent]
-		if o.GetName() != agent.Namespace(id) {
-			return // a foreign namespace with labels copied from one of ours
+		if o.GetName() != agent.Namespace(id) || o.GetDeletionTimestamp() != nil {
+			return // a foreign namespace with labels copied from one of ours, or one that is on its way out
 		}
 		found = append(found, provisioning.Placement{
 			Cell: c.cell, AgentID: id, UID: string(o.GetUID()), CreatedAt: o.GetCreationTimestamp().Time,
+			OrphanedSince: orphanedSince(o),
 		})
 	})
 	if err != nil {
 		return nil, explain(err, t)
 	}
 	return found, nil
+}
+
+// orphanedSince reads the mark. A mark that can't be read counts as none, so that it is written again.
+func orphanedSince(o *unstructured.Unstructured) time.Time {
+	since, err := time.Parse(time.RFC3339, o.GetAnnotations()[annotationOrphaned])
+	if err != nil {
+		return time.Time{}
+	}
+	return since
+}
+
+// MarkNamespace implements provisioning.NamespaceLister. It marks first: a later call repeats both steps.
+func (c *Clusters) MarkNamespace(ctx context.Context, p provisioning.Placement, orphanedSince time.Time) error {
+	client, err := c.client(p.Cell)
+	if err != nil {
+		return err
+	}
+	var mark any // null removes the annotation
+	if !orphanedSince.IsZero() {
+		mark = orphanedSince.UTC().Format(time.RFC3339)
+	}
+	namespace := core("Namespace", "", agent.Namespace(p.AgentID))
+	err = client.merge(ctx, namespace, map[string]any{"metadata": map[string]any{
+		"uid": p.UID, "annotations": map[string]any{annotationOrphaned: mark},
+	}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is gone or was replaced
+	}
+	if err != nil || orphanedSince.IsZero() {
+		return explain(err, namespace)
+	}
+	workload := target{gvk: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), namespace: namespace.name, name: agentName}
+	err = client.merge(ctx, workload, map[string]any{"spec": map[string]any{"replicas": 0}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return explain(err, workload)
+}
+
+// merge changes single fields of an object that exists.
+func (c *client) merge(ctx context.Context, t target, fields map[string]any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return errors.Join(errors.New("encode a merge patch"), err)
+	}
+	_, err = c.at(t).Patch(ctx, t.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: orphanManager})
+	return err
 }
 
 // DeleteNamespace implements provisioning.NamespaceLister.

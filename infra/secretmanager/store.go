@@ -36,6 +36,9 @@ type Options struct {
 	// Endpoint is the host:port of a local Secret Manager, called without encryption or credentials. Empty means
 	// Google's service.
 	Endpoint string
+	// Database identifies the database that has the agents' records, in a form that a label can hold. New secrets are
+	// labeled with it, and SecretOwners lists only those.
+	Database string
 	// Regions are the regions that store the values. Empty lets Google choose.
 	Regions []string
 }
@@ -45,6 +48,7 @@ type Store struct {
 	client      *client.Client
 	project     string // projects/ID
 	replication *secretmanagerpb.Replication
+	database    string
 }
 
 // Open creates the client. It makes no call.
@@ -57,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the secret manager client: %w", err)
 	}
 	c.CallOptions = callOptions()
-	return &Store{client: c, project: "projects/" + o.ProjectID, replication: replication(o.Regions)}, nil
+	return &Store{client: c, project: "projects/" + o.ProjectID, replication: replication(o.Regions), database: o.Database}, nil
 }
 
 func clientOptions(endpoint string) []option.ClientOption {
@@ -131,9 +135,13 @@ func (s *Store) Read(ctx context.Context, agentID, key string, version int64) ([
 func (s *Store) create(ctx context.Context, n name) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	labels := n.labels()
+	if s.database != "" {
+		labels[labelDatabase] = s.database
+	}
 	_, err := s.client.CreateSecret(ctx, &secretmanagerpb.CreateSecretRequest{
 		Parent: s.project, SecretId: n.id(),
-		Secret: &secretmanagerpb.Secret{Replication: s.replication, Labels: n.labels()},
+		Secret: &secretmanagerpb.Secret{Replication: s.replication, Labels: labels},
 	})
 	return err
 }

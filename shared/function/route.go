@@ -38,6 +38,7 @@ const (
 	SecretAdd     Need = "secret_add"     // create secrets, add and list versions, without reading them
 	SecretRead    Need = "secret_read"    // read secrets
 	SecretManage  Need = "secret_manage"  // read, add and destroy secrets
+	SecretCollect Need = "secret_collect" // list, mark and delete secrets, without reading them
 	Cluster       Need = "cluster"        // the Kubernetes API of the cells
 	GatewayAccess Need = "gateway_access" // call agents on their hostnames
 	Payments      Need = "payments"       // the payment provider

@@ -20,8 +20,11 @@ const (
 	UsageDriftRepaired Name = "usage_drift_repaired"
 	// AuditEntryMissing: the audit entry of a call could not be written.
 	AuditEntryMissing Name = "audit_entry_missing"
-	// OrphanLimitExceeded: more namespaces without an agent exist than one run may delete.
+	// OrphanLimitExceeded: more namespaces or owners of secrets have no agent than one run may delete, so none was
+	// touched.
 	OrphanLimitExceeded Name = "orphan_limit_exceeded"
+	// OrphanUnproven: an orphan was left alone, because no listed agent of its place has a record.
+	OrphanUnproven Name = "orphan_unproven"
 	// MissingPodLimitExceeded: more running agents lack a pod than one run may repair.
 	MissingPodLimitExceeded Name = "missing_pod_limit_exceeded"
 	// ScheduledRunFailed: a run of a scheduled worker, which the line names, failed in whole or in part.

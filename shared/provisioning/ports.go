@@ -54,10 +54,14 @@ const (
 	Divided Verdict = "divided"
 )
 
-// NamespaceLister lists and deletes the namespaces of agents on all clusters.
+// NamespaceLister lists, marks and deletes the namespaces of agents on all clusters. It knows only namespaces that are
+// labeled with the identity of the control plane's own database.
 type NamespaceLister interface {
-	// Namespaces lists every namespace of an agent. A list that may be incomplete is an error.
+	// Namespaces lists every namespace of an agent that is not being deleted. A list that may be incomplete is an error.
 	Namespaces(ctx context.Context) ([]Placement, error)
+	// MarkNamespace records on a namespace since when its agent has had no record, and stops the agent's pod. A zero
+	// time clears the mark and starts no pod. It has no effect if the namespace is no longer the one that was listed.
+	MarkNamespace(ctx context.Context, p Placement, orphanedSince time.Time) error
 	// DeleteNamespace begins the deletion of a namespace, if it is still the one that was listed.
 	DeleteNamespace(ctx context.Context, p Placement) error
 }
@@ -68,6 +72,39 @@ type Placement struct {
 	AgentID   string
 	UID       string
 	CreatedAt time.Time
+	// OrphanedSince is the mark that MarkNamespace recorded; zero if there is none.
+	OrphanedSince time.Time
+}
+
+// SecretLister lists, marks and deletes the secrets of agents by their owners. It knows only secrets that are labeled
+// with the identity of the control plane's own database, and never reads values. Its lists may be hours old.
+type SecretLister interface {
+	// SecretOwners lists every agent that owns secrets.
+	SecretOwners(ctx context.Context) ([]SecretOwner, error)
+	// MarkSecrets records on the listed secrets since when their agent has had no record. A zero time clears the mark.
+	// A secret that was deleted or written since it was listed is left as it is.
+	MarkSecrets(ctx context.Context, o SecretOwner, orphanedSince time.Time) error
+	// DeleteSecrets deletes the listed secrets. A secret that was written since it was listed stays.
+	DeleteSecrets(ctx context.Context, o SecretOwner) error
+}
+
+// SecretOwner is an agent that owns secrets.
+type SecretOwner struct {
+	AgentID string
+	// CreatedAt is when the youngest of the secrets was created.
+	CreatedAt time.Time
+	// OrphanedSince is the latest mark of the secrets; zero if one of them has none.
+	OrphanedSince time.Time
+	Secrets       []ListedSecret
+}
+
+// ListedSecret is one secret as it was listed.
+type ListedSecret struct {
+	Name string
+	// Version is the store's revision of the secret's labels, not of its values.
+	Version string
+	// OrphanedSince is the secret's own mark.
+	OrphanedSince time.Time
 }
 
 // PodLister reads the pods of agents on all clusters.

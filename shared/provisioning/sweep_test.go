@@ -3,7 +3,6 @@ package provisioning_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -167,67 +166,6 @@ func TestDeadLetter_GivesUpProvisioningOnly(t *testing.T) {
 			w.record = nil
 			if err := s.DeadLetter(t.Context(), w.id); err != nil {
 				t.Errorf("DeadLetter for a removed agent: %v", err)
-			}
-		})
-	}
-}
-
-// namespaces is a provisioning.NamespaceLister of fixed namespaces.
-type namespaces struct {
-	placements []provisioning.Placement
-	err        error
-	deleted    []string
-}
-
-func (f *namespaces) Namespaces(context.Context) ([]provisioning.Placement, error) {
-	return f.placements, f.err
-}
-
-func (f *namespaces) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
-	f.deleted = append(f.deleted, p.AgentID)
-	return nil
-}
-
-func TestCollect_DeletesFewOldOrphans(t *testing.T) {
-	t.Parallel()
-	old, young := time.Now().Add(-2*time.Hour), time.Now()
-	orphans := func(n int, created time.Time) (list []provisioning.Placement) {
-		for i := range n {
-			list = append(list, provisioning.Placement{AgentID: fmt.Sprint("orphan-", i), CreatedAt: created})
-		}
-		return list
-	}
-	for name, c := range map[string]struct {
-		listed      namespaces
-		known       bool // the agents of the namespaces exist
-		wantDeleted int
-		wantError   bool
-	}{
-		"old orphans":                     {listed: namespaces{placements: orphans(3, old)}, wantDeleted: 3},
-		"young orphans":                   {listed: namespaces{placements: orphans(3, young)}},
-		"300 orphans of 300 namespaces":   {listed: namespaces{placements: orphans(300, old)}, wantDeleted: 5},
-		"1000 orphans of 1000 namespaces": {listed: namespaces{placements: orphans(1000, old)}, wantDeleted: 10},
-		"failed list": {
-			listed:    namespaces{placements: orphans(3, old), err: errors.New("partial")},
-			wantError: true,
-		},
-		"namespaces of agents": {listed: namespaces{placements: orphans(3, old)}, known: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newSimulation(nil, 0)
-			if !c.known {
-				w.record = nil
-			}
-			err := (&provisioning.OrphanCollector{
-				Records: records{w}, Namespaces: &c.listed,
-				Now: time.Now,
-			}).Collect(t.Context())
-			if (err != nil) != c.wantError {
-				t.Errorf("error = %v, want an error: %t", err, c.wantError)
-			}
-			if got := len(c.listed.deleted); got != c.wantDeleted {
-				t.Errorf("deleted %d namespaces, want %d", got, c.wantDeleted)
 			}
 		})
 	}

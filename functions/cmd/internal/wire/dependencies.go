@@ -20,6 +20,7 @@ func fills() map[function.Need]fill {
 		function.Firestore:     fillFirestore,
 		function.Publish:       fillPublish,
 		function.SecretManage:  fillSecretStore,
+		function.SecretCollect: fillSecretLister,
 		function.SecretAdd:     fillSecretWriter,
 		function.SecretRead:    fillCredentials,
 		function.Cluster:       fillClusters,
@@ -61,8 +62,8 @@ func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need)
 			return err
 		}
 	}
-	d.Agents, d.WorkerStore, d.Keys, d.Directory = client.Agents(d.Nudger), client.WorkerStore(), client.Keys(),
-		client.Directory()
+	d.Agents, d.WorkerStore, d.RecordIndex = client.Agents(d.Nudger), client.WorkerStore(), client.WorkerStore()
+	d.Keys, d.Directory = client.Keys(), client.Directory()
 	d.Counts, d.Audit, d.Operations = client.Counts(), client.AuditLog(), client.Operations()
 	d.Accounts, d.MemberRecords = client.Accounts(), client.Members()
 	d.Metrics, d.MetricsWorkerStore = client.Metrics(), client.Metrics()
@@ -82,6 +83,14 @@ func fillSecretStore(o *Clients, d *functions.Dependencies, _ []function.Need) e
 	secrets, err := o.secrets()
 	if err == nil {
 		d.SecretStore = secrets
+	}
+	return err
+}
+
+func fillSecretLister(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	secrets, err := o.secrets()
+	if err == nil {
+		d.SecretLister = secrets
 	}
 	return err
 }

@@ -89,8 +89,10 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 		})
 	})
 	o.secrets = lazy(o, "Secret Manager", func(ctx context.Context) (*secretmanager.Store, error) {
-		return secretmanager.Open(ctx,
-			secretmanager.Options{ProjectID: c.ProjectID, Endpoint: c.Local.SecretManager, Regions: c.SecretRegions})
+		return secretmanager.Open(ctx, secretmanager.Options{
+			ProjectID: c.ProjectID, Database: c.DatabaseLabel(), Endpoint: c.Local.SecretManager,
+			Regions: c.SecretRegions,
+		})
 	})
 	o.clusters = lazy(o, "Kubernetes", s.Clusters)
 	o.metricsSource = lazy(o, "Cloud Monitoring", s.MetricsSource)

@@ -22,7 +22,8 @@ func Openers(c config.Worker) wire.Openers {
 
 func openClusters(ctx context.Context, c config.Worker) (wire.Clusters, error) {
 	settings := gke.Settings{
-		Image: c.AgentImage, Addresses: c.Addresses(), StorageClass: c.StorageClass, Resolvers: c.Resolvers,
+		Database: c.DatabaseLabel(),
+		Image:    c.AgentImage, Addresses: c.Addresses(), StorageClass: c.StorageClass, Resolvers: c.Resolvers,
 		Gateway: gke.Gateway{Namespace: c.GatewayNamespace, Name: c.GatewayName, Sources: c.GatewaySources},
 	}
 	for _, cell := range c.Cells {
