@@ -91,11 +91,13 @@ func (s *samples) newAgent(t *testing.T) string {
 // died before it recorded the version.
 func (s *samples) reopenOperation(t *testing.T) {
 	t.Helper()
+	begun := time.Now().Add(-time.Hour) // before the version of the sample was added
 	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) {
+		a.SecretVersions, a.Env, a.Live = nil, nil, nil // the record does not know the version
 		a.Operations = []secret.Operation{{
 			ID: s.path["operation_id"], AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "OPENAI_API_KEY",
-			Action: secret.Set, Stage: secret.Store, Status: secret.Failed, CreatedAt: time.Now(),
-			UpdatedAt: time.Now(),
+			Action: secret.Set, Stage: secret.Store, Status: secret.Failed, CreatedAt: begun,
+			UpdatedAt: begun,
 		}}
 	})
 }
