@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions"
@@ -32,16 +34,32 @@ type Backend struct {
 	Firebase   *IdentityProvider
 
 	uses    *uses
+	nudger  agent.Nudger
 	records *firestore.Client
+}
+
+// Options change what NewWith opens.
+type Options struct {
+	// FirestoreHost is the address of a running Firestore emulator. The backend uses a new project there. If empty, the
+	// backend starts an embedded one.
+	FirestoreHost string
+	// Nudger takes the nudges of routes and workers. If nil, nudges have no effect.
+	Nudger agent.Nudger
 }
 
 // New opens a backend with no records.
 func New(t testing.TB) *Backend {
 	t.Helper()
+	return NewWith(t, Options{})
+}
+
+// NewWith opens a backend with no records, with options.
+func NewWith(t testing.TB, o Options) *Backend {
+	t.Helper()
 	used := newUses()
 	cells := agent.Cells{{Name: "cell-1", Region: agent.DefaultRegion}}
 	b := &Backend{
-		uses:       used,
+		uses: used, nudger: nudger{used, o.Nudger},
 		Kubernetes: &Cluster{uses: used, cells: []string{cells[0].Name}},
 		Stripe:     &PaymentProvider{uses: used, Subscriptions: map[string]billing.State{}},
 		Firebase:   &IdentityProvider{uses: used, Persons: map[string]member.Person{}},
@@ -51,27 +69,30 @@ func New(t testing.TB) *Backend {
 		Cells: cells, Addresses: agent.Addresses{Domain: "agents.test", Scheme: "https"}, Pepper: []byte("pepper"),
 		HandoffKeys: keys, WatchTimeout: time.Second,
 	}
-	b.openRecords(t)
+	b.openRecords(t, o.FirestoreHost)
 	b.openSecrets(t)
-	b.Nudger, b.Prober, b.MetricsSource = nudger{used}, prober{used}, metricsSource{used}
+	b.Nudger, b.Prober, b.MetricsSource = b.nudger, prober{used}, metricsSource{used}
 	b.Cluster, b.Namespaces, b.Pods = b.Kubernetes, b.Kubernetes, b.Kubernetes
 	b.Payments, b.Members, b.Handoff = b.Stripe, b.Firebase, handoff.NewSigner(key)
 	return b
 }
 
-// openRecords starts a Firestore. The guard has a separate client, whose calls do not count as uses of
-// a dependency.
-func (b *Backend) openRecords(t testing.TB) {
+// openRecords opens a new project of the Firestore at host, or of a new one. The guard has a separate client, whose
+// calls do not count as uses of a dependency.
+func (b *Backend) openRecords(t testing.TB, host string) {
 	t.Helper()
-	server, err := embedded.Start(t.Context(), embedded.Options{Indexes: firestore.Indexes()})
-	if err != nil {
-		t.Fatal(err)
+	if host == "" {
+		server, err := embedded.Start(t.Context(), embedded.Options{Indexes: firestore.Indexes()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, server.Close)
+		host = server.Addr
 	}
-	closeLater(t, server.Close)
+	project := "test-" + uuid.NewString()
 	open := func(observe func(method string)) *firestore.Client {
 		client, err := firestore.Open(t.Context(), firestore.Options{
-			ProjectID: "test", EmulatorHost: server.Addr,
-			Observe: observe,
+			ProjectID: project, EmulatorHost: host, Observe: observe,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +101,7 @@ func (b *Backend) openRecords(t testing.TB) {
 		return client
 	}
 	b.records = open(func(string) { b.uses.add(Records) })
-	b.fillRecords(&b.Dependencies, nudger{b.uses})
+	b.fillRecords(&b.Dependencies, b.nudger)
 	guard := open(nil)
 	b.Guard = function.Guard{
 		Authenticator: &identity.Authenticator{

@@ -35,15 +35,21 @@ func (u *uses) list() []string {
 	return slices.Sorted(maps.Keys(u.seen))
 }
 
-// nudger takes nudges.
-type nudger struct{ *uses }
+// nudger takes nudges, and passes them on if there is a receiver.
+type nudger struct {
+	*uses
+	to agent.Nudger
+}
 
 var _ agent.Nudger = nudger{}
 
 // Nudge implements agent.Nudger.
-func (n nudger) Nudge(context.Context, string) error {
+func (n nudger) Nudge(ctx context.Context, agentID string) error {
 	n.add("Nudger")
-	return nil
+	if n.to == nil {
+		return nil
+	}
+	return n.to.Nudge(ctx, agentID)
 }
 
 // secretStore records the use of a real secret store.

@@ -1,0 +1,38 @@
+//go:build unix
+
+// Package linearizability_test checks that concurrent clients of the API see each agent as if they took turns. Clients
+// record what they send and receive, over HTTP; a checker then looks for an order of all operations that the
+// specification in this package allows.
+package linearizability_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"testing"
+
+	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
+	"agents.example/controlplane/infra/firestore"
+)
+
+// firestoreHost is the address of the emulator that all tests share. Each test has its own project.
+var firestoreHost string
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil))) // clients that disconnect leave many lines
+	const variable = "FIRESTORE_EMULATOR_HOST"
+	attach := os.Getenv(variable)
+	_ = os.Unsetenv(variable) // backends pass the host to their clients
+	os.Exit(gcloudtest.Run(attach,
+		func(c gcloud.Choice) (*firestoreemu.Emulator, error) {
+			return firestoreemu.Start(context.Background(),
+				firestoreemu.Options{Choice: c, Attach: attach, Indexes: firestore.Indexes()})
+		},
+		func(e *firestoreemu.Emulator) int {
+			firestoreHost = e.Host
+			return m.Run()
+		}) + gcloudtest.CheckGoroutines())
+}
