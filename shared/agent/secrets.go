@@ -138,49 +138,6 @@ func (a Agent) secretViolations(begun []secret.Operation) error {
 	}
 }
 
-// RecordStored records the outcomes of operations at the secret store. It skips operations that have been superseded.
-// Errors: Conflict while the agent is being deleted.
-func (a *Agent) RecordStored(outcomes []Outcome, now time.Time) error {
-	if a.Status == Deleting {
-		return a.conflict("secrets")
-	}
-	for _, result := range outcomes {
-		i := slices.IndexFunc(a.Operations, func(o secret.Operation) bool { return o.ID == result.OperationID })
-		if i < 0 {
-			continue
-		}
-		o := &a.Operations[i]
-		if result.Version == 0 {
-			if o.Stage == secret.Store && o.Apply(secret.EventGaveUp, result.Code, now) {
-				a.SecretsRevision++
-			}
-			continue
-		}
-		if !o.Apply(secret.EventStored, "", now) {
-			continue
-		}
-		o.Version = result.Version
-		a.recordVersions(o.Key, o.Version, 0)
-		a.SecretsRevision++
-		for j := range a.Operations[:i] {
-			if a.Operations[j].Key == o.Key {
-				a.Operations[j].Apply(secret.EventSuperseded, "", now)
-			}
-		}
-	}
-	a.scheduleWork(now)
-	return nil
-}
-
-// Outcome is the result of an operation at the secret store.
-type Outcome struct {
-	OperationID string
-	// Version is the version that was added; 0 if it is unknown whether one was.
-	Version int64
-	// Code is why Version is unknown.
-	Code string
-}
-
 // scheduleWork schedules a worker for the operations that are due. It also sets Warming, because they replace the pod.
 func (a *Agent) scheduleWork(now time.Time) {
 	a.refreshRotation()

@@ -46,8 +46,11 @@ func begin(t *testing.T, a *agent.Agent, minute int, requested ...secret.Operati
 
 func recordStored(t *testing.T, a *agent.Agent, minute int, id string, version int64) {
 	t.Helper()
-	if err := a.RecordStored([]agent.Outcome{{OperationID: id, Version: version, Code: "secret_store_denied"}},
-		at(minute)); err != nil {
+	outcome := agent.Outcome{OperationID: id, Version: version}
+	if version == 0 {
+		outcome.Refused, outcome.Code = true, "secret_store_denied"
+	}
+	if err := a.RecordStored([]agent.Outcome{outcome}, at(minute)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -270,7 +273,9 @@ func TestFailure_ReachesTheSecretOperation(t *testing.T) {
 func TestAwaitedSecret_StaysUntilAReplacementIsStored(t *testing.T) {
 	t.Parallel()
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, at(0))
-	begin(t, &a, 0, set("first", "TOKEN"))
+	creation := set("first", "TOKEN")
+	creation.RequiredToStart = true
+	begin(t, &a, 0, creation)
 	recordStored(t, &a, 1, "first", 0)
 	for _, id := range []string{"second", "third"} {
 		begin(t, &a, 2, set(id, "TOKEN"))

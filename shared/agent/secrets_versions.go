@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/secret"
@@ -74,6 +75,13 @@ func (a Agent) SecretKeys() []string {
 // the operation's.
 func (a Agent) ObsoleteVersions(o secret.Operation) (from, before int64) {
 	return max(1, a.versionRange(o.Key).DestroyedBefore), o.ObsoleteBefore()
+}
+
+// FenceStoring records until when a worker may add the first credentials. The agent's deletion waits for that.
+func (a *Agent) FenceStoring(until time.Time) {
+	if until.After(a.StoringUntil) {
+		a.StoringUntil = until
+	}
 }
 
 // versionRange returns the entry of a key, or an empty one.

@@ -201,7 +201,14 @@ func (a Agent) AwaitedSecret() string {
 
 // requiredToStart reports whether the agent must wait with its start until the value of an operation is stored.
 func (a Agent) requiredToStart(o secret.Operation) bool {
-	return o.Open() && o.Stage == secret.Store && (o.RequiredToStart || o.CreatedAt.Equal(a.CreatedAt))
+	return o.Open() && o.Stage == secret.Store && (o.RequiredToStart || a.beganWithoutFlag(o))
+}
+
+// beganWithoutFlag reports whether an older release created the agent together with an operation. Such an operation has
+// no flag, and its key has no entry in SecretVersions.
+func (a Agent) beganWithoutFlag(o secret.Operation) bool {
+	_, known := a.findVersionRange(o.Key)
+	return !known && o.CreatedAt.Equal(a.CreatedAt)
 }
 
 // StoringSecrets reports whether a request may be adding values to the secret store.

@@ -107,6 +107,14 @@ func Amend(ctx context.Context) {
 	}
 }
 
+// Resume makes a repeat take over from the first request, whose process ended before its last change. The repeat's
+// changes amend the answer, as those of the first request would have, and it is no replay any more.
+func Resume(ctx context.Context) {
+	if a := From(ctx); a != nil {
+		a.replayed, a.amending = false, true
+	}
+}
+
 // Amending reports whether the next change replaces the answer of the call's first change.
 func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !a.replayed }
 

@@ -121,8 +121,7 @@ func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInpu
 		m.Credentials, err = w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 		return a.CredentialVersion, err
 	}
-	m.Credentials, version, err = w.Secrets.EnsureCredentials(ctx, a.ID, agent.DashboardUsername)
-	return version, err
+	return w.ensureCredentials(ctx, a, m)
 }
 
 // awaitReady waits until the pod is Ready and the agent answers on its hostname. After a rotation, the agent must also

@@ -37,6 +37,19 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 	return agent.StageSucceeded, learned, w.writeSecrets(ctx, a, m)
 }
 
+// ensureCredentials generates the agent's first credentials. It first records until when they may appear in the secret
+// store. Otherwise, a deletion of the agent could end before they do, and they would stay forever.
+func (w run) ensureCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (version int64, err error) {
+	until := w.Now().Add(secret.StoringTime)
+	if _, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.FenceStoring(until) }); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, secret.AddingUntil(until).Sub(w.Now()))
+	defer cancel()
+	m.Credentials, version, err = w.Secrets.EnsureCredentials(ctx, a.ID, agent.DashboardUsername)
+	return version, err
+}
+
 func wantsSecrets(a agent.Agent) bool {
 	for _, e := range a.Env {
 		if e.Secret() {

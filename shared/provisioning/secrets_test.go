@@ -48,7 +48,10 @@ func TestReconcile_StartsNoPodWithoutAValueStoredDuringTheRun(t *testing.T) {
 		w := newSimulation(nil, 0)
 		request := func(id string, outcome agent.Outcome) {
 			t.Helper()
-			o := secret.Operation{ID: id, AgentID: w.id, Key: "TOKEN", Action: secret.Set, Bytes: 1}
+			o := secret.Operation{
+				ID: id, AgentID: w.id, Key: "TOKEN", Action: secret.Set, Bytes: 1,
+				RequiredToStart: id == "creation",
+			}
 			_, err := w.record.BeginOperations(w.record.SecretsRevision, []secret.Operation{o}, w.record.CreatedAt)
 			if err == nil {
 				outcome.OperationID = id
@@ -58,7 +61,7 @@ func TestReconcile_StartsNoPodWithoutAValueStoredDuringTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		request("creation", agent.Outcome{Code: "secret_store_denied"})
+		request("creation", agent.Outcome{Refused: true, Code: "secret_store_denied"})
 		stores := &storingRecords{records: records{w}, store: func() { request("put", agent.Outcome{Version: 1}) }}
 		pods := &recordingCluster{cluster: cluster{w}}
 		r := reconciler(w)

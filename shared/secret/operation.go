@@ -100,8 +100,8 @@ type Operation struct {
 	// StoringUntil is until when the request may add the value. The outcome of a request that died is known only after
 	// that.
 	StoringUntil time.Time
-	// RequiredToStart: the agent does not start before this value is stored, because it replaces one that came with the
-	// agent's creation and was not stored.
+	// RequiredToStart: the agent does not start before this value is stored, because it came with the agent's creation,
+	// or replaces such a value that was not stored.
 	RequiredToStart bool
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
@@ -111,8 +111,17 @@ type Operation struct {
 // variable of this name.
 const CredentialsKey = "DASHBOARD_CREDENTIALS"
 
-// StoringTime is how long a request may take to add its values. Its calls of the secret store end earlier.
-const StoringTime = 30 * time.Second
+// Timing of the store stage.
+const (
+	// StoringTime is how long after its beginning an operation's version may appear in the secret store.
+	StoringTime = 30 * time.Second
+	// landingTime is the end of StoringTime, in which no call is made any more. It covers calls that were cut and still
+	// take effect, and differences between clocks.
+	landingTime = 10 * time.Second
+)
+
+// AddingUntil is when the calls that may add a version must end.
+func AddingUntil(storingUntil time.Time) time.Time { return storingUntil.Add(-landingTime) }
 
 // New starts an operation. A deletion adds no value, so it starts at Bind.
 func New(o Operation, now time.Time) Operation {

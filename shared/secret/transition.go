@@ -12,6 +12,10 @@ type Event string
 const (
 	// EventStored: the secret store has the value, under a known version.
 	EventStored Event = "stored"
+	// EventUnconfirmed: the secret store may or may not have the value. It may still appear.
+	EventUnconfirmed Event = "unconfirmed"
+	// EventResumed: a repeat of the request, with the value, tries again.
+	EventResumed Event = "resumed"
 	// EventBound: the version is part of the agent's desired state.
 	EventBound Event = "bound"
 	// EventSynced: the agent's namespace has the version.
@@ -54,6 +58,8 @@ func Transitions() []Transition {
 		[]Stage{Bind, Sync, Rollout, Destroy, Complete}
 	return []Transition{
 		{EventStored, adds, []Stage{Store}, Bind, Pending},
+		{EventUnconfirmed, adds, []Stage{Store}, "", Pending},
+		{EventResumed, adds, []Stage{Store}, "", Pending},
 		{EventBound, all, []Stage{Bind}, Sync, Running},
 		{EventSynced, all, []Stage{Sync}, Rollout, Running},
 		{EventWaitingForStart, all, []Stage{Rollout}, Rollout, Pending},
@@ -82,8 +88,12 @@ func (o *Operation) Apply(e Event, code string, now time.Time) bool {
 		if row.To != "" && row.To != o.Stage {
 			o.Stage, o.Attempts = row.To, 1
 		}
-		if e == EventRetried {
+		switch e { //nolint:exhaustive // no other event begins an attempt
+		case EventRetried:
 			o.Attempts++
+		case EventResumed:
+			o.Attempts++
+			o.StoringUntil = now.Add(StoringTime)
 		}
 		o.Status, o.ErrorCode, o.UpdatedAt = row.Status, code, now
 		return true

@@ -1,10 +1,14 @@
 // Package secretwrite writes secret values from API requests to the secret store, at most once each, even across
-// crashes. It records an operation with the store's latest version, then adds the value, then records its version. It
+// crashes. It records an operation with the highest known version, then adds the value, then records its version. It
 // does not roll the version out (package provisioning does) and does not handle HTTP.
 //
-// Between the two records, no other request may add a value under the same key. So if a request dies in between, its
-// value was stored exactly if the store has a version newer than the recorded one. Example: version 2 is the latest,
-// the request adds its value, and the process dies. If the store has version 3, that is the value.
+// Between the two records, and until secret.StoringTime has passed after an unknown outcome, no other request may add a
+// value under the same key. So if a request dies in between, its value was stored exactly if the store has a version
+// with a higher number than the recorded one, created after the operation. Example: version 2 is the highest, the
+// request adds its value, and the process dies. If the store has version 3, that is the value.
+//
+// The store's lists may be hours old. They may only add to what the record knows: no version is adopted, and none is
+// taken for the highest, because a list lacks another one.
 package secretwrite
 
 import (
@@ -34,9 +38,6 @@ type Service struct {
 }
 
 const (
-	// storingCalls bounds the time of one request's calls of the secret store. The rest of secret.StoringTime is for
-	// the record.
-	storingCalls       = 20 * time.Second
 	defaultConcurrency = 4
 	// maxTries bounds how often a request starts over because other requests changed the same agent's secrets.
 	maxTries = 8
@@ -77,7 +78,9 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 	var requested []secret.Operation
 	bytes := map[string][]byte{}
 	for key, value := range values {
-		requested = append(requested, secret.Operation{Key: key, Action: secret.Set, Bytes: int64(len(value))})
+		requested = append(requested, secret.Operation{
+			Key: key, Action: secret.Set, Bytes: int64(len(value)), RequiredToStart: true,
+		})
 		bytes[key] = []byte(value)
 	}
 	begun, err := a.BeginOperations(a.SecretsRevision, assignIDs(ctx, a.ID, requested), a.CreatedAt)
@@ -85,10 +88,15 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 		return a, err
 	}
 	created, err := d.Agents.Create(ctx, a)
-	if err != nil || created.ID != a.ID { // a repeated request gets the agent that the first one created
+	if err != nil {
 		return created, err
 	}
-	stored, _, err := d.storeAndRecord(ctx, created, begun, bytes)
+	var stored agent.Agent
+	if idempotency.From(ctx).Replayed() {
+		stored, _, err = d.replay(ctx, created, requested[0].Batch, bytes)
+	} else {
+		stored, _, err = d.storeAndRecord(ctx, created, begun, bytes)
+	}
 	if err != nil && stored.ID == "" {
 		return created, nil // the agent exists, and its operations say what is missing
 	}
@@ -106,7 +114,7 @@ func (d Service) run(
 		return a, nil, err
 	}
 	if idempotency.From(ctx).Replayed() {
-		return d.replay(a, requested[0].Batch)
+		return d.replay(ctx, a, requested[0].Batch, values)
 	}
 	if !slices.ContainsFunc(begun, func(o secret.Operation) bool { return o.Stage == secret.Store }) {
 		return a, begun, nil
@@ -139,7 +147,7 @@ func (d Service) recordOperations(ctx context.Context, agentID string, requested
 			return a, nil, err
 		}
 		revision := a.SecretsRevision
-		if err := d.readLatestVersions(ctx, agentID, requested); err != nil {
+		if err := d.readLatestVersions(ctx, a, requested); err != nil {
 			return a, nil, err
 		}
 		now := d.now()
@@ -158,10 +166,23 @@ func (d Service) recordOperations(ctx context.Context, agentID string, requested
 	return a, nil, agent.ErrOperationInProgress()
 }
 
-// readLatestVersions sets LatestBefore of each operation.
-func (d Service) readLatestVersions(ctx context.Context, agentID string, requested []secret.Operation) error {
-	return d.forEach(len(requested), func(i int) (err error) {
-		requested[i].LatestBefore, err = d.Secrets.LatestVersion(ctx, agentID, requested[i].Key)
+// readLatestVersions sets LatestBefore of each operation. If the outcome of an earlier operation of the key is unknown,
+// its version may be newer than what the store lists and what the record knows. It is then looked up by its number, so
+// that it is not taken for the new operation's, and is destroyed with it.
+func (d Service) readLatestVersions(ctx context.Context, a agent.Agent, requested []secret.Operation) error {
+	return d.forEach(len(requested), func(i int) error {
+		o := &requested[i]
+		listed, err := d.Secrets.LatestVersion(ctx, a.ID, o.Key)
+		o.LatestBefore = max(listed, a.HighestVersion(o.Key))
+		uncertain := slices.ContainsFunc(a.Operations, func(older secret.Operation) bool {
+			return older.Key == o.Key && older.Open() && older.Stage == secret.Store
+		})
+		for found := uncertain; err == nil && found; {
+			_, found, err = d.Secrets.VersionCreated(ctx, a.ID, o.Key, o.LatestBefore+1)
+			if found {
+				o.LatestBefore++
+			}
+		}
 		return err
 	})
 }

@@ -2,11 +2,12 @@ package secretwrite
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -36,14 +37,19 @@ func (d Service) storeAndRecord(
 func (d Service) addValues(
 	ctx context.Context, agentID string, begun []secret.Operation, values map[string][]byte,
 ) (outcomes []agent.Outcome, failure error) {
-	ctx, cancel := context.WithTimeout(ctx, storingCalls)
-	defer cancel()
+	now := d.now()
+	until := now.Add(secret.StoringTime)
 	var adding []secret.Operation
 	for _, o := range begun {
 		if o.Stage == secret.Store {
 			adding = append(adding, o)
+			if o.StoringUntil.Before(until) {
+				until = o.StoringUntil
+			}
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, secret.AddingUntil(until).Sub(now))
+	defer cancel()
 	outcomes = make([]agent.Outcome, len(adding))
 	failure = d.forEach(len(adding), func(i int) (err error) {
 		outcomes[i].OperationID = adding[i].ID
@@ -54,6 +60,7 @@ func (d Service) addValues(
 		}
 		if err != nil {
 			outcomes[i].Version, outcomes[i].Code = 0, code(err)
+			outcomes[i].Refused = errors.Is(err, credential.ErrRefused)
 		}
 		return err
 	})
@@ -73,20 +80,6 @@ func (d Service) currentOperations(a agent.Agent, begun []secret.Operation) []se
 		now[i] = o
 	}
 	return now
-}
-
-// replay answers a repeat with the operations of the first request. Errors: Conflict until that request is finished.
-func (d Service) replay(a agent.Agent, batch string) (agent.Agent, []secret.Operation, error) {
-	var operations []secret.Operation
-	for _, o := range a.Operations {
-		if o.Batch == batch {
-			operations = append(operations, o)
-		}
-		if o.Batch == batch && o.Storing(d.now()) {
-			return a, nil, idempotency.InProgress()
-		}
-	}
-	return a, operations, nil
 }
 
 // code is the error code of an operation whose value could not be added.

@@ -1,0 +1,164 @@
+package agent_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
+)
+
+func TestHighestVersion_IsTheHighestThatTheRecordNames(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string]agent.Agent{
+		"variable": {Env: []agent.EnvVar{{Key: "A", SecretVersion: 7}, {Key: "B", SecretVersion: 9}}},
+		"stored by an operation": {Operations: []secret.Operation{
+			{Key: "A", Version: 7}, {Key: "A", Version: 3}, {Key: "B", Version: 9},
+		}},
+		"seen by an operation": {Operations: []secret.Operation{{Key: "A", LatestBefore: 7}}},
+		"in the pod":           {Live: []agent.LiveVersion{{Key: "A", Version: 7}, {Key: "B", Version: 9}}},
+		"known from before": {
+			SecretVersions: []agent.VersionRange{{Key: "A", Highest: 7}, {Key: "B", Highest: 9}},
+			Env:            []agent.EnvVar{{Key: "A", SecretVersion: 6}},
+		},
+	} {
+		equal(t, name, given.HighestVersion("A"), 7)
+		equal(t, name+", unknown key", given.HighestVersion("C"), 0)
+	}
+	a := agent.Agent{CredentialVersion: 3, FormerCredential: 2}
+	equal(t, "credentials", a.HighestVersion(secret.CredentialsKey), 3)
+}
+
+// A secret is deleted, set again and deleted again. The record still knows its last version, whatever a list says.
+func TestSecretVersions_OutliveTheSecret(t *testing.T) {
+	t.Parallel()
+	a := withSecret()
+	finish := func(minute int, id string) {
+		t.Helper()
+		a.BindSecrets(at(minute))
+		a.MarkSecretsSynced(at(minute))
+		a.BecameReady(at(minute))
+		a.FinishOperations([]string{id}, at(minute))
+		a.Operations = nil
+	}
+	begin(t, &a, 2, del("d", "TOKEN"))
+	from, before := a.ObsoleteVersions(*a.Operation("d"))
+	equal(t, "first obsolete version", from, 1)
+	equal(t, "end of the obsolete versions", before, 2)
+	finish(3, "d")
+	equal(t, "HighestVersion after the deletion", a.HighestVersion("TOKEN"), 1)
+
+	begin(t, &a, 4, set("s", "TOKEN"))
+	equal(t, "LatestBefore of the next operation", a.Operation("s").LatestBefore, 1)
+	recordStored(t, &a, 5, "s", 4) // 2 and 3 landed late, and no operation has them
+	from, before = a.ObsoleteVersions(*a.Operation("s"))
+	equal(t, "first obsolete version, later", from, 2)
+	equal(t, "end of the obsolete versions, later", before, 4)
+	finish(6, "s")
+	if want := []agent.VersionRange{{Key: "TOKEN", Highest: 4, DestroyedBefore: 4}}; !reflect.DeepEqual(
+		a.SecretVersions, want) {
+		t.Errorf("SecretVersions = %+v, want %+v", a.SecretVersions, want)
+	}
+	begin(t, &a, 7, del("d", "TOKEN"))
+	from, before = a.ObsoleteVersions(*a.Operation("d"))
+	equal(t, "first obsolete version, at last", from, 4)
+	equal(t, "end of the obsolete versions, at last", before, 5)
+}
+
+func TestSecretKeys_NamesEveryKeyThatMayHaveVersions(t *testing.T) {
+	t.Parallel()
+	a := agent.Agent{
+		Env:            []agent.EnvVar{{Key: "PLAIN", Value: "x"}, {Key: "B", SecretVersion: 1}},
+		Operations:     []secret.Operation{{Key: "C"}, {Key: secret.CredentialsKey}},
+		Live:           []agent.LiveVersion{{Key: "D", Version: 1}, {Key: "B", Version: 1}},
+		SecretVersions: []agent.VersionRange{{Key: "A"}, {Key: "B"}},
+	}
+	if got, want := a.SecretKeys(), []string{"A", "B", "C", "D", secret.CredentialsKey}; !reflect.DeepEqual(got, want) {
+		t.Errorf("SecretKeys = %v, want %v", got, want)
+	}
+}
+
+func TestBeginOperations_RefusesTooManyKeysOverAllTime(t *testing.T) {
+	t.Parallel()
+	a := withSecret()
+	for i := range agent.MaxSecretKeys {
+		id := fmt.Sprintf("K%04d", i)
+		begin(t, &a, 2, set(id, id))
+		recordStored(t, &a, 3, id, 1)
+		a.Operations = nil // deleted long ago
+	}
+	begin(t, &a, 4, set("again", "K0000"))
+	_, err := a.BeginOperations(a.SecretsRevision, []secret.Operation{set("new", "NEW")}, at(5))
+	if !fault.Is(err, fault.Invalid) {
+		t.Errorf("one more key: %v, want Invalid", err)
+	}
+}
+
+// It is not known whether the value of an operation arrived. Until it can't arrive any more, no other operation of the
+// key begins.
+func TestRecordStored_UnknownOutcomeBlocksTheKey(t *testing.T) {
+	t.Parallel()
+	a := withSecret()
+	begin(t, &a, 2, set("a", "TOKEN"))
+	o := a.Operation("a")
+	last := o.StoringUntil.Add(-1)
+	if err := a.RecordStored([]agent.Outcome{{OperationID: "a", Code: "secret_store_unavailable"}}, last); err != nil {
+		t.Fatal(err)
+	}
+	o = a.Operation("a")
+	equal(t, "stage", o.Stage, secret.Store)
+	equal(t, "status", o.Status, secret.Pending)
+	equal(t, "error code", o.ErrorCode, "secret_store_unavailable")
+	again := []secret.Operation{set("b", "TOKEN")}
+	if _, err := a.BeginOperations(a.SecretsRevision, again, last); err != agent.ErrStoring { //nolint:errorlint // exact
+		t.Errorf("BeginOperations before StoringUntil: %v, want ErrStoring", err)
+	}
+	if _, err := a.BeginOperations(a.SecretsRevision, again, o.StoringUntil); err != nil {
+		t.Errorf("BeginOperations at StoringUntil: %v", err)
+	}
+}
+
+func TestResumeStoring_BeginsTheStoreStageAgain(t *testing.T) {
+	t.Parallel()
+	a := withSecret()
+	begin(t, &a, 2, set("a", "A"), set("b", "B"))
+	if _, err := a.ResumeStoring(a.SecretsRevision, []string{"a"}, at(2)); err != agent.ErrStoring { //nolint:errorlint // exact
+		t.Errorf("ResumeStoring while the request may add values: %v, want ErrStoring", err)
+	}
+	recordStored(t, &a, 3, "b", 1)
+	if _, err := a.ResumeStoring(a.SecretsRevision-1, []string{"a"}, at(4)); err != agent.ErrSecretsChanged { //nolint:errorlint // exact
+		t.Errorf("ResumeStoring after a change: %v, want ErrSecretsChanged", err)
+	}
+	revision := a.SecretsRevision
+	resumed, err := a.ResumeStoring(revision, []string{"a", "b", "gone"}, at(4))
+	if err != nil || len(resumed) != 1 || resumed[0].ID != "a" || !resumed[0].Storing(at(4)) || resumed[0].Attempts != 2 {
+		t.Errorf("ResumeStoring = %+v, %v, want operation a, storing", resumed, err)
+	}
+	equal(t, "operations", operationsOf(a), "a store pending;b bind pending;")
+	equal(t, "SecretsRevision", a.SecretsRevision, revision+1)
+	if err := a.Act(agent.Delete, "", at(5)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.ResumeStoring(a.SecretsRevision, []string{"a"}, at(6)); fault.Code(err) != "agent_deleting" {
+		t.Errorf("ResumeStoring of a deleted agent: %v, want agent_deleting", err)
+	}
+}
+
+// A request begins an operation in the microsecond in which the agent was created. The agent does not wait for it.
+func TestAwaitedSecret_IsOnlyOneOfTheCreation(t *testing.T) {
+	t.Parallel()
+	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, at(0))
+	begin(t, &a, 0, set("later", "LATER"))
+	equal(t, "AwaitedSecret with a later operation", a.AwaitedSecret(), "")
+	creation := set("creation", "TOKEN")
+	creation.RequiredToStart = true
+	begin(t, &a, 0, creation)
+	equal(t, "AwaitedSecret with an operation of the creation", a.AwaitedSecret(), "TOKEN")
+
+	a.SecretVersions = nil // as an older release left it
+	a.Operation("creation").RequiredToStart = false
+	a.Operation("later").CreatedAt = at(1)
+	equal(t, "AwaitedSecret of an older release", a.AwaitedSecret(), "TOKEN")
+}

@@ -1,0 +1,108 @@
+package secretwrite
+
+import (
+	"context"
+	"errors"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/secret"
+)
+
+// replay answers a repeat. answered is the agent of the first request's answer. If the first request ended before it
+// had stored its values, the repeat stores them: it brings the same ones. Errors: Conflict while a request stores them;
+// those of Put.
+func (d Service) replay(ctx context.Context, answered agent.Agent, batch string, values map[string][]byte) (agent.Agent,
+	[]secret.Operation, error,
+) {
+	operations := inBatch(answered, batch)
+	if len(atStore(operations)) == 0 {
+		return answered, operations, nil
+	}
+	a, err := d.Agents.Get(ctx, answered.ID)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return answered, operations, nil
+	case err != nil:
+		return a, nil, err
+	}
+	left := atStore(inBatch(a, batch))
+	if len(left) == 0 || a.Status == agent.Deleting {
+		return answered, operations, nil
+	}
+	for _, o := range left {
+		if o.Storing(d.now()) {
+			return a, nil, idempotency.InProgress()
+		}
+	}
+	idempotency.Resume(ctx)
+	return d.resume(ctx, a, batch, values)
+}
+
+// resume finishes the operations of a batch whose request ended: it adopts the versions that the request had added, and
+// adds the other values.
+func (d Service) resume(ctx context.Context, a agent.Agent, batch string, values map[string][]byte) (agent.Agent,
+	[]secret.Operation, error,
+) {
+	for range maxTries {
+		revision, outcomes, missing := a.SecretsRevision, []agent.Outcome(nil), []string(nil)
+		for _, o := range atStore(inBatch(a, batch)) {
+			version, err := d.findAdded(ctx, a, o)
+			switch {
+			case err == nil:
+				outcomes = append(outcomes, agent.Outcome{OperationID: o.ID, Version: version})
+			case fault.Is(err, fault.BadRequest):
+				missing = append(missing, o.ID)
+			default:
+				return a, nil, err
+			}
+		}
+		now := d.now()
+		var resumed []secret.Operation
+		after, err := d.Agents.Change(ctx, a.ID, func(a *agent.Agent) (err error) {
+			if resumed, err = a.ResumeStoring(revision, missing, now); err != nil {
+				return err
+			}
+			return a.RecordStored(outcomes, now)
+		})
+		switch {
+		case errors.Is(err, agent.ErrStoring):
+			return a, nil, idempotency.InProgress()
+		case errors.Is(err, agent.ErrSecretsChanged):
+			if a, err = d.Agents.Get(ctx, a.ID); err != nil {
+				return a, nil, err
+			}
+		case err != nil:
+			return a, nil, err
+		case len(resumed) == 0:
+			return after, inBatch(after, batch), nil
+		default:
+			after, _, err = d.storeAndRecord(ctx, after, resumed, values)
+			return after, inBatch(after, batch), err
+		}
+	}
+	return a, nil, agent.ErrOperationInProgress()
+}
+
+// inBatch returns the agent's operations of a request.
+func inBatch(a agent.Agent, batch string) []secret.Operation {
+	var found []secret.Operation
+	for _, o := range a.Operations {
+		if o.Batch == batch {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// atStore returns the operations whose values may not be stored.
+func atStore(operations []secret.Operation) []secret.Operation {
+	var found []secret.Operation
+	for _, o := range operations {
+		if o.Open() && o.Stage == secret.Store {
+			found = append(found, o)
+		}
+	}
+	return found
+}
