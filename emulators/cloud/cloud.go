@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -51,6 +52,13 @@ type Options struct {
 	BillingClock func() time.Time
 	// ProductionLimits enforces the documented rate limits. Otherwise they are 100 times higher.
 	ProductionLimits bool
+	// Environment changes the environment variables of the functions before they start, such as the address of a
+	// service. Pub/Sub's pushes and schedules use the changed address, too. It may be nil.
+	Environment func(env map[string]string) error
+	// Router wraps the handler of all functions. It may be nil.
+	Router func(functions http.Handler) http.Handler
+	// NoSchedule runs no worker on a schedule. The test publishes the ticks.
+	NoSchedule bool
 	// Progress receives a line for each started part; it may be nil.
 	Progress io.Writer
 	// Deliveries is called for every Pub/Sub push; it may be nil.
@@ -76,6 +84,7 @@ type Cloud struct {
 
 	options    Options
 	pepper     []byte
+	env        map[string]string // of the functions
 	listener   net.Listener
 	dispatcher *pubsubemu.Dispatcher
 	died       chan error
@@ -86,6 +95,9 @@ type Cloud struct {
 func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
+	}
+	if o.Router == nil {
+		o.Router = func(functions http.Handler) http.Handler { return functions }
 	}
 	c := &Cloud{options: o, pepper: make([]byte, 32), died: make(chan error, 1)}
 	_, _ = rand.Read(c.pepper) // crypto/rand never returns an error
@@ -133,6 +145,9 @@ func (c *Cloud) Close() error {
 
 // Died receives an error when a part exits unexpectedly.
 func (c *Cloud) Died() <-chan error { return c.died }
+
+// Environment returns the environment variables of the functions.
+func (c *Cloud) Environment() map[string]string { return maps.Clone(c.env) }
 
 // watchPart reports an unexpected exit of a part.
 func (c *Cloud) watchPart(name string, done <-chan struct{}) {

@@ -55,7 +55,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"HANDOFF_PUBLIC_KEYS":     published,
 		"GOOGLE_CLOUD_PROJECT":    c.Ready.ProjectID,
 		"FIRESTORE_EMULATOR_HOST": c.Ready.FirestoreEmulatorHost,
-		"PUBSUB_EMULATOR_HOST":    c.Ready.PubSubEmulatorHost,
+		pubsubHost:                c.Ready.PubSubEmulatorHost,
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,
 		"MONITORING_ENDPOINT":     c.Monitoring.Addr,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),

@@ -17,14 +17,19 @@ import (
 
 // serve serves every function of the catalogue, in this process or in separate ones behind a router.
 func (c *Cloud) serve(ctx context.Context) error {
-	env, err := c.environment()
-	if err != nil {
+	var err error
+	if c.env, err = c.environment(); err != nil {
 		return err
 	}
-	if c.options.Separate {
-		return c.serveSeparately(ctx, env)
+	if change := c.options.Environment; change != nil {
+		if err := change(c.env); err != nil {
+			return err
+		}
 	}
-	service, err := inprocess.Open(context.WithoutCancel(ctx), env,
+	if c.options.Separate {
+		return c.serveSeparately(ctx)
+	}
+	service, err := inprocess.Open(context.WithoutCancel(ctx), c.env,
 		inprocess.Options{BillingClock: c.options.BillingClock})
 	if err != nil {
 		return err
@@ -35,7 +40,7 @@ func (c *Cloud) serve(ctx context.Context) error {
 
 // listen serves a handler on the cloud's address until the cloud is closed.
 func (c *Cloud) listen(h http.Handler) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: c.options.Router(h), ReadHeaderTimeout: 10 * time.Second}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
@@ -63,6 +68,9 @@ const (
 	ackDeadline         = 600 * time.Second
 )
 
+// pubsubHost is the variable with the address of Pub/Sub.
+const pubsubHost = "PUBSUB_EMULATOR_HOST"
+
 // startDispatcher pushes messages to the workers.
 func (c *Cloud) startDispatcher(ctx context.Context) error {
 	var subscriptions []pubsubemu.Subscription
@@ -77,7 +85,7 @@ func (c *Cloud) startDispatcher(ctx context.Context) error {
 		subscriptions = append(subscriptions, s)
 	}
 	d, err := pubsubemu.StartDispatcher(ctx, pubsubemu.DispatcherOptions{
-		Host: c.Ready.PubSubEmulatorHost, Project: c.Ready.ProjectID, Subscriptions: subscriptions,
+		Host: c.env[pubsubHost], Project: c.Ready.ProjectID, Subscriptions: subscriptions,
 		Observe: c.options.Deliveries,
 		Token:   func(audience string) (string, error) { return c.Issuer.Push(audience, pushAccount) },
 		Grace:   2 * time.Second,

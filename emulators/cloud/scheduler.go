@@ -16,7 +16,10 @@ const tick = 10 * time.Second
 
 // startScheduler publishes to the topics of scheduled workers, as Cloud Scheduler does.
 func (c *Cloud) startScheduler(ctx context.Context) error {
-	client, err := pubsubemu.Client(ctx, c.Ready.PubSubEmulatorHost, c.Ready.ProjectID)
+	if c.options.NoSchedule {
+		return nil
+	}
+	client, err := pubsubemu.Client(ctx, c.env[pubsubHost], c.Ready.ProjectID)
 	if err != nil {
 		return err
 	}

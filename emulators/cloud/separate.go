@@ -65,13 +65,13 @@ const concurrentStarts = 4
 
 // serveSeparately builds the binaries, starts one process for each function and routes requests to them, as the load
 // balancer does.
-func (c *Cloud) serveSeparately(ctx context.Context, env map[string]string) error {
+func (c *Cloud) serveSeparately(ctx context.Context) error {
 	p := &Processes{
 		binaries: cmp.Or(c.options.Binaries, filepath.Join(c.options.Dir, "bin")),
 		logs:     filepath.Join(c.options.Dir, "functions"),
 		running:  map[string]*process.Process{}, ports: map[string]int{},
 	}
-	for k, v := range env {
+	for k, v := range c.env {
 		p.env = append(p.env, k+"="+v)
 	}
 	c.Functions = p
