@@ -37,6 +37,8 @@ type deployment struct {
 	secretStore *secretStore
 	// dir holds the logs.
 	dir string
+	// binaries holds the binaries of functions that the test starts itself.
+	binaries string
 }
 
 // chooseEmulators makes every run test both kinds of emulators: the functions in one process use the embedded ones, the
@@ -53,7 +55,7 @@ func chooseEmulators(t *testing.T, separate bool) gcloud.Choice {
 	return choice
 }
 
-func start(t *testing.T, separate bool) deployment {
+func start(t *testing.T, separate bool, change ...func(*cloud.Options)) deployment {
 	t.Helper()
 	clustertest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -67,6 +69,9 @@ func start(t *testing.T, separate bool) deployment {
 	if !separate {
 		accounts = &clock{}
 		o.BillingClock = accounts.now
+	}
+	for _, f := range change {
+		f(&o)
 	}
 	c, err := cloud.Start(ctx, o)
 	if err != nil {
@@ -141,9 +146,19 @@ func (d deployment) ifMatch(t *testing.T, tag, method, path string) answer {
 
 func (d deployment) send(t *testing.T, method, path, body string, header http.Header) answer {
 	t.Helper()
+	a, err := d.trySend(t, method, d.Ready.BaseURL+path, body, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// trySend returns an error if there is no response.
+func (d deployment) trySend(t *testing.T, method, url, body string, header http.Header) (answer, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, d.Ready.BaseURL+path, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,16 +168,16 @@ func (d deployment) send(t *testing.T, method, path, body string, header http.He
 	}
 	res, err := d.client.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return answer{}, err
 	}
 	defer res.Body.Close() //nolint:errcheck // reading is over
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatal(err)
+		return answer{}, err
 	}
 	a := answer{status: res.StatusCode, header: res.Header, text: string(b)}
 	_ = json.Unmarshal(b, &a.body) // stays nil for a list and an empty response
-	return a
+	return a, nil
 }
 
 // must calls as an admin of the first organization and ends the test unless the response has the wanted status.

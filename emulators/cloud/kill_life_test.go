@@ -1,0 +1,263 @@
+package cloud_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/shared/secret"
+)
+
+// chapter is a part of the life of an agent: a request, and what a worker makes of it.
+type chapter struct {
+	name, method string
+	// path has ID instead of the agent's ID.
+	path, body string
+	status     int
+	// await waits until the request is carried out.
+	await func(t *testing.T, n *lane, id string)
+	// check checks the world after the chapter. told lists the chapters so far, this one included.
+	check func(t *testing.T, n *lane, id string, told []string)
+}
+
+func chapters() []chapter {
+	return []chapter{
+		{
+			"create", http.MethodPost, "/api/v1/agents",
+			`{"name": "survivor", "resource_plan": "hobby", "env_vars": {"TOKEN": "first"}}`,
+			http.StatusCreated, awaitCreation, checkCreation,
+		},
+		{
+			"set", http.MethodPut, "/agents/ID/secrets", `{"secrets": {"TOKEN": "second"}}`,
+			http.StatusAccepted, awaitNewestOperation, checkSecret,
+		},
+		{
+			"rotate", http.MethodPost, "/agents/ID/credentials/rotate", "",
+			http.StatusOK, awaitNewestOperation, checkRotation,
+		},
+		{"stop", http.MethodPost, "/agents/ID/stop", "", http.StatusOK, awaitStop, checkStop},
+		{"delete", http.MethodDelete, "/agents/ID", "", http.StatusAccepted, awaitDeletion, checkDeletion},
+	}
+}
+
+// pathOf is the path for an agent.
+func (c chapter) pathOf(id string) string { return strings.ReplaceAll(c.path, "ID", id) }
+
+func awaitCreation(t *testing.T, n *lane, id string) {
+	t.Helper()
+	n.awaitStatus(t, id, "running")
+	awaitNewestOperation(t, n, id)
+}
+
+func awaitNewestOperation(t *testing.T, n *lane, id string) {
+	t.Helper()
+	n.awaitOperation(t, id, n.operations(t, id)[0], succeeded)
+}
+
+func awaitStop(t *testing.T, n *lane, id string) {
+	t.Helper()
+	n.await(t, id, "without a pod", func(answer) bool { return n.countPods(t, id) == 0 })
+}
+
+func awaitDeletion(t *testing.T, n *lane, id string) {
+	t.Helper()
+	n.await(t, id, "gone", func(a answer) bool { return a.status == http.StatusNotFound })
+}
+
+func checkCreation(t *testing.T, n *lane, id string, _ []string) {
+	t.Helper()
+	agents, err := n.records.agents(t.Context(), n.Ready.OrganizationID)
+	if err != nil || len(agents) != 1 {
+		t.Errorf("the organization has %d agents (%v), want 1", len(agents), err)
+	}
+	checkEqual(t, "namespaces of the agent", n.countNamespaces(t, id), 1)
+	sets, err := n.cluster.AppsV1().StatefulSets("agent-"+id).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(sets.Items) != 1 {
+		t.Errorf("stateful sets = %v, %v; want one", sets, err)
+	}
+	n.checkEnv(t, id, "TOKEN", "first")
+	n.secretStore.checkVersions(t, id, "TOKEN", versions{added: 1, enabled: 1})
+	n.secretStore.checkVersions(t, id, secret.CredentialsKey, versions{added: 1, enabled: 1})
+	checkEqual(t, "agents in the usage", n.usage(t)["agents"], 1.0)
+	checkEqual(t, "cores in the usage are in use", n.usage(t)["cpu_cores"] != 0.0, true)
+}
+
+func checkSecret(t *testing.T, n *lane, id string, _ []string) {
+	t.Helper()
+	n.checkEnv(t, id, "TOKEN", "second")
+	checkEqual(t, "secrets", n.secretsText(t, id), "TOKEN 2/2 true;")
+	n.secretStore.checkVersions(t, id, "TOKEN", versions{added: 2, enabled: 1})
+}
+
+func checkRotation(t *testing.T, n *lane, id string, told []string) {
+	t.Helper()
+	n.secretStore.checkVersions(t, id, secret.CredentialsKey, versions{added: 2, enabled: 1})
+	if slices.Contains(told, "set") {
+		n.checkEnv(t, id, "TOKEN", "second")
+	}
+	a := n.must(t, http.StatusOK, http.MethodGet, "/agents/"+id, "")
+	url, _ := a.body["dashboard_url"].(string)
+	n.checkCredentials(t, url, n.revealCredentials(t, id), http.StatusNoContent)
+}
+
+func checkStop(t *testing.T, n *lane, id string, _ []string) {
+	t.Helper()
+	checkEqual(t, "namespaces of the agent", n.countNamespaces(t, id), 1)
+	checkEqual(t, "pods", n.countPods(t, id), 0)
+	checkEqual(t, "cores in the usage", n.usage(t)["cpu_cores"], 0.0)
+}
+
+func checkDeletion(t *testing.T, n *lane, id string, _ []string) {
+	t.Helper()
+	_, err := n.cluster.CoreV1().Namespaces().Get(t.Context(), "agent-"+id, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the agent is gone, but its namespace is not: %v", err)
+	}
+	checkEqual(t, "secrets left in the store", n.secretStore.countSecrets(t, id), 0)
+	for _, what := range []string{"agents", "cpu_cores", "memory_bytes", "storage_bytes"} {
+		checkEqual(t, what+" in the usage", n.usage(t)[what], 0.0)
+	}
+}
+
+// checkIdle checks that no worker has anything left to do for an agent.
+func (n *lane) checkIdle(t *testing.T, id string) {
+	t.Helper()
+	a, err := n.records.agent(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a == nil {
+		return
+	}
+	checkEqual(t, "observed_generation", a["observed_generation"], a["generation"])
+	checkEqual(t, "work_due_at", a["work_due_at"], nil)
+	operations, _ := a["operations"].([]any)
+	checkEqual(t, "open operations", len(operations), 0)
+}
+
+func (n *lane) usage(t *testing.T) map[string]any {
+	t.Helper()
+	a := n.must(t, http.StatusOK, http.MethodGet, "/api/v1/organizations/current", "")
+	usage, _ := a.body["usage"].(map[string]any)
+	return usage
+}
+
+func (d deployment) countPods(t *testing.T, id string) int {
+	t.Helper()
+	pods, err := d.cluster.CoreV1().Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(pods.Items)
+}
+
+// countNamespaces counts the namespaces of an agent; those of all agents if the id is empty.
+func (d deployment) countNamespaces(t *testing.T, id string) int {
+	t.Helper()
+	selector := "agents.example/agent-id"
+	if id != "" {
+		selector += "=" + id
+	}
+	found, err := d.cluster.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found.Items)
+}
+
+// murder kills a process of a lane at a point of each chapter of an agent's life.
+type murder struct {
+	*lane
+	victim *victim
+	at     killPoint
+	// send sends the request of a chapter.
+	send func(t *testing.T, c chapter, id string) answer
+	// lengths are the numbers of changes of each chapter without a kill, if they are known. Chapters that end before
+	// the point are left out.
+	lengths map[string]int
+}
+
+// live runs the life. It returns the changes of the victim in the chapters in which it was killed; without a point, in
+// all.
+func (m murder) live(t *testing.T) map[string][]string {
+	t.Helper()
+	id, seen, told := "", map[string][]string{}, []string{}
+	for _, c := range chapters() {
+		if length, known := m.lengths[c.name]; known && m.at.change > length && m.optional(c) {
+			continue
+		}
+		told = append(told, c.name)
+		m.countDeliveries()
+		m.victim.arm(m.at)
+		a := m.send(t, c, id)
+		if id == "" {
+			id, _ = a.body["id"].(string)
+		}
+		c.await(t, m.lane, id)
+		deliveries := m.settle(t)
+		changes, killed := m.victim.disarm()
+		if killed || m.at.change == 0 {
+			seen[c.name] = changes
+		}
+		if deliveries > 1+maxRedeliveries {
+			t.Errorf("a message was delivered %d times, want at most %d", deliveries, 1+maxRedeliveries)
+		}
+		m.checkIdle(t, id)
+		c.check(t, m.lane, id, told)
+		if t.Failed() {
+			t.Fatalf("chapters %q, killed %s; changes in the last chapter: %s", told, m.at, strings.Join(changes, ", "))
+		}
+	}
+	return seen
+}
+
+// optional reports whether a life can do without a chapter.
+func (murder) optional(c chapter) bool { return c.name != "create" && c.name != "delete" }
+
+// lengths counts the changes of each chapter.
+func lengths(t *testing.T, uncut map[string][]string) (all map[string]int, longest, sum int) {
+	t.Helper()
+	all = map[string]int{}
+	for _, c := range chapters() {
+		n := len(uncut[c.name])
+		t.Logf("%s: %d changes: %s", c.name, n, strings.Join(uncut[c.name], ", "))
+		all[c.name], longest, sum = n, max(longest, n), sum+n
+	}
+	return all, longest, sum
+}
+
+// deaths counts kills by chapter and change.
+type deaths map[string]map[string]int
+
+func (d deaths) add(at killPoint, seen map[string][]string) {
+	for chapter, changes := range seen {
+		if d[chapter] == nil {
+			d[chapter] = map[string]int{}
+		}
+		d[chapter][changes[at.change-1]]++
+	}
+}
+
+// sum is the number of kills.
+func (d deaths) sum() (n int) {
+	for _, calls := range d {
+		for _, kills := range calls {
+			n += kills
+		}
+	}
+	return n
+}
+
+// String lists the kills.
+func (d deaths) String() string {
+	text := fmt.Sprintf("%d kills", d.sum())
+	for chapter, calls := range d {
+		text += fmt.Sprintf("\n%s: %v", chapter, calls)
+	}
+	return text
+}

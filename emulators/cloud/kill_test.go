@@ -1,0 +1,87 @@
+package cloud_test
+
+import (
+	"flag"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// everyEffect makes TestKill kill the processes at each of their changes, which takes minutes.
+var everyEffect = flag.Bool("every-effect", false, "kill the processes at every change instead of at a few")
+
+const (
+	// maxRedeliveries is how often Pub/Sub may repeat a message before the work is done.
+	maxRedeliveries = 3
+	// laneCount is how many lives run concurrently. They wait for back-offs most of the time.
+	laneCount = 4
+)
+
+// TestKill kills the process of the worker with SIGKILL, before and after its changes of Firestore, Secret Manager and
+// the cluster. Each time, redeliveries lead to the same end as without the kill.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	l := startLanes(t)
+	open := make([]*lane, laneCount)
+	for i := range open {
+		open[i] = l.openLane(t, fmt.Sprint("org_lane_", i))
+	}
+	t.Run("worker", func(t *testing.T) {
+		killEverywhere(t, open, 4, func(n *lane) murder {
+			return murder{lane: n, victim: n.worker, send: n.sendOnce}
+		})
+	})
+	checkEqual(t, "namespaces of agents at the end", l.countNamespaces(t, ""), 0)
+}
+
+// sendOnce sends a request to an API that is not killed.
+func (n *lane) sendOnce(t *testing.T, c chapter, id string) answer {
+	t.Helper()
+	return n.must(t, c.status, c.method, c.pathOf(id), c.body)
+}
+
+// killEverywhere runs a life for each point at which a process can be killed, or for a sample of them.
+func killEverywhere(t *testing.T, open []*lane, sample int, plan func(*lane) murder) {
+	t.Helper()
+	uncut, longest, sum := lengths(t, plan(open[0]).live(t))
+	var mu sync.Mutex
+	killed := deaths{}
+	points := make(chan killPoint)
+	var lives sync.WaitGroup
+	for _, n := range open {
+		lives.Go(func() {
+			for at := range points {
+				t.Run(at.String(), func(t *testing.T) {
+					m := plan(n)
+					m.at, m.lengths = at, uncut
+					seen := m.live(t)
+					mu.Lock()
+					defer mu.Unlock()
+					killed.add(at, seen)
+				})
+			}
+		})
+	}
+	all := killPoints(longest, sample)
+	for _, at := range all {
+		points <- at
+	}
+	close(points)
+	lives.Wait()
+	t.Logf("%d lives, %s", len(all), killed)
+	// The number of writes varies a little with the time that a pod takes.
+	if least := 2 * sum * 9 / 10; *everyEffect && killed.sum() < least {
+		t.Errorf("%d kills for %d changes, want at least %d", killed.sum(), sum, least)
+	}
+}
+
+// killPoints lists the points of lives with a number of changes: all, or a sample.
+func killPoints(changes, sample int) (points []killPoint) {
+	if *everyEffect {
+		sample = 2 * changes
+	}
+	for i := range sample {
+		points = append(points, killPoint{1 + i*changes/sample, i%2 == 1})
+	}
+	return points
+}
