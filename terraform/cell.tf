@@ -16,7 +16,7 @@ locals {
   cell_objects = {
     for cell, c in var.cells : cell => join("\n---\n", concat(
       [
-        for file in ["gateway.yaml", "access.yaml", "guard.yaml", "metrics.yaml"] :
+        for file in ["gateway.yaml", "access.yaml", "guard.yaml", "fence.yaml", "metrics.yaml"] :
         templatefile("${path.module}/cell/${file}", {
           gateway         = local.gateway
           callers         = local.callers

@@ -55,8 +55,9 @@ type Cluster struct {
 
 // Start builds the cluster if its binary is missing, and returns when the cluster can be used: nodes are ready, a
 // default storage class exists, the Gateway API resources that an HTTPRoute needs are served, controllers and scheduler
-// run, and a first pod became ready. ctx bounds only the start, which takes about 5 s, or about 7 minutes with a build.
-// The child cannot outlive this process, even if this process is killed. Close ends it gracefully.
+// run, the API server refuses to lower the generation of an agent's objects, and a first pod became ready. ctx bounds
+// only the start, which takes about 5 s, or about 7 minutes with a build. The child cannot outlive this process, even if
+// this process is killed. Close ends it gracefully.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Dir == "" {
 		return nil, errors.New("start the local Kubernetes cluster: Options.Dir is empty")
@@ -66,6 +67,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	crds, err := gatewayCRDs(ctx)
+	var fence string
+	if err == nil {
+		fence, err = fenceFile()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start the local Kubernetes cluster: %w", err)
 	}
@@ -74,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("timed out after %s", startTimeout))
 	defer cancel()
 	c.process, err = process.Start(ctx, process.Options{
-		Name: "the local Kubernetes cluster", Path: binary, Args: o.args(crds), LogFile: log, Grace: stopGrace,
+		Name: "the local Kubernetes cluster", Path: binary, Args: append(o.args(crds), "-fence", fence), LogFile: log, Grace: stopGrace,
 		Ready: func(context.Context) (err error) {
 			c.Kubeconfig, err = readyLine(log)
 			return err

@@ -70,6 +70,19 @@ func isSource(name string) bool {
 		!strings.HasSuffix(name, "_test.go")
 }
 
+// fenceFile returns the admission policy that deployments apply to their clusters.
+func fenceFile() (string, error) {
+	nested, err := findModule()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(strings.TrimSuffix(nested, filepath.FromSlash(moduleDir)), "terraform", "cell", "fence.yaml")
+	if _, err := os.Stat(file); err != nil {
+		return "", fmt.Errorf("find the admission policy: %w", err)
+	}
+	return file, nil
+}
+
 // gatewayModule defines the custom resources. Its version is that in this repository's go.mod, so the cluster serves
 // exactly the definitions that the code is compiled against.
 const gatewayModule = "sigs.k8s.io/gateway-api"

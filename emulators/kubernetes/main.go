@@ -41,6 +41,8 @@ func command(args []string, stdin *os.File) error {
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:0", "loopback `address` of the API server; port 0 picks a free one")
 	flags.IntVar(&s.nodes, "nodes", 3, "`number` of simulated nodes")
 	flags.BoolVar(&s.noGVisor, "no-gvisor", false, "leave out the RuntimeClass gvisor")
+	flags.StringVar(&s.fence, "fence", "",
+		"YAML `file` of the admission policy that refuses lower generations, enforced before the cluster is ready")
 	flags.IntVar(&s.verbosity, "v", 0, "verbosity `level` of kubernetes.log")
 	flags.Func("crd", "YAML `file` of a CustomResourceDefinition to establish before the cluster is ready; may be "+
 		"repeated", func(file string) error {

@@ -29,6 +29,7 @@ type settings struct {
 	nodes     int
 	crds      []string
 	noGVisor  bool
+	fence     string
 	verbosity int
 }
 
@@ -72,7 +73,7 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	})
 	err = sim.EnsureNodes(parts.ctx, s.nodes)
 	if err == nil {
-		err = bootstrap.Run(parts.ctx, server.Config, bootstrap.Options{CRDs: s.crds, GVisor: !s.noGVisor})
+		err = bootstrap.Run(parts.ctx, server.Config, bootstrap.Options{CRDs: s.crds, GVisor: !s.noGVisor, Fence: s.fence})
 	}
 	if err != nil {
 		if parts.ctx.Err() != nil {
@@ -97,6 +98,11 @@ func enter(s *settings) (dir string, closeLog func(), err error) {
 	for i, file := range s.crds {
 		if s.crds[i], err = filepath.Abs(file); err != nil {
 			return "", nil, fmt.Errorf("resolve CRD file %s: %w", file, err)
+		}
+	}
+	if s.fence != "" {
+		if s.fence, err = filepath.Abs(s.fence); err != nil {
+			return "", nil, fmt.Errorf("resolve the fence %s: %w", s.fence, err)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -26,14 +26,20 @@ const poll = 25 * time.Millisecond
 type Options struct {
 	CRDs   []string // YAML files of one CustomResourceDefinition each
 	GVisor bool     // make the RuntimeClass gvisor
+	Fence  string   // YAML file of the admission policy that refuses lower generations; empty for none
 }
 
-// Run returns when all objects exist, the custom resources are served, and a pod has become ready, which exercises the
+// Run returns when all objects exist, the custom resources are served, the fence is enforced, and a pod has become ready, which exercises the
 // API server, the service account controller, the scheduler and the simulator.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
+	}
+	if o.Fence != "" {
+		if err := applyFence(ctx, config, o.Fence); err != nil {
+			return err
+		}
 	}
 	if o.GVisor {
 		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"}
@@ -57,7 +63,10 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err := establish(ctx, config, o.CRDs); err != nil {
 		return err
 	}
-	return runPod(ctx, client)
+	if err := runPod(ctx, client); err != nil || o.Fence == "" {
+		return err
+	}
+	return awaitFence(ctx, client)
 }
 
 // runPod runs one pod until it is ready, and deletes it.
