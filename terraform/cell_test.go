@@ -42,7 +42,8 @@ const caller = "prod-reconcile-agent@my-project.iam.gserviceaccount.com"
 func cellObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	// in the order of cell.tf
-	files := []string{"cell/gateway.yaml", "cell/access.yaml", "cell/guard.yaml", "cell/metrics.yaml", "cell/dns.yaml"}
+	files := []string{"cell/gateway.yaml", "cell/access.yaml", "cell/guard.yaml", "cell/fence.yaml", "cell/metrics.yaml",
+		"cell/dns.yaml"}
 	if all, err := filepath.Glob("cell/*.yaml"); err != nil || len(all) != len(files) {
 		t.Fatalf("files in cell/ = %v, want %v (%v): update this test", all, files, err)
 	}
@@ -167,6 +168,7 @@ func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 	if err := clusters.AwaitReady(ctx, a); err != nil {
 		t.Fatalf("await: %v", err)
 	}
+	checkGenerations(ctx, t, clusters, a, input)
 	if _, err := clusters.Namespaces(ctx); err != nil {
 		t.Errorf("list namespaces: %v", err)
 	}
@@ -176,6 +178,28 @@ func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 	}
 	if err := clusters.AwaitGone(ctx, a); err != nil {
 		t.Errorf("await the end: %v", err)
+	}
+}
+
+// checkGenerations prunes the environment of a former generation, and applies that generation again.
+func checkGenerations(ctx context.Context, t *testing.T, clusters *gke.Clusters, a agent.Agent,
+	input provisioning.RuntimeInput,
+) {
+	t.Helper()
+	next := a
+	next.Generation++
+	next.Rollout++
+	for _, stage := range agent.StageNames() {
+		if err := clusters.Apply(ctx, next, stage, input); err != nil {
+			t.Fatalf("%s of the next generation: %v", stage, err)
+		}
+	}
+	if err := clusters.Prune(ctx, next); err != nil {
+		t.Errorf("prune: %v", err)
+	}
+	var stale *provisioning.Stale
+	if err := clusters.Apply(ctx, a, agent.StageRuntime, input); !errors.As(err, &stale) {
+		t.Errorf("apply a former generation: error %v, want Stale", err)
 	}
 }
 

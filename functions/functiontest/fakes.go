@@ -45,6 +45,12 @@ func (c *Cluster) AwaitReady(context.Context, agent.Agent) error {
 	return nil
 }
 
+// Prune implements provisioning.Cluster.
+func (c *Cluster) Prune(context.Context, agent.Agent) error {
+	c.add("Cluster")
+	return nil
+}
+
 // Delete implements provisioning.Cluster.
 func (c *Cluster) Delete(context.Context, agent.Agent) error {
 	c.add("Cluster")

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
@@ -32,51 +33,59 @@ func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageNa
 	if err != nil {
 		return err
 	}
+	var secret *unstructured.Unstructured
 	for _, o := range objects {
-		if err := client.apply(ctx, o); err != nil {
+		if plain, ok := o.(*corev1.ConfigMap); ok {
+			own(secret, plain)
+		}
+		now, err := client.apply(ctx, o)
+		if err != nil {
 			return err
+		}
+		if now.GetKind() == "Secret" {
+			secret = now
 		}
 	}
 	return nil
 }
 
-// apply brings one object to its desired state. Errors: as explain says.
-func (c *client) apply(ctx context.Context, o object) error {
+// apply brings one object to its desired state and returns what it has become. Errors: as explain says.
+func (c *client) apply(ctx context.Context, o object) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	t := targetOf(o)
-	err := c.applyOnce(ctx, o)
+	now, err := c.applyOnce(ctx, o)
 	for wait := quotaWait; quotaPending(err); wait *= 2 {
 		select {
 		case <-ctx.Done():
-			return explain(err, t)
+			return nil, explain(err, t)
 		case <-time.After(wait):
-			err = c.applyOnce(ctx, o)
+			now, err = c.applyOnce(ctx, o)
 		}
 	}
 	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok && apierrors.IsInvalid(err) {
 		changed, readErr := c.keepVolume(ctx, claim)
 		if readErr != nil && !apierrors.IsNotFound(readErr) {
-			return explain(readErr, t)
+			return nil, explain(readErr, t)
 		}
 		if changed {
-			err = c.applyOnce(ctx, claim)
+			now, err = c.applyOnce(ctx, claim)
 		}
 	}
-	return explain(err, t)
+	return now, explain(err, t)
 }
 
-func (c *client) applyOnce(ctx context.Context, o object) error {
+func (c *client) applyOnce(ctx context.Context, o object) (*unstructured.Unstructured, error) {
 	body, err := encode(o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now, err := c.patch(ctx, targetOf(o), body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if now.GetDeletionTimestamp() != nil && now.GetKind() == "Namespace" {
-		return fmt.Errorf("the namespace %s takes no new objects: %w", now.GetName(), terminating())
+		return nil, fmt.Errorf("the namespace %s takes no new objects: %w", now.GetName(), terminating())
 	}
-	return nil
+	return now, nil
 }

@@ -53,7 +53,7 @@ func TestApply_ReportsRefusalsWithoutQuotingSecrets(t *testing.T) {
 		t.Parallel()
 		a := a
 		a.Env = []agent.EnvVar{{Key: "NOT A KEY", Value: canary}}
-		err := w.Apply(t.Context(), a, agent.StageRuntime, testRuntimeInput())
+		err := w.Apply(t.Context(), a, agent.StageIdentity, testRuntimeInput())
 		wantPermanent(t, err, codeObjectRejected)
 		if strings.Contains(err.Error(), canary) {
 			t.Error("the error quotes the value")

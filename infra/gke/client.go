@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 )
 
 const (
@@ -46,9 +47,13 @@ func (t target) String() string {
 
 // client speaks to the API server of one cell. Its errors are the API's own; see explain.
 type client struct {
-	cell string
-	api  dynamic.Interface
+	cell     string
+	api      dynamic.Interface
+	metadata metadata.Interface
 }
+
+// ours selects the objects of agents.
+const ours = labelManagedBy + "=" + fieldManager + "," + labelAgent
 
 func (c *client) at(t target) dynamic.ResourceInterface {
 	plural, _ := meta.UnsafeGuessKindToResource(t.gvk) // right for every kind that this package knows
@@ -56,6 +61,14 @@ func (c *client) at(t target) dynamic.ResourceInterface {
 		return c.api.Resource(plural)
 	}
 	return c.api.Resource(plural).Namespace(t.namespace)
+}
+
+func (c *client) metadataAt(t target) metadata.ResourceInterface {
+	plural, _ := meta.UnsafeGuessKindToResource(t.gvk)
+	if t.namespace == "" {
+		return c.metadata.Resource(plural)
+	}
+	return c.metadata.Resource(plural).Namespace(t.namespace)
 }
 
 func (c *client) get(ctx context.Context, t target) (*unstructured.Unstructured, error) {
@@ -88,32 +101,52 @@ const maxListAttempts = 3
 func (c *client) list(ctx context.Context, t target, o metav1.ListOptions, begin func(),
 	see func(*unstructured.Unstructured),
 ) error {
-	var err error
-	for range maxListAttempts {
-		begin()
-		if err = c.listOnce(ctx, t, o, see); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-			return err
-		}
-	}
-	return err
-}
-
-func (c *client) listOnce(ctx context.Context, t target, o metav1.ListOptions,
-	see func(*unstructured.Unstructured),
-) error {
-	o.Limit, o.Continue = pageSize, ""
-	for {
+	return listPages(o, begin, func(o metav1.ListOptions) (string, error) {
 		page, err := c.page(ctx, t, o)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for i := range page.Items {
 			see(&page.Items[i])
 		}
-		if o.Continue = page.GetContinue(); o.Continue == "" {
-			return nil
+		return page.GetContinue(), nil
+	})
+}
+
+// listMetadata passes the metadata of every object of agents to see, as list does.
+func (c *client) listMetadata(ctx context.Context, t target, begin func(),
+	see func(*metav1.PartialObjectMetadata),
+) error {
+	return listPages(metav1.ListOptions{LabelSelector: ours}, begin, func(o metav1.ListOptions) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		page, err := c.metadataAt(t).List(ctx, o)
+		if err != nil {
+			return "", fmt.Errorf("list the metadata of %s: %w", t, err)
+		}
+		for i := range page.Items {
+			see(&page.Items[i])
+		}
+		return page.GetContinue(), nil
+	})
+}
+
+// listPages calls page for each page. page returns the token of the next page.
+func listPages(o metav1.ListOptions, begin func(), page func(metav1.ListOptions) (string, error)) error {
+	o.Limit = pageSize
+	var err error
+	for range maxListAttempts {
+		begin()
+		for o.Continue = ""; ; {
+			if o.Continue, err = page(o); err != nil || o.Continue == "" {
+				break
+			}
+		}
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			return err
 		}
 	}
+	return err
 }
 
 func (c *client) page(ctx context.Context, t target, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {

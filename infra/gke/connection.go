@@ -15,6 +15,7 @@ import (
 	"golang.org/x/oauth2/google"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -56,7 +57,12 @@ func (c *connection) open() (*client, error) {
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
 	}
-	c.client, c.idle = &client{cell: c.Name, api: api}, func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) }
+	metadataAPI, err := metadata.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
+	}
+	c.client = &client{cell: c.Name, api: api, metadata: metadataAPI}
+	c.idle = func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) }
 	return c.client, nil
 }
 

@@ -36,7 +36,7 @@ func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.
 		return explain(err, t)
 	case uid != "" && namespace.GetUID() != uid:
 		return nil
-	case !ours(namespace, agentID):
+	case !isOurs(namespace, agentID):
 		return &provisioning.Permanent{
 			Code: "namespace_not_owned",
 			Message: fmt.Sprintf("The namespace %s lacks the agent's labels and was not deleted. "+
@@ -51,7 +51,7 @@ func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.
 	return nil
 }
 
-func ours(namespace *unstructured.Unstructured, agentID string) bool {
+func isOurs(namespace *unstructured.Unstructured, agentID string) bool {
 	labels := namespace.GetLabels()
 	return labels[labelManagedBy] == fieldManager && labels[labelAgent] == agentID
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +32,7 @@ const maxReason = 600
 //
 //	400, 405, 413, 422             Permanent: the object itself is wrong
 //	403, the namespace terminates  Unavailable, namespace_terminating
+//	403, stale generation          Stale: see terraform/cell/fence.yaml
 //	403, exceeded quota            Unavailable, quota_exceeded: quota usage lags, and operators raise quotas
 //	404 of the namespace           Unavailable, namespace_missing: provisioning begins again
 //	401, 403, and all others       Unavailable, cluster_unavailable: operators may grant rights later
@@ -55,6 +58,8 @@ func explain(err error, t target) error {
 		}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return terminating().WithCause(cause)
+	case s.Code == http.StatusForbidden && staleGeneration.MatchString(s.Message):
+		return stale(s.Message, cause)
 	case s.Code == http.StatusForbidden && strings.Contains(s.Message, "exceeded quota"):
 		return fault.New(fault.Unavailable, codeQuotaExceeded,
 			"The quota of the agent's namespace has no room for its %s.", t.gvk.Kind).WithCause(cause)
@@ -67,6 +72,17 @@ func explain(err error, t target) error {
 		}
 		return u
 	}
+}
+
+// staleGeneration matches the message of the admission policy in terraform/cell/fence.yaml.
+var staleGeneration = regexp.MustCompile(`stale generation: the object has generation (\d+)`)
+
+func stale(message string, cause error) error {
+	generation, err := strconv.ParseInt(staleGeneration.FindStringSubmatch(message)[1], 10, 64)
+	if err != nil {
+		return unavailable(cause)
+	}
+	return &provisioning.Stale{Generation: generation, Cause: cause}
 }
 
 // unavailable is an error of the way to the API server, or of the server itself.

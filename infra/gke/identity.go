@@ -6,9 +6,8 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// identity is the service account, and the Secret of an agent without secret variables. The Secret of an agent that has
-// some waits for their values, in its own stage: without them, applying it would take them from a pod that runs, and it
-// is written once, not twice.
+// identity is the service account, and the environment of an agent without secret variables. The environment of an agent
+// with secret variables waits for their values, in a separate stage.
 func (b blueprint) identity() ([]object, error) {
 	account := &corev1.ServiceAccount{
 		TypeMeta: typed("v1", "ServiceAccount"), ObjectMeta: b.named(agentName),
@@ -17,11 +16,8 @@ func (b blueprint) identity() ([]object, error) {
 	if hasSecrets(b.agent) {
 		return []object{account}, nil
 	}
-	secret, err := b.secret()
-	if err != nil {
-		return nil, err
-	}
-	return []object{account, secret}, nil
+	environment, err := b.environment()
+	return append([]object{account}, environment...), err
 }
 
 func hasSecrets(a agent.Agent) bool {

@@ -3,6 +3,7 @@ package gke
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +24,9 @@ const (
 	labelAgent        = "agents.example/agent-id"
 	labelOrganization = "agents.example/organization-id"
 	annotationConfig  = "agents.example/config-hash" // on pods: what they were started with, see configHash
+	// annotationGeneration is the generation of the agent's record that the object was last applied for. The API server
+	// refuses a lower one: see terraform/cell/fence.yaml.
+	annotationGeneration = "agents.example/generation"
 )
 
 // agentName is the name of the objects of which a namespace has one.
@@ -69,11 +73,11 @@ func (b blueprint) objects(stage agent.StageName) ([]object, error) {
 	case agent.StageIdentity:
 		return b.identity()
 	case agent.StageSecrets:
-		return b.secrets()
+		return b.environment()
 	case agent.StageStorage:
 		return []object{b.volumeClaim()}, nil
 	case agent.StageRuntime:
-		return []object{b.environment(), b.service(), b.statefulSet()}, nil
+		return []object{b.service(), b.statefulSet()}, nil
 	case agent.StageRoute:
 		return b.routing(), nil
 	case agent.StageReady:
@@ -95,6 +99,13 @@ func podLabels() map[string]string { return map[string]string{labelName: agentNa
 // named is the metadata of an object in the agent's namespace.
 func (b blueprint) named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: b.agent.Namespace(), Labels: b.labels()}
+}
+
+// versioned is the metadata of an object whose content follows from the generation of the agent's record.
+func (b blueprint) versioned(name string) metav1.ObjectMeta {
+	meta := b.named(name)
+	meta.Annotations = map[string]string{annotationGeneration: strconv.FormatInt(b.agent.Generation, 10)}
+	return meta
 }
 
 func typed(apiVersion, kind string) metav1.TypeMeta {

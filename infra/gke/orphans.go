@@ -59,7 +59,7 @@ func (c *client) placements(ctx context.Context, database string) ([]provisionin
 	var found []provisioning.Placement
 	t := core("Namespace", "", "")
 	labeled := metav1.ListOptions{
-		LabelSelector: labelManagedBy + "=" + fieldManager + "," + labelDatabase + "=" + database + "," + labelAgent,
+		LabelSelector: ours + "," + labelDatabase + "=" + database,
 	}
 	err := c.list(ctx, t, labeled, func() { found = nil }, func(o *unstructured.Unstructured) {
 		id := o.GetLabels()[labelAgent]

@@ -22,10 +22,9 @@ const (
 // pod is the template of the agent's pod: restricted by Pod Security's measure, without a service account's token, and
 // with nothing to write to but its volume and a small /tmp.
 func (b blueprint) pod() corev1.PodTemplateSpec {
-	labels := b.labels()
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
-			Labels:      labels,
+			Labels:      b.labels(),
 			Annotations: map[string]string{annotationConfig: configHash(b.agent)},
 		},
 		Spec: corev1.PodSpec{
@@ -57,6 +56,7 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 }
 
 func (b blueprint) container() corev1.Container {
+	environment := corev1.LocalObjectReference{Name: environmentName(b.agent)}
 	ready := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 		Path: readyPath, Port: intstr.FromString(portName),
 		Scheme: corev1.URISchemeHTTP,
@@ -70,8 +70,8 @@ func (b blueprint) container() corev1.Container {
 		},
 		// The Secret comes last: where both had a key, the credentials would win.
 		EnvFrom: []corev1.EnvFromSource{
-			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: environmentName}}},
-			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: environmentName}}},
+			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: environment}},
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: environment}},
 		},
 		Resources: corev1.ResourceRequirements{Requests: b.least(), Limits: b.most()},
 		VolumeMounts: []corev1.VolumeMount{

@@ -80,7 +80,7 @@ func TestAwaitReady_ReportsPodFaults(t *testing.T) {
 			}
 			w.suffer(t, a, "")
 			a.Rollout++ // a pod that crashed has its restarts counted: the new one starts from nothing
-			w.apply(t, a, testRuntimeInput(), agent.StageRuntime)
+			w.apply(t, a, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
 			w.awaitReady(t, a)
 		})
 	}
@@ -116,7 +116,7 @@ func TestApply_ReplacesAPodThatIsNeverReady(t *testing.T) {
 	}
 	hashes(configHash(a))
 	a.Rollout++
-	w.apply(t, a, testRuntimeInput(), agent.StageRuntime)
+	w.apply(t, a, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
 	hashes(configHash(a))
 }
 
@@ -130,7 +130,7 @@ func TestAwaitReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
 	next := a
 	next.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}}
 	w.eventuallyTimesOut(t, next, time.Second, codeTimeout, "previous pod")
-	w.apply(t, next, testRuntimeInput(), agent.StageRuntime)
+	w.apply(t, next, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
 	w.awaitReady(t, next)
 }
 

@@ -35,7 +35,7 @@ func (b blueprint) statefulSet() object {
 		replicas = 1
 	}
 	return &appsv1.StatefulSet{
-		TypeMeta: typed("apps/v1", "StatefulSet"), ObjectMeta: b.named(agentName),
+		TypeMeta: typed("apps/v1", "StatefulSet"), ObjectMeta: b.versioned(agentName),
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: &replicas, ServiceName: agentName,
 			Selector: &metav1.LabelSelector{MatchLabels: podLabels()},

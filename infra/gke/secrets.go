@@ -4,14 +4,20 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 )
 
-// environmentName is the name of the ConfigMap and the Secret that become the agent's environment.
-const environmentName = "agent-env"
+// environmentPrefix begins the names of the ConfigMap and the Secret that become the agent's environment. Earlier releases
+// used one ConfigMap and one Secret of exactly this name.
+const environmentPrefix = "agent-env"
+
+// environmentName names the ConfigMap and the Secret by their content. Both are immutable: a worker that applies an older
+// state writes other objects, and a container that restarts gets the environment that its pod was created with.
+func environmentName(a agent.Agent) string { return environmentPrefix + "-" + configHash(a) }
 
 // Variables by which the agent's gateway learns its credentials. Clients can't set them.
 const (
@@ -20,12 +26,13 @@ const (
 	envAPIKey            = "API_SERVER_KEY"
 )
 
-func (b blueprint) secrets() ([]object, error) {
+// environment is the Secret and the ConfigMap, in the order in which they are applied: the Secret owns the ConfigMap.
+func (b blueprint) environment() ([]object, error) {
 	secret, err := b.secret()
 	if err != nil {
 		return nil, err
 	}
-	return []object{secret}, nil
+	return []object{secret, b.plainEnvironment()}, nil
 }
 
 // secret holds the credentials and the values of the agent's secret variables. One that lacks any of them is never
@@ -48,18 +55,25 @@ func (b blueprint) secret() (object, error) {
 	data[envDashboardPassword] = []byte(input.Credentials.DashboardPassword)
 	data[envAPIKey] = []byte(input.Credentials.APIKey)
 	return &corev1.Secret{
-		TypeMeta: typed("v1", "Secret"), ObjectMeta: b.named(environmentName),
-		Type: corev1.SecretTypeOpaque, Data: data,
+		TypeMeta: typed("v1", "Secret"), ObjectMeta: b.versioned(environmentName(b.agent)),
+		Type: corev1.SecretTypeOpaque, Data: data, Immutable: new(true),
 	}, nil
 }
 
-// environment holds the plain variables. It belongs to the runtime's stage, so that it is there, and new, whenever a
-// pod is made of it.
-func (b blueprint) environment() object {
+// plainEnvironment holds the plain variables.
+func (b blueprint) plainEnvironment() object {
 	return &corev1.ConfigMap{
-		TypeMeta: typed("v1", "ConfigMap"), ObjectMeta: b.named(environmentName),
-		Data: plainEnv(b.agent),
+		TypeMeta: typed("v1", "ConfigMap"), ObjectMeta: b.versioned(environmentName(b.agent)),
+		Data: plainEnv(b.agent), Immutable: new(true),
 	}
+}
+
+// own makes the Secret the owner of the ConfigMap. If the Secret is deleted, the cluster's garbage collector deletes the
+// ConfigMap, too. Workers may list ConfigMaps but not Secrets, so a missing ConfigMap reports either.
+func own(secret, plain metav1.Object) {
+	plain.SetOwnerReferences([]metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "Secret", Name: secret.GetName(), UID: secret.GetUID()},
+	})
 }
 
 func plainEnv(a agent.Agent) map[string]string {

@@ -83,7 +83,7 @@ func (a *Agent) replacePod(now time.Time) {
 	case Running, Error:
 		a.Warming, a.Deadline = true, now.Add(ReadinessTimeout)
 	case Provisioning, Pending:
-		for _, name := range []StageName{StageSecrets, StageRuntime, StageReady} {
+		for _, name := range []StageName{StageIdentity, StageSecrets, StageRuntime, StageReady} {
 			if s := a.stage(name); s != nil {
 				*s = Stage{Name: name, Status: StagePending, Attempt: s.Attempt}
 			}

@@ -50,13 +50,6 @@ func (a *Agent) revertSandbox(now time.Time) {
 	a.Deadline = now.Add(ReadinessTimeout) // the previous deadline may be over
 }
 
-// Repair makes a worker apply the desired state of a running agent again, because one of its objects is missing.
-func (a *Agent) Repair(now time.Time) {
-	if a.Status == Running && a.Converged() {
-		a.replacePod(now)
-	}
-}
-
 // Break records why a running agent stopped working. It does nothing while a worker has work on the agent: that worker
 // decides the outcome.
 func (a *Agent) Break(f Failure, now time.Time) {

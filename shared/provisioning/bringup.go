@@ -3,6 +3,7 @@ package provisioning
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -70,7 +71,17 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 			return a, err
 		}
 	}
+	w.prune(ctx, a)
 	return a, nil
+}
+
+// prune deletes the configuration objects of former generations. The agent does not depend on that: the drift check
+// deletes them later if it fails.
+func (w run) prune(ctx context.Context, a agent.Agent) {
+	if err := w.Cluster.Prune(ctx, a); err != nil {
+		slog.WarnContext(ctx, "configuration objects of former generations could not be deleted", "agent_id", a.ID,
+			"cell", a.Cell, "error", err)
+	}
 }
 
 // todo lists the phases to run: the unfinished ones and, for an agent that is not being provisioned, those that a
@@ -112,6 +123,7 @@ func (w run) identify(ctx context.Context, a agent.Agent, m *RuntimeInput) (agen
 	if err != nil {
 		return "", nil, err
 	}
+	a.CredentialVersion = version // the objects carry its hash
 	learned := func(a *agent.Agent) { a.CredentialVersion = version }
 	return agent.StageSucceeded, learned, w.Cluster.Apply(ctx, a, agent.StageIdentity, *m)
 }
@@ -167,6 +179,10 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	if errors.Is(cause, agent.ErrSuperseded) {
 		return cause
 	}
+	var stale *Stale
+	if errors.As(cause, &stale) && stale.Generation > a.Generation {
+		return w.passGeneration(ctx, a, stale.Generation)
+	}
 	f, permanent := describe(stage, cause)
 	// Write the record even if ctx has expired.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
@@ -195,6 +211,19 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	default:
 		return fault.New(fault.Unavailable, "provisioning_failed", "%s", f.Message).WithCause(cause)
 	}
+}
+
+// passGeneration raises the record's generation above the cluster's, so that the cluster accepts it. Usually another
+// worker applied a newer generation and the record shows it: then the write has no effect. The record is older than the
+// cluster only if the database was restored from a backup.
+func (w run) passGeneration(ctx context.Context, a agent.Agent, above int64) error {
+	_, err := w.progress(ctx, a, func(a *agent.Agent) { a.PassGeneration(above, w.Now()) })
+	if err != nil {
+		return err
+	}
+	slog.WarnContext(ctx, "record older than its cluster; generation raised", "agent_id", a.ID,
+		"cell", a.Cell, "generation", a.Generation, "cluster_generation", above)
+	return agent.ErrSuperseded
 }
 
 const recordTimeout = 10 * time.Second

@@ -172,6 +172,9 @@ func (w cluster) Apply(_ context.Context, a agent.Agent, stage agent.StageName, 
 		if stage == agent.StageIdentity && m.Credentials == (credential.Credentials{}) {
 			return &provisioning.Permanent{Code: "no_credentials", Message: "identity without credentials"}
 		}
+		if stage == agent.StageRuntime && w.objects[stage] > a.Generation {
+			return &provisioning.Stale{Generation: w.objects[stage]}
+		}
 		w.objects[stage] = a.Generation
 		if stage == agent.StageRuntime {
 			w.replicas = 0
@@ -188,6 +191,10 @@ func (w cluster) AwaitReady(context.Context, agent.Agent) error {
 		return &provisioning.PodFailure{Code: "no_pod", Message: "no pod was asked for"}
 	}
 	return nil
+}
+
+func (w cluster) Prune(context.Context, agent.Agent) error {
+	return w.effect(func() error { return nil })
 }
 
 func (w cluster) Delete(context.Context, agent.Agent) error {

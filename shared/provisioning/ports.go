@@ -4,6 +4,7 @@ package provisioning
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -21,11 +22,15 @@ type RuntimeInput struct {
 // Cluster is the Kubernetes cluster that an agent was placed on.
 type Cluster interface {
 	// Apply brings the objects of one stage to the agent's desired state, by server-side apply. It is safe to repeat.
-	// Errors: a Permanent fault, which no retry repairs, otherwise Unavailable.
+	// Errors: *Stale for an agent whose runtime was applied for a newer generation, a Permanent fault, which no retry
+	// repairs, otherwise Unavailable.
 	Apply(ctx context.Context, a agent.Agent, stage agent.StageName, in RuntimeInput) error
 	// AwaitReady watches the agent's pod until the desired one is Ready, a failure is certain, or ctx ends.
 	// Errors: a *PodFailure, ctx's, Unavailable.
 	AwaitReady(ctx context.Context, a agent.Agent) error
+	// Prune deletes the agent's configuration objects that only former generations used. It keeps those that a newer
+	// generation has applied. Errors: Unavailable.
+	Prune(ctx context.Context, a agent.Agent) error
 	// Delete begins the deletion of all objects of the agent. It succeeds if they are gone.
 	Delete(ctx context.Context, a agent.Agent) error
 	// AwaitGone watches until the namespace and the volume are observed gone, or ctx ends.
@@ -153,6 +158,21 @@ type PodFailure struct {
 
 // Error implements error.
 func (f *PodFailure) Error() string { return f.Code + ": " + f.Message }
+
+// Stale is the error of a write that the cluster refuses because it has a newer generation of the agent.
+type Stale struct {
+	// Generation is the cluster's.
+	Generation int64
+	Cause      error
+}
+
+// Error implements error.
+func (s *Stale) Error() string {
+	return fmt.Sprintf("the cluster has generation %d of the agent, which is newer: %v", s.Generation, s.Cause)
+}
+
+// Unwrap returns the cause.
+func (s *Stale) Unwrap() error { return s.Cause }
 
 // Permanent is an error of a cluster that no retry repairs, such as an object that the API server rejects as invalid.
 type Permanent struct {

@@ -31,7 +31,7 @@ type Reconciler struct {
 // left, and an error that fault reports as retryable if the queue must deliver the work again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 	holder := uuid.NewString()
-	for superseded := false; ; {
+	for {
 		a, err := r.load(ctx, agentID, holder)
 		if fault.Is(err, fault.NotFound) {
 			return nil
@@ -39,21 +39,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 		if err != nil {
 			return err
 		}
-		// A superseded run may have written an older state after the run of the newer generation. So it applies the new
-		// state itself, even if the record says that the other run has done so.
-		if a.Converged() && !superseded && !a.OperationsDue() {
+		if !working(a) {
 			return nil
 		}
-		a, err = run{Reconciler: r, holder: holder}.dispatch(ctx, a, superseded)
-		switch {
-		case errors.Is(err, errFinished):
-			superseded = false // only operations may be left
-		case errors.Is(err, agent.ErrSuperseded):
-			superseded = true
-		case err != nil || !a.OperationsDue():
+		a, err = run{Reconciler: r, holder: holder}.dispatch(ctx, a)
+		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) ||
+			err == nil && a.OperationsDue() // operations were added during the run
+		if !again {
 			return err
-		default:
-			superseded = false // operations were added during the run
 		}
 	}
 }
@@ -118,7 +111,7 @@ func (w run) progress(ctx context.Context, a agent.Agent, change func(*agent.Age
 
 // dispatch does the work of the record. It binds stored secrets to the desired state, applies that state, and destroys
 // the secret versions that are left over. It returns the resulting record.
-func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agent.Agent, error) {
+func (w run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if a.Status == agent.Deleting {
 		return a, w.tearDown(ctx, a)
 	}
@@ -126,7 +119,7 @@ func (w run) dispatch(ctx context.Context, a agent.Agent, superseded bool) (agen
 	if err != nil {
 		return a, err
 	}
-	if !a.Converged() || superseded || len(a.OperationsAt(secret.Sync, secret.Rollout)) > 0 {
+	if !a.Converged() || len(a.OperationsAt(secret.Sync, secret.Rollout)) > 0 {
 		bring := w.scaleDown
 		if a.WantsPod() {
 			bring = w.bringUp

@@ -152,6 +152,8 @@ func (w cluster) AwaitReady(_ context.Context, a agent.Agent) error {
 	return nil
 }
 
+func (w cluster) Prune(context.Context, agent.Agent) error { return nil }
+
 func (w cluster) Delete(context.Context, agent.Agent) error {
 	return w.effect(func() { w.written, w.pod, w.next = nil, nil, nil })
 }

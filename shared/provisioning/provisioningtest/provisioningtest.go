@@ -51,6 +51,8 @@ func Run(t *testing.T, w Fixture) {
 		"reports a pod that is not ready":         testNeverReady,
 		"reports a crash loop, and recovers":      testCrashLoop,
 		"reports a missing namespace":             testNamespaceMissing,
+		"refuses a former generation":             testStale,
+		"prunes what former generations used":     testPrune,
 		"refuses an unknown cell":                 testUnknownCell,
 		"deletes an agent":                        testDelete,
 		"deletes an incomplete agent":             testDeleteHalf,
@@ -140,6 +142,7 @@ func testUnknownCell(t *testing.T, w Fixture) {
 		"Apply":      w.Cluster.Apply(t.Context(), a, agent.StageNamespace, Input()),
 		"AwaitReady": w.Cluster.AwaitReady(t.Context(), a),
 		"Delete":     w.Cluster.Delete(t.Context(), a),
+		"Prune":      w.Cluster.Prune(t.Context(), a),
 		"AwaitGone":  w.Cluster.AwaitGone(t.Context(), a),
 	} {
 		var permanent *provisioning.Permanent

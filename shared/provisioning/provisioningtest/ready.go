@@ -80,7 +80,7 @@ func testCrashLoop(t *testing.T, w Fixture) {
 	w.wantCrashLoop(t, a)
 	w.Suffer(t, a, None)
 	a.Rollout++
-	w.apply(t, a, agent.StageRuntime)
+	w.apply(t, a, agent.StageSecrets, agent.StageRuntime)
 	w.awaitReady(t, a)
 }
 
