@@ -42,8 +42,10 @@ const caller = "prod-reconcile-agent@my-project.iam.gserviceaccount.com"
 func cellObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	// in the order of cell.tf
-	files := []string{"cell/gateway.yaml", "cell/access.yaml", "cell/guard.yaml", "cell/fence.yaml", "cell/metrics.yaml",
-		"cell/dns.yaml"}
+	files := []string{
+		"cell/gateway.yaml", "cell/access.yaml", "cell/guard.yaml", "cell/fence.yaml", "cell/metrics.yaml",
+		"cell/dns.yaml",
+	}
 	if all, err := filepath.Glob("cell/*.yaml"); err != nil || len(all) != len(files) {
 		t.Fatalf("files in cell/ = %v, want %v (%v): update this test", all, files, err)
 	}
@@ -89,14 +91,14 @@ func cellObjects(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-// apply applies an object server-side.
+// apply applies an object server-side, as apply-cells.sh does.
 func apply(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
 	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 	var to dynamic.ResourceInterface = client.Resource(plural)
 	if o.GetNamespace() != "" {
 		to = client.Resource(plural).Namespace(o.GetNamespace())
 	}
-	_, err := to.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "deployment"})
+	_, err := to.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "deployment", Force: true})
 	return err
 }
 
