@@ -178,7 +178,9 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
-		workers.Bill(&billing.Enforcer{Store: d.Accounts, Agents: d.Agents, Now: d.billingClock()}),
+		workers.Bill(&billing.Enforcer{
+			Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock(),
+		}),
 		workers.Collect(&metrics.Collector{
 			Agents: d.WorkerStore, Source: d.MetricsSource, Records: d.MetricsWorkerStore, Addresses: d.Addresses,
 			Now: time.Now,

@@ -50,6 +50,10 @@ locals {
       query = "sum(increase(${local.counted.orphan_limit_exceeded}[2h])) + sum(increase(${local.counted.orphan_unproven}[2h])) + sum(increase(${local.counted.missing_pod_limit_exceeded}[2h])) > 0"
       todo  = "Many namespaces or secrets have no agent, a whole cell has no known agent, or many running agents have no pod. Nothing was deleted, and nothing will be while this lasts. Check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored."
     }
+    plan_unknown = {
+      title = "A plan is unknown", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.plan_unknown}[15m])) > 0"
+      todo  = "An organization or an agent is on a plan that this release does not know, as after a roll-back. Billing leaves its agents as they are. Deploy a release that knows the plan that the log line names."
+    }
     scheduled_run_failed = {
       title = "Scheduled work fails", severity = "ERROR", for = "60s"
       query = join("", [

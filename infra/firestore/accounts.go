@@ -34,6 +34,7 @@ func accountFields(a *billing.Account) fields {
 		{"suspended", flag(&a.Suspended)},
 		{"subscription", group(subscriptionFields(&a.Subscription))},
 		{"billing_due_at", timestamp(&a.DueAt)},
+		{"billing_fetched_at", timestamp(&a.FetchedAt)},
 	}
 }
 
@@ -167,8 +168,10 @@ func (s *Accounts) Postpone(ctx context.Context, a billing.Account, next time.Ti
 	if !ok || err != nil {
 		return errNoOrganization()
 	}
-	b := s.client.batch().Update(ref, []gcp.Update{{Path: "billing_due_at", Value: timestamp(&next).encode()}},
-		gcp.LastUpdateTime(read))
+	b := s.client.batch().Update(ref, []gcp.Update{
+		{Path: "billing_due_at", Value: timestamp(&next).encode()},
+		{Path: "billing_fetched_at", Value: timestamp(&a.FetchedAt).encode()},
+	}, gcp.LastUpdateTime(read))
 	_, err = s.client.commit(ctx, b)
 	var u *undecided
 	switch {

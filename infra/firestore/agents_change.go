@@ -148,7 +148,7 @@ func needsNudge(before, after agent.Agent, now time.Time) bool {
 }
 
 // saveChange commits a changed agent. The commit fails when another one wrote the agent since it was read, or the
-// organization, if the agent's usage changes.
+// organization, if the agent starts or its usage changes.
 func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, before, after agent.Agent) (agent.Agent,
 	error,
 ) {
@@ -169,7 +169,8 @@ func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, b
 	}
 	ref, _ := s.client.agent(after.ID)
 	b := s.client.batch().Update(ref, updates(doc), gcp.LastUpdateTime(read))
-	if moved != (organization.Usage{}) {
+	// A start also depends on the organization's account: the commit must fail if that changed since it was read.
+	if moved != (organization.Usage{}) || after.Started(before) {
 		org.saveUsage(b)
 	}
 	s.client.saveOperations(b, before, after)

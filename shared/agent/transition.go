@@ -38,6 +38,8 @@ const (
 	gaveUp Trigger = "gave_up"
 	// broke: a crash loop, or not Ready for too long.
 	broke Trigger = "broke"
+	// Withhold: the organization's account allows no pod. Payment undoes it with Resume.
+	Withhold Trigger = "withhold"
 	// recovered: the pod became Ready and answers, without a worker.
 	recovered Trigger = "recovered"
 )
@@ -66,6 +68,7 @@ func Transitions() []Transition {
 		{gaveUp, []Status{Pending, Provisioning}, Error},
 		{broke, []Status{Running}, Error},
 		{recovered, []Status{Error}, Running},
+		{Withhold, []Status{Pending, Provisioning, Running, Error}, Paused},
 	}
 }
 
@@ -75,7 +78,7 @@ func satisfiedStatuses(t Trigger) []Status {
 	switch t {
 	case Start, Resume:
 		return []Status{Running, Provisioning, Pending}
-	case Pause:
+	case Pause, Withhold:
 		return []Status{Paused}
 	case Stop:
 		return []Status{Stopped}
@@ -107,8 +110,8 @@ func (a Agent) AllowedActions() []Trigger {
 	return actions
 }
 
-// Act applies a client's trigger. It changes nothing if the agent has already reached the target. Errors: Conflict,
-// which names the status and the allowed actions.
+// Act applies a client's trigger, or Withhold. It changes nothing if the agent has already reached the target. Errors:
+// Conflict, which names the status and the allowed actions.
 func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	if slices.Contains(satisfiedStatuses(t), a.Status) {
 		return nil

@@ -252,3 +252,35 @@ func TestHeldUsage_FollowsTheStatus(t *testing.T) {
 		equal(t, s+" holds storage", u.StorageBytes, 40<<30)
 	}
 }
+
+func TestAct_WithholdPausesEveryAgentThatHasOrWantsAPod(t *testing.T) {
+	t.Parallel()
+	for _, s := range agent.Status("").Values() {
+		from := agent.Status(s)
+		a := in(from)
+		a.StatusReason = agent.Manual
+		before := a.Generation
+		err := a.Act(agent.Withhold, agent.Billing, at(1))
+		switch from {
+		case agent.Pending, agent.Provisioning, agent.Running, agent.Error:
+			if err != nil || a.Status != agent.Paused || a.StatusReason != agent.Billing || a.WantsPod() {
+				t.Errorf("%s: %s (%s), error %v, want paused (billing)", from, a.Status, a.StatusReason, err)
+			}
+			if a.Generation != before+1 || a.WorkDueAt.IsZero() || !a.Deadline.IsZero() {
+				t.Errorf("%s: generation %d after %d, work due at %v, deadline %v; want work without a deadline", from,
+					a.Generation, before, a.WorkDueAt, a.Deadline)
+			}
+			if err := a.Act(agent.Resume, agent.Billing, at(2)); err != nil || a.Status != agent.Provisioning {
+				t.Errorf("%s: %s after a resume, error %v, want provisioning", from, a.Status, err)
+			}
+		case agent.Paused:
+			if err != nil || a.StatusReason != agent.Manual || a.Generation != before {
+				t.Errorf("paused by its owner: reason %s, error %v, want no change", a.StatusReason, err)
+			}
+		case agent.Stopped, agent.Deleting:
+			if !fault.Is(err, fault.Conflict) || a.Status != from {
+				t.Errorf("%s: %s, error %v, want a conflict", from, a.Status, err)
+			}
+		}
+	}
+}

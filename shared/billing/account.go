@@ -15,6 +15,8 @@ type Account struct {
 	Suspended bool
 	// DueAt is when the Enforcer must check the account; zero if no check is needed.
 	DueAt time.Time
+	// FetchedAt is when the subscription was last fetched from the provider.
+	FetchedAt time.Time
 	// Version is the store's revision of the record, set when it is read.
 	Version string
 }
@@ -70,3 +72,42 @@ func (a Account) Withheld(now time.Time) bool {
 }
 
 func (a Account) graceEnd() time.Time { return a.Subscription.PastDueSince.Add(Grace) }
+
+const (
+	// fetchInterval is how often a subscription is fetched even if no event reports a change.
+	fetchInterval = 24 * time.Hour
+	// urgentFetchInterval applies while an event is overdue or a payment is open.
+	urgentFetchInterval = time.Hour
+)
+
+// fetchDueAt returns when the subscription must be fetched again, because an event about it may be lost: once a day, and
+// every hour while a payment is open or after the paid period ended. A zero time means never: the operator set the plan,
+// or the subscription ended for good.
+func (a Account) fetchDueAt() time.Time {
+	s := a.Subscription
+	if s.ID == "" || s.Status == Canceled {
+		return time.Time{}
+	}
+	urgent, daily := a.FetchedAt.Add(urgentFetchInterval), a.FetchedAt.Add(fetchInterval)
+	switch {
+	case s.Status == PastDue, !s.PeriodEnd.IsZero() && s.PeriodEnd.Before(urgent):
+		return urgent
+	case !s.PeriodEnd.IsZero() && s.PeriodEnd.Before(daily):
+		return s.PeriodEnd
+	default:
+		return daily
+	}
+}
+
+// nextCheck returns the earlier of the next check that enforcement demands, if any, and the next fetch. A fetch that is
+// due now was not possible and is tried again.
+func (a Account) nextCheck(next, now time.Time) time.Time {
+	fetch := a.fetchDueAt()
+	if !fetch.IsZero() && !fetch.After(now) {
+		fetch = now.Add(recheckInterval)
+	}
+	if next.IsZero() || !fetch.IsZero() && fetch.Before(next) {
+		return fetch
+	}
+	return next
+}

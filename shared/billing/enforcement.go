@@ -13,37 +13,34 @@ import (
 // Action pauses or resumes one agent because of its organization's account.
 type Action struct {
 	AgentID string
-	// Trigger is agent.Pause or agent.Resume.
+	// Trigger is agent.Withhold or agent.Resume.
 	Trigger agent.Trigger
 }
 
-// recheckInterval is how often an account with paused agents is checked again: a broken agent may recover and run
-// again, or a deleted agent may leave room for another.
+// recheckInterval is how often an account with paused agents is checked again: a deleted agent may leave room for
+// another.
 const recheckInterval = 5 * time.Minute
 
 // EnforcementActions returns the actions that the account requires now, and the time of the next check. A zero time
 // means no check until the account changes.
 //
-// If the service is withheld, no agent may run. Otherwise the agents that run, or are paused for billing, must fit the
-// plan. The oldest come first, so that repeated checks choose the same agents. Enforcement never stops or deletes an
-// agent, and never resumes one that its owner paused or stopped.
+// If the service is withheld, no agent may run. Otherwise the agents that run, are on the way there, are broken or are
+// paused for billing must fit the plan. Broken agents count because their pods run. Enforcement never stops or deletes
+// an agent, and never resumes one that its owner paused or stopped. It leaves agents as they are if it cannot tell
+// whether they fit, because this release does not know a plan; see UnknownPlans.
 func (a Account) EnforcementActions(agents []agent.Agent, now time.Time) (actions []Action, next time.Time) {
 	allowed, excess := a.agentsWithinLimits(agents, now)
-	waiting := false
 	for _, g := range agents {
 		_, ok := allowed[g.ID]
 		switch {
+		case !a.Withheld(now) && a.unknownPlan(g):
 		case ok && pausedForBilling(g):
 			actions = append(actions, Action{g.ID, agent.Resume})
-		case !ok && g.Status == agent.Running:
-			actions = append(actions, Action{g.ID, agent.Pause})
-		case !ok && (g.Status == agent.Provisioning || g.Status == agent.Pending):
-			waiting = true // an agent can only be paused once it runs
+		case !ok && g.WantsPod():
+			actions = append(actions, Action{g.ID, agent.Withhold})
 		}
 	}
 	switch {
-	case waiting:
-		next = now
 	case a.Withheld(now) || excess:
 		next = now.Add(recheckInterval)
 	case a.Subscription.Status == PastDue:
@@ -52,6 +49,29 @@ func (a Account) EnforcementActions(agents []agent.Agent, now time.Time) (action
 	return actions, next
 }
 
+// UnknownPlans lists the plans of the organization and its agents that this release does not know, such as plans of a
+// later release after a roll-back.
+func (a Account) UnknownPlans(agents []agent.Agent) []plan.ID {
+	var unknown []plan.ID
+	for _, id := range append([]plan.ID{a.Plan}, agentPlans(agents)...) {
+		if _, err := plan.Get(id); err != nil && !slices.Contains(unknown, id) {
+			unknown = append(unknown, id)
+		}
+	}
+	return unknown
+}
+
+func agentPlans(agents []agent.Agent) []plan.ID {
+	plans := make([]plan.ID, len(agents))
+	for i, g := range agents {
+		plans[i] = g.Plan
+	}
+	return plans
+}
+
+// unknownPlan reports whether it can't be told if an agent fits the organization's plan.
+func (a Account) unknownPlan(g agent.Agent) bool { return len(a.UnknownPlans([]agent.Agent{g})) > 0 }
+
 // agentsWithinLimits returns the ids of the agents that may run. excess reports whether others should run, but may not.
 func (a Account) agentsWithinLimits(agents []agent.Agent, now time.Time) (allowed map[string]struct{}, excess bool) {
 	allowed = map[string]struct{}{}
@@ -59,14 +79,8 @@ func (a Account) agentsWithinLimits(agents []agent.Agent, now time.Time) (allowe
 	if err != nil || a.Withheld(now) {
 		return allowed, true
 	}
-	oldest := slices.SortedFunc(slices.Values(agents), func(x, y agent.Agent) int {
-		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
-	})
 	var used organization.Usage
-	for _, g := range oldest {
-		if !g.Status.Up() && !pausedForBilling(g) {
-			continue
-		}
+	for _, g := range inOrderOfClaims(agents) {
 		held, err := g.HeldUsage()
 		size, sizeErr := plan.Get(g.Plan)
 		if err != nil || sizeErr != nil || a.CheckFits(size) != nil || len(used.Plus(held).Excesses(limits)) > 0 {
@@ -79,6 +93,29 @@ func (a Account) agentsWithinLimits(agents []agent.Agent, now time.Time) (allowe
 	return allowed, excess
 }
 
+// inOrderOfClaims lists the agents that have or want a pod, in the order in which they may take what the plan has: those
+// that are up, then those that are broken, then those that are paused for billing, and the oldest of each first. In this
+// order repeated checks choose the same agents: what was chosen is up, and what was not is paused.
+func inOrderOfClaims(agents []agent.Agent) []agent.Agent {
+	claim := func(g agent.Agent) int {
+		switch {
+		case g.Status.Up():
+			return 0
+		case g.Status == agent.Error:
+			return 1
+		default:
+			return 2
+		}
+	}
+	claims := slices.DeleteFunc(slices.Clone(agents), func(g agent.Agent) bool {
+		return !g.WantsPod() && !pausedForBilling(g)
+	})
+	slices.SortFunc(claims, func(x, y agent.Agent) int {
+		return cmp.Or(cmp.Compare(claim(x), claim(y)), x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
+	})
+	return claims
+}
+
 // pausedForBilling reports whether enforcement paused the agent.
 func pausedForBilling(g agent.Agent) bool {
 	return g.Status == agent.Paused && g.StatusReason == agent.Billing
@@ -86,7 +123,7 @@ func pausedForBilling(g agent.Agent) bool {
 
 // Apply applies the action to the agent's record, if the record still needs it. Errors: Conflict.
 func (a Action) Apply(g *agent.Agent, now time.Time) error {
-	if a.Trigger == agent.Pause && g.Status == agent.Running || a.Trigger == agent.Resume && pausedForBilling(*g) {
+	if a.Trigger == agent.Withhold && g.WantsPod() || a.Trigger == agent.Resume && pausedForBilling(*g) {
 		return g.Act(a.Trigger, agent.Billing, now)
 	}
 	return nil

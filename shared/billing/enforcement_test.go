@@ -36,6 +36,10 @@ func TestAccount_EnforcementActions(t *testing.T) {
 	due := account(billing.PastDue, plan.Startup)
 	paid := account(billing.Active, plan.Startup)
 	ended := account(billing.Canceled, plan.Startup)
+	unknown := account(billing.Active, plan.Pro)
+	unknown.Plan = "later"
+	suspendedUnknown := unknown
+	suspendedUnknown.Suspend(true, start)
 	for name, c := range map[string]struct {
 		account     billing.Account
 		age         time.Duration
@@ -57,7 +61,7 @@ func TestAccount_EnforcementActions(t *testing.T) {
 		},
 		"after the grace period": {
 			account: due, age: 7 * day, agents: "startup:running hobby:running hobby:paused/manual",
-			wantActions: "pause a, pause b", wantNext: 5 * time.Minute,
+			wantActions: "withhold a, withhold b", wantNext: 5 * time.Minute,
 		},
 		"after the grace period, no agent runs": {
 			account: due, age: 9 * day, agents: "startup:paused/billing",
@@ -65,19 +69,19 @@ func TestAccount_EnforcementActions(t *testing.T) {
 		},
 		"after the grace period, one agent is starting": {
 			account: due, age: 9 * day, agents: "startup:provisioning hobby:running",
-			wantActions: "pause b", wantNext: 0,
+			wantActions: "withhold a, withhold b", wantNext: 5 * time.Minute,
 		},
 		"after the grace period, one agent is broken": {
 			account: due, age: 9 * day, agents: "startup:error",
-			wantActions: "", wantNext: 5 * time.Minute,
+			wantActions: "withhold a", wantNext: 5 * time.Minute,
 		},
 		"overdue payment made": {
 			account: paid, age: 9 * day, agents: "startup:paused/billing hobby:paused/manual hobby:stopped/manual",
 			wantActions: "resume a", wantNext: never,
 		},
 		"suspended": {
-			account: suspended, age: 0, agents: "pro:running pro:stopped/manual",
-			wantActions: "pause a", wantNext: 5 * time.Minute,
+			account: suspended, age: 0, agents: "pro:running pro:stopped/manual hobby:error hobby:pending",
+			wantActions: "withhold a, withhold c, withhold d", wantNext: 5 * time.Minute,
 		},
 		"canceled, within the free plan": {
 			account: ended, age: 0, agents: "hobby:running",
@@ -85,11 +89,11 @@ func TestAccount_EnforcementActions(t *testing.T) {
 		},
 		"canceled, two small agents": {
 			account: ended, age: 0, agents: "hobby:running hobby:running",
-			wantActions: "pause b", wantNext: 5 * time.Minute,
+			wantActions: "withhold b", wantNext: 5 * time.Minute,
 		},
 		"canceled, the older agent is too large": {
 			account: ended, age: 0, agents: "startup:running hobby:running",
-			wantActions: "pause a", wantNext: 5 * time.Minute,
+			wantActions: "withhold a", wantNext: 5 * time.Minute,
 		},
 		"canceled, the older agent was paused by its owner": {
 			account: ended, age: 0, agents: "hobby:paused/manual hobby:running",
@@ -101,7 +105,31 @@ func TestAccount_EnforcementActions(t *testing.T) {
 		},
 		"canceled, one agent is pending": {
 			account: ended, age: 0, agents: "hobby:running starter:pending",
-			wantActions: "", wantNext: 0,
+			wantActions: "withhold b", wantNext: 5 * time.Minute,
+		},
+		"canceled, the older agent is broken": {
+			account: ended, age: 0, agents: "hobby:error hobby:running",
+			wantActions: "withhold a", wantNext: 5 * time.Minute,
+		},
+		"canceled, the only agent is broken": {
+			account: ended, age: 0, agents: "hobby:error",
+			wantActions: "", wantNext: never,
+		},
+		"canceled, an agent is paused for billing and the other one runs": {
+			account: ended, age: 0, agents: "hobby:paused/billing hobby:running",
+			wantActions: "", wantNext: 5 * time.Minute,
+		},
+		"a plan of a later release": {
+			account: unknown, age: 0, agents: "pro:running hobby:error hobby:paused/billing",
+			wantActions: "", wantNext: 5 * time.Minute,
+		},
+		"a suspended organization on a plan of a later release": {
+			account: suspendedUnknown, age: 0, agents: "pro:running later:running",
+			wantActions: "withhold a, withhold b", wantNext: 5 * time.Minute,
+		},
+		"agents on a plan of a later release": {
+			account: paid, age: 0, agents: "later:running later:paused/billing hobby:running",
+			wantActions: "", wantNext: 5 * time.Minute,
 		},
 		"canceled, the older agent is being deleted": {
 			account: ended, age: 0, agents: "hobby:deleting hobby:paused/billing",
@@ -155,7 +183,7 @@ func applyTwice(t *testing.T, agents []agent.Agent, actions []billing.Action, no
 			if got := agents[i].Generation; got != once {
 				t.Errorf("%s agent %s again: generation = %d, want %d", a.Trigger, a.AgentID, got, once)
 			}
-			if reason := agents[i].StatusReason; a.Trigger == agent.Pause && reason != agent.Billing {
+			if reason := agents[i].StatusReason; a.Trigger == agent.Withhold && reason != agent.Billing {
 				t.Errorf("paused agent %s has reason %q, want %q", a.AgentID, reason, agent.Billing)
 			}
 		}

@@ -12,21 +12,28 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
 )
 
-// Enforcer applies accounts to agents: it pauses agents when payment stops, and resumes them once it is made up for.
+// Enforcer applies accounts to agents: it pauses agents when payment stops, and resumes them once it is made up for. It
+// also fetches subscriptions whose events may be lost.
 //
 // Runs may overlap: every action checks the agent's record again, and if an account changes during a run, the next run
 // handles it.
 type Enforcer struct {
-	Store  Store
-	Agents agent.Store
+	Store    Store
+	Payments Payments
+	Agents   agent.Store
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// enforceBatch limits the accounts of one run. The longest due come first; the rest wait for the next run.
-const enforceBatch = 200
+const (
+	// enforceBatch limits the accounts of one run. The longest due come first; the rest wait for the next run.
+	enforceBatch = 200
+	// fetchBatch limits the subscriptions that one run fetches, far below the provider's rate limit.
+	fetchBatch = 100
+)
 
 // Run enforces every account that is due. A failing account does not stop the others.
 func (e *Enforcer) Run(ctx context.Context) error {
@@ -35,47 +42,89 @@ func (e *Enforcer) Run(ctx context.Context) error {
 		return err
 	}
 	var errs []error
+	fetches := fetchBatch
 	for _, id := range due {
-		if err := e.enforceAccount(ctx, id); err != nil {
+		if err := e.enforceAccount(ctx, id, &fetches); err != nil {
 			errs = append(errs, fmt.Errorf("enforce account of organization %s: %w", id, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (e *Enforcer) enforceAccount(ctx context.Context, organizationID string) error {
+// enforceAccount enforces one account. fetches is the number of subscriptions that the run may still fetch.
+func (e *Enforcer) enforceAccount(ctx context.Context, organizationID string, fetches *int) error {
 	a, err := e.Store.Account(ctx, organizationID)
 	if err != nil {
 		return err
 	}
+	a, fetchErr := e.fetchSubscription(ctx, a, fetches)
+	if errors.Is(fetchErr, ErrChanged) {
+		return nil // the account stays due, and the next run reads its new state
+	}
 	ctx = asSystem(ctx, "billing", organizationID)
 	agents, err := agent.ListAll(ctx, e.Agents)
 	if err != nil {
-		return err
+		return errors.Join(fetchErr, err)
+	}
+	if unknown := a.UnknownPlans(agents); len(unknown) > 0 {
+		slog.ErrorContext(ctx, "agents left as they are: this release does not know a plan", logevent.Key,
+			logevent.PlanUnknown, "organization_id", organizationID, "plans", unknown)
 	}
 	actions, next := a.EnforcementActions(agents, e.Now())
 	if err := e.applyActions(ctx, actions); err != nil {
-		return err
+		return errors.Join(fetchErr, err)
 	}
 	if len(actions) > 0 {
 		slog.InfoContext(ctx, "agents paused or resumed for billing", "organization_id", organizationID,
 			"status", a.Status, "plan", a.Plan, "actions", len(actions))
 	}
-	if next.Equal(a.DueAt) {
-		return nil
-	}
-	err = e.Store.Postpone(ctx, a, next)
+	err = e.Store.Postpone(ctx, a, a.nextCheck(next, e.Now()))
 	if errors.Is(err, ErrChanged) {
-		return nil // the account stays due, and the next run reads its new state
+		err = nil // as above
 	}
-	return err
+	return errors.Join(fetchErr, err)
+}
+
+// fetchSubscription fetches the account's subscription if an event about it may be lost. It returns the account to
+// enforce: if the provider fails, the account as it is stored. Errors: ErrChanged, Unavailable.
+func (e *Enforcer) fetchSubscription(ctx context.Context, a Account, fetches *int) (Account, error) {
+	due := a.fetchDueAt()
+	if due.IsZero() || e.Now().Before(due) || *fetches == 0 {
+		return a, nil
+	}
+	*fetches--
+	state, err := e.Payments.Fetch(ctx, a.Subscription.ID)
+	switch {
+	case fault.Is(err, fault.Unavailable):
+		*fetches = 0 // the provider is down or refuses more calls
+		return a, err
+	case err == nil && state.OrganizationID != a.ID, fault.Is(err, fault.NotFound):
+		a.FetchedAt = e.Now() // the state stays as it is known, and is fetched again after the usual interval
+		return a, fmt.Errorf("the payment provider has no subscription %s of this organization", a.Subscription.ID)
+	case err != nil:
+		return a, err
+	}
+	before := a
+	a.ApplySubscription(state.Subscription, e.Now())
+	a.FetchedAt = e.Now()
+	if a.Subscription == before.Subscription {
+		return a, nil
+	}
+	slog.WarnContext(ctx, "subscription changed at the provider without an event", "organization_id", a.ID,
+		"status", a.Subscription.Status, "plan", a.Subscription.Plan)
+	ctx = audit.With(asSystem(ctx, string(e.Payments.Provider()), a.ID),
+		audit.Request{Action: "ChangeSubscription", RequestID: uuid.NewString()})
+	if err := e.Store.Save(ctx, a, ""); err != nil {
+		return before, err
+	}
+	return e.Store.Account(ctx, a.ID)
 }
 
 // applyActions pauses and resumes agents. Each action gets its own audit entry.
 func (e *Enforcer) applyActions(ctx context.Context, actions []Action) error {
 	var errs []error
 	for _, a := range actions {
-		name := map[agent.Trigger]string{agent.Pause: "PauseAgent", agent.Resume: "ResumeAgent"}[a.Trigger]
+		name := map[agent.Trigger]string{agent.Withhold: "PauseAgent", agent.Resume: "ResumeAgent"}[a.Trigger]
 		call := audit.With(ctx, audit.Request{Action: name, RequestID: uuid.NewString()})
 		_, err := e.Agents.Change(call, a.AgentID, func(g *agent.Agent) error { return a.Apply(g, e.Now()) })
 		if err != nil && !fault.Is(err, fault.NotFound) {

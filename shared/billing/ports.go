@@ -18,7 +18,8 @@ type Store interface {
 	// usage. It writes nothing and succeeds if the event has been applied. Errors: ErrChanged when the organization was
 	// written since the account was read, NotFound, Unavailable.
 	Save(ctx context.Context, a Account, eventID string) error
-	// Postpone writes only the time of the account's next enforcement check. Errors: as Save.
+	// Postpone writes only the time of the account's next enforcement check, and when its subscription was fetched.
+	// Errors: as Save.
 	Postpone(ctx context.Context, a Account, next time.Time) error
 	// Applied reports whether an event has been applied. Errors: Unavailable.
 	Applied(ctx context.Context, eventID string) (bool, error)

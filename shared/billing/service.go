@@ -51,6 +51,7 @@ func (s *Service) HandleEvent(ctx context.Context, e Event) error {
 			return err
 		}
 		a.ApplySubscription(state.Subscription, s.Now())
+		a.FetchedAt = s.Now()
 		return nil
 	})
 	if fault.Is(err, fault.NotFound) {

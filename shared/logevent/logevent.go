@@ -23,6 +23,8 @@ const (
 	// OrphanLimitExceeded: more namespaces or owners of secrets have no agent than one run may delete, so none was
 	// touched.
 	OrphanLimitExceeded Name = "orphan_limit_exceeded"
+	// PlanUnknown: billing left agents as they are, because this release does not know a plan.
+	PlanUnknown Name = "plan_unknown"
 	// OrphanUnproven: an orphan was left alone, because no listed agent of its place has a record.
 	OrphanUnproven Name = "orphan_unproven"
 	// MissingPodLimitExceeded: more running agents lack a pod than one run may repair.

@@ -37,11 +37,7 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	if err != nil {
 		return Service{}, err
 	}
-	accounts, err := config.Read[config.Providers](ctx, lookuper)
-	if err != nil {
-		return Service{}, err
-	}
-	openers, external := cells.Openers(worker), providers.Openers(worker.Common, accounts)
+	openers, external := cells.Openers(worker), providers.Openers(worker.Common, worker.Providers)
 	openers.Payments, openers.Members = external.Payments, external.Members
 	s, err := wire.All(ctx, worker, wire.Settings{Openers: openers, BillingClock: o.BillingClock})
 	return Service{Handler: s.Handler, Close: s.Close}, err

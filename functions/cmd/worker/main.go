@@ -10,6 +10,8 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/run"
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/functions/cmd/internal/wire/cells"
+	"agents.example/controlplane/functions/cmd/internal/wire/payments"
+	"agents.example/controlplane/shared/billing"
 )
 
 func main() {
@@ -18,6 +20,8 @@ func main() {
 		if err != nil {
 			return run.Service{}, err
 		}
-		return wire.Workers(ctx, c, cells.Openers(c))
+		openers := cells.Openers(c)
+		openers.Payments = func(context.Context) (billing.Payments, error) { return payments.Open(c.Providers) }
+		return wire.Workers(ctx, c, openers)
 	})
 }

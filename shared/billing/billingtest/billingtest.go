@@ -44,6 +44,7 @@ func Test(t *testing.T, open func(*testing.T) Fixture) {
 		"unknown organizations are not found":          unknownOrganizations,
 		"concurrent events and creations lose nothing": concurrentEventsAndCreations,
 		"agents start only while payment is in order":  startNeedsPayment,
+		"a suspension in between refuses a start":      suspensionRefusesStart,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,6 +132,7 @@ func saveStoresEveryField(t *testing.T, w Fixture) {
 	a := w.account(t, id)
 	a.ApplySubscription(paidSubscription(plan.Pro), now())
 	a.Suspend(true, now())
+	a.FetchedAt = now()
 	w.save(ctx, t, a, "evt_1")
 	got, err := w.Processes[1].Account(ctx, id)
 	if err != nil {
@@ -209,15 +211,16 @@ func saveAppliesEventOnce(t *testing.T, w Fixture) {
 func postponeSetsDueTime(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	a := w.account(t, id)
-	next := now().Add(time.Hour)
+	next, fetched := now().Add(time.Hour), now()
+	a.FetchedAt = fetched
 	if err := w.Processes[0].Postpone(ctx, a, next); err != nil {
 		t.Fatalf("billingtest: postpone: %v", err)
 	}
 	if err := w.Processes[1].Postpone(ctx, a, time.Time{}); !errors.Is(err, billing.ErrChanged) {
 		t.Errorf("billingtest: postpone an outdated account: %v, want ErrChanged", err)
 	}
-	if got := w.account(t, id).DueAt; !got.Equal(next) {
-		t.Errorf("billingtest: DueAt = %s, want %s", got, next)
+	if got := w.account(t, id); !got.DueAt.Equal(next) || !got.FetchedAt.Equal(fetched) {
+		t.Errorf("billingtest: DueAt = %s and FetchedAt = %s, want %s and %s", got.DueAt, got.FetchedAt, next, fetched)
 	}
 	if err := w.Processes[1].Postpone(ctx, w.account(t, id), time.Time{}); err != nil {
 		t.Errorf("billingtest: postpone forever: %v", err)

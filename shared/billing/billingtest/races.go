@@ -111,3 +111,51 @@ func startNeedsPayment(t *testing.T, w Fixture) {
 		t.Errorf("billingtest: create after payment: %v", err)
 	}
 }
+
+// suspensionRefusesStart suspends the organization while a start is being decided. None of the starts moves the usage,
+// so only the account can refuse them.
+func suspensionRefusesStart(t *testing.T, w Fixture) {
+	for name, c := range map[string]struct {
+		given   agent.Trigger
+		trigger agent.Trigger
+	}{
+		"resume":             {given: agent.Pause, trigger: agent.Resume},
+		"restart from error": {trigger: agent.Restart},
+		"start from error":   {trigger: agent.Start},
+	} {
+		id, system := w.tenant(t)
+		admin := identity.With(system,
+			identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin})
+		g, err := w.Agents.Create(admin, agenttest.Draft(plan.Hobby))
+		if err != nil {
+			t.Fatalf("billingtest: create an agent: %v", err)
+		}
+		_, err = w.Agents.Change(system, g.ID, func(a *agent.Agent) error {
+			a.BecameReady(now())
+			if c.given == "" {
+				a.Break(agent.Failure{Code: "pod_crash_loop"}, now())
+				return nil
+			}
+			return a.Act(c.given, agent.Manual, now())
+		})
+		if err != nil {
+			t.Fatalf("billingtest: prepare an agent: %v", err)
+		}
+		suspended := false
+		_, err = w.Agents.Change(admin, g.ID, func(a *agent.Agent) error {
+			if !suspended {
+				suspended = true
+				account := w.account(t, id)
+				account.Suspend(true, now())
+				w.save(system, t, account, "")
+			}
+			return a.Act(c.trigger, agent.Manual, now())
+		})
+		if !fault.Is(err, fault.PaymentRequired) {
+			t.Errorf("billingtest: %s, suspended in between: %v, want PaymentRequired", name, err)
+		}
+		if got, err := w.Agents.Get(admin, g.ID); err != nil || got.Status.Up() {
+			t.Errorf("billingtest: %s, suspended in between: the agent is %s, %v, want it down", name, got.Status, err)
+		}
+	}
+}

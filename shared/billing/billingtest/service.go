@@ -28,19 +28,24 @@ type fakeProvider struct {
 	fetches int
 	// onFetch is called during each Fetch, after its answer is fixed and before it returns.
 	onFetch func(n int)
+	// answer, if set, answers in place of state.
+	answer func(subscriptionID string) billing.State
 }
 
 // Provider implements billing.Payments.
 func (*fakeProvider) Provider() billing.Provider { return billing.Stripe }
 
 // Fetch implements billing.Payments.
-func (p *fakeProvider) Fetch(context.Context, string) (billing.State, error) {
+func (p *fakeProvider) Fetch(_ context.Context, subscriptionID string) (billing.State, error) {
 	p.mu.Lock()
 	p.fetches++
 	n, state, err := p.fetches, p.state, p.err
 	p.mu.Unlock()
 	if p.onFetch != nil {
 		p.onFetch(n)
+	}
+	if p.answer != nil {
+		state = p.answer(subscriptionID)
 	}
 	return state, err
 }
@@ -60,6 +65,10 @@ func TestService(t *testing.T, open func(*testing.T) Fixture) {
 		"an event fails while the provider fails":          eventFailsWithProvider,
 		"the operator sets a plan":                         operatorSetsPlan,
 		"the enforcer pauses and resumes suspended agents": enforcerPausesAndResumes,
+		"the enforcer makes up for lost events":            lostEvents,
+		"the enforcer asks for an overdue period hourly":   overduePeriod,
+		"the enforcer works while the provider is down":    providerDown,
+		"the enforcer limits its calls of the provider":    fetchRate,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +234,7 @@ func enforcerPausesAndResumes(t *testing.T, w Fixture) {
 	if _, err := w.Agents.Change(ctx, g.ID, becomeReady); err != nil {
 		t.Fatalf("billingtest: make the agent ready: %v", err)
 	}
-	enforcer := &billing.Enforcer{Store: w.Processes[1], Agents: w.Agents, Now: now}
+	enforcer := &billing.Enforcer{Store: w.Processes[1], Payments: &fakeProvider{}, Agents: w.Agents, Now: now}
 	enforce := func(wantStatus agent.Status, wantReason agent.StatusReason, wantDue bool) {
 		t.Helper()
 		if err := enforcer.Run(t.Context()); err != nil {

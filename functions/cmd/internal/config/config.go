@@ -104,6 +104,7 @@ func (Secret) GoString() string { return "[redacted]" }
 // Worker is the configuration of the worker role.
 type Worker struct {
 	Common
+	Providers
 	// AgentImage is the image of the agents, by digest.
 	AgentImage string `env:"AGENT_IMAGE, required"`
 	// GatewayNamespace and GatewayName name the Gateway that routes to agents.

@@ -7,8 +7,8 @@ import (
 
 	"agents.example/controlplane/functions/cmd/internal/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
+	"agents.example/controlplane/functions/cmd/internal/wire/payments"
 	"agents.example/controlplane/infra/firebase"
-	"agents.example/controlplane/infra/stripe"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/member"
 )
@@ -16,19 +16,9 @@ import (
 // Openers open the providers of a configuration.
 func Openers(c config.Common, p config.Providers) wire.Openers {
 	return wire.Openers{
-		Payments: func(context.Context) (billing.Payments, error) { return openPayments(p) },
+		Payments: func(context.Context) (billing.Payments, error) { return payments.Open(p) },
 		Members:  func(ctx context.Context) (member.Provider, error) { return openMembers(ctx, c.Issuer) },
 	}
-}
-
-// openPayments opens Stripe if there is a key. Without one, the operator sets plans.
-func openPayments(p config.Providers) (billing.Payments, error) {
-	if p.StripeKey == "" {
-		return billing.NoProvider{}, nil
-	}
-	return stripe.Open(stripe.Options{
-		Key: p.StripeKey.Reveal(), WebhookSecret: p.StripeWebhookSecret.Reveal(), URL: p.StripeURL, ReturnURL: p.AppURL,
-	})
 }
 
 // openMembers opens Firebase Authentication if it issues the sessions. Other identity providers manage members
