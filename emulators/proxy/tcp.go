@@ -176,7 +176,7 @@ func (p *TCP) awaitFlow() {
 	}
 }
 
-// ignoreClosed returns the error of a server, unless it is the one of its own Close.
+// ignoreClosed returns the error of a server, unless the server was closed.
 func ignoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
 		return nil
