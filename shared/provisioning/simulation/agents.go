@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,12 +20,6 @@ import (
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
 )
-
-// Stepper lets a process make a call outside. A Process leaves the decision about it to the scheduler.
-type Stepper interface {
-	Step(ctx context.Context, name string, do func() error) error
-	Now() time.Time
-}
 
 // Agents is one process's client of the database. It implements agent.Store.
 type Agents struct {
@@ -79,7 +74,7 @@ func own(d document, exists bool, caller identity.Caller) (agent.Agent, error) {
 
 // Get implements agent.Store.
 func (s Agents) Get(ctx context.Context, id string) (a agent.Agent, err error) {
-	err = s.Process.Step(ctx, "get agent", func() (err error) {
+	err = s.Process.Look(ctx, DatabaseService, "get agent", func() (err error) {
 		found, ok := s.Database.agents[id]
 		a, err = own(found, ok, identity.From(ctx))
 		return err
@@ -109,7 +104,7 @@ func (s Agents) Await(ctx context.Context, id string, until func(agent.Agent) bo
 
 // List implements agent.Store.
 func (s Agents) List(ctx context.Context, f agent.Filter, p page.Request) (found page.Page[agent.Agent], err error) {
-	err = s.Process.Step(ctx, "list agents", func() error {
+	err = s.Process.Look(ctx, DatabaseService, "list agents", func() error {
 		var all []agent.Agent
 		for _, a := range s.Database.Agents() {
 			if a.OrganizationID == identity.From(ctx).OrganizationID && matches(a, f) {
@@ -160,7 +155,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	var created agent.Agent
 	err = attempts(ctx, func(bool) error {
 		var read state
-		if err := s.Process.Step(ctx, "read before create", func() (err error) {
+		if err := s.Process.Look(ctx, DatabaseService, "read before create", func() (err error) {
 			read, err = s.Database.readState(c, a.ID)
 			return err
 		}); err != nil {
@@ -180,10 +175,15 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		if err := chargeNew(c, &read, a, size); err != nil {
 			return err
 		}
-		return s.Process.Step(ctx, "commit create", func() (err error) {
-			created, err = s.Database.commitAgent(c, read, agent.Agent{}, a, true)
+		var saved agent.Agent // a late effect must not change what the call returned
+		err := s.Process.Step(ctx, DatabaseService, "commit create", func() (err error) {
+			saved, err = s.Database.commitAgent(c, read, agent.Agent{}, a, true)
 			return err
 		})
+		if err == nil {
+			created = saved
+		}
+		return err
 	})
 	if err != nil {
 		return agent.Agent{}, err
@@ -214,7 +214,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 	nudge := false
 	err := attempts(ctx, func(bool) error {
 		var read state
-		if err := s.Process.Step(ctx, "read before change", func() (err error) {
+		if err := s.Process.Look(ctx, DatabaseService, "read before change", func() (err error) {
 			read, err = s.Database.readState(c, id)
 			return err
 		}); err != nil {
@@ -246,10 +246,15 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			return err
 		}
 		after.ChangeID = c.id
-		return s.Process.Step(ctx, "commit change", func() (err error) {
-			result, err = s.Database.commitAgent(c, read, before, after, false)
+		var saved agent.Agent // a late effect must not change what the call returned
+		err = s.Process.Step(ctx, DatabaseService, "commit change", func() (err error) {
+			saved, err = s.Database.commitAgent(c, read, before, after, false)
 			return err
 		})
+		if err == nil {
+			result = saved
+		}
+		return err
 	})
 	if err != nil {
 		return agent.Agent{}, err
@@ -266,7 +271,7 @@ func (s Agents) keepAnswer(ctx context.Context, c change, read state, a agent.Ag
 	if c.attempt == nil || read.answered && !c.amends {
 		return nil
 	}
-	return s.Process.Step(ctx, "commit answer", func() error {
+	return s.Process.Step(ctx, DatabaseService, "commit answer", func() error {
 		if s.Database.answers[c.attempt.ID].version != read.answer.version {
 			return errConflict
 		}
@@ -342,7 +347,7 @@ var _ agent.WorkerStore = WorkerStore{}
 
 // Load implements agent.WorkerStore.
 func (s WorkerStore) Load(ctx context.Context, id string) (a agent.Agent, err error) {
-	err = s.Process.Step(ctx, "load", func() error {
+	err = s.Process.Look(ctx, DatabaseService, "load", func() error {
 		found, ok := s.Database.Agent(id)
 		if !ok {
 			return agent.NotFound()
@@ -360,7 +365,7 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 	err := attempts(ctx, func(again bool) error {
 		if again || !fresh {
 			committed := false
-			err := s.Process.Step(ctx, "read before update", func() error {
+			err := s.Process.Look(ctx, DatabaseService, "read before update", func() error {
 				found, ok := s.Database.agents[a.ID]
 				if !ok {
 					return agent.NotFound()
@@ -380,22 +385,15 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 		if !changed && again {
 			return nil
 		}
-		return s.Process.Step(ctx, "commit update", func() error {
-			present, ok := s.Database.agents[a.ID]
-			if !ok || present.read().Version != a.Version {
-				return errConflict
-			}
-			if !changed {
-				return nil
-			}
-			d := s.Database
-			d.Commits++
-			d.agents[a.ID] = document{agent: cloneAgent(after), writeID: writeID, version: d.Commits}
-			d.charge(a.OrganizationID, held(after).Minus(held(a)))
-			d.saveOperations(a, after)
-			a = d.agents[a.ID].read()
-			return nil
+		before, saved := a, a // a late effect must not change what the call returned
+		err := s.Process.Step(ctx, DatabaseService, "commit update", func() (err error) {
+			saved, err = s.Database.commitUpdate(before, after, changed, writeID)
+			return err
 		})
+		if err == nil {
+			a = saved
+		}
+		return err
 	})
 	if err != nil {
 		return agent.Agent{}, err
@@ -404,6 +402,22 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 		return a, agent.ErrSuperseded
 	}
 	return a, nil
+}
+
+// commitUpdate commits a worker's change of an agent.
+func (d *Database) commitUpdate(before, after agent.Agent, changed bool, writeID string) (agent.Agent, error) {
+	present, ok := d.agents[before.ID]
+	if !ok || strconv.FormatInt(present.version, 36) != before.Version {
+		return before, errConflict
+	}
+	if !changed {
+		return before, nil
+	}
+	d.Commits++
+	d.agents[before.ID] = document{agent: cloneAgent(after), writeID: writeID, version: d.Commits}
+	d.charge(before.OrganizationID, held(after).Minus(held(before)))
+	d.saveOperations(before, after, "")
+	return d.agents[before.ID].read(), nil
 }
 
 // charge adds to an organization's usage.
@@ -422,7 +436,7 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 	return attempts(ctx, func(again bool) error {
 		gone := false
 		if again || !fresh {
-			err := s.Process.Step(ctx, "read before remove", func() error {
+			err := s.Process.Look(ctx, DatabaseService, "read before remove", func() error {
 				found, ok := s.Database.agents[a.ID]
 				gone = !ok
 				if ok {
@@ -438,14 +452,15 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 			}
 			fresh = true
 		}
-		return s.Process.Step(ctx, "commit remove", func() error {
-			present, ok := s.Database.agents[a.ID]
-			if !ok || present.read().Version != a.Version {
+		before := a
+		return s.Process.Step(ctx, DatabaseService, "commit remove", func() error {
+			present, ok := s.Database.agents[before.ID]
+			if !ok || strconv.FormatInt(present.version, 36) != before.Version {
 				return errConflict
 			}
 			s.Database.Commits++
-			delete(s.Database.agents, a.ID)
-			s.Database.charge(a.OrganizationID, organization.Usage{}.Minus(held(a)))
+			delete(s.Database.agents, before.ID)
+			s.Database.charge(before.OrganizationID, organization.Usage{}.Minus(held(before)))
 			return nil
 		})
 	})
@@ -453,7 +468,7 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 
 // ListDue implements agent.WorkerStore.
 func (s WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) (due []agent.Agent, err error) {
-	err = s.Process.Step(ctx, "list due", func() error {
+	err = s.Process.Look(ctx, DatabaseService, "list due", func() error {
 		for _, a := range s.Database.Agents() {
 			if !a.WorkDueAt.IsZero() && !a.WorkDueAt.After(now) {
 				due = append(due, a)
@@ -471,7 +486,7 @@ func (s WorkerStore) ListByStatus(ctx context.Context, status agent.Status, afte
 	found page.Page[agent.Agent], err error,
 ) {
 	found.Items = []agent.Agent{}
-	err = s.Process.Step(ctx, "list by status", func() error {
+	err = s.Process.Look(ctx, DatabaseService, "list by status", func() error {
 		for _, a := range s.Database.Agents() {
 			if a.Status == status && a.ID > after && len(found.Items) < limit {
 				found.Items = append(found.Items, a)

@@ -16,10 +16,14 @@ import (
 // unscheduled is a Stepper without a scheduler: every step happens.
 type unscheduled struct{ mu *sync.Mutex }
 
-func (u unscheduled) Step(_ context.Context, _ string, do func() error) error {
+func (u unscheduled) Step(_ context.Context, _ Service, _ string, do func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return do()
+}
+
+func (u unscheduled) Look(ctx context.Context, s Service, name string, do func() error) error {
+	return u.Step(ctx, s, name, do)
 }
 
 func (unscheduled) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -27,6 +27,10 @@ type Database struct {
 	// Operations is the history of secret operations, and Entries the audit log, by id.
 	Operations map[string]secret.Operation
 	Entries    map[string]Entry
+	// Calls maps operations to the client's call that requested them.
+	Calls map[string]string
+	// Order lists the operations as they were recorded.
+	Order []string
 	// Commits counts the commits that wrote.
 	Commits int64
 }
@@ -63,7 +67,7 @@ type answer struct {
 func NewDatabase() *Database {
 	return &Database{
 		agents: map[string]document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
-		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{},
+		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{}, Calls: map[string]string{},
 	}
 }
 
@@ -132,12 +136,13 @@ type change struct {
 	first   bool
 	attempt *idempotency.Attempt
 	amends  bool
+	call    string
 }
 
 func (d *Database) beginChange(ctx context.Context, id string, at time.Time) change {
 	c := change{
 		id: id, at: at, caller: identity.From(ctx), request: audit.From(ctx), trail: audit.CallEntryFrom(ctx),
-		entryID: id,
+		entryID: id, call: callFrom(ctx),
 	}
 	c.first = c.trail.Claim()
 	if c.trail.ID() != "" {
@@ -221,7 +226,7 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 		s.org.version = d.Commits
 		d.organizations[s.org.ID] = s.org
 	}
-	d.saveOperations(before, after)
+	d.saveOperations(before, after, c.call)
 	var changes []audit.Change
 	if !isNew {
 		changes = agent.Changes(before, after)
@@ -275,13 +280,16 @@ func (d *Database) saveAnswer(c change, s state, record agent.Agent) bool {
 	return true
 }
 
-func (d *Database) saveOperations(before, after agent.Agent) {
+func (d *Database) saveOperations(before, after agent.Agent, call string) {
 	for _, o := range after.Operations {
 		i := slices.IndexFunc(before.Operations, func(old secret.Operation) bool { return old.ID == o.ID })
 		if i >= 0 && before.Operations[i] == o {
 			continue
 		}
 		o.AgentID, o.OrganizationID = after.ID, after.OrganizationID
+		if _, known := d.Operations[o.ID]; !known {
+			d.Calls[o.ID], d.Order = call, append(d.Order, o.ID)
+		}
 		d.Operations[o.ID] = o
 	}
 }
@@ -311,4 +319,20 @@ func sameRecord(x, y agent.Agent) bool {
 
 func unavailable() error {
 	return fault.New(fault.Unavailable, "store_unavailable", "The database is temporarily unavailable. Retry.")
+}
+
+// Clone returns a copy.
+func (d *Database) Clone() *Database {
+	next := NewDatabase()
+	for id, found := range d.agents {
+		found.agent = cloneAgent(found.agent)
+		next.agents[id] = found
+	}
+	maps.Copy(next.organizations, d.organizations)
+	maps.Copy(next.answers, d.answers)
+	maps.Copy(next.Operations, d.Operations)
+	maps.Copy(next.Entries, d.Entries)
+	maps.Copy(next.Calls, d.Calls)
+	next.Order, next.Commits = slices.Clone(d.Order), d.Commits
+	return next
 }

@@ -1,13 +1,8 @@
-// Package simulation runs the control plane's own code against a simulated outside: in one process, on a virtual clock,
-// with every interleaving, failure and delay chosen by a seed. It implements the ports of the domain. It does not test
-// the adapters in infra; the conformance suites of the ports hold for both.
 package simulation
 
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,153 +11,83 @@ import (
 	"time"
 )
 
-// Verdict is what happens to one step of a process.
-type Verdict string
-
-// The verdicts.
-const (
-	// Happens: the effect takes place, and the process gets the answer.
-	Happens Verdict = "happens"
-	// Refused: the effect does not take place, and the process gets an error.
-	Refused Verdict = "refused"
-	// Lost: the effect takes place, and the process gets an error instead of the answer.
-	Lost Verdict = "lost"
-	// Late: the process gets an error when its call times out. The effect takes place later.
-	Late Verdict = "late"
-	// CrashesBefore: the process ends before the effect.
-	CrashesBefore Verdict = "crashes before"
-	// CrashesAfter: the process ends after the effect.
-	CrashesAfter Verdict = "crashes after"
-)
-
-// faults lists the verdicts that are no success.
-func faults() []Verdict { return []Verdict{Refused, Lost, Late, CrashesBefore, CrashesAfter} }
-
-// callTimeout is how long a call may take, as in the adapters.
-const callTimeout = 10 * time.Second
-
-// Error is the answer to a step that failed. Adapters make the fault of their port from it.
-type Error struct {
-	Verdict Verdict
-	Step    string
-}
-
-// Error implements error.
-func (e *Error) Error() string { return e.Step + ": " + string(e.Verdict) }
-
-// Scheduler decides which process goes on, and what happens to its step. It must run in a bubble of package synctest.
+// Scheduler decides which process continues, and what happens to its step. It must run in a bubble of package synctest.
 type Scheduler struct {
 	random *rand.Rand
 	// Faults is how many more steps may fail.
 	Faults int
 	// FaultRate is the share of the steps that fail while Faults is not 0.
 	FaultRate float64
+	// Verdicts are the faults to choose from.
+	Verdicts []Verdict
+	// Stalls is how many more times a process may stall, and StallRate the share of the steps at which one does.
+	Stalls    int
+	StallRate float64
+	// Script plans verdicts for the steps with these numbers, counted from 1, instead of chance.
+	Script map[int]Verdict
+	// steps counts the granted steps.
+	steps int
 
-	mu     sync.Mutex
-	parked []*step
-	late   []effect
-	live   int
+	began  time.Time
+	jumped time.Duration
+	// skew is that of the next process.
+	skew time.Duration
+	down [services]bool
 
-	trace []string
+	mu        sync.Mutex
+	parked    []*step
+	late      []effect
+	live      int
+	arrived   chan struct{}
+	processes []*Process
+
 	sum   uint64
+	trace []row
 	// Keep makes the scheduler keep the trace.
 	Keep bool
 }
 
+// epoch is the time at which every schedule begins.
+var epoch = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
 // step is a call of a process that waits for the scheduler.
 type step struct {
 	process *Process
+	service Service
 	name    string
+	ctx     context.Context //nolint:containedctx // only its end is of interest
 	verdict chan Verdict
 }
 
-// effect is something that can take place at any time.
+// effect is something that takes place later than its call ended.
 type effect struct {
-	name string
-	do   func()
+	process string
+	name    string
+	do      func()
+	landBy  time.Duration
+	// exact: it takes place at landBy, not before.
+	exact bool
 }
 
 // NewScheduler returns the scheduler of a seed.
 func NewScheduler(seed uint64) *Scheduler {
-	return &Scheduler{random: rand.New(rand.NewPCG(seed, seed))} //nolint:gosec // chooses schedules
-}
-
-// Process is a process of the control plane, such as one delivery to a worker. After its crash, none of its steps has an
-// effect.
-type Process struct {
-	Name string
-	// Skew is how much the process's clock is ahead.
-	Skew time.Duration
-
-	scheduler *Scheduler
-	cancel    context.CancelFunc
-	crashed   bool
-}
-
-// Now is the process's clock.
-func (p *Process) Now() time.Time { return time.Now().Add(p.Skew) }
-
-// Crashed reports whether the process crashed.
-func (p *Process) Crashed() bool { return p.crashed }
-
-// Go starts a process. The context ends when the process crashes.
-func (s *Scheduler) Go(name string, run func(ctx context.Context, p *Process)) *Process {
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &Process{Name: name, scheduler: s, cancel: cancel}
-	s.live++
-	go func() {
-		defer cancel()
-		run(ctx, p)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.live--
-	}()
-	return p
-}
-
-// Step makes a call outside: it waits for the scheduler, which decides what happens to the effect do.
-func (p *Process) Step(ctx context.Context, name string, do func() error) error {
-	s := p.scheduler
-	waiting := &step{process: p, name: name, verdict: make(chan Verdict, 1)}
-	s.mu.Lock()
-	if p.crashed || ctx.Err() != nil {
-		s.mu.Unlock()
-		return &Error{Verdict: CrashesBefore, Step: name}
+	return &Scheduler{
+		random: rand.New(rand.NewPCG(seed, seed)), //nolint:gosec // chooses schedules
+		began:  time.Now(), arrived: make(chan struct{}, 1), Verdicts: Faults(), sum: offset,
 	}
-	s.parked = append(s.parked, waiting)
-	s.mu.Unlock()
-	verdict := <-waiting.verdict
-	switch verdict {
-	case Happens:
-		return do()
-	case Lost:
-		_ = do()
-	case CrashesAfter:
-		_ = do()
-		p.crash()
-	case CrashesBefore:
-		p.crash()
-	case Late:
-		s.mu.Lock()
-		s.late = append(s.late, effect{p.Name + ": " + name, func() { _ = do() }})
-		s.mu.Unlock()
-		timeout := time.NewTimer(callTimeout)
-		defer timeout.Stop()
-		select {
-		case <-timeout.C:
-		case <-ctx.Done():
-		}
-	case Refused:
-	}
-	return &Error{Verdict: verdict, Step: name}
 }
 
-func (p *Process) crash() {
-	p.scheduler.mu.Lock()
-	p.crashed = true
-	p.scheduler.mu.Unlock()
-	p.cancel()
-}
+// Elapsed is the time since the schedule began.
+func (s *Scheduler) Elapsed() time.Duration { return time.Since(s.began) }
+
+// Now is the clock that the control plane's processes share, apart from their skew.
+func (s *Scheduler) Now() time.Time { return epoch.Add(s.Elapsed() + s.jumped) }
+
+// Jump moves the clock forward without time passing, as a correction by a time server does.
+func (s *Scheduler) Jump(d time.Duration) { s.jumped += d }
+
+// SetDown begins or ends the outage of a service: all steps that call it fail.
+func (s *Scheduler) SetDown(service Service, down bool) { s.down[service] = down }
 
 // Idle reports whether no process runs and no effect is outstanding.
 func (s *Scheduler) Idle() bool {
@@ -172,14 +97,28 @@ func (s *Scheduler) Idle() bool {
 	return s.live == 0 && len(s.late) == 0
 }
 
-// Pass lets the time pass.
+// Pass lets time pass until a process makes a step, but at most d.
 func (s *Scheduler) Pass(d time.Duration) {
-	s.record("%v pass", d)
-	time.Sleep(d) //nolint:forbidigo // on the bubble's clock
+	s.mu.Lock()
+	for _, e := range s.late {
+		d = min(d, max(0, e.landBy-s.Elapsed()))
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.arrived:
+	default:
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-s.arrived:
+	case <-timer.C:
+	}
+	s.record("clock", "time passes", "")
 }
 
 // Next lets one parked step, one late effect or one of the environment's actions happen. It reports false if there is
-// none: then only time can go on.
+// none: then only time can pass.
 func (s *Scheduler) Next(environment []Action) bool {
 	synctest.Wait()
 	s.mu.Lock()
@@ -187,70 +126,122 @@ func (s *Scheduler) Next(environment []Action) bool {
 	slices.SortStableFunc(s.parked, func(x, y *step) int {
 		return cmp.Or(strings.Compare(x.process.Name, y.process.Name), strings.Compare(x.name, y.name))
 	})
-	parked, late := s.parked, s.late
+	ready := s.parked[:0:0]
+	now := s.Elapsed()
+	for _, waiting := range s.parked {
+		if waiting.process.crashed {
+			s.grant(waiting, CrashesBefore)
+			s.mu.Unlock()
+			return true
+		}
+		if waiting.process.stalledUntil <= now {
+			ready = append(ready, waiting)
+		}
+	}
+	var late []int
+	for i, e := range s.late {
+		if e.landBy <= now {
+			s.land(i)
+			return true
+		}
+		if !e.exact {
+			late = append(late, i)
+		}
+	}
 	s.mu.Unlock()
-	total := len(parked) + len(late) + len(environment)
+	total := len(ready) + len(late) + len(environment)
 	if total == 0 {
 		return false
 	}
 	switch n := s.random.IntN(total); {
-	case n < len(parked):
-		s.grant(n)
-	case n < len(parked)+len(late):
-		n -= len(parked)
+	case n < len(ready):
+		s.decide(ready[n])
+	case n < len(ready)+len(late):
 		s.mu.Lock()
-		s.late = slices.Delete(slices.Clone(late), n, n+1)
-		s.mu.Unlock()
-		s.record("%s lands late", late[n].name)
-		late[n].do()
+		s.land(late[n-len(ready)])
 	default:
-		action := environment[n-len(parked)-len(late)]
-		s.record("%s", action.Name)
+		action := environment[n-len(ready)-len(late)]
+		s.record("environment", action.Name, Verdict(action.Object))
 		action.Do()
 	}
 	return true
 }
 
+// land makes the late effect i happen. The caller holds the lock, which land releases.
+func (s *Scheduler) land(i int) {
+	e := s.late[i]
+	s.late = slices.Delete(slices.Clone(s.late), i, i+1)
+	s.mu.Unlock()
+	s.record(e.process, e.name, "lands late")
+	e.do()
+}
+
 // Action is something that the environment may do at any time, such as a container restart.
 type Action struct {
 	Name string
-	Do   func()
+	// Object is what the action is about, such as an agent.
+	Object string
+	Do     func()
 }
 
-// grant decides about the parked step n.
-func (s *Scheduler) grant(n int) {
+// decide chooses what happens to a parked step.
+func (s *Scheduler) decide(chosen *step) {
+	p := chosen.process
 	s.mu.Lock()
-	granted := s.parked[n]
-	s.parked = slices.Delete(s.parked, n, n+1)
+	defer s.mu.Unlock()
+	if s.Stalls > 0 && s.random.Float64() < s.StallRate {
+		s.Stalls--
+		p.stalledUntil = s.Elapsed() + stalls[s.random.IntN(len(stalls))]
+		s.record(p.Name, "stalls", "")
+		return
+	}
+	s.steps++
 	verdict := Happens
 	switch {
-	case granted.process.crashed:
-		verdict = CrashesBefore
-	case s.Faults > 0 && s.random.Float64() < s.FaultRate:
+	case chosen.ctx.Err() != nil, s.down[chosen.service]:
+		verdict = Refused
+	case s.Script != nil:
+		if planned, ok := s.Script[s.steps]; ok {
+			verdict = planned
+		}
+	case s.Faults > 0 && !p.Reliable && s.random.Float64() < s.FaultRate:
 		s.Faults--
-		verdict = faults()[s.random.IntN(len(faults()))]
+		verdict = s.Verdicts[s.random.IntN(len(s.Verdicts))]
 	}
-	s.mu.Unlock()
-	s.record("%s: %s %s", granted.process.Name, granted.name, verdict)
-	granted.verdict <- verdict
+	s.grant(chosen, verdict)
+}
+
+// stalls lists how long a process stalls: beyond a lease, beyond the storing time, beyond a sweep, beyond a deadline.
+var stalls = [...]time.Duration{ //nolint:gochecknoglobals // a constant
+	6 * time.Second, 6 * time.Second, 16 * time.Second, 31 * time.Second, 61 * time.Second, 11 * time.Minute,
+}
+
+// grant gives a parked step its verdict. The caller holds the lock.
+func (s *Scheduler) grant(chosen *step, verdict Verdict) {
+	i := slices.Index(s.parked, chosen)
+	s.parked = slices.Delete(s.parked, i, i+1)
+	s.record(chosen.process.Name, chosen.name, verdict)
+	chosen.verdict <- verdict
 }
 
 // Choose returns a random number below n.
 func (s *Scheduler) Choose(n int) int { return s.random.IntN(n) }
 
-// record adds to the trace and to the sum that tells schedules apart.
-func (s *Scheduler) record(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d %s", s.sum, line) // a hash takes everything
-	s.sum = h.Sum64()
-	if s.Keep {
-		s.trace = append(s.trace, time.Now().UTC().Format("15:04:05.000 ")+line)
+// Chance reports true with a probability.
+func (s *Scheduler) Chance(probability float64) bool { return s.random.Float64() < probability }
+
+// Stop ends all processes. They have no further effect, and neither have late effects.
+func (s *Scheduler) Stop() {
+	s.mu.Lock()
+	s.late = nil
+	for _, p := range s.processes {
+		p.crashed = true
+		p.cancel()
+	}
+	s.mu.Unlock()
+	for !s.Idle() {
+		if !s.Next(nil) {
+			s.Pass(time.Minute)
+		}
 	}
 }
-
-// Sum is equal for equal schedules.
-func (s *Scheduler) Sum() uint64 { return s.sum }
-
-// Trace is the schedule in lines.
-func (s *Scheduler) Trace() string { return strings.Join(s.trace, "\n") }

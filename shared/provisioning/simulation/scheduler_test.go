@@ -15,8 +15,8 @@ func runCounter(seed uint64, keep bool) (value int, s *Scheduler) {
 	for _, name := range []string{"a", "b"} {
 		s.Go(name, func(ctx context.Context, p *Process) {
 			var read int
-			_ = p.Step(ctx, "read", func() error { read = value; return nil })
-			_ = p.Step(ctx, "write", func() error { value = read + 1; return nil })
+			_ = p.Step(ctx, DatabaseService, "read", func() error { read = value; return nil })
+			_ = p.Step(ctx, DatabaseService, "write", func() error { value = read + 1; return nil })
 		})
 	}
 	for !s.Idle() {
@@ -69,10 +69,10 @@ func TestStep_HasTheEffectThatTheVerdictSays(t *testing.T) {
 				var took time.Duration
 				var err, after error
 				p := s.Go("a", func(ctx context.Context, p *Process) {
-					err = p.Step(ctx, "write", func() error { effects++; return nil })
+					err = p.Step(ctx, DatabaseService, "write", func() error { effects++; return nil })
 					took = time.Since(began)
 					if p.Crashed() {
-						after = p.Step(context.Background(), "write", func() error { effects++; return nil })
+						after = p.Step(context.Background(), DatabaseService, "write", func() error { effects++; return nil })
 					}
 				})
 				synctest.Wait()

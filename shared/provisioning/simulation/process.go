@@ -1,0 +1,139 @@
+package simulation
+
+import (
+	"context"
+	"time"
+)
+
+// Process is a process of the control plane, such as one delivery to a worker. After its crash, none of its steps has an
+// effect.
+type Process struct {
+	Name string
+	// Skew is how much the process's clock is ahead.
+	Skew time.Duration
+	// Reliable exempts the process's steps from faults by chance.
+	Reliable bool
+
+	scheduler    *Scheduler
+	cancel       context.CancelFunc
+	crashed      bool
+	ended        bool
+	stalledUntil time.Duration
+}
+
+// Stepper lets a process make a call outside. A Process leaves the decision about it to the scheduler.
+type Stepper interface {
+	// Step makes a call that has an effect.
+	Step(ctx context.Context, service Service, name string, do func() error) error
+	// Look makes a call that only reads.
+	Look(ctx context.Context, service Service, name string, do func() error) error
+	Now() time.Time
+}
+
+// Now is the process's clock.
+func (p *Process) Now() time.Time { return p.scheduler.Now().Add(p.Skew) }
+
+// Crashed reports whether the process crashed.
+func (p *Process) Crashed() bool { return p.crashed }
+
+// Go starts a process. The context ends when the process crashes.
+func (s *Scheduler) Go(name string, run func(ctx context.Context, p *Process)) *Process {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Process{Name: name, Skew: s.skew, scheduler: s, cancel: cancel}
+	s.mu.Lock()
+	s.live++
+	s.processes = append(s.processes, p)
+	s.mu.Unlock()
+	go func() {
+		defer cancel()
+		run(ctx, p)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.live--
+		p.ended = true
+		s.arrive()
+	}()
+	return p
+}
+
+// arrive ends Pass. The caller holds the lock.
+func (s *Scheduler) arrive() {
+	select {
+	case s.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// Step makes a call outside: it waits for the scheduler, which decides what happens to the effect do. A call whose
+// context ended before has no effect.
+func (p *Process) Step(ctx context.Context, service Service, name string, do func() error) error {
+	return p.step(ctx, service, name, do, do)
+}
+
+// Look makes a call outside that only reads: it has no effect unless it succeeds.
+func (p *Process) Look(ctx context.Context, service Service, name string, do func() error) error {
+	return p.step(ctx, service, name, do, nil)
+}
+
+// step makes a call. effect is what it does even if its answer is lost.
+func (p *Process) step(ctx context.Context, service Service, name string, do, effect func() error) error {
+	s := p.scheduler
+	waiting := &step{process: p, service: service, name: name, ctx: ctx, verdict: make(chan Verdict, 1)}
+	s.mu.Lock()
+	if p.crashed {
+		s.mu.Unlock()
+		return &Error{Verdict: CrashesBefore, Step: name}
+	}
+	s.parked = append(s.parked, waiting)
+	s.arrive()
+	s.mu.Unlock()
+	verdict := <-waiting.verdict
+	switch verdict {
+	case Happens:
+		return do()
+	case Lost:
+		if effect != nil {
+			_ = effect()
+		}
+	case CrashesAfter:
+		if effect != nil {
+			_ = effect()
+		}
+		p.crash()
+	case CrashesBefore:
+		p.crash()
+	case Late:
+		p.delay(ctx, service, name, effect)
+	case Refused:
+	}
+	return &Error{Verdict: verdict, Step: name}
+}
+
+// delay makes the effect happen after the call has ended.
+func (p *Process) delay(ctx context.Context, service Service, name string, do func() error) {
+	s := p.scheduler
+	ends := s.Elapsed() + callTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		ends = min(ends, s.Elapsed()+time.Until(deadline))
+	}
+	if do != nil {
+		s.mu.Lock()
+		s.late = append(s.late, effect{
+			process: p.Name, name: name, do: func() { _ = do() }, landBy: ends + service.lateness(),
+		})
+		s.mu.Unlock()
+	}
+	timeout := time.NewTimer(ends - s.Elapsed())
+	defer timeout.Stop()
+	select {
+	case <-timeout.C:
+	case <-ctx.Done():
+	}
+}
+
+func (p *Process) crash() {
+	p.scheduler.mu.Lock()
+	p.crashed = true
+	p.scheduler.mu.Unlock()
+	p.cancel()
+}

@@ -1,0 +1,339 @@
+package simulation
+
+import (
+	"fmt"
+	"testing/synctest"
+	"time"
+)
+
+// Result is what a schedule led to.
+type Result struct {
+	// Violation is the promise that did not hold; "" if all did.
+	Violation string
+	// Sum is equal for equal schedules.
+	Sum uint64
+	// Steps counts the steps of processes.
+	Steps int
+	Trace string
+}
+
+// Runner runs schedules one after the other, in one bubble.
+type Runner struct {
+	snapshots snapshots
+	// Pending names promises that are not checked.
+	Pending map[string]bool
+}
+
+// Run runs the schedule of a seed.
+func (r *Runner) Run(seed uint64, plant Plant, keep bool) (Result, error) {
+	s := NewScheduler(seed)
+	s.Keep = keep
+	return r.RunSetup(s, RandomSetup(s), plant)
+}
+
+// RunSetup runs the schedule of a setup.
+func (r *Runner) RunSetup(s *Scheduler, u Setup, plant Plant) (Result, error) {
+	w, err := r.snapshots.prepare(s, u, plant)
+	if err != nil {
+		return Result{}, err
+	}
+	w.began, w.Pending = time.Now(), r.Pending
+	w.arrange()
+	w.play()
+	w.settle()
+	if w.violation == "" {
+		w.checkRest()
+	}
+	w.Stop()
+	result := Result{Violation: w.violation, Sum: w.Sum(), Steps: w.steps}
+	if w.Keep {
+		result.Trace = fmt.Sprintf("%+v\n%s", u, w.Trace())
+	}
+	return result, nil
+}
+
+// arrange applies the setup.
+func (w *World) arrange() {
+	u := w.setup
+	w.Faults, w.FaultRate, w.Stalls, w.StallRate = u.Faults, 0.04, u.Stalls, 0.03
+	if u.Verdicts != nil {
+		w.Verdicts = u.Verdicts
+	}
+	for i, script := range u.Scripts {
+		w.clients = append(w.clients, &client{name: fmt.Sprint("client ", i), script: script, repeats: w.Choose(3)})
+	}
+	w.skews = []time.Duration{u.Skew, 0, -u.Skew, u.Skew / 2}
+	w.Secrets.Lag = func() int {
+		if w.setup.Lags > 0 && !w.quiet && w.Chance(0.5) {
+			w.setup.Lags--
+			return 1 + w.Choose(2)
+		}
+		return 0
+	}
+	w.Cluster.Rules, w.Secrets.Rules = w.Plant.Cluster, w.Plant.Secrets
+	if w.Plant.Arrange != nil {
+		w.Plant.Arrange(w)
+	}
+}
+
+// waits are how long time passes while processes could go on.
+var waits = [...]time.Duration{ //nolint:gochecknoglobals // a constant
+	100 * time.Millisecond, time.Second, 6 * time.Second, 31 * time.Second, 61 * time.Second,
+}
+
+// play runs the part of the schedule in which faults may happen.
+func (w *World) play() {
+	for range w.setup.Steps {
+		if w.Chance(0.02) {
+			synctest.Wait()
+			w.Pass(waits[w.Choose(len(waits))])
+		}
+		if !w.Next(w.environment()) {
+			if w.over() {
+				return
+			}
+			w.Pass(w.untilNext())
+		}
+		synctest.Wait()
+		if w.check(); w.violation != "" {
+			return
+		}
+	}
+}
+
+// over reports whether nothing is left to do.
+func (w *World) over() bool {
+	return w.live == 0 && len(w.late) == 0 && len(w.Queue.messages) == 0 && len(w.Queue.dead) == 0 &&
+		!w.clientsReady() && w.nextDue().IsZero()
+}
+
+func (w *World) clientsReady() bool {
+	for _, c := range w.clients {
+		if c.ready() {
+			return true
+		}
+	}
+	return false
+}
+
+// nextDue is the earliest time at which an agent is due; zero for none.
+func (w *World) nextDue() (due time.Time) {
+	for _, d := range w.Database.agents {
+		if at := d.agent.WorkDueAt; !at.IsZero() && (due.IsZero() || at.Before(due)) {
+			due = at
+		}
+	}
+	return due
+}
+
+// untilNext is the time until something can happen again.
+func (w *World) untilNext() time.Duration {
+	now := w.Elapsed()
+	next := now + time.Minute
+	consider := func(at time.Duration) {
+		if at > now {
+			next = min(next, at)
+		}
+	}
+	for _, m := range w.Queue.messages {
+		if !m.delivered {
+			consider(m.notBefore)
+		}
+	}
+	for _, m := range w.Queue.dead {
+		consider(m.notBefore)
+	}
+	w.mu.Lock()
+	for _, waiting := range w.parked {
+		consider(waiting.process.stalledUntil)
+	}
+	w.mu.Unlock()
+	for _, n := range w.Cluster.namespaces {
+		if n.terminating {
+			consider(n.stuckUntil)
+		}
+	}
+	return max(next-now, time.Millisecond)
+}
+
+// environment lists what can happen outside of the running processes.
+func (w *World) environment() []Action {
+	synctest.Wait() // for the consequences of the last step
+	actions := w.Cluster.Actions(w.Elapsed(), w.actions[:0])
+	actions = w.deliveries(actions)
+	if !w.quiet {
+		actions = w.disturbances(actions)
+	}
+	for _, c := range w.clients {
+		if c.ready() {
+			actions = append(actions, Action{"sends", c.name, func() { w.send(c) }})
+		}
+	}
+	w.actions = actions
+	return actions
+}
+
+// deliveries lists what the queue can do.
+func (w *World) deliveries(actions []Action) []Action {
+	now := w.Elapsed()
+	for _, m := range w.Queue.messages {
+		expired := m.delivered && now-m.since >= pushTime
+		if (!m.delivered && m.notBefore <= now || expired) && w.workers < w.setup.Workers {
+			actions = append(actions, Action{"delivers", m.label(), func() { w.deliver(m) }})
+		}
+	}
+	for _, m := range w.Queue.dead {
+		if m.notBefore <= now {
+			actions = append(actions, Action{"dead letter", m.label(), func() { w.bury(m) }})
+		}
+	}
+	return actions
+}
+
+// disturbances lists what can go wrong, as often as the setup allows.
+func (w *World) disturbances(actions []Action) []Action {
+	u := &w.setup
+	if u.Duplicates > 0 && w.Chance(0.1) {
+		for _, m := range w.Queue.messages {
+			actions = append(actions, Action{"duplicates", m.label(), func() {
+				u.Duplicates--
+				w.Queue.publish(m.agentID, w.Elapsed())
+			}})
+		}
+	}
+	if u.DeadLetters > 0 && w.Chance(0.1) {
+		for _, m := range w.Queue.messages {
+			if !m.delivered {
+				actions = append(actions, Action{"gives up", m.label(), func() {
+					u.DeadLetters--
+					m.attempts = maxDeliveries
+					w.Queue.end(m, &Error{}, w.Elapsed())
+				}})
+			}
+		}
+	}
+	if u.Ticks > 0 && w.Chance(0.1) {
+		actions = append(actions,
+			Action{"tick", "sweep", func() { u.Ticks--; w.sweep() }},
+			Action{"tick", "health", func() { u.Ticks--; w.checkHealth() }})
+	}
+	if u.Restarts > 0 && w.Chance(0.1) {
+		for _, a := range w.Cluster.Disturbances(nil) {
+			actions = append(actions, Action{a.Name, a.Object, func() { u.Restarts--; a.Do() }})
+		}
+	}
+	return w.disasters(actions)
+}
+
+// disasters lists outages, troubles of pods and what people do by hand.
+func (w *World) disasters(actions []Action) []Action {
+	u := &w.setup
+	if u.OutageTime > 0 && w.Chance(0.1) {
+		actions = append(actions, Action{"outage begins", u.Outage.String(), func() {
+			w.SetDown(u.Outage, true)
+			until := w.Elapsed() + u.OutageTime
+			u.OutageTime = 0
+			w.later("outage ends", until, func() { w.SetDown(u.Outage, false); w.quietSince = w.Elapsed() })
+		}})
+	}
+	id := agentID(1)
+	if u.TroubleTime > 0 && w.Chance(0.1) {
+		actions = append(actions, Action{"pods get into trouble", string(u.Trouble), func() {
+			w.Cluster.troubles[id], w.mayFail[id] = u.Trouble, true
+			until := w.Elapsed() + u.TroubleTime
+			u.TroubleTime = 0
+			w.later("pods recover", until, func() { w.Cluster.troubles[id] = healthy; w.Cluster.notify() })
+		}})
+	}
+	if n := w.Cluster.namespaces[id]; n != nil && u.Stuck > 0 && n.terminating {
+		n.stuckUntil = w.Elapsed() + u.Stuck
+		u.Stuck = 0
+	}
+	if n := w.Cluster.namespaces[id]; n != nil && u.DeletedByHand && w.Chance(0.05) {
+		actions = append(actions, Action{"a person deletes the namespace", short(id), func() {
+			u.DeletedByHand = false
+			w.mayFail[id], w.deletedByHand[id] = true, true
+			w.Cluster.deleteNamespace(id, "", "person")
+		}})
+	}
+	return actions
+}
+
+// later makes something happen at a time.
+func (w *World) later(name string, at time.Duration, do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late = append(w.late, effect{process: "environment", name: name, do: do, landBy: at, exact: true})
+}
+
+// restTime is how long a world may take to come to rest after the last fault.
+const restTime = 90 * time.Hour
+
+// settle ends all faults and runs the world until nothing is left to do.
+func (w *World) settle() {
+	w.quiet, w.quietSince = true, w.Elapsed()
+	w.Faults, w.Stalls, w.Script = 0, 0, nil
+	asked := map[string]bool{}
+	patient := w.Chance(0.5)
+	rounds, turns, collections := 0, 0, 0
+	for w.violation == "" && rounds < 2 {
+		if turns++; w.Elapsed()-w.quietSince > restTime || turns > 100_000 {
+			w.violate("rest", "not at rest after %v: %s", restTime, w.describe())
+			return
+		}
+		if w.Next(w.environment()) {
+			synctest.Wait()
+			w.check()
+			continue
+		}
+		now := w.Elapsed()
+		due := w.nextDue()
+		switch {
+		case !due.IsZero() && !due.After(w.Now()) && now-w.swept >= time.Minute:
+			w.sweep()
+		case w.live > 0 || len(w.late) > 0 || len(w.Queue.messages) > 0 || len(w.Queue.dead) > 0:
+			w.Pass(w.untilNext())
+		case !due.IsZero():
+			w.Pass(max(due.Sub(w.Now()), time.Minute-(now-w.swept), time.Millisecond))
+		case patient && w.careful(asked):
+		case w.orphans() && collections < 3:
+			w.Pass([]time.Duration{2 * time.Hour, 25 * time.Hour, 25 * time.Hour}[collections])
+			collections++
+			w.collect()
+		default:
+			if w.maintain() {
+				rounds++
+			} else {
+				rounds = 0
+			}
+		}
+		synctest.Wait()
+		w.check()
+	}
+}
+
+// maintain runs the scheduled workers once and reports whether they found nothing to do.
+func (w *World) maintain() bool {
+	w.Pass(time.Minute)
+	before, published := w.Database.Commits, w.Queue.Published
+	w.checkHealth()
+	w.sweep()
+	for !w.Idle() && w.violation == "" {
+		if !w.Next(nil) {
+			w.Pass(w.untilNext())
+		}
+	}
+	return w.Database.Commits == before && w.Queue.Published == published
+}
+
+// describe says what keeps the world from rest.
+func (w *World) describe() string {
+	text := fmt.Sprintf("%d processes, %d late effects, %d messages", w.live, len(w.late), len(w.Queue.messages))
+	for _, id := range w.agentIDs() {
+		a, _ := w.Database.Agent(id)
+		text += fmt.Sprintf("; agent %s is %s, generation %d observed %d, attempts %d, failure %+v, due %v, deadline %v, "+
+			"operations %+v", short(id), a.Status, a.Generation, a.ObservedGeneration, a.Attempts, a.Failure,
+			a.WorkDueAt.Sub(w.Now()), a.Deadline, a.Operations)
+	}
+	return text
+}
