@@ -25,6 +25,7 @@ type settings struct {
 	emulators  gcloud.Choice
 	once       bool
 	limits     bool
+	delivery   bool
 	payments   bool
 }
 
@@ -45,6 +46,8 @@ func parse(args []string) (settings, error) {
 	flags.BoolVar(&s.once, "once", false, "create an agent, delete it and exit")
 	flags.BoolVar(&s.limits, "production-limits", false,
 		"enforce the documented rate limits; without this flag they are 100 times higher")
+	flags.BoolVar(&s.delivery, "production-delivery", false,
+		"wait after failed deliveries as Pub/Sub does, up to 10 minutes; without this flag at most 10 seconds")
 	flags.BoolVar(&s.payments, "payments", false,
 		"take payments through a local Stripe; visiting its checkout page pays")
 	if err := flags.Parse(args); err != nil {
@@ -75,9 +78,10 @@ func up(ctx context.Context, args []string) (err error) {
 	out.Line("Starting the local cloud (logs: %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
 		Dir: dir, Addr: s.addr, Kubeconfig: s.kubeconfig, Progress: out, ProductionLimits: s.limits,
-		Emulators:       s.emulators,
-		Payments:        s.payments,
-		AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
+		ProductionDelivery: s.delivery,
+		Emulators:          s.emulators,
+		Payments:           s.payments,
+		AttachFirestore:    os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
 	if err != nil {
 		return errors.Join(err, logs.Close())

@@ -59,6 +59,9 @@ type Options struct {
 	Router func(functions http.Handler) http.Handler
 	// NoSchedule runs no worker on a schedule. The test publishes the ticks.
 	NoSchedule bool
+	// ProductionDelivery makes Pub/Sub wait after failed deliveries as long as when deployed, up to 10 minutes.
+	// Otherwise it waits at most 10 seconds.
+	ProductionDelivery bool
 	// Progress receives a line for each started part; it may be nil.
 	Progress io.Writer
 	// Deliveries is called for every Pub/Sub push; it may be nil.

@@ -60,10 +60,8 @@ func (c *Cloud) listen(h http.Handler) error {
 	return nil
 }
 
-// Delivery settings of Pub/Sub. In production a retry waits at least 10 s.
+// Delivery settings of Pub/Sub, as in terraform/topics.tf.
 const (
-	minBackoff          = time.Second
-	maxBackoff          = 10 * time.Second
 	maxDeliveryAttempts = 20
 	ackDeadline         = 600 * time.Second
 )
@@ -71,13 +69,27 @@ const (
 // pubsubHost is the variable with the address of Pub/Sub.
 const pubsubHost = "PUBSUB_EMULATOR_HOST"
 
+// waits are the waits of Pub/Sub after failures: before a message is delivered again, and before the next message of
+// the subscription is delivered.
+type waits struct{ minBackoff, maxBackoff, maxPushBackoff time.Duration }
+
+// deliveryWaits returns the waits of a deployment, or shorter ones so that tests and demonstrations of failures take
+// seconds instead of minutes. The push window is that of a deployment in both cases.
+func (c *Cloud) deliveryWaits() waits {
+	if c.options.ProductionDelivery {
+		return waits{minBackoff: 10 * time.Second, maxBackoff: 600 * time.Second, maxPushBackoff: 60 * time.Second}
+	}
+	return waits{minBackoff: time.Second, maxBackoff: 10 * time.Second, maxPushBackoff: time.Second}
+}
+
 // startDispatcher pushes messages to the workers.
 func (c *Cloud) startDispatcher(ctx context.Context) error {
 	var subscriptions []pubsubemu.Subscription
+	wait := c.deliveryWaits()
 	for _, w := range functions.Workers(functions.Dependencies{}) {
 		s := pubsubemu.Subscription{
 			Topic: string(w.Topic), Name: w.Name, Endpoint: c.Ready.BaseURL + w.Path(), Audience: c.Ready.BaseURL,
-			MinBackoff: minBackoff, MaxBackoff: maxBackoff, AckDeadline: ackDeadline,
+			MinBackoff: wait.minBackoff, MaxBackoff: wait.maxBackoff, AckDeadline: ackDeadline,
 		}
 		if w.Topic == function.AgentNudges {
 			s.DeadLetterTopic, s.MaxDeliveryAttempts = string(function.AgentNudgesDead), maxDeliveryAttempts
@@ -86,9 +98,9 @@ func (c *Cloud) startDispatcher(ctx context.Context) error {
 	}
 	d, err := pubsubemu.StartDispatcher(ctx, pubsubemu.DispatcherOptions{
 		Host: c.env[pubsubHost], Project: c.Ready.ProjectID, Subscriptions: subscriptions,
-		Observe: c.options.Deliveries,
-		Token:   func(audience string) (string, error) { return c.Issuer.Push(audience, pushAccount) },
-		Grace:   2 * time.Second,
+		Observe: c.options.Deliveries, MaxPushBackoff: wait.maxPushBackoff,
+		Token: func(audience string) (string, error) { return c.Issuer.Push(audience, pushAccount) },
+		Grace: 2 * time.Second,
 	})
 	if err != nil {
 		return err

@@ -46,6 +46,12 @@ type DispatcherOptions struct {
 	Subscriptions []Subscription
 	// Concurrency is the maximum number of concurrent requests per subscription. 0 means 64.
 	Concurrency int
+	// InitialWindow is the number of concurrent requests with which a subscription begins. Acknowledgements raise the
+	// number and failures lower it, as in Cloud Pub/Sub. 0 means 5.
+	InitialWindow int
+	// MaxPushBackoff is the longest pause of a subscription, with all of its messages, after negative acknowledgements.
+	// 0 means 60 s, as in Cloud Pub/Sub.
+	MaxPushBackoff time.Duration
 	// Token returns an OIDC token for an audience. If nil, requests have no token.
 	Token func(audience string) (string, error)
 	// Observe, if set, is called after every push, concurrently.
@@ -88,6 +94,12 @@ type Dispatcher struct {
 func StartDispatcher(ctx context.Context, options DispatcherOptions) (*Dispatcher, error) {
 	if options.Concurrency <= 0 {
 		options.Concurrency = defaultConcurrency
+	}
+	if options.InitialWindow <= 0 {
+		options.InitialWindow = defaultInitialWindow
+	}
+	if options.MaxPushBackoff <= 0 {
+		options.MaxPushBackoff = maxPushBackoff
 	}
 	if options.Grace <= 0 {
 		options.Grace = defaultGrace
@@ -154,7 +166,8 @@ func (d *Dispatcher) pull(ctx context.Context, subscription Subscription) {
 	push := d.pusher(subscription)
 	p := puller{
 		client: d.client.SubscriptionAdminClient, subscription: d.subscriptionName(subscription.Name),
-		slots: make(chan struct{}, d.options.Concurrency),
+		lease:  subscription.lease(),
+		window: newWindow(d.options.InitialWindow, d.options.Concurrency, d.options.MaxPushBackoff),
 		handle: func(message *pubsubpb.ReceivedMessage) bool {
 			// Requests in flight outlive the context of pulling.
 			delivery := push(d.requests, message)

@@ -105,9 +105,11 @@ func TestDispatcher_AcksOnlyCloudPubSubsStatuses(t *testing.T) {
 		}
 		w.WriteHeader(code)
 	})
-	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
-		{Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead"},
-	}})
+	p.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{
+			{Topic: "work", Name: "push", Endpoint: p.url, DeadLetterTopic: "dead"},
+		}, MaxPushBackoff: time.Millisecond,
+	})
 	codes := map[string]int{}
 	want := len(acked)
 	for code, ack := range acked {
@@ -135,10 +137,12 @@ func TestDispatcher_DeadLettersAfterTheLastAttempt(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
-		{Topic: "work", Name: "push", Endpoint: p.url + "/work", DeadLetterTopic: "dead", MaxDeliveryAttempts: 6},
-		{Topic: "dead", Name: "dead", Endpoint: p.url + "/dead"},
-	}})
+	p.dispatch(pubsubemu.DispatcherOptions{
+		Subscriptions: []pubsubemu.Subscription{
+			{Topic: "work", Name: "push", Endpoint: p.url + "/work", DeadLetterTopic: "dead", MaxDeliveryAttempts: 6},
+			{Topic: "dead", Name: "dead", Endpoint: p.url + "/dead"},
+		}, MaxPushBackoff: time.Millisecond,
+	})
 	p.publish("work", &pubsubclient.Message{Data: []byte("poison")})
 	for attempt := 1; attempt <= 6; attempt++ {
 		if got := next(t, p.deliveries); got.Subscription != "push" || got.Attempt != attempt || got.Acked {

@@ -196,7 +196,7 @@ func TestDispatcher_UsesExactlyItsConcurrency(t *testing.T) {
 		Subscriptions: []pubsubemu.Subscription{{
 			Topic: "work", Name: "push", Endpoint: p.url,
 			AckDeadline: 30 * time.Second,
-		}}, Concurrency: concurrency,
+		}}, Concurrency: concurrency, InitialWindow: concurrency,
 	})
 	p.publish("work", numbered(messages)...)
 	for range messages {

@@ -72,11 +72,10 @@ func (d *Dispatcher) ensureSubscription(ctx context.Context, subscription Subscr
 
 // subscription returns a pull subscription, because the dispatcher does the pushing.
 func (d *Dispatcher) subscription(s Subscription) *pubsubpb.Subscription {
-	lease := min(max(s.deadline()+leaseMargin, minAckDeadline), maxAckDeadline)
 	wanted := &pubsubpb.Subscription{
 		Name:               d.subscriptionName(s.Name),
 		Topic:              d.topicName(s.Topic),
-		AckDeadlineSeconds: int32(lease / time.Second),
+		AckDeadlineSeconds: int32(s.lease() / time.Second),
 	}
 	if s.MinBackoff > 0 || s.MaxBackoff > 0 {
 		wanted.RetryPolicy = &pubsubpb.RetryPolicy{
@@ -101,6 +100,10 @@ func (s Subscription) deadline() time.Duration {
 		return defaultAckDeadline
 	}
 	return s.AckDeadline
+}
+
+func (s Subscription) lease() time.Duration {
+	return min(max(s.deadline()+leaseMargin, minAckDeadline), maxAckDeadline)
 }
 
 func (d *Dispatcher) topicName(topic string) string {

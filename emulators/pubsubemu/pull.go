@@ -10,6 +10,7 @@ import (
 
 	pubsubapi "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -20,13 +21,23 @@ const (
 	maxReportBatch = 1000
 )
 
+// subscriber is the part of a Pub/Sub client that a puller uses.
+type subscriber interface {
+	Pull(context.Context, *pubsubpb.PullRequest, ...gax.CallOption) (*pubsubpb.PullResponse, error)
+	Acknowledge(context.Context, *pubsubpb.AcknowledgeRequest, ...gax.CallOption) error
+	ModifyAckDeadline(context.Context, *pubsubpb.ModifyAckDeadlineRequest, ...gax.CallOption) error
+}
+
+var _ subscriber = (*pubsubapi.SubscriptionAdminClient)(nil)
+
 // puller pulls one subscription and passes every message to handle, concurrently. It requests only as many messages as
-// there are free slots. The emulator's streaming pull ignores the client's limit, so leases would expire while messages
-// wait for a slot.
+// its window has places. The emulator's streaming pull ignores the client's limit, so leases would expire while
+// messages wait for a place.
 type puller struct {
-	client       *pubsubapi.SubscriptionAdminClient
+	client       subscriber
 	subscription string
-	slots        chan struct{} // one token per message being handled; the capacity is the concurrency
+	lease        time.Duration // of a message that is pushed
+	window       *window
 	// handle reports whether the message can be acknowledged. It applies its own deadline.
 	handle func(*pubsubpb.ReceivedMessage) bool
 }
@@ -40,7 +51,7 @@ type outcome struct {
 // run pulls until ctx ends, and returns when all received messages are handled and reported. It returns an error only
 // if pulling again cannot succeed, for example because the subscription was deleted.
 func (p *puller) run(ctx context.Context) error {
-	outcomes := make(chan outcome, cap(p.slots))
+	outcomes := make(chan outcome, p.window.limit)
 	reported := make(chan struct{})
 	go func() {
 		defer close(reported)
@@ -49,8 +60,10 @@ func (p *puller) run(ctx context.Context) error {
 	var handlers sync.WaitGroup
 	err := p.pull(ctx, func(message *pubsubpb.ReceivedMessage) {
 		handlers.Go(func() {
-			outcomes <- outcome{ackID: message.AckId, done: p.handle(message)}
-			<-p.slots
+			p.hold(ctx, message)
+			done := p.handle(message)
+			outcomes <- outcome{ackID: message.AckId, done: done}
+			p.window.finish(done)
 		})
 	})
 	handlers.Wait()
@@ -59,9 +72,22 @@ func (p *puller) run(ctx context.Context) error {
 	return err
 }
 
+// hold keeps a message back while its subscription is paused, and then renews its lease.
+func (p *puller) hold(ctx context.Context, message *pubsubpb.ReceivedMessage) {
+	if !p.window.awaitResumption(ctx) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	_ = p.client.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{
+		Subscription: p.subscription, AckIds: []string{message.AckId},
+		AckDeadlineSeconds: int32(p.lease / time.Second),
+	})
+}
+
 func (p *puller) pull(ctx context.Context, take func(*pubsubpb.ReceivedMessage)) error {
 	for {
-		free := p.acquire(ctx)
+		free := p.window.acquire(ctx)
 		if free == 0 {
 			return nil // ctx has ended
 		}
@@ -69,9 +95,7 @@ func (p *puller) pull(ctx context.Context, take func(*pubsubpb.ReceivedMessage))
 		response, err := p.client.Pull(ctx,
 			&pubsubpb.PullRequest{Subscription: p.subscription, MaxMessages: int32(free)})
 		messages := response.GetReceivedMessages()
-		for range free - len(messages) {
-			<-p.slots
-		}
+		p.window.giveBack(free - len(messages))
 		for _, message := range messages {
 			take(message)
 		}
@@ -84,25 +108,6 @@ func (p *puller) pull(ctx context.Context, take func(*pubsubpb.ReceivedMessage))
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryWait):
-		}
-	}
-}
-
-// acquire waits for a free slot, takes all free slots, and returns their number; 0 if ctx has ended.
-func (p *puller) acquire(ctx context.Context) int {
-	if ctx.Err() != nil {
-		return 0
-	}
-	select {
-	case p.slots <- struct{}{}:
-	case <-ctx.Done():
-		return 0
-	}
-	for taken := 1; ; taken++ {
-		select {
-		case p.slots <- struct{}{}:
-		default:
-			return taken
 		}
 	}
 }
