@@ -126,7 +126,7 @@ func (d *deployment) connect(ctx context.Context) error {
 			Keys: d.records.Keys(), Directory: d.deps.Directory,
 			Pepper: d.deps.Pepper, Now: time.Now,
 		},
-		Audit: d.records.AuditLog(), Organizations: d.deps.Directory,
+		Audit: d.records.AuditLog(), Answers: d.records.Answers(), Organizations: d.deps.Directory,
 	}
 	d.handler, err = functions.Handler(functions.Selection{Roles: []function.Role{
 		function.RoleAPI,

@@ -108,7 +108,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 			Sessions: sessions{}, Keys: guard.Keys(), Directory: guard.Directory(),
 			Pepper: b.Pepper, Now: time.Now,
 		},
-		Audit: guard.AuditLog(), Organizations: guard.Directory(),
+		Audit: guard.AuditLog(), Answers: guard.Answers(), Organizations: guard.Directory(),
 	}
 }
 

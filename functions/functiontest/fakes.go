@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/metrics"
@@ -144,6 +145,10 @@ type PaymentProvider struct {
 	Subscriptions map[string]billing.State
 	// Orders are the checkouts that were made.
 	Orders []billing.Order
+
+	mu sync.Mutex
+	// pages are the answers to calls with an idempotency key, by its id.
+	pages map[string]billing.Session
 }
 
 var _ billing.Payments = (*PaymentProvider)(nil)
@@ -158,16 +163,36 @@ func (p *PaymentProvider) Provider() billing.Provider {
 }
 
 // Checkout implements billing.Payments.
-func (p *PaymentProvider) Checkout(_ context.Context, o billing.Order) (billing.Session, error) {
+func (p *PaymentProvider) Checkout(ctx context.Context, o billing.Order) (billing.Session, error) {
 	p.add("Payments")
-	p.Orders = append(p.Orders, o)
-	return billing.Session{URL: "https://pay.test/" + string(o.Plan), ExpiresAt: time.Now().Add(time.Hour)}, nil
+	return p.openPage(ctx, string(o.Plan), func() { p.Orders = append(p.Orders, o) }), nil
+}
+
+// openPage makes a page and runs effect, or returns the page that a call with the same idempotency key made.
+func (p *PaymentProvider) openPage(ctx context.Context, name string, effect func()) billing.Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	attempt := idempotency.From(ctx)
+	if attempt != nil {
+		if page, ok := p.pages[attempt.ID]; ok {
+			return page
+		}
+	}
+	effect()
+	page := billing.Session{URL: "https://pay.test/" + name, ExpiresAt: time.Now().Add(time.Hour)}
+	if attempt != nil {
+		if p.pages == nil {
+			p.pages = map[string]billing.Session{}
+		}
+		p.pages[attempt.ID] = page
+	}
+	return page
 }
 
 // Portal implements billing.Payments.
-func (p *PaymentProvider) Portal(_ context.Context, customerID string) (billing.Session, error) {
+func (p *PaymentProvider) Portal(ctx context.Context, customerID string) (billing.Session, error) {
 	p.add("Payments")
-	return billing.Session{URL: "https://pay.test/" + customerID, ExpiresAt: time.Now().Add(time.Hour)}, nil
+	return p.openPage(ctx, customerID, func() {}), nil
 }
 
 // Event implements billing.Payments.

@@ -4,9 +4,11 @@ package members
 import (
 	"context"
 	"net/http"
+	"regexp"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -42,9 +44,12 @@ func nullable(s string) *string {
 // userID is the identity provider's id of a user.
 type userID string
 
+// userIDs matches the ids of users.
+var userIDs = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.:|@-]{0,127}$")
+
 // JSONSchema implements function.Schemer.
 func (userID) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: "^[A-Za-z0-9][A-Za-z0-9_.:|@-]{0,127}$"}
+	return &jsonschema.Schema{Type: "string", Pattern: userIDs.String()}
 }
 
 func needs() []function.Need { return []function.Need{function.Firestore, function.Members} }
@@ -83,12 +88,22 @@ func (setInput) Example() any {
 	return in
 }
 
+// target is the member that the path names, if it names one.
+func target(path func(string) string) audit.Target {
+	t := audit.Target{Type: "member"}
+	if id := path("user_id"); userIDs.MatchString(id) {
+		t.ID = id
+	}
+	return t
+}
+
 // Set sets a member's role, or makes a user without an organization a member. A lower role ends the member's sessions;
 // a token that was issued before is valid until it expires.
 func Set(service *member.Service) function.Route {
 	return function.Route{
 		Name: "SetMember", Method: http.MethodPut, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),
+		KeepAnswer: true, Target: target,
 		// Conflict: the last admin
 		Status: http.StatusOK, Summary: "Set a member's role", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in setInput) (View, error) {
@@ -109,6 +124,7 @@ func Remove(service *member.Service) function.Route {
 	return function.Route{
 		Name: "RemoveMember", Method: http.MethodDelete, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),
+		KeepAnswer: true, Target: target,
 		// Conflict: the last admin.
 		Status: http.StatusNoContent, Summary: "Remove a member", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in removeInput) (function.None, error) {

@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
@@ -43,11 +44,14 @@ func (checkoutInput) Example() any {
 func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payments) function.Route {
 	return function.Route{
 		Name: "CreateCheckoutSession", Method: http.MethodPost, Path: "/api/v1/billing/checkout-session",
-		Role:   function.RoleAccounts,
+		Role: function.RoleAccounts, KeepAnswer: true,
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Payments},
 		Status: http.StatusOK, Summary: "Buy or change a plan",
 		Errors: []fault.Kind{fault.Conflict, fault.PaymentRequired},
 		Handle: function.Handle(func(ctx context.Context, in checkoutInput) (SessionView, error) {
+			// A repeated call asks the provider again, which answers the same key with the same page. The page is a
+			// secret of the organization, so it is not kept here.
+			idempotency.DiscardAnswer(ctx)
 			if in.Body.Interval == "" {
 				in.Body.Interval = billing.Month
 			}

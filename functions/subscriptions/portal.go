@@ -7,6 +7,7 @@ import (
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 )
 
@@ -14,10 +15,13 @@ import (
 func Portal(accounts billing.Store, payments billing.Payments) function.Route {
 	return function.Route{
 		Name: "CreatePortalSession", Method: http.MethodPost, Path: "/api/v1/billing/portal-session",
-		Role:   function.RoleAccounts,
+		Role: function.RoleAccounts, KeepAnswer: true,
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Payments},
 		Status: http.StatusOK, Summary: "Open the billing portal", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (SessionView, error) {
+			// A repeated call asks the provider again, which answers the same key with the same page. The page is a
+			// secret of the organization, so it is not kept here.
+			idempotency.DiscardAnswer(ctx)
 			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
 			if err != nil {
 				return SessionView{}, err

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
@@ -197,6 +198,11 @@ func (s *Agents) Get(ctx context.Context, id string) (agent.Agent, error) {
 	ref, ok := s.client.agent(id)
 	if !ok {
 		return agent.Agent{}, agent.NotFound()
+	}
+	if attempt := idempotency.From(ctx); attempt.Replaying() {
+		if a, ok, err := s.keptAgent(ctx, attempt, ref.ID); ok || err != nil {
+			return a, err
+		}
 	}
 	snap, err := s.client.readFetched(ctx, ref, agent.Document(id))
 	if err != nil {

@@ -87,7 +87,7 @@ type changeState struct {
 
 // readState reads the organization, the target (which may be nil) and the idempotent answer in one call. When again is
 // true, it also reads whether the change has been committed. Errors: Invalid when the idempotency key was used for
-// another request.
+// another request, Conflict when a call that replays the answer finds none, so that it changes nothing.
 func (ch change) readState(ctx context.Context, again bool, target *gcp.DocumentRef) (changeState, error) {
 	refs := []*gcp.DocumentRef{ch.organization}
 	if target != nil {
@@ -111,6 +111,9 @@ func (ch change) readState(ctx context.Context, again bool, target *gcp.Document
 	if ch.answer != nil {
 		if s.answer, err = ch.answerOf(rest[0]); err != nil {
 			return changeState{}, err
+		}
+		if ch.attempt.Replaying() && !s.answer.valid {
+			return changeState{}, idempotency.InProgress()
 		}
 	}
 	s.org, err = ch.organizationStateOf(snaps[0])

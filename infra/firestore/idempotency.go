@@ -22,6 +22,8 @@ type answer struct {
 	changeID       string
 	createdAt      time.Time
 	expiresAt      time.Time
+	// claimedUntil is when the claim of a request that is in progress ends; zero for an answer.
+	claimedUntil time.Time
 	// record is what the change left, or nil where the client's answer shows nothing of it. It never holds a secret.
 	record map[string]any
 }
@@ -33,6 +35,7 @@ func answerFields(a *answer) fields {
 		{"change_id", text(&a.changeID)},
 		{"created_at", timestamp(&a.createdAt)},
 		{"expires_at", timestamp(&a.expiresAt)},
+		{"claimed_until", timestamp(&a.claimedUntil)},
 		{"answer", rawMap(&a.record)},
 	}
 }
@@ -63,21 +66,32 @@ type answerState struct {
 	own bool
 }
 
+// readAnswer reads the answer to the attempt's request. It is not valid when there is none, or when it has expired.
+// Errors: Invalid when the key was used for another request.
+func readAnswer(snap *gcp.DocumentSnapshot, now time.Time, attempt *idempotency.Attempt) (a answer, valid bool,
+	err error,
+) {
+	if !snap.Exists() {
+		return a, false, nil
+	}
+	err = decode(snap, answerFields(&a))
+	switch {
+	case err != nil:
+		return a, false, err
+	case !now.Before(a.expiresAt):
+		return a, false, nil
+	case a.fingerprint != attempt.Fingerprint:
+		return a, false, idempotency.Reused()
+	}
+	return a, true, nil
+}
+
 // answerOf reads the answer under the change's key. Errors: Invalid when the key was used for another request.
 func (ch change) answerOf(snap *gcp.DocumentSnapshot) (answerState, error) {
 	s := answerState{snap: snap}
-	if !snap.Exists() {
-		return s, nil
-	}
-	var a answer
-	err := decode(snap, answerFields(&a))
-	switch {
-	case err != nil:
+	a, valid, err := readAnswer(snap, ch.at, ch.attempt)
+	if err != nil || !valid {
 		return s, err
-	case !ch.at.Before(a.expiresAt):
-		return s, nil
-	case a.fingerprint != ch.attempt.Fingerprint:
-		return s, idempotency.Reused()
 	}
 	s.record, s.valid, s.own = a.record, true, a.changeID == ch.id
 	return s, nil
@@ -100,14 +114,43 @@ func (ch change) replayAgent(s answerState) (a agent.Agent, ok bool, err error) 
 	if !ch.replays(s) {
 		return agent.Agent{}, false, nil
 	}
+	a, err = answeredAgent(s.snap, s.record)
+	if err == nil {
+		ch.trail.SetTarget(agentTarget(a))
+	}
+	return a, true, err
+}
+
+// answeredAgent decodes the agent of an answer.
+func answeredAgent(snap *gcp.DocumentSnapshot, record map[string]any) (agent.Agent, error) {
 	var stored agentAnswer
-	if err := agentAnswerFields(&stored).decode(s.record); err != nil {
-		return agent.Agent{}, true, fmt.Errorf("decode the answer to a repeated request: %w", err)
+	if err := agentAnswerFields(&stored).decode(record); err != nil {
+		return agent.Agent{}, fmt.Errorf("decode the answer to a repeated request: %w", err)
 	}
-	a, _, err = decodeAgent(stored.id, stored.agent)
+	a, _, err := decodeAgent(stored.id, stored.agent)
 	if a.Version = stored.version; a.Version == "" {
-		a.Version = versionOf(s.snap.UpdateTime)
+		a.Version = versionOf(snap.UpdateTime)
 	}
+	return a, err
+}
+
+// keptAgent returns the agent of the answer to the attempt's request; ok is false if that shows another agent or none.
+func (s *Agents) keptAgent(ctx context.Context, attempt *idempotency.Attempt, id string) (a agent.Agent, ok bool,
+	err error,
+) {
+	ref, known := s.client.ref(idempotencyCollection, attempt.ID)
+	if !known {
+		return a, false, nil
+	}
+	snap, err := s.client.readOne(ctx, ref)
+	if err != nil {
+		return a, false, err
+	}
+	kept, valid, err := readAnswer(snap, s.client.now(), attempt)
+	if shown, _ := kept.record["id"].(string); err != nil || !valid || shown != id {
+		return a, false, err
+	}
+	a, err = answeredAgent(snap, kept.record)
 	return a, true, err
 }
 
@@ -116,7 +159,10 @@ func (ch change) replayKey(s answerState) (k apikey.Key, ok bool, err error) {
 	if !ch.replays(s) {
 		return apikey.Key{}, false, nil
 	}
-	return k, true, keyFields(&k).decode(s.record)
+	if err = keyFields(&k).decode(s.record); err == nil {
+		ch.trail.SetTarget(keyTarget(k))
+	}
+	return k, true, err
 }
 
 // saveAnswer stores the record as the change's answer. It does nothing, and is false, for a change without an

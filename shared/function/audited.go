@@ -37,7 +37,7 @@ func (g Guard) withAuditEntry(
 	defer func() {
 		g.writeEntry(ctx, pending, audit.Entry{
 			ID: pending.ID(), OrganizationID: caller.OrganizationID, Actor: caller, Action: r.Name,
-			Target: r.pathTarget(req.PathValue), Request: audit.From(ctx),
+			Target: r.target(req.PathValue), Request: audit.From(ctx),
 		}, err)
 	}()
 	out, err = handle(ctx)
@@ -65,6 +65,14 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 			"action", e.Action, "outcome", e.Outcome, "entry_id", e.ID, "request_id", e.Request.RequestID,
 			"organization_id", e.OrganizationID, "caller_id", e.Actor.ID, "target_id", e.Target.ID, "error", err)
 	}
+}
+
+// target returns what the call acts on, as far as its path says.
+func (r Route) target(value func(parameter string) string) audit.Target {
+	if r.Target != nil {
+		return r.Target(value)
+	}
+	return r.pathTarget(value)
 }
 
 // pathTarget returns the object that the path names: the type is the first noun in the singular, the id is the

@@ -278,7 +278,8 @@ type fakePushVerifier struct{ err error }
 
 func (v fakePushVerifier) Verify(context.Context, string) error { return v.err }
 
-// TestWorker_AcknowledgesFailedTicks: a redelivery would repeat the work of a whole tick, which the next one does anyway.
+// TestWorker_AcknowledgesFailedTicks: a redelivery would repeat the work of a whole tick, which the next one repeats
+// anyway.
 func TestWorker_AcknowledgesFailedTicks(t *testing.T) { //nolint:paralleltest // replaces the process's logger
 	const tick = `{"message":{"messageId":"m1","publishTime":"2026-01-01T00:00:00Z"},"subscription":"s"}`
 	for name, c := range map[string]struct {
@@ -301,9 +302,10 @@ func TestWorker_AcknowledgesFailedTicks(t *testing.T) { //nolint:paralleltest //
 		"a nudge that fails": {handle: func() error { return errors.New("why") }, wantStatus: 500},
 	} {
 		logs := captureLogs(t, "")
-		worker := function.Worker{Name: "W", Schedule: c.schedule, Handle: func(context.Context, function.Message) error {
+		worker := function.Worker{Name: "W", Schedule: c.schedule}
+		worker.Handle = func(context.Context, function.Message) error {
 			return c.handle()
-		}}
+		}
 		r := call(t, worker.Handler(fakePushVerifier{}), postJSON(worker.Path(), "Bearer t", tick))
 		if r.status != c.wantStatus {
 			t.Errorf("%s: status = %d, want %d; body %v", name, r.status, c.wantStatus, r.body)

@@ -8,6 +8,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -27,6 +28,8 @@ type Guard struct {
 	// Audit receives an entry for each mutating call whose change did not write one in its own commit; nil disables
 	// these entries.
 	Audit audit.Log
+	// Answers finds and keeps the answers of calls with an Idempotency-Key. Nil leaves the key to the handlers' stores.
+	Answers idempotency.Answers
 	// Organizations reads the plan for routes with a Feature; nil treats every organization as on the smallest plan.
 	Organizations Organizations
 }

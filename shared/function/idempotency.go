@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
+	"time"
 
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 )
@@ -33,6 +36,81 @@ func (r Route) withAttempt(ctx context.Context, w http.ResponseWriter, req *http
 	return idempotency.With(ctx, idempotency.New(caller.OrganizationID, key, idempotency.Request{
 		Method: r.Method, Path: req.URL.EscapedPath(), Body: body,
 	})), nil
+}
+
+// callHandler runs the handler of a route. A repeat of a call with an Idempotency-Key gets the kept answer, even if the
+// handler would fail now. Example: the repeat of a deletion when the agent is gone.
+//
+// It looks the answer up after a failure only, because the commit of a change finds the answer without another call.
+func (g Guard) callHandler(ctx context.Context, r Route, input []byte) (any, error) {
+	attempt := idempotency.From(ctx)
+	if attempt == nil || g.Answers == nil {
+		return r.Handle.call(ctx, input)
+	}
+	if r.KeepAnswer {
+		return g.callOnce(ctx, r, attempt, input)
+	}
+	out, err := r.Handle.call(ctx, input)
+	if err == nil || attempt.Used() {
+		return out, err
+	}
+	switch kept, lookup := g.Answers.Kept(ctx, attempt); {
+	case fault.Is(lookup, fault.Invalid): // the key of a different request
+		return nil, lookup
+	case lookup != nil, !kept, attempt.DiscardsAnswer():
+		return nil, err
+	}
+	attempt.BeginReplaying()
+	if replayed, failure := r.Handle.call(ctx, input); failure == nil {
+		return replayed, nil
+	}
+	return nil, err
+}
+
+// endClaimTimeout bounds how long a response waits for its answer to be kept.
+const endClaimTimeout = 5 * time.Second
+
+// callOnce runs the handler of a route with KeepAnswer under a claim of the key.
+func (g Guard) callOnce(ctx context.Context, r Route, attempt *idempotency.Attempt, input []byte) (any, error) {
+	claim, err := g.Answers.Claim(ctx, attempt)
+	if err != nil {
+		return nil, err
+	}
+	if claim.Kept {
+		attempt.Replay()
+		return keptOutput(claim.Answer), nil
+	}
+	out, err := r.Handle.call(ctx, input)
+	var answer []byte
+	if err == nil {
+		answer, err = keptBody(out)
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endClaimTimeout)
+	defer cancel()
+	endClaim := func() error { return g.Answers.Keep(end, attempt, claim, answer) }
+	if err != nil {
+		endClaim = func() error { return g.Answers.Release(end, attempt, claim) }
+	}
+	if failure := endClaim(); failure != nil { // the claim ends by itself, and then a repeat runs again
+		slog.WarnContext(ctx, "idempotency key could not be released", "action", r.Name, "error", failure)
+	}
+	return out, err
+}
+
+// keptBody encodes the body of an answer; empty for an answer without a body.
+func keptBody(out any) ([]byte, error) {
+	if _, none := out.(None); none {
+		return nil, nil
+	}
+	return encodeJSON(out)
+}
+
+// keptOutput is the output that renders a kept body.
+func keptOutput(body []byte) any {
+	if len(body) == 0 {
+		return None{}
+	}
+	return Raw{ContentType: "application/json", Bytes: body}
 }
 
 // setReplayed reports whether the store replayed an earlier answer, and if so sets the response header.

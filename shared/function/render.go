@@ -73,14 +73,20 @@ func notModified(req *http.Request, tag string) bool {
 // writeJSON encodes the body and then writes it. It does not escape HTML characters, because no client embeds the JSON
 // in HTML.
 func writeJSON(w http.ResponseWriter, status int, contentType string, body any) error {
+	b, err := encodeJSON(body)
+	if err != nil {
+		return err
+	}
+	write(w, status, contentType, b)
+	return nil
+}
+
+func encodeJSON(body any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(body); err != nil {
-		return err
-	}
-	write(w, status, contentType, b.Bytes())
-	return nil
+	err := e.Encode(body)
+	return b.Bytes(), err
 }
 
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {

@@ -7,6 +7,7 @@ package function
 import (
 	"net/http"
 
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/ratelimit"
@@ -89,6 +90,13 @@ type Route struct {
 	// Reads returns the document that the route reads, given the path parameters. Authentication fetches it in the
 	// same round trip as the API key.
 	Reads func(path func(name string) string) document.Ref
+	// KeepAnswer is for a handler whose effects are outside the store of records, so that no commit of it can keep the
+	// answer of a call with an Idempotency-Key. The server then claims the key before the handler, and keeps the
+	// rendered answer after it.
+	KeepAnswer bool
+	// Target returns what the call acts on, for its audit entry, given the path parameters. Nil derives it from the
+	// path.
+	Target func(path func(name string) string) audit.Target
 	// Handle runs the handler. The function Handle makes it.
 	Handle Endpoint
 }

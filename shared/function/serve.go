@@ -26,7 +26,7 @@ import (
 //	 7. idempotency key             Route.withAttempt
 //	 8. body                        Route.decode: Route.decodeBody
 //	 9. validation                  Route.decode: relax, inputSchema.violations
-//	10. handler                     Endpoint.call
+//	10. handler                     Guard.callHandler: Endpoint.call, or the kept answer of a repeated call
 //	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it
 //	12. response                    Route.render, or WriteError for an error
 //	13. log line                    callLine.log
@@ -47,7 +47,7 @@ func (r Route) Handler(g Guard) http.Handler {
 			if err != nil {
 				return nil, err
 			}
-			return r.Handle.call(ctx, input)
+			return g.callHandler(ctx, r, input)
 		})
 		if err != nil {
 			return ctx, err

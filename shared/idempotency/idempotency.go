@@ -3,9 +3,9 @@
 // answers (the stores).
 //
 // A store commits the key, the change and the answer together, so a key has no state "in progress". A repeat that
-// arrives before that commit competes with the first request, loses, reads again and finds the answer. The exception is
-// a request that continues to work after its first commit and amends the answer later: a repeat in between gets
-// InProgress.
+// arrives before that commit competes with the first request, loses, reads again and finds the answer. There are two
+// exceptions, in which a repeat gets InProgress: a request that continues to work after its first commit and amends the
+// answer later, and a request whose effects are in no commit, which claims its key first (see Answers).
 package idempotency
 
 import (
@@ -28,6 +28,9 @@ const (
 
 // Retention is how long a store keeps a key and its answer.
 const Retention = 24 * time.Hour
+
+// ClaimTime is how long a claim lasts at most. It is longer than any request runs.
+const ClaimTime = 90 * time.Second
 
 // retryAfter is the wait that InProgress asks for. The first request has usually finished by then.
 const retryAfter = 2 * time.Second
@@ -84,7 +87,7 @@ type Attempt struct {
 	// Fingerprint is equal for equal requests. It reveals nothing about the body without the key.
 	Fingerprint string
 
-	discardsAnswer, used, replayed, amending bool
+	discardsAnswer, used, replayed, replaying, amending bool
 }
 
 // New returns the attempt for a request with a key in an organization.
@@ -145,6 +148,13 @@ func (a *Attempt) Replay() {
 
 // Replayed reports whether the store replayed an earlier answer.
 func (a *Attempt) Replayed() bool { return a != nil && a.replayed }
+
+// BeginReplaying makes the call run again for the answer of the first request, which is kept.
+func (a *Attempt) BeginReplaying() { a.replaying = true }
+
+// Replaying reports whether the call runs again only to render the kept answer. Reads then return what the first
+// request left, and the call must not depend on other systems or on the present state.
+func (a *Attempt) Replaying() bool { return a != nil && a.replaying }
 
 // DiscardsAnswer reports whether the store must not keep the answer, so that a repeat runs again.
 func (a *Attempt) DiscardsAnswer() bool { return a != nil && a.discardsAnswer }

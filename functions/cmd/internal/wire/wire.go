@@ -152,6 +152,6 @@ func (o *Clients) Guard() (function.Guard, error) {
 			Sessions: sessions, Keys: client.Keys(), Directory: directory, Pepper: o.config.Pepper, Now: time.Now,
 		},
 		Limiter: ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil),
-		Audit:   client.AuditLog(), Organizations: directory,
+		Audit:   client.AuditLog(), Answers: client.Answers(), Organizations: directory,
 	}, nil
 }
