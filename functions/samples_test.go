@@ -92,6 +92,7 @@ func (s *samples) newAgent(t *testing.T) string {
 func (s *samples) reopenOperation(t *testing.T) {
 	t.Helper()
 	begun := time.Now().Add(-time.Hour) // before the version of the sample was added
+	s.SecretManager.SetLag(0)           // the version can be looked up by now
 	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) {
 		a.SecretVersions, a.Env, a.Live = nil, nil, nil // the record does not know the version
 		a.Operations = []secret.Operation{{

@@ -111,8 +111,12 @@ func (c *Cloud) startIssuer(ctx context.Context) (part, error) {
 	return part{name: "Identity issuer", where: i.URL(), close: i.Close}, nil
 }
 
+// secretsLag is how old the lists and metadata of the local Secret Manager are, as those of the service may be. It is
+// longer than most steps of a story.
+const secretsLag = 2 * time.Second
+
 func (c *Cloud) startSecretManager(ctx context.Context) (part, error) {
-	s, err := secretmanageremu.Start(ctx, secretmanageremu.Options{})
+	s, err := secretmanageremu.Start(ctx, secretmanageremu.Options{Lag: secretsLag})
 	if err != nil {
 		return part{}, err
 	}

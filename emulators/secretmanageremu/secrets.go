@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // secret is a secret with all its versions; version n is versions[n-1].
@@ -32,12 +31,14 @@ func (s *service) nextTime() int64 {
 func (s *service) etag() string { return strconv.Quote(strconv.FormatInt(s.nextTime(), 16)) }
 
 // find returns the secret that a request names. The caller holds the lock.
-func (s *service) find(name string) (*secret, error) {
+func (s *service) find(name string) (*secret, error) { return findIn(s.secrets, name) }
+
+func findIn(secrets map[string]*secret, name string) (*secret, error) {
 	full, err := secretName(name)
 	if err != nil {
 		return nil, err
 	}
-	found, ok := s.secrets[full]
+	found, ok := secrets[full]
 	if !ok {
 		return nil, status.Errorf(codes.NotFound, "Secret [%s] not found.", full)
 	}
@@ -65,7 +66,8 @@ func (s *service) CreateSecret(_ context.Context, r *secretmanagerpb.CreateSecre
 		return nil, status.Errorf(codes.AlreadyExists, "Secret [%s] already exists.", name)
 	}
 	record := proto.CloneOf(r.GetSecret())
-	record.Name, record.CreateTime, record.Etag = name, timestamppb.Now(), s.etag()
+	record.Name, record.CreateTime, record.Etag = name, s.timestamp(), s.etag()
+	s.willChange(name)
 	s.secrets[name] = &secret{record: record, created: s.nextTime()}
 	return proto.CloneOf(record), nil
 }
@@ -73,7 +75,7 @@ func (s *service) CreateSecret(_ context.Context, r *secretmanagerpb.CreateSecre
 func (s *service) GetSecret(_ context.Context, r *secretmanagerpb.GetSecretRequest) (*secretmanagerpb.Secret, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := s.find(r.GetName())
+	found, err := findIn(s.seen(), r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +114,7 @@ func (s *service) UpdateSecret(_ context.Context, r *secretmanagerpb.UpdateSecre
 		return nil, err
 	}
 	changed.Etag = s.etag()
+	s.willChange(changed.Name)
 	found.record = changed
 	return proto.CloneOf(changed), nil
 }
@@ -126,6 +129,7 @@ func (s *service) DeleteSecret(_ context.Context, r *secretmanagerpb.DeleteSecre
 	if err := checkEtag(r.GetEtag(), found.record.Etag, found.record.Name); err != nil {
 		return nil, err
 	}
+	s.willChange(found.record.Name)
 	delete(s.secrets, found.record.Name)
 	return &emptypb.Empty{}, nil
 }
@@ -145,7 +149,7 @@ func (s *service) ListSecrets(_ context.Context,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var matching []*secret
-	for name, candidate := range s.secrets {
+	for name, candidate := range s.seen() {
 		if strings.HasPrefix(name, project+"/secrets/") && match(fields{name: name, labels: candidate.record.Labels}) {
 			matching = append(matching, candidate)
 		}

@@ -3,12 +3,17 @@
 // It stores secrets and versions as Secret Manager does: names with the project number, etags, labels, annotations,
 // aliases, checksums, states, paging and filters. It does not implement permissions, regional secrets, expiration,
 // rotation or topics, and refuses requests that need them. It persists nothing.
+//
+// Secret Manager promises little about consistency: a version can be accessed by its number immediately after it was
+// added, and everything else "typically converges within minutes, but may take a few hours". Options.Lag makes the
+// stand-in as slow: metadata, lists, aliases and "latest" are then answered from an old state.
 package secretmanageremu
 
 import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 	"google.golang.org/grpc"
@@ -20,24 +25,41 @@ import (
 type Options struct {
 	// Address to listen on, host:port. If empty, a free port of 127.0.0.1.
 	Address string
+	// Lag is how old the state is from which all requests but AccessSecretVersion by number are answered.
+	Lag time.Duration
 }
 
 // Server is a running Secret Manager. Addr is its address, Calls counts calls by method, Inject makes calls fail,
 // ClientOptions configure secretmanager.NewClient, and Close stops it.
 type Server struct {
 	*rpc.Server
+	service *service
+}
+
+// SetLag changes Options.Lag. The state before the call is not known to a lag that was zero.
+func (s *Server) SetLag(lag time.Duration) {
+	s.service.mu.Lock()
+	defer s.service.mu.Unlock()
+	s.service.lag = lag
+}
+
+// Advance moves the clock of the stand-in forward.
+func (s *Server) Advance(d time.Duration) {
+	s.service.mu.Lock()
+	defer s.service.mu.Unlock()
+	s.service.ahead += d
 }
 
 // Start serves an empty Secret Manager. Every project exists. ctx only bounds opening the listener.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	s := &service{secrets: map[string]*secret{}}
+	s := &service{secrets: map[string]*secret{}, lag: options.Lag}
 	server, err := rpc.Start(ctx, options.Address, func(r grpc.ServiceRegistrar) {
 		secretmanagerpb.RegisterSecretManagerServiceServer(r, s)
 	}, resource)
 	if err != nil {
 		return nil, fmt.Errorf("start the Secret Manager stand-in: %w", err)
 	}
-	return &Server{Server: server}, nil
+	return &Server{Server: server, service: s}, nil
 }
 
 // service implements the API. A single lock suffices, because no code waits while holding it.
@@ -47,6 +69,9 @@ type service struct {
 	mu      sync.Mutex
 	secrets map[string]*secret // by full name, with the project number
 	clock   int64              // increases with every change; provides order and etags
+	lag     time.Duration
+	ahead   time.Duration // how much the clock is ahead of the machine's
+	past    []former      // the changes that are younger than the lag, in order
 }
 
 // resource returns the resource that a request names, for faults.

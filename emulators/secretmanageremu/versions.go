@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"strconv"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const maxPayload = 64 << 10
@@ -24,12 +24,12 @@ type version struct {
 }
 
 // findVersion returns the version that a request names. The caller holds the lock.
-func (s *service) findVersion(name string, aliases bool) (*version, error) {
+func findVersion(secrets map[string]*secret, name string, aliases bool) (*version, error) {
 	parent, id, err := versionName(name)
 	if err != nil {
 		return nil, err
 	}
-	owner, err := s.find(parent)
+	owner, err := findIn(secrets, parent)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +69,11 @@ func (s *service) AddSecretVersion(_ context.Context,
 		return nil, err
 	}
 	n := int64(len(owner.versions)) + 1
+	s.willChange(owner.record.Name)
 	added := &version{
 		number: n, data: bytes.Clone(data),
 		record: &secretmanagerpb.SecretVersion{
-			Name: fmt.Sprintf("%s/versions/%d", owner.record.Name, n), CreateTime: timestamppb.Now(), Etag: s.etag(),
+			Name: fmt.Sprintf("%s/versions/%d", owner.record.Name, n), CreateTime: s.timestamp(), Etag: s.etag(),
 			State:                          secretmanagerpb.SecretVersion_ENABLED,
 			ClientSpecifiedPayloadChecksum: r.GetPayload().DataCrc32C != nil,
 		},
@@ -86,7 +87,7 @@ func (s *service) AccessSecretVersion(_ context.Context,
 ) (*secretmanagerpb.AccessSecretVersionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := s.findVersion(r.GetName(), true)
+	found, err := s.accessed(r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +104,26 @@ func (s *service) AccessSecretVersion(_ context.Context,
 	}, nil
 }
 
+// accessed returns the version that a request names, by its number without a lag, by an alias or "latest" with it. The
+// caller holds the lock.
+func (s *service) accessed(name string) (*version, error) {
+	parent, id, err := versionName(name)
+	if err != nil || number(id) > 0 {
+		return findVersion(s.secrets, name, true)
+	}
+	old, err := findVersion(s.seen(), name, true)
+	if err != nil {
+		return nil, err
+	}
+	return findVersion(s.secrets, parent+"/versions/"+strconv.FormatInt(old.number, 10), false)
+}
+
 func (s *service) GetSecretVersion(_ context.Context,
 	r *secretmanagerpb.GetSecretVersionRequest,
 ) (*secretmanagerpb.SecretVersion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := s.findVersion(r.GetName(), true)
+	found, err := findVersion(s.seen(), r.GetName(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +140,7 @@ func (s *service) ListSecretVersions(_ context.Context,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owner, err := s.find(r.GetParent())
+	owner, err := findIn(s.seen(), r.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +186,7 @@ func (s *service) setState(name, etag string, to secretmanagerpb.SecretVersion_S
 ) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := s.findVersion(name, false)
+	found, err := findVersion(s.secrets, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -182,9 +197,11 @@ func (s *service) setState(name, etag string, to secretmanagerpb.SecretVersion_S
 		return nil, status.Errorf(codes.FailedPrecondition, "Secret Version [%s] is already in DESTROYED state.",
 			found.record.Name)
 	}
+	owner, _, _ := versionName(name) // findVersion found it
+	s.willChange(owner)
 	found.record.State, found.record.Etag = to, s.etag()
 	if to == secretmanagerpb.SecretVersion_DESTROYED {
-		found.record.DestroyTime, found.data = timestamppb.Now(), nil
+		found.record.DestroyTime, found.data = s.timestamp(), nil
 	}
 	return proto.CloneOf(found.record), nil
 }

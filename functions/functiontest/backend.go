@@ -28,6 +28,8 @@ type Backend struct {
 	functions.Dependencies
 	// Guard authenticates as in production, except that session tokens are those of this package.
 	Guard function.Guard
+	// SecretManager is the emulator of the secret store. Its lists and metadata are older than any test.
+	SecretManager *secretmanageremu.Server
 	// Kubernetes, Stripe and Firebase are the fakes behind the ports.
 	Kubernetes *Cluster
 	Stripe     *PaymentProvider
@@ -124,11 +126,12 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 
 func (b *Backend) openSecrets(t testing.TB) {
 	t.Helper()
-	server, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{})
+	server, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{Lag: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeLater(t, server.Close)
+	b.SecretManager = server
 	store, err := secretmanager.Open(t.Context(), secretmanager.Options{ProjectID: "test", Database: "test", Endpoint: server.Addr})
 	if err != nil {
 		t.Fatal(err)

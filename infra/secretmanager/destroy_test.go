@@ -2,6 +2,7 @@ package secretmanager_test
 
 import (
 	"testing"
+	"time"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 	"google.golang.org/grpc/codes"
@@ -9,6 +10,7 @@ import (
 
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
 )
 
 func TestDestroy_LeavesSecretsOfOtherManagers(t *testing.T) {
@@ -49,6 +51,63 @@ func TestDestroy_SucceedsIfAnotherCallDeletesFirst(t *testing.T) {
 	})
 	if err := w.Destroy(t.Context(), w.agent, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// The service does not find a version in an old state, although it can be accessed.
+func TestDestroyVersions_FailsWhileAVersionCanBeAccessed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 2 {
+		if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.server.Inject(func(method, _ string) rpc.Fault {
+		if method == "DestroySecretVersion" {
+			return rpc.Fault{Before: status.Error(codes.NotFound, "not yet")}
+		}
+		return rpc.Fault{}
+	})
+	err := w.DestroyVersions(t.Context(), w.agent, "TOKEN", 1, 2)
+	if fault.Code(err) != "secret_store_unavailable" {
+		t.Errorf("got %v, want secret_store_unavailable", err)
+	}
+	w.server.Inject(nil)
+	if err := w.DestroyVersions(t.Context(), w.agent, "TOKEN", 1, 2); err != nil {
+		t.Error(err)
+	}
+	if got := w.enabled(t, secret.Ref(w.agent, "TOKEN")); got != 1 {
+		t.Errorf("%d versions are left, want 1", got)
+	}
+}
+
+// Nothing is listed yet, and what is deleted stays listed.
+func TestDestroy_DoesNotNeedLists(t *testing.T) {
+	t.Parallel()
+	for name, lagBefore := range map[string]bool{"new secrets are not listed": true, "deleted ones are": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if lagBefore {
+				w.server.SetLag(time.Hour)
+			}
+			if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
+				t.Fatal(err)
+			}
+			w.server.SetLag(time.Hour)
+			if err := w.Destroy(t.Context(), w.agent, []string{"TOKEN"}); err != nil {
+				t.Fatal(err)
+			}
+			w.server.SetLag(0)
+			for s, err := range w.raw.ListSecrets(t.Context(),
+				&secretmanagerpb.ListSecretsRequest{Parent: "projects/" + project}).All() {
+				t.Errorf("%s is left, %v", s.GetName(), err)
+			}
+		})
 	}
 }
 

@@ -146,13 +146,6 @@ func (s *Store) create(ctx context.Context, n name) error {
 	return err
 }
 
-// get reads a secret without its versions.
-func (s *Store) get(ctx context.Context, n name) (*secretmanagerpb.Secret, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return s.client.GetSecret(ctx, &secretmanagerpb.GetSecretRequest{Name: s.path(n)})
-}
-
 // add adds a version, exactly once. Its error tells the code only: the request holds the value, and what others make of
 // a request that they refuse is not for our logs.
 func (s *Store) add(ctx context.Context, n name, value []byte) (int64, error) {

@@ -69,24 +69,24 @@ func (s *Store) DestroyVersions(ctx context.Context, agentID, key string, from, 
 	for version := from; version < before; version++ {
 		destructions.Go(func() error { return s.destroyVersion(destroying, n, version) })
 	}
-	err = destructions.Wait()
-	if code(err) == codes.NotFound {
-		// Every version was added, so the service answers from an old state, or the secret itself is deleted.
-		if _, gone := s.get(ctx, n); code(gone) == codes.NotFound {
-			return nil
-		}
-	}
-	return translate("destroy a version", err)
+	return translate("destroy a version", destructions.Wait())
 }
 
-// destroyVersion destroys a version, which may be destroyed already.
+// destroyVersion destroys a version, which may be destroyed already. A version that was not found may be missing in an
+// old state only. It is gone if it can't be accessed by its number, which is strongly consistent.
 func (s *Store) destroyVersion(ctx context.Context, n name, version int64) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := s.client.DestroySecretVersion(ctx,
+	_, err := s.client.DestroySecretVersion(limited,
 		&secretmanagerpb.DestroySecretVersionRequest{Name: s.versionPath(n, version)})
-	if code(err) == codes.FailedPrecondition {
+	switch code(err) {
+	case codes.FailedPrecondition:
 		return nil
+	case codes.NotFound:
+		if _, gone := s.access(ctx, n, version); code(gone) == codes.NotFound || code(gone) == codes.FailedPrecondition {
+			return nil
+		}
+	default:
 	}
 	return err
 }

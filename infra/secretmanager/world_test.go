@@ -2,6 +2,7 @@ package secretmanager_test
 
 import (
 	"testing"
+	"time"
 
 	client "cloud.google.com/go/secretmanager/apiv1"
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
@@ -31,6 +32,17 @@ func TestStore_Conformance(t *testing.T) {
 	credentialtest.Run(t, func(t *testing.T) credentialtest.Store {
 		t.Helper()
 		return newWorld(t).Store
+	})
+}
+
+// The lists and metadata of the service are one hour old.
+func TestStore_ConformanceWithOldLists(t *testing.T) {
+	t.Parallel()
+	credentialtest.RunLagging(t, func(t *testing.T) credentialtest.Store {
+		t.Helper()
+		w := newWorld(t)
+		w.server.SetLag(time.Hour)
+		return w.Store
 	})
 }
 

@@ -52,7 +52,7 @@ type SecretStore interface {
 	// Read returns the value of a version of a secret variable.
 	Read(ctx context.Context, agentID, key string, version int64) ([]byte, error)
 	// DestroyVersions destroys the versions from one number up to, but without, another. All of them must have been
-	// added. A second call succeeds. Errors: Unavailable, also if the store does not know one of the versions yet.
+	// added. A second call succeeds, and so does a call for a secret that does not exist. Errors: Unavailable.
 	DestroyVersions(ctx context.Context, agentID, key string, from, before int64) error
 	// Destroy removes every secret of an agent: those of the given keys, its credentials, and all that the store
 	// lists. A second call succeeds.

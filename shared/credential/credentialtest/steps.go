@@ -9,7 +9,7 @@ import (
 
 const username = "admin"
 
-func ensure(t *testing.T, v Store, agentID string) (credential.Credentials, int64) {
+func ensure(t *testing.T, v fixture, agentID string) (credential.Credentials, int64) {
 	t.Helper()
 	c, version, err := v.EnsureCredentials(t.Context(), agentID, username)
 	if err != nil {
@@ -18,7 +18,7 @@ func ensure(t *testing.T, v Store, agentID string) (credential.Credentials, int6
 	return c, version
 }
 
-func put(t *testing.T, v Store, agentID, key, value string) int64 {
+func put(t *testing.T, v fixture, agentID, key, value string) int64 {
 	t.Helper()
 	version, err := v.Put(t.Context(), agentID, key, []byte(value))
 	if err != nil {
@@ -27,7 +27,7 @@ func put(t *testing.T, v Store, agentID, key, value string) int64 {
 	return version
 }
 
-func mustRead(t *testing.T, v Store, agentID, key string, version int64, want string) {
+func mustRead(t *testing.T, v fixture, agentID, key string, version int64, want string) {
 	t.Helper()
 	got, err := v.Read(t.Context(), agentID, key, version)
 	if err != nil {
@@ -37,7 +37,7 @@ func mustRead(t *testing.T, v Store, agentID, key string, version int64, want st
 	}
 }
 
-func mustMiss(t *testing.T, v Store, agentID, key string, version int64) {
+func mustMiss(t *testing.T, v fixture, agentID, key string, version int64) {
 	t.Helper()
 	got, err := v.Read(t.Context(), agentID, key, version)
 	if fault.Code(err) != "secret_value_unavailable" || fault.From(err).Kind != fault.BadRequest || len(got) > 0 {
@@ -46,7 +46,7 @@ func mustMiss(t *testing.T, v Store, agentID, key string, version int64) {
 	}
 }
 
-func destroy(t *testing.T, v Store, agentID string, keys ...string) {
+func destroy(t *testing.T, v fixture, agentID string, keys ...string) {
 	t.Helper()
 	if err := v.Destroy(t.Context(), agentID, keys); err != nil {
 		t.Errorf("Destroy: %v", err)
