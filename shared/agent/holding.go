@@ -9,13 +9,17 @@ import (
 // is always the sum over its agents: every change of an agent changes the usage by the difference.
 //
 // A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped agent keeps its slot
-// and storage. A deleting agent keeps only its storage, until its volume is observed gone.
+// and storage. A deleting agent keeps nothing, although its volume is still being deleted: nobody must wait for our
+// deletion in order to create another agent.
 func (a Agent) HeldUsage() (organization.Usage, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {
 		return organization.Usage{}, err
 	}
-	u := organization.Usage{StorageBytes: p.StorageBytes()}
+	var u organization.Usage
+	if !a.Status.has(freesStorage) {
+		u.StorageBytes = p.StorageBytes()
+	}
 	if !a.Status.has(freesSlot) {
 		u.Agents = 1
 	}

@@ -46,8 +46,8 @@ type WorkerStore interface {
 	// Update runs a pure closure on the present record and writes the result if the generation is still a's. Otherwise
 	// it returns ErrSuperseded and the present record. The same transaction updates the organization's usage.
 	Update(ctx context.Context, a Agent, change func(*Agent)) (Agent, error)
-	// Remove deletes the record of an agent that is observed gone and frees the usage that it still holds. A second
-	// removal succeeds.
+	// Remove deletes the record of an agent that is observed gone. A deleting agent holds no usage; Remove frees the
+	// usage of any other. A second removal succeeds.
 	Remove(ctx context.Context, a Agent) error
 	// ListDue lists at most limit agents whose work is overdue, the longest overdue first. It reports a record that it
 	// cannot read, and lists the next one in its place.

@@ -28,6 +28,8 @@ const (
 	freesCompute
 	// freesSlot: the agent does not count against the plan's number of agents.
 	freesSlot
+	// freesStorage: the agent's volume does not count against the plan's storage.
+	freesStorage
 )
 
 type statusRow struct {
@@ -44,7 +46,7 @@ func statuses() []statusRow {
 		{Paused, steady},
 		{Stopped, steady | freesCompute},
 		{Error, steady | wantsPod},
-		{Deleting, freesCompute | freesSlot},
+		{Deleting, freesCompute | freesSlot | freesStorage},
 	}
 }
 

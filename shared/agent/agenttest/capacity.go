@@ -31,18 +31,13 @@ func createBeyondPlan(t testing.TB, w Fixture) {
 	}
 	equal(t, "number of audit entries", len(org.Entries()), 1)
 	deleted := org.change(a.ID, act(agent.Delete))
-	usage := org.Usage()
-	equal(t, "usage after the deletion was accepted", usage, sum(t, deleted))
-	equal(t, "slots after the deletion was accepted", usage.Agents, 0)
-	equal(t, "storage is held after the deletion was accepted", usage.StorageBytes > 0, true)
-	// The slot is free, but the volume of the deleted agent still takes the storage.
-	if _, err := w.Store.Create(org.Ctx, Draft(plan.Hobby)); !fault.Is(err, fault.PaymentRequired) {
-		t.Errorf("creating an agent while a deleted one holds the storage: %v, want PaymentRequired", err)
-	}
+	equal(t, "usage after the deletion was accepted", org.Usage(), organization.Usage{})
+	next := org.Create(plan.Hobby)
+	equal(t, "usage of the next agent", org.Usage(), sum(t, next))
 	if err := w.Records.Remove(t.Context(), deleted); err != nil {
 		t.Fatal(err)
 	}
-	org.Create(plan.Hobby)
+	equal(t, "usage after the deleted agent was removed", org.Usage(), sum(t, next))
 }
 
 // agentLargerThanPlan wants an agent of a larger plan than the organization's to be refused, even where its size fits.
