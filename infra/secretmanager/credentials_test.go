@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -85,6 +86,7 @@ func TestEnsureCredentials_LostAnswersLeaveOneVersion(t *testing.T) {
 			t.Run(method+"/"+code.String(), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
+				w.server.SetLag(time.Hour)
 				lost := make(chan struct{}, 1)
 				lost <- struct{}{}
 				w.server.Inject(func(m, _ string) rpc.Fault {
@@ -106,6 +108,7 @@ func TestEnsureCredentials_LostAnswersLeaveOneVersion(t *testing.T) {
 				if repeatedErr != nil || version != 1 || err == nil && first != second {
 					t.Errorf("repeated: version %d, %v, want the first", version, repeatedErr)
 				}
+				w.server.SetLag(0)
 				if n, err := w.LatestVersion(t.Context(), w.agent, secret.CredentialsKey); err != nil || n != 1 {
 					t.Errorf("the latest version is %d, %v, want 1", n, err)
 				}
