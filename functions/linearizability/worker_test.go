@@ -38,7 +38,8 @@ func (c *client) workOn(id string) {
 		o.kind = breakDown
 		a, err = c.store.Update(ctx, a, func(a *agent.Agent) {
 			if a.Status == agent.Running {
-				a.GiveUp(agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady}, time.Now().UTC())
+				a.BecameReady(time.Now().UTC()) // only an agent whose work is done breaks
+				a.Break(agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady}, time.Now().UTC())
 			}
 		})
 	default:
