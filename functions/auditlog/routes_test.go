@@ -34,6 +34,10 @@ type fakeLog struct {
 	pages   []page.Request
 }
 
+func (l *fakeLog) Finish(context.Context, string, string) error {
+	return errors.New("a route must not finish entries")
+}
+
 func (l *fakeLog) Append(context.Context, audit.Entry) error {
 	return errors.New("a read must not append")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
@@ -62,6 +63,7 @@ func Reveal(agents agent.Store, secrets credential.Reader) function.Route {
 			// A repeated request gets no stored answer: it would hold secrets, and the repeat would have no audit
 			// entry.
 			idempotency.DiscardAnswer(ctx)
+			audit.CallEntryFrom(ctx).Begin() // the credentials are read after the commit
 			now := time.Now().UTC()
 			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error { return a.Reveal(now) })
 			if err != nil {

@@ -225,6 +225,8 @@ type IdentityProvider struct {
 	Persons map[string]member.Person
 	// Revoked are the people whose sessions were ended, in order.
 	Revoked []string
+	// FailRevoke is the error of Revoke; nil for none.
+	FailRevoke error
 
 	mu sync.Mutex
 }
@@ -264,6 +266,9 @@ func (p *IdentityProvider) Revoke(_ context.Context, id string) error {
 	p.add("Members")
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.FailRevoke != nil {
+		return p.FailRevoke
+	}
 	p.Revoked = append(p.Revoked, id)
 	return nil
 }

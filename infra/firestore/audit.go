@@ -2,11 +2,13 @@ package firestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
+	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/identity"
@@ -45,6 +47,7 @@ func entryFields(e *audit.Entry) fields {
 			{"name", text(&e.Target.Name)},
 		})},
 		{"outcome", text(&e.Outcome)},
+		{"replayed", flag(&e.Replayed)},
 		{"request_id", text(&e.Request.RequestID)},
 		{"ip", text(&e.Request.IP)},
 		{"user_agent", text(&e.Request.UserAgent)},
@@ -99,8 +102,11 @@ func (l *AuditLog) Append(ctx context.Context, e audit.Entry) error {
 			refs = append(refs, ref)
 		}
 		snaps, err := l.client.read(ctx, refs...)
-		if err != nil || again && snaps[1].Exists() {
+		if err != nil {
 			return err
+		}
+		if again && snaps[1].Exists() {
+			return l.finishBegun(ctx, snaps[1], e.Outcome)
 		}
 		on := plan.Hobby // the plan of every new organization
 		if snaps[0].Exists() {
@@ -112,6 +118,30 @@ func (l *AuditLog) Append(ctx context.Context, e audit.Entry) error {
 		}
 		e.ExpiresAt = retainedUntil(on, e.CreatedAt)
 		_, err = l.client.commit(ctx, l.client.batch().Create(ref, encodeEntry(e)))
+		return err
+	})
+}
+
+// finishBegun replaces the outcome of an entry that a change wrote, if the change was not the end of its call.
+func (l *AuditLog) finishBegun(ctx context.Context, snap *gcp.DocumentSnapshot, outcome string) error {
+	if written, err := entryOf(snap); err != nil || written.Outcome != audit.Begun || outcome == audit.Begun {
+		return err
+	}
+	_, err := l.client.commit(ctx, l.client.batch().Update(snap.Ref, []gcp.Update{{Path: "outcome", Value: outcome}}))
+	return err
+}
+
+// Finish implements audit.Log.
+func (l *AuditLog) Finish(ctx context.Context, id, outcome string) error {
+	ref, ok := l.client.ref(auditCollection, id)
+	if !ok {
+		return fmt.Errorf("finish an audit entry: %w", errBadID)
+	}
+	return l.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		_, err := l.client.commit(ctx, l.client.batch().Update(ref, []gcp.Update{{Path: "outcome", Value: outcome}}))
+		if codeOf(errors.Unwrap(err)) == codes.NotFound {
+			return fmt.Errorf("finish an audit entry: %w", errors.Unwrap(err))
+		}
 		return err
 	})
 }
@@ -177,7 +207,7 @@ func auditQuery(organizationID string, f audit.Filter) query {
 func (ch change) writeEntry(b *batch, org organizationState, target audit.Target, changes []audit.Change) {
 	doc := encodeEntry(audit.Entry{
 		OrganizationID: ch.caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: retainedUntil(org.Plan, ch.at),
-		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: audit.Succeeded, Request: ch.request,
+		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: ch.trail.Outcome(), Request: ch.request,
 		Changes: changes,
 	}, ch.id)
 	if ch.first {

@@ -24,11 +24,13 @@ var _ member.Records = (*Members)(nil)
 // Members is the store of who used the control plane in which organization.
 func (c *Client) Members() *Members { return &Members{client: c} }
 
-// membership records that a person used the control plane in an organization. It never changes.
+// membership records that a person used the control plane in an organization.
 type membership struct {
 	organizationID string
 	subject        string
 	seenAt         time.Time
+	// revocationDue is true while the person's sessions must still be ended.
+	revocationDue bool
 }
 
 func membershipFields(m *membership) fields {
@@ -36,6 +38,7 @@ func membershipFields(m *membership) fields {
 		{"organization_id", text(&m.organizationID)},
 		{"subject", text(&m.subject)},
 		{"seen_at", timestamp(&m.seenAt)},
+		{"revocation_due", flag(&m.revocationDue)},
 	}
 }
 
@@ -48,40 +51,64 @@ func membershipID(organizationID, subject string) string {
 // membershipPage is how many memberships are read in one call.
 const membershipPage = 300
 
-// ListMemberIDs implements member.Records.
-func (s *Members) ListMemberIDs(ctx context.Context, organizationID string) ([]string, error) {
-	var subjects []string
+// ListMembers implements member.Records.
+func (s *Members) ListMembers(ctx context.Context, organizationID string) ([]member.Record, error) {
+	var records []member.Record
 	err := s.client.eachDocument(ctx, query{
 		collection: membershipCollection, equal: []equality{{"organization_id", organizationID}},
-		only: []string{"subject"}, limit: membershipPage,
+		only: []string{"subject", "revocation_due"}, limit: membershipPage,
 	}, func(snap *gcp.DocumentSnapshot) error {
 		var m membership
 		if err := decode(snap, membershipFields(&m)); err != nil {
 			reportUnreadable(ctx, snap, err)
 			return nil
 		}
-		subjects = append(subjects, m.subject)
+		records = append(records, member.Record{ID: m.subject, RevocationDue: m.revocationDue})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return subjects, nil
+	return records, nil
 }
 
 // RecordMember implements member.Records.
 func (s *Members) RecordMember(ctx context.Context, organizationID, subject string) error {
+	return s.saveMembership(ctx, organizationID, subject, func(*membership) {})
+}
+
+// SetRevocationDue implements member.Records.
+func (s *Members) SetRevocationDue(ctx context.Context, organizationID, subject string, due bool) error {
+	return s.saveMembership(ctx, organizationID, subject, func(m *membership) { m.revocationDue = due })
+}
+
+// saveMembership changes a membership, which may be new. It writes nothing if nothing changes.
+func (s *Members) saveMembership(ctx context.Context, organizationID, subject string, change func(*membership)) error {
 	ref, ok := s.client.ref(membershipCollection, membershipID(organizationID, subject))
 	if !ok {
 		return fmt.Errorf("record a member: %w", errBadID)
 	}
 	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snap, err := s.client.readOne(ctx, ref)
-		if err != nil || snap.Exists() {
+		if err != nil {
 			return err
 		}
-		m := membership{organizationID, subject, s.client.now()}
-		_, err = s.client.commit(ctx, s.client.batch().Create(ref, membershipFields(&m).encode()))
+		m := membership{organizationID: organizationID, subject: subject, seenAt: s.client.now()}
+		b := s.client.batch()
+		if snap.Exists() {
+			if err := decode(snap, membershipFields(&m)); err != nil {
+				return err
+			}
+			before := m
+			if change(&m); m == before {
+				return nil
+			}
+			b.Update(ref, updates(membershipFields(&m).encode()), gcp.LastUpdateTime(snap.UpdateTime))
+		} else {
+			change(&m)
+			b.Create(ref, membershipFields(&m).encode())
+		}
+		_, err = s.client.commit(ctx, b)
 		return err
 	})
 }

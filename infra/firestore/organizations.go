@@ -193,7 +193,7 @@ func (d *Directory) unknownRecords(organizationID string, u organization.User) (
 		u.CreatedAt = now
 	}
 	o := organization.New(organizationID, now)
-	m := membership{organizationID, u.Subject, now}
+	m := membership{organizationID: organizationID, subject: u.Subject, seenAt: now}
 	memberID := ""
 	if organizationID != "" && u.Subject != "" {
 		memberID = membershipID(organizationID, u.Subject)

@@ -22,10 +22,13 @@ type Entry struct {
 	// Action is the name of the route, such as "StopAgent".
 	Action string
 	Target Target
-	// Outcome is "succeeded" or the code of the error.
+	// Outcome is Succeeded, Begun or the code of the error.
 	Outcome string
-	Request Request
-	Changes []Change
+	// Replayed is true if the call repeated an earlier one with the same Idempotency-Key and changed nothing: it got
+	// the answer of the first call.
+	Replayed bool
+	Request  Request
+	Changes  []Change
 }
 
 // Target is what a call acted on. It is incomplete for a call that was refused early, and may not exist.
@@ -75,5 +78,11 @@ func From(ctx context.Context) Request {
 	return r
 }
 
-// Succeeded is the outcome of a successful call.
-const Succeeded = "succeeded"
+// The outcomes, in addition to the codes of errors.
+const (
+	// Succeeded is the outcome of a successful call.
+	Succeeded = "succeeded"
+	// Begun is the outcome of a call that has committed a change and continues. It remains if the process dies: then
+	// the change was made, and the rest is unknown.
+	Begun = "begun"
+)

@@ -127,11 +127,11 @@ func TestEntry_ShowRendersUnknownValuesAsNull(t *testing.T) {
 				Actor:   identity.Caller{Type: identity.APIKey, ID: "k", KeyPrefix: "so_1", Subject: "s", Name: "n"},
 			},
 			want: `{"id":"","created_at":"0001-01-01T00:00:00Z","actor":{"type":"api_key","id":"k","email":null,"role":"","key_prefix":"so_1"},"action":"",` +
-				`"target":{"type":"","id":null,"name":null},"outcome":"role_required","request_id":"","ip":"","user_agent":"","changes":[]}`,
+				`"target":{"type":"","id":null,"name":null},"outcome":"role_required","replayed":false,"request_id":"","ip":"","user_agent":"","changes":[]}`,
 		},
 		"a change": {
 			entry: audit.Entry{
-				ID: "e", Actor: identity.Caller{Email: "ada@example.com", Role: identity.RoleAdmin},
+				ID: "e", Replayed: true, Actor: identity.Caller{Email: "ada@example.com", Role: identity.RoleAdmin},
 				Target:  audit.Target{Type: "agent", ID: "a", Name: "Bot"},
 				Request: audit.Request{RequestID: "r", IP: "i", UserAgent: "u"},
 				Changes: []audit.Change{
@@ -141,7 +141,7 @@ func TestEntry_ShowRendersUnknownValuesAsNull(t *testing.T) {
 				},
 			},
 			want: `{"id":"e","created_at":"0001-01-01T00:00:00Z","actor":{"type":"","id":"","email":"ada@example.com","role":"admin","key_prefix":null},"action":"",` +
-				`"target":{"type":"agent","id":"a","name":"Bot"},"outcome":"","request_id":"r","ip":"i","user_agent":"u","changes":[` +
+				`"target":{"type":"agent","id":"a","name":"Bot"},"outcome":"","replayed":true,"request_id":"r","ip":"i","user_agent":"u","changes":[` +
 				`{"field":"name","old":"Bat","new":"Bot"},{"field":"config","old":null,"new":"changed"},{"field":"x","old":"gone","new":null}]}`,
 		},
 	} {

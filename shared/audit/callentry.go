@@ -21,7 +21,10 @@ type CallEntry struct {
 	mu      sync.Mutex
 	claimed bool
 	written bool
-	target  Target
+	begun   bool
+	// replayed is true for a call that got the answer of an earlier one.
+	replayed bool
+	target   Target
 }
 
 type callEntryKey struct{}
@@ -59,6 +62,30 @@ func (e *CallEntry) Claim() (first bool) {
 	return first
 }
 
+// Begin says that the call continues after its first change. From now on, its changes write the outcome Begun, and the
+// server writes the true one at the end of the call.
+func (e *CallEntry) Begin() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.begun = true
+}
+
+// Outcome is the outcome that a change writes: Begun after Begin, and Succeeded otherwise.
+func (e *CallEntry) Outcome() string {
+	if e == nil {
+		return Succeeded
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.begun {
+		return Begun
+	}
+	return Succeeded
+}
+
 // MarkWritten records that the entry was certainly written.
 func (e *CallEntry) MarkWritten() {
 	if e == nil {
@@ -77,6 +104,26 @@ func (e *CallEntry) Written() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.written
+}
+
+// MarkReplayed records that the call got the answer of an earlier one.
+func (e *CallEntry) MarkReplayed() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.replayed = true
+}
+
+// Replayed reports whether the call got the answer of an earlier one.
+func (e *CallEntry) Replayed() bool {
+	if e == nil {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.replayed
 }
 
 // SetTarget records what the call acts on. Call it once the target is known to belong to the caller's organization.

@@ -15,7 +15,8 @@ type View struct {
 	Actor     ActorView    `json:"actor" jsonschema:"Who made the call."`
 	Action    string       `json:"action" jsonschema:"The operation id, such as StopAgent."`
 	Target    TargetView   `json:"target" jsonschema:"The object of the call."`
-	Outcome   string       `json:"outcome" jsonschema:"Either succeeded or an error code. New codes may be added."`
+	Outcome   string       `json:"outcome" jsonschema:"Either succeeded or an error code. New codes may be added. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown."`
+	Replayed  bool         `json:"replayed" jsonschema:"True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing."`
 	RequestID string       `json:"request_id"`
 	IP        string       `json:"ip" jsonschema:"The client's IP address."`
 	UserAgent string       `json:"user_agent"`
@@ -78,6 +79,7 @@ func (View) Example() any {
 func (e Entry) Show() View {
 	v := View{
 		ID: e.ID, CreatedAt: e.CreatedAt.UTC(), Action: e.Action, Outcome: e.Outcome,
+		Replayed: e.Replayed,
 		Actor: ActorView{
 			Type: ActorType(e.Actor.Type), ID: e.Actor.ID, Email: nullable(e.Actor.Email), Role: e.Actor.Role,
 			KeyPrefix: nullable(e.Actor.KeyPrefix),

@@ -44,23 +44,29 @@ func (g Guard) withAuditEntry(
 	return out, err
 }
 
-// writeEntry writes the audit entry of a call with its outcome, unless the change already wrote it. A rate-limited call
-// has no entry, so that a flood of calls does not flood the log. The handler has already decided the response: neither
-// a failed write nor a disconnected client changes it.
+// writeEntry writes the audit entry of a call with its outcome. If a change already wrote the entry, it replaces the
+// outcome in it, unless that is true already. A rate-limited call has no entry, so that a flood of calls does not flood
+// the log. The handler has already decided the response: neither a failed write nor a disconnected client changes it.
 func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit.Entry, outcome error) {
-	if pending.Written() || fault.Is(outcome, fault.RateLimited) {
-		return
-	}
-	e.Outcome = audit.Succeeded
+	e.Outcome, e.Replayed = audit.Succeeded, outcome == nil && pending.Replayed()
 	if outcome != nil {
 		e.Outcome = fault.From(outcome).Code
+	}
+	write := g.Audit.Append
+	switch {
+	case pending.Written() && pending.Outcome() == e.Outcome:
+		return
+	case pending.Written():
+		write = func(ctx context.Context, e audit.Entry) error { return g.Audit.Finish(ctx, e.ID, e.Outcome) }
+	case fault.Is(outcome, fault.RateLimited):
+		return
 	}
 	if found := pending.Target(); found.Type != "" {
 		e.Target = found
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
-	if err := g.Audit.Append(ctx, e); err != nil {
+	if err := write(ctx, e); err != nil {
 		slog.ErrorContext(ctx, "audit entry could not be written", logevent.Key, logevent.AuditEntryMissing,
 			"action", e.Action, "outcome", e.Outcome, "entry_id", e.ID, "request_id", e.Request.RequestID,
 			"organization_id", e.OrganizationID, "caller_id", e.Actor.ID, "target_id", e.Target.ID, "error", err)

@@ -21,15 +21,24 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// fakeAuditLog records the appended entries.
+// fakeAuditLog records the appended entries, and the outcomes that entries of changes were finished with.
 type fakeAuditLog struct {
-	entries []audit.Entry
+	entries  []audit.Entry
+	finished []string
 	// onAppend runs during Append and returns its error; nil for none.
 	onAppend func(ctx context.Context) error
 }
 
 func (l *fakeAuditLog) Append(ctx context.Context, entry audit.Entry) error {
 	l.entries = append(l.entries, entry)
+	if l.onAppend != nil {
+		return l.onAppend(ctx)
+	}
+	return nil
+}
+
+func (l *fakeAuditLog) Finish(ctx context.Context, _, outcome string) error {
+	l.finished = append(l.finished, outcome)
 	if l.onAppend != nil {
 		return l.onAppend(ctx)
 	}
@@ -123,8 +132,31 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 		// wantOutcome is the outcome in the entry; empty if the guard must write none.
 		wantOutcome string
 		wantTarget  audit.Target
+		// wantFinished is the outcome that the guard puts in place of the one that the change wrote.
+		wantFinished string
 	}{
 		"change": {req: valid(), do: change, wantStatus: 200},
+		"change that continues": {
+			req:        valid(),
+			do:         func(ctx context.Context) error { audit.CallEntryFrom(ctx).Begin(); return change(ctx) },
+			wantStatus: 200, wantFinished: audit.Succeeded,
+		},
+		"change that continues and fails": {
+			req: valid(),
+			do: func(ctx context.Context) error {
+				audit.CallEntryFrom(ctx).Begin()
+				_ = change(ctx)
+				return fault.New(fault.Unavailable, "secret_store_unavailable", "Later.")
+			},
+			wantStatus: 503, wantFinished: "secret_store_unavailable",
+		},
+		"change, then a limit": {
+			req: valid(),
+			do: func(ctx context.Context) error {
+				return errors.Join(change(ctx), fault.New(fault.RateLimited, "secret_quota_exceeded", "Later."))
+			},
+			wantStatus: 429, wantFinished: "secret_quota_exceeded",
+		},
 		"nothing to change": {
 			req: valid(), do: succeed,
 			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget,
@@ -190,7 +222,7 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 		"change, then error": {
 			req:        valid(),
 			do:         func(ctx context.Context) error { return errors.Join(change(ctx), errors.New("x")) },
-			wantStatus: 500,
+			wantStatus: 500, wantFinished: "internal_error",
 		},
 		"unknown error": {
 			req: valid(), do: fail(errors.New("the secret value")),
@@ -207,7 +239,7 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 		"change, then panic": {
 			req:        valid(),
 			do:         func(ctx context.Context) error { _ = change(ctx); panic("x") },
-			wantStatus: 500,
+			wantStatus: 500, wantFinished: "internal_error",
 		},
 		"agent creation refused": {
 			req:        post("/api/v1/agents", "admin", validBody),
@@ -249,6 +281,9 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 			if strings.Contains(w.Body.String(), "secret value") {
 				t.Errorf("response reveals the cause: %s", w.Body)
 			}
+			if got := strings.Join(log.finished, " "); got != c.wantFinished {
+				t.Errorf("the entry of the change is finished with %q, want %q", got, c.wantFinished)
+			}
 			if c.wantOutcome == "" {
 				if len(log.entries) != 0 {
 					t.Errorf("entries = %+v, want none", log.entries)
@@ -264,6 +299,9 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 			}
 			if got.Target != c.wantTarget {
 				t.Errorf("Target = %+v, want %+v", got.Target, c.wantTarget)
+			}
+			if want := name == "replayed answer"; got.Replayed != want {
+				t.Errorf("Replayed = %t, want %t", got.Replayed, want)
 			}
 			checkEntryDescribesCall(t, got)
 		})

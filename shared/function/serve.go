@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 )
 
@@ -27,7 +28,7 @@ import (
 //	 8. body                        Route.decode: Route.decodeBody
 //	 9. validation                  Route.decode: relax, inputSchema.violations
 //	10. handler                     Guard.callHandler: Endpoint.call, or the kept answer of a repeated call
-//	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it
+//	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it with this outcome
 //	12. response                    Route.render, or WriteError for an error
 //	13. log line                    callLine.log
 
@@ -47,7 +48,11 @@ func (r Route) Handler(g Guard) http.Handler {
 			if err != nil {
 				return nil, err
 			}
-			return g.callHandler(ctx, r, input)
+			out, err := g.callHandler(ctx, r, input)
+			if a := idempotency.From(ctx); a.Replayed() && !a.DiscardsAnswer() {
+				audit.CallEntryFrom(ctx).MarkReplayed()
+			}
+			return out, err
 		})
 		if err != nil {
 			return ctx, err

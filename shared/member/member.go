@@ -38,12 +38,23 @@ type Provider interface {
 	Revoke(ctx context.Context, id string) error
 }
 
+// Record is what is known of a user who was seen in an organization.
+type Record struct {
+	ID string
+	// RevocationDue is true from before a role is taken away until the user's sessions are ended. If the process dies
+	// in between, or the identity provider fails, a repeated request ends them.
+	RevocationDue bool
+}
+
 // Records remembers which users were seen in which organization.
 type Records interface {
-	// ListMemberIDs lists the ids of the users seen in an organization. Some may have left since. Errors: Unavailable.
-	ListMemberIDs(ctx context.Context, organizationID string) ([]string, error)
+	// ListMembers lists the users seen in an organization. Some may have left since. Errors: Unavailable.
+	ListMembers(ctx context.Context, organizationID string) ([]Record, error)
 	// RecordMember records that a user was seen in an organization. Errors: Unavailable.
 	RecordMember(ctx context.Context, organizationID, id string) error
+	// SetRevocationDue records whether a user's sessions must still be ended, and that the user was seen. Errors:
+	// Unavailable.
+	SetRevocationDue(ctx context.Context, organizationID, id string, due bool) error
 	// WithLock runs do while it holds the organization's lock. Errors: those of do, Conflict while another caller holds
 	// the lock, Unavailable.
 	WithLock(ctx context.Context, organizationID string, do func(context.Context) error) error

@@ -21,30 +21,41 @@ type Service struct {
 // List lists the members, admins first. A member who was added at the identity provider is listed from their first
 // session on. Errors: NotFound when members are managed externally, Unavailable.
 func (s *Service) List(ctx context.Context) ([]Person, error) {
-	return s.members(ctx, identity.From(ctx).OrganizationID)
+	people, _, err := s.members(ctx, identity.From(ctx).OrganizationID)
+	return people, err
 }
 
-// members lists the members of an organization. A user in candidates is included even if they have no organization.
-func (s *Service) members(ctx context.Context, organizationID string, candidates ...string) ([]Person, error) {
-	seen, err := s.Records.ListMemberIDs(ctx, organizationID)
+// members lists the members of an organization, and the ids of users whose sessions must still be ended. A user in
+// candidates is included even if they have no organization.
+func (s *Service) members(ctx context.Context, organizationID string, candidates ...string) (people []Person,
+	revocationDue []string, err error,
+) {
+	records, err := s.Records.ListMembers(ctx, organizationID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	var seen []string
+	for _, r := range records {
+		seen = append(seen, r.ID)
+		if r.RevocationDue {
+			revocationDue = append(revocationDue, r.ID)
+		}
 	}
 	for _, id := range candidates {
 		if !slices.Contains(seen, id) {
 			seen = append(seen, id)
 		}
 	}
-	people, err := s.Provider.People(ctx, seen)
+	people, err = s.Provider.People(ctx, seen)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	members := slices.DeleteFunc(people, func(p Person) bool {
+	people = slices.DeleteFunc(people, func(p Person) bool {
 		joining := p.OrganizationID == "" && slices.Contains(candidates, p.ID)
 		return p.OrganizationID != organizationID && !joining
 	})
-	sortMembers(members)
-	return members, nil
+	sortMembers(people)
+	return people, revocationDue, nil
 }
 
 // Set gives a user a role. A user without an organization becomes a member; a user of another organization is not
@@ -52,66 +63,91 @@ func (s *Service) members(ctx context.Context, organizationID string, candidates
 // Unavailable.
 func (s *Service) Set(ctx context.Context, id string, role identity.Role) (Person, error) {
 	var updated Person
-	err := s.changeMember(ctx, id, func(ctx context.Context, p Person, members []Person) error {
-		organizationID := identity.From(ctx).OrganizationID
-		updated = p
-		updated.OrganizationID, updated.Role = organizationID, role
-		if updated == p {
-			return nil
+	err := s.changeMember(ctx, id, func(ctx context.Context, c candidate) error {
+		updated = c.Person
+		updated.OrganizationID, updated.Role = identity.From(ctx).OrganizationID, role
+		if updated == c.Person {
+			return s.endSessions(ctx, c)
 		}
-		if p.Role == identity.RoleAdmin && lastAdmin(members, id) {
+		if c.lastAdmin {
 			return errLastAdmin("demoted")
 		}
-		// Record the user first, so that a member can always be listed, even if this process dies now.
-		if err := s.Records.RecordMember(ctx, organizationID, id); err != nil {
-			return err
-		}
-		if err := s.Provider.Assign(ctx, id, organizationID, role); err != nil {
-			return err
-		}
-		if p.Role == identity.RoleAdmin {
-			if err := s.Provider.Revoke(ctx, id); err != nil {
-				return err
-			}
-		}
-		s.record(ctx, p, audit.Change{Field: "role", Old: string(p.Role), New: string(role)})
-		return nil
+		return s.assign(ctx, c, updated)
 	})
 	return updated, err
 }
 
 // Remove ends a membership and the member's sessions. Errors: NotFound, Conflict for the last admin, Unavailable.
 func (s *Service) Remove(ctx context.Context, id string) error {
-	return s.changeMember(ctx, id, func(ctx context.Context, p Person, members []Person) error {
+	return s.changeMember(ctx, id, func(ctx context.Context, c candidate) error {
 		switch {
-		case p.OrganizationID == "":
+		case c.OrganizationID == "" && c.revocationDue: // an earlier request ended the membership only
+			return s.endSessions(ctx, c)
+		case c.OrganizationID == "":
 			return NotFound()
-		case p.Role == identity.RoleAdmin && lastAdmin(members, id):
+		case c.lastAdmin:
 			return errLastAdmin("removed")
 		}
-		if err := s.Provider.Assign(ctx, id, "", ""); err != nil {
-			return err
-		}
-		if err := s.Provider.Revoke(ctx, id); err != nil {
-			return err
-		}
-		s.record(ctx, p, audit.Change{Field: "role", Old: string(p.Role)})
-		return nil
+		return s.assign(ctx, c, Person{ID: id})
 	})
 }
 
-// changeMember looks up a user and all members, and applies a change to the user. It holds the organization's lock: if
-// two admins remove each other concurrently, one remains.
-func (s *Service) changeMember(ctx context.Context, id string,
-	apply func(ctx context.Context, p Person, members []Person) error,
-) error {
+// candidate is the user whose membership a request changes.
+type candidate struct {
+	Person
+	// lastAdmin is true if no other member is an admin.
+	lastAdmin bool
+	// revocationDue is true if an earlier request took a role away and did not end the user's sessions.
+	revocationDue bool
+}
+
+// assign gives a user the organization and the role of updated, and ends the user's sessions if that takes a role away.
+//
+// It records the user first, so that a member can always be listed, and a user whose sessions must end is known, even
+// if this process dies now.
+func (s *Service) assign(ctx context.Context, c candidate, updated Person) error {
+	organizationID := identity.From(ctx).OrganizationID
+	record := s.Records.RecordMember
+	if updated.OrganizationID == "" || c.Role == identity.RoleAdmin {
+		c.revocationDue = true
+		record = func(ctx context.Context, organizationID, id string) error {
+			return s.Records.SetRevocationDue(ctx, organizationID, id, true)
+		}
+	}
+	if err := record(ctx, organizationID, c.ID); err != nil {
+		return err
+	}
+	if err := s.Provider.Assign(ctx, c.ID, updated.OrganizationID, updated.Role); err != nil {
+		return err
+	}
+	if c.revocationDue {
+		audit.CallEntryFrom(ctx).Begin()
+	}
+	s.record(ctx, c.Person, audit.Change{Field: "role", Old: string(c.Role), New: string(updated.Role)})
+	return s.endSessions(ctx, c)
+}
+
+// endSessions ends the sessions of a user, if they must end.
+func (s *Service) endSessions(ctx context.Context, c candidate) error {
+	if !c.revocationDue {
+		return nil
+	}
+	if err := s.Provider.Revoke(ctx, c.ID); err != nil {
+		return err
+	}
+	return s.Records.SetRevocationDue(ctx, identity.From(ctx).OrganizationID, c.ID, false)
+}
+
+// changeMember looks up a user and applies a change to the membership. It holds the organization's lock: if two admins
+// remove each other concurrently, one remains.
+func (s *Service) changeMember(ctx context.Context, id string, apply func(context.Context, candidate) error) error {
 	organizationID := identity.From(ctx).OrganizationID
 	// If members are managed externally, fail with that error for any id.
 	if _, err := s.Provider.People(ctx, nil); err != nil {
 		return err
 	}
 	return s.Records.WithLock(ctx, organizationID, func(ctx context.Context) error {
-		members, err := s.members(ctx, organizationID, id)
+		members, revocationDue, err := s.members(ctx, organizationID, id)
 		if err != nil {
 			return err
 		}
@@ -119,9 +155,15 @@ func (s *Service) changeMember(ctx context.Context, id string,
 		if i < 0 {
 			return NotFound()
 		}
-		return apply(ctx, members[i], members)
+		p := members[i]
+		audit.CallEntryFrom(ctx).SetTarget(target(p))
+		return apply(ctx, candidate{
+			p, p.Role == identity.RoleAdmin && lastAdmin(members, id), slices.Contains(revocationDue, id),
+		})
 	})
 }
+
+func target(p Person) audit.Target { return audit.Target{Type: "member", ID: p.ID, Name: p.Email} }
 
 // lastAdmin reports whether no other member than id is an admin.
 func lastAdmin(members []Person, id string) bool {
@@ -137,15 +179,13 @@ func errLastAdmin(action string) error {
 // again because the entry is not marked as written.
 func (s *Service) record(ctx context.Context, p Person, change audit.Change) {
 	entry, caller, request := audit.CallEntryFrom(ctx), identity.From(ctx), audit.From(ctx)
-	target := audit.Target{Type: "member", ID: p.ID, Name: p.Email}
-	entry.SetTarget(target)
 	id := entry.ID()
 	if id == "" {
 		id = uuid.NewString()
 	}
 	err := s.Audit.Append(ctx, audit.Entry{
-		ID: id, OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action, Target: target,
-		Outcome: audit.Succeeded, Request: request, Changes: []audit.Change{change},
+		ID: id, OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action, Target: target(p),
+		Outcome: entry.Outcome(), Request: request, Changes: []audit.Change{change},
 	})
 	if err == nil {
 		entry.MarkWritten()

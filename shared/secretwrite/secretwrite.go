@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/secret"
@@ -75,6 +76,7 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 		return d.Agents.Create(ctx, a)
 	}
 	idempotency.Amend(ctx)
+	audit.CallEntryFrom(ctx).Begin()
 	var requested []secret.Operation
 	bytes := map[string][]byte{}
 	for key, value := range values {
@@ -108,6 +110,9 @@ func (d Service) run(
 	ctx context.Context, agentID string, requested []secret.Operation, values map[string][]byte,
 ) (agent.Agent, []secret.Operation, error) {
 	idempotency.Amend(ctx)
+	if slices.ContainsFunc(requested, func(o secret.Operation) bool { return o.Action != secret.Delete }) {
+		audit.CallEntryFrom(ctx).Begin() // the values are stored after the first commit
+	}
 	requested = assignIDs(ctx, agentID, requested)
 	a, begun, err := d.recordOperations(ctx, agentID, requested)
 	if err != nil {

@@ -18,6 +18,8 @@ func TestLog(t *testing.T, open func(*testing.T) Fixture) {
 		"append stores every field":                    appendStoresEveryField,
 		"append sets missing times":                    appendSetsTimes,
 		"append keeps an existing entry":               appendKeepsExistingEntry,
+		"append replaces the outcome of a begun entry": appendFinishesBegunEntry,
+		"finish replaces the outcome":                  finishReplacesOutcome,
 		"concurrent appends write one entry":           concurrentAppends,
 		"append refuses invalid ids":                   appendRefusesInvalidIDs,
 		"the plan decides how long an entry is kept":   planDecidesRetention,
@@ -50,8 +52,9 @@ func appendStoresEveryField(t *testing.T, w Fixture) {
 			KeyPrefix: "so_12345678",
 		},
 		Action: "UpdateAgent", Target: audit.Target{Type: "agent", ID: "a", Name: "Bot"}, Outcome: "agent_deleting",
-		Request: audit.Request{Action: "UpdateAgent", RequestID: "r", IP: "192.0.2.1", UserAgent: "suite \uFFFD"},
-		Changes: []audit.Change{{Field: "name", Old: "Bat", New: "Bot"}, {Field: "config", New: "changed"}},
+		Replayed: true,
+		Request:  audit.Request{Action: "UpdateAgent", RequestID: "r", IP: "192.0.2.1", UserAgent: "suite \uFFFD"},
+		Changes:  []audit.Change{{Field: "name", Old: "Bat", New: "Bot"}, {Field: "config", New: "changed"}},
 	}
 	org.append(e)
 	got := org.list(org.log, audit.Filter{}, 10)
@@ -103,6 +106,38 @@ func appendKeepsExistingEntry(t *testing.T, w Fixture) {
 	if got := org.stored(); len(got) != 1 || got[0].Outcome != first.Outcome ||
 		!got[0].CreatedAt.Equal(first.CreatedAt) {
 		t.Errorf("audittest: stored %+v, want only the first entry, %+v", got, first)
+	}
+}
+
+func appendFinishesBegunEntry(t *testing.T, w Fixture) {
+	org := w.tenant(t, plan.Hobby)
+	begun, end := org.entry(1), org.entry(2)
+	begun.Outcome, end.ID, end.Outcome = audit.Begun, begun.ID, "store_unavailable"
+	for _, e := range []audit.Entry{begun, end, begun} {
+		if err := org.log.Append(t.Context(), e); err != nil {
+			t.Errorf("audittest: append with an id that may exist: %v, want success", err)
+		}
+	}
+	if got := org.stored(); len(got) != 1 || got[0].Outcome != end.Outcome || !got[0].CreatedAt.Equal(begun.CreatedAt) {
+		t.Errorf("audittest: stored %+v, want only the first entry, with the outcome %s", got, end.Outcome)
+	}
+}
+
+func finishReplacesOutcome(t *testing.T, w Fixture) {
+	org := w.tenant(t, plan.Hobby)
+	e := org.entry(1)
+	e.Outcome = audit.Begun
+	org.append(e)
+	before := org.stored()
+	if err := org.log.Finish(t.Context(), e.ID, audit.Succeeded); err != nil {
+		t.Fatalf("audittest: finish: %v", err)
+	}
+	before[0].Outcome = audit.Succeeded
+	if got := org.stored(); !reflect.DeepEqual(got, before) {
+		t.Errorf("audittest: stored %+v, want %+v", got, before)
+	}
+	if err := org.log.Finish(t.Context(), random(), audit.Succeeded); err == nil {
+		t.Error("audittest: finish of an entry that does not exist succeeds")
 	}
 }
 
