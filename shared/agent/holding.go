@@ -9,8 +9,8 @@ import (
 // is always the sum over its agents: every change of an agent changes the usage by the difference.
 //
 // A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped agent keeps its slot
-// and storage. A deleting agent keeps nothing, although its volume is still being deleted: nobody must wait for our
-// deletion in order to create another agent.
+// and storage. A deleting agent keeps nothing, although its volume is still being deleted: a client need not wait
+// for our deletion before it creates another agent.
 func (a Agent) HeldUsage() (organization.Usage, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {
