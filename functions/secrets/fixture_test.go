@@ -106,7 +106,7 @@ func (s *stores) exists(t *testing.T, agentID string) bool {
 	return err == nil
 }
 
-// failAdds makes the secret store refuse new versions without an effect, as far as the client knows: the request is lost.
+// failAdds loses the requests that add versions. A client can't know that they have no effect.
 func (s *stores) failAdds() {
 	s.SecretManager.Inject(func(method, _ string) rpc.Fault {
 		if method != "AddSecretVersion" {
@@ -194,6 +194,6 @@ func (s *stores) die(afterAdding bool, request func(secretwrite.Service)) {
 
 // draft is a new agent of the plan that all organizations have.
 func (s *stores) draft() agent.Agent {
-	return agent.New(uuid.NewString(), "cell-1",
-		agent.Draft{Name: "new", Plan: plan.Hobby, Region: agent.DefaultRegion}, s.now().UTC().Truncate(time.Microsecond))
+	draft := agent.Draft{Name: "new", Plan: plan.Hobby, Region: agent.DefaultRegion}
+	return agent.New(uuid.NewString(), "cell-1", draft, s.now().UTC().Truncate(time.Microsecond))
 }

@@ -92,7 +92,8 @@ func TestReconcile_DoesNotAdoptALateVersionOfAnotherOperation(t *testing.T) {
 			s.heal()
 			s.advance(secret.StoringTime)
 			s.SecretManager.SetLag(0)
-			if _, err := s.service().Reconcile(caller(t, ""), id, third.ID); fault.Code(err) != "secret_value_unavailable" {
+			_, err = s.service().Reconcile(caller(t, ""), id, third.ID)
+			if fault.Code(err) != "secret_value_unavailable" {
 				t.Errorf("reconcile = %v, want secret_value_unavailable", err)
 			}
 			fourth, err := s.put(t, id, "fourth")

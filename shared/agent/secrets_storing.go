@@ -9,7 +9,8 @@ import (
 
 // ResumeStoring begins the store stage of operations again, for a repeat of their request with the same values. It
 // returns those that are still at that stage. revision is the SecretsRevision at which the caller read the secret
-// store, and found no version of them. Errors: ErrStoring, ErrSecretsChanged, Conflict while the agent is being deleted.
+// store, and found no version of them. Errors: ErrStoring, ErrSecretsChanged, Conflict while the agent is being
+// deleted.
 func (a *Agent) ResumeStoring(revision int64, ids []string, now time.Time) ([]secret.Operation, error) {
 	if a.Status == Deleting {
 		return nil, a.conflict("secrets")

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -112,7 +113,7 @@ func TestRecordStored_UnknownOutcomeBlocksTheKey(t *testing.T) {
 	equal(t, "status", o.Status, secret.Pending)
 	equal(t, "error code", o.ErrorCode, "secret_store_unavailable")
 	again := []secret.Operation{set("b", "TOKEN")}
-	if _, err := a.BeginOperations(a.SecretsRevision, again, last); err != agent.ErrStoring { //nolint:errorlint // exact
+	if _, err := a.BeginOperations(a.SecretsRevision, again, last); !errors.Is(err, agent.ErrStoring) {
 		t.Errorf("BeginOperations before StoringUntil: %v, want ErrStoring", err)
 	}
 	if _, err := a.BeginOperations(a.SecretsRevision, again, o.StoringUntil); err != nil {
@@ -124,18 +125,20 @@ func TestResumeStoring_BeginsTheStoreStageAgain(t *testing.T) {
 	t.Parallel()
 	a := withSecret()
 	begin(t, &a, 2, set("a", "A"), set("b", "B"))
-	if _, err := a.ResumeStoring(a.SecretsRevision, []string{"a"}, at(2)); err != agent.ErrStoring { //nolint:errorlint // exact
+	if _, err := a.ResumeStoring(a.SecretsRevision, []string{"a"}, at(2)); !errors.Is(err, agent.ErrStoring) {
 		t.Errorf("ResumeStoring while the request may add values: %v, want ErrStoring", err)
 	}
 	recordStored(t, &a, 3, "b", 1)
-	if _, err := a.ResumeStoring(a.SecretsRevision-1, []string{"a"}, at(4)); err != agent.ErrSecretsChanged { //nolint:errorlint // exact
+	_, err := a.ResumeStoring(a.SecretsRevision-1, []string{"a"}, at(4))
+	if !errors.Is(err, agent.ErrSecretsChanged) {
 		t.Errorf("ResumeStoring after a change: %v, want ErrSecretsChanged", err)
 	}
 	revision := a.SecretsRevision
 	resumed, err := a.ResumeStoring(revision, []string{"a", "b", "gone"}, at(4))
-	if err != nil || len(resumed) != 1 || resumed[0].ID != "a" || !resumed[0].Storing(at(4)) || resumed[0].Attempts != 2 {
-		t.Errorf("ResumeStoring = %+v, %v, want operation a, storing", resumed, err)
+	if err != nil || len(resumed) != 1 || resumed[0].ID != "a" || !resumed[0].Storing(at(4)) {
+		t.Fatalf("ResumeStoring = %+v, %v, want operation a, storing", resumed, err)
 	}
+	equal(t, "attempts", resumed[0].Attempts, 2)
 	equal(t, "operations", operationsOf(a), "a store pending;b bind pending;")
 	equal(t, "SecretsRevision", a.SecretsRevision, revision+1)
 	if err := a.Act(agent.Delete, "", at(5)); err != nil {

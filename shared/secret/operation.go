@@ -151,8 +151,8 @@ func (o Operation) Due(wantsPod bool) bool {
 	return o.Stage != Store && (o.Stage != Rollout || wantsPod)
 }
 
-// ObsoleteBefore is the number before which all versions of the key are obsolete once the operation's change is live. It
-// never covers a version that was added after the operation's: another request may need it.
+// ObsoleteBefore is the number before which all versions of the key are obsolete once the operation's change is live.
+// It never covers a version that was added after the operation's: another request may need it.
 func (o Operation) ObsoleteBefore() int64 {
 	if o.Action == Delete {
 		return min(o.LatestBefore, math.MaxInt64-1) + 1

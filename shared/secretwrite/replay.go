@@ -20,6 +20,9 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 	if len(atStore(operations)) == 0 {
 		return answered, operations, nil
 	}
+	if idempotency.From(ctx).Replaying() {
+		return answered, nil, idempotency.InProgress() // the kept answer is not the last one
+	}
 	a, err := d.Agents.Get(ctx, answered.ID)
 	switch {
 	case fault.Is(err, fault.NotFound):

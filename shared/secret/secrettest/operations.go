@@ -71,8 +71,9 @@ func followsTransitions(t *testing.T, w Fixture) {
 func createWithOperations(t *testing.T, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := agenttest.Draft(plan.Hobby)
-	begun, err := a.BeginOperations(0,
-		[]secret.Operation{{ID: agenttest.ID(), AgentID: a.ID, Key: "NEW", Action: secret.Set, RequiredToStart: true}}, a.CreatedAt)
+	begun, err := a.BeginOperations(0, []secret.Operation{{
+		ID: agenttest.ID(), AgentID: a.ID, Key: "NEW", Action: secret.Set, RequiredToStart: true,
+	}}, a.CreatedAt)
 	if err != nil || len(begun) != 1 {
 		t.Fatalf("%v, %v", begun, err)
 	}
