@@ -171,8 +171,14 @@ func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 		t.Fatalf("await: %v", err)
 	}
 	checkGenerations(ctx, t, clusters, a, input)
-	if _, err := clusters.Namespaces(ctx); err != nil {
-		t.Errorf("list namespaces: %v", err)
+	placements, err := clusters.Namespaces(ctx)
+	if err != nil || len(placements) != 1 {
+		t.Fatalf("list namespaces: %d, %v; want 1", len(placements), err)
+	}
+	for _, since := range []time.Time{time.Now(), {}} {
+		if err := clusters.MarkNamespace(ctx, placements[0], since); err != nil {
+			t.Errorf("mark a namespace: %v", err)
+		}
 	}
 	checkRefusals(ctx, t, admin, worker, a)
 	if err := clusters.Delete(ctx, a); err != nil {

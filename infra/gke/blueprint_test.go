@@ -107,6 +107,8 @@ func TestOpen_RefusesInvalidSettings(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Settings){
 		"at least one cluster": func(s *Settings) { s.Cells = nil },
+		"of the database":      func(s *Settings) { s.Database = "" },
+		"value of a label":     func(s *Settings) { s.Database = "project/(default)" },
 		"name is missing":      func(s *Settings) { s.Cells[0].Name = "" },
 		"another cell":         func(s *Settings) { s.Cells[1].Name = s.Cells[0].Name },
 		"either an endpoint":   func(s *Settings) { s.Cells[0].Kubeconfig = "" },

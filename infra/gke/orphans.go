@@ -92,17 +92,21 @@ func (c *Clusters) MarkNamespace(ctx context.Context, p provisioning.Placement, 
 	if err != nil {
 		return err
 	}
+	namespace := core("Namespace", "", agent.Namespace(p.AgentID))
+	listed, err := client.get(ctx, namespace)
+	if apierrors.IsNotFound(err) || err == nil && string(listed.GetUID()) != p.UID {
+		return nil // it is gone or was replaced
+	}
+	if err != nil {
+		return explain(err, namespace)
+	}
 	var mark any // null removes the annotation
 	if !orphanedSince.IsZero() {
 		mark = orphanedSince.UTC().Format(time.RFC3339)
 	}
-	namespace := core("Namespace", "", agent.Namespace(p.AgentID))
 	err = client.merge(ctx, namespace, map[string]any{"metadata": map[string]any{
-		"uid": p.UID, "annotations": map[string]any{annotationOrphaned: mark},
+		"resourceVersion": listed.GetResourceVersion(), "annotations": map[string]any{annotationOrphaned: mark},
 	}})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is gone or was replaced
-	}
 	if err != nil || orphanedSince.IsZero() {
 		return explain(err, namespace)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
@@ -85,6 +86,39 @@ func TestNamespaces_ListsAllPagesAndDeletesOnlyTheListedUID(t *testing.T) {
 	}
 	if err := w.awaitNamespaceGone(t, agents[0]); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestNamespaces_ListsOnlyItsOwnDatabase: another control plane, or this one on another database, may use the cluster.
+func TestNamespaces_ListsOnlyItsOwnDatabase(t *testing.T) {
+	t.Parallel()
+	w, other := newWorld(t), newWorld(t, func(s *Settings) { s.Database = "project-other-00000000" })
+	own, foreign, unlabeled := w.newAgent(t), w.newAgent(t), w.newAgent(t)
+	w.apply(t, own, testRuntimeInput(), agent.StageNamespace)
+	other.apply(t, foreign, testRuntimeInput(), agent.StageNamespace)
+	w.apply(t, unlabeled, testRuntimeInput(), agent.StageNamespace)
+	_, err := w.admin.CoreV1().Namespaces().Patch(t.Context(), unlabeled.Namespace(), types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"agents.example/database":null}}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		world *world
+		a     agent.Agent
+		want  bool
+	}{
+		"its own":                     {world: w, a: own, want: true},
+		"another database's":          {world: w, a: foreign},
+		"an unlabeled one":            {world: w, a: unlabeled},
+		"the other one lists foreign": {world: other, a: foreign, want: true},
+	} {
+		if got := c.world.findPlacement(t, c.a) != nil; got != c.want {
+			t.Errorf("%s: listed %t, want %t", name, got, c.want)
+		}
+	}
+	w.apply(t, unlabeled, testRuntimeInput(), agent.StageNamespace)
+	if w.findPlacement(t, unlabeled) == nil {
+		t.Error("an unlabeled namespace is not listed after it was applied again")
 	}
 }
 

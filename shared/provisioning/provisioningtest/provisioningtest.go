@@ -58,6 +58,7 @@ func Run(t *testing.T, w Fixture) {
 		"deletes an incomplete agent":             testDeleteHalf,
 		"deletes an agent without objects":        testDeleteNothing,
 		"lists namespaces":                        testNamespaces,
+		"marks and stops orphans":                 testMarkNamespace,
 		"lists pods":                              testPods,
 		"lists pods in trouble":                   testPodsInTrouble,
 		"reports which objects exist":             testExistence,
