@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/shared/credential"
@@ -87,19 +86,7 @@ func TestEnsureCredentials_LostAnswersLeaveOneVersion(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				w.server.SetLag(time.Hour)
-				lost := make(chan struct{}, 1)
-				lost <- struct{}{}
-				w.server.Inject(func(m, _ string) rpc.Fault {
-					if m != method {
-						return rpc.Fault{}
-					}
-					select {
-					case <-lost:
-						return rpc.Fault{After: status.Error(code, "the answer is lost")}
-					default:
-						return rpc.Fault{}
-					}
-				})
+				loseOneAnswer(w, method, code)
 				first, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin")
 				if err != nil && fault.Code(err) != "secret_store_unavailable" {
 					t.Errorf("EnsureCredentials: %v, want secret_store_unavailable or none", err)

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"agents.example/controlplane/shared/parallel"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -85,21 +85,16 @@ func (s *Store) list(ctx context.Context, agentID string) ([]string, error) {
 
 // deleteAll deletes secrets and counts those that existed.
 func (s *Store) deleteAll(ctx context.Context, names []string) (deleted int64, err error) {
-	deletions, ctx := errgroup.WithContext(ctx)
-	deletions.SetLimit(maxDestructions)
 	var existed atomic.Int64
-	for _, name := range names {
-		deletions.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, callTimeout)
-			defer cancel()
-			err := s.client.DeleteSecret(ctx, &secretmanagerpb.DeleteSecretRequest{Name: name})
-			if code(err) == codes.NotFound {
-				return nil
-			}
-			existed.Add(1)
-			return err
-		})
-	}
-	err = deletions.Wait()
-	return existed.Load(), err
+	errs := parallel.ForEach(names, maxDestructions, func(name string) error {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		err := s.client.DeleteSecret(ctx, &secretmanagerpb.DeleteSecretRequest{Name: name})
+		if code(err) == codes.NotFound {
+			return nil
+		}
+		existed.Add(1)
+		return err
+	})
+	return existed.Load(), firstError(errs)
 }

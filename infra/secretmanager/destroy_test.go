@@ -82,6 +82,37 @@ func TestDestroyVersions_FailsWhileAVersionCanBeAccessed(t *testing.T) {
 	}
 }
 
+// If the answer of any one call is lost and the operation is retried, nothing is left that should be destroyed.
+func TestDestroy_LostAnswersLeaveNothing(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"DestroySecretVersion", "ListSecrets", "DeleteSecret"} {
+		for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted} {
+			t.Run(method+"/"+code.String(), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				for range 3 {
+					if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				loseOneAnswer(w, method, code)
+				prune := func() error { return w.DestroyVersions(t.Context(), w.agent, "TOKEN", 1, 3) }
+				destroy := func() error { return w.Destroy(t.Context(), w.agent, []string{"TOKEN"}) }
+				for name, do := range map[string]func() error{"DestroyVersions": prune, "Destroy": destroy} {
+					if do() != nil {
+						if err := do(); err != nil {
+							t.Errorf("%s, repeated: %v", name, err)
+						}
+					}
+				}
+				if n, err := w.LatestVersion(t.Context(), w.agent, "TOKEN"); err != nil || n != 0 {
+					t.Errorf("the latest version is %d, %v, want none", n, err)
+				}
+			})
+		}
+	}
+}
+
 // Nothing is listed yet, and what is deleted stays listed.
 func TestDestroy_DoesNotNeedLists(t *testing.T) {
 	t.Parallel()

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
+
+	"agents.example/controlplane/shared/parallel"
 )
 
 // maxDestructions bounds the concurrent calls that destroy: all agents of a project share its quota of writes.
@@ -64,12 +65,24 @@ func (s *Store) DestroyVersions(ctx context.Context, agentID, key string, from, 
 	if err != nil {
 		return err
 	}
-	destructions, destroying := errgroup.WithContext(ctx)
-	destructions.SetLimit(maxDestructions)
+	var versions []int64
 	for version := from; version < before; version++ {
-		destructions.Go(func() error { return s.destroyVersion(destroying, n, version) })
+		versions = append(versions, version)
 	}
-	return translate("destroy a version", destructions.Wait())
+	errs := parallel.ForEach(versions, maxDestructions, func(version int64) error {
+		return s.destroyVersion(ctx, n, version)
+	})
+	return translate("destroy a version", firstError(errs))
+}
+
+// firstError returns the first error of a list, or nil.
+func firstError(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // destroyVersion destroys a version, which may be destroyed already. A version that was not found may be missing in an

@@ -1,6 +1,7 @@
 package secretmanager_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -8,7 +9,10 @@ import (
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/credential"
@@ -119,3 +123,14 @@ func (w world) enabled(t *testing.T, id string) int {
 }
 
 func (w world) credentialsID() string { return "agent-" + w.agent + "-credentials" }
+
+// loseOneAnswer makes the first call of a method take effect and fail.
+func loseOneAnswer(w world, method string, code codes.Code) {
+	var once atomic.Bool
+	w.server.Inject(func(m, _ string) rpc.Fault {
+		if m != method || !once.CompareAndSwap(false, true) {
+			return rpc.Fault{}
+		}
+		return rpc.Fault{After: status.Error(code, "the answer is lost")}
+	})
+}

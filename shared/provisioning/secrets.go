@@ -41,7 +41,7 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 // store. Otherwise, a deletion of the agent could end before they do, and they would stay forever.
 func (w run) ensureCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (version int64, err error) {
 	until := w.Now().Add(secret.StoringTime)
-	if _, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.FenceStoring(until) }); err != nil {
+	if _, err := w.progress(ctx, a, func(a *agent.Agent) { a.FenceStoring(until) }); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, secret.AddingUntil(until).Sub(w.Now()))

@@ -200,15 +200,26 @@ func (d Service) readLatestVersions(ctx context.Context, a agent.Agent, requeste
 func (d Service) awaitOtherWriters(
 	ctx context.Context, agentID string, requested []secret.Operation,
 ) (agent.Agent, error) {
-	wait, cancel := context.WithTimeout(ctx, secret.StoringTime)
+	a, err := d.Agents.Get(ctx, agentID)
+	now := d.now()
+	until := storingUntil(a, requested, now)
+	if err != nil || until.IsZero() {
+		return a, err
+	}
+	wait, cancel := context.WithTimeout(ctx, until.Sub(now))
 	defer cancel()
-	return d.Agents.Await(wait, agentID, func(a agent.Agent) bool {
-		now := d.now()
-		return !slices.ContainsFunc(a.Operations, func(o secret.Operation) bool {
-			return o.Storing(now) && slices.ContainsFunc(requested,
-				func(n secret.Operation) bool { return n.Key == o.Key })
-		})
-	})
+	return d.Agents.Await(wait, agentID, func(a agent.Agent) bool { return storingUntil(a, requested, d.now()).IsZero() })
+}
+
+// storingUntil is until when another request may be adding a value under one of the keys; zero if none may.
+func storingUntil(a agent.Agent, requested []secret.Operation, now time.Time) (until time.Time) {
+	for _, o := range a.Operations {
+		sameKey := slices.ContainsFunc(requested, func(n secret.Operation) bool { return n.Key == o.Key })
+		if sameKey && o.Storing(now) && o.StoringUntil.After(until) {
+			until = o.StoringUntil
+		}
+	}
+	return until
 }
 
 // now is the time in microseconds, the precision of the record.
