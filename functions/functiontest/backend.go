@@ -132,7 +132,9 @@ func (b *Backend) openSecrets(t testing.TB) {
 	}
 	closeLater(t, server.Close)
 	b.SecretManager = server
-	store, err := secretmanager.Open(t.Context(), secretmanager.Options{ProjectID: "test", Database: "test", Endpoint: server.Addr})
+	store, err := secretmanager.Open(t.Context(), secretmanager.Options{
+		ProjectID: "test", Database: "test", Endpoint: server.Addr,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

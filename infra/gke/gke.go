@@ -81,7 +81,8 @@ var (
 func Open(ctx context.Context, s Settings) (*Clusters, error) {
 	c := &Clusters{settings: s, cells: make(map[string]*connection, len(s.Cells))}
 	errs := []error{
-		checkDatabase(s.Database), checkRanges("resolver", s.Resolvers), checkRanges("gateway source", s.Gateway.Sources),
+		checkDatabase(s.Database), checkRanges("resolver", s.Resolvers),
+		checkRanges("gateway source", s.Gateway.Sources),
 	}
 	if len(s.Cells) == 0 {
 		errs = append(errs, errors.New("there is no cell: agents need at least one cluster"))

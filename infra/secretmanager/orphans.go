@@ -135,7 +135,7 @@ func (s *Store) DeleteSecrets(ctx context.Context, o provisioning.SecretOwner) e
 	for _, listed := range o.Secrets {
 		err := s.deleteListed(ctx, listed)
 		// FailedPrecondition and Aborted: the mark was written or cleared since the list was made.
-		switch code(err) { //nolint:exhaustive // the others are failures
+		switch code(err) {
 		case codes.OK, codes.NotFound, codes.FailedPrecondition, codes.Aborted:
 		default:
 			return translate("delete a secret", err)

@@ -61,7 +61,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the secret manager client: %w", err)
 	}
 	c.CallOptions = callOptions()
-	return &Store{client: c, project: "projects/" + o.ProjectID, replication: replication(o.Regions), database: o.Database}, nil
+	return &Store{
+		client: c, project: "projects/" + o.ProjectID, replication: replication(o.Regions), database: o.Database,
+	}, nil
 }
 
 func clientOptions(endpoint string) []option.ClientOption {

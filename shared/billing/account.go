@@ -80,9 +80,9 @@ const (
 	urgentFetchInterval = time.Hour
 )
 
-// fetchDueAt returns when the subscription must be fetched again, because an event about it may be lost: once a day, and
-// every hour while a payment is open or after the paid period ended. A zero time means never: the operator set the plan,
-// or the subscription ended for good.
+// fetchDueAt returns when the subscription must be fetched again, because an event about it may be lost: once a day,
+// and every hour while a payment is open or after the paid period ended. A zero time means never: the operator set the
+// plan, or the subscription ended for good.
 func (a Account) fetchDueAt() time.Time {
 	s := a.Subscription
 	if s.ID == "" || s.Status == Canceled {

@@ -93,9 +93,9 @@ func (a Account) agentsWithinLimits(agents []agent.Agent, now time.Time) (allowe
 	return allowed, excess
 }
 
-// inOrderOfClaims lists the agents that have or want a pod, in the order in which they may take what the plan has: those
-// that are up, then those that are broken, then those that are paused for billing, and the oldest of each first. In this
-// order repeated checks choose the same agents: what was chosen is up, and what was not is paused.
+// inOrderOfClaims lists the agents that have or want a pod, in the order in which they may take what the plan has:
+// those that are up, then those that are broken, then those that are paused for billing, and the oldest of each first.
+// In this order repeated checks choose the same agents: what was chosen is up, and what was not is paused.
 func inOrderOfClaims(agents []agent.Agent) []agent.Agent {
 	claim := func(g agent.Agent) int {
 		switch {

@@ -85,8 +85,10 @@ func (c *OrphanCollector) listSecrets(ctx context.Context) ([]belonging, error) 
 		all[i] = belonging{
 			kind: "secrets", place: "secret store", agentID: o.AgentID, createdAt: o.CreatedAt,
 			orphanedSince: o.OrphanedSince,
-			mark:          func(ctx context.Context, since time.Time) error { return c.Secrets.MarkSecrets(ctx, o, since) },
-			remove:        func(ctx context.Context) error { return c.Secrets.DeleteSecrets(ctx, o) },
+			mark: func(ctx context.Context, since time.Time) error {
+				return c.Secrets.MarkSecrets(ctx, o, since)
+			},
+			remove: func(ctx context.Context) error { return c.Secrets.DeleteSecrets(ctx, o) },
 		}
 	}
 	return all, err

@@ -98,7 +98,8 @@ func lostEvents(t *testing.T, w Fixture) {
 		}
 		entries, err := w.Entries(ctx, id)
 		if err != nil || len(entries) != 2 {
-			t.Errorf("billingtest: %s: %d audit entries, %v; want one for each of the 2 changes", name, len(entries), err)
+			t.Errorf("billingtest: %s: %d audit entries, %v; want one for each of the 2 changes", name, len(entries),
+				err)
 		}
 		// The next test's enforcer must not find this account due.
 		if err := w.Processes[0].Postpone(ctx, w.account(t, id), time.Time{}); err != nil {
