@@ -59,6 +59,7 @@ type Dependencies struct {
 	Cluster       provisioning.Cluster         `need:"cluster"`
 	Namespaces    provisioning.NamespaceLister `need:"cluster"`
 	Pods          provisioning.PodLister       `need:"cluster"`
+	Objects       provisioning.ObjectLister    `need:"cluster"`
 	Prober        provisioning.AgentProber     `need:"gateway_access"`
 	Payments      billing.Payments             `need:"payments"`
 	Members       member.Provider              `need:"members"`
@@ -176,6 +177,9 @@ func Workers(d Dependencies) []function.Worker {
 		workers.DeadLetter(sweeper),
 		workers.Observe(&provisioning.HealthController{
 			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
+		}),
+		workers.CheckDrift(&provisioning.DriftChecker{
+			Records: d.WorkerStore, Objects: d.Objects, Cluster: d.Cluster, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
 		workers.Bill(&billing.Enforcer{

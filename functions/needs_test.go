@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/provisioning"
 )
 
 // TestRoutes_NeedFirestoreUnlessPublic fails if the guard of a deployed route would lack the right to read its callers.
@@ -160,6 +161,17 @@ func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
 				a.Break(agent.Failure{Code: "pod_crash_loop"}, past)
 				a.UpdatedAt = past
 			})
+			return function.Message{}
+		},
+		// One agent lost an object, and another has one that a former generation left.
+		"CheckDrift": func(t *testing.T, s *samples) function.Message {
+			pruned := s.RunningAgent(t, org, nil)
+			s.Kubernetes.Drifted = map[string]provisioning.Problem{
+				s.agentID: provisioning.Missing, pruned.ID: provisioning.Leftover,
+			}
+			for id := range s.Kubernetes.Drifted {
+				s.UpdateAgent(t, id, func(a *agent.Agent) { a.UpdatedAt = past })
+			}
 			return function.Message{}
 		},
 		"KeepAccounts": func(t *testing.T, s *samples) function.Message {

@@ -62,6 +62,14 @@ locals {
       ])
       todo = "Runs of the worker that the alert names fail, in whole or for some of the agents. A tick is not delivered again; the next one repeats the work. The log line has the errors: a cell that is down, a record, a permission."
     }
+    drift_limit_exceeded = {
+      title = "Many agents' objects differ from their records", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.drift_limit_exceeded}[1h])) > 0"
+      todo  = "The drift check repairs 100 agents in ten minutes. After a release that changes policies or routes this is expected and ends by itself. Otherwise something changes or deletes agents' objects, or CELLS names the wrong clusters: the lines of event drift_repaired have the objects."
+    }
+    agent_data_lost = {
+      title = "An agent lost its volume", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.agent_data_lost}[1h])) > 0"
+      todo  = "The namespace or the volume claim of a running agent was deleted outside the control plane. The line has the agent and the cell. Restore the volume from a snapshot, or stop and start the agent, which begins with an empty volume. Many agents: CELLS of the workers may name the wrong clusters."
+    }
     record_unreadable = {
       title = "A record cannot be read", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.record_unreadable}[1h])) > 0"
       todo  = "A list left out a record that this release cannot decode, so no worker attends to it. The log line has its collection, its ID and the field: repair the document, or roll back to the release that wrote it."

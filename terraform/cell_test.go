@@ -171,6 +171,9 @@ func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 		t.Fatalf("await: %v", err)
 	}
 	checkGenerations(ctx, t, clusters, a, input)
+	if _, err := clusters.Objects(ctx, "cell"); err != nil {
+		t.Errorf("list objects: %v", err)
+	}
 	placements, err := clusters.Namespaces(ctx)
 	if err != nil || len(placements) != 1 {
 		t.Fatalf("list namespaces: %d, %v; want 1", len(placements), err)

@@ -15,6 +15,9 @@ locals {
     orphan_unproven            = "orphans that were left alone because no listed agent of their place has a record"
     missing_pod_limit_exceeded = "runs that found more running agents without a pod than one run may repair"
     scheduled_run_failed       = "runs of scheduled workers that failed in whole or in part"
+    drift_repaired             = "agents whose objects differed from their records and were applied again"
+    drift_limit_exceeded       = "runs that found more agents whose objects differ than one run may repair"
+    agent_data_lost            = "checks that found an agent without its namespace or its volume claim"
     record_unreadable          = "records that could not be decoded and were left out of a list"
     agent_broke                = "agents that went from running to error"
   }

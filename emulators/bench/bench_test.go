@@ -100,7 +100,7 @@ func TestMonth_CountsRunsAndFormatsThem(t *testing.T) {
 	t.Parallel()
 	for schedule, want := range map[string]int64{
 		"* * * * *": 43_200, "17 * * * *": 720, "41 3 * * *": 30,
-		"*/5 * * * *": 0, "0 0 1 * *": 0, "x": 0,
+		"*/5 * * * *": 8640, "*/7 * * * *": 0, "0 0 1 * *": 0, "x": 0,
 	} {
 		if got, err := runsOfMonth(schedule); got != want || (err == nil) != (want > 0) {
 			t.Errorf("runsOfMonth(%q) = %d, %v; want %d", schedule, got, err, want)

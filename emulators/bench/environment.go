@@ -115,6 +115,7 @@ func (d *deployment) connect(ctx context.Context) error {
 		Nudger:     nudger, SecretStore: secrets, SecretLister: secrets, SecretWriter: secrets,
 		Credentials:   secrets,
 		MetricsSource: countedSource{points, d.counter}, Namespaces: &healthyPods{}, Pods: &healthyPods{},
+		Objects: &healthyPods{},
 		Settings: functions.Settings{
 			Cells:     agent.Cells{{Name: cell, Region: region}},
 			Addresses: agent.Addresses{Domain: domain, Scheme: "https"},

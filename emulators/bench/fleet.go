@@ -41,7 +41,7 @@ func (d *deployment) createAgents(ctx context.Context, n int) ([]agent.Agent, er
 		return nil, errs[0]
 	}
 	pods := &healthyPods{agents: all}
-	d.deps.Namespaces, d.deps.Pods = pods, pods
+	d.deps.Namespaces, d.deps.Pods, d.deps.Objects = pods, pods, pods
 	for _, a := range all {
 		if err := d.monitoring.Feed(d.project, samples(d.project, a, time.Now())...); err != nil {
 			return nil, err
@@ -137,6 +137,12 @@ func (h *healthyPods) Pods(context.Context, string) ([]provisioning.Pod, error) 
 	}
 	return pods, nil
 }
+
+// Objects implements provisioning.ObjectLister.
+func (h *healthyPods) Objects(context.Context, string) (provisioning.Snapshot, error) { return h, nil }
+
+// Differences implements provisioning.Snapshot.
+func (h *healthyPods) Differences(agent.Agent) []provisioning.Difference { return nil }
 
 // Current implements provisioning.PodLister.
 func (h *healthyPods) Current(agent.Agent, provisioning.Pod) bool { return true }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,16 +85,24 @@ func (d *deployment) countDelivery(ctx context.Context, name string, data []byte
 // daysOfMonth is the length of the month.
 const daysOfMonth = 30
 
-// runsOfMonth returns how often a schedule runs in a month. It supports schedules of every minute, hour or day.
+// runsOfMonth returns how often a schedule runs in a month. It supports schedules of every minute, every n minutes, every
+// hour and every day.
 func runsOfMonth(schedule string) (int64, error) {
 	fields := strings.Fields(schedule)
 	if len(fields) != 5 || fields[2] != "*" || fields[3] != "*" || fields[4] != "*" ||
-		strings.ContainsAny(schedule, ",-/") {
-		return 0, fmt.Errorf("schedule %q is not every minute, hour or day", schedule)
+		strings.ContainsAny(schedule, ",-") {
+		return 0, fmt.Errorf("schedule %q is not every minute, every n minutes, every hour or every day", schedule)
 	}
 	runs := int64(daysOfMonth)
 	if fields[1] == "*" {
 		runs *= 24
+	}
+	if every, ok := strings.CutPrefix(fields[0], "*/"); ok {
+		n, err := strconv.ParseInt(every, 10, 64)
+		if err != nil || n < 1 || 60%n != 0 {
+			return 0, fmt.Errorf("schedule %q does not divide an hour", schedule)
+		}
+		runs *= 60 / n
 	}
 	if fields[0] == "*" {
 		runs *= 60

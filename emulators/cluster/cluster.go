@@ -79,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("timed out after %s", startTimeout))
 	defer cancel()
 	c.process, err = process.Start(ctx, process.Options{
-		Name: "the local Kubernetes cluster", Path: binary, Args: append(o.args(crds), "-fence", fence), LogFile: log, Grace: stopGrace,
+		Name: "the local Kubernetes cluster", Path: binary, Args: o.args(crds, fence), LogFile: log, Grace: stopGrace,
 		Ready: func(context.Context) (err error) {
 			c.Kubeconfig, err = readyLine(log)
 			return err
@@ -91,8 +91,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-func (o *Options) args(crds []string) []string {
-	args := []string{"-dir", o.Dir}
+func (o *Options) args(crds []string, fence string) []string {
+	args := []string{"-dir", o.Dir, "-fence", fence}
 	if o.Addr != "" {
 		args = append(args, "-addr", o.Addr)
 	}

@@ -74,7 +74,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 	b.openRecords(t, o.FirestoreHost)
 	b.openSecrets(t)
 	b.Nudger, b.Prober, b.MetricsSource = b.nudger, prober{used}, metricsSource{used}
-	b.Cluster, b.Namespaces, b.Pods = b.Kubernetes, b.Kubernetes, b.Kubernetes
+	b.Cluster, b.Namespaces, b.Pods, b.Objects = b.Kubernetes, b.Kubernetes, b.Kubernetes, b.Kubernetes
 	b.Payments, b.Members, b.Handoff = b.Stripe, b.Firebase, handoff.NewSigner(key)
 	return b
 }

@@ -24,6 +24,8 @@ type Cluster struct {
 	cells []string
 	// Healthy are the agents whose pods are ready, and have been for a day.
 	Healthy []string
+	// Drifted are the agents whose objects differ from their records.
+	Drifted map[string]provisioning.Problem
 	// Orphans are the agents of namespaces that are a day old.
 	Orphans []string
 }
@@ -32,6 +34,7 @@ var (
 	_ provisioning.Cluster         = (*Cluster)(nil)
 	_ provisioning.NamespaceLister = (*Cluster)(nil)
 	_ provisioning.PodLister       = (*Cluster)(nil)
+	_ provisioning.ObjectLister    = (*Cluster)(nil)
 )
 
 // Apply implements provisioning.Cluster.
@@ -107,6 +110,23 @@ func (c *Cluster) Pods(_ context.Context, cell string) ([]provisioning.Pod, erro
 		pods = append(pods, provisioning.Pod{AgentID: id, Since: time.Now().AddDate(0, 0, -1)})
 	}
 	return pods, nil
+}
+
+// Objects implements provisioning.ObjectLister.
+func (c *Cluster) Objects(context.Context, string) (provisioning.Snapshot, error) {
+	c.add("Objects")
+	return objects(c.Drifted), nil
+}
+
+// objects implements provisioning.Snapshot.
+type objects map[string]provisioning.Problem
+
+// Differences implements provisioning.Snapshot.
+func (o objects) Differences(a agent.Agent) []provisioning.Difference {
+	if o[a.ID] == "" {
+		return nil
+	}
+	return []provisioning.Difference{{Object: "NetworkPolicy agent", Problem: o[a.ID]}}
 }
 
 // Current implements provisioning.PodLister.

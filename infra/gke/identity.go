@@ -9,15 +9,18 @@ import (
 // identity is the service account, and the environment of an agent without secret variables. The environment of an agent
 // with secret variables waits for their values, in a separate stage.
 func (b blueprint) identity() ([]object, error) {
-	account := &corev1.ServiceAccount{
+	if hasSecrets(b.agent) {
+		return []object{b.account()}, nil
+	}
+	environment, err := b.environment()
+	return append([]object{b.account()}, environment...), err
+}
+
+func (b blueprint) account() object {
+	return &corev1.ServiceAccount{
 		TypeMeta: typed("v1", "ServiceAccount"), ObjectMeta: b.named(agentName),
 		AutomountServiceAccountToken: new(false),
 	}
-	if hasSecrets(b.agent) {
-		return []object{account}, nil
-	}
-	environment, err := b.environment()
-	return append([]object{account}, environment...), err
 }
 
 func hasSecrets(a agent.Agent) bool {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/shared/agent"
@@ -116,15 +117,21 @@ func targetOf(o object) target {
 	return target{gvk: o.GetObjectKind().GroupVersionKind(), namespace: o.GetNamespace(), name: o.GetName()}
 }
 
-// encode writes an object as an apply configuration: the fields that are set, and no others, because each becomes ours.
-// Go's types write a status and empty structures even where nothing is set.
+// encode writes an object as it is applied, with the hash of its content.
 func encode(o object) ([]byte, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	fields, err := applyConfiguration(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", targetOf(o), err)
 	}
-	delete(fields, "status")
-	dropEmpty(fields)
+	if hasContentHash(targetOf(o).gvk.Kind) {
+		desired, err := desiredFields(o)
+		if err == nil {
+			err = unstructured.SetNestedField(fields, contentHash(desired), "metadata", "annotations", annotationContent)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", targetOf(o), err)
+		}
+	}
 	return json.Marshal(fields)
 }
 

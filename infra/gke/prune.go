@@ -25,7 +25,7 @@ func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 	t := core("ConfigMap", a.Namespace(), "")
 	var leftover []metav1.PartialObjectMetadata
 	err = client.listMetadata(ctx, t, func() { leftover = nil }, func(o *metav1.PartialObjectMetadata) {
-		if isLeftover(o, a) {
+		if isLeftover(o.Name, generationOf(o), a) {
 			leftover = append(leftover, *o)
 		}
 	})
@@ -41,9 +41,9 @@ func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 }
 
 // isLeftover reports whether a ConfigMap or Secret is an environment that an earlier generation of the agent used.
-func isLeftover(o *metav1.PartialObjectMetadata, a agent.Agent) bool {
-	named := o.GetName() == environmentPrefix || strings.HasPrefix(o.GetName(), environmentPrefix+"-")
-	return named && o.GetName() != environmentName(a) && generationOf(o) < a.Generation
+func isLeftover(name string, generation int64, a agent.Agent) bool {
+	named := name == environmentPrefix || strings.HasPrefix(name, environmentPrefix+"-")
+	return named && name != environmentName(a) && generation < a.Generation
 }
 
 // generationOf is the generation of the agent's record that an object was applied for; 0 if an earlier release made it.
@@ -64,7 +64,7 @@ func (c *client) pruneEnvironment(ctx context.Context, a agent.Agent, plain *met
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return explain(err, t)
-	case !isLeftover(secret, a):
+	case !isLeftover(secret.Name, generationOf(secret), a):
 		return nil
 	default:
 		if deleted, err := c.deleteVersion(ctx, t, secret); !deleted || err != nil {

@@ -11,12 +11,12 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// environmentPrefix begins the names of the ConfigMap and the Secret that become the agent's environment. Earlier releases
-// used one ConfigMap and one Secret of exactly this name.
+// environmentPrefix begins the names of the ConfigMap and the Secret that become the agent's environment. Earlier
+// releases used one ConfigMap and one Secret of exactly this name.
 const environmentPrefix = "agent-env"
 
-// environmentName names the ConfigMap and the Secret by their content. Both are immutable: a worker that applies an older
-// state writes other objects, and a container that restarts gets the environment that its pod was created with.
+// environmentName names the ConfigMap and the Secret by their content. Both are immutable: a worker that applies an
+// older state writes other objects, and a container that restarts gets the environment that its pod was created with.
 func environmentName(a agent.Agent) string { return environmentPrefix + "-" + configHash(a) }
 
 // Variables by which the agent's gateway learns its credentials. Clients can't set them.

@@ -42,10 +42,11 @@ const (
 	AgentNudges Topic = "agent-nudges"
 	// AgentNudgesDead carries the nudges that reached the limit of deliveries.
 	AgentNudgesDead Topic = "agent-nudges-dead"
-	// SweepTicks, ObserveTicks, OrphanTicks, RecountTicks, CollectTicks and BillingTicks carry the ticks of Cloud
-	// Scheduler.
+	// SweepTicks, ObserveTicks, DriftTicks, OrphanTicks, RecountTicks, CollectTicks and BillingTicks carry the ticks of
+	// Cloud Scheduler.
 	SweepTicks   Topic = "sweep-ticks"
 	ObserveTicks Topic = "observe-ticks"
+	DriftTicks   Topic = "drift-ticks"
 	OrphanTicks  Topic = "orphan-ticks"
 	RecountTicks Topic = "recount-ticks"
 	BillingTicks Topic = "billing-ticks"

@@ -31,6 +31,12 @@ const (
 	MissingPodLimitExceeded Name = "missing_pod_limit_exceeded"
 	// ScheduledRunFailed: a run of a scheduled worker, which the line names, failed in whole or in part.
 	ScheduledRunFailed Name = "scheduled_run_failed"
+	// DriftRepaired: objects of an agent differed from its record, and a worker applies them again.
+	DriftRepaired Name = "drift_repaired"
+	// DriftLimitExceeded: the objects of more agents differ from their records than one run may repair.
+	DriftLimitExceeded Name = "drift_limit_exceeded"
+	// AgentDataLost: the namespace or the volume claim of a running agent does not exist.
+	AgentDataLost Name = "agent_data_lost"
 	// RecordUnreadable: a stored record could not be decoded and was left out of a list.
 	RecordUnreadable Name = "record_unreadable"
 	// AgentBroke: a running agent failed, and its status is now error.

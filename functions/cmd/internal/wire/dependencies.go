@@ -114,7 +114,7 @@ func fillCredentials(o *Clients, d *functions.Dependencies, _ []function.Need) e
 func fillClusters(o *Clients, d *functions.Dependencies, _ []function.Need) error {
 	clusters, err := o.clusters()
 	if err == nil {
-		d.Cluster, d.Namespaces, d.Pods = clusters, clusters, clusters
+		d.Cluster, d.Namespaces, d.Pods, d.Objects = clusters, clusters, clusters, clusters
 	}
 	return err
 }

@@ -31,6 +31,7 @@ type Clusters interface {
 	provisioning.Cluster
 	provisioning.NamespaceLister
 	provisioning.PodLister
+	provisioning.ObjectLister
 	io.Closer
 }
 

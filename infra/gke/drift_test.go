@@ -1,0 +1,353 @@
+//go:build unix
+
+package gke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// differences lists what a new snapshot of the cluster finds, as "object: problem".
+func (w *world) differences(t *testing.T, a agent.Agent) []string {
+	t.Helper()
+	s, err := w.Objects(t.Context(), a.Cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := []string{}
+	for _, d := range s.Differences(a) {
+		found = append(found, fmt.Sprintf("%s: %s", strings.TrimSuffix(d.Object, " in "+a.Namespace()), d.Problem))
+	}
+	slices.Sort(found)
+	return found
+}
+
+func (w *world) wantDifferences(t *testing.T, when string, a agent.Agent, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), w.differences(t, a)); diff != "" {
+		t.Errorf("differences %s (-want +got):\n%s", when, diff)
+	}
+}
+
+// edit patches an object as another program.
+func (w *world) edit(t *testing.T, of target, kind types.PatchType, patch string) {
+	t.Helper()
+	c, err := w.client("local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.at(of).Patch(t.Context(), of.name, kind, []byte(patch),
+		metav1.PatchOptions{FieldManager: "another"}); err != nil {
+		t.Fatalf("edit %s: %v", of, err)
+	}
+}
+
+// runningAgent applies all objects of an agent, and waits for its pod.
+func (w *world) runningAgent(t *testing.T, secrets ...string) agent.Agent {
+	t.Helper()
+	a := w.newAgent(t)
+	a.Status, a.Generation = agent.Running, 3
+	for _, key := range secrets {
+		a.Env = append(a.Env, agent.EnvVar{Key: key, SecretVersion: 1})
+	}
+	w.apply(t, a, testRuntimeInput(secrets...))
+	w.awaitReady(t, a)
+	return a
+}
+
+func TestDifferences_OfAConvergedAgentAreNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, secrets := range map[string][]string{"plain": nil, "with secrets": {"MODEL_API_KEY"}} {
+		a := w.runningAgent(t, secrets...)
+		w.wantDifferences(t, name, a)
+		a.Status = agent.Stopped
+		a.Generation++
+		w.apply(t, a, provisioning.RuntimeInput{}, agent.StageRuntime)
+		w.wantDifferences(t, name+", stopped", a)
+	}
+	w.wantDifferences(t, "of a stopped agent without objects", agent.Agent{
+		ID: "none", Plan: testAgent().Plan, Cell: "local", Status: agent.Stopped,
+	})
+}
+
+// Each object is deleted or changed, found, and applied again.
+func TestDifferences_FindEveryObjectAndApplyRestoresIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	admin, err := w.client("local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range w.objects(t, a, testRuntimeInput(), agent.StageNames()[1:]) {
+		of := targetOf(o)
+		if of.gvk.Kind == "PersistentVolumeClaim" {
+			continue
+		}
+		if err := admin.at(of).Delete(t.Context(), of.name, metav1.DeleteOptions{}); err != nil {
+			t.Fatalf("delete %s: %v", of, err)
+		}
+		want := strings.TrimSuffix(of.String(), " in "+a.Namespace()) + ": missing"
+		if of.gvk.Kind == "Secret" {
+			want = strings.Replace(want, "Secret", "ConfigMap", 1) // collected with its owner
+		}
+		clustertest.Eventually(t, func(context.Context) error {
+			if got := w.differences(t, a); !slices.Equal(got, []string{want}) {
+				return fmt.Errorf("after the deletion of %s: differences %v, want %s", of, got, want)
+			}
+			return nil
+		})
+		w.apply(t, a, testRuntimeInput())
+		w.wantDifferences(t, "after applying "+of.String()+" again", a)
+	}
+	w.awaitReady(t, a)
+}
+
+func TestDifferences_FindForeignChangesAndApplyRevertsThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	in := func(group, version, kind, name string) target {
+		of := core(kind, a.Namespace(), name)
+		of.gvk.Group, of.gvk.Version = group, version
+		return of
+	}
+	allow := in("networking.k8s.io", "v1", "NetworkPolicy", agentName)
+	set := in("apps", "v1", "StatefulSet", agentName)
+	for name, c := range map[string]struct {
+		of    target
+		kind  types.PatchType
+		patch string
+	}{
+		"an egress rule": {of: allow, kind: types.JSONPatchType, patch: `[{"op":"add","path":"/spec/egress/-","value":{}}]`},
+		"no ingress":     {of: allow, kind: types.JSONPatchType, patch: `[{"op":"remove","path":"/spec/ingress"}]`},
+		"a quota": {
+			of: in("", "v1", "ResourceQuota", agentName), kind: types.MergePatchType,
+			patch: `{"spec":{"hard":{"pods":"50"}}}`,
+		},
+		"no quota of pods": {
+			of: in("", "v1", "ResourceQuota", agentName), kind: types.MergePatchType,
+			patch: `{"spec":{"hard":{"pods":null}}}`,
+		},
+		"limits": {
+			of: in("", "v1", "LimitRange", agentName), kind: types.JSONPatchType,
+			patch: `[{"op":"remove","path":"/spec/limits/1"}]`,
+		},
+		"a token": {
+			of: in("", "v1", "ServiceAccount", agentName), kind: types.MergePatchType,
+			patch: `{"automountServiceAccountToken":true}`,
+		},
+		"a port of the service": {
+			of: in("", "v1", "Service", agentName), kind: types.JSONPatchType,
+			patch: `[{"op":"replace","path":"/spec/ports/0/targetPort","value":1}]`,
+		},
+		"a hostname": {
+			of: in("gateway.networking.k8s.io", "v1", "HTTPRoute", agentName), kind: types.MergePatchType,
+			patch: `{"spec":{"hostnames":["other.example.com"]}}`,
+		},
+		"no pod security": {
+			of: core("Namespace", "", a.Namespace()), kind: types.MergePatchType,
+			patch: `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`,
+		},
+		"an image": {
+			of: set, kind: types.StrategicMergePatchType,
+			patch: `{"spec":{"template":{"spec":{"containers":[{"name":"agent","image":"another"}]}}}}`,
+		},
+		"replicas": {of: set, kind: types.MergePatchType, patch: `{"spec":{"replicas":0}}`},
+	} {
+		w.edit(t, c.of, c.kind, c.patch)
+		want := strings.TrimSuffix(c.of.String(), " in "+a.Namespace()) + ": changed"
+		w.wantDifferences(t, "after a change of "+name, a, want)
+		w.apply(t, a, testRuntimeInput())
+		w.wantDifferences(t, "after "+name+" was applied again", a)
+	}
+	// What others add is not ours to take away: applying would leave it.
+	w.edit(t, set, types.MergePatchType, `{"metadata":{"annotations":{"note":"mine"}}}`)
+	w.wantDifferences(t, "after a foreign annotation", a)
+}
+
+func TestDifferences_FindAStoppedAgentThatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	stopped := a
+	stopped.Status = agent.Stopped
+	stopped.Generation++
+	w.wantDifferences(t, "before the scale-down", stopped, "StatefulSet agent: changed")
+	w.apply(t, stopped, provisioning.RuntimeInput{}, agent.StageRuntime)
+	w.wantDifferences(t, "after the scale-down", stopped)
+	set := core("StatefulSet", a.Namespace(), agentName)
+	set.gvk.Group = "apps"
+	w.edit(t, set, types.MergePatchType, `{"spec":{"replicas":1}}`)
+	w.wantDifferences(t, "after a scale-up", stopped, "StatefulSet agent: changed")
+	w.apply(t, stopped, provisioning.RuntimeInput{}, agent.StageRuntime)
+	w.wantDifferences(t, "after the second scale-down", stopped)
+}
+
+func TestDifferences_FindOtherGenerations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	next := changed(a, "debug")
+	w.apply(t, next, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
+	w.wantDifferences(t, "before Prune", next, "ConfigMap "+environmentName(a)+": leftover")
+	w.wantDifferences(t, "of a record that is older", a, "StatefulSet agent: changed")
+	w.prune(t, next)
+	w.wantDifferences(t, "after Prune", next)
+}
+
+// A release with another image must not restart all agents. One with other policies must reach them.
+func TestDifferences_LeaveThePodTemplateOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	later := newWorld(t, func(s *Settings) { s.Image = "registry.example/agent@sha256:33" })
+	later.wantDifferences(t, "of another image", a)
+	later = newWorld(t, func(s *Settings) { s.Resolvers = []string{"10.8.0.10/32"} })
+	later.wantDifferences(t, "of another policy", a, "NetworkPolicy agent: changed")
+	later.apply(t, a, testRuntimeInput())
+	later.wantDifferences(t, "after applying again", a)
+}
+
+// Objects of earlier releases have no annotations. They stay, but what is missing is found.
+func TestDifferences_LeaveObjectsOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	admin, err := w.client("local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := w.objects(t, a, testRuntimeInput(), agent.StageNames())
+	for _, o := range objects {
+		w.edit(t, targetOf(o), types.MergePatchType,
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, annotationContent, annotationGeneration))
+	}
+	environment := core("Secret", a.Namespace(), environmentName(a))
+	if err := admin.at(environment).Delete(t.Context(), environment.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		_, err := w.admin.CoreV1().ConfigMaps(a.Namespace()).Get(ctx, environmentName(a), metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the ConfigMap is still there: %w", err)
+		}
+		return nil
+	})
+	w.wantDifferences(t, "of an earlier release", a)
+	quota := core("ResourceQuota", a.Namespace(), agentName)
+	if err := admin.at(quota).Delete(t.Context(), quota.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantDifferences(t, "of an earlier release without a quota", a, "ResourceQuota agent: missing")
+}
+
+func TestDifferences_LostDataIsNoMissingObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	claims := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace())
+	if err := claims.Delete(t.Context(), volumeName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantDifferences(t, "without the claim", a, "PersistentVolumeClaim data: lost")
+	unknown := a
+	unknown.ID = "7c0f6f0e-3f0b-4f36-9a53-7a4a4a3f8a11"
+	if got := w.differences(t, unknown); !slices.Contains(got, "Namespace "+unknown.Namespace()+": lost") {
+		t.Errorf("differences without a namespace = %v, want the namespace lost", got)
+	}
+}
+
+// The number of requests does not depend on the number of agents, and a list that breaks is an error.
+func TestObjects_ListsEachKindOnceWhateverTheNumberOfAgents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	count := func() int {
+		t.Helper()
+		w.calls.take()
+		if _, err := w.Objects(t.Context(), "local"); err != nil {
+			t.Fatal(err)
+		}
+		reads, writes := w.calls.take()
+		if writes != 0 {
+			t.Errorf("%d writes, want none", writes)
+		}
+		return reads
+	}
+	kinds := map[string]bool{}
+	a := w.newAgent(t)
+	for _, o := range w.objects(t, a, testRuntimeInput(), agent.StageNames()) {
+		if kind := targetOf(o).gvk.Kind; kind != "Secret" {
+			kinds[kind] = true
+		}
+	}
+	before := count()
+	for range 5 {
+		w.apply(t, w.newAgent(t), testRuntimeInput(), agent.StageNamespace, agent.StagePolicy, agent.StageIdentity)
+	}
+	if after := count(); before != len(kinds) || after != before {
+		t.Errorf("%d requests, and %d with more agents, want %d: one for each kind", before, after, len(kinds))
+	}
+	for broken := range before {
+		requests := 0
+		w.calls.breaks = func(*http.Request, http.RoundTripper) (*http.Response, error) {
+			if requests++; requests > broken {
+				return nil, errors.New("connection reset by peer")
+			}
+			return nil, nil
+		}
+		s, err := w.Objects(t.Context(), "local")
+		if s != nil {
+			t.Errorf("a snapshot although list %d fails", broken)
+		}
+		wantUnavailable(t, err, codeClusterUnavailable)
+	}
+}
+
+// Every object that is applied is compared, but the Secret.
+func TestListed_CoversEveryObject(t *testing.T) {
+	t.Parallel()
+	for _, cell := range []string{"local", "gke"} {
+		a := testAgent()
+		a.Cell = cell
+		b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var applied, compared []string
+		for _, stage := range agent.StageNames() {
+			objects, err := b.objects(stage)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range objects {
+				if name := targetOf(o).String(); !strings.HasPrefix(name, "Secret") && !slices.Contains(applied, name) {
+					applied = append(applied, name)
+				}
+			}
+		}
+		for _, o := range b.listed() {
+			compared = append(compared, targetOf(o).String())
+		}
+		slices.Sort(applied)
+		slices.Sort(compared)
+		if diff := cmp.Diff(applied, compared); diff != "" {
+			t.Errorf("cell %s: compared objects differ from applied ones (-applied +compared):\n%s", cell, diff)
+		}
+	}
+}

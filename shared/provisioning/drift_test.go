@@ -1,0 +1,293 @@
+package provisioning_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// driftFixture simulates what a DriftChecker reads and writes.
+type driftFixture struct {
+	*healthFixture
+	// differences maps the ids of agents to their problems.
+	differences map[string][]provisioning.Problem
+	// during runs while a cell is listed.
+	during func()
+}
+
+func newDriftFixture() *driftFixture {
+	return &driftFixture{healthFixture: newHealthFixture(), differences: map[string][]provisioning.Problem{}}
+}
+
+func (s *driftFixture) check(t *testing.T) error {
+	t.Helper()
+	return s.checker().CheckDrift(t.Context())
+}
+
+func (s *driftFixture) checker() *provisioning.DriftChecker {
+	return &provisioning.DriftChecker{
+		Records: fixtureRecords{s.healthFixture}, Objects: s, Cluster: fixtureCluster{healthFixture: s.healthFixture},
+		Nudger: fixtureQueue{s.healthFixture}, Now: func() time.Time { return checkedAt },
+	}
+}
+
+func (s *driftFixture) Cells() []string { return []string{"cell-1", "cell-2"} }
+
+func (s *driftFixture) Objects(_ context.Context, cell string) (provisioning.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.during != nil {
+		s.during()
+	}
+	if s.failing["objects "+cell] {
+		return nil, errDown
+	}
+	return s, nil
+}
+
+func (s *driftFixture) Differences(a agent.Agent) []provisioning.Difference {
+	var found []provisioning.Difference
+	for _, p := range s.differences[a.ID] {
+		found = append(found, provisioning.Difference{Object: "object", Problem: p})
+	}
+	return found
+}
+
+// fixtureCluster implements the part of provisioning.Cluster that a DriftChecker uses.
+type fixtureCluster struct {
+	provisioning.Cluster
+	*healthFixture
+}
+
+func (s fixtureCluster) Prune(_ context.Context, a agent.Agent) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.call("prune", a.ID)
+}
+
+// act moves the agent under test by a client's trigger, half an hour ago, and lets a worker complete that.
+func (s *driftFixture) act(t agent.Trigger) {
+	a := s.agents[own]
+	_ = a.Act(t, agent.Manual, checkedAt.Add(-time.Hour))
+	a.MarkObserved(checkedAt.Add(-30 * time.Minute))
+}
+
+func TestCheckDrift_ActsOnDifferences(t *testing.T) {
+	t.Parallel()
+	one := func(p ...provisioning.Problem) func(*driftFixture) {
+		return func(s *driftFixture) { s.differences[own] = p }
+	}
+	for name, row := range map[string]struct {
+		given     func(*driftFixture)
+		wantCalls string
+		wantError bool
+		// wantDue: a worker has work to do afterwards.
+		wantDue bool
+	}{
+		"no difference": {given: func(*driftFixture) {}},
+		"missing":       {given: one(provisioning.Missing), wantCalls: "update nudge", wantDue: true},
+		"changed":       {given: one(provisioning.Changed), wantCalls: "update nudge", wantDue: true},
+		"missing and leftover": {
+			given: one(provisioning.Missing, provisioning.Leftover), wantCalls: "update nudge", wantDue: true,
+		},
+		"leftover":         {given: one(provisioning.Leftover), wantCalls: "prune"},
+		"lost":             {given: one(provisioning.Lost)},
+		"lost and missing": {given: one(provisioning.Lost, provisioning.Missing)},
+		"prune fails": {
+			given: func(s *driftFixture) {
+				one(provisioning.Leftover)(s)
+				s.failing["prune"] = true
+			}, wantCalls: "prune", wantError: true,
+		},
+		"stopped agent that runs": {
+			given: func(s *driftFixture) {
+				one(provisioning.Changed)(s)
+				s.act(agent.Stop)
+			}, wantCalls: "update nudge", wantDue: true,
+		},
+		"paused agent that runs": {
+			given: func(s *driftFixture) {
+				one(provisioning.Changed)(s)
+				s.act(agent.Pause)
+			}, wantCalls: "update nudge", wantDue: true,
+		},
+		"agent in error": {given: func(s *driftFixture) {
+			one(provisioning.Missing)(s)
+			s.add(failedAt(own, ""))
+		}},
+		"work is due": {given: func(s *driftFixture) {
+			one(provisioning.Missing)(s)
+			_ = s.agents[own].Act(agent.Restart, "", checkedAt.Add(-time.Hour))
+		}, wantDue: true},
+		"completed just before the list": {given: func(s *driftFixture) {
+			one(provisioning.Missing)(s)
+			s.agents[own].UpdatedAt = checkedAt.Add(-time.Second)
+		}},
+		"changed and completed during the list": {given: func(s *driftFixture) {
+			one(provisioning.Missing)(s)
+			s.during = func() {
+				_ = s.agents[own].Act(agent.Restart, "", checkedAt.Add(time.Second))
+				s.agents[own].BecameReady(checkedAt.Add(2 * time.Second))
+			}
+		}},
+		"changed before the repair": {
+			given: func(s *driftFixture) {
+				one(provisioning.Missing)(s)
+				s.concurrently = func(a *agent.Agent) { _ = a.Act(agent.Stop, agent.Manual, checkedAt) }
+			}, wantCalls: "update", wantDue: true,
+		},
+		"its cell cannot be listed": {given: func(s *driftFixture) {
+			one(provisioning.Missing)(s)
+			s.failing["objects cell-1"] = true
+		}, wantError: true},
+		"another cell cannot be listed": {given: func(s *driftFixture) {
+			one(provisioning.Missing)(s)
+			s.failing["objects cell-2"] = true
+		}, wantCalls: "update nudge", wantError: true, wantDue: true},
+		"a cell that is not configured": {given: func(s *driftFixture) {
+			one(provisioning.Missing)(s)
+			s.agents[own].Cell = "cell-3"
+		}},
+		"records cannot be listed": {given: func(s *driftFixture) {
+			one(provisioning.Missing)(s)
+			s.failing["list running"] = true
+		}, wantError: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newDriftFixture()
+			row.given(s)
+			if err := s.check(t); (err != nil) != row.wantError {
+				t.Errorf("CheckDrift = %v, want an error: %t", err, row.wantError)
+			}
+			if got := s.callsAbout(own); got != row.wantCalls {
+				t.Errorf("calls = %q, want %q", got, row.wantCalls)
+			}
+			if due := !s.agents[own].Converged(); due != row.wantDue {
+				t.Errorf("work due = %t, want %t", due, row.wantDue)
+			}
+			if got := s.callsAbout(other); got != "" {
+				t.Errorf("calls about the other agent = %q, want none", got)
+			}
+		})
+	}
+}
+
+// TestCheckDrift_RepairsFewAgentsPerRun makes all agents differ, as after a release with other policies.
+func TestCheckDrift_RepairsFewAgentsPerRun(t *testing.T) {
+	t.Parallel()
+	s := newDriftFixture()
+	const differing, most = 250, 100
+	for range differing {
+		a := runningAgent(uuid.NewString())
+		s.add(a)
+		s.differences[a.ID] = []provisioning.Problem{provisioning.Changed}
+	}
+	c := s.checker()
+	for run := 1; run <= 3; run++ {
+		before := count(s.healthFixture, "update")
+		if err := c.CheckDrift(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if repaired := count(s.healthFixture, "update") - before; repaired > most {
+			t.Fatalf("run %d repaired %d agents, want at most %d", run, repaired, most)
+		}
+	}
+	if n := count(s.healthFixture, "nudge"); n != differing {
+		t.Errorf("nudges = %d, want %d: each agent once", n, differing)
+	}
+}
+
+// TestCheckDrift_AgentsBeyondRepairDoNotStopTheOthers has more agents than a run attends to, and no repair helps them.
+func TestCheckDrift_AgentsBeyondRepairDoNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	s := newDriftFixture()
+	for range 300 {
+		a := runningAgent(uuid.NewString())
+		s.add(a)
+		s.differences[a.ID] = []provisioning.Problem{provisioning.Lost}
+	}
+	s.differences[own] = []provisioning.Problem{provisioning.Missing}
+	c := s.checker()
+	for run := range 20 {
+		at := checkedAt.Add(time.Duration(run) * 10 * time.Minute)
+		c.Now = func() time.Time { return at }
+		if err := c.CheckDrift(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(s.callsAbout(own), "update") {
+			return
+		}
+	}
+	t.Error("the agent was not repaired in 20 runs")
+}
+
+// staleCluster refuses the runtime of generations below its own.
+type staleCluster struct {
+	cluster
+	generation int64
+}
+
+func (c staleCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
+	in provisioning.RuntimeInput,
+) error {
+	if stage == agent.StageRuntime && a.Generation < c.generation {
+		return &provisioning.Stale{Generation: c.generation}
+	}
+	return c.cluster.Apply(ctx, a, stage, in)
+}
+
+// TestReconcile_PassesTheGenerationOfTheCluster has a record that is older than its objects, as after a database was
+// restored from a backup.
+func TestReconcile_PassesTheGenerationOfTheCluster(t *testing.T) {
+	t.Parallel()
+	for name, trigger := range map[string]agent.Trigger{"running": "", "stopped": agent.Stop} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newSimulation(nil, 0)
+			w.objects[agent.StageNamespace] = 1
+			if trigger != "" {
+				_ = w.record.Act(trigger, agent.Manual, time.Now())
+			}
+			const generation = 50
+			r := reconciler(w)
+			r.Cluster = staleCluster{cluster: cluster{w}, generation: generation}
+			if err := r.Reconcile(t.Context(), w.id); err != nil {
+				t.Fatal(err)
+			}
+			if w.record.Generation <= generation || !w.record.Converged() || w.record.Failure != nil {
+				t.Errorf("generation %d, observed %d, failure %+v; want above %d, converged and without a failure",
+					w.record.Generation, w.record.ObservedGeneration, w.record.Failure, generation)
+			}
+			if w.objects[agent.StageRuntime] != w.record.Generation {
+				t.Errorf("runtime of generation %d, want %d", w.objects[agent.StageRuntime], w.record.Generation)
+			}
+		})
+	}
+}
+
+// TestReconcile_RepairAppliesEveryStage repairs a running agent: all objects come back.
+func TestReconcile_RepairAppliesEveryStage(t *testing.T) {
+	t.Parallel()
+	w := newSimulation(nil, 0)
+	deliverUntilDone(w)
+	w.record.Repair(time.Now())
+	if w.record.Status != agent.Running {
+		t.Errorf("status = %s during the repair, want running", w.record.Status)
+	}
+	deliverUntilDone(w)
+	if err := checkEnd(w, 0); err != nil {
+		t.Error(err)
+	}
+	for _, stage := range agent.StageNames()[:7] {
+		if w.objects[stage] != w.record.Generation {
+			t.Errorf("stage %s was applied for generation %d, want %d", stage, w.objects[stage], w.record.Generation)
+		}
+	}
+}
