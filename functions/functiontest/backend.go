@@ -30,6 +30,8 @@ type Backend struct {
 	Guard function.Guard
 	// SecretManager is the emulator of the secret store. Its lists and metadata are older than any test.
 	SecretManager *secretmanageremu.Server
+	// ProjectID is the project of the records in Firestore.
+	ProjectID string
 	// Kubernetes, Stripe and Firebase are the fakes behind the ports.
 	Kubernetes *Cluster
 	Stripe     *PaymentProvider
@@ -91,10 +93,10 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 		closeLater(t, server.Close)
 		host = server.Addr
 	}
-	project := "test-" + uuid.NewString()
+	b.ProjectID = "test-" + uuid.NewString()
 	open := func(observe func(method string)) *firestore.Client {
 		client, err := firestore.Open(t.Context(), firestore.Options{
-			ProjectID: project, EmulatorHost: host, Observe: observe,
+			ProjectID: b.ProjectID, EmulatorHost: host, Observe: observe,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -65,5 +65,5 @@ func (h *history) next(order []porcupine.Operation) []porcupine.Operation {
 			})
 	})
 	slices.SortFunc(rest, func(x, y porcupine.Operation) int { return cmp.Compare(x.Return, y.Return) })
-	return rest[:min(len(rest), 8)]
+	return rest[:min(len(rest), 12)]
 }

@@ -87,7 +87,9 @@ type world struct {
 	// workers reconciles agents concurrently with the clients, on a cluster that reaches every state immediately.
 	// Without it, the clients also make the changes that a worker would make.
 	workers bool
-	count   int
+	// faults makes some commits of routes fail, or lose their answers.
+	faults bool
+	count  int
 }
 
 // run lets the clients make operations, and returns their history.
@@ -97,8 +99,11 @@ func (w world) run(t *testing.T) *history {
 	b := functiontest.NewWith(t, functiontest.Options{FirestoreHost: firestoreHost, Nudger: queue})
 	b.SetPlan(t, organization, plan.Enterprise)
 	h := &history{
-		t: t, spec: specification{workers: w.workers}, token: functiontest.AdminToken(organization),
+		t: t, spec: specification{workers: w.workers, late: w.faults}, token: functiontest.AdminToken(organization),
 		store: b.WorkerStore, start: time.Now(),
+	}
+	if w.faults {
+		w.store = openLossyStore(t, b.ProjectID, queue)
 	}
 	handler, err := functions.Handler(functions.Selection{},
 		func(needs []function.Need) (functions.Dependencies, error) {
@@ -189,6 +194,7 @@ func TestAgents_AreLinearizable(t *testing.T) {
 	for name, w := range map[string]world{
 		"without workers": {count: operations(5000)},
 		"with workers":    {count: operations(1500), workers: true},
+		"with faults":     {count: operations(2000), faults: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -108,6 +108,10 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 			result, nudge = answered, state.answer.own
 			return err
 		}
+		if state.committed && !state.target.Exists() {
+			nudge = false // the agent was removed since the commit, of which result is the last try
+			return nil
+		}
 		before, err := ownAgent(state.target, ch.caller)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"strings"
@@ -8,6 +9,10 @@ import (
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
@@ -87,6 +92,37 @@ func TestChange_ReadsTheAgentAgain(t *testing.T) {
 }
 
 // TestChange_KeepsUnknownFields: functions of different releases work on the same documents.
+// TestChange_SucceedsIfTheAgentIsGoneBeforeTheRetry loses the answer to a deletion. Before the client reads the agent
+// again, a worker removes it.
+func TestChange_SucceedsIfTheAgentIsGoneBeforeTheRetry(t *testing.T) {
+	t.Parallel()
+	project := "test-" + uuid.NewString()
+	c := open(t, project, Options{})
+	x := newTenantFixture(t, c)
+	commits := 0
+	lossy := open(t, project, Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if !strings.HasSuffix(method, "/Commit") {
+			return err
+		}
+		if commits++; commits > 1 {
+			return err
+		}
+		must(t, err)
+		must(t, c.WorkerStore().Remove(x.org.Ctx, x.loadAgent(t)))
+		return status.Error(codes.Unavailable, "the answer is lost")
+	})}})
+	got, err := lossy.Agents(&agenttest.Nudges{}).Change(x.org.Ctx, x.agent.ID, func(a *agent.Agent) error {
+		return a.Act(agent.Delete, agent.Manual, agenttest.Now())
+	})
+	if err != nil || got.ID != x.agent.ID || got.Status != agent.Deleting {
+		t.Errorf("Change = %s, %s, %v; want the agent deleting", got.ID, got.Status, err)
+	}
+}
+
 func TestChange_KeepsUnknownFields(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
