@@ -82,25 +82,23 @@ func TestConfigHash_CoversWhatAPodIsStartedWith(t *testing.T) {
 	}
 }
 
-func TestBlueprint_UnknownCellOrPlanIsPermanent(t *testing.T) {
+func TestBlueprint_UnknownPlanIsPermanent(t *testing.T) {
 	t.Parallel()
-	c := testClusters(t, testSettings())
-	for code, change := range map[string]func(*agent.Agent){
-		"cell_unknown": func(a *agent.Agent) { a.Cell = "gone" },
-		"plan_unknown": func(a *agent.Agent) { a.Plan = "gone"; a.Cell = "gke" },
-	} {
-		a := testAgent()
-		change(&a)
-		if code == "plan_unknown" {
-			_, err := c.blueprint(a, provisioning.RuntimeInput{})
-			wantPermanent(t, err, code)
-			continue
-		}
-		wantPermanent(t, c.Apply(t.Context(), a, agent.StageNamespace, provisioning.RuntimeInput{}), code)
-		wantPermanent(t, c.AwaitReady(t.Context(), a), code)
-		wantPermanent(t, c.Delete(t.Context(), a), code)
-		wantPermanent(t, c.AwaitGone(t.Context(), a), code)
-	}
+	a := testAgent()
+	a.Plan = "gone"
+	_, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
+	wantPermanent(t, err, "plan_unknown")
+}
+
+// A wrong setting must not end the work on agents.
+func TestClient_UnknownCellIsUnavailable(t *testing.T) {
+	t.Parallel()
+	c, a := testClusters(t, testSettings()), testAgent()
+	a.Cell = "gone"
+	wantUnavailable(t, c.Apply(t.Context(), a, agent.StageNamespace, provisioning.RuntimeInput{}), "cell_unknown")
+	wantUnavailable(t, c.AwaitReady(t.Context(), a), "cell_unknown")
+	wantUnavailable(t, c.Delete(t.Context(), a), "cell_unknown")
+	wantUnavailable(t, c.AwaitGone(t.Context(), a), "cell_unknown")
 }
 
 func TestOpen_RefusesInvalidSettings(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -145,14 +146,13 @@ func (c *Clusters) Close() error {
 	return nil
 }
 
-// client connects to the cell of an agent. Errors: Permanent for a cell that is not configured, Unavailable.
+// client connects to the cell of an agent. Errors: Unavailable, also for a cell that is not configured: that is a mistake
+// of the configuration, not of the agent.
 func (c *Clusters) client(name string) (*client, error) {
 	cell, ok := c.cells[name]
 	if !ok {
-		return nil, &provisioning.Permanent{
-			Code:    "cell_unknown",
-			Message: fmt.Sprintf("The agent's cluster %q is not configured. Contact support.", name),
-		}
+		return nil, fault.New(fault.Unavailable, "cell_unknown",
+			"The agent's cluster %q is not configured. Contact support.", name)
 	}
 	return cell.open()
 }

@@ -1,12 +1,12 @@
 package provisioningtest
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -121,9 +121,8 @@ func testExistence(t *testing.T, w Fixture) {
 	w.awaitGone(t, a)
 	want("after the deletion", provisioning.Existence{})
 	a.Cell = "no-such-cell"
-	var permanent *provisioning.Permanent
-	if got, err := w.Pods.Existence(t.Context(), a); !errors.As(err, &permanent) ||
+	if got, err := w.Pods.Existence(t.Context(), a); !fault.Is(err, fault.Unavailable) ||
 		got != (provisioning.Existence{}) {
-		t.Errorf("Existence in an unknown cell = %+v, %v, want a Permanent error", got, err)
+		t.Errorf("Existence in an unknown cell = %+v, %v, want an Unavailable error", got, err)
 	}
 }

@@ -146,9 +146,8 @@ func testUnknownCell(t *testing.T, w Fixture) {
 		"Prune":      w.Cluster.Prune(t.Context(), a),
 		"AwaitGone":  w.Cluster.AwaitGone(t.Context(), a),
 	} {
-		var permanent *provisioning.Permanent
-		if !errors.As(err, &permanent) || permanent.Code != "cell_unknown" {
-			t.Errorf("%s: error %v, want a Permanent cell_unknown", name, err)
+		if !fault.Is(err, fault.Unavailable) || fault.Code(err) != "cell_unknown" {
+			t.Errorf("%s: error %v, want an Unavailable cell_unknown", name, err)
 		}
 	}
 }
