@@ -22,11 +22,11 @@ locals {
   event_alerts = {
     agents_expired = {
       title = "Agents missed their deadline", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.agents_expired}[15m])) > 0"
-      todo  = "The sweep ended work on agents at its deadline; they are in error now. config.error names the stage. One agent: check its image and its volume. Many agents: check the cell (nodes, quota, Gateway) and the worker's log."
+      todo  = "The pods of agents were not ready at their deadline; the agents are in error now. config.error names the reason. One agent: check its image and its volume. Many agents: check the cell (nodes, quota, Gateway) and the worker's log."
     }
     nudge_dead_lettered = {
       title = "Work on an agent was given up", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.nudge_dead_lettered}[15m])) > 0"
-      todo  = "Work on an agent failed 20 times. The log line has its ID; its config.error has the reason. Fix the cause, then POST /api/v1/agents/{agent_id}/restart."
+      todo  = "Work on an agent failed 20 times, not counting outages. The log line has its ID; its config.error has the reason. Fix the cause, then POST /api/v1/agents/{agent_id}/restart."
     }
     errors = {
       title = "The API is failing", severity = "CRITICAL", for = "300s"

@@ -5,8 +5,8 @@ locals {
 
   # The log lines that are counted: the names of package shared/logevent, which lines carry as the attribute event.
   events = {
-    agents_expired             = "work on agents that was ended at its deadline"
-    nudge_dead_lettered        = "nudges that were given up"
+    agents_expired             = "agents whose pod was not ready at its deadline"
+    nudge_dead_lettered        = "agents whose work was given up after too many attempts"
     nudge_not_published        = "nudges that could not be published"
     usage_drift_repaired       = "organizations whose recorded usage was wrong and was repaired"
     audit_entry_missing        = "calls whose audit entry could not be written"

@@ -162,7 +162,8 @@ func checkSlowWrite(t *testing.T, d deployment, id string) {
 }
 
 // testSecretDeliveryFailures keeps a secret from its agent in three ways. Each time the operation shows why, and the
-// secret arrives, in one version, when the cause is gone.
+// secret arrives, in one version, when the cause is gone. An agent whose namespace is gone lost its volume, too: only
+// the client's start makes a new one.
 func testSecretDeliveryFailures(t *testing.T, d deployment) {
 	id := d.create(t, `{"name": "hindered", "resource_plan": "hobby"}`)
 	d.awaitStatus(t, id, "running")
@@ -201,10 +202,10 @@ func testSecretDeliveryFailures(t *testing.T, d deployment) {
 		t.Fatal(err)
 	}
 	homeless := d.putSecrets(t, id, `{"TOKEN": "three"}`)[0]
-	d.await(t, id, "without its namespace, or over that", func(answer) bool {
-		o := d.operations(t, id)[0]
-		return o.ErrorCode != nil && *o.ErrorCode == "namespace_missing" || o.state() == succeeded
-	})
+	d.awaitOperation(t, id, homeless, "sync failed namespace_missing")
+	checkFailure(t, d.awaitStatus(t, id, "error"), "namespace_missing")
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/start", "")
+	d.awaitStatus(t, id, "running")
 	d.awaitOperation(t, id, homeless, succeeded)
 	d.checkEnv(t, id, "TOKEN", "three")
 	d.secretStore.checkVersions(t, id, "TOKEN", versions{added: 3, enabled: 1})

@@ -22,6 +22,9 @@ func nudge(ctx context.Context, d Commands, o options) error {
 		audit.Target{Type: "agent", ID: a.ID, Name: a.Name}); err != nil {
 		return err
 	}
+	if a, err = d.Records.Update(ctx, a, func(a *agent.Agent) { a.RetryAt = time.Time{} }); err != nil {
+		return err
+	}
 	if err := d.Nudger.Nudge(ctx, a.ID); err != nil {
 		return err
 	}
@@ -127,6 +130,8 @@ func diagnose(a agent.Agent, now time.Time) []string {
 	switch {
 	case a.Lease.Holder != "" && now.Before(a.Lease.Until):
 		add("A worker is processing it: %s, until %s at least.", a.Lease.Holder, moment(a.Lease.Until))
+	case now.Before(a.RetryAt):
+		add("The next attempt starts after %s. Nudge it to start one now.", moment(a.RetryAt))
 	case a.WorkDueAt.IsZero():
 		add("No worker will process it: no work is due, although the desired state is not reached. Nudge it.")
 	case now.Before(a.WorkDueAt):
@@ -138,11 +143,12 @@ func diagnose(a agent.Agent, now time.Time) []string {
 	}
 	switch {
 	case a.Deadline.IsZero():
-		add("Attempts continue without a deadline.")
+		add("No deadline runs: the pod's objects are not applied.")
 	case a.Expired(now):
-		add("Attempts should have ended at %s: check that SweepAgents runs.", moment(a.Deadline))
+		add("The pod should have been Ready at %s; the next attempt decides: check that SweepAgents runs.",
+			moment(a.Deadline))
 	default:
-		add("Attempts end at %s.", moment(a.Deadline))
+		add("The pod must be Ready at %s.", moment(a.Deadline))
 	}
 	return lines
 }

@@ -195,7 +195,7 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 	output := f.run("describe -agent "+a.ID, "pending", "attempts 3", "CreateAgent by session ada: succeeded",
 		"stage namespace succeeded",
 		"stage policy failed: cluster_unreachable", "Last problem: cluster_unreachable at policy",
-		"Stages left: policy", "the sweep nudges it", "Attempts end at")
+		"Stages left: policy", "the sweep nudges it", "No deadline runs")
 	if strings.Index(output, "CreateAgent") > strings.Index(output, "stage policy failed") {
 		t.Errorf("describe = %s, want CreateAgent before the failed stage", output)
 	}
@@ -208,7 +208,21 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 		t.Errorf("audited actions = %v, want %v", got, want)
 	}
 	f.commands.Now = func() time.Time { return time.Now().Add(time.Hour) }
-	f.run("describe -agent "+a.ID, "the sweep should have nudged it", "Attempts should have ended")
+	f.run("describe -agent "+a.ID, "the sweep should have nudged it")
+	stuck, err = f.client.WorkerStore().Update(t.Context(), stuck, func(a *agent.Agent) {
+		a.BeginWatch(at, time.Minute)
+		a.RetryAt = at.Add(2 * time.Hour)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.run("describe -agent "+a.ID, "The next attempt starts after", "The pod should have been Ready at")
+	f.run("nudge -agent "+a.ID, a.ID)
+	if again, err := f.client.WorkerStore().Load(t.Context(), a.ID); err != nil || !again.RetryAt.IsZero() {
+		t.Errorf("a nudged agent waits until %v (%v), want no wait", again.RetryAt, err)
+	}
+	f.commands.Now = time.Now
+	f.run("describe -agent "+a.ID, "The pod must be Ready at")
 	if _, err := f.client.WorkerStore().Update(t.Context(), stuck,
 		func(a *agent.Agent) { a.MarkObserved(time.Now()) }); err != nil {
 		t.Fatal(err)

@@ -63,6 +63,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"attempts", number(&a.Attempts)},
 		{"lease_holder", text(&a.Lease.Holder)},
 		{"lease_until", timestamp(&a.Lease.Until)},
+		{"retry_at", timestamp(&a.RetryAt)},
 		{"work_due_at", timestamp(&a.WorkDueAt)},
 		{"deadline", timestamp(&a.Deadline)},
 		{"created_at", timestamp(&a.CreatedAt)},
@@ -101,6 +102,7 @@ func failureFields(f *agent.Failure) fields {
 		{"stage", text(&f.Stage)},
 		{"message", text(&f.Message)},
 		{"retryable", flag(&f.Retryable)},
+		{"outage", flag(&f.Outage)},
 	}
 }
 

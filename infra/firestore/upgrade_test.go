@@ -130,6 +130,9 @@ func checkAgentReads(ctx context.Context, t *testing.T, c *Client) {
 	if a.CreatedAt.IsZero() {
 		t.Error("created_at is zero")
 	}
+	if !a.RetryAt.IsZero() || a.Failure != nil && a.Failure.Outage {
+		t.Errorf("retry at %v, failure %+v, want no wait and no outage", a.RetryAt, a.Failure)
+	}
 	checkShown(ctx, t, a)
 	if list, err := agents.List(ctx, agent.Filter{}, page.Request{}); err != nil || len(list.Items) == 0 {
 		t.Errorf("listed %d agents (%v), want some", len(list.Items), err)

@@ -146,8 +146,8 @@ func (c *Clusters) Close() error {
 	return nil
 }
 
-// client connects to the cell of an agent. Errors: Unavailable, also for a cell that is not configured: that is a mistake
-// of the configuration, not of the agent.
+// client connects to the cell of an agent. Errors: Unavailable, also for a cell that is not configured: that is a
+// mistake of the configuration, not of the agent.
 func (c *Clusters) client(name string) (*client, error) {
 	cell, ok := c.cells[name]
 	if !ok {

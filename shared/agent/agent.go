@@ -79,11 +79,15 @@ type Agent struct {
 	ObservedGeneration int64
 	// Attempts counts the worker runs for the present generation.
 	Attempts int
+	// RetryAt is when the next run may start after a failed one. The record, not the message, is the queue: an earlier
+	// nudge has no effect. It is zero if the queue's own back-off is enough.
+	RetryAt time.Time
 	// Lease keeps a second worker from doing the same work concurrently. Correctness does not depend on it.
 	Lease Lease
 	// WorkDueAt is when the sweep nudges the agent if its work is not done by then; zero if it has no work.
 	WorkDueAt time.Time
-	// Deadline is when the sweep gives up the present generation; zero if its work is done or is retried forever.
+	// Deadline is when the present generation's pod must be Ready. It is zero until the objects of the generation are
+	// applied, because it measures the agent and not the control plane, and once the work is done.
 	Deadline time.Time
 
 	CreatedAt time.Time
@@ -131,6 +135,9 @@ type Failure struct {
 	Message string `json:"message"`
 	// Retryable is true if starting the agent again may help without a change.
 	Retryable bool `json:"retryable"`
+	// Outage is true if the control plane could not reach what it depends on. That says nothing about the agent, so it
+	// never ends in error because of it.
+	Outage bool `json:"-"`
 }
 
 // EnvVar is one environment variable of the agent.
@@ -175,24 +182,10 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	return a
 }
 
-// Timing of the work on an agent.
-const (
-	// ProvisioningTimeout is how long provisioning may take before the sweep ends it in error.
-	ProvisioningTimeout = 15 * time.Minute
-	// ReadinessTimeout is how long a running agent's new pod may take to become Ready before the sweep ends it in
-	// error.
-	ReadinessTimeout = 10 * time.Minute
-	// LeaseTime is how long a worker that records no progress keeps other workers off an agent.
-	LeaseTime = 5 * time.Second
-	// NudgeGrace is how long the sweep waits for the published nudge to get the work done.
-	NudgeGrace = time.Minute
-)
-
 // startProvisioning starts provisioning from the beginning.
 func (a *Agent) startProvisioning(now time.Time) {
 	a.Status, a.StatusReason, a.Failure, a.RevertReason = Provisioning, "", nil, nil
 	a.Stages = NewStages()
-	a.Deadline = now.Add(ProvisioningTimeout)
 	a.bumpGeneration(now)
 }
 
@@ -201,5 +194,5 @@ func (a *Agent) bumpGeneration(now time.Time) {
 	a.Generation++
 	a.Attempts = 0
 	a.UpdatedAt = now
-	a.WorkDueAt = now.Add(NudgeGrace)
+	a.WorkDueAt, a.RetryAt, a.Deadline = now.Add(NudgeGrace), time.Time{}, time.Time{}
 }

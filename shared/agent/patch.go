@@ -81,7 +81,7 @@ func (a *Agent) Migrate(enabled bool, now time.Time) error {
 func (a *Agent) replacePod(now time.Time) {
 	switch a.Status { //nolint:exhaustive // the other statuses have no pod
 	case Running, Error:
-		a.Warming, a.Deadline = true, now.Add(ReadinessTimeout)
+		a.Warming = true
 	case Provisioning, Pending:
 		for _, name := range []StageName{StageIdentity, StageSecrets, StageRuntime, StageReady} {
 			if s := a.stage(name); s != nil {

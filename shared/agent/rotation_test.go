@@ -38,12 +38,12 @@ func TestRotation_IsPendingUntilItIsProved(t *testing.T) {
 	equal(t, "stage after the proof", a.Operation("s").Stage, secret.Complete)
 }
 
-func TestAbandonOperations_WaitsForTheClient(t *testing.T) {
+func TestAbandon_WaitsForTheClient(t *testing.T) {
 	t.Parallel()
 	a := withSecret()
 	begin(t, &a, 2, set("a", "A"))
 	recordStored(t, &a, 2, "a", 1)
-	a.AbandonOperations(at(3))
+	a.Abandon(at(3))
 	equal(t, "OperationsDue", a.OperationsDue(), false)
 	equal(t, "WorkDueAt", a.WorkDueAt, time.Time{})
 	equal(t, "status", a.Operation("a").Status, secret.Failed)

@@ -47,7 +47,6 @@ func (a *Agent) revertSandbox(now time.Time) {
 	a.Failure, a.RevertReason = &f, &f
 	a.Lease = Lease{}
 	a.replacePod(now)
-	a.Deadline = now.Add(ReadinessTimeout) // the previous deadline may be over
 }
 
 // Break records why a running agent stopped working. It does nothing while a worker has work on the agent: that worker
@@ -55,6 +54,14 @@ func (a *Agent) revertSandbox(now time.Time) {
 func (a *Agent) Break(f Failure, now time.Time) {
 	if a.Status == Running && a.Converged() {
 		a.giveUp(f, now)
+	}
+}
+
+// SetWarming records whether the dashboard of a running agent may be unavailable because its pod waits for a machine.
+// It does nothing while a worker has work on the agent.
+func (a *Agent) SetWarming(warming bool, now time.Time) {
+	if a.Status == Running && a.Converged() && !a.replacesPod() && a.Warming != warming {
+		a.Warming, a.UpdatedAt = warming, now
 	}
 }
 

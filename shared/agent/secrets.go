@@ -138,14 +138,14 @@ func (a Agent) secretViolations(begun []secret.Operation) error {
 	}
 }
 
-// scheduleWork schedules a worker for the operations that are due. It also sets Warming, because they replace the pod.
+// scheduleWork schedules a worker for the operations that are due. It also sets Warming if they replace the pod.
 func (a *Agent) scheduleWork(now time.Time) {
 	a.refreshRotation()
 	if !a.OperationsDue() {
 		return
 	}
-	a.WorkDueAt = now.Add(NudgeGrace)
-	if a.Status == Running {
+	a.WorkDueAt, a.RetryAt = now.Add(NudgeGrace), time.Time{}
+	if a.Status == Running && a.replacesPod() {
 		a.Warming = true
 	}
 }
@@ -183,7 +183,7 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 		}
 		a.replacePod(now)
 	}
-	a.UpdatedAt = now
+	a.UpdatedAt, a.Attempts = now, 0
 	a.scheduleWork(now)
 	return nil
 }

@@ -24,6 +24,11 @@ func (a Agent) OperationsAt(stages ...secret.Stage) []secret.Operation {
 	return found
 }
 
+// replacesPod reports whether operations are due that replace the pod. The later stages only destroy versions.
+func (a Agent) replacesPod() bool {
+	return len(a.OperationsAt(secret.Bind, secret.Sync, secret.Rollout)) > 0
+}
+
 // BindSecrets makes the stored values part of the desired state, all of them with one new pod.
 func (a *Agent) BindSecrets(now time.Time) {
 	bound := false
@@ -140,9 +145,7 @@ func (a *Agent) FinishOperations(ids []string, now time.Time) {
 			}
 		}
 	}
-	if !a.OperationsDue() && a.Converged() {
-		a.WorkDueAt = time.Time{}
-	}
+	a.endWork()
 }
 
 // RecordOperationFailure records why the operations at the given stages can't continue.
@@ -159,8 +162,8 @@ func (a *Agent) recordReadinessFailure(e secret.Event, code string, now time.Tim
 	a.RecordOperationFailure(e, code, now, secret.Sync, secret.Rollout)
 }
 
-// AbandonOperations fails the operations whose work the queue has delivered too often.
-func (a *Agent) AbandonOperations(now time.Time) {
+// abandonOperations fails the operations whose work the queue has delivered too often.
+func (a *Agent) abandonOperations(now time.Time) {
 	for i := range a.Operations {
 		if o := &a.Operations[i]; o.Due(a.WantsPod()) {
 			code := o.ErrorCode
@@ -170,9 +173,7 @@ func (a *Agent) AbandonOperations(now time.Time) {
 			o.Apply(secret.EventGaveUp, code, now)
 		}
 	}
-	if a.Converged() {
-		a.WorkDueAt = time.Time{}
-	}
+	a.endWork()
 }
 
 // cancelOperations ends all operations of an agent that is being deleted, and records until when requests may still add

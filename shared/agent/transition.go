@@ -34,7 +34,7 @@ const (
 	mustRetry Trigger = "must_retry"
 	// redelivered: the queue delivered the work again.
 	redelivered Trigger = "redelivered"
-	// gaveUp: attempts exhausted, a permanent failure, or the deadline passed.
+	// gaveUp: a permanent failure, the deadline passed, or attempts exhausted before the objects were applied.
 	gaveUp Trigger = "gave_up"
 	// broke: a crash loop, or not Ready for too long.
 	broke Trigger = "broke"
@@ -129,10 +129,10 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 		return nil
 	case t == Restart:
 		a.Rollout++
-		a.Warming, a.Deadline = true, now.Add(ReadinessTimeout)
+		a.Warming = true
 	default:
 		a.Status, a.StatusReason, a.Failure, a.RevertReason = to, reason, nil, nil
-		a.Warming, a.Deadline = false, time.Time{}
+		a.Warming = false
 		if to == Deleting {
 			a.StatusReason = ""
 			a.cancelOperations(now)
@@ -169,7 +169,7 @@ func (a *Agent) BecameReady(now time.Time) {
 	a.applyTrigger(becameReady)
 	a.applyTrigger(recovered)
 	a.Failure, a.RevertReason = a.RevertReason, nil
-	a.Warming, a.Deadline = false, time.Time{}
+	a.Warming = false
 	a.LastReadyIsolation = a.isolation()
 	for _, name := range a.Unfinished() { // a slower worker of the same generation may have begun one again
 		a.EndStage(name, StageSucceeded, now)
@@ -181,7 +181,8 @@ func (a *Agent) BecameReady(now time.Time) {
 // MarkObserved records that a worker completed the present generation. Secret operations may still have work for it.
 func (a *Agent) MarkObserved(now time.Time) {
 	a.ObservedGeneration, a.Attempts = a.Generation, 0
-	a.WorkDueAt, a.Lease, a.UpdatedAt = time.Time{}, Lease{}, now
+	a.WorkDueAt, a.RetryAt, a.Deadline = time.Time{}, time.Time{}, time.Time{}
+	a.Lease, a.UpdatedAt = Lease{}, now
 	if a.OperationsDue() {
 		a.WorkDueAt = now.Add(NudgeGrace)
 	}
@@ -196,7 +197,54 @@ func (a *Agent) Retry(f Failure, now time.Time) {
 	a.applyTrigger(mustRetry)
 	a.fail(f, now)
 	a.recordReadinessFailure(secret.EventRetryScheduled, f.Code, now)
-	a.WorkDueAt = now.Add(NudgeGrace)
+	a.scheduleRetry(f.Outage, now)
+}
+
+// FailRun records the failure of a worker run and reports whether that ended the work. Only the agent's own failure
+// does: a permanent one, one at the deadline, or one of too many before the objects are applied. A removal and an
+// outage are retried forever.
+func (a *Agent) FailRun(f Failure, permanent bool, now time.Time) (ended bool) {
+	switch {
+	case !a.WantsPod() || f.Outage:
+	case permanent:
+		ended = true
+	case a.Expired(now):
+		f.Message, ended = "The agent did not become ready in time. Start it again. Last problem: "+f.Message, true
+	case a.Deadline.IsZero() && a.Attempts >= MaxAttempts:
+		f, ended = f.exhausted(), true
+	}
+	if ended {
+		a.GiveUp(f, now)
+	} else {
+		a.Retry(f, now)
+	}
+	return ended
+}
+
+// exhausted is the failure after the last attempt.
+func (f Failure) exhausted() Failure {
+	f.Message = "All attempts to bring up the agent failed. Last problem: " + f.Message
+	return f
+}
+
+// Exhausted reports whether a worker has tried often enough to give up. Runs during an outage don't count.
+func (a Agent) Exhausted() bool {
+	return a.Attempts >= MaxAttempts && (a.Failure == nil || !a.Failure.Outage)
+}
+
+// Abandon gives up the work that the queue has delivered too often.
+func (a *Agent) Abandon(now time.Time) {
+	if a.WantsPod() && !a.Converged() {
+		f := Failure{
+			Code: "attempts_exhausted", Retryable: true,
+			Message: "All attempts to bring up the agent failed. Start it again.",
+		}
+		if a.Failure != nil {
+			f = a.Failure.exhausted()
+		}
+		a.GiveUp(f, now)
+	}
+	a.abandonOperations(now)
 }
 
 // Redelivered records that a worker resumed the work.
@@ -221,30 +269,8 @@ func (a *Agent) giveUp(f Failure, now time.Time) {
 	}
 	a.fail(f, now)
 	a.recordReadinessFailure(secret.EventGaveUp, f.Code, now)
-	a.Warming, a.Deadline = false, time.Time{}
+	a.Warming = false
 	a.MarkObserved(now)
-}
-
-// Expired reports whether the deadline has passed.
-func (a Agent) Expired(now time.Time) bool { return !a.Deadline.IsZero() && !now.Before(a.Deadline) }
-
-// Expire gives the work up if the deadline has passed. The failure includes the last known problem.
-func (a *Agent) Expire(now time.Time) {
-	if !a.Expired(now) {
-		return
-	}
-	f := Failure{
-		Code: "provisioning_timeout", Retryable: true,
-		Message: "The agent did not become ready in time. Start it again.",
-	}
-	if rest := a.Unfinished(); len(rest) > 0 {
-		f.Stage = rest[0]
-	}
-	if a.Failure != nil {
-		f.Message += " Last problem: " + a.Failure.Message
-		f.Code = a.Failure.Code
-	}
-	a.GiveUp(f, now)
 }
 
 // fail records the failure in the agent and in the stage that failed.

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"testing"
@@ -153,15 +154,6 @@ func TestWorkerTriggers_LeadToTheirStatus(t *testing.T) {
 			from: agent.Running, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
 			wantStatus: agent.Error, wantConverged: true,
 		},
-		"expired": {
-			from:    agent.Pending,
-			observe: func(a *agent.Agent) { a.Deadline = at(1); a.Expire(at(2)) }, wantStatus: agent.Error,
-			wantConverged: true,
-		},
-		"not expired": {
-			from:    agent.Pending,
-			observe: func(a *agent.Agent) { a.Deadline = at(3); a.Expire(at(2)) }, wantStatus: agent.Pending,
-		},
 		"ready after a pause": {
 			from: agent.Paused, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
 			wantStatus: agent.Paused, wantConverged: true,
@@ -212,7 +204,7 @@ func TestBecameReady_EndsEveryStage(t *testing.T) {
 	a.BecameReady(at(2))
 	for _, s := range a.Stages {
 		want := agent.StageSucceeded
-		switch s.Name { //nolint:exhaustive // the others have succeeded
+		switch s.Name {
 		case agent.StageSecrets:
 			want = agent.StageSkipped
 		case later.Name:
@@ -225,17 +217,65 @@ func TestBecameReady_EndsEveryStage(t *testing.T) {
 	equal(t, "Routed", a.Routed, true)
 }
 
-func TestExpire_KeepsTheLastProblem(t *testing.T) {
+func TestFailRun_EndsTheWorkOnlyForTheAgentsOwnFailure(t *testing.T) {
 	t.Parallel()
-	a := in(agent.Provisioning)
-	a.Generation++
-	a.Deadline = at(15)
-	a.Retry(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady, Message: "The image can't be pulled."},
-		at(3))
-	a.Expire(at(15))
-	equal(t, "Status", a.Status, agent.Error)
-	equal(t, "Failure.Code", a.Failure.Code, "image_pull_failed")
-	equal(t, "Failure.Retryable", a.Failure.Retryable, true)
+	const tooLate = "The agent did not become ready in time. Start it again. Last problem: m"
+	expired := func(a *agent.Agent) { a.Deadline = at(2) }
+	hasTime := func(a *agent.Agent) { a.Deadline = at(3) }
+	manyAttempts := func(a *agent.Agent) { a.Attempts = agent.MaxAttempts }
+	for name, c := range map[string]struct {
+		from        agent.Status
+		given       func(*agent.Agent)
+		outage      bool
+		permanent   bool
+		wantEnd     bool
+		wantStatus  agent.Status
+		wantMessage string // "m" if empty
+	}{
+		"first failure": {from: agent.Provisioning, wantStatus: agent.Pending},
+		"permanent":     {from: agent.Provisioning, permanent: true, wantEnd: true, wantStatus: agent.Error},
+		"permanent of a running agent": {
+			from: agent.Running, permanent: true, wantEnd: true, wantStatus: agent.Error,
+		},
+		"permanent of a deletion":      {from: agent.Deleting, permanent: true, wantStatus: agent.Deleting},
+		"permanent of a stopped agent": {from: agent.Stopped, permanent: true, wantStatus: agent.Stopped},
+		"before the deadline":          {from: agent.Running, given: hasTime, wantStatus: agent.Running},
+		"at the deadline": {
+			from: agent.Running, given: expired, wantEnd: true, wantStatus: agent.Error, wantMessage: tooLate,
+		},
+		"at the deadline, new agent": {
+			from: agent.Provisioning, given: expired, wantEnd: true, wantStatus: agent.Error, wantMessage: tooLate,
+		},
+		"at the deadline, outage": {from: agent.Running, given: expired, outage: true, wantStatus: agent.Running},
+		"last attempt": {
+			from: agent.Provisioning, given: manyAttempts, wantEnd: true, wantStatus: agent.Error,
+			wantMessage: "All attempts to bring up the agent failed. Last problem: m",
+		},
+		"last attempt, outage": {
+			from: agent.Provisioning, given: manyAttempts, outage: true, wantStatus: agent.Pending,
+		},
+		"last attempt of a deletion": {from: agent.Deleting, given: manyAttempts, wantStatus: agent.Deleting},
+		"many attempts, pod has time": {
+			from: agent.Provisioning, given: func(a *agent.Agent) { manyAttempts(a); hasTime(a) },
+			wantStatus: agent.Pending,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := in(c.from)
+			a.Generation++
+			if c.given != nil {
+				c.given(&a)
+			}
+			f := agent.Failure{Code: "c", Stage: agent.StageReady, Message: "m", Retryable: true, Outage: c.outage}
+			equal(t, "FailRun", a.FailRun(f, c.permanent, at(2)), c.wantEnd)
+			equal(t, "Status", a.Status, c.wantStatus)
+			equal(t, "Converged", a.Converged(), c.wantEnd)
+			equal(t, "work is due", !a.WorkDueAt.IsZero(), !c.wantEnd)
+			f.Message = cmp.Or(c.wantMessage, "m")
+			equal(t, "Failure", *a.Failure, f)
+		})
+	}
 }
 
 func TestHeldUsage_FollowsTheStatus(t *testing.T) {

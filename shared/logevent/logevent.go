@@ -10,9 +10,10 @@ type Name string
 
 // The names.
 const (
-	// AgentsExpired: the sweep ended the work on agents whose deadline had passed.
+	// AgentsExpired: a worker ended the work on an agent whose pod was not ready at its deadline.
 	AgentsExpired Name = "agents_expired"
-	// NudgeDeadLettered: a nudge reached the limit of deliveries, and the work on its agent was given up.
+	// NudgeDeadLettered: a nudge reached the limit of deliveries after many failed attempts, and the work on its agent
+	// was given up.
 	NudgeDeadLettered Name = "nudge_dead_lettered"
 	// NudgeNotPublished: a nudge could not be published. The sweep will publish it again.
 	NudgeNotPublished Name = "nudge_not_published"

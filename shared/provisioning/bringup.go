@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
 )
 
 // phase is one step of bringing an agent up. It may extend the RuntimeInput that later phases use, and returns what the
@@ -86,6 +87,9 @@ func (w run) prune(ctx context.Context, a agent.Agent) {
 
 // todo lists the phases to run: the unfinished ones and, for an agent that is not being provisioned, those that a
 // change can affect. The last phase always runs: only a look at the pod proves the desired state.
+//
+// A running agent's namespace does not come first. If it is gone, another phase fails, and no worker makes a new one
+// with an empty volume.
 func (w run) todo(a agent.Agent, provisioning bool) []phase {
 	left := a.Unfinished()
 	var todo []phase
@@ -95,14 +99,16 @@ func (w run) todo(a agent.Agent, provisioning bool) []phase {
 			todo = append(todo, p)
 		}
 	}
+	if !provisioning && todo[0].stage == agent.StageNamespace {
+		todo[0], todo[1] = todo[1], todo[0]
+	}
 	return todo
 }
 
-// hold keeps other workers off while a phase writes objects. The last stage only watches, which may take minutes. It
-// needs no lease: two watches do no harm, and no worker has to wait for the lease of a crashed process.
+// hold keeps other workers off while a phase writes objects. The last phase only watches.
 func (w run) hold(a *agent.Agent, stage agent.StageName) {
 	if stage == agent.StageReady {
-		a.ReleaseLease(w.Now(), w.WatchTimeout+agent.NudgeGrace)
+		a.BeginWatch(w.Now(), w.WatchTimeout)
 		return
 	}
 	a.AcquireLease(w.holder, w.Now())
@@ -141,7 +147,7 @@ func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInpu
 func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
 	error,
 ) {
-	watch, cancel := context.WithTimeout(ctx, w.WatchTimeout)
+	watch, cancel := context.WithTimeout(ctx, w.watchTime(a))
 	defer cancel()
 	if err := w.Cluster.AwaitReady(watch, a); err != nil {
 		return "", nil, err
@@ -165,6 +171,19 @@ func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (ag
 	}
 }
 
+// minWatch is how long each run watches the pod, even after the deadline: only what a worker sees of the pod ends in
+// error.
+const minWatch = 10 * time.Second
+
+// watchTime is how long a run watches the pod: until the deadline at most.
+func (w run) watchTime(a agent.Agent) time.Duration {
+	left := w.watchUntil.Sub(w.Now())
+	if !a.Deadline.IsZero() {
+		left = min(left, a.Deadline.Sub(w.Now()))
+	}
+	return max(left, min(minWatch, w.WatchTimeout))
+}
+
 // A gateway picks up a new route shortly after the cluster does. There is no event to watch for, so it is polled.
 const (
 	probeInterval    = 25 * time.Millisecond
@@ -174,7 +193,7 @@ const (
 // CodeNamespaceMissing is the code of the error for an agent whose namespace does not exist.
 const CodeNamespaceMissing = "namespace_missing"
 
-// failed records the failure and decides between giving up and another delivery by the queue.
+// failed records the failure and decides between giving up and another run.
 func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, cause error) error {
 	if errors.Is(cause, agent.ErrSuperseded) {
 		return cause
@@ -183,19 +202,14 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 	if errors.As(cause, &stale) && stale.Generation > a.Generation {
 		return w.passGeneration(ctx, a, stale.Generation)
 	}
-	f, permanent := describe(stage, cause)
+	f, permanent := describe(a, stage, cause)
 	// Write the record even if ctx has expired.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	// A removal is retried forever: giving up would leave objects behind.
-	permanent = permanent && a.WantsPod()
+	ended, expired := false, false
 	a, err := w.progress(last, a, func(a *agent.Agent) {
-		if permanent {
-			a.GiveUp(f, w.Now())
-			return
-		}
-		a.Retry(f, w.Now())
-		if f.Code == CodeNamespaceMissing {
+		expired = a.Expired(w.Now())
+		if ended = a.FailRun(f, permanent, w.Now()); !ended && f.Code == CodeNamespaceMissing {
 			a.ForgetStages()
 		}
 	})
@@ -204,13 +218,17 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 		return err
 	case err != nil:
 		return errors.Join(err, cause)
-	case permanent && !a.Converged():
-		return agent.ErrSuperseded // GiveUp reverted to the previous desired state
-	case permanent:
-		return nil
-	default:
+	case !ended:
 		return fault.New(fault.Unavailable, "provisioning_failed", "%s", f.Message).WithCause(cause)
 	}
+	if expired {
+		slog.WarnContext(ctx, "work on an agent ended at its deadline", logevent.Key, logevent.AgentsExpired,
+			"agent_id", a.ID, "cell", a.Cell, "code", f.Code)
+	}
+	if !a.Converged() {
+		return agent.ErrSuperseded // the agent was reverted to the previous desired state
+	}
+	return nil
 }
 
 // passGeneration raises the record's generation above the cluster's, so that the cluster accepts it. Usually another
@@ -229,7 +247,7 @@ func (w run) passGeneration(ctx context.Context, a agent.Agent, above int64) err
 const recordTimeout = 10 * time.Second
 
 // describe turns an error into the failure that clients see.
-func describe(stage agent.StageName, cause error) (f agent.Failure, permanent bool) {
+func describe(a agent.Agent, stage agent.StageName, cause error) (f agent.Failure, permanent bool) {
 	var pod *PodFailure
 	var refused *Permanent
 	switch {
@@ -238,8 +256,35 @@ func describe(stage agent.StageName, cause error) (f agent.Failure, permanent bo
 	case errors.As(cause, &pod):
 		return agent.Failure{Code: pod.Code, Stage: stage, Message: pod.Message, Retryable: !pod.Permanent},
 			pod.Permanent
+	case fault.Code(cause) == CodeNamespaceMissing && a.LastReadyIsolation != "":
+		return volumeLost(stage), true
 	default:
 		e := fault.From(cause)
-		return agent.Failure{Code: e.Code, Stage: stage, Message: e.Detail, Retryable: true}, false
+		return agent.Failure{
+			Code: e.Code, Stage: stage, Message: e.Detail, Retryable: true, Outage: isOutage(e),
+		}, false
 	}
 }
+
+// volumeLost is the failure of an agent that ran and whose namespace is gone. No worker makes a new one, because the
+// volume was in it: the client decides.
+func volumeLost(stage agent.StageName) agent.Failure {
+	return agent.Failure{
+		Code: CodeNamespaceMissing, Stage: stage, Retryable: true,
+		Message: "The agent's namespace and volume were deleted outside the control plane. " +
+			"Start the agent to provision it again with an empty volume.",
+	}
+}
+
+// isOutage reports whether an error says that the control plane could not reach what it depends on. The other errors
+// are about the agent: its value, its namespace and its answers.
+func isOutage(e *fault.Error) bool {
+	return e.Kind == fault.Unavailable && e.Code != codeValueUnavailable && e.Code != CodeNamespaceMissing &&
+		e.Code != codeGatewayUnhealthy
+}
+
+// Codes of errors about the agent.
+const (
+	codeValueUnavailable = "secret_value_unavailable"
+	codeGatewayUnhealthy = "gateway_unhealthy"
+)

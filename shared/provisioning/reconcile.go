@@ -22,27 +22,33 @@ type Reconciler struct {
 	Prober  AgentProber
 	// Now is the clock.
 	Now func() time.Time
-	// WatchTimeout bounds the watch of one run for readiness or for the end of a deletion. It must be shorter than the
-	// queue's deadline.
+	// WatchTimeout bounds how long one call of Reconcile watches pods. All its work ends agent.NudgeGrace later, which
+	// must be before the queue's deadline.
 	WatchTimeout time.Duration
 }
 
 // Reconcile reads the present record of an agent and brings its objects to that state. It returns nil when no work is
-// left, and an error that fault reports as retryable if the queue must deliver the work again.
+// left or when the work is due later, and an error that fault reports as retryable if the queue must deliver the work
+// again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
-	holder := uuid.NewString()
+	ctx, cancel := context.WithTimeout(ctx, r.WatchTimeout+agent.NudgeGrace)
+	defer cancel()
+	w := run{Reconciler: r, holder: uuid.NewString(), watchUntil: r.Now().Add(r.WatchTimeout)}
 	for {
-		a, err := r.load(ctx, agentID, holder)
+		if err := ctx.Err(); err != nil {
+			return fault.From(err) // newer states came faster than this call could apply them
+		}
+		a, err := r.load(ctx, agentID, w.holder)
 		if fault.Is(err, fault.NotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if !working(a) {
+		if !working(a) || r.Now().Before(a.RetryAt) { // the sweep nudges the agent then
 			return nil
 		}
-		a, err = run{Reconciler: r, holder: holder}.dispatch(ctx, a)
+		a, err = w.dispatch(ctx, a)
 		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) ||
 			err == nil && a.OperationsDue() // operations were added during the run
 		if !again {
@@ -86,6 +92,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 type run struct {
 	*Reconciler
 	holder string
+	// watchUntil is when the watches of this call of Reconcile end.
+	watchUntil time.Time
 }
 
 // working reports whether a worker has work to do for an agent.
@@ -151,24 +159,44 @@ func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	})
 }
 
-// tearDown deletes all objects of an agent. It ends only once they are observed gone.
+// maxDeletionWatch is how long one run watches a deletion.
+const maxDeletionWatch = 50 * time.Second
+
+// tearDown deletes all objects of an agent. The record is removed only once they are observed gone. A deletion that
+// takes longer is no failure: the message is acknowledged, and the record says when a worker looks again.
 func (w run) tearDown(ctx context.Context, a agent.Agent) error {
-	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.Attempts++; a.ReleaseLease(w.Now(), w.WatchTimeout) })
-	if err != nil {
+	limit, mine := min(w.WatchTimeout, maxDeletionWatch), false
+	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { mine = a.BeginDeletion(w.Now(), limit+recordTimeout) })
+	if err != nil || !mine {
 		return err
 	}
-	watch, cancel := context.WithTimeout(ctx, w.WatchTimeout)
+	watch, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for _, step := range []func() error{
-		func() error { return w.Cluster.Delete(watch, a) },
-		func() error { return w.Cluster.AwaitGone(watch, a) },
+	for _, step := range []struct {
+		do    func() error
+		waits bool
+	}{
+		{do: func() error { return w.Cluster.Delete(watch, a) }},
+		{do: func() error { return w.Cluster.AwaitGone(watch, a) }, waits: true},
 		// A value that a request adds after the secrets are destroyed would stay forever.
-		func() error { return sleep(watch, a.StoringUntil.Sub(w.Now())) },
-		func() error { return w.Secrets.Destroy(watch, a.ID, a.SecretKeys()) },
+		{do: func() error { return sleep(watch, a.StoringUntil.Sub(w.Now())) }, waits: true},
+		{do: func() error { return w.Secrets.Destroy(watch, a.ID, a.SecretKeys()) }},
 	} {
-		if err := step(); err != nil {
+		err := step.do()
+		if err != nil && step.waits && watch.Err() != nil {
+			return w.lookLater(ctx, a)
+		}
+		if err != nil {
 			return w.failed(ctx, a, "", err)
 		}
 	}
 	return w.Records.Remove(ctx, a)
+}
+
+// lookLater records when a worker looks at a deletion again.
+func (w run) lookLater(ctx context.Context, a agent.Agent) error {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	_, err := w.Records.Update(last, a, func(a *agent.Agent) { a.AwaitDeletion(w.Now()) })
+	return err
 }

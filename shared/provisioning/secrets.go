@@ -22,7 +22,7 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 	error,
 ) {
 	if key := a.AwaitedSecret(); key != "" {
-		return "", nil, fault.New(fault.Unavailable, "secret_value_unavailable",
+		return "", nil, fault.New(fault.Unavailable, codeValueUnavailable,
 			"The secret store may not have the value of %s. "+
 				"Reconcile its secret operation, or set the secret again with PUT secrets.", key)
 	}
@@ -119,7 +119,7 @@ func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, ag
 func (w run) wants(ctx context.Context, a agent.Agent, c credential.Credentials, want Verdict) error {
 	got, err := w.Prober.Accepts(ctx, a, c)
 	if err == nil && got != want {
-		err = fault.New(fault.Unavailable, "gateway_unhealthy", "The agent has not picked up its new credentials yet.")
+		err = fault.New(fault.Unavailable, codeGatewayUnhealthy, "The agent has not picked up its new credentials yet.")
 	}
 	return err
 }
@@ -149,17 +149,11 @@ func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 func (w run) recordFailedDestroy(ctx context.Context, a agent.Agent, cause error) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	_, err := w.Records.Update(last, a, func(a *agent.Agent) {
-		if len(a.OperationsAt(secret.Destroy, secret.Complete)) == 0 {
-			return // another worker destroyed them
-		}
-		a.RecordOperationFailure(secret.EventRetryScheduled, fault.From(cause).Code, w.Now(), secret.Destroy,
-			secret.Complete)
-		a.WorkDueAt = w.Now().Add(agent.NudgeGrace)
-	})
+	e := fault.From(cause)
+	_, err := w.Records.Update(last, a, func(a *agent.Agent) { a.RetryDestroy(e.Code, isOutage(e), w.Now()) })
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Unavailable, fault.From(cause).Code,
+	return fault.New(fault.Unavailable, e.Code,
 		"Obsolete secret versions could not be destroyed. The service retries automatically.").WithCause(cause)
 }

@@ -12,7 +12,8 @@ import (
 	"agents.example/controlplane/shared/logevent"
 )
 
-// Sweeper makes sure that no agent waits forever: it ends work that has passed its deadline and repeats lost nudges.
+// Sweeper makes sure that no agent waits forever: it repeats nudges. It never ends work: only a worker that looks at
+// the agent does.
 type Sweeper struct {
 	Records agent.WorkerStore
 	Nudger  agent.Nudger
@@ -23,53 +24,45 @@ type Sweeper struct {
 // sweepBatch bounds one sweep. The next sweep continues with the longest overdue agents.
 const sweepBatch = 500
 
-// Sweep expires or nudges every agent whose work is overdue. A failure of one agent does not stop the others.
+// Sweep nudges every agent whose work is overdue. A failure of one agent does not stop the others.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	due, err := s.Records.ListDue(ctx, s.Now(), sweepBatch)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	expired := 0
 	for _, a := range due {
-		if a.Expired(s.Now()) {
-			expired++
-		}
 		if err := s.attend(ctx, a); err != nil && !errors.Is(err, agent.ErrSuperseded) &&
 			!fault.Is(err, fault.NotFound) {
 			errs = append(errs, fmt.Errorf("agent %s: %w", a.ID, err))
 		}
 	}
 	if len(due) > 0 {
-		slog.InfoContext(ctx, "swept overdue agents", "overdue", len(due), "expired", expired, "failed", len(errs))
-	}
-	if expired > 0 {
-		slog.WarnContext(ctx, "work on agents ended at its deadline", logevent.Key, logevent.AgentsExpired,
-			"agents", expired)
+		slog.InfoContext(ctx, "swept overdue agents", "overdue", len(due), "failed", len(errs))
 	}
 	return errors.Join(errs...)
 }
 
+// attend nudges an agent, unless a worker took up or finished the work after the list was read.
 func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
+	overdue := false
 	a, err := s.Records.Update(ctx, a, func(a *agent.Agent) {
-		if a.Expired(s.Now()) {
-			a.Expire(s.Now())
-			return
-		}
-		if !working(*a) { // a worker finished after the list was read
+		switch overdue = working(*a) && !a.WorkDueAt.After(s.Now()); {
+		case overdue:
+			a.WorkDueAt = s.Now().Add(agent.NudgeGrace)
+		case !working(*a):
 			a.WorkDueAt = time.Time{}
-			return
 		}
-		a.WorkDueAt = s.Now().Add(agent.NudgeGrace)
 	})
-	if err != nil || !working(a) {
+	if err != nil || !overdue {
 		return err
 	}
 	return s.Nudger.Nudge(ctx, a.ID)
 }
 
-// DeadLetter ends the work on an agent whose messages the queue gave up. The sweep retries removals forever. Failed
-// secret operations wait for a client, who may retry them.
+// DeadLetter handles a nudge that the queue gave up. It ends the work on the agent only if workers tried often enough:
+// the nudge may have been about an earlier desired state. Otherwise it nudges again. The sweep retries removals
+// forever. Failed secret operations wait for a client, who may retry them.
 func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	a, err := s.Records.Load(ctx, agentID)
 	if fault.Is(err, fault.NotFound) {
@@ -81,23 +74,21 @@ func (s *Sweeper) DeadLetter(ctx context.Context, agentID string) error {
 	if !working(a) || !a.WantsPod() && !a.OperationsDue() {
 		return nil
 	}
+	if !a.Exhausted() {
+		return s.Nudger.Nudge(ctx, a.ID)
+	}
+	abandoned := false
 	_, err = s.Records.Update(ctx, a, func(a *agent.Agent) {
-		defer a.AbandonOperations(s.Now())
-		if a.Converged() || !a.WantsPod() {
-			return
+		if abandoned = working(*a) && a.Exhausted(); abandoned {
+			a.Abandon(s.Now())
 		}
-		f := agent.Failure{
-			Code: "attempts_exhausted", Retryable: true,
-			Message: "All attempts to bring up the agent failed. Start it again.",
-		}
-		if a.Failure != nil {
-			f = *a.Failure
-			f.Message = "All attempts to bring up the agent failed. Last problem: " + f.Message
-		}
-		a.GiveUp(f, s.Now())
 	})
 	if errors.Is(err, agent.ErrSuperseded) {
 		return nil // the newer state has its message
+	}
+	if err == nil && abandoned {
+		slog.ErrorContext(ctx, "agent work abandoned after too many deliveries", logevent.Key,
+			logevent.NudgeDeadLettered, "agent_id", a.ID, "attempts", a.Attempts)
 	}
 	return err
 }

@@ -21,37 +21,42 @@ func (n *nudges) Nudge(_ context.Context, id string) error {
 	return n.err
 }
 
-func TestSweep_NudgesOrExpiresOverdueAgents(t *testing.T) {
+func TestSweep_NudgesOverdueAgents(t *testing.T) {
 	t.Parallel()
+	watched := func(a *agent.Agent) { a.BeginWatch(time.Now(), 8*time.Minute) }
+	restarted := func(a *agent.Agent) {
+		a.BecameReady(time.Now())
+		_ = a.Act(agent.Restart, agent.Manual, time.Now())
+	}
 	for name, c := range map[string]struct {
-		after       time.Duration // since the agent was created
-		given       func(*agent.Agent)
-		wantStatus  agent.Status
-		wantNudges  int
-		wantFailure string // the code
+		after      time.Duration // since the agent was created
+		given      func(*agent.Agent)
+		wantStatus agent.Status
+		wantNudges int
 	}{
 		"provisioning for 30 seconds":  {after: 30 * time.Second, wantStatus: agent.Provisioning},
 		"provisioning without a nudge": {after: 2 * time.Minute, wantStatus: agent.Provisioning, wantNudges: 1},
-		"provisioning for too long": {
-			after: 15 * time.Minute, wantStatus: agent.Error,
-			wantFailure: "provisioning_timeout",
+		"provisioning for a day":       {after: 24 * time.Hour, wantStatus: agent.Provisioning, wantNudges: 1},
+		"watched by a worker":          {after: 8 * time.Minute, given: watched, wantStatus: agent.Provisioning},
+		"after a worker's watch": {
+			after: 9 * time.Minute, given: watched, wantStatus: agent.Provisioning, wantNudges: 1,
+		},
+		"after the deadline": {
+			after: time.Hour, given: watched, wantStatus: agent.Provisioning, wantNudges: 1,
+		},
+		"restarting for a day": {
+			after: 24 * time.Hour, given: restarted, wantStatus: agent.Running, wantNudges: 1,
 		},
 		"deleting for a day": {
-			after: 24 * time.Hour, given: act(agent.Delete), wantStatus: agent.Deleting,
-			wantNudges: 1,
+			after: 24 * time.Hour, given: act(agent.Delete), wantStatus: agent.Deleting, wantNudges: 1,
 		},
 		"stopping for a day": {
-			after: 24 * time.Hour, given: act(agent.Stop), wantStatus: agent.Stopped,
-			wantNudges: 1,
+			after: 24 * time.Hour, given: act(agent.Stop), wantStatus: agent.Stopped, wantNudges: 1,
 		},
 		"no work": {
 			after: 24 * time.Hour,
 			given: func(a *agent.Agent) { a.BecameReady(time.Now()) }, wantStatus: agent.Running,
 		},
-		"restarting for too long": {after: 11 * time.Minute, given: func(a *agent.Agent) {
-			a.BecameReady(time.Now())
-			_ = a.Act(agent.Restart, agent.Manual, time.Now())
-		}, wantStatus: agent.Error, wantFailure: "provisioning_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,9 +77,8 @@ func TestSweep_NudgesOrExpiresOverdueAgents(t *testing.T) {
 			if len(n.ids) != c.wantNudges {
 				t.Errorf("nudges = %d, want %d", len(n.ids), c.wantNudges)
 			}
-			f := w.record.Failure
-			if c.wantFailure != "" && (f == nil || f.Code != c.wantFailure || !f.Retryable) {
-				t.Errorf("failure = %+v, want a retryable %s", f, c.wantFailure)
+			if f := w.record.Failure; f != nil {
+				t.Errorf("failure = %+v, want none: the sweep has not looked at the agent", f)
 			}
 		})
 	}
@@ -100,23 +104,29 @@ func (l lateList) ListDue(ctx context.Context, now time.Time, limit int) ([]agen
 
 func TestSweep_LeavesFinishedAgentAlone(t *testing.T) {
 	t.Parallel()
-	for name, finish := range map[string]func(*agent.Agent){
-		"became ready": func(a *agent.Agent) { a.BecameReady(time.Now()) },
-		"gave up":      func(a *agent.Agent) { a.GiveUp(agent.Failure{Code: "image_pull_failed"}, time.Now()) },
+	now := time.Now().Add(2 * time.Minute)
+	for name, c := range map[string]struct {
+		concurrently func(*agent.Agent)
+		wantDue      time.Time
+	}{
+		"became ready": {concurrently: func(a *agent.Agent) { a.BecameReady(now) }},
+		"gave up":      {concurrently: func(a *agent.Agent) { a.GiveUp(agent.Failure{Code: "pod_rejected"}, now) }},
+		"taken up by a worker": {
+			concurrently: func(a *agent.Agent) { a.BeginWatch(now, 5*time.Minute) },
+			wantDue:      now.Add(5*time.Minute + agent.NudgeGrace),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, n := newSimulation(nil, 0), &nudges{}
-			now := time.Now().Add(2 * time.Minute)
 			s := &provisioning.Sweeper{
-				Records: lateList{records{w}, finish}, Nudger: n,
-				Now: func() time.Time { return now },
+				Records: lateList{records{w}, c.concurrently}, Nudger: n, Now: func() time.Time { return now },
 			}
 			if err := s.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if !w.record.WorkDueAt.IsZero() {
-				t.Errorf("work is due at %v, want none", w.record.WorkDueAt)
+			if !w.record.WorkDueAt.Equal(c.wantDue) {
+				t.Errorf("work is due at %v, want %v", w.record.WorkDueAt, c.wantDue)
 			}
 			if len(n.ids) != 0 {
 				t.Errorf("nudges = %d, want 0", len(n.ids))
@@ -137,31 +147,59 @@ func TestSweep_ReportsFailedNudges(t *testing.T) {
 	}
 }
 
-func TestDeadLetter_GivesUpProvisioningOnly(t *testing.T) {
+func TestDeadLetter_GivesUpOnlyAfterManyAttempts(t *testing.T) {
 	t.Parallel()
+	failed := func(attempts int, outage bool) func(*agent.Agent) {
+		return func(a *agent.Agent) {
+			a.Attempts = attempts
+			a.Retry(agent.Failure{
+				Code: "image_pull_failed", Stage: agent.StageReady, Message: "No image.",
+				Outage: outage,
+			}, time.Now())
+		}
+	}
+	resumed := func(a *agent.Agent) { // its last message was about the former generation
+		a.BecameReady(time.Now())
+		failed(agent.MaxAttempts, false)(a)
+		_ = a.Act(agent.Pause, agent.Manual, time.Now())
+		_ = a.Act(agent.Resume, agent.Manual, time.Now())
+	}
+	crashed := func(a *agent.Agent) { a.Attempts = agent.MaxAttempts } // each worker died before it recorded a failure
 	for name, c := range map[string]struct {
-		given      func(*agent.Agent)
-		wantStatus agent.Status
+		given       func(*agent.Agent)
+		wantStatus  agent.Status
+		wantFailure string // the code, if the status is error
+		wantNudges  int
 	}{
-		"failed provisioning": {given: func(a *agent.Agent) {
-			a.Retry(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady, Message: "No image."}, time.Now())
-		}, wantStatus: agent.Error},
-		"failed deletion": {given: act(agent.Delete), wantStatus: agent.Deleting},
-		"no work":         {given: func(a *agent.Agent) { a.BecameReady(time.Now()) }, wantStatus: agent.Running},
+		"many failed attempts": {
+			given: failed(20, false), wantStatus: agent.Error, wantFailure: "image_pull_failed",
+		},
+		"many crashes of workers": {given: crashed, wantStatus: agent.Error, wantFailure: "attempts_exhausted"},
+		"few failed attempts":     {given: failed(19, false), wantStatus: agent.Pending, wantNudges: 1},
+		"a long outage":           {given: failed(20, true), wantStatus: agent.Pending, wantNudges: 1},
+		"no attempt":              {given: func(*agent.Agent) {}, wantStatus: agent.Provisioning, wantNudges: 1},
+		"just resumed":            {given: resumed, wantStatus: agent.Provisioning, wantNudges: 1},
+		"failed deletion":         {given: act(agent.Delete), wantStatus: agent.Deleting},
+		"no work": {
+			given: func(a *agent.Agent) { a.BecameReady(time.Now()) }, wantStatus: agent.Running,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newSimulation(nil, 0)
+			w, n := newSimulation(nil, 0), &nudges{}
 			c.given(w.record)
-			s := &provisioning.Sweeper{Records: records{w}, Nudger: &nudges{}, Now: time.Now}
+			s := &provisioning.Sweeper{Records: records{w}, Nudger: n, Now: time.Now}
 			if err := s.DeadLetter(t.Context(), w.id); err != nil {
 				t.Errorf("DeadLetter: %v", err)
 			}
 			if w.record.Status != c.wantStatus {
 				t.Errorf("status = %s, want %s", w.record.Status, c.wantStatus)
 			}
-			if c.wantStatus == agent.Error && w.record.Failure.Code != "image_pull_failed" {
-				t.Errorf("failure = %+v, want image_pull_failed", w.record.Failure)
+			if c.wantFailure != "" && w.record.Failure.Code != c.wantFailure {
+				t.Errorf("failure = %+v, want %s", w.record.Failure, c.wantFailure)
+			}
+			if len(n.ids) != c.wantNudges {
+				t.Errorf("nudges = %d, want %d", len(n.ids), c.wantNudges)
 			}
 			w.record = nil
 			if err := s.DeadLetter(t.Context(), w.id); err != nil {

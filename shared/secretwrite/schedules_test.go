@@ -44,13 +44,18 @@ func survive(do func() error) (err error) {
 
 var errStuck = errors.New("the work is delivered again and again")
 
-// deliverUntilDone delivers until a delivery is acknowledged, as a queue does.
+// deliverUntilDone delivers until a delivery is acknowledged, as a queue does, and again whenever the sweep nudges,
+// until no work is due.
 func (w *simulation) deliverUntilDone() error {
-	for range 60 {
+	for range 100 {
+		wait := time.Second // the queue's back-off
 		if w.deliver() == nil {
-			return nil
+			if w.record == nil || w.record.WorkDueAt.IsZero() {
+				return nil
+			}
+			wait = time.Until(w.record.WorkDueAt)
 		}
-		time.Sleep(time.Second) //nolint:forbidigo // the queue's back-off, in the bubble's time
+		time.Sleep(wait) //nolint:forbidigo // in the bubble's time
 	}
 	return errStuck
 }

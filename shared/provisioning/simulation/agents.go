@@ -290,7 +290,8 @@ func applied(before agent.Agent, apply func(*agent.Agent) error) (after agent.Ag
 	after.ID, after.OrganizationID, after.ChangeID, after.Version = before.ID, before.OrganizationID, before.ChangeID,
 		before.Version
 	for _, t := range []*time.Time{
-		&after.CreatedAt, &after.UpdatedAt, &after.WorkDueAt, &after.Deadline, &after.Lease.Until, &after.StoringUntil,
+		&after.CreatedAt, &after.UpdatedAt, &after.WorkDueAt, &after.RetryAt, &after.Deadline, &after.Lease.Until,
+		&after.StoringUntil,
 		&after.RevealedAt,
 	} {
 		*t = t.UTC() // the database stores no zone

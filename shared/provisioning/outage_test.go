@@ -1,0 +1,303 @@
+package provisioning_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// twoSweeps is the longest time between the end of an outage and the next run.
+const twoSweeps = 2*time.Minute + agent.NudgeGrace + time.Second
+
+func TestReconcile_EndsNoAgentInErrorBecauseOfAnOutage(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		restarted bool // a running agent, otherwise a new one
+		outage    func(*timeline, bool)
+		lasts     time.Duration
+	}
+	rows := map[string]row{}
+	cluster := func(l *timeline, down bool) { l.count(func() { l.clusterDown = down }) }
+	database := func(l *timeline, down bool) { l.count(func() { l.databaseDown = down }) }
+	for _, minutes := range []int{1, 4, 9, 11, 12, 16, 61} {
+		for _, restarted := range []bool{false, true} {
+			name := fmt.Sprintf("for %d minutes, restarted %t", minutes, restarted)
+			rows["cluster down "+name] = row{restarted, cluster, time.Duration(minutes) * time.Minute}
+			rows["database down "+name] = row{restarted, database, time.Duration(minutes) * time.Minute}
+		}
+	}
+	for name, c := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, stop := newTimeline(t.Context())
+				defer stop()
+				if c.restarted {
+					l.await(t, "running", time.Minute, settled)
+					l.act(agent.Restart)
+				}
+				c.outage(l, true)
+				l.checkFor(t, c.lasts, func(a agent.Agent) error {
+					up := a.Status == agent.Running || !c.restarted && a.Status.Up()
+					if !up || a.Converged() {
+						return fmt.Errorf("the agent is %s, converged %t", a.Status, a.Converged())
+					}
+					return nil
+				})
+				if f := l.record().Failure; f != nil && (f.Code != "down" || !f.Outage || !f.Retryable) {
+					t.Errorf("failure in the outage = %+v, want a retryable outage", f)
+				}
+				c.outage(l, false)
+				l.await(t, "running", twoSweeps, settled)
+				if f := l.record().Failure; f != nil {
+					t.Errorf("failure after the outage = %+v, want none", f)
+				}
+			})
+		})
+	}
+}
+
+// An outage is shown to the client of a running agent whose change waits.
+func TestReconcile_ShowsAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, stop := newTimeline(t.Context())
+		defer stop()
+		l.await(t, "running", time.Minute, settled)
+		l.count(func() { l.clusterDown = true })
+		l.act(agent.Restart)
+		l.await(t, "showing the outage", time.Second, func(a agent.Agent) bool {
+			return a.Status == agent.Running && a.Failure != nil && a.Failure.Outage
+		})
+	})
+}
+
+func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		restarted bool
+		outage    time.Duration // before the objects are applied
+		want      time.Duration // from when the objects are applied
+	}{
+		"new agent":                       {want: agent.ProvisioningTimeout},
+		"new agent after an outage":       {outage: 30 * time.Minute, want: agent.ProvisioningTimeout},
+		"restarted agent":                 {restarted: true, want: agent.ReadinessTimeout},
+		"restarted agent after an outage": {restarted: true, outage: 30 * time.Minute, want: agent.ReadinessTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, stop := newTimeline(t.Context())
+				defer stop()
+				if c.restarted {
+					l.await(t, "running", time.Minute, settled)
+				}
+				l.count(func() { l.clusterDown, l.neverReady = c.outage > 0, true })
+				if c.restarted {
+					l.act(agent.Restart)
+				}
+				l.pause(c.outage)
+				l.count(func() { l.clusterDown = false })
+				l.await(t, "watched", twoSweeps, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
+				took := l.await(t, "in error", time.Hour, isStatus(agent.Error))
+				if took < c.want-10*time.Second || took > c.want+30*time.Second {
+					t.Errorf("in error after %v, want after %v", took, c.want)
+				}
+				if f := l.record().Failure; f.Code != notReady || f.Stage != agent.StageReady || !f.Retryable {
+					t.Errorf("failure = %+v, want a retryable %s of stage ready", f, notReady)
+				}
+				if l.maxDelivering > 2 {
+					t.Errorf("%d deliveries at the same time, want at most 2", l.maxDelivering)
+				}
+			})
+		})
+	}
+}
+
+// The pod becomes Ready while the control plane can't see it, after the deadline.
+func TestReconcile_LooksAtThePodBeforeItGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, stop := newTimeline(t.Context())
+		defer stop()
+		l.count(func() { l.neverReady = true })
+		l.await(t, "watched", time.Minute, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
+		l.pause(5 * time.Minute)
+		l.count(func() { l.clusterDown, l.neverReady = true, false })
+		l.pause(time.Hour)
+		if a := l.record(); !a.Status.Up() {
+			t.Errorf("status in the outage = %s, want pending or provisioning", a.Status)
+		}
+		l.count(func() { l.clusterDown = false })
+		l.await(t, "running", twoSweeps, settled)
+	})
+}
+
+func TestReconcile_LooksAtAStuckDeletionLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, stop := newTimeline(t.Context())
+		defer stop()
+		l.await(t, "running", time.Minute, settled)
+		l.count(func() { l.stuck, l.deliveries, l.messages, l.maxDelivering = true, 0, 0, 0 })
+		l.act(agent.Delete)
+		l.pause(10 * time.Second)
+		_ = l.Nudge(t.Context(), l.sim.id) // a duplicate message
+		l.pause(24 * time.Hour)
+		l.count(func() {
+			const most = 24*60/10 + 8 // a look each ten minutes, and some more in the first minutes
+			if l.deliveries > most || l.messages > most || l.deadLetters > 0 {
+				t.Errorf("%d deliveries, %d messages and %d dead letters a day, want at most %d, %d and 0",
+					l.deliveries, l.messages, l.deadLetters, most, most)
+			}
+			if l.maxDelivering > 2 { // the duplicate, and the run that it leaves alone
+				t.Errorf("%d deliveries at the same time, want at most 2", l.maxDelivering)
+			}
+			if f := l.sim.record.Failure; f != nil {
+				t.Errorf("failure = %+v, want none: a deletion that takes long has not failed", f)
+			}
+			l.stuck = false
+		})
+		l.await(t, "gone", 12*time.Minute, isStatus(""))
+	})
+}
+
+func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, trigger := range []agent.Trigger{agent.Stop, agent.Delete, agent.Restart} {
+		t.Run(string(trigger), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, stop := newTimeline(t.Context())
+				defer stop()
+				l.await(t, "running", time.Minute, settled)
+				l.count(func() { l.clusterDown, l.deliveries, l.maxDelivering = true, 0, 0 })
+				l.act(trigger)
+				l.pause(6 * time.Hour)
+				l.count(func() {
+					const most = 6*60 + 20 // two deliveries each two minutes, and some more in the first minutes
+					if l.deliveries > most || l.deadLetters > 0 || l.maxDelivering > 2 {
+						t.Errorf("%d deliveries, %d at the same time, and %d dead letters in six hours, "+
+							"want at most %d, 2 and 0", l.deliveries, l.maxDelivering, l.deadLetters, most)
+					}
+				})
+				l.count(func() { l.clusterDown = false })
+				l.await(t, "at its desired state", twoSweeps, func(a agent.Agent) bool { return a.Converged() })
+			})
+		})
+	}
+}
+
+// A client changes the agent whenever a watch ends.
+func TestReconcile_EndsWithinItsBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimulation(nil, 0)
+		r := reconciler(w)
+		r.WatchTimeout = watchTimeout
+		r.Cluster = restartedCluster{cluster{w}}
+		begun := time.Now()
+		err := r.Reconcile(t.Context(), w.id)
+		if !fault.Is(err, fault.Unavailable) {
+			t.Errorf("Reconcile = %v, want an error of kind unavailable", err)
+		}
+		if took := time.Since(begun); took > 9*time.Minute {
+			t.Errorf("Reconcile took %v, want at most 9 minutes", took)
+		}
+		if f := w.record.Failure; f != nil {
+			t.Errorf("failure = %+v, want none", f)
+		}
+	})
+}
+
+// restartedCluster watches until ctx ends. Then a client restarts the agent.
+type restartedCluster struct{ cluster }
+
+func (c restartedCluster) AwaitReady(ctx context.Context, _ agent.Agent) error {
+	<-ctx.Done()
+	c.record.Status = agent.Running
+	_ = c.record.Act(agent.Restart, agent.Manual, time.Now())
+	return ctx.Err()
+}
+
+func TestReconcile_MakesNoNewVolumeOfAnAgentThatRan(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*agent.Agent){
+		"restarted": act(agent.Restart),
+		"repaired":  func(a *agent.Agent) { a.Repair(time.Now()) },
+		"updated": func(a *agent.Agent) {
+			value := "fast"
+			_ = a.Apply(agent.Patch{Env: map[string]*string{"MODE": &value}}, time.Now())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkNoNewVolume(t, change)
+		})
+	}
+}
+
+// checkNoNewVolume changes a running agent whose namespace is gone, and then starts it.
+func checkNoNewVolume(t *testing.T, change func(*agent.Agent)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimulation(nil, 0)
+		deliverUntilDone(w)
+		clear(w.objects)
+		change(w.record)
+		deliverUntilDone(w)
+		f := w.record.Failure
+		if w.record.Status != agent.Error || f == nil || f.Code != provisioning.CodeNamespaceMissing || !f.Retryable ||
+			!strings.Contains(f.Message, "volume") {
+			t.Fatalf("the agent is %s, failure %+v, want error with a retryable %s", w.record.Status, f,
+				provisioning.CodeNamespaceMissing)
+		}
+		if len(w.objects) > 0 {
+			t.Errorf("a worker made %v without the client's decision", w.objects)
+		}
+		act(agent.Start)(w.record)
+		deliverUntilDone(w)
+		if !settled(*w.record) || len(w.objects) != len(agent.StageNames())-2 { // secrets is skipped, ready has none
+			t.Errorf("after the start, the agent is %s with %v, want running with all objects", w.record.Status,
+				w.objects)
+		}
+	})
+}
+
+func TestReconcile_StartsAgainWhenTheNamespaceOfANewAgentIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimulation(nil, 0)
+		r := reconciler(w)
+		r.Cluster = &overtakenCluster{cluster: cluster{w}, stage: agent.StageRoute, finish: func() { clear(w.objects) }}
+		if err := r.Reconcile(t.Context(), w.id); err == nil {
+			t.Error("Reconcile = nil, want an error: the namespace is gone")
+		}
+		deliverUntilDone(w)
+		if !settled(*w.record) {
+			t.Errorf("the agent is %s, failure %+v, want running", w.record.Status, w.record.Failure)
+		}
+	})
+}
+
+func TestReconcile_LeavesAnAgentAloneUntilItsNextAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimulation(nil, 0)
+		w.record.RetryAt = time.Now().Add(time.Minute)
+		if err := deliver(w); err != nil || w.effects > 0 {
+			t.Errorf("an early delivery had %d effects, error %v, want none", w.effects, err)
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
+		if err := deliver(w); err != nil || !settled(*w.record) {
+			t.Errorf("the agent is %s, error %v, want running", w.record.Status, err)
+		}
+	})
+}
