@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,10 +18,12 @@ import (
 )
 
 // HealthController updates the records of agents whose pods change while no worker has work on them: a running agent
-// whose pod breaks goes to error, and an agent in error whose pod recovers goes back to running.
+// whose pod breaks goes to error, and an agent in error whose pod recovers goes back to running. A running agent whose
+// pod waits for a machine shows that its dashboard is warming up. An agent that a worker has not brought to its desired
+// state, such as in an outage, is left to that worker.
 //
 // A run costs one list of pods per cell, at most healthBatch records of agents in error, as many of running agents, and
-// one record per broken pod. It writes only changes.
+// one record per pod that is broken, waits for a machine or became Ready recently. It writes only changes.
 //
 // A failed list has no consequences. If an agent is missing in a list, the controller asks for that agent before it
 // acts.
@@ -86,6 +89,7 @@ func (o *HealthController) CheckHealth(ctx context.Context) error {
 	for _, a := range o.missing(ctx, s, running) {
 		work = append(work, func() error { return o.restoreObjects(ctx, s, a) })
 	}
+	work = append(work, o.warmingWork(ctx, s, slices.Concat(failed, running))...)
 	return errors.Join(podsErr, failedErr, runningErr, runConcurrently(work))
 }
 
@@ -205,11 +209,7 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 			a.Cell, "agent_id", a.ID)
 		return nil
 	default:
-		return o.recordFailure(ctx, a, agent.Failure{
-			Code: CodeNamespaceMissing, Retryable: true,
-			Message: "The agent's namespace and volume were deleted outside the control plane. " +
-				"Start the agent to provision it again with an empty volume.",
-		})
+		return o.recordFailure(ctx, a, volumeLost(""))
 	}
 }
 

@@ -102,11 +102,20 @@ func recovered(a agent.Agent) string {
 	return ""
 }
 
-// beingRepaired wants work for a worker, with a deadline.
+// beingRepaired wants work for a worker.
 func beingRepaired(a agent.Agent) string {
-	if a.Converged() || !a.Warming || a.Deadline.IsZero() || a.WorkDueAt.IsZero() {
-		return fmt.Sprintf("converged %t, warming %t, deadline %v, work due at %v, want a worker to replace the pod",
-			a.Converged(), a.Warming, a.Deadline, a.WorkDueAt)
+	if a.Converged() || !a.Warming || a.WorkDueAt.IsZero() {
+		return fmt.Sprintf("converged %t, warming %t, work due at %v, want a worker to replace the pod",
+			a.Converged(), a.Warming, a.WorkDueAt)
+	}
+	return ""
+}
+
+// warmingUp wants no work for a worker, but a dashboard that is warming up.
+func warmingUp(a agent.Agent) string {
+	if !a.Converged() || !a.Warming || a.Failure != nil {
+		return fmt.Sprintf("converged %t, warming %t, failure %v, want true, true, none", a.Converged(), a.Warming,
+			a.Failure)
 	}
 	return ""
 }
@@ -149,8 +158,7 @@ func rowsOfBrokenPods() map[string]healthRow {
 		"invalid image name":                    breaks(brokenPod(imagePull, true, 0, 0)),
 		"image pull fails for 29 seconds":       stays(brokenPod(imagePull, false, 29*time.Second, 0)),
 		"image pull fails for 30 seconds":       breaks(brokenPod(imagePull, false, 30*time.Second, 0)),
-		"unschedulable for 29 seconds":          stays(brokenPod(unschedulable, false, 29*time.Second, 0)),
-		"unschedulable for 30 seconds":          breaks(brokenPod(unschedulable, false, 30*time.Second, 0)),
+		"unschedulable for five minutes":        breaks(brokenPod(unschedulable, false, 5*minute, 0)),
 		"not ready for almost ten minutes":      stays(brokenPod(notReady, false, 10*minute-time.Second, 0)),
 		"not ready for ten minutes":             breaks(brokenPod(notReady, false, 10*minute, 0)),
 		"some crashes in one minute":            stays(brokenPod(crashLoop, false, minute, time.Second)),
@@ -231,6 +239,57 @@ func rowsOfBrokenPods() map[string]healthRow {
 			given:      all(crashLooping, failing("pods cell-2")),
 			wantStatus: agent.Error, wantFailure: crashLoop, wantCalls: "load update", wantAgent: broke(true),
 			wantError: true,
+		},
+	}
+}
+
+// rowsOfMovedPods have a running agent whose pod waits for a machine, or did.
+func rowsOfMovedPods() map[string]healthRow {
+	const minute = time.Minute
+	waiting := withPod(brokenPod(unschedulable, false, 5*minute-time.Second, 0))
+	readyForAnHour := withPod(readyPod(own, time.Hour))
+	warming := changed(func(a *agent.Agent) { a.Warming = true })
+	unread := func(s *healthFixture) { s.failing["list running"] = true } // as with more agents than a run reads
+	row := func(given func(*healthFixture), wantCalls string, want func(agent.Agent) string) healthRow {
+		return healthRow{given: given, wantStatus: agent.Running, wantCalls: wantCalls, wantAgent: want}
+	}
+	unreadRow := func(given func(*healthFixture), wantCalls string, want func(agent.Agent) string) healthRow {
+		r := row(all(given, unread), wantCalls, want)
+		r.wantError = true
+		return r
+	}
+	return map[string]healthRow{
+		"waits for a machine":                     row(waiting, "update", warmingUp),
+		"waits for a machine, already recorded":   row(all(waiting, warming), "", warmingUp),
+		"waits for a machine, just written":       row(all(waiting, justWritten), "", untouched),
+		"waits for a machine, not read":           unreadRow(waiting, "load update", warmingUp),
+		"waits for a machine, recorded, not read": unreadRow(all(waiting, warming), "load", warmingUp),
+		"found a machine":                         row(all(withPod(readyPod(own, 0)), warming), "update", untouched),
+		"found a machine long ago":                row(all(readyForAnHour, warming), "update", untouched),
+		"found a machine, not read": unreadRow(all(withPod(readyPod(own, 3*minute)), warming), "load update",
+			untouched),
+		"found a machine long ago, not read": unreadRow(all(withPod(readyPod(own, 3*minute+1)), warming), "",
+			warmingUp),
+		"found a machine, not ready yet": row(all(withPod(brokenPod(notReady, false, minute, 0)), warming), "",
+			warmingUp),
+		"waits for a machine while a worker has work": {
+			given:      all(waiting, changed(underRepair)),
+			wantStatus: agent.Running, wantAgent: beingRepaired,
+		},
+		"waits for a machine, restarted concurrently": {
+			given: waiting, concurrently: requested(agent.Restart),
+			wantStatus: agent.Running, wantCalls: "update", wantAgent: beingRepaired,
+		},
+		"found a machine, restarted concurrently": {
+			given: all(withPod(readyPod(own, 0)), warming), concurrently: requested(agent.Restart),
+			wantStatus: agent.Running, wantCalls: "update", wantAgent: beingRepaired,
+		},
+		"waits for a machine, removed concurrently": {
+			given: waiting, concurrently: requested(agent.Delete), wantStatus: "", wantCalls: "update",
+		},
+		"paused agent whose pod waits for a machine": {
+			given:      all(waiting, changed(completed(agent.Pause))),
+			wantStatus: agent.Paused, wantCalls: "load",
 		},
 	}
 }

@@ -27,6 +27,7 @@ func healthRows() map[string]healthRow {
 	rows := rowsOfBrokenPods()
 	maps.Copy(rows, rowsOfRecoveredPods())
 	maps.Copy(rows, rowsOfMissingPods())
+	maps.Copy(rows, rowsOfMovedPods())
 	return rows
 }
 

@@ -7,9 +7,11 @@ import (
 )
 
 const (
-	// disturbance is how long a pod of a running agent may lack a machine or its image. A move to another machine that
-	// is already up takes this long.
+	// disturbance is how long a pod of a running agent may lack its image.
 	disturbance = 30 * time.Second
+	// relocation is how long a pod of a running agent may wait for a machine: the cluster first adds one. The agent
+	// shows that its dashboard is warming up.
+	relocation = 5 * time.Minute
 	// steadyTime is how long a pod must be Ready to count as recovered: three checks of its readiness.
 	steadyTime = 15 * time.Second
 	// loopTime is the run time above which a container's end is not part of a crash loop: the kubelet then resets its
@@ -30,13 +32,20 @@ func (p Pod) broken(now time.Time) *PodFailure {
 	switch {
 	case p.Failure.Permanent && p.LastRun < loopTime:
 		return p.Failure
-	case p.Failure.Code == CodeImagePull, p.Failure.Code == agent.CodeUnschedulable:
+	case p.Failure.Code == CodeImagePull:
 		limit = disturbance
+	case p.Failure.Code == agent.CodeUnschedulable:
+		limit = relocation
 	}
 	if now.Sub(p.Since) < limit {
 		return nil
 	}
 	return p.Failure
+}
+
+// waitsForMachine reports whether the pod of a running agent lacks a machine and does not count as broken yet.
+func (p Pod) waitsForMachine(now time.Time) bool {
+	return p.Failure != nil && p.Failure.Code == agent.CodeUnschedulable && p.broken(now) == nil
 }
 
 // steady reports whether the pod has been Ready long enough to count as recovered. A crash-looping pod is Ready between
