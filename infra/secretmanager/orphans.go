@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"agents.example/controlplane/shared/provisioning"
@@ -96,7 +97,9 @@ func orphanedSince(found *secretmanagerpb.Secret) time.Time {
 	return since
 }
 
-// MarkSecrets implements provisioning.SecretLister. Errors: Unavailable with one of the codes of this package.
+// MarkSecrets implements provisioning.SecretLister. The list and the secret may both be shown as they were hours ago;
+// the etag keeps a write that is based on an old state from taking effect. Errors: Unavailable with one of the codes of
+// this package.
 func (s *Store) MarkSecrets(ctx context.Context, o provisioning.SecretOwner, orphanedSince time.Time) error {
 	for _, listed := range o.Secrets {
 		if !orphanedSince.IsZero() && !listed.OrphanedSince.IsZero() {
@@ -116,6 +119,9 @@ func (s *Store) markSecret(ctx context.Context, name string, since time.Time) er
 	if err != nil {
 		return err
 	}
+	if marked := !orphanedSince(current).IsZero(); marked != since.IsZero() {
+		return nil // the list was old: the secret is marked already, or has no mark to clear
+	}
 	annotations := maps.Clone(current.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -127,6 +133,9 @@ func (s *Store) markSecret(ctx context.Context, name string, since time.Time) er
 		Secret:     &secretmanagerpb.Secret{Name: name, Etag: current.GetEtag(), Annotations: annotations},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"annotations"}},
 	})
+	if code(err) == codes.FailedPrecondition {
+		return status.Error(codes.Aborted, "the secret was changed since it was read")
+	}
 	return err
 }
 

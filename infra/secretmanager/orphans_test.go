@@ -208,3 +208,39 @@ func TestOrphans_ReportAStoreThatIsDown(t *testing.T) {
 		}
 	}
 }
+
+// TestOrphans_OldListsChangeNothing: lists and secrets are shown as they were before a mark was cleared.
+func TestOrphans_OldListsChangeNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.openDatabase(t, database)
+	put(t, s, w.agent, "ONE")
+	unmarked, since := owner(t, s), time.Now().Add(-25*time.Hour).Truncate(time.Second)
+	if err := s.MarkSecrets(t.Context(), unmarked, since); err != nil {
+		t.Fatal(err)
+	}
+	marked := owner(t, s)
+	if err := s.MarkSecrets(t.Context(), unmarked, time.Now()); err != nil {
+		t.Errorf("MarkSecrets with a list from before the mark: %v, want success", err)
+	}
+	if got := owner(t, s).OrphanedSince; !got.Equal(since) {
+		t.Errorf("orphaned since %s after a second mark, want the first one, %s", got, since)
+	}
+	w.server.SetLag(time.Hour)
+	if err := s.MarkSecrets(t.Context(), marked, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := owner(t, s).OrphanedSince; !got.Equal(since) {
+		t.Fatalf("orphaned since %s, want the list to lag behind the cleared mark", got)
+	}
+	if err := s.DeleteSecrets(t.Context(), owner(t, s)); err != nil {
+		t.Errorf("DeleteSecrets with a list from before the mark was cleared: %v, want success without effect", err)
+	}
+	if err := s.MarkSecrets(t.Context(), owner(t, s), time.Time{}); fault.Code(err) != "secret_store_unavailable" {
+		t.Errorf("a second clearing: %v, want it refused until the secret is shown as it is", err)
+	}
+	w.server.SetLag(0)
+	if got := owner(t, s); len(got.Secrets) != 1 || !got.OrphanedSince.IsZero() {
+		t.Errorf("owner = %+v, want one secret without a mark", got)
+	}
+}
