@@ -408,7 +408,7 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 // commitUpdate commits a worker's change of an agent.
 func (d *Database) commitUpdate(before, after agent.Agent, changed bool, writeID string) (agent.Agent, error) {
 	present, ok := d.agents[before.ID]
-	if !ok || strconv.FormatInt(present.version, 36) != before.Version {
+	if !ok || strconv.FormatInt(present.version, 36) != before.Version && !d.Rules.NoPreconditions {
 		return before, errConflict
 	}
 	if !changed {
@@ -424,7 +424,7 @@ func (d *Database) commitUpdate(before, after agent.Agent, changed bool, writeID
 // charge adds to an organization's usage.
 func (d *Database) charge(id string, moved organization.Usage) {
 	o, ok := d.organizations[id]
-	if !ok || moved == (organization.Usage{}) {
+	if !ok || moved == (organization.Usage{}) || d.Rules.LoseUsage {
 		return
 	}
 	o.Usage, o.version = o.Usage.Plus(moved), d.Commits
@@ -461,6 +461,10 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 			}
 			s.Database.Commits++
 			delete(s.Database.agents, before.ID)
+			s.Database.gone[before.ID] = true
+			if s.Database.Removed != nil {
+				s.Database.Removed(before.ID)
+			}
 			s.Database.charge(before.OrganizationID, organization.Usage{}.Minus(held(before)))
 			return nil
 		})

@@ -42,8 +42,9 @@ type call struct {
 
 // entryOf is the audit entry of one request and what it must say.
 type entryOf struct {
-	id       string
-	answered bool
+	id string
+	// finished: the process answered and could write the entry.
+	finished bool
 	err      error
 }
 
@@ -65,7 +66,10 @@ func (w *World) send(c *client) {
 	} else {
 		action := c.script[0]
 		c.script = c.script[1:]
-		c.last = &call{name: w.prefix + strconv.Itoa(len(w.calls)), action: action, agentID: cmp.Or(c.agentID, agentID(1))}
+		c.last = &call{
+			name: w.prefix + strconv.Itoa(len(w.calls)), action: action,
+			agentID: cmp.Or(c.agentID, agentID(1)),
+		}
 		w.calls = append(w.calls, c.last)
 	}
 	w.request(c.last)
@@ -82,28 +86,38 @@ func (w *World) request(c *call) {
 		ctx = idempotency.With(ctx, idempotency.New(organizationID, c.name,
 			idempotency.Request{Method: c.action, Path: c.agentID, Body: []byte(c.name)}))
 		err := w.handle(ctx, p, c)
-		w.finishEntry(ctx, p, pending, err)
+		finished := w.finishEntry(ctx, p, pending, err)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		c.running, c.answered, c.err = false, !p.crashed, err
-		c.entries = append(c.entries, entryOf{pending.ID(), c.answered, err})
+		c.entries = append(c.entries, entryOf{pending.ID(), c.answered && finished, err})
 		return err
 	})
 }
 
-// finishEntry writes the call's audit entry, unless a change wrote it.
-func (w *World) finishEntry(ctx context.Context, p *Process, pending *audit.CallEntry, outcome error) {
-	if pending.Written() {
-		return
-	}
+// finishEntry writes the call's audit entry, or its outcome into the entry that a change wrote, as the server does. It
+// reports whether that succeeded.
+func (w *World) finishEntry(ctx context.Context, p *Process, pending *audit.CallEntry, outcome error) bool {
 	e := audit.Entry{
 		ID: pending.ID(), OrganizationID: organizationID, CreatedAt: p.Now(), Actor: caller(),
-		Target: pending.Target(), Outcome: audit.Succeeded,
+		Target: pending.Target(), Outcome: audit.Succeeded, Replayed: outcome == nil && pending.Replayed(),
 	}
 	if outcome != nil {
 		e.Outcome = fault.From(outcome).Code
 	}
-	_ = w.appendEntry(ctx, p, e) // the log reports a failure
+	if pending.Written() && (pending.Outcome() == e.Outcome || w.Database.Rules.FirstOutcome) {
+		return true
+	}
+	return p.Step(ctx, DatabaseService, "write audit entry", func() error {
+		found, ok := w.Database.Entries[e.ID]
+		if !ok {
+			found = Entry{Entry: e, Creations: 1}
+		} else if found.Outcome == audit.Begun {
+			found.Outcome = e.Outcome
+		}
+		w.Database.Entries[e.ID] = found
+		return nil
+	}) == nil
 }
 
 // handle does what the routes do.
@@ -187,7 +201,10 @@ func (w *World) careful(done map[string]bool) bool {
 				continue
 			}
 			done[o.ID] = true
-			c := &call{name: "careful" + strconv.Itoa(len(w.calls)), action: "reconcile", agentID: id, operationID: o.ID}
+			c := &call{
+				name: "careful" + strconv.Itoa(len(w.calls)), action: "reconcile",
+				agentID: id, operationID: o.ID,
+			}
 			w.calls = append(w.calls, c)
 			w.request(c)
 			return true

@@ -44,6 +44,14 @@ type ClusterRules struct {
 	RandomNamespace bool
 	// KeepNamespace deletes the workload of an agent only.
 	KeepNamespace bool
+	// SilentNamespace creates a missing namespace, with a new volume, whatever is applied.
+	SilentNamespace bool
+	// AnyPod reports a pod of any configuration as the desired one.
+	AnyPod bool
+	// PruneAll prunes the objects of the present configuration, too.
+	PruneAll bool
+	// GoneAtOnce reports an agent whose deletion began as gone.
+	GoneAtOnce bool
 }
 
 // namespace holds the objects of one agent.
@@ -111,7 +119,8 @@ const cell = "cell-1"
 // NewCluster returns an empty cluster.
 func NewCluster(now func() time.Time, elapsed func() time.Duration) *Cluster {
 	return &Cluster{
-		now: now, elapsed: elapsed, namespaces: map[string]*namespace{}, changed: make(chan struct{}), troubles: map[string]trouble{},
+		now: now, elapsed: elapsed, namespaces: map[string]*namespace{}, changed: make(chan struct{}),
+		troubles:  map[string]trouble{},
 		deletedBy: map[string][]string{},
 	}
 }
@@ -180,6 +189,14 @@ func plainValues(a agent.Agent) map[string]string {
 // find returns the namespace of an agent that accepts objects.
 func (c *Cluster) find(id string) (*namespace, error) {
 	n := c.namespaces[id]
+	if n == nil && c.Rules.SilentNamespace {
+		if err := c.putNamespace(id); err != nil {
+			return nil, err
+		}
+		n = c.namespaces[id]
+		c.volumes++
+		n.volume = c.volumes
+	}
 	if n == nil || n.terminating {
 		return nil, fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing,
 			"The agent's namespace does not exist. The service retries automatically.")

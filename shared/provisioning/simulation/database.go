@@ -27,12 +27,34 @@ type Database struct {
 	// Operations is the history of secret operations, and Entries the audit log, by id.
 	Operations map[string]secret.Operation
 	Entries    map[string]Entry
+	// Rules are what the database and its adapter guarantee.
+	Rules DatabaseRules
+	// Removed is told of each agent whose record is removed.
+	Removed func(id string)
+	// Started is told of each agent whose provisioning a change starts.
+	Started func(id string)
+	// gone holds the agents whose record was removed.
+	gone map[string]bool
 	// Calls maps operations to the client's call that requested them.
 	Calls map[string]string
 	// Order lists the operations as they were recorded.
 	Order []string
 	// Commits counts the commits that wrote.
 	Commits int64
+}
+
+// DatabaseRules undo guards of the database's adapter. The zero value has all guards.
+type DatabaseRules struct {
+	// NoPreconditions commits whatever was written in between.
+	NoPreconditions bool
+	// ForgetCommits does not recognize a commit whose answer was lost.
+	ForgetCommits bool
+	// TornHistory leaves ended operations out of the history.
+	TornHistory bool
+	// FirstOutcome keeps the outcome that the first commit of a call wrote.
+	FirstOutcome bool
+	// LoseUsage does not count what an agent frees.
+	LoseUsage bool
 }
 
 // document is an agent's record and the id of its last write.
@@ -68,6 +90,7 @@ func NewDatabase() *Database {
 	return &Database{
 		agents: map[string]document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
 		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{}, Calls: map[string]string{},
+		gone: map[string]bool{},
 	}
 }
 
@@ -171,7 +194,7 @@ func (d *Database) readState(c change, agentID string) (state, error) {
 		s.org.Organization = organization.New(c.caller.OrganizationID, c.at)
 	}
 	s.target, s.exists = d.agents[agentID]
-	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id)
+	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id) && !d.Rules.ForgetCommits
 	if s.committed {
 		c.trail.MarkWritten()
 	}
@@ -210,6 +233,7 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 	entry, hasEntry := d.Entries[c.entryID]
 	moved := held(after).Minus(held(before))
 	switch {
+	case d.Rules.NoPreconditions:
 	case isNew && exists, !isNew && (!exists || present.version != s.target.version):
 		return agent.Agent{}, errConflict
 	case moved != (organization.Usage{}) && d.organizations[s.org.ID].version != s.org.version:
@@ -219,10 +243,13 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 	case c.attempt != nil && (!s.answered || c.amends) && d.answers[c.attempt.ID].version != s.answer.version:
 		return agent.Agent{}, errConflict
 	}
+	if d.Started != nil && after.Status == agent.Provisioning && before.Status != agent.Provisioning {
+		d.Started(after.ID)
+	}
 	d.Commits++
 	saved := document{agent: cloneAgent(after), writeID: c.id, version: d.Commits}
 	d.agents[after.ID] = saved
-	if moved != (organization.Usage{}) || isNew {
+	if (moved != (organization.Usage{}) || isNew) && (!d.Rules.LoseUsage || moved.Agents >= 0) {
 		s.org.version = d.Commits
 		d.organizations[s.org.ID] = s.org
 	}
@@ -243,13 +270,21 @@ func (d *Database) writeEntry(c change, entry Entry, target audit.Target, change
 		entry.Creations++
 		entry.Entry = audit.Entry{
 			ID: c.entryID, OrganizationID: c.caller.OrganizationID, CreatedAt: c.at, Actor: c.caller,
-			Action: c.request.Action, Target: target, Outcome: audit.Succeeded, Request: c.request,
+			Action: c.request.Action, Target: target, Outcome: d.outcome(c), Request: c.request,
 			ExpiresAt: d.expiry(c),
 		}
 	}
-	entry.Entry.Changes = append(slices.Clip(entry.Entry.Changes), changes...)
+	entry.Changes = append(slices.Clip(entry.Changes), changes...)
 	entry.Commits = append(slices.Clip(entry.Commits), c.id)
 	d.Entries[c.entryID] = entry
+}
+
+// outcome is what a change writes into its audit entry.
+func (d *Database) outcome(c change) string {
+	if d.Rules.FirstOutcome {
+		return audit.Succeeded
+	}
+	return c.trail.Outcome()
 }
 
 // expiry is when the retention of a change's audit entry ends.
@@ -261,9 +296,9 @@ func (d *Database) expiry(c change) time.Time {
 	return c.at.AddDate(0, 0, p.AuditRetentionDays)
 }
 
-func (d *Database) saveAnswer(c change, s state, record agent.Agent) bool {
+func (d *Database) saveAnswer(c change, s state, record agent.Agent) {
 	if c.attempt == nil || s.answered && !c.amends {
-		return false
+		return
 	}
 	kept := answer{
 		fingerprint: c.attempt.Fingerprint, changeID: c.id, expiresAt: c.at.Add(idempotency.Retention),
@@ -277,13 +312,15 @@ func (d *Database) saveAnswer(c change, s state, record agent.Agent) bool {
 		kept.record = &record
 	}
 	d.answers[c.attempt.ID] = kept
-	return true
 }
 
 func (d *Database) saveOperations(before, after agent.Agent, call string) {
 	for _, o := range after.Operations {
 		i := slices.IndexFunc(before.Operations, func(old secret.Operation) bool { return old.ID == o.ID })
 		if i >= 0 && before.Operations[i] == o {
+			continue
+		}
+		if d.Rules.TornHistory && !o.Open() {
 			continue
 		}
 		o.AgentID, o.OrganizationID = after.ID, after.OrganizationID

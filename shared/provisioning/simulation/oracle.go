@@ -28,7 +28,8 @@ func (w *World) check() {
 		w.checkRecord(d.agent)
 		if n := w.Cluster.namespaces[id]; n != nil && n.terminating && d.agent.Status != agent.Deleting &&
 			!w.deletedByHand[id] {
-			w.violate("namespaces", "the namespace of agent %s, which is %s, was deleted by %v", short(id), d.agent.Status,
+			w.violate("namespaces", "the namespace of agent %s, which is %s, was deleted by %v", short(id),
+				d.agent.Status,
 				w.Cluster.deletedBy[id])
 		}
 	}
@@ -77,16 +78,21 @@ func (w *World) checkPod(a agent.Agent) {
 	if n == nil || n.pod == nil || !n.pod.started {
 		return
 	}
+	if lost, ok := w.lostVolume[a.ID]; ok && n.volume != lost {
+		w.violate("volumes", "agent %s runs with a new, empty volume, and no client started it", short(a.ID))
+	}
 	for _, live := range a.Live {
 		v, _ := w.Secrets.access(a.ID, live.Key, live.Version)
 		if got := n.pod.values[live.Key]; got != v.value {
-			w.violate("live values", "agent %s has version %d of %s live by its record, which is %q, and its pod has %q", short(a.ID),
+			w.violate("live values", "agent %s has version %d of %s live by its record, which is %q, and its pod has %q",
+				short(a.ID),
 				live.Version, live.Key, v.value, got)
 		}
 	}
 	for _, e := range a.Env {
 		if got := n.pod.values[e.Key]; !e.Secret() && got != e.Value {
-			w.violate("live values", "agent %s has %s=%q by its record, and its pod has %q", short(a.ID), e.Key, e.Value, got)
+			w.violate("live values", "agent %s has %s=%q by its record, and its pod has %q", short(a.ID), e.Key,
+				e.Value, got)
 		}
 	}
 	if v, ok := w.Secrets.access(a.ID, secret.CredentialsKey, a.CredentialVersion); !a.RotationPending &&
@@ -134,7 +140,8 @@ func (w *World) checkOperations() {
 			want += "/" + o.Key
 		}
 		if v.value != want {
-			w.violate("operations", "the operation of %q has version %d of %s, which holds %q", want, o.Version, o.Key, v.value)
+			w.violate("operations", "the operation of %q has version %d of %s, which holds %q", want, o.Version, o.Key,
+				v.value)
 		}
 	}
 	for ref, found := range w.Secrets.secrets {
@@ -169,10 +176,11 @@ func (w *World) checkDeadline(a agent.Agent) {
 	}
 }
 
-// The limits of the work that one agent makes while no service fails: deliveries in an hour, and messages that wait.
+// The limits of the work that the agents of a schedule make: deliveries in an hour, and messages that are delivered
+// again.
 const (
-	maxHourlyDeliveries = 40
-	maxWaiting          = 6
+	maxHourlyDeliveries = 90
+	maxFailing          = 10
 )
 
 // checkLoad counts a delivery and checks that work does not multiply.
@@ -184,7 +192,13 @@ func (w *World) checkLoad() {
 	if w.delivered++; w.delivered > maxHourlyDeliveries {
 		w.violate("load", "more than %d deliveries in an hour: %s", maxHourlyDeliveries, w.describe())
 	}
-	if w.quiet && len(w.Queue.messages) > maxWaiting {
-		w.violate("load", "%d messages wait: %s", len(w.Queue.messages), w.describe())
+	failed := 0
+	for _, m := range w.Queue.messages {
+		if m.attempts > 1 {
+			failed++
+		}
+	}
+	if failed > maxFailing {
+		w.violate("load", "%d messages are delivered again: %s", failed, w.describe())
 	}
 }

@@ -56,6 +56,9 @@ var _ provisioning.SecretLister = SecretClient{}
 // SecretOwners implements provisioning.SecretLister.
 func (c SecretClient) SecretOwners(ctx context.Context) (owners []provisioning.SecretOwner, err error) {
 	err = c.look(ctx, "list owners", func() error {
+		if c.Store.Rules.HideOwners {
+			return nil
+		}
 		found := map[string]provisioning.SecretOwner{}
 		for _, ref := range slices.Sorted(maps.Keys(c.Store.secrets)) {
 			each := c.Store.secrets[ref]
@@ -99,7 +102,9 @@ func (c SecretClient) DeleteSecrets(ctx context.Context, o provisioning.SecretOw
 }
 
 // forEachListed does something to the listed secrets that have not changed, one call each.
-func (c SecretClient) forEachListed(ctx context.Context, name string, o provisioning.SecretOwner, do func(ref string)) error {
+func (c SecretClient) forEachListed(ctx context.Context, name string, o provisioning.SecretOwner,
+	do func(ref string),
+) error {
 	for _, each := range o.Secrets {
 		if err := c.call(ctx, name, func() error {
 			ref := secret.Ref(o.AgentID, each.Name)
@@ -155,6 +160,9 @@ func (w *World) orphans() bool {
 // collect starts the collector of orphans.
 func (w *World) collect() {
 	w.start("collector", func(ctx context.Context, p *Process) error {
+		if w.Plant.Collect != nil {
+			return w.Plant.Collect(ctx, w, p)
+		}
 		return (&provisioning.OrphanCollector{
 			Agents: w.index(p), Namespaces: PodClient(w.clusterClient(p)), Secrets: w.secretClient(p), Now: p.Now,
 		}).Collect(ctx)
@@ -163,8 +171,8 @@ func (w *World) collect() {
 
 // index is the collector's view of the records.
 func (w *World) index(p Stepper) agent.RecordIndex {
-	if w.Plant.Index != nil {
-		return w.Plant.Index(w, WorkerStore{Database: w.Database, Process: p})
+	if w.setup.WrongDatabase {
+		return WorkerStore{Database: NewDatabase(), Process: p}
 	}
 	return WorkerStore{Database: w.Database, Process: p}
 }

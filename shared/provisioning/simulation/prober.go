@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
@@ -13,6 +14,8 @@ import (
 type Prober struct {
 	Cluster *Cluster
 	Process Stepper
+	// Failed is told of each agent that did not answer. The fault may be the agent's own.
+	Failed func(id string)
 }
 
 var _ provisioning.AgentProber = Prober{}
@@ -32,12 +35,12 @@ func (p Prober) serving(id string) map[string]string {
 
 // Probe implements provisioning.AgentProber.
 func (p Prober) Probe(ctx context.Context, a agent.Agent) error {
-	return portError(p.Process.Look(ctx, ProberService, "probe", func() error {
+	return p.answer(a, p.Process.Look(ctx, ProberService, "probe", func() error {
 		if p.serving(a.ID) == nil {
 			return unhealthy()
 		}
 		return nil
-	}), unhealthy)
+	}))
 }
 
 // Accepts implements provisioning.AgentProber.
@@ -60,5 +63,13 @@ func (p Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Credent
 		}
 		return nil
 	})
-	return verdict, portError(err, unhealthy)
+	return verdict, p.answer(a, err)
+}
+
+func (p Prober) answer(a agent.Agent, err error) error {
+	var failed *Error
+	if errors.As(err, &failed) && failed.Verdict != CrashesBefore && failed.Verdict != CrashesAfter {
+		p.Failed(a.ID)
+	}
+	return portError(err, unhealthy)
 }

@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// Process is a process of the control plane, such as one delivery to a worker. After its crash, none of its steps has an
-// effect.
+// Process is a process of the control plane, such as one delivery to a worker. After its crash, none of its steps has
+// an effect.
 type Process struct {
 	Name string
 	// Skew is how much the process's clock is ahead.
 	Skew time.Duration
-	// Reliable exempts the process's steps from faults by chance.
-	Reliable bool
 
 	scheduler    *Scheduler
 	cancel       context.CancelFunc

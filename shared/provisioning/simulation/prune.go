@@ -43,6 +43,9 @@ func (c ClusterClient) Prune(ctx context.Context, a agent.Agent) error {
 // isLeftover reports whether an object is an environment that only a former generation used.
 func (c ClusterClient) isLeftover(n *namespace, name string, a agent.Agent) bool {
 	hash := Hash(a)
+	if c.Cluster.Rules.PruneAll {
+		return true
+	}
 	return name != secretPrefix+hash && name != configPrefix+hash && n.configs[name].generation < a.Generation &&
 		!c.Cluster.Rules.FixedNames
 }

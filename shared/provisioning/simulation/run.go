@@ -1,9 +1,12 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"testing/synctest"
 	"time"
+
+	"agents.example/controlplane/shared/agent"
 )
 
 // Result is what a schedule led to.
@@ -28,7 +31,11 @@ type Runner struct {
 func (r *Runner) Run(seed uint64, plant Plant, keep bool) (Result, error) {
 	s := NewScheduler(seed)
 	s.Keep = keep
-	return r.RunSetup(s, RandomSetup(s), plant)
+	u := RandomSetup(s)
+	if plant.Focus != nil {
+		plant.Focus(s, &u)
+	}
+	return r.RunSetup(s, u, plant)
 }
 
 // RunSetup runs the schedule of a setup.
@@ -55,7 +62,8 @@ func (r *Runner) RunSetup(s *Scheduler, u Setup, plant Plant) (Result, error) {
 // arrange applies the setup.
 func (w *World) arrange() {
 	u := w.setup
-	w.Faults, w.FaultRate, w.Stalls, w.StallRate = u.Faults, 0.04, u.Stalls, 0.03
+	w.Faults, w.FaultRate, w.Stalls, w.StallRate = u.Faults, cmp.Or(u.FaultRate, 0.04), u.Stalls, 0.03
+	w.FaultService = u.FaultService
 	if u.Verdicts != nil {
 		w.Verdicts = u.Verdicts
 	}
@@ -70,7 +78,18 @@ func (w *World) arrange() {
 		}
 		return 0
 	}
-	w.Cluster.Rules, w.Secrets.Rules = w.Plant.Cluster, w.Plant.Secrets
+	w.Cluster.Rules, w.Secrets.Rules, w.Database.Rules = w.Plant.Cluster, w.Plant.Secrets, w.Plant.Database
+	w.Secrets.Added = func(id, key string) {
+		if w.Database.gone[id] {
+			w.violate("late secrets", "a version of %s was added after agent %s was gone", key, short(id))
+		}
+	}
+	w.Database.Started = func(id string) { delete(w.lostVolume, id) }
+	w.Database.Removed = func(id string) {
+		if n := w.Cluster.namespaces[id]; n != nil && n.terminating {
+			w.violate("removed early", "the record of agent %s was removed before its namespace was gone", short(id))
+		}
+	}
 	if w.Plant.Arrange != nil {
 		w.Plant.Arrange(w)
 	}
@@ -227,7 +246,7 @@ func (w *World) disturbances(actions []Action) []Action {
 
 // disasters lists outages, troubles of pods and what people do by hand.
 func (w *World) disasters(actions []Action) []Action {
-	u := &w.setup
+	u, id := &w.setup, agentID(1)
 	if u.OutageTime > 0 && w.Chance(0.1) {
 		actions = append(actions, Action{"outage begins", u.Outage.String(), func() {
 			w.SetDown(u.Outage, true)
@@ -236,7 +255,6 @@ func (w *World) disasters(actions []Action) []Action {
 			w.later("outage ends", until, func() { w.SetDown(u.Outage, false); w.quietSince = w.Elapsed() })
 		}})
 	}
-	id := agentID(1)
 	if u.TroubleTime > 0 && w.Chance(0.1) {
 		actions = append(actions, Action{"pods get into trouble", string(u.Trouble), func() {
 			w.Cluster.troubles[id], w.mayFail[id] = u.Trouble, true
@@ -253,6 +271,9 @@ func (w *World) disasters(actions []Action) []Action {
 		actions = append(actions, Action{"a person deletes the namespace", short(id), func() {
 			u.DeletedByHand = false
 			w.mayFail[id], w.deletedByHand[id] = true, true
+			if a, _ := w.Database.Agent(id); a.Status != agent.Provisioning && a.Status != agent.Pending {
+				w.lostVolume = map[string]int{id: n.volume}
+			}
 			w.Cluster.deleteNamespace(id, "", "person")
 		}})
 	}
@@ -272,6 +293,7 @@ const restTime = 90 * time.Hour
 // settle ends all faults and runs the world until nothing is left to do.
 func (w *World) settle() {
 	w.quiet, w.quietSince = true, w.Elapsed()
+	w.setup.Workers = 3
 	w.Faults, w.Stalls, w.Script = 0, 0, nil
 	asked := map[string]bool{}
 	patient := w.Chance(0.5)
@@ -296,7 +318,7 @@ func (w *World) settle() {
 		case !due.IsZero():
 			w.Pass(max(due.Sub(w.Now()), time.Minute-(now-w.swept), time.Millisecond))
 		case patient && w.careful(asked):
-		case w.orphans() && collections < 3:
+		case (w.orphans() || w.setup.WrongDatabase) && collections < 3:
 			w.Pass([]time.Duration{2 * time.Hour, 25 * time.Hour, 25 * time.Hour}[collections])
 			collections++
 			w.collect()
@@ -331,8 +353,8 @@ func (w *World) describe() string {
 	text := fmt.Sprintf("%d processes, %d late effects, %d messages", w.live, len(w.late), len(w.Queue.messages))
 	for _, id := range w.agentIDs() {
 		a, _ := w.Database.Agent(id)
-		text += fmt.Sprintf("; agent %s is %s, generation %d observed %d, attempts %d, failure %+v, due %v, deadline %v, "+
-			"operations %+v", short(id), a.Status, a.Generation, a.ObservedGeneration, a.Attempts, a.Failure,
+		text += fmt.Sprintf("; agent %s is %s, generation %d observed %d, attempts %d, failure %+v, due %v, "+
+			"deadline %v, operations %+v", short(id), a.Status, a.Generation, a.ObservedGeneration, a.Attempts, a.Failure,
 			a.WorkDueAt.Sub(w.Now()), a.Deadline, a.Operations)
 	}
 	return text

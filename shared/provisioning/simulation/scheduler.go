@@ -18,6 +18,8 @@ type Scheduler struct {
 	Faults int
 	// FaultRate is the share of the steps that fail while Faults is not 0.
 	FaultRate float64
+	// FaultService is the only service whose steps fail; nil for all.
+	FaultService *Service
 	// Verdicts are the faults to choose from.
 	Verdicts []Verdict
 	// Stalls is how many more times a process may stall, and StallRate the share of the steps at which one does.
@@ -144,7 +146,7 @@ func (s *Scheduler) Next(environment []Action) bool {
 			s.land(i)
 			return true
 		}
-		if !e.exact {
+		if !e.exact && s.random.Float64() < landRate {
 			late = append(late, i)
 		}
 	}
@@ -204,12 +206,17 @@ func (s *Scheduler) decide(chosen *step) {
 		if planned, ok := s.Script[s.steps]; ok {
 			verdict = planned
 		}
-	case s.Faults > 0 && !p.Reliable && s.random.Float64() < s.FaultRate:
+	case s.Faults > 0 && (s.FaultService == nil || *s.FaultService == chosen.service) &&
+		s.random.Float64() < s.FaultRate:
 		s.Faults--
 		verdict = s.Verdicts[s.random.IntN(len(s.Verdicts))]
 	}
 	s.grant(chosen, verdict)
 }
+
+// landRate is how probable it is that a late effect can be chosen. It is low enough that many take place after their
+// call has timed out.
+const landRate = 0.15
 
 // stalls lists how long a process stalls: beyond a lease, beyond the storing time, beyond a sweep, beyond a deadline.
 var stalls = [...]time.Duration{ //nolint:gochecknoglobals // a constant

@@ -45,7 +45,8 @@ func TestScheduler_FindsALostUpdateAndReplaysIt(t *testing.T) {
 		value, first := runCounter(lost, true)
 		again, second := runCounter(lost, true)
 		if value != 1 || again != 1 || first.Sum() != second.Sum() {
-			t.Errorf("replays of a lost update ended with %d and %d, and the sums %d and %d; want 1, 1 and equal sums:\n%s",
+			t.Errorf("replays of a lost update ended with %d and %d, and the sums %d and %d; want 1, 1 "+
+				"and equal sums:\n%s",
 				value, again, first.Sum(), second.Sum(), first.Trace())
 		}
 	})
@@ -72,7 +73,8 @@ func TestStep_HasTheEffectThatTheVerdictSays(t *testing.T) {
 					err = p.Step(ctx, DatabaseService, "write", func() error { effects++; return nil })
 					took = time.Since(began)
 					if p.Crashed() {
-						after = p.Step(context.Background(), DatabaseService, "write", func() error { effects++; return nil })
+						after = p.Step(context.Background(), DatabaseService, "write",
+							func() error { effects++; return nil })
 					}
 				})
 				synctest.Wait()

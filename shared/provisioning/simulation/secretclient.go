@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,6 +29,7 @@ func (c SecretClient) EnsureCredentials(ctx context.Context, id, username string
 		var number int64
 		if err := c.call(ctx, "add first credentials", func() error {
 			number = c.Store.add(id, secret.CredentialsKey, secretVersion{credentials: c.Store.generate(username)})
+			c.Store.surplus[id] = c.Store.surplus[id] || number > 1 && !c.Store.Rules.NewCredentials
 			first, _ = c.Store.access(id, secret.CredentialsKey, 1)
 			return nil
 		}); err != nil {
@@ -34,6 +37,7 @@ func (c SecretClient) EnsureCredentials(ctx context.Context, id, username string
 		}
 		if number > 1 && !c.Store.Rules.NewCredentials {
 			if err := c.call(ctx, "destroy surplus credentials", func() error {
+				delete(c.Store.surplus, id)
 				c.Store.destroy(id, secret.CredentialsKey, number, number+1)
 				return nil
 			}); err != nil {
@@ -127,7 +131,7 @@ func (c SecretClient) AddCredentials(ctx context.Context, id, username string) (
 }
 
 func (c SecretClient) put(ctx context.Context, id, key string, v func() secretVersion) (int64, error) {
-	for {
+	for again := false; ; again = true {
 		var number int64
 		err := c.Process.Step(ctx, SecretService, "add version of "+key, func() error {
 			number = c.Store.add(id, key, v())
@@ -136,8 +140,11 @@ func (c SecretClient) put(ctx context.Context, id, key string, v func() secretVe
 		if err == nil {
 			return number, nil
 		}
-		if !c.Store.Rules.RepeatAdds || ctx.Err() != nil {
-			return 0, addError(err)
+		if c.Store.Rules.GuessVersion {
+			return c.Store.latest(id, key), nil
+		}
+		if !c.Store.Rules.RepeatAdds || again {
+			return 0, c.addError(err)
 		}
 	}
 }
@@ -160,6 +167,9 @@ func (c SecretClient) VersionCreated(ctx context.Context, id, key string, number
 		found = ok
 		if ok && !v.destroyed {
 			created = v.createdAt
+			if c.Store.Rules.NoCreationTime {
+				created = c.Store.now().Add(time.Hour)
+			}
 		}
 		return nil
 	})
@@ -173,4 +183,13 @@ type callKey struct{}
 func callFrom(ctx context.Context) string {
 	name, _ := ctx.Value(callKey{}).(string)
 	return name
+}
+
+// addError is the error of adding a version: it says whether the version was certainly not added.
+func (c SecretClient) addError(err error) error {
+	var failed *Error
+	if errors.As(err, &failed) && (failed.unsent() || c.Store.Rules.ForgetUnknown) {
+		return fmt.Errorf("%w: %w", storeUnavailable(), credential.ErrRefused)
+	}
+	return portError(err, storeUnavailable)
 }

@@ -20,9 +20,13 @@ type SecretStore struct {
 	secrets map[string]*storedSecret
 	// Lag returns how many of the latest changes the next list does not show.
 	Lag func() int
+	// Added is told of each version that is added.
+	Added func(id, key string)
 	// Rules are what the store and its adapter guarantee.
 	Rules SecretRules
 	added int
+	// surplus holds the agents with first credentials that a worker failed to destroy.
+	surplus map[string]bool
 	// changes counts.
 	changes int64
 	// removed lists the owners of deleted secrets.
@@ -37,6 +41,14 @@ type SecretRules struct {
 	NewCredentials bool
 	// DestroyOneMore destroys the version after the range, too.
 	DestroyOneMore bool
+	// HideOwners hides all secrets from the collector of orphans.
+	HideOwners bool
+	// ForgetUnknown reports a value with an unknown outcome as refused.
+	ForgetUnknown bool
+	// GuessVersion answers a lost answer with the next number.
+	GuessVersion bool
+	// NoCreationTime reports every version as new.
+	NoCreationTime bool
 	// TrustLists makes decisions by lists instead of numbers.
 	TrustLists bool
 }
@@ -57,7 +69,9 @@ type secretVersion struct {
 
 // NewSecretStore returns an empty store.
 func NewSecretStore(now func() time.Time) *SecretStore {
-	return &SecretStore{now: now, secrets: map[string]*storedSecret{}, Lag: func() int { return 0 }}
+	return &SecretStore{
+		now: now, secrets: map[string]*storedSecret{}, surplus: map[string]bool{}, Lag: func() int { return 0 },
+	}
 }
 
 // Clone returns a copy.
@@ -90,6 +104,9 @@ func (s *SecretStore) add(id, key string, v secretVersion) int64 {
 		s.secrets[ref] = &storedSecret{agentID: id, key: key, createdAt: s.now()}
 	}
 	s.changes++
+	if s.Added != nil {
+		s.Added(id, key)
+	}
 	v.createdAt = s.now()
 	s.secrets[ref].versions = append(s.secrets[ref].versions, v)
 	return int64(len(s.secrets[ref].versions))
@@ -100,7 +117,9 @@ func (s *SecretStore) generate(username string) credential.Credentials {
 	s.added++
 	text := strconv.Itoa(s.added)
 	text += strings.Repeat("-", 24)
-	return credential.Credentials{DashboardUsername: username, DashboardPassword: "password " + text, APIKey: "key " + text}
+	return credential.Credentials{
+		DashboardUsername: username, DashboardPassword: "password " + text, APIKey: "key " + text,
+	}
 }
 
 // access returns a version by its number.

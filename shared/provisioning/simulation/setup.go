@@ -18,6 +18,9 @@ type Setup struct {
 	Workers int
 	// Faults, Stalls, Duplicates, Restarts, Lags and Ticks are how often each may happen.
 	Faults, Stalls, Duplicates, Restarts, Lags, Ticks int
+	// FaultRate is the share of steps that fail; 0 for the usual one. FaultService is the only service that fails.
+	FaultRate    float64
+	FaultService *Service
 	// Verdicts are the faults to choose from; nil for all.
 	Verdicts []Verdict
 	// Outage is the service that fails for OutageTime.
@@ -30,6 +33,8 @@ type Setup struct {
 	Stuck time.Duration
 	// DeletedByHand makes a person delete the agent's namespace.
 	DeletedByHand bool
+	// WrongDatabase makes the collector of orphans read a database without records.
+	WrongDatabase bool
 	// DeadLetters is how many messages the queue gives up early.
 	DeadLetters int
 	// Skew is how far the clocks of processes differ.
@@ -86,6 +91,8 @@ func RandomSetup(s *Scheduler) Setup {
 		u.DeletedByHand = u.Start == agent.Running
 	case 4:
 		u.DeadLetters = 1
+	case 7:
+		u.WrongDatabase = s.Choose(4) == 0
 	case 5:
 		u.Verdicts, u.Faults = []Verdict{Lost, Late}, 3
 	case 6:

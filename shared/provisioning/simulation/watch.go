@@ -19,6 +19,9 @@ func (c ClusterClient) AwaitReady(ctx context.Context, a agent.Agent) error {
 		var changed chan struct{}
 		err := c.look(ctx, a, "watch pod", func() error {
 			changed = c.Cluster.changed
+			if c.Cluster.Rules.AnyPod {
+				hash = ""
+			}
 			failure = c.Cluster.judge(a.ID, hash)
 			return nil
 		})
@@ -75,7 +78,7 @@ func (c ClusterClient) AwaitGone(ctx context.Context, a agent.Agent) error {
 		err := c.look(ctx, a, "watch namespace", func() error {
 			changed = c.Cluster.changed
 			n := c.Cluster.namespaces[a.ID]
-			gone = n == nil || c.Cluster.Rules.KeepNamespace
+			gone = n == nil || c.Cluster.Rules.KeepNamespace || c.Cluster.Rules.GoneAtOnce
 			return nil
 		})
 		if err != nil || gone {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
@@ -43,9 +42,11 @@ type World struct {
 	mayFail map[string]bool
 	// deletedByHand holds the agents whose namespace a person deleted.
 	deletedByHand map[string]bool
-	quietSince    time.Duration
-	quiet         bool
-	swept         time.Duration
+	// lostVolume holds the volumes that a person deleted, until a client starts the agent again.
+	lostVolume map[string]int
+	quietSince time.Duration
+	quiet      bool
+	swept      time.Duration
 
 	// Pending names promises that are not checked.
 	Pending   map[string]bool
@@ -60,12 +61,19 @@ type Plant struct {
 	Records func(w *World, process string, inner agent.WorkerStore) agent.WorkerStore
 	// Agents wraps the store of routes.
 	Agents func(w *World, inner agent.Store) agent.Store
-	// Index wraps the collector's view of the records.
-	Index func(w *World, inner agent.RecordIndex) agent.RecordIndex
 	// Arrange changes the world before the schedule begins.
 	Arrange func(w *World)
-	Cluster ClusterRules
-	Secrets SecretRules
+	// Answer changes what a delivery answers the queue.
+	Answer func(w *World, id string, err error) error
+	// Focus changes the setup so that the guard matters more often.
+	Focus func(s *Scheduler, u *Setup)
+	// Ignores names promises that the defect breaks on purpose.
+	Ignores map[string]bool
+	// Collect replaces the collector of orphans.
+	Collect  func(ctx context.Context, w *World, p *Process) error
+	Cluster  ClusterRules
+	Secrets  SecretRules
+	Database DatabaseRules
 }
 
 // The organization and its caller.
@@ -91,13 +99,13 @@ func agentID(n int) string {
 }
 
 // start starts a process. A panic is a violation.
-func (w *World) start(kind string, run func(ctx context.Context, p *Process) error) *Process {
+func (w *World) start(kind string, run func(ctx context.Context, p *Process) error) {
 	w.started[kind]++
 	name := kind + " " + strconv.Itoa(w.started[kind])
 	if len(w.skews) > 0 {
 		w.skew = w.skews[w.started[kind]%len(w.skews)]
 	}
-	return w.Go(name, func(ctx context.Context, p *Process) {
+	w.Go(name, func(ctx context.Context, p *Process) {
 		defer func() {
 			if v := recover(); v != nil {
 				w.violate("panic", "panic of %s: %v\n%s", name, v, debug.Stack())
@@ -113,7 +121,7 @@ func (w *World) start(kind string, run func(ctx context.Context, p *Process) err
 
 // violate records that a promise did not hold.
 func (w *World) violate(promise, format string, args ...any) {
-	if w.Pending[promise] {
+	if w.Pending[promise] || w.Plant.Ignores[promise] {
 		return
 	}
 	w.mu.Lock()
@@ -151,6 +159,14 @@ func (w *World) clusterClient(p *Process) ClusterClient {
 	return ClusterClient{Cluster: w.Cluster, Process: p, Name: p.Name}
 }
 
+func (w *World) prober(p *Process) Prober {
+	return Prober{Cluster: w.Cluster, Process: p, Failed: func(id string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.mayFail[id] = true
+	}}
+}
+
 func (w *World) secretClient(p Stepper) SecretClient {
 	return SecretClient{Store: w.Secrets, Process: p}
 }
@@ -159,7 +175,7 @@ func (w *World) secretClient(p Stepper) SecretClient {
 func (w *World) reconciler(p *Process) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
 		Records: w.records("worker", p), Cluster: w.clusterClient(p), Secrets: w.secretClient(p),
-		Prober: Prober{Cluster: w.Cluster, Process: p}, Now: p.Now, WatchTimeout: watchTimeout,
+		Prober: w.prober(p), Now: p.Now, WatchTimeout: watchTimeout,
 	}
 }
 
@@ -184,6 +200,9 @@ func (w *World) deliver(m *message) {
 		ctx, cancel := context.WithTimeout(ctx, pushTime)
 		defer cancel()
 		err := w.reconciler(p).Reconcile(ctx, m.agentID)
+		if w.Plant.Answer != nil {
+			err = w.Plant.Answer(w, m.agentID, err)
+		}
 		if p.crashed {
 			err = &Error{Verdict: CrashesAfter, Step: "delivery"}
 		}
@@ -223,7 +242,7 @@ func (w *World) checkHealth() {
 	w.start("health", func(ctx context.Context, p *Process) error {
 		return (&provisioning.HealthController{
 			Records: w.records("health", p), Pods: PodClient(w.clusterClient(p)),
-			Prober: Prober{Cluster: w.Cluster, Process: p}, Nudger: w.publisher(p), Now: p.Now,
+			Prober: w.prober(p), Nudger: w.publisher(p), Now: p.Now,
 		}).CheckHealth(ctx)
 	})
 }
@@ -237,16 +256,6 @@ func caller() identity.Caller {
 
 // operations lists the open operations of all agents, in order.
 func (w *World) agentIDs() []string { return slices.Sorted(maps.Keys(w.Database.agents)) }
-
-// appendEntry writes an audit entry that no change wrote, as the server does at the end of a call.
-func (w *World) appendEntry(ctx context.Context, p *Process, e audit.Entry) error {
-	return p.Step(ctx, DatabaseService, "append audit entry", func() error {
-		if _, ok := w.Database.Entries[e.ID]; !ok {
-			w.Database.Entries[e.ID] = Entry{Entry: e, Creations: 1}
-		}
-		return nil
-	})
-}
 
 // stamp is the process's time in the precision of the database.
 func (w *World) stamp(p *Process) time.Time { return p.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,344 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/page"
+)
+
+// defect is a planted defect: a guard that is undone.
+type defect struct {
+	name string
+	// undoes says which guard.
+	undoes string
+	plant  Plant
+}
+
+// updates wraps a store of workers: change replaces the closures that they commit.
+type updates struct {
+	agent.WorkerStore
+	wrap func(change func(*agent.Agent)) func(*agent.Agent)
+}
+
+func (u updates) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	return u.WorkerStore.Update(ctx, a, u.wrap(change))
+}
+
+// workerWrites plants a defect in the writes of one kind of process.
+func workerWrites(kind string, wrap func(w *World, change func(*agent.Agent)) func(*agent.Agent)) Plant {
+	return Plant{Records: func(w *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+		if process != kind {
+			return inner
+		}
+		return updates{inner, func(change func(*agent.Agent)) func(*agent.Agent) { return wrap(w, change) }}
+	}}
+}
+
+// afterWorker makes a write of one kind of process do more.
+func afterWorker(kind string, also func(w *World, before agent.Agent, a *agent.Agent)) Plant {
+	return workerWrites(kind, func(w *World, change func(*agent.Agent)) func(*agent.Agent) {
+		return func(a *agent.Agent) {
+			before := cloneAgent(*a)
+			change(a)
+			also(w, before, a)
+		}
+	})
+}
+
+// requests wraps a store of routes.
+type requests struct {
+	agent.Store
+	also func(before agent.Agent, a *agent.Agent)
+}
+
+func (r requests) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
+	return r.Store.Change(ctx, id, func(a *agent.Agent) error {
+		before := cloneAgent(*a)
+		err := change(a)
+		if err == nil {
+			r.also(before, a)
+		}
+		return err
+	})
+}
+
+// afterRequest makes a change of a route do more.
+func afterRequest(also func(w *World, before agent.Agent, a *agent.Agent)) Plant {
+	return Plant{Agents: func(w *World, inner agent.Store) agent.Store {
+		return requests{inner, func(before agent.Agent, a *agent.Agent) { also(w, before, a) }}
+	}}
+}
+
+// giveUp ends the work on an agent in error.
+func giveUp(a *agent.Agent, code string) {
+	a.Status, a.Failure = agent.Error, &agent.Failure{Code: code}
+	a.ObservedGeneration, a.WorkDueAt, a.Deadline, a.Warming = a.Generation, time.Time{}, time.Time{}, false
+	a.Lease = agent.Lease{}
+}
+
+// amnesiac reads records that know no versions.
+type amnesiac struct{ agent.Store }
+
+func (s amnesiac) Get(ctx context.Context, id string) (agent.Agent, error) {
+	a, err := s.Store.Get(ctx, id)
+	a.SecretVersions, a.Live, a.Env = nil, nil, nil
+	for i := range a.Operations {
+		a.Operations[i].LatestBefore = 0
+	}
+	return a, err
+}
+
+// unguarded writes whatever the generation is.
+type unguarded struct{ agent.WorkerStore }
+
+func (u unguarded) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	present, err := u.WorkerStore.Update(ctx, a, change)
+	if errors.Is(err, agent.ErrSuperseded) {
+		return u.WorkerStore.Update(ctx, present, change)
+	}
+	return present, err
+}
+
+// forgetful lists no agent that is due.
+type forgetful struct{ agent.WorkerStore }
+
+func (forgetful) ListDue(context.Context, time.Time, int) ([]agent.Agent, error) { return nil, nil }
+
+// shortList ends a list at the first page that lacks a record, as if it were the last one.
+type shortList struct{ agent.WorkerStore }
+
+func (s shortList) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) (
+	page.Page[agent.Agent], error,
+) {
+	found, err := s.WorkerStore.ListByStatus(ctx, status, after, limit)
+	if len(found.Items) > 0 {
+		found.Items, found.Next = found.Items[:0], ""
+	}
+	return found, err
+}
+
+// defects are the planted defects.
+func defects() []defect {
+	return append(outsideDefects(), domainDefects()...)
+}
+
+// outsideDefects undo guards of the adapters.
+func outsideDefects() []defect {
+	cluster := func(rules ClusterRules) Plant { return Plant{Cluster: rules} }
+	storing := func(rules SecretRules) Plant { return Plant{Secrets: rules, Focus: storesValues} }
+	secrets := func(rules SecretRules) Plant { return Plant{Secrets: rules} }
+	database := func(rules DatabaseRules) Plant { return Plant{Database: rules} }
+	return []defect{
+		{"one name for all environments", "objects named by content", Plant{
+			Cluster: ClusterRules{FixedNames: true}, Focus: stalledWorkers,
+		}},
+		{"no fence", "refusal of a workload of an older generation", cluster(ClusterRules{NoFence: true})},
+		{"random namespace", "a namespace named after its agent", cluster(ClusterRules{RandomNamespace: true})},
+		{"namespace kept", "deletion of the namespace", cluster(ClusterRules{KeepNamespace: true})},
+		{"gone too early", "removal only once the namespace is gone", cluster(ClusterRules{GoneAtOnce: true})},
+		{"a new volume without a word", "a missing namespace is a failure", cluster(
+			ClusterRules{SilentNamespace: true})},
+		{"any pod is proof", "readiness of the desired pod only", cluster(ClusterRules{AnyPod: true})},
+		{"all environments pruned", "pruning of former objects only", cluster(ClusterRules{PruneAll: true})},
+		{"value added again", "no retry after a lost answer", storing(SecretRules{RepeatAdds: true})},
+		{"credentials at each call", "first credentials are version 1", secrets(SecretRules{NewCredentials: true})},
+		{"one version too many", "destruction of former versions only", secrets(SecretRules{DestroyOneMore: true})},
+		{"trust in lists", "destruction by numbers and known keys", secrets(SecretRules{TrustLists: true})},
+		{"unknown taken as refused", "wait for a value that may land late", storing(SecretRules{ForgetUnknown: true})},
+		{"number guessed", "no number without an answer", storing(SecretRules{GuessVersion: true})},
+		{"adoption of an older value", "adoption of versions younger than the operation", Plant{
+			Secrets: SecretRules{NoCreationTime: true}, Focus: storesValues,
+			Agents: func(_ *World, inner agent.Store) agent.Store { return amnesiac{inner} },
+		}},
+		{"no preconditions", "commits that fail if a document changed", database(DatabaseRules{NoPreconditions: true})},
+		{"own commit forgotten", "recognition of a commit whose answer was lost", database(DatabaseRules{
+			ForgetCommits: true,
+		})},
+		{"first outcome stays", "the audit entry has the outcome of the call", database(
+			DatabaseRules{FirstOutcome: true})},
+		{"torn history", "operations and record in one commit", database(DatabaseRules{TornHistory: true})},
+		{"usage not freed", "usage and record in one commit", database(DatabaseRules{LoseUsage: true})},
+	}
+}
+
+// domainDefects undo guards of the domain.
+func domainDefects() []defect {
+	return []defect{
+		{"unguarded write", "no write for an older generation", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "worker" {
+					return inner
+				}
+				return unguarded{inner}
+			},
+		}},
+		{"sweep after the end", "no nudge of an agent whose work ended", afterWorker("sweep",
+			func(w *World, _ agent.Agent, a *agent.Agent) { a.WorkDueAt = w.Now().Add(agent.NudgeGrace) })},
+		{"sweep forgets", "nudges are repeated", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "sweep" {
+					return inner
+				}
+				return forgetful{inner}
+			},
+		}},
+		{"straggler writes", "no progress after another run finished", workerWrites("worker", straggle)},
+		{"sticky warming", "warming only while the pod is replaced", afterRequest(
+			func(_ *World, _ agent.Agent, a *agent.Agent) {
+				a.Warming = a.Warming || a.Status == agent.Running && a.OperationsDue()
+			})},
+		{"deadline in an outage", "only a look at the pod ends in error", afterWorker("sweep",
+			func(w *World, _ agent.Agent, a *agent.Agent) {
+				if a.WantsPod() && !a.Converged() && w.Now().Sub(a.UpdatedAt) > agent.ReadinessTimeout {
+					giveUp(a, "provisioning_timeout")
+				}
+			})},
+		{"deadline not enforced", "work on a broken pod ends in time", workerWrites("worker", hideDeadline)},
+		{"credentials without a fence", "deletion waits for the first credentials", afterWorker("worker",
+			func(_ *World, before agent.Agent, a *agent.Agent) { a.StoringUntil = before.StoringUntil })},
+		{"values without a fence", "deletion waits for values of requests", afterRequest(
+			func(_ *World, _ agent.Agent, a *agent.Agent) { a.StoringUntil = time.Time{} })},
+		{"concurrent values", "one request adds a value of a key at a time", afterRequest(
+			func(_ *World, _ agent.Agent, a *agent.Agent) {
+				for i := range a.Operations {
+					a.Operations[i].StoringUntil = time.Time{}
+				}
+			})},
+		{"dead letter of an old message", "a dead letter ends no newer work", afterWorker("dead letter",
+			func(_ *World, _ agent.Agent, a *agent.Agent) {
+				if a.WantsPod() && !a.Converged() {
+					giveUp(a, "attempts_exhausted")
+				}
+			})},
+		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
+		{"orphans deleted at once", "orphans are marked first and need proof", Plant{Collect: collectAll}},
+		{"no collector of secrets", "secrets without an agent are deleted", lonelySecrets()},
+		{"list ends early", "a page without a record is not the last", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "health" {
+					return inner
+				}
+				return shortList{inner}
+			},
+		}},
+	}
+}
+
+// straggle shows finished work as unfinished to the closure, as if nobody had looked.
+func straggle(_ *World, change func(*agent.Agent)) func(*agent.Agent) {
+	return func(a *agent.Agent) {
+		if !a.Converged() {
+			change(a)
+			return
+		}
+		observed := a.ObservedGeneration
+		a.ObservedGeneration--
+		change(a)
+		a.ObservedGeneration = observed
+	}
+}
+
+// hideDeadline makes a worker not see the deadline.
+func hideDeadline(_ *World, change func(*agent.Agent)) func(*agent.Agent) {
+	return func(a *agent.Agent) {
+		a.Deadline = time.Time{}
+		change(a)
+		if !a.Converged() {
+			a.Deadline = time.Time{}
+		}
+	}
+}
+
+// waitingFails makes a delivery fail while the agent's objects are being deleted, and the sweep nudge it each minute.
+func waitingFails() Plant {
+	p := afterWorker("worker", func(w *World, _ agent.Agent, a *agent.Agent) {
+		if a.Status == agent.Deleting {
+			soonest(w, a)
+		}
+	})
+	p.Answer = func(w *World, id string, err error) error {
+		if a, ok := w.Database.Agent(id); ok && err == nil && a.Status == agent.Deleting {
+			return fault.New(fault.Unavailable, "deletion_pending", "The namespace is still there.")
+		}
+		return err
+	}
+	return p
+}
+
+// collectAll deletes each namespace without a record, without a mark or a proof.
+func collectAll(ctx context.Context, w *World, p *Process) error {
+	lister := PodClient(w.clusterClient(p))
+	all, err := lister.Namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(all))
+	for i, each := range all {
+		ids[i] = each.AgentID
+	}
+	exists, err := w.index(p).Exists(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, each := range all {
+		if !exists[each.AgentID] {
+			_ = lister.DeleteNamespace(ctx, each)
+		}
+	}
+	return nil
+}
+
+// lonelySecrets hides secrets from the collector, and makes some that only it can delete.
+func lonelySecrets() Plant {
+	p := afterWorker("worker", func(_ *World, before agent.Agent, a *agent.Agent) {
+		a.StoringUntil = before.StoringUntil
+	})
+	p.Secrets.HideOwners = true
+	p.Ignores = map[string]bool{"late secrets": true}
+	return p
+}
+
+// maxSeeds bounds the search for a planted defect.
+const maxSeeds = 60_000
+
+func TestSimulation_FindsPlantedDefects(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("the full test searches for all planted defects")
+	}
+	for _, d := range defects() {
+		t.Run(d.name, func(t *testing.T) {
+			sums, seed, bad := explore(t, 1, maxSeeds, d.plant)
+			if bad.Violation == "" {
+				t.Fatalf("%d schedules do not find the defect that undoes: %s", len(sums), d.undoes)
+			}
+			t.Logf("found after %d schedules (seed %d): %.160s", len(sums), seed, bad.Violation)
+		})
+	}
+}
+
+// soonest makes the sweep nudge an agent in a minute.
+func soonest(w *World, a *agent.Agent) { a.WorkDueAt = w.Now().Add(agent.NudgeGrace) }
+
+// stalledWorkers makes workers of several requests overtake each other.
+func stalledWorkers(s *Scheduler, u *Setup) {
+	*u = Setup{
+		Start: agent.Running, Scripts: [][]string{{"put", "put"}, {"put"}}, Workers: 3, Stalls: 3, Faults: 1,
+		Steps:    200,
+		Verdicts: []Verdict{Late}, Restarts: s.Choose(2),
+	}
+}
+
+// storesValues makes answers of the secret store get lost while a client sets values.
+func storesValues(_ *Scheduler, u *Setup) {
+	service := SecretService
+	*u = Setup{
+		Start: agent.Running, Scripts: [][]string{{"put", "put", "reconcile"}}, Workers: 1, Faults: 3, Lags: 2,
+		FaultRate: 0.4, FaultService: &service, Verdicts: []Verdict{Refused, Late, Lost}, Steps: 150,
+	}
+}
