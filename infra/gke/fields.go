@@ -71,9 +71,9 @@ func contentHash(fields map[string]any) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ownFields decodes the fields that the control plane owns. The API server removes a field when another program
-// changes or removes it. Fields that a webhook changed while the control plane applied them are recorded as an update by
-// the same manager, and count.
+// ownFields decodes the fields that the control plane owns. The API server removes a field when another program changes
+// or removes it. Updates in the control plane's name count, too: the API server may record what a webhook changed as
+// one.
 func (s *snapshot) ownFields(o *metav1.PartialObjectMetadata) map[string]any {
 	var sets [][]byte
 	for _, m := range o.ManagedFields {

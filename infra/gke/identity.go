@@ -6,8 +6,8 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// identity is the service account, and the environment of an agent without secret variables. The environment of an agent
-// with secret variables waits for their values, in a separate stage.
+// identity is the service account, and the environment of an agent without secret variables. The environment of an
+// agent with secret variables waits for their values, in a separate stage.
 func (b blueprint) identity() ([]object, error) {
 	if hasSecrets(b.agent) {
 		return []object{b.account()}, nil

@@ -15,8 +15,8 @@ import (
 // Prune implements provisioning.Cluster. It finds the ConfigMaps of the namespace and deletes each with the Secret of
 // the same name, because workers may not list Secrets.
 //
-// A deletion names the version of the object that was read. If another worker applied the object again in between, for a
-// newer generation with the same content, the object stays.
+// A deletion names the version of the object that was read. If another worker applied the object again in between, for
+// a newer generation with the same content, the object stays.
 func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 	client, err := c.client(a.Cell)
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -119,6 +121,30 @@ func TestPrune_KeepsWhatANewerGenerationAppliedAgain(t *testing.T) {
 	if err := w.Apply(t.Context(), first, agent.StageSecrets, testRuntimeInput()); !isStale(err, third.Generation) {
 		t.Errorf("the first generation applies its environment again: error %v, want Stale", err)
 	}
+}
+
+// The third generation, which shares the objects of the first, applies them just before a slow worker of the second
+// deletes what it has read.
+func TestPrune_KeepsWhatWasAppliedAfterItsRead(t *testing.T) {
+	t.Parallel()
+	w, faster := newWorld(t), newWorld(t)
+	first := w.newAgent(t)
+	w.apply(t, first, testRuntimeInput())
+	second := changed(first, "debug")
+	w.apply(t, second, testRuntimeInput())
+	third := changed(second, "info")
+	var once atomic.Bool
+	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		if r.Method == http.MethodDelete && !once.Swap(true) {
+			faster.apply(t, third, testRuntimeInput(), agent.StageSecrets)
+		}
+		return nil, nil
+	}
+	w.prune(t, second)
+	if !once.Load() {
+		t.Error("Prune deleted nothing, so it was not overtaken")
+	}
+	w.wantEnvironments(t, first, environmentName(first), environmentName(second))
 }
 
 // Earlier releases named the objects agent-env. Their agents get new objects with their next change.

@@ -68,8 +68,8 @@ func (b blueprint) plainEnvironment() object {
 	}
 }
 
-// own makes the Secret the owner of the ConfigMap. If the Secret is deleted, the cluster's garbage collector deletes the
-// ConfigMap, too. Workers may list ConfigMaps but not Secrets, so a missing ConfigMap reports either.
+// own makes the Secret the owner of the ConfigMap. If the Secret is deleted, the cluster's garbage collector deletes
+// the ConfigMap, too. Workers may list ConfigMaps but not Secrets, so a missing ConfigMap reports either.
 func own(secret, plain metav1.Object) {
 	plain.SetOwnerReferences([]metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "Secret", Name: secret.GetName(), UID: secret.GetUID()},

@@ -204,11 +204,11 @@ func TestCheckDrift_RepairsFewAgentsPerRun(t *testing.T) {
 	}
 }
 
-// TestCheckDrift_AgentsBeyondRepairDoNotStopTheOthers has more agents than a run attends to, and no repair helps them.
+// TestCheckDrift_AgentsBeyondRepairDoNotStopTheOthers has more agents than a run attends to. No repair helps them.
 func TestCheckDrift_AgentsBeyondRepairDoNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	s := newDriftFixture()
-	for range 300 {
+	for range 600 { // more than a page of records
 		a := runningAgent(uuid.NewString())
 		s.add(a)
 		s.differences[a.ID] = []provisioning.Problem{provisioning.Lost}
