@@ -159,8 +159,9 @@ func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	})
 }
 
-// maxDeletionWatch is how long one run watches a deletion.
-const maxDeletionWatch = 50 * time.Second
+// maxDeletionWatch is how long one run watches a deletion. It is long enough to wait for the end of secret.StoringTime,
+// and short because no other run takes over from a crashed one in that time.
+const maxDeletionWatch = secret.StoringTime + 5*time.Second
 
 // tearDown deletes all objects of an agent. The record is removed only once they are observed gone. A deletion that
 // takes longer is no failure: the message is acknowledged, and the record says when a worker looks again.
