@@ -108,8 +108,8 @@ func lostEvents(t *testing.T, w Fixture) {
 	}
 }
 
-// overduePeriod: while the provider still reports the old period, the subscription is fetched every hour and the account
-// is not written to the audit log.
+// overduePeriod: while the provider still reports the old period, the subscription is fetched every hour, and the audit
+// log gets no entries.
 func overduePeriod(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	p, s := &fakeProvider{}, paidSubscription(plan.Pro)
