@@ -26,8 +26,8 @@ import (
 
 const org = "org-1"
 
-// stores is a backend with a clock that the test moves, for the control plane and for the secret store. The lists of the
-// secret store are older than the test.
+// stores is a backend with a clock that the test moves, for the control plane and for the secret store. The lists of
+// the secret store are older than the test.
 type stores struct {
 	*functiontest.Backend
 	ahead time.Duration

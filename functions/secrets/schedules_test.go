@@ -106,6 +106,28 @@ func TestReconcile_DoesNotAdoptALateVersionOfAnotherOperation(t *testing.T) {
 	}
 }
 
+// It is unknown whether the value of a PUT arrives. The next PUT begins as soon as it can't arrive any more.
+func TestPut_WaitsWhileAFormerValueMayLand(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	id := s.RunningAgent(t, org, nil).ID
+	s.failAdds()
+	if _, err := s.put(t, id, "first"); !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("PUT = %v, want Unavailable", err)
+	}
+	s.heal()
+	first := s.Agent(t, id).Operations[0]
+	s.advance(first.StoringUntil.Add(-500 * time.Millisecond).Sub(s.now()))
+	began := time.Now()
+	second, err := s.put(t, id, "second")
+	if err != nil || second.CreatedAt.Before(first.StoringUntil) {
+		t.Errorf("the second PUT = %+v, %v, want one that began after %v", second, err, first.StoringUntil)
+	}
+	if took := time.Since(began); took > secret.StoringTime/2 {
+		t.Errorf("the second PUT took %v, want about a second", took)
+	}
+}
+
 // A secret is deleted within minutes: no list shows its versions.
 func TestPut_DeletionDestroysVersionsThatAreNotListed(t *testing.T) {
 	t.Parallel()

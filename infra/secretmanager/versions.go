@@ -96,7 +96,8 @@ func (s *Store) destroyVersion(ctx context.Context, n name, version int64) error
 	case codes.FailedPrecondition:
 		return nil
 	case codes.NotFound:
-		if _, gone := s.access(ctx, n, version); code(gone) == codes.NotFound || code(gone) == codes.FailedPrecondition {
+		_, accessed := s.access(ctx, n, version)
+		if code(accessed) == codes.NotFound || code(accessed) == codes.FailedPrecondition {
 			return nil
 		}
 	default:

@@ -208,7 +208,9 @@ func (d Service) awaitOtherWriters(
 	}
 	wait, cancel := context.WithTimeout(ctx, until.Sub(now))
 	defer cancel()
-	return d.Agents.Await(wait, agentID, func(a agent.Agent) bool { return storingUntil(a, requested, d.now()).IsZero() })
+	return d.Agents.Await(wait, agentID, func(a agent.Agent) bool {
+		return storingUntil(a, requested, d.now()).IsZero()
+	})
 }
 
 // storingUntil is until when another request may be adding a value under one of the keys; zero if none may.
