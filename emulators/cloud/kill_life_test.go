@@ -118,7 +118,7 @@ func checkDeletion(t *testing.T, n *lane, id string, _ []string) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the agent is gone, but its namespace is not: %v", err)
 	}
-	checkEqual(t, "secrets left in the store", n.secretStore.countSecrets(t, id), 0)
+	n.awaitNoSecrets(t, id)
 	for _, what := range []string{"agents", "cpu_cores", "memory_bytes", "storage_bytes"} {
 		checkEqual(t, what+" in the usage", n.usage(t)[what], 0.0)
 	}

@@ -52,8 +52,9 @@ func (d deployment) reconcile(t *testing.T, id string, o operation) answer {
 	return d.call(t, d.Ready.APIKey, http.MethodPost, "/agents/"+id+"/secret-operations/"+o.ID+"/reconcile", "")
 }
 
-// failPut sets a secret while the secret store fails, and returns the failed operation.
-func (d deployment) failPut(t *testing.T, id, key string, fault rpc.Fault, code string) operation {
+// failPut sets a secret while the secret store fails, and returns the operation, which is at the store stage with a
+// status. It is pending while it is unknown whether the value was stored.
+func (d deployment) failPut(t *testing.T, id, key string, fault rpc.Fault, status, code string) operation {
 	t.Helper()
 	d.secretStore.inject(id, failFirst("AddSecretVersion", fault))
 	a := d.must(t, http.StatusServiceUnavailable, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"`+key+
@@ -64,7 +65,7 @@ func (d deployment) failPut(t *testing.T, id, key string, fault rpc.Fault, code 
 		t.Error("a failed write has no Retry-After")
 	}
 	o := d.operations(t, id)[0]
-	checkEqual(t, "state of a failed write", o.state(), "store failed "+code)
+	checkEqual(t, "state of a failed write", o.state(), "store "+status+" "+code)
 	return o
 }
 
@@ -74,9 +75,14 @@ func testLostSecretStoreResponses(t *testing.T, d deployment) {
 	id := d.create(t, `{"name": "lost", "resource_plan": "hobby"}`)
 	d.awaitStatus(t, id, "running")
 	d.must(t, http.StatusAccepted, http.MethodPut, "/agents/"+id+"/secrets", `{"secrets": {"TOKEN": "first"}}`)
-	lost := d.failPut(t, id, "TOKEN", rpc.Fault{After: status.Error(codes.Unavailable, "lost")},
+	lost := d.failPut(t, id, "TOKEN", rpc.Fault{After: status.Error(codes.Unavailable, "lost")}, "pending",
 		"secret_store_unavailable")
 	a := d.reconcile(t, id, lost)
+	checkRefusal(t, "reconciling a write that may still land", a, http.StatusConflict, "operation_in_progress")
+	d.await(t, id, "reconciled", func(answer) bool {
+		a = d.reconcile(t, id, lost)
+		return a.status != http.StatusConflict
+	})
 	checkEqual(t, "status code of reconciling a lost response", a.status, http.StatusOK)
 	checkEqual(t, "status of reconciling a lost response", a.body["status"], "pending")
 	checkEqual(t, "stage of reconciling a lost response", a.body["stage"], "bind")
@@ -84,11 +90,11 @@ func testLostSecretStoreResponses(t *testing.T, d deployment) {
 	d.secretStore.checkVersions(t, id, "TOKEN", versions{added: 2, enabled: 1})
 
 	denied := d.failPut(t, id, "OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.PermissionDenied, "no")},
-		"secret_store_denied")
+		"failed", "secret_store_denied")
 	a = d.reconcile(t, id, denied)
 	checkRefusal(t, "reconciling a denied write", a, http.StatusBadRequest, "secret_value_unavailable")
 	over := d.failPut(t, id, "OTHER_TOKEN", rpc.Fault{Before: status.Error(codes.ResourceExhausted, "no")},
-		"secret_quota_exceeded")
+		"failed", "secret_quota_exceeded")
 	a = d.reconcile(t, id, denied)
 	checkRefusal(t, "reconciling a superseded operation", a, http.StatusConflict, "secret_operation_terminal")
 	again := d.putSecrets(t, id, `{"OTHER_TOKEN": "there"}`)

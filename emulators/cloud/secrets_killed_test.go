@@ -30,7 +30,7 @@ func testDeletionDuringSecretWrite(t *testing.T, d deployment) {
 	writing.Wait()
 	d.secretStore.inject(id, nil)
 	d.await(t, id, "gone", func(a answer) bool { return a.status == http.StatusNotFound })
-	checkEqual(t, "secrets left in the store", d.secretStore.countSecrets(t, id), 0)
+	d.awaitNoSecrets(t, id)
 }
 
 // testWorkerKilledWhileApplyingSecrets kills the worker at every stage of an operation. The operation still succeeds,

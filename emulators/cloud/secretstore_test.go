@@ -1,12 +1,15 @@
 package cloud_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	client "cloud.google.com/go/secretmanager/apiv1"
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/rpc"
@@ -64,24 +67,24 @@ func (s *secretStore) inject(agentID string, hook rpc.Hook) {
 // versions counts the versions of a secret: all that were added, and those that are still enabled.
 type versions struct{ added, enabled int }
 
-// countVersions counts the versions of one of an agent's secrets.
+// countVersions counts the versions of one of an agent's secrets. It accesses each by its number, because lists lag.
 func (s *secretStore) countVersions(t *testing.T, agentID, key string) (n versions) {
 	t.Helper()
-	for listed, err := range s.client.ListSecretVersions(t.Context(), &secretmanagerpb.ListSecretVersionsRequest{
-		Parent: s.project + "/secrets/" + secret.Ref(agentID, key),
-	}).All() {
-		if err != nil {
-			if strings.Contains(err.Error(), "NotFound") {
-				return versions{}
-			}
+	for {
+		_, err := s.client.AccessSecretVersion(t.Context(), &secretmanagerpb.AccessSecretVersionRequest{
+			Name: fmt.Sprintf("%s/secrets/%s/versions/%d", s.project, secret.Ref(agentID, key), n.added+1),
+		})
+		switch status.Code(err) {
+		case codes.OK:
+			n.enabled++
+		case codes.FailedPrecondition: // destroyed
+		case codes.NotFound:
+			return n
+		default:
 			t.Fatal(err)
 		}
 		n.added++
-		if listed.GetState() == secretmanagerpb.SecretVersion_ENABLED {
-			n.enabled++
-		}
 	}
-	return n
 }
 
 func (s *secretStore) checkVersions(t *testing.T, agentID, key string, want versions) {
@@ -89,17 +92,18 @@ func (s *secretStore) checkVersions(t *testing.T, agentID, key string, want vers
 	checkEqual(t, "versions of "+key, s.countVersions(t, agentID, key), want)
 }
 
-// countSecrets counts the secrets of an agent.
-func (s *secretStore) countSecrets(t *testing.T, agentID string) int {
+// awaitNoSecrets waits until no secret of an agent is listed. Lists lag.
+func (d deployment) awaitNoSecrets(t *testing.T, agentID string) {
 	t.Helper()
-	n := 0
-	for _, err := range s.client.ListSecrets(t.Context(), &secretmanagerpb.ListSecretsRequest{
-		Parent: s.project, Filter: "labels.agent-id=" + agentID,
-	}).All() {
-		if err != nil {
-			t.Fatal(err)
+	d.await(t, agentID, "without secrets in the store", func(answer) bool {
+		for _, err := range d.secretStore.client.ListSecrets(t.Context(), &secretmanagerpb.ListSecretsRequest{
+			Parent: d.secretStore.project, Filter: "labels.agent-id=" + agentID,
+		}).All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return false
 		}
-		n++
-	}
-	return n
+		return true
+	})
 }

@@ -236,7 +236,7 @@ func TestDelete_WaitsForTheFirstCredentials(t *testing.T) {
 	close(release)
 	<-slow
 	s.heal()
-	s.advance(secret.StoringTime)
+	s.advance(secret.StoringTime + 10*time.Minute) // until a worker looks at the deletion again
 	s.reconcile(t, a.ID)
 	if s.exists(t, a.ID) {
 		t.Error("the agent has a record, want it deleted")
