@@ -19,8 +19,14 @@ import (
 // auditEntries lists the entries of an action, oldest first.
 func (s *samples) auditEntries(t *testing.T, action string) []audit.Entry {
 	t.Helper()
+	return s.lastAuditEntries(t, action, page.MaxLimit)
+}
+
+// lastAuditEntries lists at most limit of the newest entries of an action, oldest first.
+func (s *samples) lastAuditEntries(t *testing.T, action string, limit int) []audit.Entry {
+	t.Helper()
 	ctx := identity.With(t.Context(), identity.Caller{OrganizationID: org})
-	found, err := s.Audit.List(ctx, audit.Filter{Action: action}, page.Request{Limit: page.MaxLimit})
+	found, err := s.Audit.List(ctx, audit.Filter{Action: action}, page.Request{Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +77,8 @@ func TestAudit_RecordsTheOutcomeOfCallsThatContinueAfterTheirCommit(t *testing.T
 			t.Helper()
 			options := []functiontest.Option{functiontest.AsAdmin(org), functiontest.Path("agent_id", s.agentID)}
 			if action == "PutSecrets" {
-				options = append(options, functiontest.Body(map[string]any{"secrets": map[string]string{"B": wantCode + "b"}}))
+				secrets := map[string]string{"B": "value " + wantCode}
+				options = append(options, functiontest.Body(map[string]any{"secrets": secrets}))
 			}
 			s.CallNamed(t, action, options...).Want(t, wantStatus, wantCode)
 		}

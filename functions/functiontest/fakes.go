@@ -169,6 +169,7 @@ type PaymentProvider struct {
 	mu sync.Mutex
 	// pages are the answers to calls with an idempotency key, by its id.
 	pages map[string]billing.Session
+	made  int
 }
 
 var _ billing.Payments = (*PaymentProvider)(nil)
@@ -188,6 +189,13 @@ func (p *PaymentProvider) Checkout(ctx context.Context, o billing.Order) (billin
 	return p.openPage(ctx, string(o.Plan), func() { p.Orders = append(p.Orders, o) }), nil
 }
 
+// Pages counts the pages that were made.
+func (p *PaymentProvider) Pages() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.made
+}
+
 // openPage makes a page and runs effect, or returns the page that a call with the same idempotency key made.
 func (p *PaymentProvider) openPage(ctx context.Context, name string, effect func()) billing.Session {
 	p.mu.Lock()
@@ -199,6 +207,7 @@ func (p *PaymentProvider) openPage(ctx context.Context, name string, effect func
 		}
 	}
 	effect()
+	p.made++
 	page := billing.Session{URL: "https://pay.test/" + name, ExpiresAt: time.Now().Add(time.Hour)}
 	if attempt != nil {
 		if p.pages == nil {

@@ -13,8 +13,8 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-// Answers implements idempotency.Answers. It keeps its answers next to those that changes commit, so a key that one kind
-// of request used is refused for the other kind.
+// Answers implements idempotency.Answers. It keeps its answers next to those that changes commit, so a key that one
+// kind of request used is refused for the other kind.
 type Answers struct {
 	client *Client
 }

@@ -11,8 +11,8 @@ import (
 // see CallEntry.
 type Log interface {
 	// Append writes the entry of a call that committed none. It sets CreatedAt if it is zero, and ExpiresAt by the
-	// organization's plan. If an entry with the id exists, Append keeps it and succeeds, but replaces the outcome Begun.
-	// Errors: Unavailable.
+	// organization's plan. If an entry with the id exists, Append keeps it and succeeds, but replaces the outcome
+	// Begun. Errors: Unavailable.
 	Append(ctx context.Context, e Entry) error
 	// Finish replaces the outcome of an entry that exists. Errors: Unavailable.
 	Finish(ctx context.Context, id, outcome string) error

@@ -28,7 +28,7 @@ import (
 //	 8. body                        Route.decode: Route.decodeBody
 //	 9. validation                  Route.decode: relax, inputSchema.violations
 //	10. handler                     Guard.callHandler: Endpoint.call, or the kept answer of a repeated call
-//	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it with this outcome
+//	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it
 //	12. response                    Route.render, or WriteError for an error
 //	13. log line                    callLine.log
 

@@ -32,7 +32,7 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 	}
 	left := atStore(inBatch(a, batch))
 	if len(left) == 0 || a.Status == agent.Deleting {
-		return answered, operations, nil
+		return d.rereadAnswer(ctx, answered, batch)
 	}
 	for _, o := range left {
 		if o.Storing(d.now()) {
@@ -41,6 +41,18 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 	}
 	idempotency.Resume(ctx)
 	return d.resume(ctx, a, batch, values)
+}
+
+// rereadAnswer returns the kept answer as it is now: the first request may have amended it since it was read, and every
+// repeat must get what that request got.
+func (d Service) rereadAnswer(ctx context.Context, answered agent.Agent, batch string) (agent.Agent, []secret.Operation,
+	error,
+) {
+	idempotency.From(ctx).BeginReplaying()
+	if kept, err := d.Agents.Get(ctx, answered.ID); err == nil {
+		answered = kept
+	}
+	return answered, inBatch(answered, batch), nil
 }
 
 // resume finishes the operations of a batch whose request ended: it adopts the versions that the request had added, and
