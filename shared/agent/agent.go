@@ -185,7 +185,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 // startProvisioning starts provisioning from the beginning.
 func (a *Agent) startProvisioning(now time.Time) {
 	a.Status, a.StatusReason, a.Failure, a.RevertReason = Provisioning, "", nil, nil
-	a.Stages = NewStages()
+	a.Stages, a.Warming = NewStages(), false
 	a.bumpGeneration(now)
 }
 

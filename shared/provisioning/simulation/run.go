@@ -298,7 +298,7 @@ func (w *World) settle() {
 	asked := map[string]bool{}
 	patient := w.Chance(0.5)
 	rounds, turns, collections := 0, 0, 0
-	for w.violation == "" && rounds < 2 {
+	for w.violation == "" && rounds < 1 {
 		if turns++; w.Elapsed()-w.quietSince > restTime || turns > 100_000 {
 			w.violate("rest", "not at rest after %v: %s", restTime, w.describe())
 			return
@@ -336,7 +336,13 @@ func (w *World) settle() {
 
 // maintain runs the scheduled workers once and reports whether they found nothing to do.
 func (w *World) maintain() bool {
-	w.Pass(time.Minute)
+	wait := time.Minute
+	for _, d := range w.Database.agents {
+		if d.agent.Status == agent.Error && w.healthyPod(d.agent) {
+			wait = 11 * time.Minute // a pod that had crashed must be ready for this long
+		}
+	}
+	w.Pass(wait)
 	before, published := w.Database.Commits, w.Queue.Published
 	w.checkHealth()
 	w.sweep()
