@@ -56,8 +56,8 @@ type Cluster struct {
 // Start builds the cluster if its binary is missing, and returns when the cluster can be used: nodes are ready, a
 // default storage class exists, the Gateway API resources that an HTTPRoute needs are served, controllers and scheduler
 // run, the API server refuses to lower the generation of an agent's objects, and a first pod became ready. ctx bounds
-// only the start, which takes about 5 s, or about 7 minutes with a build. The child cannot outlive this process, even if
-// this process is killed. Close ends it gracefully.
+// only the start, which takes about 5 s, or about 7 minutes with a build. The child cannot outlive this process, even
+// if this process is killed. Close ends it gracefully.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Dir == "" {
 		return nil, errors.New("start the local Kubernetes cluster: Options.Dir is empty")

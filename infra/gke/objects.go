@@ -126,7 +126,8 @@ func encode(o object) ([]byte, error) {
 	if hasContentHash(targetOf(o).gvk.Kind) {
 		desired, err := desiredFields(o)
 		if err == nil {
-			err = unstructured.SetNestedField(fields, contentHash(desired), "metadata", "annotations", annotationContent)
+			err = unstructured.SetNestedField(fields, contentHash(desired),
+				"metadata", "annotations", annotationContent)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", targetOf(o), err)
