@@ -1,10 +1,14 @@
 package secrets_test
 
 import (
+	"fmt"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/emulators/rpc"
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/secret"
@@ -125,6 +129,33 @@ func TestPut_WaitsWhileAFormerValueMayLand(t *testing.T) {
 	}
 	if took := time.Since(began); took > secret.StoringTime/2 {
 		t.Errorf("the second PUT took %v, want about a second", took)
+	}
+}
+
+// Requests with an API key read the agent together with the key. They must not take that state for the present one.
+func TestPut_ConcurrentRequestsTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	id := s.RunningAgent(t, org, nil).ID
+	_, key := s.CreateKey(t, org)
+	s.SecretManager.Inject(func(method, _ string) rpc.Fault {
+		if method == "AddSecretVersion" {
+			return rpc.Fault{Delay: 100 * time.Millisecond} // so that the requests meet
+		}
+		return rpc.Fault{}
+	})
+	const clients = 4
+	var requests sync.WaitGroup
+	for i := range clients {
+		requests.Go(func() {
+			s.CallNamed(t, "PutSecrets", functiontest.WithToken(key), functiontest.Path("agent_id", id),
+				functiontest.Body(map[string]any{"secrets": map[string]string{"TOKEN": fmt.Sprint(i)}})).
+				Want(t, http.StatusAccepted, "")
+		})
+	}
+	requests.Wait()
+	if got := s.Agent(t, id); got.HighestVersion("TOKEN") != clients {
+		t.Errorf("the highest version is %d, want %d", got.HighestVersion("TOKEN"), clients)
 	}
 }
 

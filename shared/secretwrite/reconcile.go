@@ -33,7 +33,7 @@ func (d Service) Reconcile(ctx context.Context, agentID, operationID string) (*s
 		after, err := d.Agents.Change(ctx, agentID, change)
 		switch {
 		case errors.Is(err, agent.ErrSecretsChanged):
-			if a, err = d.Agents.Get(ctx, agentID); err != nil {
+			if a, err = d.reload(ctx, agentID); err != nil {
 				return nil, err
 			}
 		case err != nil:

@@ -23,7 +23,7 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 	if idempotency.From(ctx).Replaying() {
 		return answered, nil, idempotency.InProgress() // the kept answer is not the last one
 	}
-	a, err := d.Agents.Get(ctx, answered.ID)
+	a, err := d.reload(ctx, answered.ID)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return answered, operations, nil
@@ -85,7 +85,7 @@ func (d Service) resume(ctx context.Context, a agent.Agent, batch string, values
 		case errors.Is(err, agent.ErrStoring):
 			return a, nil, idempotency.InProgress()
 		case errors.Is(err, agent.ErrSecretsChanged):
-			if a, err = d.Agents.Get(ctx, a.ID); err != nil {
+			if a, err = d.reload(ctx, a.ID); err != nil {
 				return a, nil, err
 			}
 		case err != nil:

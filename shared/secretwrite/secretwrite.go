@@ -200,7 +200,7 @@ func (d Service) readLatestVersions(ctx context.Context, a agent.Agent, requeste
 func (d Service) awaitOtherWriters(
 	ctx context.Context, agentID string, requested []secret.Operation,
 ) (agent.Agent, error) {
-	a, err := d.Agents.Get(ctx, agentID)
+	a, err := d.reload(ctx, agentID)
 	now := d.now()
 	until := storingUntil(a, requested, now)
 	if err != nil || until.IsZero() {
@@ -211,6 +211,11 @@ func (d Service) awaitOtherWriters(
 	return d.Agents.Await(wait, agentID, func(a agent.Agent) bool {
 		return storingUntil(a, requested, d.now()).IsZero()
 	})
+}
+
+// reload returns the present agent. Agents.Get may return the one that was read when the request arrived.
+func (d Service) reload(ctx context.Context, agentID string) (agent.Agent, error) {
+	return d.Agents.Await(ctx, agentID, func(agent.Agent) bool { return true })
 }
 
 // storingUntil is until when another request may be adding a value under one of the keys; zero if none may.
