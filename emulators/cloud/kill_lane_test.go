@@ -1,15 +1,13 @@
 package cloud_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/issuer"
@@ -18,9 +16,6 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
 )
-
-// reconcilePath receives the pushes of nudges.
-const reconcilePath = "/workers/ReconcileAgent"
 
 // lanes is a cloud whose functions run in this process, except those of lanes. Nothing runs on a schedule.
 type lanes struct {
@@ -35,18 +30,13 @@ type lanes struct {
 // lane is an organization with a separate worker and API, which the test kills.
 type lane struct {
 	deployment // with the organization's API key
-	records    records
-	t          *testing.T
-	worker     *victim
-	api        *victim
-
-	mu sync.Mutex
-	// open are the messages that were delivered and not acknowledged, with the number of their deliveries.
-	open map[string]int
-	// most is the largest number of deliveries of a message since countDeliveries.
-	most int
-	// acked is closed and replaced with every acknowledged message.
-	acked chan struct{}
+	*deliveries
+	records records
+	t       *testing.T
+	worker  *victim
+	api     *victim
+	// runs is locked for reading while a worker runs.
+	runs sync.RWMutex
 }
 
 func startLanes(t *testing.T) *lanes {
@@ -78,9 +68,7 @@ func (l *lanes) openLane(t *testing.T, organization string) *lane {
 	t.Helper()
 	own := *l.Cloud
 	own.Ready.OrganizationID, own.Ready.APIKey = organization, l.addOrganization(t, organization)
-	n := &lane{
-		deployment: l.deployment, records: l.records, t: t, open: map[string]int{}, acked: make(chan struct{}),
-	}
+	n := &lane{deployment: l.deployment, deliveries: newDeliveries(), records: l.records, t: t}
 	n.Cloud = &own
 	n.worker = startVictim(t, l.deployment, string(function.RoleWorker), "ReconcileAgent")
 	n.worker.beforeRestart = func(ctx context.Context) error {
@@ -127,28 +115,19 @@ func (l *lanes) route(functions http.Handler) http.Handler {
 			functions.ServeHTTP(w, r)
 			return
 		}
-		body, err := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		var pushed struct {
-			DeliveryAttempt int
-			Message         struct {
-				MessageID string
-				Data      []byte
-			}
-		}
-		var nudge function.AgentNudge
-		if err != nil || json.Unmarshal(body, &pushed) != nil || json.Unmarshal(pushed.Message.Data, &nudge) != nil {
+		p, err := readPush(r)
+		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		n, err := l.laneOf(r.Context(), nudge.AgentID)
+		n, err := l.laneOf(r.Context(), p.agentID)
 		switch {
 		case err != nil:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case n == nil:
 			functions.ServeHTTP(w, r)
 		default:
-			n.deliver(w, r, pushed.Message.MessageID, pushed.DeliveryAttempt)
+			n.track(w, r, p, n.forward)
 		}
 	})
 }
@@ -172,64 +151,38 @@ func (l *lanes) laneOf(ctx context.Context, agentID string) (*lane, error) {
 	return l.of[organization], nil
 }
 
-// deliver passes a push to the worker as soon as it serves.
-func (n *lane) deliver(w http.ResponseWriter, r *http.Request, message string, attempt int) {
-	n.mu.Lock()
-	n.open[message] = attempt
-	n.most = max(n.most, attempt)
-	n.mu.Unlock()
+// forward passes a push to the worker as soon as it serves.
+func (n *lane) forward(w http.ResponseWriter, r *http.Request) {
 	if err := n.worker.await(r.Context()); err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	answer := &statusWriter{ResponseWriter: w}
-	n.worker.proxy.ServeHTTP(answer, r)
-	if answer.status != http.StatusNoContent {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.open, message)
-	close(n.acked)
-	n.acked = make(chan struct{})
+	n.runs.RLock()
+	defer n.runs.RUnlock()
+	n.worker.proxy.ServeHTTP(w, r)
 }
 
-// statusWriter remembers the status of a response.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *statusWriter) WriteHeader(code int) {
-	w.status = code
-	w.ResponseWriter.WriteHeader(code)
-}
-
-// countDeliveries counts from now on.
-func (n *lane) countDeliveries() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.most = 0
-}
-
-// settle waits until every message that was delivered is acknowledged. It returns the largest number of deliveries of a
-// message since countDeliveries.
-func (n *lane) settle(t *testing.T) (deliveries int) {
+// age makes the agents of the lane older, while no worker runs.
+func (n *lane) age(t *testing.T, by time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		n.mu.Lock()
-		open, acked, most := len(n.open), n.acked, n.most
-		n.mu.Unlock()
-		if open == 0 {
-			return most
-		}
-		select {
-		case <-acked:
-		case <-ctx.Done():
-			t.Fatalf("timed out after %s waiting for the acknowledgment of %d messages", patience, open)
-		}
+	n.runs.Lock()
+	defer n.runs.Unlock()
+	n.ageIdle(t, by)
+}
+
+func (n *lane) ageIdle(t *testing.T, by time.Duration) {
+	t.Helper()
+	if err := n.records.age(t.Context(), n.Ready.OrganizationID, by); err != nil {
+		t.Fatal(err)
 	}
+	n.Secrets.Advance(by)
+}
+
+// sweep sweeps when the grace of lost nudges is over.
+func (n *lane) sweep(t *testing.T) {
+	t.Helper()
+	n.runs.Lock()
+	defer n.runs.Unlock()
+	n.ageIdle(t, agent.NudgeGrace)
+	n.tick(t, "SweepAgents")
 }

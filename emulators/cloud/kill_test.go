@@ -3,8 +3,13 @@ package cloud_test
 import (
 	"flag"
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/secret"
 )
 
 // everyEffect makes TestKill kill the processes at each of their changes, which takes minutes.
@@ -13,12 +18,15 @@ var everyEffect = flag.Bool("every-effect", false, "kill the processes at every 
 const (
 	// maxRedeliveries is how often Pub/Sub may repeat a message before the work is done.
 	maxRedeliveries = 3
+	// maxRepeats is how often a client may repeat a request before it is answered.
+	maxRepeats = 3
 	// laneCount is how many lives run concurrently. They wait for back-offs most of the time.
 	laneCount = 4
 )
 
-// TestKill kills the process of the worker with SIGKILL, before and after its changes of Firestore, Secret Manager and
-// the cluster. Each time, redeliveries lead to the same end as without the kill.
+// TestKill kills the processes of the worker and of the API with SIGKILL, before and after their changes of Firestore,
+// Secret Manager, Pub/Sub and the cluster. Each time, redeliveries or the client's repeats lead to the same end as
+// without the kill.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	l := startLanes(t)
@@ -31,6 +39,11 @@ func TestKill(t *testing.T) {
 			return murder{lane: n, victim: n.worker, send: n.sendOnce}
 		})
 	})
+	t.Run("API", func(t *testing.T) {
+		killEverywhere(t, open, 4, func(n *lane) murder {
+			return murder{lane: n, victim: n.api, send: n.insist}
+		})
+	})
 	checkEqual(t, "namespaces of agents at the end", l.countNamespaces(t, ""), 0)
 }
 
@@ -38,6 +51,33 @@ func TestKill(t *testing.T) {
 func (n *lane) sendOnce(t *testing.T, c chapter, id string) answer {
 	t.Helper()
 	return n.must(t, c.status, c.method, c.pathOf(id), c.body)
+}
+
+// insist sends a request to the API that is killed, and repeats it with its key until it is answered. Then the sweep
+// makes up for a lost nudge.
+func (n *lane) insist(t *testing.T, c chapter, id string) answer {
+	t.Helper()
+	key := uuid.NewString()
+	for repeat := range 1 + maxRepeats {
+		if err := n.api.await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a, err := n.trySend(t, c.method, n.api.url+c.pathOf(id), c.body, http.Header{
+			"Authorization": {"Bearer " + n.Ready.APIKey}, "Idempotency-Key": {key},
+		})
+		if err == nil && a.status == c.status {
+			if repeat > 0 {
+				n.sweep(t)
+			}
+			return a
+		}
+		if err == nil && a.status != http.StatusServiceUnavailable && a.body["code"] != "idempotency_in_progress" {
+			t.Fatalf("%s, repeat %d: got %d %s, want %d", c.name, repeat, a.status, a.text, c.status)
+		}
+		n.age(t, secret.StoringTime)
+	}
+	t.Fatalf("%s: no answer after %d repeats", c.name, maxRepeats)
+	return answer{}
 }
 
 // killEverywhere runs a life for each point at which a process can be killed, or for a sample of them.

@@ -143,3 +143,19 @@ func older(value any, by time.Duration) (_ any, has bool) {
 	}
 	return value, has
 }
+
+// checkIdle checks that no worker has anything left to do for an agent.
+func (r records) checkIdle(t *testing.T, id string) {
+	t.Helper()
+	a, err := r.agent(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a == nil {
+		return
+	}
+	checkEqual(t, "observed_generation", a["observed_generation"], a["generation"])
+	checkEqual(t, "work_due_at", a["work_due_at"], nil)
+	operations, _ := a["operations"].([]any)
+	checkEqual(t, "open operations", len(operations), 0)
+}

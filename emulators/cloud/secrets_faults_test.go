@@ -100,7 +100,7 @@ func testLostSecretStoreResponses(t *testing.T, d deployment) {
 	again := d.putSecrets(t, id, `{"OTHER_TOKEN": "there"}`)
 	d.awaitOperation(t, id, again[0], succeeded)
 	d.awaitOperation(t, id, over, "store superseded")
-	checkEqual(t, "versions added to OTHER_TOKEN", d.secretStore.countVersions(t, id, "OTHER_TOKEN").added, 1)
+	checkEqual(t, "versions added to OTHER_TOKEN", d.secretStore.countVersions(id, "OTHER_TOKEN").added, 1)
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
@@ -121,7 +121,7 @@ func testConcurrentSecretWrites(t *testing.T, d deployment) {
 	d.await(t, id, "in sync",
 		func(answer) bool { return d.secretsText(t, id) == fmt.Sprintf("TOKEN %d/%d true;", clients, clients) })
 	d.await(t, id, "left with one enabled version", func(answer) bool {
-		return d.secretStore.countVersions(t, id, "TOKEN") == versions{added: clients, enabled: 1}
+		return d.secretStore.countVersions(id, "TOKEN") == versions{added: clients, enabled: 1}
 	})
 	for _, o := range d.operations(t, id) {
 		if o.Status != "succeeded" && o.Status != "superseded" {
@@ -129,7 +129,7 @@ func testConcurrentSecretWrites(t *testing.T, d deployment) {
 		}
 	}
 	checkSlowWrite(t, d, id)
-	checkEqual(t, "versions added", d.secretStore.countVersions(t, id, "TOKEN").added, clients+1)
+	checkEqual(t, "versions added", d.secretStore.countVersions(id, "TOKEN").added, clients+1)
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 

@@ -66,6 +66,12 @@ func (d deployment) awaitOperation(t *testing.T, id string, o operation, want st
 	})
 }
 
+// awaitNewest waits until the newest operation of an agent has succeeded.
+func awaitNewest(t *testing.T, d deployment, id string) {
+	t.Helper()
+	d.awaitOperation(t, id, d.operations(t, id)[0], succeeded)
+}
+
 type summary struct {
 	Key           string
 	LatestVersion *int64 `json:"latest_version"`

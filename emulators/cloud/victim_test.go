@@ -114,18 +114,30 @@ func (v *victim) intercept(d deployment) map[string]string {
 // setKubeconfig makes functions with the environment use another kubeconfig.
 func setKubeconfig(t *testing.T, env map[string]string, file string) {
 	t.Helper()
-	var cells []map[string]string
-	if err := json.Unmarshal([]byte(env["CELLS"]), &cells); err != nil {
-		t.Fatal(err)
-	}
+	cells := cellsOf(t, env)
 	for _, cell := range cells {
 		cell["kubeconfig"] = file
 	}
-	text, err := json.Marshal(cells)
+	env["CELLS"] = text(t, cells)
+}
+
+// cellsOf returns the cells of an environment.
+func cellsOf(t *testing.T, env map[string]string) (cells []map[string]string) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(env["CELLS"]), &cells); err != nil {
+		t.Fatal(err)
+	}
+	return cells
+}
+
+// text encodes a value.
+func text(t *testing.T, value any) string {
+	t.Helper()
+	b, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env["CELLS"] = string(text)
+	return string(b)
 }
 
 func (v *victim) start(ctx context.Context) error {

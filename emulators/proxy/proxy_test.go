@@ -280,8 +280,16 @@ func TestTCP_RefusesAndHangsUntilRestored(t *testing.T) {
 	if err := p.Restore(); err != nil {
 		t.Fatal(err)
 	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.AwaitConnection(canceled); err == nil {
+		t.Error("AwaitConnection returned nil without a connection")
+	}
 	p.Hang()
 	third := dial(t, p.Addr)
+	if err := p.AwaitConnection(t.Context()); err != nil {
+		t.Error(err)
+	}
 	say(t, third, "late")
 	if err := p.Restore(); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,7 @@ type TCP struct {
 	target string
 
 	mu       sync.Mutex
-	flowing  *sync.Cond // signals the end of a hang
+	changed  *sync.Cond // signals the end of a hang, and a new connection
 	hung     bool
 	closed   bool
 	listener net.Listener
@@ -39,7 +40,7 @@ func StartTCP(target string) (*TCP, error) {
 		return nil, err
 	}
 	p := &TCP{Addr: "127.0.0.1:" + strconv.Itoa(port), target: target, open: map[net.Conn]bool{}}
-	p.flowing = sync.NewCond(&p.mu)
+	p.changed = sync.NewCond(&p.mu)
 	return p, p.listen()
 }
 
@@ -78,7 +79,7 @@ func (p *TCP) refuse() {
 		_ = connection.Close()
 	}
 	clear(p.open)
-	p.flowing.Broadcast()
+	p.changed.Broadcast()
 }
 
 // Hang accepts connections until Restore, but passes no byte on. Restore passes on what was sent in between.
@@ -93,11 +94,29 @@ func (p *TCP) Restore() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hung = false
-	p.flowing.Broadcast()
+	p.changed.Broadcast()
 	if p.listener != nil || p.closed {
 		return nil
 	}
 	return p.listen()
+}
+
+// AwaitConnection waits until a connection is open. A client that was refused connects again by itself, after a while.
+func (p *TCP) AwaitConnection(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.open) == 0 {
+		if ctx.Err() != nil {
+			return fmt.Errorf("no client connects to %s: %w", p.target, context.Cause(ctx))
+		}
+		p.changed.Wait()
+	}
+	return nil
 }
 
 // Close closes all connections and waits until their goroutines have ended.
@@ -137,6 +156,7 @@ func (p *TCP) register(connections ...net.Conn) bool {
 		}
 		p.open[c] = true
 	}
+	p.changed.Broadcast()
 	return p.listener != nil
 }
 
@@ -172,7 +192,7 @@ func (p *TCP) awaitFlow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.hung && p.listener != nil {
-		p.flowing.Wait()
+		p.changed.Wait()
 	}
 }
 

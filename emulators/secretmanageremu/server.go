@@ -50,6 +50,20 @@ func (s *Server) Advance(d time.Duration) {
 	s.service.ahead += d
 }
 
+// States returns the present states of the versions of every secret, without a lag. The names have the project number.
+func (s *Server) States() map[string][]secretmanagerpb.SecretVersion_State {
+	s.service.mu.Lock()
+	defer s.service.mu.Unlock()
+	all := map[string][]secretmanagerpb.SecretVersion_State{}
+	for name, found := range s.service.secrets {
+		all[name] = []secretmanagerpb.SecretVersion_State{}
+		for _, v := range found.versions {
+			all[name] = append(all[name], v.record.GetState())
+		}
+	}
+	return all
+}
+
 // Start serves an empty Secret Manager. Every project exists. ctx only bounds opening the listener.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	s := &service{secrets: map[string]*secret{}, lag: options.Lag}

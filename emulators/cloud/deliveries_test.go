@@ -1,0 +1,148 @@
+package cloud_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/function"
+)
+
+// reconcilePath receives the pushes of nudges.
+const reconcilePath = "/workers/ReconcileAgent"
+
+// push is a delivery of a nudge.
+type push struct {
+	agentID, messageID string
+	attempt            int
+}
+
+// readPush reads a push. Its request can be read again.
+func readPush(r *http.Request) (push, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return push{}, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var envelope struct {
+		DeliveryAttempt int
+		Message         struct {
+			MessageID string
+			Data      []byte
+		}
+	}
+	if err := json.Unmarshal(body, &envelope); err != nil {
+		return push{}, err
+	}
+	var nudge function.AgentNudge
+	err = json.Unmarshal(envelope.Message.Data, &nudge)
+	return push{nudge.AgentID, envelope.Message.MessageID, envelope.DeliveryAttempt}, err
+}
+
+// deliveries counts the deliveries of nudges.
+type deliveries struct {
+	mu sync.Mutex
+	// open are the messages that were delivered and not acknowledged, with the number of their deliveries.
+	open map[string]int
+	// most is the largest number of deliveries of a message since countDeliveries.
+	most int
+	// acked is closed and replaced with every acknowledged message.
+	acked chan struct{}
+}
+
+func newDeliveries() *deliveries {
+	return &deliveries{open: map[string]int{}, acked: make(chan struct{})}
+}
+
+// countDeliveries counts from now on.
+func (d *deliveries) countDeliveries() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.most = 0
+}
+
+// track passes a push to a worker and records whether the worker acknowledges it.
+func (d *deliveries) track(w http.ResponseWriter, r *http.Request, p push, worker http.HandlerFunc) {
+	d.mu.Lock()
+	d.open[p.messageID] = p.attempt
+	d.most = max(d.most, p.attempt)
+	d.mu.Unlock()
+	answer := &statusWriter{ResponseWriter: w}
+	worker(answer, r)
+	if answer.status != http.StatusNoContent {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.open, p.messageID)
+	close(d.acked)
+	d.acked = make(chan struct{})
+}
+
+// settle waits until every message that was delivered is acknowledged. It returns the largest number of deliveries of a
+// message since countDeliveries.
+func (d *deliveries) settle(t *testing.T) (most int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		d.mu.Lock()
+		open, acked, most := len(d.open), d.acked, d.most
+		d.mu.Unlock()
+		if open == 0 {
+			return most
+		}
+		select {
+		case <-acked:
+		case <-ctx.Done():
+			t.Fatalf("timed out after %s waiting for the acknowledgment of %d messages", patience, open)
+		}
+	}
+}
+
+// statusWriter remembers the status of a response.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(code int) {
+	w.status = code
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// tick publishes the tick of a scheduled worker and waits until the worker has run.
+func (d deployment) tick(t *testing.T, worker string) {
+	t.Helper()
+	env := d.Environment()
+	token, err := d.Issuer.Push(env["PUSH_AUDIENCE"], env["PUSH_SERVICE_ACCOUNT"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"message": {"data": "e30=", "messageId": "tick", "publishTime": %q}}`,
+		time.Now().UTC().Format(time.RFC3339))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.Ready.BaseURL+"/workers/"+worker,
+		strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusNoContent {
+		t.Errorf("%s answered %d, want 204", worker, res.StatusCode)
+	}
+}
