@@ -1,0 +1,214 @@
+package cloud_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/emulators/proxy"
+)
+
+// outage is an interruption of one service.
+type outage struct {
+	name, service string
+	interrupt     func(*proxy.TCP)
+	// steps is how often all scheduled workers run during the outage.
+	steps int
+	// noDatabase is true if the API can answer no request.
+	noDatabase bool
+	// noSecrets is true if the API can store no secret.
+	noSecrets bool
+}
+
+// TestOutage interrupts one service after the other for longer than every deadline. Agents that run are untouched, no
+// object is deleted, the API refuses with 503 what it cannot do, and two sweeps after the end all work is done.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	f := startFragile(t)
+	s := &scene{fragile: f}
+	s.bystander = f.create(t, `{"name": "bystander", "resource_plan": "hobby", "env_vars": {"TOKEN": "first"}}`)
+	s.patched = f.create(t, `{"name": "patched", "resource_plan": "hobby", "env_vars": {"TOKEN": "first"}}`)
+	s.stopped = f.create(t, `{"name": "stopped", "resource_plan": "hobby"}`)
+	for _, id := range []string{s.bystander, s.patched, s.stopped} {
+		f.awaitStatus(t, id, "running")
+	}
+	refuse, hang := (*proxy.TCP).Refuse, (*proxy.TCP).Hang
+	for _, o := range []outage{
+		{name: "cluster refuses connections", steps: 2, service: clusterService, interrupt: refuse},
+		{name: "cluster hangs", steps: 1, service: clusterService, interrupt: hang},
+		{name: "Secret Manager", steps: 2, service: secretsService, interrupt: refuse, noSecrets: true},
+		{name: "Pub/Sub", steps: 1, service: queueService, interrupt: refuse},
+		{name: "Monitoring", steps: 2, service: monitoringService, interrupt: refuse},
+		{name: "Firestore", steps: 1, service: databaseService, interrupt: refuse, noDatabase: true},
+	} {
+		if !t.Run(o.name, func(t *testing.T) { s.play(t, o) }) {
+			return // the agents of the next outage are not as it needs them
+		}
+	}
+}
+
+// scene is the agents of an outage. The next outage has the same.
+type scene struct {
+	*fragile
+	bystander, patched, stopped string
+	created                     []string
+}
+
+// outageStep is longer than every deadline.
+const outageStep = 30 * time.Minute
+
+func (s *scene) play(t *testing.T, o outage) {
+	s.settle(t)
+	before, objects := s.observe(t, s.bystander), s.listObjects(t)
+
+	// The workers begin with this work when the service is gone.
+	s.gate.Lock()
+	open := sync.OnceFunc(s.gate.Unlock)
+	defer open()
+	s.createMore(t)
+	s.must(t, http.StatusOK, http.MethodPatch, "/agents/"+s.patched, `{"env_vars": {"BEFORE": "`+o.name+`"}}`)
+	s.must(t, http.StatusOK, http.MethodPost, "/agents/"+s.stopped+"/stop", "")
+	o.interrupt(s.services[o.service])
+	open()
+
+	var refusals sync.WaitGroup
+	if o.noDatabase {
+		refusals.Go(func() { s.checkRefusals(t) })
+	} else {
+		s.checkReads(t)
+		s.createMore(t)
+		s.must(t, http.StatusOK, http.MethodPatch, "/agents/"+s.patched, `{"env_vars": {"DURING": "`+o.name+`"}}`)
+	}
+	write := func() answer {
+		return s.callWithKey(t, "write-during-an-outage", http.MethodPut, "/agents/"+s.bystander+"/secrets",
+			`{"secrets": {"OTHER_TOKEN": "`+o.name+`"}}`)
+	}
+	if o.noSecrets {
+		checkEqual(t, "status of a write of a secret", write().status, http.StatusServiceUnavailable)
+	}
+	for range o.steps {
+		s.age(t, outageStep)
+		defer s.tickAll(t)()
+	}
+	refusals.Wait()
+	if after := s.observe(t, s.bystander); after != before && !o.noSecrets {
+		t.Errorf("the outage changed a running agent from\n%+v to\n%+v", before, after)
+	}
+	s.restore(t, o)
+	for range 2 {
+		s.age(t, sweepPause)
+		s.tick(t, "SweepAgents")
+	}
+	s.checkRecovery(t, o)
+	if o.noSecrets {
+		checkEqual(t, "status of a repeated write of a secret", write().status, http.StatusAccepted)
+		awaitNewest(t, s.deployment, s.bystander)
+		s.checkEnv(t, s.bystander, "OTHER_TOKEN", o.name)
+	}
+	for _, lost := range objects.missing(s.listObjects(t)) {
+		t.Errorf("the outage deleted %s", lost)
+	}
+	s.must(t, http.StatusOK, http.MethodPost, "/agents/"+s.stopped+"/start", "")
+	s.awaitStatus(t, s.stopped, "running")
+}
+
+// sweepPause is the longest time between a failed attempt and the sweep that repeats it.
+const sweepPause = 3 * time.Minute
+
+// restore ends an outage and waits until the functions have connected again.
+func (s *scene) restore(t *testing.T, o outage) {
+	t.Helper()
+	service := s.services[o.service]
+	if err := service.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if o.service == clusterService {
+		return // its client connects with the next request
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := service.AwaitConnection(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *scene) age(t *testing.T, by time.Duration) {
+	t.Helper()
+	if err := s.records.age(t.Context(), "", by); err != nil {
+		t.Fatal(err)
+	}
+	s.Secrets.Advance(by)
+}
+
+func (s *scene) createMore(t *testing.T) {
+	t.Helper()
+	s.created = append(s.created, s.create(t, `{"name": "created", "resource_plan": "hobby"}`))
+}
+
+// checkRefusals checks that no route answers from a database that is gone: not to a caller whose key cannot be looked
+// up, and not to an admin who asks for what is stored.
+func (s *scene) checkRefusals(t *testing.T) {
+	t.Helper()
+	bodies := samples()
+	var calls sync.WaitGroup
+	for _, r := range authenticatedRoutes() {
+		callers := map[string]string{"a key": s.Ready.APIKey}
+		if stored := r.Name != "ListPlans" && r.Name != "ListMembers"; stored && !r.Mutates() {
+			callers["an admin"] = s.Ready.AdminToken
+		}
+		for who, token := range callers {
+			calls.Go(func() {
+				path := ids{s.bystander, unknownID, unknownID}.fill(r.Path)
+				a := s.call(t, token, r.Method, path, bodies[r.Name])
+				if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+					t.Errorf("%s by %s without the database: got %d %s, want 503 with Retry-After", r.Name, who,
+						a.status, a.text)
+				}
+			})
+		}
+	}
+	calls.Wait()
+}
+
+// checkReads checks that the API shows all agents.
+func (s *scene) checkReads(t *testing.T) {
+	t.Helper()
+	list := s.must(t, http.StatusOK, http.MethodGet, "/api/v1/agents?limit=100", "")
+	for _, id := range append([]string{s.bystander, s.patched, s.stopped}, s.created...) {
+		if !strings.Contains(list.text, `"`+id+`"`) {
+			t.Errorf("the list lacks agent %s", id)
+		}
+	}
+	for _, path := range []string{"", "/metrics", "/secrets", "/secret-operations"} {
+		s.must(t, http.StatusOK, http.MethodGet, "/api/v1/agents/"+s.bystander+path, "")
+	}
+}
+
+// checkRecovery checks that everything that was accepted is carried out without another sweep.
+func (s *scene) checkRecovery(t *testing.T, o outage) {
+	t.Helper()
+	for _, id := range s.created {
+		s.checkHealthy(t, s.awaitStatus(t, id, "running"))
+	}
+	s.await(t, s.stopped, "without a pod", func(answer) bool { return s.countPods(t, s.stopped) == 0 })
+	s.await(t, s.patched, "patched", func(answer) bool {
+		env, _ := s.Gateway.Environment("agent-" + s.patched)
+		return env["BEFORE"] == o.name && (o.noDatabase || env["DURING"] == o.name)
+	})
+	s.settle(t)
+	s.checkHealthy(t, s.awaitStatus(t, s.patched, "running"))
+	for _, id := range append([]string{s.bystander, s.patched, s.stopped}, s.created...) {
+		s.records.checkIdle(t, id)
+	}
+}
+
+// checkHealthy checks that an agent shows no failure.
+func (s *scene) checkHealthy(t *testing.T, a answer) {
+	t.Helper()
+	config, _ := a.body["config"].(map[string]any)
+	checkEqual(t, "config.error after the outage", config["error"], nil)
+	checkEqual(t, "error_message after the outage", a.body["error_message"], nil)
+}
