@@ -47,8 +47,6 @@ type Database struct {
 type DatabaseRules struct {
 	// NoPreconditions commits whatever was written in between.
 	NoPreconditions bool
-	// ForgetCommits does not recognize a commit whose answer was lost.
-	ForgetCommits bool
 	// TornHistory leaves ended operations out of the history.
 	TornHistory bool
 	// FirstOutcome keeps the outcome that the first commit of a call wrote.
@@ -194,7 +192,7 @@ func (d *Database) readState(c change, agentID string) (state, error) {
 		s.org.Organization = organization.New(c.caller.OrganizationID, c.at)
 	}
 	s.target, s.exists = d.agents[agentID]
-	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id) && !d.Rules.ForgetCommits
+	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id)
 	if s.committed {
 		c.trail.MarkWritten()
 	}

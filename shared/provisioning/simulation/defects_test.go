@@ -104,6 +104,17 @@ func (u unguarded) Update(ctx context.Context, a agent.Agent, change func(*agent
 	return present, err
 }
 
+// gravedigger gives up every agent that it loads while work is left.
+type gravedigger struct{ agent.WorkerStore }
+
+func (g gravedigger) Load(ctx context.Context, id string) (agent.Agent, error) {
+	a, err := g.WorkerStore.Load(ctx, id)
+	if err != nil || !a.WantsPod() || a.Converged() {
+		return a, err
+	}
+	return g.Update(ctx, a, func(a *agent.Agent) { giveUp(a, "attempts_exhausted") })
+}
+
 // forgetful lists no agent that is due.
 type forgetful struct{ agent.WorkerStore }
 
@@ -156,9 +167,6 @@ func outsideDefects() []defect {
 			Agents: func(_ *World, inner agent.Store) agent.Store { return amnesiac{inner} },
 		}},
 		{"no preconditions", "commits that fail if a document changed", database(DatabaseRules{NoPreconditions: true})},
-		{"own commit forgotten", "recognition of a commit whose answer was lost", database(DatabaseRules{
-			ForgetCommits: true,
-		})},
 		{"first outcome stays", "the audit entry has the outcome of the call", database(
 			DatabaseRules{FirstOutcome: true})},
 		{"torn history", "operations and record in one commit", database(DatabaseRules{TornHistory: true})},
@@ -209,12 +217,15 @@ func domainDefects() []defect {
 					a.Operations[i].StoringUntil = time.Time{}
 				}
 			})},
-		{"dead letter of an old message", "a dead letter ends no newer work", afterWorker("dead letter",
-			func(_ *World, _ agent.Agent, a *agent.Agent) {
-				if a.WantsPod() && !a.Converged() {
-					giveUp(a, "attempts_exhausted")
+		{"dead letter of an old message", "a dead letter ends no newer work", Plant{
+			Focus: func(_ *Scheduler, u *Setup) { u.DeadLetters, u.Steps = 2, 150 },
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "dead letter" {
+					return inner
 				}
-			})},
+				return gravedigger{inner}
+			},
+		}},
 		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
 		{"orphans deleted at once", "orphans are marked first and need proof", Plant{Collect: collectAll}},
 		{"no collector of secrets", "secrets without an agent are deleted", lonelySecrets()},
