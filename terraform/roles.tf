@@ -7,8 +7,8 @@ locals {
       "secretmanager.secrets.get", "secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list",
     ]
     secret_manager = [
-      "secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update",
-      "secretmanager.versions.access", "secretmanager.versions.add", "secretmanager.versions.destroy",
+      "secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.versions.access",
+      "secretmanager.versions.add", "secretmanager.versions.destroy",
       "secretmanager.versions.get", "secretmanager.versions.list",
     ]
     secret_lister    = ["secretmanager.secrets.list"]

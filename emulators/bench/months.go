@@ -85,8 +85,8 @@ func (d *deployment) countDelivery(ctx context.Context, name string, data []byte
 // daysOfMonth is the length of the month.
 const daysOfMonth = 30
 
-// runsOfMonth returns how often a schedule runs in a month. It supports schedules of every minute, every n minutes, every
-// hour and every day.
+// runsOfMonth returns how often a schedule runs in a month. It supports schedules of every minute, every n minutes,
+// every hour and every day.
 func runsOfMonth(schedule string) (int64, error) {
 	fields := strings.Fields(schedule)
 	if len(fields) != 5 || fields[2] != "*" || fields[3] != "*" || fields[4] != "*" ||

@@ -8,8 +8,8 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// DeadLetter handles nudges that were delivered too often: the work on their agents ends or is nudged again. A message without an agent is logged and
-// dropped: no work depends on it.
+// DeadLetter handles nudges that were delivered too often: the work on their agents ends or is nudged again. A message
+// without an agent is logged and dropped: no work depends on it.
 func DeadLetter(sweeper *provisioning.Sweeper) function.Worker {
 	return function.Worker{
 		Name: "DeadLetterAgent", Topic: function.AgentNudgesDead,

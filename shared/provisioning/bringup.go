@@ -277,14 +277,19 @@ func volumeLost(stage agent.StageName) agent.Failure {
 }
 
 // isOutage reports whether an error says that the control plane could not reach what it depends on. The other errors
-// are about the agent: its value, its namespace and its answers.
+// are about the agent: its values, its namespace, its quota and its answers.
 func isOutage(e *fault.Error) bool {
-	return e.Kind == fault.Unavailable && e.Code != codeValueUnavailable && e.Code != CodeNamespaceMissing &&
-		e.Code != codeGatewayUnhealthy
+	switch e.Code {
+	case codeValueUnavailable, CodeNamespaceMissing, codeQuotaExceeded, codeGatewayUnhealthy:
+		return false
+	default:
+		return e.Kind == fault.Unavailable
+	}
 }
 
 // Codes of errors about the agent.
 const (
 	codeValueUnavailable = "secret_value_unavailable"
+	codeQuotaExceeded    = "quota_exceeded"
 	codeGatewayUnhealthy = "gateway_unhealthy"
 )

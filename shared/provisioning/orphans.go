@@ -68,7 +68,8 @@ func (c *OrphanCollector) listNamespaces(ctx context.Context) ([]belonging, erro
 	all := make([]belonging, len(listed))
 	for i, p := range listed {
 		all[i] = belonging{
-			kind: "namespace", place: p.Cell, agentID: p.AgentID, createdAt: p.CreatedAt, orphanedSince: p.OrphanedSince,
+			kind: "namespace", place: p.Cell, agentID: p.AgentID, createdAt: p.CreatedAt,
+			orphanedSince: p.OrphanedSince,
 			mark: func(ctx context.Context, since time.Time) error {
 				return c.Namespaces.MarkNamespace(ctx, p, since)
 			},

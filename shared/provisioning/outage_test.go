@@ -121,6 +121,25 @@ func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
 	}
 }
 
+// An error about the agent ends a provisioning whose objects can't be applied. No deadline runs before that.
+func TestReconcile_GivesUpAfterManyErrorsAboutTheAgent(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"quota_exceeded", "secret_value_unavailable"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, stop := newTimeline(t.Context())
+				defer stop()
+				l.count(func() { l.applyError = fault.New(fault.Unavailable, code, "It does not fit.") })
+				l.await(t, "in error", time.Hour, isStatus(agent.Error))
+				if f := l.record().Failure; f.Code != code || !f.Retryable || f.Outage {
+					t.Errorf("failure = %+v, want a retryable %s that is no outage", f, code)
+				}
+			})
+		})
+	}
+}
+
 // The pod becomes Ready while the control plane can't see it, after the deadline.
 func TestReconcile_LooksAtThePodBeforeItGivesUp(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,8 @@ const (
 // NamespaceLister lists, marks and deletes the namespaces of agents on all clusters. It knows only namespaces that are
 // labeled with the identity of the control plane's own database.
 type NamespaceLister interface {
-	// Namespaces lists every namespace of an agent that is not being deleted. A list that may be incomplete is an error.
+	// Namespaces lists every namespace of an agent that is not being deleted. A list that may be incomplete is an
+	// error.
 	Namespaces(ctx context.Context) ([]Placement, error)
 	// MarkNamespace records on a namespace since when its agent has had no record, and stops the agent's pod. A zero
 	// time clears the mark and starts no pod. It has no effect if the namespace is no longer the one that was listed.

@@ -31,6 +31,8 @@ type timeline struct {
 	sim *simulation
 	// clusterDown and databaseDown make every call fail.
 	clusterDown, databaseDown bool
+	// applyError is what every Apply answers; nil for success.
+	applyError error
 	// neverReady keeps the pod from becoming Ready, and stuck keeps the namespace terminating.
 	neverReady, stuck bool
 
@@ -195,7 +197,12 @@ func (c timelineCluster) call(do func() error) error {
 func (c timelineCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
 	in provisioning.RuntimeInput,
 ) error {
-	return c.call(func() error { return cluster{c.sim}.Apply(ctx, a, stage, in) })
+	return c.call(func() error {
+		if c.applyError != nil {
+			return c.applyError
+		}
+		return cluster{c.sim}.Apply(ctx, a, stage, in)
+	})
 }
 
 // watch polls a condition until ctx ends.
