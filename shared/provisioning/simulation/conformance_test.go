@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/credential/credentialtest"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 )
@@ -76,3 +77,10 @@ func (l log) Append(_ context.Context, e audit.Entry) error {
 func TestAgents_Conform(t *testing.T) { t.Parallel(); agenttest.TestStore(t, fixture) }
 
 func TestWorkerStore_Conforms(t *testing.T) { t.Parallel(); agenttest.TestWorkerStore(t, fixture) }
+
+func TestSecretClient_Conforms(t *testing.T) {
+	t.Parallel()
+	u := unscheduled{&sync.Mutex{}}
+	store := SecretClient{Store: NewSecretStore(u.Now), Process: u}
+	credentialtest.Run(t, func(*testing.T) credentialtest.Store { return store })
+}
