@@ -227,7 +227,7 @@ func domainDefects() []defect {
 			},
 		}},
 		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
-		{"orphans deleted at once", "orphans are marked first and need proof", Plant{Collect: collectAll}},
+		{"orphans deleted immediately", "orphans are marked first and need proof", Plant{Collect: collectAll}},
 		{"no collector of secrets", "secrets without an agent are deleted", lonelySecrets()},
 		{"list ends early", "a page without a record is not the last", Plant{
 			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
@@ -240,7 +240,7 @@ func domainDefects() []defect {
 	}
 }
 
-// straggle shows finished work as unfinished to the closure, as if nobody had looked.
+// straggle shows finished work as unfinished to the closure, as if no run had finished it.
 func straggle(_ *World, change func(*agent.Agent)) func(*agent.Agent) {
 	return func(a *agent.Agent) {
 		if !a.Converged() {

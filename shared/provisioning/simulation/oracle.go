@@ -84,7 +84,8 @@ func (w *World) checkPod(a agent.Agent) {
 	for _, live := range a.Live {
 		v, _ := w.Secrets.access(a.ID, live.Key, live.Version)
 		if got := n.pod.values[live.Key]; got != v.value {
-			w.violate("live values", "agent %s has version %d of %s live by its record, which is %q, and its pod has %q",
+			w.violate("live values",
+				"agent %s has version %d of %s live by its record, which is %q, and its pod has %q",
 				short(a.ID),
 				live.Version, live.Key, v.value, got)
 		}

@@ -115,7 +115,8 @@ func (w *World) checkSecretsAtRest(a agent.Agent) {
 			if slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Key == found.key }) {
 				continue
 			}
-			w.violate("surplus versions", "the store has version %d of %s (%q) of agent %s, which no operation needs", i+1,
+			w.violate("surplus versions",
+				"the store has version %d of %s (%q) of agent %s, which no operation needs", i+1,
 				found.key, v.value,
 				short(a.ID))
 		}
