@@ -360,8 +360,8 @@ func (w *World) describe() string {
 	for _, id := range w.agentIDs() {
 		a, _ := w.Database.Agent(id)
 		text += fmt.Sprintf("; agent %s is %s, generation %d observed %d, attempts %d, failure %+v, due %v, "+
-			"deadline %v, operations %+v", short(id), a.Status, a.Generation, a.ObservedGeneration, a.Attempts, a.Failure,
-			a.WorkDueAt.Sub(w.Now()), a.Deadline, a.Operations)
+			"deadline %v, operations %+v", short(id), a.Status, a.Generation, a.ObservedGeneration, a.Attempts,
+			a.Failure, a.WorkDueAt.Sub(w.Now()), a.Deadline, a.Operations)
 	}
 	return text
 }
