@@ -86,6 +86,13 @@ func (d *deliveries) track(w http.ResponseWriter, r *http.Request, p push, worke
 	d.acked = make(chan struct{})
 }
 
+// idle reports whether every message that was delivered is acknowledged.
+func (d *deliveries) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.open) == 0
+}
+
 // settle waits until every message that was delivered is acknowledged. It returns the largest number of deliveries of a
 // message since countDeliveries.
 func (d *deliveries) settle(t *testing.T) (most int) {

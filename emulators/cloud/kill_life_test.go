@@ -64,9 +64,15 @@ func awaitStop(t *testing.T, n *lane, id string) {
 	n.await(t, id, "without a pod", func(answer) bool { return n.countPods(t, id) == 0 })
 }
 
+// awaitDeletion sweeps when a worker died: one worker at a time deletes an agent, and the sweep replaces it.
 func awaitDeletion(t *testing.T, n *lane, id string) {
 	t.Helper()
-	n.await(t, id, "gone", func(a answer) bool { return a.status == http.StatusNotFound })
+	n.await(t, id, "gone", func(a answer) bool {
+		if a.status != http.StatusNotFound && n.worker.wasKilled() && n.idle() {
+			n.sweep(t)
+		}
+		return a.status == http.StatusNotFound
+	})
 }
 
 func checkCreation(t *testing.T, n *lane, id string, _ []string) {

@@ -174,8 +174,16 @@ func (v *victim) arm(at killPoint) {
 func (v *victim) disarm() (changes []string, killed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.at = killPoint{}
-	return v.asked, v.killed
+	killed = v.killed
+	v.at, v.killed = killPoint{}, false
+	return v.asked, killed
+}
+
+// wasKilled reports whether the process was killed since arm.
+func (v *victim) wasKilled() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.killed
 }
 
 // Before implements proxy.Tap.
