@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -85,6 +86,36 @@ func TestReadmes_PathsExist(t *testing.T) {
 			_, fromFolder := os.Stat(filepath.Join("..", filepath.Dir(name), match[1]))
 			if fromRoot != nil && fromFolder != nil {
 				t.Errorf("%s names %s, which does not exist", name, match[1])
+			}
+		}
+	}
+}
+
+// TestReadmes_TestsExist checks the tests that documents name: a promise without its test would be a claim.
+func TestReadmes_TestsExist(t *testing.T) {
+	t.Parallel()
+	existing := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, top := range []string{"functions", "shared", "infra", "emulators", "terraform"} {
+		err := filepath.WalkDir(filepath.Join("..", top), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			for _, match := range declared.FindAllStringSubmatch(string(b), -1) {
+				existing[match[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := regexp.MustCompile("`(Test[A-Z]\\w*)`")
+	for _, name := range readmes() {
+		for _, match := range named.FindAllStringSubmatch(readDocument(t, name), -1) {
+			if !existing[match[1]] {
+				t.Errorf("%s names the test %s, which does not exist", name, match[1])
 			}
 		}
 	}
