@@ -2,7 +2,8 @@ package secrets_test
 
 import (
 	"context"
-	"runtime"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func (s *stores) advance(d time.Duration) {
 
 // service is the writer of one request.
 func (s *stores) service() secretwrite.Service {
-	return secretwrite.Service{Agents: s.Agents, Secrets: s.SecretWriter, Now: s.now, Concurrency: 1}
+	return secretwrite.Service{Agents: s.Agents, Secrets: s.SecretWriter, Now: s.now}
 }
 
 // caller is the context of an admin's request. With a key, requests are idempotent.
@@ -159,20 +160,31 @@ func (s *stores) inPod(t *testing.T, agentID string) string {
 	return ""
 }
 
-// dying is a secret store whose client's process dies while it adds a version.
+// dying is the outside of a process that dies while it adds a version. Nothing that it does after that has an effect.
 type dying struct {
+	agent.Store
 	credential.SecretWriter
 	afterAdding bool
+	dead        *atomic.Bool
 }
 
+var errDead = errors.New("the process is dead")
+
 func (d dying) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
+	d.dead.Store(true)
 	if d.afterAdding {
 		if _, err := d.SecretWriter.Put(ctx, agentID, key, value); err != nil {
 			return 0, err
 		}
 	}
-	runtime.Goexit()
-	return 0, nil
+	return 0, errDead
+}
+
+func (d dying) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
+	if d.dead.Load() {
+		return agent.Agent{}, errDead
+	}
+	return d.Store.Change(ctx, id, change)
 }
 
 // unlisted is a secret store that lists no version.
@@ -182,14 +194,10 @@ func (unlisted) LatestVersion(context.Context, string, string) (int64, error) { 
 
 // die makes a request whose process dies while it adds a version.
 func (s *stores) die(afterAdding bool, request func(secretwrite.Service)) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		service := s.service()
-		service.Secrets = dying{s.SecretWriter, afterAdding}
-		request(service)
-	}()
-	<-ended
+	outside := dying{s.Agents, s.SecretWriter, afterAdding, &atomic.Bool{}}
+	service := s.service()
+	service.Agents, service.Secrets = outside, outside
+	request(service)
 }
 
 // draft is a new agent of the plan that all organizations have.

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
-	"sync"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/parallel"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -89,40 +87,15 @@ func (d Service) findAdded(ctx context.Context, a agent.Agent, o secret.Operatio
 	}
 }
 
+// concurrency bounds the concurrent calls of the secret store per request: all requests of a project share its quota.
+const concurrency = 4
+
 // forEach calls f for the numbers below n, with bounded concurrency, and returns the error of the lowest number that
 // failed.
-func (d Service) forEach(n int, f func(i int) error) error {
-	errs := make([]error, n)
-	if d.Concurrency == 1 {
-		for i := range n {
-			errs[i] = f(i)
-		}
-		return first(errs)
+func forEach(n int, f func(i int) error) error {
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i
 	}
-	var all sync.WaitGroup
-	free := make(chan struct{}, cmp.Or(d.Concurrency, defaultConcurrency))
-	for i := range n {
-		free <- struct{}{}
-		all.Go(func() {
-			defer func() {
-				// An uncaught panic would end the process. Its value is not reported: it may hold a secret.
-				if p := recover(); p != nil {
-					errs[i] = fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
-				}
-				<-free
-			}()
-			errs[i] = f(i)
-		})
-	}
-	all.Wait()
-	return first(errs)
-}
-
-func first(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(parallel.ForEach(numbers, concurrency, f)...)
 }

@@ -33,16 +33,10 @@ type Service struct {
 	Secrets credential.SecretWriter
 	// Now is the clock.
 	Now func() time.Time
-	// Concurrency bounds the concurrent calls of the secret store per request; 0 means 4. All requests of a project
-	// share its quota.
-	Concurrency int
 }
 
-const (
-	defaultConcurrency = 4
-	// maxTries bounds how often a request starts over because other requests changed the same agent's secrets.
-	maxTries = 8
-)
+// maxTries bounds how often a request starts over because other requests changed the same agent's secrets.
+const maxTries = 8
 
 // Put sets and deletes an agent's secrets: a nil value deletes. It returns the agent and the operations, also if only
 // some of the values could be stored. Errors: NotFound, Conflict, Invalid, Unavailable, and the secret store's if no
@@ -178,7 +172,7 @@ func (d Service) readLatestVersions(ctx context.Context, a agent.Agent, requeste
 	if idempotency.From(ctx).Replaying() {
 		return nil // the answer is kept, so nothing is recorded
 	}
-	return d.forEach(len(requested), func(i int) error {
+	return forEach(len(requested), func(i int) error {
 		o := &requested[i]
 		listed, err := d.Secrets.LatestVersion(ctx, a.ID, o.Key)
 		o.LatestBefore = max(listed, a.HighestVersion(o.Key))

@@ -51,7 +51,7 @@ func (d Service) addValues(
 	ctx, cancel := context.WithTimeout(ctx, secret.AddingUntil(until).Sub(now))
 	defer cancel()
 	outcomes = make([]agent.Outcome, len(adding))
-	failure = d.forEach(len(adding), func(i int) (err error) {
+	failure = forEach(len(adding), func(i int) (err error) {
 		outcomes[i].OperationID = adding[i].ID
 		if adding[i].Action == secret.Rotate {
 			outcomes[i].Version, err = d.Secrets.AddCredentials(ctx, agentID, agent.DashboardUsername)
