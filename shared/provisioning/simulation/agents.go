@@ -177,7 +177,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		}
 		var saved agent.Agent // a late effect must not change what the call returned
 		err := s.Process.Step(ctx, DatabaseService, "commit create", func() (err error) {
-			saved, err = s.Database.commitAgent(c, read, agent.Agent{}, a, true)
+			saved, err = s.Database.commitAgent(c, read, agent.Agent{}, cloneAgent(a), true)
 			return err
 		})
 		if err == nil {
@@ -328,7 +328,11 @@ func needsNudge(before, after agent.Agent, now time.Time) bool {
 		after.OperationsDue() && !slices.Equal(open(before), open(after)) || stored && !after.Converged()
 }
 
+// open returns the open operations of an agent.
 func open(a agent.Agent) []secret.Operation {
+	if !slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return !o.Open() }) {
+		return a.Operations
+	}
 	return slices.DeleteFunc(slices.Clone(a.Operations), func(o secret.Operation) bool { return !o.Open() })
 }
 
@@ -415,7 +419,7 @@ func (d *Database) commitUpdate(before, after agent.Agent, changed bool, writeID
 		return before, nil
 	}
 	d.Commits++
-	d.agents[before.ID] = document{agent: cloneAgent(after), writeID: writeID, version: d.Commits}
+	d.agents[before.ID] = document{agent: after, writeID: writeID, version: d.Commits}
 	d.charge(before.OrganizationID, held(after).Minus(held(before)))
 	d.saveOperations(before, after, "")
 	return d.agents[before.ID].read(), nil
@@ -474,11 +478,7 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 // ListDue implements agent.WorkerStore.
 func (s WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) (due []agent.Agent, err error) {
 	err = s.Process.Look(ctx, DatabaseService, "list due", func() error {
-		for _, a := range s.Database.Agents() {
-			if !a.WorkDueAt.IsZero() && !a.WorkDueAt.After(now) {
-				due = append(due, a)
-			}
-		}
+		due = s.Database.filter(func(a *agent.Agent) bool { return !a.WorkDueAt.IsZero() && !a.WorkDueAt.After(now) })
 		slices.SortStableFunc(due, func(x, y agent.Agent) int { return x.WorkDueAt.Compare(y.WorkDueAt) })
 		due = due[:min(len(due), limit)]
 		return nil
@@ -492,11 +492,8 @@ func (s WorkerStore) ListByStatus(ctx context.Context, status agent.Status, afte
 ) {
 	found.Items = []agent.Agent{}
 	err = s.Process.Look(ctx, DatabaseService, "list by status", func() error {
-		for _, a := range s.Database.Agents() {
-			if a.Status == status && a.ID > after && len(found.Items) < limit {
-				found.Items = append(found.Items, a)
-			}
-		}
+		all := s.Database.filter(func(a *agent.Agent) bool { return a.Status == status && a.ID > after })
+		found.Items = append(found.Items, all[:min(len(all), limit)]...)
 		if n := len(found.Items); n == limit {
 			found.Next = found.Items[n-1].ID
 		}

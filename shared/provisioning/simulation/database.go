@@ -99,12 +99,16 @@ func (d *Database) Agent(id string) (agent.Agent, bool) {
 }
 
 // Agents returns all records, in the order of their ids.
-func (d *Database) Agents() []agent.Agent {
-	var all []agent.Agent
+func (d *Database) Agents() []agent.Agent { return d.filter(func(*agent.Agent) bool { return true }) }
+
+// filter returns the records that match, in the order of their ids.
+func (d *Database) filter(matches func(*agent.Agent) bool) (found []agent.Agent) {
 	for _, id := range slices.Sorted(maps.Keys(d.agents)) {
-		all = append(all, d.agents[id].read())
+		if each := d.agents[id]; matches(&each.agent) {
+			found = append(found, each.read())
+		}
 	}
-	return all
+	return found
 }
 
 // Organization returns an organization's present record.
@@ -134,6 +138,7 @@ func (d document) read() agent.Agent {
 func cloneAgent(a agent.Agent) agent.Agent {
 	a.Stages, a.Env = slices.Clone(a.Stages), slices.Clone(a.Env)
 	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
+	a.SecretVersions = slices.Clone(a.SecretVersions)
 	a.Failure, a.RevertReason = cloneFailure(a.Failure), cloneFailure(a.RevertReason)
 	return a
 }
@@ -245,7 +250,7 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 		d.Started(after.ID)
 	}
 	d.Commits++
-	saved := document{agent: cloneAgent(after), writeID: c.id, version: d.Commits}
+	saved := document{agent: after, writeID: c.id, version: d.Commits}
 	d.agents[after.ID] = saved
 	if (moved != (organization.Usage{}) || isNew) && (!d.Rules.LoseUsage || moved.Agents >= 0) {
 		s.org.version = d.Commits
@@ -342,14 +347,11 @@ func held(a agent.Agent) organization.Usage {
 
 // sameRecord reports whether two states of an agent have the same document.
 func sameRecord(x, y agent.Agent) bool {
-	open := func(a agent.Agent) agent.Agent {
-		a.Operations = slices.DeleteFunc(slices.Clone(a.Operations), func(o secret.Operation) bool { return !o.Open() })
-		if len(a.Operations) == 0 {
-			a.Operations = nil
-		}
-		return a
+	if !slices.Equal(open(x), open(y)) || !slices.Equal(x.Stages, y.Stages) {
+		return false
 	}
-	return reflect.DeepEqual(open(x), open(y))
+	x.Operations, y.Operations, x.Stages, y.Stages = nil, nil, nil, nil
+	return reflect.DeepEqual(&x, &y)
 }
 
 func unavailable() error {
