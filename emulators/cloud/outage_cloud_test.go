@@ -108,21 +108,22 @@ func (f *fragile) route(functions http.Handler) http.Handler {
 	})
 }
 
-// tickAll runs every scheduled worker once and waits for those that act on agents. The collector of metrics, which
-// retries for minutes, ends before the returned function does.
-func (f *fragile) tickAll(t *testing.T) (await func()) {
+// tickAll runs every scheduled worker once. It waits for those that fail quickly without the service; the others, which
+// retry, end before the returned function does.
+func (f *fragile) tickAll(t *testing.T, retry func(function.Worker) bool) (await func()) {
 	t.Helper()
-	var ticks, collecting sync.WaitGroup
+	var quick, retrying sync.WaitGroup
 	for _, w := range functions.Workers(functions.Dependencies{}) {
 		switch {
-		case w.Topic == function.CollectTicks:
-			collecting.Go(func() { f.tick(t, w.Name) })
-		case w.Schedule != "":
-			ticks.Go(func() { f.tick(t, w.Name) })
+		case w.Schedule == "":
+		case retry(w):
+			retrying.Go(func() { f.tick(t, w.Name) })
+		default:
+			quick.Go(func() { f.tick(t, w.Name) })
 		}
 	}
-	ticks.Wait()
-	return collecting.Wait
+	quick.Wait()
+	return retrying.Wait
 }
 
 // bystander is what an outage must leave as it is of a running agent.

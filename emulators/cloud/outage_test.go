@@ -3,24 +3,31 @@ package cloud_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/emulators/proxy"
+	"agents.example/controlplane/shared/function"
 )
 
 // outage is an interruption of one service.
 type outage struct {
 	name, service string
 	interrupt     func(*proxy.TCP)
-	// steps is how often all scheduled workers run during the outage.
-	steps int
+	// retry lists needs of the workers that retry for many seconds without the service.
+	retry []function.Need
 	// noDatabase is true if the API can answer no request.
 	noDatabase bool
 	// noSecrets is true if the API can store no secret.
 	noSecrets bool
+}
+
+// retries reports whether a worker retries during the outage.
+func (o outage) retries(w function.Worker) bool {
+	return slices.ContainsFunc(w.Needs, func(n function.Need) bool { return slices.Contains(o.retry, n) })
 }
 
 // TestOutage interrupts one service after the other for longer than every deadline. Agents that run are untouched, no
@@ -37,18 +44,23 @@ func TestOutage(t *testing.T) {
 	}
 	refuse, hang := (*proxy.TCP).Refuse, (*proxy.TCP).Hang
 	for _, o := range []outage{
-		{name: "cluster refuses connections", steps: 2, service: clusterService, interrupt: refuse},
-		{name: "cluster hangs", steps: 1, service: clusterService, interrupt: hang},
-		{name: "Secret Manager", steps: 2, service: secretsService, interrupt: refuse, noSecrets: true},
-		{name: "Pub/Sub", steps: 1, service: queueService, interrupt: refuse},
-		{name: "Monitoring", steps: 2, service: monitoringService, interrupt: refuse},
-		{name: "Firestore", steps: 1, service: databaseService, interrupt: refuse, noDatabase: true},
+		{name: "cluster refuses connections", service: clusterService, interrupt: refuse},
+		{name: "cluster hangs", service: clusterService, interrupt: hang},
+		{name: "Secret Manager", service: secretsService, interrupt: refuse, noSecrets: true},
+		{name: "Monitoring", service: monitoringService, interrupt: refuse, retry: needs(function.Monitoring)},
+		{name: "Pub/Sub", service: queueService, interrupt: refuse, retry: needs(function.Publish)},
+		{
+			name: "Firestore", service: databaseService, interrupt: refuse, retry: needs(function.Firestore),
+			noDatabase: true,
+		},
 	} {
 		if !t.Run(o.name, func(t *testing.T) { s.play(t, o) }) {
 			return // the agents of the next outage are not as it needs them
 		}
 	}
 }
+
+func needs(n ...function.Need) []function.Need { return n }
 
 // scene is the agents of an outage. The next outage has the same.
 type scene struct {
@@ -57,8 +69,8 @@ type scene struct {
 	created                     []string
 }
 
-// outageStep is longer than every deadline.
-const outageStep = 30 * time.Minute
+// outageTime is longer than every deadline.
+const outageTime = time.Hour
 
 func (s *scene) play(t *testing.T, o outage) {
 	s.settle(t)
@@ -74,9 +86,8 @@ func (s *scene) play(t *testing.T, o outage) {
 	o.interrupt(s.services[o.service])
 	open()
 
-	var refusals sync.WaitGroup
 	if o.noDatabase {
-		refusals.Go(func() { s.checkRefusals(t) })
+		s.checkRefusals(t)
 	} else {
 		s.checkReads(t)
 		s.createMore(t)
@@ -89,11 +100,8 @@ func (s *scene) play(t *testing.T, o outage) {
 	if o.noSecrets {
 		checkEqual(t, "status of a write of a secret", write().status, http.StatusServiceUnavailable)
 	}
-	for range o.steps {
-		s.age(t, outageStep)
-		defer s.tickAll(t)()
-	}
-	refusals.Wait()
+	s.age(t, outageTime)
+	defer s.tickAll(t, o.retries)()
 	if after := s.observe(t, s.bystander); after != before && !o.noSecrets {
 		t.Errorf("the outage changed a running agent from\n%+v to\n%+v", before, after)
 	}
