@@ -86,16 +86,23 @@ func (w run) prune(ctx context.Context, a agent.Agent) {
 }
 
 // todo lists the phases to run: the unfinished ones and, for an agent that is not being provisioned, those that a
-// change can affect. The last phase always runs: only a look at the pod proves the desired state.
+// change can affect. The last phase always runs: only a look at the pod proves the desired state. A second attempt
+// applies the other objects of such an agent, too, in case someone deleted one. It leaves out the volume: an empty one
+// would hide the loss.
 //
 // A running agent's namespace does not come first. If it is gone, another phase fails, and no worker makes a new one
 // with an empty volume.
 func (w run) todo(a agent.Agent, provisioning bool) []phase {
 	left := a.Unfinished()
+	if !provisioning {
+		left = append(left, agent.StageSecrets, agent.StageRuntime)
+		if a.Attempts > 0 {
+			left = append(left, agent.StagePolicy, agent.StageIdentity, agent.StageRoute)
+		}
+	}
 	var todo []phase
 	for _, p := range w.phases() {
-		changing := p.stage == agent.StageSecrets || p.stage == agent.StageRuntime
-		if slices.Contains(left, p.stage) || (changing && !provisioning) || p.stage == agent.StageReady {
+		if slices.Contains(left, p.stage) || p.stage == agent.StageReady {
 			todo = append(todo, p)
 		}
 	}

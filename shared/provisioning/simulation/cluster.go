@@ -50,6 +50,8 @@ type ClusterRules struct {
 	AnyPod bool
 	// PruneAll prunes the objects of the present configuration, too.
 	PruneAll bool
+	// KeepLeftovers hides objects of former generations from the check of all agents' objects.
+	KeepLeftovers bool
 	// GoneAtOnce reports an agent whose deletion began as gone.
 	GoneAtOnce bool
 }

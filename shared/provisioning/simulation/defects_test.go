@@ -133,6 +133,15 @@ func (s shortList) ListByStatus(ctx context.Context, status agent.Status, after 
 	return found, err
 }
 
+// beginner takes each attempt for the first.
+type beginner struct{ agent.WorkerStore }
+
+func (b beginner) Load(ctx context.Context, id string) (agent.Agent, error) {
+	a, err := b.WorkerStore.Load(ctx, id)
+	a.Attempts = 0
+	return a, err
+}
+
 // defects are the planted defects.
 func defects() []defect {
 	return append(outsideDefects(), domainDefects()...)
@@ -229,6 +238,21 @@ func domainDefects() []defect {
 		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
 		{"orphans deleted immediately", "orphans are marked first and need proof", Plant{Collect: collectAll}},
 		{"no collector of secrets", "secrets without an agent are deleted", lonelySecrets()},
+		{"no drift check", "objects that a person deleted are restored", Plant{
+			NoDriftCheck: true, Focus: handiwork,
+		}},
+		{"no second look at objects", "a second attempt applies all objects again", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "worker" {
+					return inner
+				}
+				return beginner{inner}
+			},
+			Focus: handiwork,
+		}},
+		{"leftovers stay", "objects of former generations are deleted", Plant{
+			Cluster: ClusterRules{KeepLeftovers: true},
+		}},
 		{"list ends early", "a page without a record is not the last", Plant{
 			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
 				if process != "health" {
@@ -335,6 +359,9 @@ func TestSimulation_FindsPlantedDefects(t *testing.T) {
 
 // soonest makes the sweep nudge an agent in a minute.
 func soonest(w *World, a *agent.Agent) { a.WorkDueAt = w.Now().Add(agent.NudgeGrace) }
+
+// handiwork makes a person delete an object of the agent.
+func handiwork(_ *Scheduler, u *Setup) { u.Start, u.DeletedObjects, u.Stalls = agent.Running, 1, 0 }
 
 // stalledWorkers makes workers of several requests overtake each other.
 func stalledWorkers(s *Scheduler, u *Setup) {

@@ -15,6 +15,7 @@ func (w *World) checkRest() {
 		a, _ := w.Database.Agent(id)
 		w.checkRecordAtRest(a)
 		w.checkObjectsAtRest(a)
+		w.checkDriftAtRest(a)
 		w.checkSecretsAtRest(a)
 	}
 	for _, id := range w.Cluster.ids() {

@@ -234,12 +234,16 @@ func (w *World) disturbances(actions []Action) []Action {
 	if u.Ticks > 0 && w.Chance(0.1) {
 		actions = append(actions,
 			Action{"tick", "sweep", func() { u.Ticks--; w.sweep() }},
-			Action{"tick", "health", func() { u.Ticks--; w.checkHealth() }})
+			Action{"tick", "health", func() { u.Ticks--; w.checkHealth() }},
+			Action{"tick", "drift", func() { u.Ticks--; w.checkDrift() }})
 	}
 	if u.Restarts > 0 && w.Chance(0.1) {
 		for _, a := range w.Cluster.Disturbances(nil) {
 			actions = append(actions, Action{a.Name, a.Object, func() { u.Restarts--; a.Do() }})
 		}
+	}
+	if u.DeletedObjects > 0 && w.Chance(0.1) {
+		actions = w.handiwork(actions)
 	}
 	return w.disasters(actions)
 }
@@ -345,6 +349,7 @@ func (w *World) maintain() bool {
 	w.Pass(wait)
 	before, published := w.Database.Commits, w.Queue.Published
 	w.checkHealth()
+	w.checkDrift()
 	w.sweep()
 	for !w.Idle() && w.violation == "" {
 		if !w.Next(nil) {

@@ -33,6 +33,8 @@ type Setup struct {
 	Stuck time.Duration
 	// DeletedByHand makes a person delete the agent's namespace.
 	DeletedByHand bool
+	// DeletedObjects is how many objects of the agent a person deletes or changes.
+	DeletedObjects int
 	// WrongDatabase makes the collector of orphans read a database without records.
 	WrongDatabase bool
 	// DeadLetters is how many messages the queue gives up early.
@@ -93,6 +95,8 @@ func RandomSetup(s *Scheduler) Setup {
 		u.DeadLetters = 1
 	case 7:
 		u.WrongDatabase = s.Choose(4) == 0
+	case 8:
+		u.DeletedObjects, u.Stalls = 1+s.Choose(2), 0
 	case 5:
 		u.Verdicts, u.Faults = []Verdict{Lost, Late}, 3
 	case 6:

@@ -70,10 +70,12 @@ type Plant struct {
 	// Ignores names promises that the defect breaks on purpose.
 	Ignores map[string]bool
 	// Collect replaces the collector of orphans.
-	Collect  func(ctx context.Context, w *World, p *Process) error
-	Cluster  ClusterRules
-	Secrets  SecretRules
-	Database DatabaseRules
+	Collect func(ctx context.Context, w *World, p *Process) error
+	// NoDriftCheck leaves out the check of all agents' objects.
+	NoDriftCheck bool
+	Cluster      ClusterRules
+	Secrets      SecretRules
+	Database     DatabaseRules
 }
 
 // The organization and its caller.
