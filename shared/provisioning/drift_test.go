@@ -2,8 +2,10 @@ package provisioning_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -230,46 +232,38 @@ func TestCheckDrift_AgentsBeyondRepairDoNotStopTheOthers(t *testing.T) {
 	t.Error("the agent was not repaired in 20 runs")
 }
 
-// staleCluster refuses the runtime of generations below its own.
-type staleCluster struct {
-	cluster
-	generation int64
-}
-
-func (c staleCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
-	in provisioning.RuntimeInput,
-) error {
-	if stage == agent.StageRuntime && a.Generation < c.generation {
-		return &provisioning.Stale{Generation: c.generation}
-	}
-	return c.cluster.Apply(ctx, a, stage, in)
-}
-
 // TestReconcile_PassesTheGenerationOfTheCluster has a record that is older than its objects, as after a database was
 // restored from a backup.
 func TestReconcile_PassesTheGenerationOfTheCluster(t *testing.T) {
 	t.Parallel()
-	for name, trigger := range map[string]agent.Trigger{"running": "", "stopped": agent.Stop} {
+	for name, trigger := range map[string]agent.Trigger{"running": agent.Restart, "stopped": agent.Stop} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newSimulation(nil, 0)
-			w.objects[agent.StageNamespace] = 1
-			if trigger != "" {
-				_ = w.record.Act(trigger, agent.Manual, time.Now())
-			}
-			const generation = 50
-			r := reconciler(w)
-			r.Cluster = staleCluster{cluster: cluster{w}, generation: generation}
-			if err := r.Reconcile(t.Context(), w.id); err != nil {
-				t.Fatal(err)
-			}
-			if w.record.Generation <= generation || !w.record.Converged() || w.record.Failure != nil {
-				t.Errorf("generation %d, observed %d, failure %+v; want above %d, converged and without a failure",
-					w.record.Generation, w.record.ObservedGeneration, w.record.Failure, generation)
-			}
-			if w.objects[agent.StageRuntime] != w.record.Generation {
-				t.Errorf("runtime of generation %d, want %d", w.objects[agent.StageRuntime], w.record.Generation)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.settle()
+				newer := w.record()
+				newer.Generation = 50
+				apply := func() error {
+					return w.objects().Apply(t.Context(), newer, agent.StageRuntime, provisioning.RuntimeInput{})
+				}
+				if err := apply(); err != nil {
+					t.Fatal(err)
+				}
+				w.change(act(trigger))
+				if err := w.deliver(); err != nil {
+					t.Fatal(err)
+				}
+				a := w.record()
+				if a.Generation <= newer.Generation || !a.Converged() || a.Failure != nil {
+					t.Errorf("generation %d, observed %d, failure %+v; want above %d, converged and without a failure",
+						a.Generation, a.ObservedGeneration, a.Failure, newer.Generation)
+				}
+				var stale *provisioning.Stale
+				if err := apply(); !errors.As(err, &stale) || stale.Generation != a.Generation {
+					t.Errorf("the cluster answers a former generation with %v, want generation %d", err, a.Generation)
+				}
+			})
 		})
 	}
 }
@@ -277,19 +271,23 @@ func TestReconcile_PassesTheGenerationOfTheCluster(t *testing.T) {
 // TestReconcile_RepairAppliesEveryStage repairs a running agent: all objects come back.
 func TestReconcile_RepairAppliesEveryStage(t *testing.T) {
 	t.Parallel()
-	w := newSimulation(nil, 0)
-	deliverUntilDone(w)
-	w.record.Repair(time.Now())
-	if w.record.Status != agent.Running {
-		t.Errorf("status = %s during the repair, want running", w.record.Status)
-	}
-	deliverUntilDone(w)
-	if err := checkEnd(w, 0); err != nil {
-		t.Error(err)
-	}
-	for _, stage := range agent.StageNames()[:7] {
-		if w.objects[stage] != w.record.Generation {
-			t.Errorf("stage %s was applied for generation %d, want %d", stage, w.objects[stage], w.record.Generation)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.change(func(a *agent.Agent) { a.Repair(time.Now()) })
+		if got := w.record().Status; got != agent.Running {
+			t.Errorf("status = %s during the repair, want running", got)
 		}
-	}
+		w.settle()
+		a := w.record()
+		if !settled(a) || !w.existence().Pod || len(a.Unfinished()) > 0 {
+			t.Errorf("the agent is %s, converged %t, with %+v, and the stages %v are not done", a.Status, a.Converged(),
+				w.existence(), a.Unfinished())
+		}
+		for _, stage := range agent.StageNames()[:7] {
+			if w.applied[stage] != a.Generation {
+				t.Errorf("stage %s was applied for generation %d, want %d", stage, w.applied[stage], a.Generation)
+			}
+		}
+	})
 }

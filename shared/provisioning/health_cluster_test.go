@@ -262,3 +262,13 @@ func (s fixtureQueue) Nudge(_ context.Context, id string) error {
 	defer s.mu.Unlock()
 	return s.call("nudge", id)
 }
+
+// clone copies what a closure may change in place.
+func clone(a agent.Agent) agent.Agent {
+	a.Stages, a.Env, a.Operations = slices.Clone(a.Stages), slices.Clone(a.Env), slices.Clone(a.Operations)
+	if a.Failure != nil {
+		f := *a.Failure
+		a.Failure = &f
+	}
+	return a
+}

@@ -3,14 +3,13 @@ package provisioning_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/provisioning/simulation"
 )
 
 // twoSweeps is the longest time between the end of an outage and the next run.
@@ -24,8 +23,8 @@ func TestReconcile_EndsNoAgentInErrorBecauseOfAnOutage(t *testing.T) {
 		lasts     time.Duration
 	}
 	rows := map[string]row{}
-	cluster := func(l *timeline, down bool) { l.count(func() { l.clusterDown = down }) }
-	database := func(l *timeline, down bool) { l.count(func() { l.databaseDown = down }) }
+	cluster := func(l *timeline, down bool) { l.setDown(simulation.ClusterService, down) }
+	database := func(l *timeline, down bool) { l.setDown(simulation.DatabaseService, down) }
 	for _, minutes := range []int{1, 4, 9, 11, 12, 16, 61} {
 		for _, restarted := range []bool{false, true} {
 			name := fmt.Sprintf("for %d minutes, restarted %t", minutes, restarted)
@@ -37,13 +36,18 @@ func TestReconcile_EndsNoAgentInErrorBecauseOfAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l, stop := newTimeline(t.Context())
+				begin := func(l *timeline) { c.outage(l, true) }
+				if c.restarted {
+					begin = nil
+				}
+				l, stop := newTimeline(t, begin)
 				defer stop()
 				if c.restarted {
 					l.await(t, "running", time.Minute, settled)
-					l.act(agent.Restart)
+					l.change(act(agent.Restart))
+					c.outage(l, true)
+					_ = l.Nudge(l.ctx, l.id)
 				}
-				c.outage(l, true)
 				l.checkFor(t, c.lasts, func(a agent.Agent) error {
 					up := a.Status == agent.Running || !c.restarted && a.Status.Up()
 					if !up || a.Converged() {
@@ -51,7 +55,7 @@ func TestReconcile_EndsNoAgentInErrorBecauseOfAnOutage(t *testing.T) {
 					}
 					return nil
 				})
-				if f := l.record().Failure; f != nil && (f.Code != "down" || !f.Outage || !f.Retryable) {
+				if f := l.record().Failure; f != nil && (f.Code != "cluster_unavailable" || !f.Outage || !f.Retryable) {
 					t.Errorf("failure in the outage = %+v, want a retryable outage", f)
 				}
 				c.outage(l, false)
@@ -68,10 +72,10 @@ func TestReconcile_EndsNoAgentInErrorBecauseOfAnOutage(t *testing.T) {
 func TestReconcile_ShowsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, stop := newTimeline(t.Context())
+		l, stop := newTimeline(t, nil)
 		defer stop()
 		l.await(t, "running", time.Minute, settled)
-		l.count(func() { l.clusterDown = true })
+		l.setDown(simulation.ClusterService, true)
 		l.act(agent.Restart)
 		l.await(t, "showing the outage", time.Second, func(a agent.Agent) bool {
 			return a.Status == agent.Running && a.Failure != nil && a.Failure.Outage
@@ -94,17 +98,23 @@ func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l, stop := newTimeline(t.Context())
+				breaks := func(l *timeline) {
+					l.setDown(simulation.ClusterService, c.outage > 0)
+					l.count(func() { l.neverReady = true })
+				}
+				begin := breaks
+				if c.restarted {
+					begin = nil
+				}
+				l, stop := newTimeline(t, begin)
 				defer stop()
 				if c.restarted {
 					l.await(t, "running", time.Minute, settled)
-				}
-				l.count(func() { l.clusterDown, l.neverReady = c.outage > 0, true })
-				if c.restarted {
+					breaks(l)
 					l.act(agent.Restart)
 				}
 				l.pause(c.outage)
-				l.count(func() { l.clusterDown = false })
+				l.setDown(simulation.ClusterService, false)
 				l.await(t, "watched", twoSweeps, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
 				took := l.await(t, "in error", time.Hour, isStatus(agent.Error))
 				if took < c.want-10*time.Second || took > c.want+30*time.Second {
@@ -128,9 +138,10 @@ func TestReconcile_GivesUpAfterManyErrorsAboutTheAgent(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l, stop := newTimeline(t.Context())
+				l, stop := newTimeline(t, func(l *timeline) {
+					l.applyError = fault.New(fault.Unavailable, code, "It does not fit.")
+				})
 				defer stop()
-				l.count(func() { l.applyError = fault.New(fault.Unavailable, code, "It does not fit.") })
 				l.await(t, "in error", time.Hour, isStatus(agent.Error))
 				if f := l.record().Failure; f.Code != code || !f.Retryable || f.Outage {
 					t.Errorf("failure = %+v, want a retryable %s that is no outage", f, code)
@@ -144,17 +155,17 @@ func TestReconcile_GivesUpAfterManyErrorsAboutTheAgent(t *testing.T) {
 func TestReconcile_LooksAtThePodBeforeItGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, stop := newTimeline(t.Context())
+		l, stop := newTimeline(t, func(l *timeline) { l.neverReady = true })
 		defer stop()
-		l.count(func() { l.neverReady = true })
 		l.await(t, "watched", time.Minute, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
 		l.pause(5 * time.Minute)
-		l.count(func() { l.clusterDown, l.neverReady = true, false })
+		l.setDown(simulation.ClusterService, true)
+		l.count(func() { l.neverReady = false })
 		l.pause(time.Hour)
 		if a := l.record(); !a.Status.Up() {
 			t.Errorf("status in the outage = %s, want pending or provisioning", a.Status)
 		}
-		l.count(func() { l.clusterDown = false })
+		l.setDown(simulation.ClusterService, false)
 		l.await(t, "running", twoSweeps, settled)
 	})
 }
@@ -162,13 +173,13 @@ func TestReconcile_LooksAtThePodBeforeItGivesUp(t *testing.T) {
 func TestReconcile_LooksAtAStuckDeletionLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, stop := newTimeline(t.Context())
+		l, stop := newTimeline(t, nil)
 		defer stop()
 		l.await(t, "running", time.Minute, settled)
 		l.count(func() { l.stuck, l.deliveries, l.messages, l.maxDelivering = true, 0, 0, 0 })
 		l.act(agent.Delete)
 		l.pause(10 * time.Second)
-		_ = l.Nudge(t.Context(), l.sim.id) // a duplicate message
+		_ = l.Nudge(t.Context(), l.id) // a duplicate message
 		l.pause(24 * time.Hour)
 		l.count(func() {
 			const most = 24*60/10 + 8 // a look each ten minutes, and some more in the first minutes
@@ -179,11 +190,11 @@ func TestReconcile_LooksAtAStuckDeletionLessAndLessOften(t *testing.T) {
 			if l.maxDelivering > 2 { // the duplicate, and the run that it leaves alone
 				t.Errorf("%d deliveries at the same time, want at most 2", l.maxDelivering)
 			}
-			if f := l.sim.record.Failure; f != nil {
-				t.Errorf("failure = %+v, want none: a deletion that takes long has not failed", f)
-			}
 			l.stuck = false
 		})
+		if a := l.record(); a.Status != agent.Deleting || a.Failure != nil {
+			t.Errorf("the agent is %s, failure %+v; a deletion that takes long has not failed", a.Status, a.Failure)
+		}
 		l.await(t, "gone", 12*time.Minute, isStatus(""))
 	})
 }
@@ -194,10 +205,11 @@ func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
 		t.Run(string(trigger), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l, stop := newTimeline(t.Context())
+				l, stop := newTimeline(t, nil)
 				defer stop()
 				l.await(t, "running", time.Minute, settled)
-				l.count(func() { l.clusterDown, l.deliveries, l.maxDelivering = true, 0, 0 })
+				l.setDown(simulation.ClusterService, true)
+				l.count(func() { l.deliveries, l.maxDelivering = 0, 0 })
 				l.act(trigger)
 				l.pause(6 * time.Hour)
 				l.count(func() {
@@ -207,7 +219,7 @@ func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
 							"want at most %d, 2 and 0", l.deliveries, l.maxDelivering, l.deadLetters, most)
 					}
 				})
-				l.count(func() { l.clusterDown = false })
+				l.setDown(simulation.ClusterService, false)
 				l.await(t, "at its desired state", twoSweeps, func(a agent.Agent) bool { return a.Converged() })
 			})
 		})
@@ -218,10 +230,10 @@ func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
 func TestReconcile_EndsWithinItsBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSimulation(nil, 0)
-		r := reconciler(w)
+		w := newWorld(t)
+		r := w.reconciler()
 		r.WatchTimeout = watchTimeout
-		r.Cluster = restartedCluster{cluster{w}}
+		r.Cluster = restartedCluster{w.objects()}
 		begun := time.Now()
 		err := r.Reconcile(t.Context(), w.id)
 		if !fault.Is(err, fault.Unavailable) {
@@ -230,93 +242,36 @@ func TestReconcile_EndsWithinItsBudget(t *testing.T) {
 		if took := time.Since(begun); took > 9*time.Minute {
 			t.Errorf("Reconcile took %v, want at most 9 minutes", took)
 		}
-		if f := w.record.Failure; f != nil {
+		if f := w.record().Failure; f != nil {
 			t.Errorf("failure = %+v, want none", f)
 		}
 	})
 }
 
 // restartedCluster watches until ctx ends. Then a client restarts the agent.
-type restartedCluster struct{ cluster }
+type restartedCluster struct{ objects }
 
 func (c restartedCluster) AwaitReady(ctx context.Context, _ agent.Agent) error {
 	<-ctx.Done()
-	c.record.Status = agent.Running
-	_ = c.record.Act(agent.Restart, agent.Manual, time.Now())
+	c.world.change(func(a *agent.Agent) {
+		a.Status = agent.Running
+		act(agent.Restart)(a)
+	})
 	return ctx.Err()
-}
-
-func TestReconcile_MakesNoNewVolumeOfAnAgentThatRan(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*agent.Agent){
-		"restarted": act(agent.Restart),
-		"repaired":  func(a *agent.Agent) { a.Repair(time.Now()) },
-		"updated": func(a *agent.Agent) {
-			value := "fast"
-			_ = a.Apply(agent.Patch{Env: map[string]*string{"MODE": &value}}, time.Now())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			checkNoNewVolume(t, change)
-		})
-	}
-}
-
-// checkNoNewVolume changes a running agent whose namespace is gone, and then starts it.
-func checkNoNewVolume(t *testing.T, change func(*agent.Agent)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := newSimulation(nil, 0)
-		deliverUntilDone(w)
-		clear(w.objects)
-		change(w.record)
-		deliverUntilDone(w)
-		f := w.record.Failure
-		if w.record.Status != agent.Error || f == nil || f.Code != provisioning.CodeNamespaceMissing || !f.Retryable ||
-			!strings.Contains(f.Message, "volume") {
-			t.Fatalf("the agent is %s, failure %+v, want error with a retryable %s", w.record.Status, f,
-				provisioning.CodeNamespaceMissing)
-		}
-		if len(w.objects) > 0 {
-			t.Errorf("a worker made %v without the client's decision", w.objects)
-		}
-		act(agent.Start)(w.record)
-		deliverUntilDone(w)
-		if !settled(*w.record) || len(w.objects) != len(agent.StageNames())-2 { // secrets is skipped, ready has none
-			t.Errorf("after the start, the agent is %s with %v, want running with all objects", w.record.Status,
-				w.objects)
-		}
-	})
-}
-
-func TestReconcile_StartsAgainWhenTheNamespaceOfANewAgentIsGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newSimulation(nil, 0)
-		r := reconciler(w)
-		r.Cluster = &overtakenCluster{cluster: cluster{w}, stage: agent.StageRoute, finish: func() { clear(w.objects) }}
-		if err := r.Reconcile(t.Context(), w.id); err == nil {
-			t.Error("Reconcile = nil, want an error: the namespace is gone")
-		}
-		deliverUntilDone(w)
-		if !settled(*w.record) {
-			t.Errorf("the agent is %s, failure %+v, want running", w.record.Status, w.record.Failure)
-		}
-	})
 }
 
 func TestReconcile_LeavesAnAgentAloneUntilItsNextAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSimulation(nil, 0)
-		w.record.RetryAt = time.Now().Add(time.Minute)
-		if err := deliver(w); err != nil || w.effects > 0 {
-			t.Errorf("an early delivery had %d effects, error %v, want none", w.effects, err)
+		w := newWorld(t)
+		w.change(func(a *agent.Agent) { a.RetryAt = time.Now().Add(time.Minute) })
+		effects := w.effects
+		if err := w.deliver(); err != nil || w.effects > effects {
+			t.Errorf("an early delivery had %d effects, error %v, want none", w.effects-effects, err)
 		}
 		time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
-		if err := deliver(w); err != nil || !settled(*w.record) {
-			t.Errorf("the agent is %s, error %v, want running", w.record.Status, err)
+		if err := w.deliver(); err != nil || !settled(w.record()) {
+			t.Errorf("the agent is %s, error %v, want running", w.record().Status, err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 // overtakenCluster lets another worker finish the agent's work during the first call for a stage. Then that call
 // returns err.
 type overtakenCluster struct {
-	cluster
+	objects
 	stage  agent.StageName
 	finish func()
 	err    error
@@ -36,14 +36,14 @@ func (c *overtakenCluster) Apply(ctx context.Context, a agent.Agent, stage agent
 	if err := c.overtake(stage); err != nil {
 		return err
 	}
-	return c.cluster.Apply(ctx, a, stage, in)
+	return c.objects.Apply(ctx, a, stage, in)
 }
 
 func (c *overtakenCluster) AwaitReady(ctx context.Context, a agent.Agent) error {
 	if err := c.overtake(agent.StageReady); err != nil {
 		return err
 	}
-	return c.cluster.AwaitReady(ctx, a)
+	return c.objects.AwaitReady(ctx, a)
 }
 
 func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
@@ -68,19 +68,19 @@ func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newSimulation(nil, 0)
+				w := newWorld(t)
 				if c.given != nil {
-					deliverUntilDone(w)
-					c.given(w.record)
+					w.settle()
+					w.change(c.given)
 				}
 				var finished agent.Agent
-				slow := reconciler(w)
-				slow.Cluster = &overtakenCluster{cluster: cluster{w}, stage: c.stage, err: c.err, finish: func() {
-					w.record.Lease = agent.Lease{} // it has run out
-					if err := deliver(w); err != nil {
+				slow := w.reconciler()
+				slow.Cluster = &overtakenCluster{objects: w.objects(), stage: c.stage, err: c.err, finish: func() {
+					w.change(func(a *agent.Agent) { a.Lease = agent.Lease{} }) // it has run out
+					if err := w.deliver(); err != nil {
 						t.Errorf("the other worker failed: %v", err)
 					}
-					finished = clone(*w.record)
+					finished = w.record()
 				}}
 				if err := slow.Reconcile(t.Context(), w.id); err != nil {
 					t.Errorf("Reconcile = %v, want nil", err)
@@ -88,8 +88,8 @@ func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
 				if !finished.Converged() {
 					t.Fatal("the other worker did not finish the work")
 				}
-				if !reflect.DeepEqual(*w.record, finished) {
-					t.Errorf("the record became\n%+v, want no change of\n%+v", *w.record, finished)
+				if !reflect.DeepEqual(w.record(), finished) {
+					t.Errorf("the record became\n%+v, want no change of\n%+v", w.record(), finished)
 				}
 			})
 		})
@@ -100,18 +100,21 @@ func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
 func TestReconcile_FinishesAnAgentWithTheStageOfALaterRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSimulation(nil, 0)
-		deliverUntilDone(w)
+		w := newWorld(t)
+		w.settle()
 		later := agent.Stage{Name: "of_a_later_release", Status: agent.StagePending}
-		w.record.Stages = append(w.record.Stages, later)
-		w.record.Status, w.record.ObservedGeneration = agent.Provisioning, w.record.Generation-1
-		if err := reconciler(w).Reconcile(t.Context(), w.id); err != nil {
+		w.change(func(a *agent.Agent) {
+			a.Stages = append(a.Stages, later)
+			a.Status, a.ObservedGeneration = agent.Provisioning, a.Generation-1
+		})
+		if err := w.reconciler().Reconcile(t.Context(), w.id); err != nil {
 			t.Fatal(err)
 		}
-		if w.record.Status != agent.Running || !w.record.Converged() {
-			t.Errorf("status = %s, converged %t, want running and true", w.record.Status, w.record.Converged())
+		a := w.record()
+		if !settled(a) {
+			t.Errorf("status = %s, converged %t, want running and true", a.Status, a.Converged())
 		}
-		if got := w.record.Stages[len(w.record.Stages)-1]; got != later {
+		if got := a.Stages[len(a.Stages)-1]; got != later {
 			t.Errorf("the unknown stage became %+v, want %+v", got, later)
 		}
 	})

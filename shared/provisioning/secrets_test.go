@@ -1,6 +1,7 @@
 package provisioning_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ import (
 
 // storingRecords makes a client's request store a value right before a worker's first update.
 type storingRecords struct {
-	records
+	agent.WorkerStore
 	store func()
 }
 
@@ -22,12 +23,12 @@ func (r *storingRecords) Update(ctx context.Context, a agent.Agent, change func(
 		r.store()
 		r.store = nil
 	}
-	return r.records.Update(ctx, a, change)
+	return r.WorkerStore.Update(ctx, a, change)
 }
 
 // recordingCluster records the environment of each pod.
 type recordingCluster struct {
-	cluster
+	objects
 	environments [][]agent.EnvVar
 }
 
@@ -37,7 +38,7 @@ func (c *recordingCluster) Apply(ctx context.Context, a agent.Agent, stage agent
 	if stage == agent.StageRuntime {
 		c.environments = append(c.environments, a.Env)
 	}
-	return c.cluster.Apply(ctx, a, stage, in)
+	return c.objects.Apply(ctx, a, stage, in)
 }
 
 // An agent waits for the secret it was created with. A PUT stores the value after a worker has loaded the record and
@@ -45,26 +46,31 @@ func (c *recordingCluster) Apply(ctx context.Context, a agent.Agent, stage agent
 func TestReconcile_StartsNoPodWithoutAValueStoredDuringTheRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSimulation(nil, 0)
+		w := newWorld(t)
 		request := func(id string, outcome agent.Outcome) {
 			t.Helper()
 			o := secret.Operation{
 				ID: id, AgentID: w.id, Key: "TOKEN", Action: secret.Set, Bytes: 1,
 				RequiredToStart: id == "creation",
 			}
-			_, err := w.record.BeginOperations(w.record.SecretsRevision, []secret.Operation{o}, w.record.CreatedAt)
-			if err == nil {
-				outcome.OperationID = id
-				err = w.record.RecordStored([]agent.Outcome{outcome}, time.Now())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			outcome.OperationID = id
+			w.change(func(a *agent.Agent) {
+				_, err := a.BeginOperations(a.SecretsRevision, []secret.Operation{o}, a.CreatedAt)
+				if err := cmp.Or(err, a.RecordStored([]agent.Outcome{outcome}, time.Now())); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		request("creation", agent.Outcome{Refused: true, Code: "secret_store_denied"})
-		stores := &storingRecords{records: records{w}, store: func() { request("put", agent.Outcome{Version: 1}) }}
-		pods := &recordingCluster{cluster: cluster{w}}
-		r := reconciler(w)
+		stores := &storingRecords{WorkerStore: w.records(), store: func() {
+			version, err := w.secretClient().Put(t.Context(), w.id, "TOKEN", []byte("x"))
+			if err != nil {
+				t.Error(err)
+			}
+			request("put", agent.Outcome{Version: version})
+		}}
+		pods := &recordingCluster{objects: w.objects()}
+		r := w.reconciler()
 		r.Records, r.Cluster = stores, pods
 		if err := r.Reconcile(t.Context(), w.id); err != nil {
 			t.Fatal(err)
@@ -74,8 +80,8 @@ func TestReconcile_StartsNoPodWithoutAValueStoredDuringTheRun(t *testing.T) {
 				t.Errorf("pod %d has the environment %+v, want TOKEN in version 1", i+1, env)
 			}
 		}
-		if w.record.Status != agent.Running || len(pods.environments) == 0 {
-			t.Errorf("status = %s with %d pods, want running with one", w.record.Status, len(pods.environments))
+		if w.record().Status != agent.Running || len(pods.environments) == 0 {
+			t.Errorf("status = %s with %d pods, want running with one", w.record().Status, len(pods.environments))
 		}
 	})
 }

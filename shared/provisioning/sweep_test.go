@@ -60,44 +60,40 @@ func TestSweep_NudgesOverdueAgents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, n := newSimulation(nil, 0), &nudges{}
+			w, n := newWorld(t), &nudges{}
 			if c.given != nil {
-				c.given(w.record)
+				w.change(c.given)
 			}
 			now := time.Now().Add(c.after)
-			s := &provisioning.Sweeper{Records: records{w}, Nudger: n, Now: func() time.Time { return now }}
+			s := &provisioning.Sweeper{Records: w.records(), Nudger: n, Now: func() time.Time { return now }}
 			for range 2 { // the second sweep follows immediately and finds no work
 				if err := s.Sweep(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if w.record.Status != c.wantStatus {
-				t.Errorf("status = %s, want %s", w.record.Status, c.wantStatus)
+			if w.record().Status != c.wantStatus {
+				t.Errorf("status = %s, want %s", w.record().Status, c.wantStatus)
 			}
 			if len(n.ids) != c.wantNudges {
 				t.Errorf("nudges = %d, want %d", len(n.ids), c.wantNudges)
 			}
-			if f := w.record.Failure; f != nil {
+			if f := w.record().Failure; f != nil {
 				t.Errorf("failure = %+v, want none: the sweep has not looked at the agent", f)
 			}
 		})
 	}
 }
 
-func act(trigger agent.Trigger) func(*agent.Agent) {
-	return func(a *agent.Agent) { _ = a.Act(trigger, agent.Manual, time.Now()) }
-}
-
 // lateList lets the listed work finish before the sweep acts on the list.
 type lateList struct {
-	records
-	finish func(*agent.Agent)
+	agent.WorkerStore
+	finish func()
 }
 
 func (l lateList) ListDue(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
-	due, err := l.records.ListDue(ctx, now, limit)
+	due, err := l.WorkerStore.ListDue(ctx, now, limit)
 	if len(due) > 0 {
-		l.finish(l.record)
+		l.finish()
 	}
 	return due, err
 }
@@ -118,15 +114,16 @@ func TestSweep_LeavesFinishedAgentAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, n := newSimulation(nil, 0), &nudges{}
+			w, n := newWorld(t), &nudges{}
 			s := &provisioning.Sweeper{
-				Records: lateList{records{w}, c.concurrently}, Nudger: n, Now: func() time.Time { return now },
+				Records: lateList{w.records(), func() { w.change(c.concurrently) }}, Nudger: n,
+				Now: func() time.Time { return now },
 			}
 			if err := s.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if !w.record.WorkDueAt.Equal(c.wantDue) {
-				t.Errorf("work is due at %v, want %v", w.record.WorkDueAt, c.wantDue)
+			if !w.record().WorkDueAt.Equal(c.wantDue) {
+				t.Errorf("work is due at %v, want %v", w.record().WorkDueAt, c.wantDue)
 			}
 			if len(n.ids) != 0 {
 				t.Errorf("nudges = %d, want 0", len(n.ids))
@@ -137,9 +134,9 @@ func TestSweep_LeavesFinishedAgentAlone(t *testing.T) {
 
 func TestSweep_ReportsFailedNudges(t *testing.T) {
 	t.Parallel()
-	w := newSimulation(nil, 0)
+	w := newWorld(t)
 	s := &provisioning.Sweeper{
-		Records: records{w}, Nudger: &nudges{err: errors.New("down")},
+		Records: w.records(), Nudger: &nudges{err: errors.New("down")},
 		Now: func() time.Time { return time.Now().Add(2 * time.Minute) },
 	}
 	if err := s.Sweep(t.Context()); err == nil {
@@ -186,22 +183,24 @@ func TestDeadLetter_GivesUpOnlyAfterManyAttempts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, n := newSimulation(nil, 0), &nudges{}
-			c.given(w.record)
-			s := &provisioning.Sweeper{Records: records{w}, Nudger: n, Now: time.Now}
+			w, n := newWorld(t), &nudges{}
+			w.change(c.given)
+			s := &provisioning.Sweeper{Records: w.records(), Nudger: n, Now: time.Now}
 			if err := s.DeadLetter(t.Context(), w.id); err != nil {
 				t.Errorf("DeadLetter: %v", err)
 			}
-			if w.record.Status != c.wantStatus {
-				t.Errorf("status = %s, want %s", w.record.Status, c.wantStatus)
+			if w.record().Status != c.wantStatus {
+				t.Errorf("status = %s, want %s", w.record().Status, c.wantStatus)
 			}
-			if c.wantFailure != "" && w.record.Failure.Code != c.wantFailure {
-				t.Errorf("failure = %+v, want %s", w.record.Failure, c.wantFailure)
+			if c.wantFailure != "" && w.record().Failure.Code != c.wantFailure {
+				t.Errorf("failure = %+v, want %s", w.record().Failure, c.wantFailure)
 			}
 			if len(n.ids) != c.wantNudges {
 				t.Errorf("nudges = %d, want %d", len(n.ids), c.wantNudges)
 			}
-			w.record = nil
+			if err := w.records().Remove(t.Context(), w.record()); err != nil {
+				t.Fatal(err)
+			}
 			if err := s.DeadLetter(t.Context(), w.id); err != nil {
 				t.Errorf("DeadLetter for a removed agent: %v", err)
 			}

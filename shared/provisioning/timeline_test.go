@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/provisioning/simulation"
 )
 
 // The production values of the queue and the worker.
@@ -21,16 +22,14 @@ const (
 	watchTimeout  = 8 * time.Minute
 )
 
-// timeline runs one agent with a queue, concurrent workers and a sweep each minute, in the bubble's time.
+// timeline runs the agent of a world with a queue, concurrent workers and a sweep each minute, in the bubble's time.
 type timeline struct {
-	agent.WorkerStore // the methods that workers and the sweep do not call
-	ctx               context.Context
-	done              sync.WaitGroup
+	*world
+	ctx  context.Context
+	done sync.WaitGroup
 
-	mu  sync.Mutex // guards all below
-	sim *simulation
-	// clusterDown and databaseDown make every call fail.
-	clusterDown, databaseDown bool
+	// The world's mutex guards all below.
+
 	// applyError is what every Apply answers; nil for success.
 	applyError error
 	// neverReady keeps the pod from becoming Ready, and stuck keeps the namespace terminating.
@@ -40,12 +39,16 @@ type timeline struct {
 	delivering, maxDelivering         int
 }
 
-// newTimeline has a new agent whose creation has published a nudge. stop ends the workers and the sweep.
-func newTimeline(ctx context.Context) (l *timeline, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	l = &timeline{ctx: ctx, sim: newSimulation(nil, 0)}
-	_ = l.Nudge(ctx, l.sim.id)
-	sweeper := &provisioning.Sweeper{Records: l, Nudger: l, Now: time.Now}
+// newTimeline has a new agent whose creation publishes a nudge, after given. stop ends the workers and the sweep.
+func newTimeline(t *testing.T, given func(*timeline)) (l *timeline, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l = &timeline{ctx: ctx, world: newWorld(t)}
+	if given != nil {
+		given(l)
+	}
+	_ = l.Nudge(ctx, l.id)
+	sweeper := &provisioning.Sweeper{Records: l.records(), Nudger: l, Now: l.Now}
 	l.done.Go(func() {
 		for l.pause(time.Minute) {
 			_ = sweeper.Sweep(ctx)
@@ -81,7 +84,7 @@ func (l *timeline) deliverMessage() {
 		backoff = min(2*backoff, maxBackoff)
 	}
 	l.count(func() { l.deadLetters++ })
-	_ = (&provisioning.Sweeper{Records: l, Nudger: l, Now: time.Now}).DeadLetter(l.ctx, l.sim.id)
+	_ = (&provisioning.Sweeper{Records: l.records(), Nudger: l, Now: l.Now}).DeadLetter(l.ctx, l.id)
 }
 
 func (l *timeline) deliver() error {
@@ -91,11 +94,9 @@ func (l *timeline) deliver() error {
 		l.maxDelivering = max(l.maxDelivering, l.delivering)
 	})
 	defer l.count(func() { l.delivering-- })
-	r := &provisioning.Reconciler{
-		Records: l, Cluster: timelineCluster{l}, Secrets: secretStore{l.sim}, Prober: prober{l.sim}, Now: time.Now,
-		WatchTimeout: watchTimeout,
-	}
-	return r.Reconcile(l.ctx, l.sim.id)
+	r := l.reconciler()
+	r.Cluster, r.WatchTimeout = timelineCluster{l.objects(), l}, watchTimeout
+	return r.Reconcile(l.ctx, l.id)
 }
 
 func (l *timeline) count(change func()) {
@@ -104,20 +105,15 @@ func (l *timeline) count(change func()) {
 	change()
 }
 
-// act is a client's action, which publishes a nudge.
-func (l *timeline) act(trigger agent.Trigger) {
-	l.count(func() { _ = l.sim.record.Act(trigger, agent.Manual, time.Now()) })
-	_ = l.Nudge(l.ctx, l.sim.id)
+// setDown begins or ends the outage of a service.
+func (l *timeline) setDown(service simulation.Service, down bool) {
+	l.count(func() { l.down[service] = down })
 }
 
-// record returns the present record; the zero agent if it is gone.
-func (l *timeline) record() agent.Agent {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.sim.record == nil {
-		return agent.Agent{}
-	}
-	return clone(*l.sim.record)
+// act is a client's action, which publishes a nudge.
+func (l *timeline) act(trigger agent.Trigger) {
+	l.change(act(trigger))
+	_ = l.Nudge(l.ctx, l.id)
 }
 
 // await waits until the record satisfies a condition, and returns how long that took.
@@ -144,73 +140,37 @@ func (l *timeline) checkFor(t *testing.T, d time.Duration, check func(agent.Agen
 	}
 }
 
-func settled(a agent.Agent) bool { return a.Status == agent.Running && a.Converged() }
-
 func isStatus(status agent.Status) func(agent.Agent) bool {
 	return func(a agent.Agent) bool { return a.Status == status }
 }
 
-var errOutage = fault.New(fault.Unavailable, "down", "It is down.")
-
-// The methods of agent.WorkerStore.
-
-func (l *timeline) database(do func() error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.databaseDown {
-		return errOutage
-	}
-	return do()
-}
-
-func (l *timeline) Load(ctx context.Context, id string) (a agent.Agent, err error) {
-	err = l.database(func() error { a, err = records{l.sim}.Load(ctx, id); return err })
-	return a, err
-}
-
-func (l *timeline) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (next agent.Agent, err error) {
-	err = l.database(func() error { next, err = records{l.sim}.Update(ctx, a, change); return err })
-	return next, err
-}
-
-func (l *timeline) Remove(ctx context.Context, a agent.Agent) error {
-	return l.database(func() error { return records{l.sim}.Remove(ctx, a) })
-}
-
-func (l *timeline) ListDue(ctx context.Context, now time.Time, limit int) (due []agent.Agent, err error) {
-	err = l.database(func() error { due, err = records{l.sim}.ListDue(ctx, now, limit); return err })
-	return due, err
-}
-
 // timelineCluster implements provisioning.Cluster.
-type timelineCluster struct{ *timeline }
-
-func (c timelineCluster) call(do func() error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.clusterDown {
-		return errOutage
-	}
-	return do()
+type timelineCluster struct {
+	objects
+	timeline *timeline
 }
 
 func (c timelineCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
 	in provisioning.RuntimeInput,
 ) error {
-	return c.call(func() error {
-		if c.applyError != nil {
-			return c.applyError
-		}
-		return cluster{c.sim}.Apply(ctx, a, stage, in)
-	})
+	var err error
+	c.timeline.count(func() { err = c.timeline.applyError })
+	if err != nil {
+		return err
+	}
+	return c.objects.Apply(ctx, a, stage, in)
 }
 
-// watch polls a condition until ctx ends.
+// watch polls a condition until ctx ends or the cluster is down.
 func (c timelineCluster) watch(ctx context.Context, is func() bool) error {
 	for {
 		seen := false
-		if err := c.call(func() error { seen = is(); return nil }); err != nil || seen {
-			return err
+		err := c.timeline.Look(ctx, simulation.ClusterService, "watch", func() error { seen = is(); return nil })
+		if err != nil {
+			return fault.New(fault.Unavailable, "cluster_unavailable", "It is down.")
+		}
+		if seen {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -220,25 +180,21 @@ func (c timelineCluster) watch(ctx context.Context, is func() bool) error {
 	}
 }
 
-func (c timelineCluster) AwaitReady(ctx context.Context, _ agent.Agent) error {
-	err := c.watch(ctx, func() bool { return !c.neverReady })
-	if errors.Is(err, context.DeadlineExceeded) {
+func (c timelineCluster) AwaitReady(ctx context.Context, a agent.Agent) error {
+	err := c.watch(ctx, func() bool { return !c.timeline.neverReady })
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w (%w)", &provisioning.PodFailure{Code: notReady, Message: "It does not answer."}, err)
+	case err != nil:
+		return err
+	default:
+		return c.objects.AwaitReady(ctx, a)
 	}
-	return err
 }
 
-func (c timelineCluster) Delete(ctx context.Context, a agent.Agent) error {
-	return c.call(func() error { return cluster{c.sim}.Delete(ctx, a) })
-}
-
-func (c timelineCluster) AwaitGone(ctx context.Context, _ agent.Agent) error {
-	if err := c.watch(ctx, func() bool { return !c.stuck }); err != nil {
+func (c timelineCluster) AwaitGone(ctx context.Context, a agent.Agent) error {
+	if err := c.watch(ctx, func() bool { return !c.timeline.stuck }); err != nil {
 		return fault.New(fault.Unavailable, "deletion_pending", "It still exists.").WithCause(err)
 	}
-	return nil
-}
-
-func (c timelineCluster) Prune(ctx context.Context, a agent.Agent) error {
-	return c.call(func() error { return cluster{c.sim}.Prune(ctx, a) })
+	return c.objects.AwaitGone(ctx, a)
 }

@@ -1,0 +1,193 @@
+package provisioning_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/provisioning/simulation"
+)
+
+// world is one agent in the database, the cluster and the secret store of package simulation. No scheduler decides
+// about its calls: they succeed immediately, and controllers and the kubelet react immediately.
+type world struct {
+	t  *testing.T
+	id string
+	// client makes the clients' changes.
+	client context.Context //nolint:containedctx // of an admin
+
+	mu       sync.Mutex // guards all below; held during every call outside
+	database *simulation.Database
+	cluster  *simulation.Cluster
+	secrets  *simulation.SecretStore
+	start    time.Time
+	// down holds the services that answer no call.
+	down map[simulation.Service]bool
+	// effects counts the calls that may have changed something.
+	effects int
+	// applied holds the generation of each stage that was applied last.
+	applied map[agent.StageName]int64
+}
+
+var errLost = fault.New(fault.Unavailable, "lost", "The answer was lost.")
+
+// newWorld has a new agent.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	const organization = "9b2ee9a5-7b60-4a51-93a4-1d6a3d4f2c11"
+	w := &world{
+		t: t, start: time.Now(), database: simulation.NewDatabase(), secrets: simulation.NewSecretStore(time.Now),
+		down: map[simulation.Service]bool{}, applied: map[agent.StageName]int64{},
+		client: identity.With(t.Context(), identity.Caller{
+			Type: identity.Session, ID: "user", OrganizationID: organization, Role: identity.RoleAdmin,
+		}),
+	}
+	w.cluster = simulation.NewCluster(time.Now, func() time.Duration { return time.Since(w.start) })
+	w.database.SetPlan(organization, plan.Pro)
+	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: plan.Pro}, w.Now())
+	if _, err := (simulation.Agents{Database: w.database, Process: w}).Create(w.client, a); err != nil {
+		t.Fatal(err)
+	}
+	w.id, w.effects = a.ID, 0
+	return w
+}
+
+// Step implements simulation.Stepper.
+func (w *world) Step(_ context.Context, service simulation.Service, name string, do func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.down[service] {
+		return &simulation.Error{Verdict: simulation.Refused, Step: name}
+	}
+	w.effects++
+	err := do()
+	for {
+		actions := w.cluster.Actions(time.Since(w.start), nil)
+		if len(actions) == 0 {
+			return err
+		}
+		actions[0].Do()
+	}
+}
+
+// Look implements simulation.Stepper.
+func (w *world) Look(_ context.Context, service simulation.Service, name string, do func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.down[service] {
+		return &simulation.Error{Verdict: simulation.Refused, Step: name}
+	}
+	return do()
+}
+
+// Now implements simulation.Stepper.
+func (*world) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// record returns the present record; the zero agent if it is gone.
+func (w *world) record() agent.Agent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a, ok := w.database.Agent(w.id)
+	if !ok {
+		return agent.Agent{}
+	}
+	return a
+}
+
+// change changes the record, as something else than the worker under test.
+func (w *world) change(change func(*agent.Agent)) {
+	w.t.Helper()
+	if _, err := w.records().Update(w.t.Context(), w.record(), change); err != nil {
+		w.t.Errorf("change the record: %v", err)
+	}
+}
+
+// act is the change of a client's action.
+func act(trigger agent.Trigger) func(*agent.Agent) {
+	return func(a *agent.Agent) { _ = a.Act(trigger, agent.Manual, time.Now()) }
+}
+
+func (w *world) records() simulation.WorkerStore {
+	return simulation.WorkerStore{Database: w.database, Process: w}
+}
+
+func (w *world) secretClient() simulation.SecretClient {
+	return simulation.SecretClient{Store: w.secrets, Process: w}
+}
+
+// objects is the cluster of a world. It records which generations are applied.
+type objects struct {
+	simulation.ClusterClient
+	world *world
+}
+
+func (w *world) objects() objects {
+	return objects{simulation.ClusterClient{Cluster: w.cluster, Process: w, Name: "worker"}, w}
+}
+
+func (o objects) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
+	in provisioning.RuntimeInput,
+) error {
+	err := o.ClusterClient.Apply(ctx, a, stage, in)
+	if err == nil {
+		o.world.mu.Lock()
+		defer o.world.mu.Unlock()
+		o.world.applied[stage] = a.Generation
+	}
+	return err
+}
+
+// loseNamespace deletes the agent's namespace, as a person does.
+func (w *world) loseNamespace() {
+	w.t.Helper()
+	if err := w.objects().Delete(w.t.Context(), w.record()); err != nil {
+		w.t.Errorf("delete the namespace: %v", err)
+	}
+}
+
+// existence says which objects of the agent exist.
+func (w *world) existence() provisioning.Existence {
+	w.t.Helper()
+	found, err := simulation.PodClient(w.objects().ClusterClient).Existence(w.t.Context(), w.record())
+	if err != nil {
+		w.t.Error(err)
+	}
+	return found
+}
+
+// reconciler makes a worker process.
+func (w *world) reconciler() *provisioning.Reconciler {
+	return &provisioning.Reconciler{
+		Records: w.records(), Cluster: w.objects(), Secrets: w.secretClient(), Now: w.Now, WatchTimeout: time.Minute,
+		Prober: simulation.Prober{Cluster: w.cluster, Process: w, Failed: func(string) {}},
+	}
+}
+
+// deliver is one delivery of a nudge.
+func (w *world) deliver() error { return w.reconciler().Reconcile(w.t.Context(), w.id) }
+
+// settle delivers until a delivery is acknowledged, as a queue does, and again whenever the sweep nudges, until no work
+// is due.
+func (w *world) settle() {
+	w.t.Helper()
+	for range 100 {
+		wait := time.Second // the queue's back-off
+		if w.deliver() == nil {
+			due := w.record().WorkDueAt
+			if due.IsZero() {
+				return
+			}
+			wait = time.Until(due)
+		}
+		time.Sleep(wait) //nolint:forbidigo // in the bubble's time
+	}
+	w.t.Errorf("the work does not end: %+v", w.record())
+}
+
+func settled(a agent.Agent) bool { return a.Status == agent.Running && a.Converged() }
