@@ -87,7 +87,10 @@ func (p *Process) Look(ctx context.Context, service Service, name string, do fun
 // step makes a call. effect is what it does even if its answer is lost.
 func (p *Process) step(ctx context.Context, service Service, name string, do, effect func() error) error {
 	s := p.scheduler
-	waiting := &step{process: p, service: service, name: name, ctx: ctx, verdict: make(chan Verdict, 1)}
+	waiting := &step{
+		process: p, service: service, name: name, ctx: ctx, verdict: make(chan Verdict, 1),
+		reads: effect == nil,
+	}
 	s.mu.Lock()
 	if p.crashed {
 		s.mu.Unlock()

@@ -17,7 +17,9 @@ type Queue struct {
 	dead     []*message
 	// Published and Delivered count.
 	Published, Delivered int
-	number               int
+	// Twice makes two messages of each.
+	Twice  bool
+	number int
 }
 
 // message is a nudge.
@@ -41,9 +43,15 @@ const (
 
 // publish adds a message.
 func (q *Queue) publish(id string, at time.Duration) {
-	q.number++
 	q.Published++
-	q.messages = append(q.messages, &message{agentID: id, number: q.number, notBefore: at})
+	copies := 1
+	if q.Twice {
+		copies = 2
+	}
+	for range copies {
+		q.number++
+		q.messages = append(q.messages, &message{agentID: id, number: q.number, notBefore: at})
+	}
 }
 
 // end records the answer to a delivery.

@@ -46,7 +46,12 @@ func (r *Runner) RunSetup(s *Scheduler, u Setup, plant Plant) (Result, error) {
 	}
 	w.began, w.Pending = time.Now(), r.Pending
 	w.arrange()
-	w.play()
+	if w.Plan != nil {
+		w.playPlan()
+	} else {
+		w.play()
+	}
+	w.Plan.close()
 	w.settle()
 	if w.violation == "" {
 		w.checkRest()
@@ -70,6 +75,7 @@ func (w *World) arrange() {
 	for i, script := range u.Scripts {
 		w.clients = append(w.clients, &client{name: fmt.Sprint("client ", i), script: script, repeats: w.Choose(3)})
 	}
+	w.Queue.Twice = u.Twice
 	w.skews = []time.Duration{u.Skew, 0, -u.Skew, u.Skew / 2}
 	w.Secrets.Lag = func() int {
 		if w.setup.Lags > 0 && !w.quiet && w.Chance(0.5) {
@@ -298,7 +304,7 @@ const restTime = 90 * time.Hour
 func (w *World) settle() {
 	w.quiet, w.quietSince = true, w.Elapsed()
 	w.setup.Workers = 3
-	w.Faults, w.Stalls, w.Script = 0, 0, nil
+	w.Faults, w.Stalls, w.Queue.Twice = 0, 0, false
 	asked := map[string]bool{}
 	patient := w.Chance(0.5)
 	rounds, turns, collections := 0, 0, 0

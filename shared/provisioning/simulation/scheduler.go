@@ -25,8 +25,8 @@ type Scheduler struct {
 	// Stalls is how many more times a process may stall, and StallRate the share of the steps at which one does.
 	Stalls    int
 	StallRate float64
-	// Script plans verdicts for the steps with these numbers, counted from 1, instead of chance.
-	Script map[int]Verdict
+	// Plan decides instead of chance.
+	Plan *Plan
 	// steps counts the granted steps.
 	steps int
 
@@ -59,6 +59,8 @@ type step struct {
 	name    string
 	ctx     context.Context //nolint:containedctx // only its end is of interest
 	verdict chan Verdict
+	// reads: it has no effect unless it succeeds.
+	reads bool
 }
 
 // effect is something that takes place later than its call ended.
@@ -146,16 +148,14 @@ func (s *Scheduler) Next(environment []Action) bool {
 			s.land(i)
 			return true
 		}
-		if !e.exact && s.random.Float64() < landRate {
+		if !e.exact && (s.Plan != nil || s.random.Float64() < landRate) {
 			late = append(late, i)
 		}
 	}
 	s.mu.Unlock()
-	total := len(ready) + len(late) + len(environment)
-	if total == 0 {
+	switch n := s.pick(ready, len(late), len(environment)); {
+	case n == timePasses:
 		return false
-	}
-	switch n := s.random.IntN(total); {
 	case n < len(ready):
 		s.decide(ready[n])
 	case n < len(ready)+len(late):
@@ -167,6 +167,19 @@ func (s *Scheduler) Next(environment []Action) bool {
 		action.Do()
 	}
 	return true
+}
+
+// pick chooses among parked steps, late effects and actions of the environment, in this order.
+func (s *Scheduler) pick(ready []*step, late, environment int) int {
+	total := len(ready) + late + environment
+	switch {
+	case s.Plan != nil:
+		return s.Plan.next(ready, late, environment)
+	case total == 0:
+		return timePasses
+	default:
+		return s.random.IntN(total)
+	}
 }
 
 // land makes the late effect i happen. The caller holds the lock, which land releases.
@@ -202,10 +215,8 @@ func (s *Scheduler) decide(chosen *step) {
 	switch {
 	case chosen.ctx.Err() != nil, s.down[chosen.service]:
 		verdict = Refused
-	case s.Script != nil:
-		if planned, ok := s.Script[s.steps]; ok {
-			verdict = planned
-		}
+	case s.Plan != nil:
+		verdict = s.Plan.verdict(chosen)
 	case s.Faults > 0 && (s.FaultService == nil || *s.FaultService == chosen.service) &&
 		s.random.Float64() < s.FaultRate:
 		s.Faults--
@@ -231,11 +242,21 @@ func (s *Scheduler) grant(chosen *step, verdict Verdict) {
 	chosen.verdict <- verdict
 }
 
-// Choose returns a random number below n.
-func (s *Scheduler) Choose(n int) int { return s.random.IntN(n) }
+// Choose returns a random number below n, or the middle one if a plan replaces chance.
+func (s *Scheduler) Choose(n int) int {
+	if s.Plan != nil {
+		return n / 2
+	}
+	return s.random.IntN(n)
+}
 
-// Chance reports true with a probability.
-func (s *Scheduler) Chance(probability float64) bool { return s.random.Float64() < probability }
+// Chance reports true with a probability, or whether it is likely if a plan replaces chance.
+func (s *Scheduler) Chance(probability float64) bool {
+	if s.Plan != nil {
+		return probability >= 0.5
+	}
+	return s.random.Float64() < probability
+}
 
 // Stop ends all processes. They have no further effect, and neither have late effects.
 func (s *Scheduler) Stop() {

@@ -41,6 +41,8 @@ type Setup struct {
 	DeadLetters int
 	// Skew is how far the clocks of processes differ.
 	Skew time.Duration
+	// Twice makes two messages of each until the faults end.
+	Twice bool
 	// Steps bounds the part of the schedule with faults.
 	Steps int
 }
