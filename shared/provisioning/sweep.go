@@ -3,13 +3,14 @@ package provisioning
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/logevent"
+	"agents.example/controlplane/shared/parallel"
 )
 
 // Sweeper makes sure that no agent waits forever: it repeats nudges. It never ends work: only a worker that looks at
@@ -30,17 +31,15 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, a := range due {
-		if err := s.attend(ctx, a); err != nil && !errors.Is(err, agent.ErrSuperseded) &&
-			!fault.Is(err, fault.NotFound) {
-			errs = append(errs, fmt.Errorf("agent %s: %w", a.ID, err))
-		}
-	}
+	// While Pub/Sub is down, each nudge takes seconds to fail. One after the other, a batch would take longer than the
+	// queue waits.
+	failed := slices.DeleteFunc(parallel.ForEach(due, maxConcurrentChecks, func(a agent.Agent) error {
+		return ignoreSuperseded(a.ID, s.attend(ctx, a))
+	}), func(err error) bool { return err == nil })
 	if len(due) > 0 {
-		slog.InfoContext(ctx, "swept overdue agents", "overdue", len(due), "failed", len(errs))
+		slog.InfoContext(ctx, "swept overdue agents", "overdue", len(due), "failed", len(failed))
 	}
-	return errors.Join(errs...)
+	return errors.Join(failed...)
 }
 
 // attend nudges an agent, unless a worker took up or finished the work after the list was read.

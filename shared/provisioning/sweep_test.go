@@ -3,7 +3,9 @@ package provisioning_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -130,6 +132,44 @@ func TestSweep_LeavesFinishedAgentAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manyDue is a store whose agents are all overdue.
+type manyDue struct{ agent.WorkerStore }
+
+func (manyDue) ListDue(_ context.Context, now time.Time, limit int) ([]agent.Agent, error) {
+	due := make([]agent.Agent, limit)
+	for i := range due {
+		due[i] = agent.New(strconv.Itoa(i), "local", agent.Draft{}, now.Add(-time.Hour))
+	}
+	return due, nil
+}
+
+func (manyDue) Update(_ context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	change(&a)
+	return a, nil
+}
+
+// slowNudger fails as Pub/Sub's client does while Pub/Sub is down.
+type slowNudger struct{}
+
+func (slowNudger) Nudge(context.Context, string) error {
+	time.Sleep(5 * time.Second) //nolint:forbidigo // in the bubble's time
+	return errors.New("Pub/Sub is down")
+}
+
+func TestSweep_EndsInTimeWhilePubSubIsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		s := &provisioning.Sweeper{Records: manyDue{}, Nudger: slowNudger{}, Now: time.Now}
+		if err := s.Sweep(t.Context()); err == nil {
+			t.Error("Sweep = nil, want the errors of the nudges")
+		}
+		if took := time.Since(begun); took > 5*time.Minute {
+			t.Errorf("the sweep took %v, want less than half of the 10 minutes that the queue waits", took)
+		}
+	})
 }
 
 func TestSweep_ReportsFailedNudges(t *testing.T) {
