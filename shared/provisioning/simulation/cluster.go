@@ -1,14 +1,12 @@
 package simulation
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -56,65 +54,6 @@ type ClusterRules struct {
 	GoneAtOnce bool
 }
 
-// namespace holds the objects of one agent.
-type namespace struct {
-	name      string
-	uid       string
-	createdAt time.Time
-	// terminating is true once the deletion began. The namespace is not gone before stuckUntil.
-	terminating   bool
-	stuckUntil    time.Duration
-	orphanedSince time.Time
-	stages        map[agent.StageName]bool
-	// configs maps the names of Secrets and ConfigMaps to their content.
-	configs map[string]config
-	volume  int
-	set     *statefulSet
-	pod     *pod
-}
-
-// config is the content of a Secret or a ConfigMap.
-type config struct {
-	generation int64
-	values     map[string]string
-}
-
-// statefulSet is the workload of an agent.
-type statefulSet struct {
-	generation int64
-	replicas   int
-	template   template
-	// appliedAt is when the generation was applied.
-	appliedAt time.Duration
-}
-
-// template is what a pod is made of.
-type template struct {
-	hash, secret, configMap string
-	sandbox                 bool
-}
-
-// pod is the agent's pod. It has values once its container has started.
-type pod struct {
-	template
-	values    map[string]string
-	started   bool
-	ready     bool
-	createdAt time.Time
-	since     time.Time
-	lastRun   time.Duration
-	ran       time.Time
-}
-
-// trouble is what is wrong with the pods of an agent.
-type trouble string
-
-const (
-	healthy    trouble = ""
-	neverReady trouble = "never ready"
-	crashLoop  trouble = "crash loop"
-)
-
 // cell is the only cell.
 const cell = "cell-1"
 
@@ -132,60 +71,6 @@ func (c *Cluster) notify() {
 	c.changes++
 	close(c.changed)
 	c.changed = make(chan struct{})
-}
-
-// Hash stands for everything in an agent's record that a pod is started with.
-func Hash(a agent.Agent) string {
-	b := make([]byte, 0, 64)
-	for _, e := range a.Env {
-		b = append(b, e.Key...)
-		b = append(b, '=')
-		b = append(b, e.Value...)
-		b = strconv.AppendInt(append(b, ':'), e.SecretVersion, 10)
-		b = append(b, ' ')
-	}
-	b = strconv.AppendInt(append(b, 'c'), a.CredentialVersion, 10)
-	b = strconv.AppendInt(append(b, 'r'), a.Rollout, 10)
-	b = strconv.AppendBool(append(b, 's'), a.Sandbox)
-	return string(append(b, a.Plan...))
-}
-
-// names returns the names of the Secret and the ConfigMap of a configuration.
-func (c *Cluster) names(hash string) (secret, configMap string) {
-	if c.Rules.FixedNames {
-		return "secret", "config"
-	}
-	return secretPrefix + hash, configPrefix + hash
-}
-
-// The prefixes of the names of Secrets and ConfigMaps.
-const (
-	secretPrefix = "secret "
-	configPrefix = "config "
-)
-
-// The names of the variables with the credentials.
-const (
-	passwordVariable = "DASHBOARD_PASSWORD" //nolint:gosec // the name of a variable
-	keyVariable      = "API_SERVER_KEY"
-)
-
-func secretValues(in provisioning.RuntimeInput) map[string]string {
-	values := map[string]string{passwordVariable: in.Credentials.DashboardPassword, keyVariable: in.Credentials.APIKey}
-	for key, value := range in.Secrets {
-		values[key] = string(value)
-	}
-	return values
-}
-
-func plainValues(a agent.Agent) map[string]string {
-	values := map[string]string{}
-	for _, e := range a.Env {
-		if !e.Secret() {
-			values[e.Key] = e.Value
-		}
-	}
-	return values
 }
 
 // find returns the namespace of an agent that accepts objects.
@@ -314,100 +199,4 @@ func (c *Cluster) remove(id string) {
 	delete(c.namespaces, id)
 	c.order = slices.Sorted(maps.Keys(c.namespaces))
 	c.notify()
-}
-
-// ClusterClient is one process's client of the cluster. It implements provisioning.Cluster.
-type ClusterClient struct {
-	Cluster *Cluster
-	Process Stepper
-	// Name is the process's name.
-	Name string
-}
-
-var _ provisioning.Cluster = ClusterClient{}
-
-func unreachable() error {
-	return fault.New(fault.Unavailable, "cluster_unavailable", "The agent's cluster is temporarily unavailable. Retry.")
-}
-
-// call makes one call of the API server.
-func (c ClusterClient) call(ctx context.Context, a agent.Agent, name string, do func() error) error {
-	if a.Cell != cell {
-		return unknownCell()
-	}
-	return portError(c.Process.Step(ctx, ClusterService, name, do), unreachable)
-}
-
-// look makes one call that only reads.
-func (c ClusterClient) look(ctx context.Context, a agent.Agent, name string, do func() error) error {
-	if a.Cell != cell {
-		return unknownCell()
-	}
-	return portError(c.Process.Look(ctx, ClusterService, name, do), unreachable)
-}
-
-// Apply implements provisioning.Cluster: one call for each object of the stage.
-func (c ClusterClient) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
-	in provisioning.RuntimeInput,
-) error {
-	switch stage {
-	case agent.StageNamespace:
-		return c.call(ctx, a, "apply namespace", func() error { return c.Cluster.putNamespace(a.ID) })
-	case agent.StageSecrets:
-		return c.applyEnvironment(ctx, a, in)
-	case agent.StageRuntime:
-		return c.call(ctx, a, "apply stateful set", func() error { return c.Cluster.putSet(a) })
-	case agent.StageReady:
-		return nil
-	default:
-		err := c.call(ctx, a, applyStep(stage), func() error { return c.Cluster.putStage(a.ID, stage) })
-		if err == nil && stage == agent.StageIdentity && !slices.ContainsFunc(a.Env, agent.EnvVar.Secret) {
-			return c.applyEnvironment(ctx, a, in)
-		}
-		return err
-	}
-}
-
-// applyEnvironment applies the Secret and the ConfigMap of an agent's configuration.
-func (c ClusterClient) applyEnvironment(ctx context.Context, a agent.Agent, in provisioning.RuntimeInput) error {
-	if in.Credentials == (credential.Credentials{}) {
-		return fault.New(fault.Internal, "internal_error", "The Secret lacks its credentials.")
-	}
-	secret, configMap := c.Cluster.names(Hash(a))
-	err := c.call(ctx, a, "apply secret", func() error {
-		return c.Cluster.putConfig(a.ID, secret, config{a.Generation, secretValues(in)})
-	})
-	if err != nil {
-		return err
-	}
-	return c.call(ctx, a, "apply config map", func() error {
-		return c.Cluster.putConfig(a.ID, configMap, config{a.Generation, plainValues(a)})
-	})
-}
-
-// putStage writes the objects of a stage whose content does not matter here.
-func (c *Cluster) putStage(id string, stage agent.StageName) error {
-	n, err := c.find(id)
-	if err != nil {
-		return err
-	}
-	n.stages[stage] = true
-	if stage == agent.StageStorage && n.volume == 0 {
-		c.volumes++
-		n.volume = c.volumes
-	}
-	return nil
-}
-
-func applyStep(stage agent.StageName) string {
-	switch stage {
-	case agent.StagePolicy:
-		return "apply policy"
-	case agent.StageIdentity:
-		return "apply identity"
-	case agent.StageStorage:
-		return "apply storage"
-	default:
-		return "apply route"
-	}
 }
