@@ -75,9 +75,10 @@ func (s fixtureCluster) Prune(_ context.Context, a agent.Agent) error {
 
 // act moves the agent under test by a client's trigger, half an hour ago, and lets a worker complete that.
 func (s *driftFixture) act(t agent.Trigger) {
-	a := s.agents[own]
-	_ = a.Act(t, agent.Manual, checkedAt.Add(-time.Hour))
-	a.MarkObserved(checkedAt.Add(-30 * time.Minute))
+	s.change(own, func(a *agent.Agent) {
+		_ = a.Act(t, agent.Manual, checkedAt.Add(-time.Hour))
+		a.MarkObserved(checkedAt.Add(-30 * time.Minute))
+	})
 }
 
 func TestCheckDrift_ActsOnDifferences(t *testing.T) {
@@ -125,17 +126,19 @@ func TestCheckDrift_ActsOnDifferences(t *testing.T) {
 		}},
 		"work is due": {given: func(s *driftFixture) {
 			one(provisioning.Missing)(s)
-			_ = s.agents[own].Act(agent.Restart, "", checkedAt.Add(-time.Hour))
+			s.change(own, func(a *agent.Agent) { _ = a.Act(agent.Restart, "", checkedAt.Add(-time.Hour)) })
 		}, wantDue: true},
 		"completed just before the list": {given: func(s *driftFixture) {
 			one(provisioning.Missing)(s)
-			s.agents[own].UpdatedAt = checkedAt.Add(-time.Second)
+			s.change(own, func(a *agent.Agent) { a.UpdatedAt = checkedAt.Add(-time.Second) })
 		}},
 		"changed and completed during the list": {given: func(s *driftFixture) {
 			one(provisioning.Missing)(s)
 			s.during = func() {
-				_ = s.agents[own].Act(agent.Restart, "", checkedAt.Add(time.Second))
-				s.agents[own].BecameReady(checkedAt.Add(2 * time.Second))
+				s.change(own, func(a *agent.Agent) {
+					_ = a.Act(agent.Restart, "", checkedAt.Add(time.Second))
+					a.BecameReady(checkedAt.Add(2 * time.Second))
+				})
 			}
 		}},
 		"changed before the repair": {
@@ -154,7 +157,7 @@ func TestCheckDrift_ActsOnDifferences(t *testing.T) {
 		}, wantCalls: "update nudge", wantError: true, wantDue: true},
 		"a cell that is not configured": {given: func(s *driftFixture) {
 			one(provisioning.Missing)(s)
-			s.agents[own].Cell = "cell-3"
+			s.change(own, func(a *agent.Agent) { a.Cell = "cell-3" })
 		}},
 		"records cannot be listed": {given: func(s *driftFixture) {
 			one(provisioning.Missing)(s)
@@ -171,7 +174,7 @@ func TestCheckDrift_ActsOnDifferences(t *testing.T) {
 			if got := s.callsAbout(own); got != row.wantCalls {
 				t.Errorf("calls = %q, want %q", got, row.wantCalls)
 			}
-			if due := !s.agents[own].Converged(); due != row.wantDue {
+			if due := !s.find(own).Converged(); due != row.wantDue {
 				t.Errorf("work due = %t, want %t", due, row.wantDue)
 			}
 			if got := s.callsAbout(other); got != "" {

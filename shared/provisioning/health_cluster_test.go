@@ -1,18 +1,19 @@
 package provisioning_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/provisioning/simulation"
 )
 
 // checkedAt is the time of the health check.
@@ -25,12 +26,13 @@ const (
 
 var errDown = fault.New(fault.Unavailable, "down", "It is down.")
 
-// healthFixture simulates what a HealthController reads and writes: records, clusters, agents and a queue. It keeps
-// only the promises of the ports, and records the calls about each agent.
+// healthFixture is what a HealthController reads and writes: the records of a simulated database, and clusters, agents
+// and a queue, which say what a test wants. It records the calls about each agent.
 type healthFixture struct {
-	mu     sync.Mutex
-	agents map[string]*agent.Agent
-	pods   map[string][]provisioning.Pod // by cell
+	database *simulation.Database
+	writing  sync.Mutex                    // guards database
+	mu       sync.Mutex                    // guards all below
+	pods     map[string][]provisioning.Pod // by cell
 	// existence says which objects of an agent exist. For other agents, all of them exist.
 	existence map[string]provisioning.Existence
 	// former holds the agents whose pod has a former configuration.
@@ -50,7 +52,7 @@ type healthFixture struct {
 // newHealthFixture has two healthy running agents.
 func newHealthFixture() *healthFixture {
 	s := &healthFixture{
-		agents:    map[string]*agent.Agent{},
+		database:  simulation.NewDatabase(),
 		pods:      map[string][]provisioning.Pod{"cell-1": {readyPod(other, time.Hour)}, "cell-2": nil},
 		existence: map[string]provisioning.Existence{}, former: map[string]bool{}, failing: map[string]bool{},
 	}
@@ -59,7 +61,52 @@ func newHealthFixture() *healthFixture {
 	return s
 }
 
-func (s *healthFixture) add(a agent.Agent) { s.agents[a.ID] = &a }
+// Step implements simulation.Stepper: every call happens immediately.
+func (s *healthFixture) Step(_ context.Context, _ simulation.Service, _ string, do func() error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return do()
+}
+
+// Look implements simulation.Stepper.
+func (s *healthFixture) Look(ctx context.Context, service simulation.Service, name string, do func() error) error {
+	return s.Step(ctx, service, name, do)
+}
+
+// Now implements simulation.Stepper.
+func (*healthFixture) Now() time.Time { return checkedAt }
+
+func (s *healthFixture) records() simulation.WorkerStore {
+	return simulation.WorkerStore{Database: s.database, Process: s}
+}
+
+// add adds the record of an agent, of an organization of its own, or replaces it.
+func (s *healthFixture) add(a agent.Agent) {
+	if s.find(a.ID).ID != "" {
+		s.remove(a.ID)
+	}
+	ctx := identity.With(context.Background(), identity.Caller{Type: identity.System, OrganizationID: a.ID})
+	s.database.SetPlan(a.ID, plan.Pro)
+	if _, err := (simulation.Agents{Database: s.database, Process: s}).Create(ctx, a); err != nil {
+		panic(err) // the fixture is wrong
+	}
+}
+
+// find returns the present record of an agent; the zero agent if there is none.
+func (s *healthFixture) find(id string) agent.Agent {
+	a, err := s.records().Load(context.Background(), id)
+	if err != nil {
+		return agent.Agent{}
+	}
+	return a
+}
+
+// change changes the record of an agent, as something else than the controller.
+func (s *healthFixture) change(id string, change func(*agent.Agent)) {
+	_, _ = s.records().Update(context.Background(), s.find(id), change)
+}
+
+func (s *healthFixture) remove(id string) { _ = s.records().Remove(context.Background(), s.find(id)) }
 
 func (s *healthFixture) controller() *provisioning.HealthController {
 	return &provisioning.HealthController{
@@ -78,6 +125,13 @@ func (s *healthFixture) callsAbout(id string) string {
 		}
 	}
 	return strings.Join(calls, " ")
+}
+
+// locked is call, for a caller that does not hold the lock.
+func (s *healthFixture) locked(name, about string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.call(name, about)
 }
 
 // call records a call, and returns its error if it is failing.
@@ -134,45 +188,33 @@ func brokenPod(code string, permanent bool, since, lastRun time.Duration) provis
 // fixtureRecords implements agent.WorkerStore.
 type fixtureRecords struct{ *healthFixture }
 
-func (s fixtureRecords) Load(_ context.Context, id string) (agent.Agent, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.call("load", id)
-	a, there := s.agents[id]
-	switch {
-	case err != nil:
+func (s fixtureRecords) Load(ctx context.Context, id string) (agent.Agent, error) {
+	if err := s.locked("load", id); err != nil {
 		return agent.Agent{}, err
-	case !there:
-		return agent.Agent{}, agent.NotFound()
 	}
-	return clone(*a), nil
+	return s.records().Load(ctx, id)
 }
 
-func (s fixtureRecords) Update(_ context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+func (s fixtureRecords) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	err := s.locked("update", a.ID)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.call("update", a.ID)
-	present, there := s.agents[a.ID]
-	if there && s.concurrently != nil {
-		s.concurrently(present)
-		s.concurrently = nil
-		there = present.Status != agent.Deleting // a worker has removed it by now
+	between := s.concurrently
+	s.concurrently = nil
+	s.mu.Unlock()
+	if between != nil {
+		s.change(a.ID, between)
+		if s.find(a.ID).Status == agent.Deleting { // a worker has removed it by now
+			s.remove(a.ID)
+		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return a, err
-	case !there:
-		delete(s.agents, a.ID)
-		return a, agent.NotFound()
-	case s.mutant == "unguarded write":
-		change(&a)
-		*present = a
-		return a, nil
-	case present.Generation != a.Generation:
-		return clone(*present), agent.ErrSuperseded
 	}
-	change(present)
-	return clone(*present), nil
+	present, err := s.records().Update(ctx, a, change)
+	if s.mutant == "unguarded write" && errors.Is(err, agent.ErrSuperseded) {
+		return s.records().Update(ctx, present, change)
+	}
+	return present, err
 }
 
 func (fixtureRecords) Remove(context.Context, agent.Agent) error {
@@ -183,27 +225,17 @@ func (fixtureRecords) ListDue(context.Context, time.Time, int) ([]agent.Agent, e
 	return nil, errors.New("a HealthController must not list due agents")
 }
 
-func (s fixtureRecords) ListByStatus(_ context.Context, status agent.Status, after string, limit int) (
-	p page.Page[agent.Agent], err error,
+func (s fixtureRecords) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) (
+	page.Page[agent.Agent], error,
 ) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.limit = max(s.limit, limit)
-	if s.failing["list "+string(status)] {
-		return p, errDown
+	fails := s.failing["list "+string(status)]
+	s.mu.Unlock()
+	if fails {
+		return page.Page[agent.Agent]{}, errDown
 	}
-	var found []agent.Agent
-	for _, a := range s.agents {
-		if a.Status == status && a.ID > after {
-			found = append(found, clone(*a))
-		}
-	}
-	slices.SortFunc(found, func(a, b agent.Agent) int { return cmp.Compare(a.ID, b.ID) })
-	p.Items = found[:min(len(found), limit)]
-	if len(found) >= limit {
-		p.Next = found[limit-1].ID
-	}
-	return p, nil
+	return s.records().ListByStatus(ctx, status, after, limit)
 }
 
 // fixturePods implements provisioning.PodLister.
@@ -261,14 +293,4 @@ func (s fixtureQueue) Nudge(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.call("nudge", id)
-}
-
-// clone copies what a closure may change in place.
-func clone(a agent.Agent) agent.Agent {
-	a.Stages, a.Env, a.Operations = slices.Clone(a.Stages), slices.Clone(a.Env), slices.Clone(a.Operations)
-	if a.Failure != nil {
-		f := *a.Failure
-		a.Failure = &f
-	}
-	return a
 }

@@ -35,11 +35,11 @@ func withPod(p provisioning.Pod) func(*healthFixture) {
 }
 
 // withAgent replaces the running agent.
-func withAgent(a agent.Agent) func(*healthFixture) { return func(s *healthFixture) { s.add(clone(a)) } }
+func withAgent(a agent.Agent) func(*healthFixture) { return func(s *healthFixture) { s.add(a) } }
 
 // changed changes the record of the agent.
 func changed(change func(*agent.Agent)) func(*healthFixture) {
-	return func(s *healthFixture) { change(s.agents[own]) }
+	return func(s *healthFixture) { s.change(own, change) }
 }
 
 // failing makes a call fail.
@@ -54,10 +54,12 @@ func existing(e provisioning.Existence) func(*healthFixture) {
 
 func emptyCell(s *healthFixture) { s.pods["cell-1"] = nil }
 
-func removed(s *healthFixture) { delete(s.agents, own) }
+func removed(s *healthFixture) { s.remove(own) }
 
 // justWritten makes the record so young that a list may show the state before it.
-func justWritten(s *healthFixture) { s.agents[own].UpdatedAt = checkedAt.Add(-4 * time.Second) }
+func justWritten(s *healthFixture) {
+	s.change(own, func(a *agent.Agent) { a.UpdatedAt = checkedAt.Add(-4 * time.Second) })
+}
 
 // completed is a client's action that a worker completed a minute ago.
 func completed(trigger agent.Trigger) func(*agent.Agent) {
@@ -200,7 +202,8 @@ func rowsOfBrokenPods() map[string]healthRow {
 		},
 		"crash loop in a cell that is not the agent's": {
 			given: all(crashLooping, func(s *healthFixture) {
-				s.agents[own].Cell, s.pods["cell-2"] = "cell-2", []provisioning.Pod{readyPod(own, minute)}
+				s.change(own, func(a *agent.Agent) { a.Cell = "cell-2" })
+				s.pods["cell-2"] = []provisioning.Pod{readyPod(own, minute)}
 			}),
 			wantStatus: agent.Running, wantCalls: "load", wantAgent: untouched,
 		},

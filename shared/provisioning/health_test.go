@@ -37,10 +37,7 @@ func checkRow(r healthRow, mutant string) (defects []string) {
 	s.mutant, s.concurrently = mutant, r.concurrently
 	r.given(s)
 	err := s.controller().CheckHealth(context.Background())
-	a, ok := s.agents[own]
-	if !ok {
-		a = &agent.Agent{}
-	}
+	a := s.find(own)
 	code := ""
 	if a.Failure != nil {
 		code = a.Failure.Code
@@ -55,9 +52,9 @@ func checkRow(r healthRow, mutant string) (defects []string) {
 	differ("calls", s.callsAbout(own), r.wantCalls)
 	differ(fmt.Sprintf("CheckHealth fails (%v)", err), err != nil, r.wantError)
 	if len(defects) == 0 && r.wantAgent != nil {
-		differ("agent", r.wantAgent(*a), "")
+		differ("agent", r.wantAgent(a), "")
 	}
-	o := s.agents[other]
+	o := s.find(other)
 	differ("status of the other agent", o.Status, agent.Running)
 	differ("convergence of the other agent", o.Converged(), true)
 	differ("updates of the other agent", strings.Contains(s.callsAbout(other), "update"), false)
@@ -140,11 +137,12 @@ func TestCheckHealth_ReadsEveryAgentInTime(t *testing.T) {
 	t.Parallel()
 	const agents, batch = 1000, 200
 	s := newHealthFixture()
-	clear(s.agents)
+	s.remove(own)
+	s.remove(other)
 	for range agents {
-		s.add(failedAt(uuid.NewString(), ""))
-	}
-	for id := range s.agents { // all have a ready pod that does not answer, so the probe shows which agents were read
+		id := uuid.NewString()
+		s.add(failedAt(id, ""))
+		// All have a ready pod that does not answer, so the probe shows which agents were read.
 		s.pods["cell-1"] = append(s.pods["cell-1"], readyPod(id, time.Hour))
 	}
 	s.failing["probe"] = true
@@ -164,8 +162,8 @@ func TestCheckHealth_ReadsEveryAgentInTime(t *testing.T) {
 		for _, c := range s.calls {
 			last[strings.TrimPrefix(c, "probe ")] = minute
 		}
-		for id := range s.agents {
-			if waited := minute - last[id]; waited > 3*agents/batch {
+		for _, a := range s.database.Agents() {
+			if waited := minute - last[a.ID]; waited > 3*agents/batch {
 				t.Fatalf("an agent waited %d minutes, want at most %d", waited, 3*agents/batch)
 			}
 		}

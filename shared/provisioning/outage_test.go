@@ -123,9 +123,11 @@ func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
 				if f := l.record().Failure; f.Code != notReady || f.Stage != agent.StageReady || !f.Retryable {
 					t.Errorf("failure = %+v, want a retryable %s of stage ready", f, notReady)
 				}
-				if l.maxDelivering > 2 {
-					t.Errorf("%d deliveries at the same time, want at most 2", l.maxDelivering)
-				}
+				l.count(func() {
+					if l.maxDelivering > 2 {
+						t.Errorf("%d deliveries at the same time, want at most 2", l.maxDelivering)
+					}
+				})
 			})
 		})
 	}
