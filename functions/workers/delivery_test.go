@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,54 +26,31 @@ const (
 
 // world is one agent in a simulated database, cluster and secret store.
 type world struct {
-	*sync.Mutex // held during every step outside
-	database    *simulation.Database
-	cluster     *simulation.Cluster
-	secrets     *simulation.SecretStore
-	nudges      *agenttest.Nudges
-	start       time.Time
-	id          string
-	ctx         context.Context // of an admin
+	*simulation.Direct
+	database *simulation.Database
+	cluster  *simulation.Cluster
+	secrets  *simulation.SecretStore
+	nudges   *agenttest.Nudges
+	id       string
+	ctx      context.Context // of an admin
 	// applied are the generations of the workloads that the cluster accepted.
 	applied []int64
 	// unguarded plants a defect: the store ignores the generation for which a worker writes.
 	unguarded bool
 }
 
-// Step implements simulation.Stepper. Controllers and the kubelet react immediately.
-func (w *world) Step(_ context.Context, _ simulation.Service, _ string, do func() error) error {
-	w.Lock()
-	defer w.Unlock()
-	err := do()
-	for {
-		actions := w.cluster.Actions(time.Since(w.start), nil)
-		if len(actions) == 0 {
-			return err
-		}
-		actions[0].Do()
-	}
-}
-
-// Look implements simulation.Stepper.
-func (w *world) Look(_ context.Context, _ simulation.Service, _ string, do func() error) error {
-	w.Lock()
-	defer w.Unlock()
-	return do()
-}
-
-// Now implements simulation.Stepper.
-func (w *world) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
-
 // newWorld returns a world with a running agent.
 func newWorld(t *testing.T, plant func(*world)) *world {
 	t.Helper()
 	w := &world{
-		Mutex: &sync.Mutex{}, database: simulation.NewDatabase(), nudges: &agenttest.Nudges{}, start: time.Now(),
+		database: simulation.NewDatabase(), nudges: &agenttest.Nudges{},
 		ctx: identity.With(t.Context(), identity.Caller{
 			Type: identity.Session, ID: "user", OrganizationID: organization, Role: identity.RoleAdmin,
 		}),
 	}
-	w.cluster = simulation.NewCluster(time.Now, func() time.Duration { return time.Since(w.start) })
+	start := time.Now()
+	w.cluster = simulation.NewCluster(time.Now, func() time.Duration { return time.Since(start) })
+	w.Direct = &simulation.Direct{Cluster: w.cluster}
 	w.secrets = simulation.NewSecretStore(time.Now)
 	w.database.SetPlan(organization, plan.Pro)
 	created, err := w.agents().Create(w.ctx, agent.New(agenttest.ID(), cell,

@@ -2,7 +2,6 @@ package provisioning_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,23 +13,19 @@ import (
 	"agents.example/controlplane/shared/provisioning/simulation"
 )
 
-// world is one agent in the database, the cluster and the secret store of package simulation. No scheduler decides
-// about its calls: they succeed immediately, and controllers and the kubelet react immediately.
+// world is one agent in the database, the cluster and the secret store of package simulation.
 type world struct {
+	*simulation.Direct
 	t  *testing.T
 	id string
 	// client makes the clients' changes.
 	client context.Context //nolint:containedctx // of an admin
 
-	mu       sync.Mutex // guards all below; held during every call outside
+	// Direct's lock guards all below.
+
 	database *simulation.Database
 	cluster  *simulation.Cluster
 	secrets  *simulation.SecretStore
-	start    time.Time
-	// down holds the services that answer no call.
-	down map[simulation.Service]bool
-	// effects counts the calls that may have changed something.
-	effects int
 	// applied holds the generation of each stage that was applied last.
 	applied map[agent.StageName]int64
 }
@@ -42,57 +37,28 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	const organization = "9b2ee9a5-7b60-4a51-93a4-1d6a3d4f2c11"
 	w := &world{
-		t: t, start: time.Now(), database: simulation.NewDatabase(), secrets: simulation.NewSecretStore(time.Now),
-		down: map[simulation.Service]bool{}, applied: map[agent.StageName]int64{},
+		t: t, database: simulation.NewDatabase(), secrets: simulation.NewSecretStore(time.Now),
+		applied: map[agent.StageName]int64{},
 		client: identity.With(t.Context(), identity.Caller{
 			Type: identity.Session, ID: "user", OrganizationID: organization, Role: identity.RoleAdmin,
 		}),
 	}
-	w.cluster = simulation.NewCluster(time.Now, func() time.Duration { return time.Since(w.start) })
+	start := time.Now()
+	w.cluster = simulation.NewCluster(time.Now, func() time.Duration { return time.Since(start) })
+	w.Direct = &simulation.Direct{Cluster: w.cluster, Down: map[simulation.Service]bool{}}
 	w.database.SetPlan(organization, plan.Pro)
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: plan.Pro}, w.Now())
 	if _, err := (simulation.Agents{Database: w.database, Process: w}).Create(w.client, a); err != nil {
 		t.Fatal(err)
 	}
-	w.id, w.effects = a.ID, 0
+	w.id, w.Effects = a.ID, 0
 	return w
 }
 
-// Step implements simulation.Stepper.
-func (w *world) Step(_ context.Context, service simulation.Service, name string, do func() error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.down[service] {
-		return &simulation.Error{Verdict: simulation.Refused, Step: name}
-	}
-	w.effects++
-	err := do()
-	for {
-		actions := w.cluster.Actions(time.Since(w.start), nil)
-		if len(actions) == 0 {
-			return err
-		}
-		actions[0].Do()
-	}
-}
-
-// Look implements simulation.Stepper.
-func (w *world) Look(_ context.Context, service simulation.Service, name string, do func() error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.down[service] {
-		return &simulation.Error{Verdict: simulation.Refused, Step: name}
-	}
-	return do()
-}
-
-// Now implements simulation.Stepper.
-func (*world) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
-
 // record returns the present record; the zero agent if it is gone.
 func (w *world) record() agent.Agent {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Lock()
+	defer w.Unlock()
 	a, ok := w.database.Agent(w.id)
 	if !ok {
 		return agent.Agent{}
@@ -136,8 +102,8 @@ func (o objects) Apply(ctx context.Context, a agent.Agent, stage agent.StageName
 ) error {
 	err := o.ClusterClient.Apply(ctx, a, stage, in)
 	if err == nil {
-		o.world.mu.Lock()
-		defer o.world.mu.Unlock()
+		o.world.Lock()
+		defer o.world.Unlock()
 		o.world.applied[stage] = a.Generation
 	}
 	return err

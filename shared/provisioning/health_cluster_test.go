@@ -30,7 +30,7 @@ var errDown = fault.New(fault.Unavailable, "down", "It is down.")
 // and a queue, which say what a test wants. It records the calls about each agent.
 type healthFixture struct {
 	database *simulation.Database
-	writing  sync.Mutex                    // guards database
+	process  *simulation.Direct
 	mu       sync.Mutex                    // guards all below
 	pods     map[string][]provisioning.Pod // by cell
 	// existence says which objects of an agent exist. For other agents, all of them exist.
@@ -52,7 +52,7 @@ type healthFixture struct {
 // newHealthFixture has two healthy running agents.
 func newHealthFixture() *healthFixture {
 	s := &healthFixture{
-		database:  simulation.NewDatabase(),
+		database: simulation.NewDatabase(), process: &simulation.Direct{},
 		pods:      map[string][]provisioning.Pod{"cell-1": {readyPod(other, time.Hour)}, "cell-2": nil},
 		existence: map[string]provisioning.Existence{}, former: map[string]bool{}, failing: map[string]bool{},
 	}
@@ -61,23 +61,8 @@ func newHealthFixture() *healthFixture {
 	return s
 }
 
-// Step implements simulation.Stepper: every call happens immediately.
-func (s *healthFixture) Step(_ context.Context, _ simulation.Service, _ string, do func() error) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	return do()
-}
-
-// Look implements simulation.Stepper.
-func (s *healthFixture) Look(ctx context.Context, service simulation.Service, name string, do func() error) error {
-	return s.Step(ctx, service, name, do)
-}
-
-// Now implements simulation.Stepper.
-func (*healthFixture) Now() time.Time { return checkedAt }
-
 func (s *healthFixture) records() simulation.WorkerStore {
-	return simulation.WorkerStore{Database: s.database, Process: s}
+	return simulation.WorkerStore{Database: s.database, Process: s.process}
 }
 
 // add adds the record of an agent, of an organization of its own, or replaces it.
@@ -87,7 +72,7 @@ func (s *healthFixture) add(a agent.Agent) {
 	}
 	ctx := identity.With(context.Background(), identity.Caller{Type: identity.System, OrganizationID: a.ID})
 	s.database.SetPlan(a.ID, plan.Pro)
-	if _, err := (simulation.Agents{Database: s.database, Process: s}).Create(ctx, a); err != nil {
+	if _, err := (simulation.Agents{Database: s.database, Process: s.process}).Create(ctx, a); err != nil {
 		panic(err) // the fixture is wrong
 	}
 }

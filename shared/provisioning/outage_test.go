@@ -267,9 +267,9 @@ func TestReconcile_LeavesAnAgentAloneUntilItsNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.change(func(a *agent.Agent) { a.RetryAt = time.Now().Add(time.Minute) })
-		effects := w.effects
-		if err := w.deliver(); err != nil || w.effects > effects {
-			t.Errorf("an early delivery had %d effects, error %v, want none", w.effects-effects, err)
+		effects := w.Effects
+		if err := w.deliver(); err != nil || w.Effects > effects {
+			t.Errorf("an early delivery had %d effects, error %v, want none", w.Effects-effects, err)
 		}
 		time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
 		if err := w.deliver(); err != nil || !settled(w.record()) {

@@ -11,11 +11,11 @@ func TestReconcile_DuplicateMessageWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
-		effects := w.effects
+		effects := w.Effects
 		if err := w.deliver(); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.effects - effects; got != 0 || !settled(w.record()) {
+		if got := w.Effects - effects; got != 0 || !settled(w.record()) {
 			t.Errorf("a duplicate message had %d effects, want 0; the agent is %s", got, w.record().Status)
 		}
 	})

@@ -28,7 +28,7 @@ type timeline struct {
 	ctx  context.Context
 	done sync.WaitGroup
 
-	// The world's mutex guards all below.
+	// The world's lock guards all below.
 
 	// applyError is what every Apply answers; nil for success.
 	applyError error
@@ -69,8 +69,8 @@ func (l *timeline) pause(d time.Duration) bool {
 
 // Nudge implements agent.Nudger: it publishes a message.
 func (l *timeline) Nudge(context.Context, string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	l.messages++
 	l.done.Go(l.deliverMessage)
 	return nil
@@ -100,14 +100,14 @@ func (l *timeline) deliver() error {
 }
 
 func (l *timeline) count(change func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	change()
 }
 
 // setDown begins or ends the outage of a service.
 func (l *timeline) setDown(service simulation.Service, down bool) {
-	l.count(func() { l.down[service] = down })
+	l.count(func() { l.Down[service] = down })
 }
 
 // act is a client's action, which publishes a nudge.

@@ -2,9 +2,7 @@ package secretwrite_test
 
 import (
 	"context"
-	"sync"
 	"testing"
-	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
@@ -15,21 +13,6 @@ import (
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
 )
-
-// outside makes every call outside immediately.
-type outside struct{ *sync.Mutex }
-
-func (o outside) Step(_ context.Context, _ simulation.Service, _ string, do func() error) error {
-	o.Lock()
-	defer o.Unlock()
-	return do()
-}
-
-func (o outside) Look(ctx context.Context, s simulation.Service, name string, do func() error) error {
-	return o.Step(ctx, s, name, do)
-}
-
-func (outside) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // failing is a secret store in which adding a value of some keys fails.
 type failing struct {
@@ -50,7 +33,7 @@ func putTwo(t *testing.T, add map[string]func() error) ([]secret.Operation, erro
 	ctx := identity.With(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user", OrganizationID: "org", Role: identity.RoleAdmin,
 	})
-	o, d := outside{&sync.Mutex{}}, simulation.NewDatabase()
+	o, d := &simulation.Direct{}, simulation.NewDatabase()
 	d.SetPlan("org", plan.Pro)
 	agents := simulation.Agents{Database: d, Process: o}
 	a, err := agents.Create(ctx, agent.New(agenttest.ID(), "cell-1", agent.Draft{Name: "a", Plan: plan.Hobby}, o.Now()))
