@@ -65,7 +65,7 @@ func (s *healthFixture) records() simulation.WorkerStore {
 	return simulation.WorkerStore{Database: s.database, Process: s.process}
 }
 
-// add adds the record of an agent, of an organization of its own, or replaces it.
+// add adds the record of an agent, or replaces it. Each has a separate organization.
 func (s *healthFixture) add(a agent.Agent) {
 	if s.find(a.ID).ID != "" {
 		s.remove(a.ID)
