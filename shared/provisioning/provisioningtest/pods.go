@@ -93,7 +93,7 @@ func testPodsInTrouble(t *testing.T, w Fixture) {
 	}
 	w.Suffer(t, a, None)
 	a.Rollout++
-	w.apply(t, a, agent.StageRuntime)
+	w.apply(t, a, agent.StageSecrets, agent.StageRuntime)
 	w.awaitReady(t, a)
 	if p := w.pod(t, a); p == nil || p.Failure != nil {
 		t.Errorf("recovered pod = %+v, want one without a failure", p)

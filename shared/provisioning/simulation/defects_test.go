@@ -30,7 +30,9 @@ func outsideDefects() []defect {
 		{"one name for all environments", "objects named by content", Plant{
 			Cluster: ClusterRules{FixedNames: true}, Focus: stalledWorkers,
 		}},
-		{"no fence", "refusal of a workload of an older generation", cluster(ClusterRules{NoFence: true})},
+		{"no fence", "refusal of a workload of an older generation", Plant{
+			Cluster: ClusterRules{NoFence: true}, Focus: lateCalls(ClusterService, "put", "put"),
+		}},
 		{"random namespace", "a namespace named after its agent", cluster(ClusterRules{RandomNamespace: true})},
 		{"namespace kept", "deletion of the namespace", cluster(ClusterRules{KeepNamespace: true})},
 		{"gone too early", "removal only once the namespace is gone", cluster(ClusterRules{GoneAtOnce: true})},
@@ -67,8 +69,8 @@ func domainDefects() []defect {
 				return unguarded{inner}
 			},
 		}},
-		{"sweep after the end", "no nudge of an agent whose work ended", afterWorker("sweep",
-			func(w *World, _ agent.Agent, a *agent.Agent) { a.WorkDueAt = w.Now().Add(agent.NudgeGrace) })},
+		{"sweep after the end", "no nudge of an agent whose work ended", focused(sweeps, afterWorker("sweep",
+			func(w *World, _ agent.Agent, a *agent.Agent) { soonest(w, a) }))},
 		{"sweep forgets", "nudges are repeated", Plant{
 			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
 				if process != "sweep" {
@@ -89,10 +91,12 @@ func domainDefects() []defect {
 				}
 			})},
 		{"deadline not enforced", "work on a broken pod ends in time", workerWrites("worker", hideDeadline)},
-		{"credentials without a fence", "deletion waits for the first credentials", afterWorker("worker",
-			func(_ *World, before agent.Agent, a *agent.Agent) { a.StoringUntil = before.StoringUntil })},
-		{"values without a fence", "deletion waits for values of requests", afterRequest(
-			func(_ *World, _ agent.Agent, a *agent.Agent) { a.StoringUntil = time.Time{} })},
+		{"credentials without a fence", "deletion waits for the first credentials", focused(
+			lateCalls(SecretService, "create", "delete"), afterWorker("worker",
+				func(_ *World, before agent.Agent, a *agent.Agent) { a.StoringUntil = before.StoringUntil }))},
+		{"values without a fence", "deletion waits for values of requests", focused(
+			lateCalls(SecretService, "put", "delete"), afterRequest(
+				func(_ *World, _ agent.Agent, a *agent.Agent) { a.StoringUntil = time.Time{} }))},
 		{"concurrent values", "one request adds a value of a key at a time", afterRequest(
 			func(_ *World, _ agent.Agent, a *agent.Agent) {
 				for i := range a.Operations {
@@ -110,7 +114,8 @@ func domainDefects() []defect {
 		}},
 		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
 		{"orphans deleted immediately", "orphans are marked first and need proof", Plant{Collect: collectAll}},
-		{"no collector of secrets", "secrets without an agent are deleted", lonelySecrets()},
+		{"no collector of secrets", "secrets without an agent are deleted", focused(
+			lateCalls(SecretService, "create", "delete"), lonelySecrets())},
 		{"no drift check", "objects that a person deleted are restored", Plant{
 			NoDriftCheck: true, Focus: handiwork,
 		}},
@@ -175,4 +180,31 @@ func storesValues(_ *Scheduler, u *Setup) {
 		Start: agent.Running, Scripts: [][]string{{"put", "put", "reconcile"}}, Workers: 1, Faults: 3, Lags: 2,
 		FaultRate: 0.4, FaultService: &service, Verdicts: []Verdict{Refused, Late, Lost}, Steps: 150,
 	}
+}
+
+// lateCalls makes calls of one service take place late while a client sends two requests.
+func lateCalls(service Service, first, second string) func(*Scheduler, *Setup) {
+	return func(_ *Scheduler, u *Setup) {
+		start := agent.Running
+		if first == "create" {
+			start = ""
+		}
+		*u = Setup{
+			Start: start, Scripts: [][]string{{first, second}}, Workers: 3, Stalls: 1, Faults: 2, FaultRate: 0.2,
+			FaultService: &service, Verdicts: []Verdict{Late}, Steps: 150,
+		}
+	}
+}
+
+// sweeps makes sweeps and stalled workers overlap.
+func sweeps(_ *Scheduler, u *Setup) {
+	*u = Setup{
+		Start: agent.Running, Scripts: [][]string{{"restart"}}, Workers: 1, Stalls: 4, Ticks: 10, Steps: 200,
+	}
+}
+
+// focused gives a planted defect another setup.
+func focused(focus func(*Scheduler, *Setup), p Plant) Plant {
+	p.Focus = focus
+	return p
 }

@@ -14,5 +14,5 @@ func stale(generation int64) error {
 }
 
 func unknownCell() error {
-	return &provisioning.Permanent{Code: "cell_unknown", Message: "The agent's cell is not configured."}
+	return fault.New(fault.Unavailable, "cell_unknown", "The agent's cell is not configured.")
 }
