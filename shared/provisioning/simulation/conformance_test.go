@@ -27,17 +27,22 @@ func fixture(*testing.T) agenttest.Fixture {
 			d.SetPlan(id, p)
 			return nil
 		},
-		Entries: func(_ context.Context, id string) (entries []audit.Entry, err error) {
-			u.Lock()
-			defer u.Unlock()
-			for _, e := range d.Entries {
-				if e.OrganizationID == id {
-					entries = append(entries, e.Entry)
-				}
+		Entries: entriesOf(d, u),
+	}
+}
+
+// entriesOf reads the audit entries of an organization in the order of their times.
+func entriesOf(d *Database, u *Direct) func(context.Context, string) ([]audit.Entry, error) {
+	return func(_ context.Context, id string) (entries []audit.Entry, err error) {
+		u.Lock()
+		defer u.Unlock()
+		for _, e := range d.Entries {
+			if e.OrganizationID == id {
+				entries = append(entries, e.Entry)
 			}
-			slices.SortFunc(entries, func(x, y audit.Entry) int { return x.CreatedAt.Compare(y.CreatedAt) })
-			return entries, nil
-		},
+		}
+		slices.SortFunc(entries, func(x, y audit.Entry) int { return x.CreatedAt.Compare(y.CreatedAt) })
+		return entries, nil
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
@@ -33,6 +34,8 @@ type Database struct {
 	Removed func(id string)
 	// Started is told of each agent whose provisioning a change starts.
 	Started func(id string)
+	// events holds the payment provider's events that were applied.
+	events map[string]bool
 	// gone holds the agents whose record was removed.
 	gone map[string]bool
 	// Calls maps operations to the client's call that requested them.
@@ -64,6 +67,7 @@ type document struct {
 
 type organizationDocument struct {
 	organization.Organization
+	account billing.Account
 	version int64
 }
 
@@ -88,7 +92,7 @@ func NewDatabase() *Database {
 	return &Database{
 		agents: map[string]document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
 		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{}, Calls: map[string]string{},
-		gone: map[string]bool{},
+		gone: map[string]bool{}, events: map[string]bool{},
 	}
 }
 
@@ -239,7 +243,7 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 	case d.Rules.NoPreconditions:
 	case isNew && exists, !isNew && (!exists || present.version != s.target.version):
 		return agent.Agent{}, errConflict
-	case moved != (organization.Usage{}) && d.organizations[s.org.ID].version != s.org.version:
+	case (moved != (organization.Usage{}) || after.Started(before)) && d.organizations[s.org.ID].version != s.org.version:
 		return agent.Agent{}, errConflict
 	case c.first && hasEntry:
 		return agent.Agent{}, errConflict

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ type defect struct {
 
 // defects are the planted defects.
 func defects() []defect {
-	return append(outsideDefects(), domainDefects()...)
+	return slices.Concat(outsideDefects(), domainDefects(), billingDefects())
 }
 
 // outsideDefects undo guards of the adapters.

@@ -177,20 +177,21 @@ func (w *World) checkDeadline(a agent.Agent) {
 	}
 }
 
-// The limits of the work that the agents of a schedule make: deliveries in an hour, and messages that are delivered
-// again.
+// The limits of the work that the agents of a schedule make: deliveries in an hour for one agent, and messages that are
+// delivered again.
 const (
 	maxHourlyDeliveries = 90
 	maxFailing          = 10
 )
 
 // checkLoad counts a delivery and checks that work does not multiply.
-func (w *World) checkLoad() {
+func (w *World) checkLoad(id string) {
 	hour := int(w.Elapsed() / time.Hour)
 	if hour != w.hour {
-		w.hour, w.delivered = hour, 0
+		w.hour = hour
+		clear(w.delivered)
 	}
-	if w.delivered++; w.delivered > maxHourlyDeliveries {
+	if w.delivered[id]++; w.delivered[id] > maxHourlyDeliveries {
 		w.violate("load", "more than %d deliveries in an hour: %s", maxHourlyDeliveries, w.describe())
 	}
 	failed := 0

@@ -37,6 +37,7 @@ func (w *World) checkRest() {
 		}
 	}
 	w.checkEntries()
+	w.checkBillingAtRest()
 }
 
 func (w *World) checkRecordAtRest(a agent.Agent) {

@@ -41,6 +41,7 @@ func (w *World) arrange() {
 			w.violate("removed early", "the record of agent %s was removed before its namespace was gone", short(id))
 		}
 	}
+	w.subscribe()
 	if w.Plant.Arrange != nil {
 		w.Plant.Arrange(w)
 	}
@@ -74,7 +75,7 @@ func (w *World) play() {
 // over reports whether nothing is left to do.
 func (w *World) over() bool {
 	return w.live == 0 && len(w.late) == 0 && len(w.Queue.messages) == 0 && len(w.Queue.dead) == 0 &&
-		!w.clientsReady() && w.nextDue().IsZero()
+		!w.clientsReady() && w.nextDue().IsZero() && len(w.events) == 0 && len(w.setup.Payments) == 0
 }
 
 func (w *World) clientsReady() bool {
@@ -113,6 +114,9 @@ func (w *World) untilNext() time.Duration {
 	for _, m := range w.Queue.dead {
 		consider(m.notBefore)
 	}
+	for _, e := range w.events {
+		consider(e.notBefore)
+	}
 	w.mu.Lock()
 	for _, waiting := range w.parked {
 		consider(waiting.process.stalledUntil)
@@ -130,7 +134,7 @@ func (w *World) untilNext() time.Duration {
 func (w *World) environment() []Action {
 	synctest.Wait() // for the consequences of the last step
 	actions := w.Cluster.Actions(w.Elapsed(), w.actions[:0])
-	actions = w.deliveries(actions)
+	actions = w.paymentActions(w.deliveries(actions))
 	if !w.quiet {
 		actions = w.disturbances(actions)
 	}
@@ -169,11 +173,13 @@ func (w *World) settle() {
 		switch {
 		case !due.IsZero() && !due.After(w.Now()) && now-w.swept >= time.Minute:
 			w.sweep()
-		case w.live > 0 || len(w.late) > 0 || len(w.Queue.messages) > 0 || len(w.Queue.dead) > 0:
+		case w.live > 0 || len(w.late) > 0 || len(w.Queue.messages) > 0 || len(w.Queue.dead) > 0,
+			len(w.events) > 0:
 			w.Pass(w.untilNext())
 		case !due.IsZero():
 			w.Pass(max(due.Sub(w.Now()), time.Minute-(now-w.swept), time.Millisecond))
 		case patient && w.careful(asked):
+		case w.enforceLater():
 		case (w.orphans() || w.setup.WrongDatabase) && collections < 3:
 			w.Pass([]time.Duration{2 * time.Hour, 25 * time.Hour, 25 * time.Hour}[collections])
 			collections++

@@ -35,6 +35,13 @@ type Setup struct {
 	DeletedByHand bool
 	// DeletedObjects is how many objects of the agent a person deletes or changes.
 	DeletedObjects int
+	// Payments is what happens to the organization's payments. LostEvents is how many of the events about it are lost.
+	Payments   []payment
+	LostEvents int
+	// Unpaid lets the organization's grace period end when the schedule begins.
+	Unpaid bool
+	// BillingTicks is how often accounts may be enforced early.
+	BillingTicks int
 	// WrongDatabase makes the collector of orphans read a database without records.
 	WrongDatabase bool
 	// DeadLetters is how many messages the queue gives up early.
@@ -99,6 +106,8 @@ func RandomSetup(s *Scheduler) Setup {
 		u.WrongDatabase = s.Choose(4) == 0
 	case 8:
 		u.DeletedObjects, u.Stalls = 1+s.Choose(2), 0
+	case 9:
+		arrangePayments(s, &u)
 	case 5:
 		u.Verdicts, u.Faults = []Verdict{Lost, Late}, 3
 	case 6:

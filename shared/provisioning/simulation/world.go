@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
@@ -35,9 +36,10 @@ type World struct {
 	created int
 	// prefix begins the names of calls.
 	prefix string
-	// delivered counts the deliveries of the hour.
-	hour, delivered int
-	skews           []time.Duration
+	// delivered counts the deliveries of the hour by agent.
+	hour      int
+	delivered map[string]int
+	skews     []time.Duration
 	// mayFail holds the agents whose pods were disturbed, so that the status error is legitimate.
 	mayFail map[string]bool
 	// deletedByHand holds the agents whose namespace a person deleted.
@@ -47,6 +49,12 @@ type World struct {
 	quietSince time.Duration
 	quiet      bool
 	swept      time.Duration
+
+	// subscription is the organization's, as the payment provider has it; nil without billing.
+	subscription *billing.Subscription
+	events       []*paymentEvent
+	// sent counts the events, and enforced the enforcements at the end.
+	sent, enforced int
 
 	// Pending names promises that are not checked.
 	Pending   map[string]bool
@@ -61,6 +69,8 @@ type Plant struct {
 	Records func(w *World, process string, inner agent.WorkerStore) agent.WorkerStore
 	// Agents wraps the store of routes.
 	Agents func(w *World, inner agent.Store) agent.Store
+	// Accounts wraps the store of accounts.
+	Accounts func(w *World, inner billing.Store) billing.Store
 	// Arrange changes the world before the schedule begins.
 	Arrange func(w *World)
 	// Answer changes what a delivery answers the queue.
@@ -88,7 +98,7 @@ const watchTimeout = 8 * time.Minute
 func newWorld(s *Scheduler) *World {
 	w := &World{
 		Scheduler: s, Database: NewDatabase(), Queue: &Queue{}, started: map[string]int{}, mayFail: map[string]bool{},
-		deletedByHand: map[string]bool{}, prefix: "call",
+		deletedByHand: map[string]bool{}, delivered: map[string]int{}, prefix: "call",
 	}
 	w.Secrets, w.Cluster = NewSecretStore(s.Now), NewCluster(s.Now, s.Elapsed)
 	w.Database.SetPlan(organizationID, plan.Pro)
@@ -193,7 +203,7 @@ func (w *World) writer(p *Process) secretwrite.Service {
 // deliver starts a worker with a message.
 func (w *World) deliver(m *message) {
 	m.delivered, m.since = true, w.Elapsed()
-	w.checkLoad()
+	w.checkLoad(m.agentID)
 	m.attempts++
 	w.Queue.Delivered++
 	w.workers++
