@@ -243,7 +243,8 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 	case d.Rules.NoPreconditions:
 	case isNew && exists, !isNew && (!exists || present.version != s.target.version):
 		return agent.Agent{}, errConflict
-	case (moved != (organization.Usage{}) || after.Started(before)) && d.organizations[s.org.ID].version != s.org.version:
+	case (moved != (organization.Usage{}) || after.Started(before)) &&
+		d.organizations[s.org.ID].version != s.org.version:
 		return agent.Agent{}, errConflict
 	case c.first && hasEntry:
 		return agent.Agent{}, errConflict

@@ -109,8 +109,8 @@ func (s *statefulSet) matches(a agent.Agent, t template) bool {
 	return s.generation == a.Generation && s.replicas == replicas && s.template == t
 }
 
-// isFormer reports whether an object is the ConfigMap of a former generation of an agent. The control plane may not
-// list Secrets, so a Secret without its ConfigMap is not found.
+// isFormer reports whether an object is the ConfigMap of a former generation of a agent. Nobody may list Secrets, so a
+// Secret without its ConfigMap is not found.
 func isFormer(n *namespace, name string, a agent.Agent) bool {
 	return strings.HasPrefix(name, configPrefix) && name != configPrefix+Hash(a) &&
 		n.configs[name].generation < a.Generation
@@ -170,8 +170,7 @@ func (w *World) checkDriftAtRest(a agent.Agent) {
 	for _, name := range slices.Sorted(maps.Keys(n.configs)) {
 		if !w.Cluster.Rules.FixedNames && isFormer(n, name, a) {
 			w.violate("leftovers", "agent %s has generation %d, and the object %q of generation %d is left",
-				short(a.ID),
-				a.Generation, name, n.configs[name].generation)
+				short(a.ID), a.Generation, name, n.configs[name].generation)
 		}
 	}
 }
