@@ -99,7 +99,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 		t.Logf("%s\nviolation: %s", result.Trace, result.Violation)
 		return
 	}
-	n := 90_000 // with the small schedules, more than 200,000
+	n := 70_000 // with the small schedules, more than 200,000
 	if testing.Short() {
 		n = 2_000
 	}
