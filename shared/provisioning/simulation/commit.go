@@ -1,0 +1,211 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
+)
+
+// change is a change of a client, as it is committed.
+type change struct {
+	id      string
+	at      time.Time
+	caller  identity.Caller
+	request audit.Request
+	trail   *audit.CallEntry
+	entryID string
+	first   bool
+	attempt *idempotency.Attempt
+	amends  bool
+	call    string
+}
+
+func (d *Database) beginChange(ctx context.Context, id string, at time.Time) change {
+	c := change{
+		id: id, at: at, caller: identity.From(ctx), request: audit.From(ctx), trail: audit.CallEntryFrom(ctx),
+		entryID: id, call: callFrom(ctx),
+	}
+	c.first = c.trail.Claim()
+	if c.trail.ID() != "" {
+		c.entryID = c.trail.ID()
+	}
+	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
+		c.attempt, c.amends = a, a.Used()
+	}
+	return c
+}
+
+// state is what a change reads before it decides.
+type state struct {
+	org       organizationDocument
+	target    document
+	exists    bool
+	answer    answer
+	answered  bool
+	own       bool
+	committed bool
+}
+
+func (d *Database) readState(c change, agentID string) (state, error) {
+	s := state{org: d.organizations[c.caller.OrganizationID]}
+	if s.org.ID == "" {
+		s.org.Organization = organization.New(c.caller.OrganizationID, c.at)
+	}
+	s.target, s.exists = d.agents[agentID]
+	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id)
+	if s.committed {
+		c.trail.MarkWritten()
+	}
+	if c.attempt != nil {
+		s.answer, s.answered = d.answers[c.attempt.ID]
+		s.answered = s.answered && c.at.Before(s.answer.expiresAt)
+		if s.answered && s.answer.fingerprint != c.attempt.Fingerprint {
+			return s, idempotency.Reused()
+		}
+		s.own = s.answered && s.answer.changeID == c.id
+	}
+	return s, nil
+}
+
+// replay returns the stored answer, if that answers the change.
+func (c change) replay(s state) (a agent.Agent, ok bool) {
+	if !s.answered || c.amends && !s.own {
+		return agent.Agent{}, false
+	}
+	if !s.own {
+		c.attempt.Replay()
+	}
+	if c.attempt.DiscardsAnswer() || s.answer.record == nil {
+		return agent.Agent{}, false
+	}
+	a = cloneAgent(*s.answer.record)
+	return a, true
+}
+
+// errConflict means that a precondition of a commit failed.
+var errConflict = fmt.Errorf("a document was written since it was read")
+
+// commitAgent commits a changed or new agent with everything that belongs to it.
+func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isNew bool) (agent.Agent, error) {
+	present, exists := d.agents[after.ID]
+	entry, hasEntry := d.Entries[c.entryID]
+	moved := held(after).Minus(held(before))
+	switch {
+	case d.Rules.NoPreconditions:
+	case isNew && exists, !isNew && (!exists || present.version != s.target.version):
+		return agent.Agent{}, errConflict
+	case (moved != (organization.Usage{}) || after.Started(before)) &&
+		d.organizations[s.org.ID].version != s.org.version:
+		return agent.Agent{}, errConflict
+	case c.first && hasEntry:
+		return agent.Agent{}, errConflict
+	case c.attempt != nil && (!s.answered || c.amends) && d.answers[c.attempt.ID].version != s.answer.version:
+		return agent.Agent{}, errConflict
+	}
+	if d.Started != nil && after.Status == agent.Provisioning && before.Status != agent.Provisioning {
+		d.Started(after.ID)
+	}
+	d.Commits++
+	saved := document{agent: after, writeID: c.id, version: d.Commits}
+	d.agents[after.ID] = saved
+	if (moved != (organization.Usage{}) || isNew) && (!d.Rules.LoseUsage || moved.Agents >= 0) {
+		s.org.version = d.Commits
+		d.organizations[s.org.ID] = s.org
+	}
+	d.saveOperations(before, after, c.call)
+	var changes []audit.Change
+	if !isNew {
+		changes = agent.Changes(before, after)
+	}
+	d.writeEntry(c, entry, audit.Target{Type: "agent", ID: after.ID, Name: after.Name}, changes)
+	result := saved.read()
+	d.saveAnswer(c, s, result)
+	c.trail.MarkWritten()
+	return result, nil
+}
+
+func (d *Database) writeEntry(c change, entry Entry, target audit.Target, changes []audit.Change) {
+	if len(entry.Commits) == 0 {
+		entry.Creations++
+		entry.Entry = audit.Entry{
+			ID: c.entryID, OrganizationID: c.caller.OrganizationID, CreatedAt: c.at, Actor: c.caller,
+			Action: c.request.Action, Target: target, Outcome: d.outcome(c), Request: c.request,
+			ExpiresAt: d.expiry(c),
+		}
+	}
+	entry.Changes = append(slices.Clip(entry.Changes), changes...)
+	entry.Commits = append(slices.Clip(entry.Commits), c.id)
+	d.Entries[c.entryID] = entry
+}
+
+// outcome is what a change writes into its audit entry.
+func (d *Database) outcome(c change) string {
+	if d.Rules.FirstOutcome {
+		return audit.Succeeded
+	}
+	return c.trail.Outcome()
+}
+
+// expiry is when the retention of a change's audit entry ends.
+func (d *Database) expiry(c change) time.Time {
+	p, err := plan.Get(d.organizations[c.caller.OrganizationID].Plan)
+	if err != nil {
+		return c.at
+	}
+	return c.at.AddDate(0, 0, p.AuditRetentionDays)
+}
+
+func (d *Database) saveAnswer(c change, s state, record agent.Agent) {
+	if c.attempt == nil || s.answered && !c.amends {
+		return
+	}
+	kept := answer{
+		fingerprint: c.attempt.Fingerprint, changeID: c.id, expiresAt: c.at.Add(idempotency.Retention),
+		version: d.Commits,
+	}
+	if !c.attempt.DiscardsAnswer() {
+		record = cloneAgent(record)
+		for i := range record.Env {
+			record.Env[i].Value = ""
+		}
+		kept.record = &record
+	}
+	d.answers[c.attempt.ID] = kept
+}
+
+func (d *Database) saveOperations(before, after agent.Agent, call string) {
+	for _, o := range after.Operations {
+		i := slices.IndexFunc(before.Operations, func(old secret.Operation) bool { return old.ID == o.ID })
+		if i >= 0 && before.Operations[i] == o {
+			continue
+		}
+		if d.Rules.TornHistory && !o.Open() {
+			continue
+		}
+		o.AgentID, o.OrganizationID = after.ID, after.OrganizationID
+		if _, known := d.Operations[o.ID]; !known {
+			d.Calls[o.ID], d.Order = call, append(d.Order, o.ID)
+		}
+		d.Operations[o.ID] = o
+	}
+}
+
+func held(a agent.Agent) organization.Usage {
+	if a.ID == "" {
+		return organization.Usage{}
+	}
+	u, err := a.HeldUsage()
+	if err != nil {
+		return organization.Usage{}
+	}
+	return u
+}
