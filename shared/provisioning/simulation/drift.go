@@ -109,8 +109,8 @@ func (s *statefulSet) matches(a agent.Agent, t template) bool {
 	return s.generation == a.Generation && s.replicas == replicas && s.template == t
 }
 
-// isFormer reports whether an object is the ConfigMap of a former generation of an agent. The control plane may not list
-// Secrets, so a Secret without its ConfigMap is not found.
+// isFormer reports whether an object is the ConfigMap of a former generation of an agent. The control plane may not
+// list Secrets, so a Secret without its ConfigMap is not found.
 func isFormer(n *namespace, name string, a agent.Agent) bool {
 	return strings.HasPrefix(name, configPrefix) && name != configPrefix+Hash(a) &&
 		n.configs[name].generation < a.Generation
