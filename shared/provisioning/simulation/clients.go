@@ -38,6 +38,8 @@ type call struct {
 	answered bool
 	err      error
 	entries  []entryOf
+	// undisturbed: nothing fails any more.
+	undisturbed bool
 }
 
 // entryOf is the audit entry of one request and what it must say.
@@ -84,8 +86,11 @@ func (w *World) request(c *call) {
 		ctx = audit.With(ctx, audit.Request{Action: c.action, RequestID: c.name})
 		ctx, pending := audit.WithCallEntry(ctx)
 		ctx = idempotency.With(ctx, idempotency.New(organizationID, c.name,
-			idempotency.Request{Method: c.action, Path: c.agentID, Body: []byte(c.name)}))
+			idempotency.Request{Method: c.action, Path: "agents", Body: []byte(c.name)}))
 		err := w.handle(ctx, p, c)
+		if err == nil && c.undisturbed {
+			w.checkStored(c)
+		}
 		finished := w.finishEntry(ctx, p, pending, err)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -194,6 +199,9 @@ func (w *World) reconcileOpen(ctx context.Context, p *Process, c *call) error {
 // careful makes a client reconcile the operations that did not end, as the answers ask for. It reports whether it sent
 // anything.
 func (w *World) careful(done map[string]bool) bool {
+	if w.repeatUnanswered(done) {
+		return true
+	}
 	for _, id := range w.agentIDs() {
 		a, _ := w.Database.Agent(id)
 		for _, o := range a.Operations {

@@ -172,6 +172,9 @@ func (w *World) checkDeadline(a agent.Agent) {
 	if a.Status != agent.Running {
 		limit = agent.ProvisioningTimeout
 	}
+	if w.clocksJumped {
+		limit += maxJumps
+	}
 	if waited := w.Elapsed() - max(n.set.appliedAt, w.quietSince); waited > limit+overtime {
 		w.violate("deadline", "agent %s is %s although its pod was not ready for %v", short(a.ID), a.Status, waited)
 	}

@@ -204,6 +204,9 @@ func (w *World) maintain() bool {
 			wait = 11 * time.Minute // a pod that had crashed must be ready for this long
 		}
 	}
+	if w.clocksJumped {
+		wait = max(wait, maxJumps+time.Minute) // until no record is newer than the clock
+	}
 	w.Pass(wait)
 	before, published := w.Database.Commits, w.Queue.Published
 	w.checkHealth()

@@ -42,6 +42,8 @@ type Setup struct {
 	Unpaid bool
 	// BillingTicks is how often accounts may be enforced early.
 	BillingTicks int
+	// ClockJumps is how often the clock of a process jumps.
+	ClockJumps int
 	// WrongDatabase makes the collector of orphans read a database without records.
 	WrongDatabase bool
 	// DeadLetters is how many messages the queue gives up early.
@@ -108,6 +110,8 @@ func RandomSetup(s *Scheduler) Setup {
 		u.DeletedObjects, u.Stalls = 1+s.Choose(2), 0
 	case 9:
 		arrangePayments(s, &u)
+	case 10:
+		u = jumpingClocks(s, u)
 	case 5:
 		u.Verdicts, u.Faults = []Verdict{Lost, Late}, 3
 	case 6:

@@ -50,6 +50,8 @@ type World struct {
 	quiet      bool
 	swept      time.Duration
 
+	// clocksJumped: records may have times that are minutes ahead.
+	clocksJumped bool
 	// subscription is the organization's, as the payment provider has it; nil without billing.
 	subscription *billing.Subscription
 	events       []*paymentEvent

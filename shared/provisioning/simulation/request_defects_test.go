@@ -6,11 +6,12 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
 
-// billingDefects undo guards of the enforcement of accounts.
+// billingDefects undo guards of repeats and of the enforcement of accounts.
 func billingDefects() []defect {
 	accounts := func(change func(w *World, a *billing.Account)) func(*World, billing.Store) billing.Store {
 		return func(w *World, inner billing.Store) billing.Store {
@@ -18,6 +19,12 @@ func billingDefects() []defect {
 		}
 	}
 	return []defect{
+		{"a repeat loses its secrets", "a repeat stores what its first request did not", Plant{
+			Focus: func(_ *Scheduler, u *Setup) { *u = crashingCreation() },
+			Agents: func(_ *World, inner agent.Store) agent.Store {
+				return oblivious{inner}
+			},
+		}},
 		{"agents in error are not withheld", "billing pauses agents in every status with a pod", Plant{
 			Focus: func(_ *Scheduler, u *Setup) { *u = unpaid(agent.Running) },
 			Agents: func(_ *World, inner agent.Store) agent.Store {
@@ -91,4 +98,23 @@ func (s stingy) Change(ctx context.Context, id string, change func(*agent.Agent)
 		}
 		return change(a)
 	})
+}
+
+// crashingCreation makes the process of a creation with secrets die.
+func crashingCreation() Setup {
+	return Setup{
+		Scripts: [][]string{{"create with secrets"}}, Workers: 1, Steps: 60, Faults: 1, FaultRate: 0.2,
+		Verdicts: []Verdict{CrashesBefore, CrashesAfter},
+	}
+}
+
+// oblivious shows repeats an answer without open operations.
+type oblivious struct{ agent.Store }
+
+func (s oblivious) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	a, err := s.Store.Create(ctx, a)
+	if idempotency.From(ctx).Replayed() {
+		a.Operations = nil
+	}
+	return a, err
 }
