@@ -98,12 +98,12 @@ func domainDefects() []defect {
 		{"values without a fence", "deletion waits for values of requests", focused(
 			lateCalls(SecretService, "put", "delete"), afterRequest(
 				func(_ *World, _ agent.Agent, a *agent.Agent) { a.StoringUntil = time.Time{} }))},
-		{"concurrent values", "one request adds a value of a key at a time", afterRequest(
+		{"concurrent values", "one request adds a value of a key at a time", focused(storesValues, afterRequest(
 			func(_ *World, _ agent.Agent, a *agent.Agent) {
 				for i := range a.Operations {
 					a.Operations[i].StoringUntil = time.Time{}
 				}
-			})},
+			}))},
 		{"dead letter of an old message", "a dead letter ends no newer work", Plant{
 			Focus: func(_ *Scheduler, u *Setup) { u.DeadLetters, u.Steps = 2, 150 },
 			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
