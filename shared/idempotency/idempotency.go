@@ -123,11 +123,16 @@ func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !
 
 // InProgress returns the error for a repeat that arrives while the first request is still running.
 func InProgress() *fault.Error {
-	e := fault.New(fault.Conflict, "idempotency_in_progress",
+	e := fault.New(fault.Conflict, codeInProgress,
 		"A request with this Idempotency-Key is still in progress. Retry in a few seconds.")
 	e.RetryAfter = retryAfter
 	return e
 }
+
+// IsInProgress reports whether an error is InProgress.
+func IsInProgress(err error) bool { return fault.Code(err) == codeInProgress }
+
+const codeInProgress = "idempotency_in_progress"
 
 // Use records that a change used the key.
 func (a *Attempt) Use() {

@@ -64,7 +64,8 @@ func (d Service) Rotate(ctx context.Context, agentID string) (agent.Agent, error
 }
 
 // Create creates an agent with secrets. It writes the record first. The agent starts only once its values are stored;
-// the operation of a value that could not be stored says why. Errors: those of agent.Store.
+// the operation of a value that could not be stored says why. Errors: those of agent.Store; Conflict for a repeat while
+// the first request may still store its values.
 func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]string) (agent.Agent, error) {
 	if len(values) == 0 {
 		return d.Agents.Create(ctx, a)
@@ -90,6 +91,9 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 	var stored agent.Agent
 	if idempotency.From(ctx).Replayed() {
 		stored, _, err = d.replay(ctx, created, requested[0].Batch, bytes)
+		if idempotency.IsInProgress(err) {
+			return created, err // only a later repeat knows whether the first request stored the values
+		}
 	} else {
 		stored, _, err = d.storeAndRecord(ctx, created, begun, bytes)
 	}

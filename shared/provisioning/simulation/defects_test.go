@@ -148,7 +148,7 @@ const maxSeeds = 60_000
 
 func TestSimulation_FindsPlantedDefects(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		t.Skip("the full test searches for all planted defects")
 	}
 	for _, d := range defects() {

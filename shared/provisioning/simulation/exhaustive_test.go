@@ -149,7 +149,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySmallSchedule(t *testing.T) {
 		t.Skip("only random schedules")
 	}
 	deviations, promised := 2, 120_000
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		deviations, promised = 1, 1_500
 	}
 	began := time.Now()

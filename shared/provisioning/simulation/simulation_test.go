@@ -100,7 +100,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 		return
 	}
 	n := 70_000 // with the small schedules, more than 200,000
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		n = 2_000
 	}
 	if *schedules > 0 {
