@@ -120,7 +120,7 @@ func enumerate(t *testing.T, scopes []scope, plant Plant) (counts []int, sums ma
 	for part := range workers {
 		all.Go(func() {
 			synctest.Test(t, func(t *testing.T) {
-				e := enumeration{runner: Runner{Pending: pending()}, plant: plant, part: part}
+				e := enumeration{plant: plant, part: part}
 				for i, s := range scopes {
 					e.scope, e.sums, e.next = s, map[uint64]struct{}{}, 0
 					e.deviate(nil)

@@ -19,8 +19,6 @@ type Result struct {
 // Runner runs schedules one after the other, in one bubble.
 type Runner struct {
 	snapshots snapshots
-	// Pending names promises that are not checked.
-	Pending map[string]bool
 }
 
 // Run runs the schedule of a seed.
@@ -40,7 +38,7 @@ func (r *Runner) RunSetup(s *Scheduler, u Setup, plant Plant) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	w.began, w.Pending = time.Now(), r.Pending
+	w.began = time.Now()
 	w.arrange()
 	if w.Plan != nil {
 		w.playPlan()

@@ -39,7 +39,7 @@ func explore(t *testing.T, first uint64, n int, plant Plant) (sums map[uint64]st
 	for part := range workers {
 		all.Go(func() {
 			synctest.Test(t, func(t *testing.T) {
-				r := Runner{Pending: pending()}
+				r := Runner{}
 				mine := map[uint64]struct{}{}
 				for i := part; i < n; i += workers {
 					result, err := r.Run(first+uint64(i), plant, false)
@@ -77,7 +77,7 @@ func explore(t *testing.T, first uint64, n int, plant Plant) (sums map[uint64]st
 func trace(t *testing.T, seed uint64, plant Plant) (result Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := Runner{Pending: pending()}
+		r := Runner{}
 		var err error
 		if result, err = r.Run(seed, plant, true); err != nil {
 			t.Error(err)
@@ -119,11 +119,6 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 	t.Log(fmt.Sprint(len(sums), " distinct schedules in ", time.Since(began).Round(time.Millisecond)))
 }
 
-// pending names promises that are not kept yet.
-func pending() map[string]bool {
-	return map[string]bool{}
-}
-
 var survey = flag.Int("simulation.survey", 0, "count the violations of so many schedules by promise")
 
 func TestSurvey(t *testing.T) {
@@ -131,9 +126,8 @@ func TestSurvey(t *testing.T) {
 		t.Skip("only with -simulation.survey")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := Runner{Pending: pending()}
+		r := Runner{}
 		counts, examples, steps := map[string]int{}, map[string]string{}, 0
-		began := time.Now()
 		for seed := range uint64(*survey) {
 			result, err := r.Run(seed+1, Plant{}, false)
 			if err != nil {
@@ -151,6 +145,5 @@ func TestSurvey(t *testing.T) {
 			t.Logf("%6d %s: %s", n, promise, examples[promise])
 		}
 		t.Logf("%d steps a schedule", steps/(*survey))
-		_ = began
 	})
 }

@@ -58,8 +58,6 @@ type World struct {
 	// sent counts the events, and enforced the enforcements at the end.
 	sent, enforced int
 
-	// Pending names promises that are not checked.
-	Pending   map[string]bool
 	violation string
 	checked   [3]int64
 	actions   []Action
@@ -135,7 +133,7 @@ func (w *World) start(kind string, run func(ctx context.Context, p *Process) err
 
 // violate records that a promise did not hold.
 func (w *World) violate(promise, format string, args ...any) {
-	if w.Pending[promise] || w.Plant.Ignores[promise] {
+	if w.Plant.Ignores[promise] {
 		return
 	}
 	w.mu.Lock()
