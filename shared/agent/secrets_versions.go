@@ -77,10 +77,25 @@ func (a Agent) ObsoleteVersions(o secret.Operation) (from, before int64) {
 	return max(1, a.versionRange(o.Key).DestroyedBefore), o.ObsoleteBefore()
 }
 
-// FenceStoring records until when a worker may add the first credentials. The agent's deletion waits for that.
-func (a *Agent) FenceStoring(until time.Time) {
-	if until.After(a.StoringUntil) {
-		a.StoringUntil = until
+// StoringFence is the time until which one worker may add the first credentials.
+type StoringFence struct{ until, former time.Time }
+
+// FenceStoring records until when a worker may add the first credentials. The agent's deletion waits for that. Each
+// fence is later than the former one, so that only its own worker lifts it.
+func (a *Agent) FenceStoring(until time.Time) StoringFence {
+	f := StoringFence{until: until.Truncate(time.Microsecond), former: a.StoringUntil}
+	if !f.until.After(f.former) {
+		f.until = f.former.Add(time.Microsecond)
+	}
+	a.StoringUntil = f.until
+	return f
+}
+
+// LiftFence records that the worker of a fence adds no credentials any more. The deletion still waits for the former
+// fence. If another worker has recorded a later one, nothing changes.
+func (a *Agent) LiftFence(f StoringFence) {
+	if a.StoringUntil.Equal(f.until) {
+		a.StoringUntil = f.former
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
@@ -164,4 +165,39 @@ func TestAwaitedSecret_IsOnlyOneOfTheCreation(t *testing.T) {
 	a.Operation("creation").RequiredToStart = false
 	a.Operation("later").CreatedAt = at(1)
 	equal(t, "AwaitedSecret of an older release", a.AwaitedSecret(), "TOKEN")
+}
+
+// Two workers add the first credentials. Whichever ends first, the deletion waits for the other.
+func TestLiftFence_KeepsTheFencesOfOtherWorkers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		second time.Time // until when the second worker may add, by its own clock
+		lifts  []int
+		want   int // the fence that remains; -1 for none
+	}{
+		"both end, the second one first": {second: at(2), lifts: []int{1, 0}, want: -1},
+		"the first one ends":             {second: at(2), lifts: []int{0}, want: 1},
+		"the second one ends":            {second: at(2), lifts: []int{1}, want: 0},
+		"the first one ends, same time":  {second: at(1), lifts: []int{0}, want: 1},
+		"the first one ends, late clock": {second: at(0), lifts: []int{0}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := in(agent.Provisioning)
+			var fences []agent.StoringFence
+			var until []time.Time
+			for _, at := range []time.Time{at(1), c.second} {
+				fences = append(fences, a.FenceStoring(at))
+				until = append(until, a.StoringUntil)
+			}
+			for _, n := range c.lifts {
+				a.LiftFence(fences[n])
+			}
+			want := time.Time{}
+			if c.want >= 0 {
+				want = until[c.want]
+			}
+			equal(t, "StoringUntil", a.StoringUntil, want)
+		})
+	}
 }

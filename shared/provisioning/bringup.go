@@ -132,19 +132,21 @@ func (w run) apply(stage agent.StageName) func(context.Context, agent.Agent, *Ru
 func (w run) identify(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
 	error,
 ) {
-	version, err := w.fetchCredentials(ctx, a, m)
+	learned, err := w.fetchCredentials(ctx, a, m)
 	if err != nil {
 		return "", nil, err
 	}
-	a.CredentialVersion = version // the objects carry its hash
-	learned := func(a *agent.Agent) { a.CredentialVersion = version }
+	learned(&a) // the objects carry the hash of the version
 	return agent.StageSucceeded, learned, w.Cluster.Apply(ctx, a, agent.StageIdentity, *m)
 }
 
-func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (version int64, err error) {
+// fetchCredentials reads the credentials, or generates the first ones. It returns what the record must learn.
+func (w run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (learned func(*agent.Agent),
+	err error,
+) {
 	if a.CredentialVersion > 0 {
 		m.Credentials, err = w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
-		return a.CredentialVersion, err
+		return func(*agent.Agent) {}, err
 	}
 	return w.ensureCredentials(ctx, a, m)
 }

@@ -38,16 +38,20 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 }
 
 // ensureCredentials generates the agent's first credentials. It first records until when they may appear in the secret
-// store. Otherwise, a deletion of the agent could end before they do, and they would stay forever.
-func (w run) ensureCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (version int64, err error) {
+// store. Otherwise, a deletion of the agent could end before they do, and they would stay forever. Once the secret store
+// has answered, nothing can appear later.
+func (w run) ensureCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (func(*agent.Agent), error) {
 	until := w.Now().Add(secret.StoringTime)
-	if _, err := w.progress(ctx, a, func(a *agent.Agent) { a.FenceStoring(until) }); err != nil {
-		return 0, err
+	var fence agent.StoringFence
+	if _, err := w.progress(ctx, a, func(a *agent.Agent) { fence = a.FenceStoring(until) }); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, secret.AddingUntil(until).Sub(w.Now()))
 	defer cancel()
+	var version int64
+	var err error
 	m.Credentials, version, err = w.Secrets.EnsureCredentials(ctx, a.ID, agent.DashboardUsername)
-	return version, err
+	return func(a *agent.Agent) { a.CredentialVersion = version; a.LiftFence(fence) }, err
 }
 
 func wantsSecrets(a agent.Agent) bool {
