@@ -38,8 +38,8 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 }
 
 // ensureCredentials generates the agent's first credentials. It first records until when they may appear in the secret
-// store. Otherwise, a deletion of the agent could end before they do, and they would stay forever. Once the secret store
-// has answered, nothing can appear later.
+// store. Otherwise, a deletion of the agent could end before they do, and they would stay forever. Once the secret
+// store has answered, nothing can appear later.
 func (w run) ensureCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (func(*agent.Agent), error) {
 	until := w.Now().Add(secret.StoringTime)
 	var fence agent.StoringFence

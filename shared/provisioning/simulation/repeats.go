@@ -14,7 +14,7 @@ func (w *World) repeatUnanswered(done map[string]bool) bool {
 		return false // the answers are not kept any more
 	}
 	if w.setup.Skew != 0 {
-		return false // a repeat does not recognize a value that is older than its request by the clocks, and adds another
+		return false // by the clocks, a value may be older than its request: a repeat adds it again
 	}
 	for _, c := range w.calls {
 		brings := c.action == "create with secrets" || c.action == "put"
