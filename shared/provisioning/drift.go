@@ -146,7 +146,7 @@ func (d *DriftChecker) compare(ctx context.Context, cells map[string]driftSnapsh
 		}
 		for _, a := range records.Items {
 			s, listed := cells[a.Cell]
-			if !listed || !a.Converged() || !a.UpdatedAt.Before(s.begun.Add(-settling)) {
+			if !listed || !settledBefore(a, s.begun) {
 				continue
 			}
 			if differences := s.Differences(a); len(differences) > 0 {
@@ -182,9 +182,5 @@ func (d *DriftChecker) attend(ctx context.Context, f finding) error {
 	}
 	log.WarnContext(ctx, "objects of an agent differ from its record; applying them again", logevent.Key,
 		logevent.DriftRepaired)
-	_, err := d.Records.Update(ctx, a, func(a *agent.Agent) { a.Repair(d.Now()) })
-	if err == nil {
-		err = d.Nudger.Nudge(ctx, a.ID)
-	}
-	return ignoreSuperseded(a.ID, err)
+	return repair(ctx, d.Records, d.Nudger, a, d.Now())
 }

@@ -60,7 +60,7 @@ type podSnapshot struct {
 // agent had converged some time before.
 func (s podSnapshot) covers(a agent.Agent) bool {
 	_, listed := s.cells[a.Cell]
-	return listed && a.Converged() && a.UpdatedAt.Before(s.begun.Add(-settling))
+	return listed && settledBefore(a, s.begun)
 }
 
 // CheckHealth checks all agents once. A failure of one cell or agent does not stop the others.
@@ -200,10 +200,7 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 		return nil
 	case there.Namespace:
 		slog.WarnContext(ctx, "running agent has no pod; bringing it up again", "agent_id", a.ID, "cell", a.Cell)
-		if _, err = o.Records.Update(ctx, a, func(a *agent.Agent) { a.Repair(o.Now()) }); err == nil {
-			err = o.Nudger.Nudge(ctx, a.ID)
-		}
-		return ignoreSuperseded(a.ID, err)
+		return repair(ctx, o.Records, o.Nudger, a, o.Now())
 	case len(s.cells[a.Cell]) == 0:
 		slog.ErrorContext(ctx, "a cell has no pods at all: check that it is the one that agents were placed on", "cell",
 			a.Cell, "agent_id", a.ID)
@@ -211,6 +208,21 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 	default:
 		return o.recordFailure(ctx, a, volumeLost(""))
 	}
+}
+
+// repair makes a worker apply an agent's desired state again.
+func repair(ctx context.Context, records agent.WorkerStore, nudger agent.Nudger, a agent.Agent, now time.Time) error {
+	_, err := records.Update(ctx, a, func(a *agent.Agent) { a.Repair(now) })
+	if err == nil {
+		err = nudger.Nudge(ctx, a.ID)
+	}
+	return ignoreSuperseded(a.ID, err)
+}
+
+// settledBefore reports whether a list that began at the given time may contradict a record: the agent had converged
+// some time before.
+func settledBefore(a agent.Agent, begun time.Time) bool {
+	return a.Converged() && a.UpdatedAt.Before(begun.Add(-settling))
 }
 
 // ignoreSuperseded adds the agent's id to its error. It returns nil if the agent has changed or is gone.
