@@ -46,6 +46,22 @@ func readPush(r *http.Request) (push, error) {
 	return push{nudge.AgentID, envelope.Message.MessageID, envelope.DeliveryAttempt}, err
 }
 
+// routeNudges passes the pushes of nudges to handle, and all other requests to the functions.
+func routeNudges(functions http.Handler, handle func(http.ResponseWriter, *http.Request, push)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != reconcilePath {
+			functions.ServeHTTP(w, r)
+			return
+		}
+		p, err := readPush(r)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		handle(w, r, p)
+	})
+}
+
 // deliveries counts the deliveries of nudges.
 type deliveries struct {
 	mu sync.Mutex

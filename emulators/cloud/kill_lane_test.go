@@ -110,16 +110,7 @@ func (d deployment) addOrganization(t *testing.T, organization string) (key stri
 
 // route passes the pushes about agents of lanes to the lane's worker.
 func (l *lanes) route(functions http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != reconcilePath {
-			functions.ServeHTTP(w, r)
-			return
-		}
-		p, err := readPush(r)
-		if err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
+	return routeNudges(functions, func(w http.ResponseWriter, r *http.Request, p push) {
 		n, err := l.laneOf(r.Context(), p.agentID)
 		switch {
 		case err != nil:

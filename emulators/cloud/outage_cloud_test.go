@@ -90,16 +90,7 @@ func (f *fragile) interceptCluster(t *testing.T, env map[string]string) error {
 
 // route makes workers wait at the gate.
 func (f *fragile) route(functions http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != reconcilePath {
-			functions.ServeHTTP(w, r)
-			return
-		}
-		p, err := readPush(r)
-		if err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
+	return routeNudges(functions, func(w http.ResponseWriter, r *http.Request, p push) {
 		f.track(w, r, p, func(w http.ResponseWriter, r *http.Request) {
 			f.gate.RLock()
 			f.gate.RUnlock() //nolint:staticcheck // waits while the gate is closed
