@@ -202,8 +202,8 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 	t.Parallel()
 	// Variables that Cloud Run sets, and variables for networks other than Google's.
 	notSet := []string{
-		"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES",
-		"AGENT_GATEWAY_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL",
+		"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_URL_PORT", "AGENT_RESOLVERS", "GATEWAY_SOURCES",
+		"AGENT_ROUTER_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL",
 	}
 	everyTopology(t, func(t *testing.T, m *module) {
 		secret := m.local(t, "secret_environments").AsValueMap()

@@ -22,7 +22,7 @@ import (
 )
 
 func testAgent() agent.Agent {
-	return agent.Agent{ID: "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9", Slug: "research"}
+	return agent.Agent{ID: "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9", Slug: "research", Cell: "cell"}
 }
 
 func addresses(scheme, port string) agent.Addresses {
@@ -187,9 +187,10 @@ func TestProbe_ChecksCertificates(t *testing.T) {
 	wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "tls", 0)
 
 	// The test server's certificate is for example.com and names below it.
-	own := agent.Addresses{Domain: "example.com", Scheme: "https"}
+	own, covered := agent.Addresses{Domain: "com", Scheme: "https"}, testAgent()
+	covered.Cell = "example"
 	p = New(Options{Addresses: own, DialAddress: hostOf(t, s), TLS: &tls.Config{RootCAs: trusted}})
-	if err := p.Probe(t.Context(), testAgent()); err != nil {
+	if err := p.Probe(t.Context(), covered); err != nil {
 		t.Error(err)
 	}
 

@@ -81,15 +81,15 @@ func TestProbe_ConnectsToTheAgentsHostnameOnly(t *testing.T) {
 			})
 		wantUnhealthy(t, p.Probe(t.Context(), a), "dns", 0)
 		want := a.Hostname(addresses("https", ""))
-		if len(asked) != 1 || asked[0] != want || !strings.HasSuffix(want, ".agents.test") ||
-			strings.Count(want, ".") != 2 {
+		if len(asked) != 1 || asked[0] != want || !strings.HasSuffix(want, ".cell.agents.test") ||
+			strings.Count(want, ".") != 3 {
 			t.Errorf("%q: asked for %q, want %q", name, asked, want)
 		}
 		if u, err := url.Parse(a.URL(addresses("https", ""), "/")); err != nil || u.Host != want || u.Path != "/" ||
 			u.User != nil {
 			t.Errorf("%q: the URL is %v, %v", name, u, err)
 		}
-		if id, ok := agent.IDFromHostname(want, addresses("https", "")); !ok || id != a.ID {
+		if id, ok := agent.IDFromHostname(want, "cell.agents.test"); !ok || id != a.ID {
 			t.Errorf("%q: the hostname is of the agent %s", name, id)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // Addresses holds the parts that the URLs of all agents share. The operator configures them.
 type Addresses struct {
-	// Domain is the agent domain, such as "agents.example.com". It is never part of another tenant's hostname.
+	// Domain is the agent domain, such as "agents.example.com". The hostname of an agent is below its cell's label.
 	Domain string
 	// Scheme is "https", or "http" on a laptop.
 	Scheme string
@@ -48,27 +48,41 @@ func hostnameEncoding() *base32.Encoding {
 	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 }
 
-// Hostname is the agent's DNS name. It is unique forever because it contains the id.
+// CellDomain is the parent domain of the hostnames of a cell's agents.
+func (d Addresses) CellDomain(cell string) string { return cell + "." + d.Domain }
+
+// Hostname is the agent's DNS name. It is unique forever because it contains the id. The cell is part of it, so that
+// one wildcard record and one wildcard certificate serve all agents of a cell.
 func (a Agent) Hostname(d Addresses) string {
 	id, err := uuid.Parse(a.ID)
-	if err != nil {
+	if err != nil || a.Cell == "" {
 		return ""
 	}
-	return a.Slug + "-" + hostnameEncoding().EncodeToString(id[:]) + "." + d.Domain
+	return a.Slug + "-" + hostnameEncoding().EncodeToString(id[:]) + "." + d.CellDomain(a.Cell)
 }
 
-// IDFromHostname decodes the agent's id from its hostname.
-func IDFromHostname(hostname string, d Addresses) (id string, ok bool) {
-	label, ok := strings.CutSuffix(strings.ToLower(hostname), "."+d.Domain)
-	if !ok {
+// IDFromHostname decodes the agent's id from a hostname of one cell. The suffix is "<cell>.<agent domain>". Hostnames
+// of other cells have no id here, and neither have other spellings of an id: a client must not reach an agent under
+// two names.
+func IDFromHostname(hostname, suffix string) (id string, ok bool) {
+	label, ok := strings.CutSuffix(strings.ToLower(hostname), "."+suffix)
+	if !ok || strings.Contains(label, ".") {
 		return "", false
 	}
-	raw, err := hostnameEncoding().DecodeString(label[strings.LastIndex(label, "-")+1:])
+	dash := strings.LastIndex(label, "-")
+	if dash < 1 {
+		return "", false
+	}
+	raw, err := hostnameEncoding().DecodeString(label[dash+1:])
 	if err != nil {
 		return "", false
 	}
 	parsed, err := uuid.FromBytes(raw)
-	return parsed.String(), err == nil
+	// The last character encodes three bits of the id. Decoding ignores the other two.
+	if err != nil || hostnameEncoding().EncodeToString(raw) != label[dash+1:] {
+		return "", false
+	}
+	return parsed.String(), true
 }
 
 // URL is the address of a path on the agent's hostname.

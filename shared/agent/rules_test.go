@@ -58,14 +58,49 @@ func TestHostname_LeadsBackToTheAgent(t *testing.T) {
 		if len(label) > 63 {
 			t.Errorf("the label of %q has %d characters, want at most 63", host, len(label))
 		}
-		if id, ok := agent.IDFromHostname(strings.ToUpper(host), d); !ok || id != a.ID {
+		if want := "." + a.Cell + "." + d.Domain; "."+strings.SplitN(host, ".", 2)[1] != want {
+			t.Errorf("the hostname is %s, want one below %s", host, want)
+		}
+		if id, ok := agent.IDFromHostname(strings.ToUpper(host), d.CellDomain(a.Cell)); !ok || id != a.ID {
 			t.Errorf("IDFromHostname(%q) = %q, %t, want %q", strings.ToUpper(host), id, ok, a.ID)
 		}
 	}
-	for _, foreign := range []string{"x.other.com", "x." + d.Domain, d.Domain, "", "a-aaaa." + d.Domain} {
-		if id, ok := agent.IDFromHostname(foreign, d); ok {
-			t.Errorf("IDFromHostname(%q) = %q, want none", foreign, id)
+}
+
+func TestIDFromHostname_RefusesOtherNames(t *testing.T) {
+	t.Parallel()
+	const id = "kyse7bmbhzbuncybdkvqkytvda" // the last character holds three bits: b, c and d in its place decode to the same id
+	const suffix = "us-central1-1.agents.example.com"
+	if _, ok := agent.IDFromHostname("bot-"+id+"."+suffix, suffix); !ok {
+		t.Errorf("IDFromHostname(bot-%s.%s) has no id, want one", id, suffix)
+	}
+	for name, host := range map[string]string{
+		"empty": "", "the suffix": suffix, "another domain": "bot-" + id + ".other.com",
+		"another cell":                "bot-" + id + ".europe-west1-1.agents.example.com",
+		"a cell that ends like it":    "bot-" + id + ".x" + suffix,
+		"no cell":                     "bot-" + id + ".agents.example.com",
+		"a trailing dot":              "bot-" + id + "." + suffix + ".",
+		"a port":                      "bot-" + id + "." + suffix + ":443",
+		"another label":               "evil.bot-" + id + "." + suffix,
+		"a short id":                  "bot-aaaa." + suffix,
+		"an id without a slug":        id + "." + suffix,
+		"an empty slug":               "-" + id + "." + suffix,
+		"the same id, spelled with b": "bot-" + id[:25] + "b." + suffix,
+		"a character of no id":        "bot-" + id[:25] + "1." + suffix,
+		"a line break in the id":      "bot-" + id[:10] + "\n" + id[10:] + "." + suffix,
+	} {
+		if got, ok := agent.IDFromHostname(host, suffix); ok {
+			t.Errorf("%s: IDFromHostname(%q) = %q, want none", name, host, got)
 		}
+	}
+}
+
+func TestHostname_IsEmptyWithoutACell(t *testing.T) {
+	t.Parallel()
+	a := in(agent.Running)
+	a.Cell = ""
+	if got := a.Hostname(agent.Addresses{Domain: "agents.example.com"}); got != "" {
+		t.Errorf("Hostname of an agent without a cell = %q, want none", got)
 	}
 }
 

@@ -48,10 +48,10 @@ type Common struct {
 	AgentDomain string `env:"AGENT_DOMAIN, required"`
 	// AgentScheme is the scheme of agents' URLs.
 	AgentScheme string `env:"AGENT_SCHEME, default=https"`
-	// AgentPort is the port in agents' URLs, if it is not the default of the scheme.
-	AgentPort string `env:"AGENT_PORT"`
-	// GatewayAddress is dialed for every agent instead of its hostname, for networks without the DNS records.
-	GatewayAddress string `env:"AGENT_GATEWAY_ADDRESS"`
+	// AgentURLPort is the port in agents' URLs, if it is not the default of the scheme.
+	AgentURLPort string `env:"AGENT_URL_PORT"`
+	// RouterAddress is dialed for every agent instead of its hostname, for networks without the DNS records.
+	RouterAddress string `env:"AGENT_ROUTER_ADDRESS"`
 	// HandoffKey signs the links that open an agent's dashboard: a private P-256 key as a JSON Web Key. If empty, the
 	// links are disabled.
 	HandoffKey handoff.Key `env:"HANDOFF_SIGNING_KEY"`
@@ -199,5 +199,5 @@ func (Pepper) GoString() string { return "[redacted]" }
 
 // Addresses returns the settings of agent URLs.
 func (c Common) Addresses() agent.Addresses {
-	return agent.Addresses{Domain: c.AgentDomain, Scheme: c.AgentScheme, Port: c.AgentPort}
+	return agent.Addresses{Domain: c.AgentDomain, Scheme: c.AgentScheme, Port: c.AgentURLPort}
 }

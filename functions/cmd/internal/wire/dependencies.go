@@ -120,7 +120,7 @@ func fillClusters(o *Clients, d *functions.Dependencies, _ []function.Need) erro
 }
 
 func fillProber(o *Clients, d *functions.Dependencies, _ []function.Need) error {
-	d.Prober = agentprobe.New(agentprobe.Options{Addresses: o.config.Addresses(), DialAddress: o.config.GatewayAddress})
+	d.Prober = agentprobe.New(agentprobe.Options{Addresses: o.config.Addresses(), DialAddress: o.config.RouterAddress})
 	return nil
 }
 

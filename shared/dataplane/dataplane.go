@@ -1,0 +1,53 @@
+// Package dataplane holds the ports, paths and variables that the router, the front and the pods of agents share. It
+// imports nothing, so that a binary of the data plane links no code of the control plane because of it.
+package dataplane
+
+// Ports of the data plane.
+const (
+	// FrontPort is the port on which the front of every agent listens, and the router's.
+	FrontPort = 8080
+	// MetricsPort is the port of the router's metrics.
+	MetricsPort = 9090
+	// FrontMetricsPort is the port of the front's metrics. It is open in sandboxed pods only, whose use of resources
+	// the node cannot measure.
+	FrontMetricsPort = 9091
+	// DefaultAgentPort is the agent container's $PORT if the operator configures none.
+	DefaultAgentPort = 3000
+)
+
+// Paths that the front serves itself. It forwards all others to the agent's container.
+const (
+	// PathReady answers 200 when the agent's container serves.
+	PathReady = "/health/ready"
+	// PathAuthCheck answers 204 to the present credentials and 401 to others.
+	PathAuthCheck = "/auth/check"
+	// PathHandoff opens the dashboard for the bearer of a link.
+	PathHandoff = "/handoff"
+)
+
+// Variables of the front. The pod template sets them.
+const (
+	EnvListenHost        = "LISTEN_HOST"        // the pod's address
+	EnvAgentPort         = "AGENT_PORT"         // the agent container's $PORT
+	EnvAgentAPIPort      = "AGENT_API_PORT"     // the port of /v1, if it is not $PORT
+	EnvAgentHealthPath   = "AGENT_HEALTH_PATH"  // if empty, a container that accepts a connection is ready
+	EnvAgentAuth         = "AGENT_AUTH"         // AuthFront or AuthImage
+	EnvAgentHostname     = "AGENT_HOSTNAME"     // the audience of links
+	EnvJWKSURL           = "JWKS_URL"           // the keys that sign links
+	EnvDashboardUsername = "DASHBOARD_USERNAME" // credentials of the dashboard
+	EnvDashboardPassword = "DASHBOARD_PASSWORD"
+	EnvAPIKey            = "API_SERVER_KEY" // credential of /v1
+	EnvFrontMetrics      = "FRONT_METRICS"  // "true": serve metrics on FrontMetricsPort
+)
+
+// EnvPort tells the agent's container on which port to listen.
+const EnvPort = "PORT"
+
+// Who checks the credentials of requests to an agent.
+const (
+	// AuthFront means that the front checks them and the agent's container never sees them.
+	AuthFront = "front"
+	// AuthImage means that the front forwards them to the agent's container, too, which knows them from its
+	// environment and checks them itself.
+	AuthImage = "image"
+)
