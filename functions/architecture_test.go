@@ -147,6 +147,10 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		"accounts": {module + "infra/monitoring", "k8s.io", "sigs.k8s.io", module + "emulators"},
 		// Stripe is linked because KeepAccounts fetches subscriptions.
 		"worker":   {"firebase.google.com/go", "k8s.io/client-go/kubernetes", module + "emulators"},
+		"notifier": {
+			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",
+			"github.com/stripe", module + "emulators",
+		},
 		"operator": {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
 	}
 	everyRole := []string{

@@ -1,0 +1,200 @@
+// Package podwatch watches the pods, namespaces and volumes of one cell's agents, and reports their changes to a
+// notifier. It decides nothing, and it reads nothing but what the notifier needs: it strips every object before it
+// stores it.
+package podwatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"agents.example/controlplane/shared/dataplane/notifier"
+)
+
+const (
+	labelAgent = "agents.example/agent-id"
+	// managed selects the objects of agents. Package gke labels them.
+	managed = "app.kubernetes.io/managed-by=agent-control-plane," + labelAgent
+	// namespacePrefix begins the name of an agent's namespace; its id follows.
+	namespacePrefix = "agent-"
+)
+
+// Notifier receives the changes.
+type Notifier interface {
+	// PodFound reports a pod of the first list, and PodAdded a later one.
+	PodFound(agentID string, p notifier.Pod)
+	PodAdded(agentID string, p notifier.Pod)
+	PodChanged(agentID string, before, after notifier.Pod)
+	// Gone reports that a pod, a namespace or a volume does not exist anymore.
+	Gone(agentID string)
+}
+
+// Watch watches one cell.
+type Watch struct {
+	pods, namespaces, volumes cache.SharedIndexInformer
+	close                     func()
+}
+
+// Connect returns the configuration of clients. Without a kubeconfig it is that of a pod's service account.
+func Connect(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return config, nil
+}
+
+// New creates a watch that reports to n. It makes no call.
+func New(config *rest.Config, n Notifier) (*Watch, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.QPS = "agent-notifier", -1
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	core, err := typed.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	w := &Watch{
+		pods:       informer(core.Pods(metav1.NamespaceAll), &corev1.Pod{}, managed),
+		namespaces: informer(core.Namespaces(), &corev1.Namespace{}, managed),
+		// The cluster makes volumes, without labels of ours.
+		volumes: informer(core.PersistentVolumes(), &corev1.PersistentVolume{}, ""),
+		close:   func() { utilnet.CloseIdleConnectionsFor(client.Transport) },
+	}
+	for _, i := range []cache.SharedIndexInformer{w.pods, w.namespaces, w.volumes} {
+		if err := i.SetTransform(strip); err != nil {
+			return nil, fmt.Errorf("strip what is watched: %w", err)
+		}
+	}
+	h := handler{n}
+	if _, err := w.pods.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: h.podAdded, UpdateFunc: h.podChanged, DeleteFunc: h.gone,
+	}); err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	for _, i := range []cache.SharedIndexInformer{w.namespaces, w.volumes} {
+		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: h.gone}); err != nil {
+			return nil, fmt.Errorf("watch namespaces and volumes: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// lister is what the typed clients have in common.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, o metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}
+
+// informer never repeats unchanged objects by itself: its resync period is zero.
+func informer[L runtime.Object](of lister[L], example runtime.Object, selector string) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			return of.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return of.Watch(ctx, o)
+		},
+	}, example, 0, cache.Indexers{})
+}
+
+// Run watches until ctx ends. A connection that ends begins again, without repeating what was reported.
+func (w *Watch) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, i := range []cache.SharedIndexInformer{w.pods, w.namespaces, w.volumes} {
+		running.Go(func() { i.RunWithContext(ctx) })
+	}
+	running.Wait()
+	w.close()
+}
+
+// Synced reports whether the first lists are complete.
+func (w *Watch) Synced() bool {
+	return w.pods.HasSynced() && w.namespaces.HasSynced() && w.volumes.HasSynced()
+}
+
+// handler hands the informers' events to the notifier.
+type handler struct{ Notifier }
+
+func (h handler) podAdded(o any, isInInitialList bool) {
+	id, ok := agentOf(o)
+	if !ok {
+		return
+	}
+	pod, _ := o.(*corev1.Pod)
+	if isInInitialList {
+		h.PodFound(id, observe(pod))
+		return
+	}
+	h.PodAdded(id, observe(pod))
+}
+
+func (h handler) podChanged(before, after any) {
+	id, ok := agentOf(after)
+	if !ok {
+		return
+	}
+	was, _ := before.(*corev1.Pod)
+	is, _ := after.(*corev1.Pod)
+	h.PodChanged(id, observe(was), observe(is))
+}
+
+func (h handler) gone(o any) {
+	if missed, ok := o.(cache.DeletedFinalStateUnknown); ok { // the deletion itself was not seen
+		o = missed.Obj
+	}
+	if id, ok := agentOf(o); ok {
+		h.Gone(id)
+	}
+}
+
+// agentOf returns the agent that an object belongs to. A foreign object with labels copied from one of ours belongs to
+// none.
+func agentOf(o any) (string, bool) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return agentOfNamespace(o.Namespace)
+	case *corev1.Namespace:
+		return agentOfNamespace(o.Name)
+	case *corev1.PersistentVolume:
+		if o.Spec.ClaimRef != nil {
+			return agentOfNamespace(o.Spec.ClaimRef.Namespace)
+		}
+	}
+	return "", false
+}
+
+func agentOfNamespace(name string) (string, bool) {
+	id, ok := strings.CutPrefix(name, namespacePrefix)
+	parsed, err := uuid.Parse(id)
+	return id, ok && err == nil && parsed.String() == id
+}
+
+// readySince is when the pod's readiness last changed.
+func readySince(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}

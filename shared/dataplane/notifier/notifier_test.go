@@ -1,0 +1,233 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m)
+}
+
+// topic records nudges. While down is set, it takes none.
+type topic struct {
+	mu       sync.Mutex
+	down     bool
+	attempts int
+	taken    []string
+	// during, if set, is called while a nudge is being published.
+	during func(agentID string)
+}
+
+func (t *topic) Nudge(_ context.Context, agentID string) error {
+	if t.during != nil {
+		t.during(agentID)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attempts++
+	if t.down {
+		return errors.New("the topic is not reachable")
+	}
+	t.taken = append(t.taken, agentID)
+	return nil
+}
+
+func (t *topic) setDown(down bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.down = down
+}
+
+// take returns the nudges since the last call.
+func (t *topic) take() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	taken := t.taken
+	t.taken = nil
+	return taken
+}
+
+// run calls a test with a running notifier, in virtual time.
+func run(t *testing.T, at *topic, test func(n *Notifier)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := New(at)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { n.Run(ctx) })
+		test(n)
+		stop()
+		running.Wait()
+	})
+}
+
+func starting() Pod { return Pod{UID: "1"} }
+func ready() Pod    { return Pod{UID: "1", Ready: true, Since: time.Now()} }
+
+// expect checks the nudges after a time.
+func expect(t *testing.T, at *topic, after time.Duration, want ...string) {
+	t.Helper()
+	time.Sleep(after) // virtual
+	synctest.Wait()
+	got := at.take()
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("nudges after %s = %v, want %v", after, got, want)
+	}
+}
+
+func TestNotifier_NudgesOnceForAReadyTransition(t *testing.T) {
+	t.Parallel()
+	at := &topic{}
+	run(t, at, func(n *Notifier) {
+		n.PodAdded("a", starting())
+		expect(t, at, time.Second)
+		n.PodChanged("a", starting(), ready())
+		expect(t, at, 0, "a")
+		for range 5 { // the repetitions of a watch that restarts
+			n.PodChanged("a", ready(), ready())
+			expect(t, at, time.Minute)
+		}
+	})
+}
+
+func TestNotifier_NudgesForWhatAWorkerMustSee(t *testing.T) {
+	t.Parallel()
+	failing := func(trouble string) Pod { return Pod{UID: "1", Trouble: trouble} }
+	for name, row := range map[string]struct {
+		before, after Pod
+		want          bool
+	}{
+		"starts":               {before: starting(), after: starting()},
+		"becomes ready":        {before: starting(), after: ready(), want: true},
+		"is no longer ready":   {before: ready(), after: starting(), want: true},
+		"fails":                {before: starting(), after: failing("Error"), want: true},
+		"fails in another way": {before: failing("Error"), after: failing("OOMKilled"), want: true},
+		"fails as before":      {before: failing("Error"), after: failing("Error")},
+		"starts again":         {before: failing("Error"), after: starting()},
+		"recovers":             {before: failing("Error"), after: ready(), want: true},
+		"was replaced":         {before: ready(), after: Pod{UID: "2", Ready: true}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := &topic{}
+			run(t, at, func(n *Notifier) {
+				n.PodChanged("a", row.before, row.after)
+				var want []string
+				if row.want {
+					want = []string{"a"}
+				}
+				expect(t, at, time.Second, want...)
+			})
+		})
+	}
+}
+
+func TestNotifier_OnStartNudgesForRecentChangesOnly(t *testing.T) {
+	t.Parallel()
+	at := &topic{}
+	run(t, at, func(n *Notifier) {
+		n.PodFound("new", Pod{Ready: true, Since: time.Now().Add(-time.Minute)})
+		n.PodFound("old", Pod{Ready: true, Since: time.Now().Add(-time.Hour)})
+		n.PodFound("starting", Pod{Since: time.Now()})
+		n.PodFound("failing", Pod{Trouble: "Error", Since: time.Now()})
+		expect(t, at, time.Second, "failing", "new")
+	})
+}
+
+func TestNotifier_MergesABurstPerAgent(t *testing.T) {
+	t.Parallel()
+	at := &topic{}
+	run(t, at, func(n *Notifier) {
+		for range 100 {
+			n.Gone("a")
+			n.Gone("b")
+		}
+		expect(t, at, 0, "a", "b")
+		n.Gone("a")
+		n.Gone("a")
+		expect(t, at, gap-1)
+		expect(t, at, 1, "a") // one for both
+		expect(t, at, time.Minute)
+		n.Gone("a")
+		expect(t, at, 0, "a") // without delay after a quiet time
+	})
+}
+
+func TestNotifier_NudgesAgainForAChangeDuringAPublication(t *testing.T) {
+	t.Parallel()
+	at := &topic{}
+	run(t, at, func(n *Notifier) {
+		var once sync.Once
+		at.during = func(id string) { once.Do(func() { n.Gone(id) }) }
+		n.Gone("a")
+		expect(t, at, 2*gap, "a", "a")
+	})
+}
+
+func TestNotifier_RepeatsAFailedNudgeUntilItIsTaken(t *testing.T) {
+	t.Parallel()
+	at := &topic{down: true}
+	run(t, at, func(n *Notifier) {
+		n.Gone("a")
+		expect(t, at, time.Hour)
+		// At most two attempts in maxRetry, after the first few.
+		if most := int(2*time.Hour/maxRetry) + 10; at.attempts > most {
+			t.Errorf("attempts in an hour = %d, want at most %d", at.attempts, most)
+		}
+		at.setDown(false)
+		expect(t, at, maxRetry, "a")
+		expect(t, at, time.Hour)
+	})
+}
+
+func TestNotifier_OneAgentsFailureDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	at := &topic{down: true}
+	run(t, at, func(n *Notifier) {
+		n.Gone("a")
+		synctest.Wait()
+		at.setDown(false)
+		n.Gone("b")
+		expect(t, at, 0, "b")
+		expect(t, at, firstRetry, "a")
+	})
+}
+
+func TestNotifier_StoresABoundedNumberOfAgents(t *testing.T) {
+	t.Parallel()
+	at := &topic{down: true}
+	run(t, at, func(n *Notifier) {
+		for i := range maxAgents + 100 {
+			n.Gone(strconv.Itoa(i))
+		}
+		n.mu.Lock()
+		waiting := len(n.agents)
+		n.mu.Unlock()
+		if waiting != maxAgents {
+			t.Errorf("agents that wait = %d, want %d", waiting, maxAgents)
+		}
+		at.setDown(false)
+		time.Sleep(2 * maxRetry)
+		synctest.Wait()
+		if got := len(at.take()); got != maxAgents {
+			t.Errorf("nudges after the outage = %d, want %d", got, maxAgents)
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if len(n.agents) != 0 || len(n.queue) != 0 {
+			t.Errorf("agents stored after the outage = %d, in the queue %d, want none", len(n.agents), len(n.queue))
+		}
+	})
+}
