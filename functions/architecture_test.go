@@ -146,7 +146,7 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		// Firebase's library links Cloud Storage's, and that one Cloud Monitoring's. Only infra's package is denied.
 		"accounts": {module + "infra/monitoring", "k8s.io", "sigs.k8s.io", module + "emulators"},
 		// Stripe is linked because KeepAccounts fetches subscriptions.
-		"worker":   {"firebase.google.com/go", "k8s.io/client-go/kubernetes", module + "emulators"},
+		"worker": {"firebase.google.com/go", "k8s.io/client-go/kubernetes", module + "emulators"},
 		"notifier": {
 			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",
 			"github.com/stripe", module + "emulators",
