@@ -167,9 +167,7 @@ func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 			}
 		}
 	}
-	if err := clusters.AwaitReady(ctx, a); err != nil {
-		t.Fatalf("await: %v", err)
-	}
+	clustertest.Eventually(t, func(ctx context.Context) error { return clusters.CheckReady(ctx, a) })
 	checkGenerations(ctx, t, clusters, a, input)
 	if _, err := clusters.Objects(ctx, "cell"); err != nil {
 		t.Errorf("list objects: %v", err)
@@ -187,9 +185,13 @@ func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 	if err := clusters.Delete(ctx, a); err != nil {
 		t.Errorf("delete: %v", err)
 	}
-	if err := clusters.AwaitGone(ctx, a); err != nil {
-		t.Errorf("await the end: %v", err)
-	}
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		gone, err := clusters.CheckGone(ctx, a)
+		if err == nil && !gone {
+			err = errors.New("the agent's objects still exist")
+		}
+		return err
+	})
 }
 
 // checkGenerations prunes the environment of a former generation, and applies that generation again.

@@ -43,8 +43,8 @@ func (c *Cluster) Apply(context.Context, agent.Agent, agent.StageName, provision
 	return nil
 }
 
-// AwaitReady implements provisioning.Cluster.
-func (c *Cluster) AwaitReady(context.Context, agent.Agent) error {
+// CheckReady implements provisioning.Cluster.
+func (c *Cluster) CheckReady(context.Context, agent.Agent) error {
 	c.add("Cluster")
 	return nil
 }
@@ -61,10 +61,10 @@ func (c *Cluster) Delete(context.Context, agent.Agent) error {
 	return nil
 }
 
-// AwaitGone implements provisioning.Cluster.
-func (c *Cluster) AwaitGone(context.Context, agent.Agent) error {
+// CheckGone implements provisioning.Cluster.
+func (c *Cluster) CheckGone(context.Context, agent.Agent) (bool, error) {
 	c.add("Cluster")
-	return nil
+	return true, nil
 }
 
 // Namespaces implements provisioning.NamespaceLister.

@@ -113,11 +113,7 @@ func TestApply_ATerminatingNamespaceIsUnavailable(t *testing.T) {
 		_, err = services.Update(ctx, held, metav1.UpdateOptions{})
 		return err
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := w.AwaitGone(ctx, a); err != nil {
-		t.Error(err)
-	}
+	w.awaitGone(t, a)
 }
 
 // A volume cannot follow a change of the storage class in the settings.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -114,55 +113,5 @@ func TestApply_HonorsRetryAfter(t *testing.T) {
 	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 	if asked.Load() != 2 {
 		t.Errorf("%d requests, want 2", asked.Load())
-	}
-}
-
-// Watches end early, are too old, or are refused while an agent starts and stops.
-func TestClusters_SurviveBrokenWatches(t *testing.T) {
-	t.Parallel()
-	for name, broken := range map[string]func(*http.Request, http.RoundTripper) (*http.Response, error){
-		"too old": func(*http.Request, http.RoundTripper) (*http.Response, error) {
-			return answer(http.StatusGone, metav1.StatusReasonExpired, "too old resource version"), nil
-		},
-		"too old, told late": func(*http.Request, http.RoundTripper) (*http.Response, error) {
-			gone := answer(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
-			status, err := io.ReadAll(gone.Body)
-			gone.StatusCode, gone.Body = http.StatusOK,
-				io.NopCloser(strings.NewReader(`{"type":"ERROR","object":`+string(status)+`}`))
-			return gone, err
-		},
-		"ends immediately": func(*http.Request, http.RoundTripper) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
-				Body: http.NoBody,
-			}, nil
-		},
-		"unavailable": func(*http.Request, http.RoundTripper) (*http.Response, error) {
-			return answer(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "starting"), nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			a := w.newAgent(t)
-			var watches atomic.Int32
-			w.calls.breaks = func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-				if r.URL.Query().Get("watch") == "" || watches.Add(1)%4 == 0 {
-					return nil, nil
-				}
-				return broken(r, next)
-			}
-			w.apply(t, a, testRuntimeInput())
-			w.awaitReady(t, a)
-			if err := w.Delete(t.Context(), a); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.AwaitGone(t.Context(), a); err != nil {
-				t.Fatal(err)
-			}
-			if watches.Load() == 0 {
-				t.Error("nothing was watched")
-			}
-		})
 	}
 }

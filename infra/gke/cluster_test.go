@@ -4,6 +4,7 @@ package gke
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -137,11 +138,19 @@ func (w *world) apply(t *testing.T, a agent.Agent, input provisioning.RuntimeInp
 
 func (w *world) awaitReady(t *testing.T, a agent.Agent) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := w.AwaitReady(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	clustertest.Eventually(t, func(ctx context.Context) error { return w.CheckReady(ctx, a) })
+}
+
+// awaitGone waits until nothing of an agent is left.
+func (w *world) awaitGone(t *testing.T, a agent.Agent) {
+	t.Helper()
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		gone, err := w.CheckGone(ctx, a)
+		if err == nil && !gone {
+			err = errors.New("the agent's objects still exist")
+		}
+		return err
+	})
 }
 
 // suffer has all pods of an agent's namespace suffer from a fault; "" heals them.

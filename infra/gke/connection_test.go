@@ -34,9 +34,12 @@ func TestClusters_UnreachableClusterIsUnavailable(t *testing.T) {
 		a := testAgent()
 		for name, call := range map[string]func() error{
 			"apply":  func() error { return c.Apply(t.Context(), a, agent.StageNamespace, testRuntimeInput()) },
-			"ready":  func() error { return c.AwaitReady(t.Context(), a) },
+			"ready":  func() error { return c.CheckReady(t.Context(), a) },
 			"delete": func() error { return c.Delete(t.Context(), a) },
-			"gone":   func() error { return c.AwaitGone(t.Context(), a) },
+			"gone": func() error {
+				_, err := c.CheckGone(t.Context(), a)
+				return err
+			},
 			"list": func() error {
 				_, err := c.Namespaces(t.Context())
 				return err
@@ -78,7 +81,7 @@ func TestClusters_CallsHaveADeadline(t *testing.T) {
 		wantUnavailable(t, c.Apply(t.Context(), testAgent(), agent.StageNamespace, testRuntimeInput()),
 			codeClusterUnavailable)
 		wantUnavailable(t, c.Delete(t.Context(), testAgent()), codeClusterUnavailable)
-		wantUnavailable(t, c.AwaitReady(t.Context(), testAgent()), codeClusterUnavailable)
+		wantUnavailable(t, c.CheckReady(t.Context(), testAgent()), codeClusterUnavailable)
 	})
 }
 

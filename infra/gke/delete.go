@@ -3,6 +3,7 @@ package gke
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -56,53 +56,26 @@ func isOurs(namespace *unstructured.Unstructured, agentID string) bool {
 	return labels[labelManagedBy] == fieldManager && labels[labelAgent] == agentID
 }
 
-// AwaitGone implements provisioning.Cluster. When ctx ends before, the error is Unavailable, says what is left, and
-// wraps ctx's.
-//
-// A volume outlives its namespace by moments, or for as long as its storage can't be reached. Which volume it is stands
-// in the claim, for as long as that is there: mostly it still is, because the deletion of a namespace takes seconds.
-// Otherwise, as when an earlier wait was broken off, the volumes of the whole cell are listed once, after the claim is
-// certainly gone: volumes can't be selected by the namespace of their claim.
-func (c *Clusters) AwaitGone(ctx context.Context, a agent.Agent) error {
+// CheckGone implements provisioning.Cluster. A volume outlives its namespace by moments, or for as long as its storage
+// cannot be reached. By then the claim that names the volume is gone, and volumes cannot be selected by the namespace
+// of their claim. Therefore CheckGone lists the volumes of the cell once the namespace is gone.
+func (c *Clusters) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
 	client, err := c.client(a.Cell)
 	if err != nil {
-		return err
+		return false, err
 	}
-	volumes, err := client.boundVolume(ctx, a.Namespace())
-	if err != nil {
-		return err
+	t := core("Namespace", "", a.Namespace())
+	namespace, err := client.get(ctx, t)
+	switch {
+	case err == nil:
+		slog.DebugContext(ctx, "the agent's objects are being deleted", "agent_id", a.ID, "cell", a.Cell,
+			"left", t.String()+remains(namespace))
+		return false, nil
+	case !apierrors.IsNotFound(err):
+		return false, explain(err, t)
 	}
-	if err := client.awaitGone(ctx, core("Namespace", "", a.Namespace())); err != nil {
-		return err
-	}
-	if volumes == nil {
-		if volumes, err = client.volumesOf(ctx, a.Namespace()); err != nil {
-			return err
-		}
-	}
-	for _, name := range volumes {
-		if err := client.awaitGone(ctx, core("PersistentVolume", "", name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// boundVolume is the volume that the claim in a namespace is bound to; nil when that can't be told (any more).
-func (c *client) boundVolume(ctx context.Context, namespace string) ([]string, error) {
-	t := core("PersistentVolumeClaim", namespace, volumeName)
-	claim, err := c.get(ctx, t)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, explain(err, t)
-	}
-	name, _, _ := unstructured.NestedString(claim.Object, "spec", "volumeName")
-	if name == "" {
-		return nil, nil // it may be bound at any moment
-	}
-	return []string{name}, nil
+	volumes, err := client.volumesOf(ctx, a.Namespace())
+	return len(volumes) == 0, err
 }
 
 // volumesOf lists the volumes that were claimed in a namespace.
@@ -115,25 +88,6 @@ func (c *client) volumesOf(ctx context.Context, namespace string) ([]string, err
 		}
 	})
 	return names, explain(err, t)
-}
-
-// awaitGone watches until an object isn't there.
-func (c *client) awaitGone(ctx context.Context, t target) error {
-	following, cancel := context.WithCancel(ctx)
-	defer cancel()
-	left := t.String()
-	for s := range c.follow(following, t) {
-		switch {
-		case s.err != nil:
-			return explain(s.err, t)
-		case s.object == nil:
-			return nil
-		}
-		left = t.String() + remains(s.object)
-	}
-	return fault.New(fault.Unavailable, "deletion_pending",
-		"The agent's objects are still being deleted. The deletion continues automatically.").
-		WithCause(fmt.Errorf("still there: %s: %w", left, ctx.Err()))
 }
 
 // remains is what a namespace's conditions say is left in it.

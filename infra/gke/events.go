@@ -46,7 +46,7 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 				return
 			}
 			if f := explainEvent(e.Reason, e.Message); f != nil {
-				newest, told = e, &verdict{failure: f, silent: true, event: true, said: e.Reason + ": " + e.Message}
+				newest, told = e, &verdict{failure: f, silent: true, said: e.Reason + ": " + e.Message}
 			}
 		})
 	return told, explain(err, t)

@@ -17,7 +17,7 @@ import (
 )
 
 // If the API server refuses the StatefulSet's pods, only events say so.
-func TestAwaitReady_ExplainsRefusedPods(t *testing.T) {
+func TestCheckReady_ExplainsRefusedPods(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, template, code string
@@ -48,11 +48,7 @@ func TestAwaitReady_ExplainsRefusedPods(t *testing.T) {
 				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if test.permanent {
-				wantFailure(t, w.awaitFor(t, a, patience), test.code, true)
-			} else {
-				w.eventuallyTimesOut(t, a, 2*firstLook, test.code, "")
-			}
+			w.eventuallyFails(t, a, test.code, test.permanent, "")
 		})
 	}
 }
@@ -79,7 +75,7 @@ func (w *world) fill(t *testing.T, a agent.Agent) {
 	})
 }
 
-func TestAwaitReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
+func TestCheckReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
@@ -105,10 +101,10 @@ func TestAwaitReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
 			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		wait, code, permanent := 2*firstLook, codeTimeout, false
+		code, permanent := codeTimeout, false
 		if at != old {
-			wait, code, permanent = patience, codeNoSandbox, true
+			code, permanent = codeNoSandbox, true
 		}
-		wantFailure(t, w.awaitFor(t, a, wait), code, permanent)
+		wantFailure(t, w.CheckReady(t.Context(), a), code, permanent)
 	}
 }

@@ -37,8 +37,6 @@ type verdict struct {
 	failure *provisioning.PodFailure
 	// silent says that the pod gives no reason, so that events may.
 	silent bool
-	// event says that failure is what an event told.
-	event bool
 	// pod is the pod that was looked at, "" when there is none.
 	pod types.UID
 	// said is the cluster's own text about it. It is for the log: it tells of the inside of the cluster. Never what a
@@ -50,15 +48,20 @@ func waiting(format string, args ...any) *provisioning.PodFailure {
 	return &provisioning.PodFailure{Code: codeTimeout, Message: fmt.Sprintf(format, args...)}
 }
 
+// absent is the failure of an agent without the desired pod.
+func absent(message string) *provisioning.PodFailure {
+	return &provisioning.PodFailure{Code: codeTimeout, Message: message, Repairable: true}
+}
+
 // judge says whether a pod is the desired one and ready, and if not, why.
 func (d desired) judge(pod *corev1.Pod) verdict {
 	if pod == nil {
-		return verdict{silent: true, failure: waiting("The agent's pod was not created in time.")}
+		return verdict{silent: true, failure: absent("The agent's pod was not created in time.")}
 	}
 	v := verdict{pod: pod.UID}
 	switch {
 	case pod.DeletionTimestamp != nil, pod.Annotations[annotationConfig] != d.hash:
-		v.failure = waiting("The agent's previous pod did not stop in time.")
+		v.failure = absent("The agent's previous pod did not stop in time.")
 		return v
 	case condition(pod, corev1.PodReady).Status == corev1.ConditionTrue:
 		v.ready = true
@@ -135,7 +138,7 @@ func notStarted(reason string) *provisioning.PodFailure {
 		}
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return &provisioning.PodFailure{
-			Code: codeNoStart,
+			Code: codeNoStart, Repairable: true,
 			Message: "The agent's container cannot start with its configuration. " +
 				"Start the agent again. Contact support if this persists.",
 		}

@@ -51,25 +51,26 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 	none, running := corev1.ContainerState{}, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	ready := withCondition(corev1.PodReady, corev1.ConditionTrue, "")
 	for name, test := range map[string]struct {
-		pod       *corev1.Pod
-		code      string // "" is ready
-		permanent bool
-		silent    bool
-		message   string
+		pod        *corev1.Pod
+		code       string // "" is ready
+		permanent  bool
+		silent     bool
+		repairable bool
+		message    string
 	}{
-		"none":  {pod: nil, code: codeTimeout, silent: true, message: "not created"},
+		"none":  {pod: nil, code: codeTimeout, silent: true, repairable: true, message: "not created"},
 		"ready": {pod: podWith(ready)},
 		"ready, other hash": {
 			pod:  podWith(ready, func(p *corev1.Pod) { p.Annotations[annotationConfig] = "old" }),
-			code: codeTimeout, message: "previous pod",
+			code: codeTimeout, repairable: true, message: "previous pod",
 		},
 		"ready, no hash": {
 			pod: podWith(ready, func(p *corev1.Pod) { p.Annotations = nil }), code: codeTimeout,
-			message: "previous pod",
+			repairable: true, message: "previous pod",
 		},
 		"ready, stopping": {
 			pod:  podWith(ready, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }),
-			code: codeTimeout, message: "previous pod",
+			code: codeTimeout, repairable: true, message: "previous pod",
 		},
 		"new": {pod: podWith(), code: codeTimeout, silent: true, message: "did not start"},
 		"evicted": {
@@ -95,7 +96,7 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 		},
 		"config": {
 			pod:  podWith(withContainer(0, waitingFor("CreateContainerConfigError"), none)),
-			code: codeNoStart,
+			code: codeNoStart, repairable: true,
 		},
 		"running": {
 			pod: podWith(withContainer(0, running, none)), code: codeTimeout,
@@ -144,6 +145,9 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 				return
 			}
 			wantFailure(t, v.failure, test.code, test.permanent, test.message)
+			if v.failure.Repairable != test.repairable {
+				t.Errorf("repairable = %t, want %t", v.failure.Repairable, test.repairable)
+			}
 			if strings.Contains(v.failure.Message+v.said, "canary") {
 				t.Error("what the container wrote is passed on")
 			}

@@ -37,7 +37,7 @@ func (w *world) listPods(t *testing.T) map[string][]provisioning.Pod {
 	return seen
 }
 
-func TestPods_ReportsTheSameFailuresAsAwaitReady(t *testing.T) {
+func TestPods_ReportsTheSameFailuresAsCheckReady(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		fault     cluster.Fault

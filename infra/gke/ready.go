@@ -2,31 +2,25 @@ package gke
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// When the cluster's events are asked why nothing happens: the first look, and the most time between two. They are
-// looked at only while the pod itself doesn't say.
-const (
-	firstLook   = 3 * time.Second
-	longestLook = 30 * time.Second
-)
+// quietTime is the age from which a silent pod is unusual. The events of a younger pod are not read.
+const quietTime = 3 * time.Second
 
-// AwaitReady implements provisioning.Cluster. The desired pod is the one that carries the hash of the agent's present
-// configuration, is not being deleted, and is Ready.
-//
-// When ctx's deadline passes, the error is both: the *PodFailure that is the best present explanation, and ctx's error.
-// When ctx is canceled nothing is said about the pod.
-func (c *Clusters) AwaitReady(ctx context.Context, a agent.Agent) error {
+// CheckReady implements provisioning.Cluster. The desired pod is the one that has the hash of the agent's present
+// configuration, is not being deleted, and is Ready. It reads the pod and, if the pod does not say why it is not Ready,
+// the events about it.
+func (c *Clusters) CheckReady(ctx context.Context, a agent.Agent) error {
 	client, err := c.client(a.Cell)
 	if err != nil {
 		return err
@@ -35,106 +29,40 @@ func (c *Clusters) AwaitReady(ctx context.Context, a agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	w := wait{
-		client: client, desired: desired{hash: configHash(a), memoryMiB: b.plan.MemoryLimitMiB},
-		namespace: a.Namespace(),
-	}
-	err = w.ready(ctx)
-	var failure *provisioning.PodFailure
-	if errors.As(err, &failure) {
-		slog.WarnContext(ctx, "the agent's pod is not ready", "agent_id", a.ID, "cell", a.Cell, "code", failure.Code,
-			"said", w.last.said)
-	}
-	return err
-}
-
-// wait is one waiting for the agent's pod.
-type wait struct {
-	client    *client
-	desired   desired
-	namespace string
-	last      verdict
-}
-
-func (w *wait) ready(ctx context.Context) error {
-	following, cancel := context.WithCancel(ctx)
-	defer cancel()
-	states := w.client.follow(following, core("Pod", w.namespace, podName))
-	pause := firstLook
-	look := time.NewTimer(pause)
-	defer look.Stop()
-	for {
-		select {
-		case s, open := <-states:
-			if !open {
-				return w.ended(ctx)
-			}
-			if s.err != nil {
-				return explain(s.err, core("Pod", w.namespace, podName))
-			}
-			if done, err := w.see(s); done || err != nil {
-				return err
-			}
-		case <-look.C:
-			if err := w.askEvents(ctx); err != nil {
-				return err
-			}
-			pause = min(2*pause, longestLook)
-			look.Reset(pause)
-		}
-	}
-}
-
-// see judges a state of the pod.
-func (w *wait) see(s state) (done bool, err error) {
-	var pod *corev1.Pod
-	if s.object != nil {
-		pod = &corev1.Pod{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(s.object.Object, pod); err != nil {
-			return false, unavailable(fmt.Errorf("read the pod: %w", err))
-		}
-	}
-	next := w.desired.judge(pod)
-	if next.silent && w.last.event && w.last.pod == next.pod {
-		return false, nil // what the events told of this pod says more than its silence
-	}
-	w.last = next
-	return next.ready, w.certain()
-}
-
-// certain is the failure that waiting does not help against.
-func (w *wait) certain() error {
-	if f := w.last.failure; f != nil && f.Permanent {
-		return f
-	}
-	return nil
-}
-
-// askEvents looks for what controllers say about a pod that doesn't speak for itself, because it isn't there, or is
-// still being made.
-func (w *wait) askEvents(ctx context.Context) error {
-	if !w.last.silent {
-		return nil
-	}
-	told, err := w.client.trouble(ctx, w.namespace, w.last.pod)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil //nolint:nilerr // the end of ctx is told elsewhere
-	case err != nil:
+	v, err := client.verdict(ctx, a.Namespace(), desired{hash: configHash(a), memoryMiB: b.plan.MemoryLimitMiB})
+	if err != nil || v.ready {
 		return err
 	}
-	if told != nil {
-		told.pod = w.last.pod
-		w.last = *told
+	if v.failure.Permanent {
+		slog.WarnContext(ctx, "the agent's pod is not ready", "agent_id", a.ID, "cell", a.Cell, "code", v.failure.Code,
+			"said", v.said)
 	}
-	return w.certain()
+	return v.failure
 }
 
-// ended is the error of a wait that ctx ended.
-func (w *wait) ended(ctx context.Context) error {
-	cause := ctx.Err()
-	if !errors.Is(cause, context.DeadlineExceeded) || w.last.failure == nil {
-		return fmt.Errorf("wait for the agent's pod: %w", cause)
+// verdict judges the pod of a namespace.
+func (c *client) verdict(ctx context.Context, namespace string, d desired) (verdict, error) {
+	t := core("Pod", namespace, podName)
+	object, err := c.get(ctx, t)
+	var pod *corev1.Pod
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return verdict{}, explain(err, t)
+	default:
+		pod = &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, pod); err != nil {
+			return verdict{}, unavailable(fmt.Errorf("read the pod: %w", err))
+		}
 	}
-	return fmt.Errorf("%w (%w)", w.last.failure, cause)
+	v := d.judge(pod)
+	if !v.silent || pod != nil && time.Since(pod.CreationTimestamp.Time) < quietTime {
+		return v, nil
+	}
+	explained, err := c.trouble(ctx, namespace, v.pod)
+	if err != nil || explained == nil {
+		return v, err
+	}
+	explained.failure.Repairable = v.failure.Repairable
+	return *explained, nil
 }

@@ -3,9 +3,12 @@
 package gke
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -14,8 +17,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
@@ -26,38 +27,26 @@ import (
 // discardLogs silences the warnings about the pods that tests break.
 func discardLogs() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
 
-// awaitFor waits up to d for the agent's pod and returns the error of AwaitReady.
-func (w *world) awaitFor(t *testing.T, a agent.Agent, d time.Duration) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
-	return w.AwaitReady(ctx, a)
-}
-
-// eventuallyTimesOut repeats a wait until one ends at its deadline with the failure code and message. The pod goes
-// through other states first, some of which have the same code.
-func (w *world) eventuallyTimesOut(t *testing.T, a agent.Agent, wait time.Duration, code, message string) {
+// eventuallyFails waits until CheckReady returns a failure. The pod goes through other states first, some of which have
+// the same code.
+func (w *world) eventuallyFails(t *testing.T, a agent.Agent, code string, permanent bool, message string) {
 	t.Helper()
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		short, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		err := w.AwaitReady(short, a)
+		err := w.CheckReady(ctx, a)
 		var f *provisioning.PodFailure
-		if !errors.As(err, &f) || f.Code != code || f.Permanent || !strings.Contains(f.Message, message) ||
-			!errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("error %w, want the deadline's and the failure %s, not permanent, with %q", err, code,
-				message)
+		if !errors.As(err, &f) || f.Code != code || f.Permanent != permanent || !strings.Contains(f.Message, message) {
+			return fmt.Errorf("error %w, want the failure %s, permanent %t, with %q", err, code, permanent, message)
 		}
 		return nil
 	})
 }
 
-func TestAwaitReady_ReportsPodFaults(t *testing.T) {
+func TestCheckReady_ReportsPodFaults(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		fault     cluster.Fault
 		code      string
-		permanent bool // so certain that it is told before the wait ends
+		permanent bool
 		message   string
 	}{
 		{fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1, 4 times"},
@@ -73,11 +62,7 @@ func TestAwaitReady_ReportsPodFaults(t *testing.T) {
 			w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 			w.suffer(t, a, test.fault)
 			w.apply(t, a, testRuntimeInput())
-			if test.permanent {
-				wantFailure(t, w.awaitFor(t, a, patience), test.code, true, test.message)
-			} else {
-				w.eventuallyTimesOut(t, a, time.Second, test.code, test.message)
-			}
+			w.eventuallyFails(t, a, test.code, test.permanent, test.message)
 			w.suffer(t, a, "")
 			a.Rollout++ // a pod that crashed has its restarts counted: the new one starts from nothing
 			w.apply(t, a, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
@@ -86,7 +71,7 @@ func TestAwaitReady_ReportsPodFaults(t *testing.T) {
 	}
 }
 
-func TestAwaitReady_WaitsForASlowStart(t *testing.T) {
+func TestCheckReady_WaitsForASlowStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
@@ -121,7 +106,7 @@ func TestApply_ReplacesAPodThatIsNeverReady(t *testing.T) {
 }
 
 // The pod of the former configuration does not count.
-func TestAwaitReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
+func TestCheckReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
@@ -129,7 +114,7 @@ func TestAwaitReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
 	w.awaitReady(t, a)
 	next := a
 	next.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}}
-	w.eventuallyTimesOut(t, next, time.Second, codeTimeout, "previous pod")
+	w.eventuallyFails(t, next, codeTimeout, false, "previous pod")
 	w.apply(t, next, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
 	w.awaitReady(t, next)
 }
@@ -175,58 +160,49 @@ func TestApply_StopAndStartKeepsTheVolume(t *testing.T) {
 }
 
 // An agent whose objects are gone must be provisioned again.
-func TestAwaitReady_MissingObjectsAreNamespaceMissing(t *testing.T) {
+func TestCheckReady_MissingObjectsAreNamespaceMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	wantUnavailable(t, w.awaitFor(t, w.newAgent(t), patience), provisioning.CodeNamespaceMissing)
+	wantUnavailable(t, w.CheckReady(t.Context(), w.newAgent(t)), provisioning.CodeNamespaceMissing)
 }
 
-// Any other news about the pod replaces the explanation.
-func TestWait_KeepsAnEventsExplanationWhileThePodIsSilent(t *testing.T) {
-	t.Parallel()
-	told := verdict{failure: explainEvent("FailedMount", ""), silent: true, event: true, pod: "pod"}
-	for name, test := range map[string]struct {
-		pod  *corev1.Pod
-		code string
-	}{
-		"silent":  {pod: podWith(), code: codeNoVolume},
-		"another": {pod: podWith(func(p *corev1.Pod) { p.UID = "next" }), code: codeTimeout},
-		"speaks": {
-			pod:  podWith(withContainer(0, waitingFor("ErrImagePull"), corev1.ContainerState{})),
-			code: codeImagePull,
-		},
-	} {
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(test.pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := wait{desired: desired{hash: "hash"}, last: told}
-		if done, err := w.see(state{object: &unstructured.Unstructured{Object: object}}); done || err != nil ||
-			w.last.failure.Code != test.code {
-			t.Errorf("%s: done %t, error %v, %s; want to wait on, and %s", name, done, err, w.last.failure.Code,
-				test.code)
-		}
-	}
-}
-
-func TestAwaitReady_CancelSaysNothingAboutThePod(t *testing.T) {
+// A pod that needs another look in a moment anyway costs one read, and a silent one three.
+func TestCheckReady_ReadsNoEventsOfAYoungPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
-	w.suffer(t, a, cluster.NotReady)
 	w.apply(t, a, testRuntimeInput())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
-		if strings.Contains(r.URL.RawQuery, "watch") {
-			cancel()
+	w.awaitReady(t, a)
+	for name, c := range map[string]struct {
+		age  time.Duration
+		want int
+	}{
+		"young": {want: 1},
+		"old":   {age: time.Hour, want: 3},
+	} {
+		w.calls.breaks = func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if !strings.HasSuffix(r.URL.Path, "/pods/"+podName) {
+				return nil, nil
+			}
+			return answerObject(podWith(func(p *corev1.Pod) {
+				p.APIVersion, p.Kind = "v1", "Pod"
+				p.Annotations[annotationConfig] = configHash(a)
+				p.CreationTimestamp = metav1.NewTime(time.Now().Add(-c.age))
+			}))
 		}
-		return nil, nil
+		w.calls.take()
+		wantFailure(t, w.CheckReady(t.Context(), a), codeTimeout, false)
+		if reads, writes := w.calls.take(); reads != c.want || writes != 0 {
+			t.Errorf("%s pod: %d reads and %d writes, want %d and 0", name, reads, writes, c.want)
+		}
 	}
-	err := w.AwaitReady(ctx, a)
-	var f *provisioning.PodFailure
-	if !errors.Is(err, context.Canceled) || errors.As(err, &f) {
-		t.Errorf("error %v, want the context's alone", err)
-	}
+}
+
+// answerObject is an API server's answer with one object.
+func answerObject(object any) (*http.Response, error) {
+	body, err := json.Marshal(object)
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}, err
 }

@@ -2,6 +2,7 @@ package provisioning
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -155,7 +156,7 @@ func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (ag
 ) {
 	watch, cancel := context.WithTimeout(ctx, w.watchTime(a))
 	defer cancel()
-	if err := w.Cluster.AwaitReady(watch, a); err != nil {
+	if err := w.pollReady(watch, a); err != nil {
 		return "", nil, err
 	}
 	probe, learned := w.Prober.Probe, func(*agent.Agent) {}
@@ -173,6 +174,17 @@ func (w run) awaitReady(ctx context.Context, a agent.Agent, _ *RuntimeInput) (ag
 		}
 		if sleep(watch, wait) != nil {
 			return "", nil, err
+		}
+	}
+}
+
+// pollReady looks at the pod until the desired one is Ready, a failure is certain, or ctx ends.
+func (w run) pollReady(ctx context.Context, a agent.Agent) error {
+	for wait := probeInterval; ; wait = min(2*wait, maxProbeInterval) {
+		err := w.Cluster.CheckReady(ctx, a)
+		var failure *PodFailure
+		if !errors.As(err, &failure) || failure.Permanent || sleep(ctx, wait) != nil {
+			return err
 		}
 	}
 }

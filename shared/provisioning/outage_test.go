@@ -253,7 +253,7 @@ func TestReconcile_EndsWithinItsBudget(t *testing.T) {
 // restartedCluster watches until ctx ends. Then a client restarts the agent.
 type restartedCluster struct{ objects }
 
-func (c restartedCluster) AwaitReady(ctx context.Context, _ agent.Agent) error {
+func (c restartedCluster) CheckReady(ctx context.Context, _ agent.Agent) error {
 	<-ctx.Done()
 	c.world.change(func(a *agent.Agent) {
 		a.Status = agent.Running

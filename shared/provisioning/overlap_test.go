@@ -39,11 +39,11 @@ func (c *overtakenCluster) Apply(ctx context.Context, a agent.Agent, stage agent
 	return c.objects.Apply(ctx, a, stage, in)
 }
 
-func (c *overtakenCluster) AwaitReady(ctx context.Context, a agent.Agent) error {
+func (c *overtakenCluster) CheckReady(ctx context.Context, a agent.Agent) error {
 	if err := c.overtake(agent.StageReady); err != nil {
 		return err
 	}
-	return c.objects.AwaitReady(ctx, a)
+	return c.objects.CheckReady(ctx, a)
 }
 
 func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {

@@ -25,16 +25,16 @@ type Cluster interface {
 	// Errors: *Stale for an agent whose runtime was applied for a newer generation, a Permanent fault, which no retry
 	// repairs, otherwise Unavailable.
 	Apply(ctx context.Context, a agent.Agent, stage agent.StageName, in RuntimeInput) error
-	// AwaitReady watches the agent's pod until the desired one is Ready, a failure is certain, or ctx ends.
-	// Errors: a *PodFailure, ctx's, Unavailable.
-	AwaitReady(ctx context.Context, a agent.Agent) error
+	// CheckReady looks once at the agent's pod and returns nil if it is the desired one and Ready.
+	// Errors: a *PodFailure, Unavailable.
+	CheckReady(ctx context.Context, a agent.Agent) error
 	// Prune deletes the agent's configuration objects that only former generations used. It keeps those that a newer
 	// generation has applied. Errors: Unavailable.
 	Prune(ctx context.Context, a agent.Agent) error
 	// Delete begins the deletion of all objects of the agent. It succeeds if they are gone.
 	Delete(ctx context.Context, a agent.Agent) error
-	// AwaitGone watches until the namespace and the volume are observed gone, or ctx ends.
-	AwaitGone(ctx context.Context, a agent.Agent) error
+	// CheckGone looks once and reports whether the namespace and the volume are observed gone. Errors: Unavailable.
+	CheckGone(ctx context.Context, a agent.Agent) (bool, error)
 }
 
 // AgentProber asks a running agent through its hostname.
@@ -155,6 +155,9 @@ type PodFailure struct {
 	Message string
 	// Permanent is true if waiting does not help.
 	Permanent bool
+	// Repairable is true if applying the agent's objects again may help: the desired pod does not exist, or it lacks
+	// objects that its container needs.
+	Repairable bool
 }
 
 // Error implements error.

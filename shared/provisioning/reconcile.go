@@ -178,7 +178,7 @@ func (w run) tearDown(ctx context.Context, a agent.Agent) error {
 		waits bool
 	}{
 		{do: func() error { return w.Cluster.Delete(watch, a) }},
-		{do: func() error { return w.Cluster.AwaitGone(watch, a) }, waits: true},
+		{do: func() error { return w.pollGone(watch, a) }, waits: true},
 		// A value that a request adds after the secrets are destroyed would stay forever.
 		{do: func() error { return sleep(watch, a.StoringUntil.Sub(w.Now())) }, waits: true},
 		{do: func() error { return w.Secrets.Destroy(watch, a.ID, a.SecretKeys()) }},
@@ -192,6 +192,19 @@ func (w run) tearDown(ctx context.Context, a agent.Agent) error {
 		}
 	}
 	return w.Records.Remove(ctx, a)
+}
+
+// pollGone looks until the agent's objects are gone, or ctx ends.
+func (w run) pollGone(ctx context.Context, a agent.Agent) error {
+	for wait := probeInterval; ; wait = min(2*wait, maxProbeInterval) {
+		gone, err := w.Cluster.CheckGone(ctx, a)
+		if err != nil || gone {
+			return err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
 }
 
 // lookLater records when a worker looks at a deletion again.

@@ -2,14 +2,11 @@ package provisioning_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/provisioning/simulation"
 )
@@ -161,40 +158,18 @@ func (c timelineCluster) Apply(ctx context.Context, a agent.Agent, stage agent.S
 	return c.objects.Apply(ctx, a, stage, in)
 }
 
-// watch polls a condition until ctx ends or the cluster is down.
-func (c timelineCluster) watch(ctx context.Context, is func() bool) error {
-	for {
-		seen := false
-		err := c.timeline.Look(ctx, simulation.ClusterService, "watch", func() error { seen = is(); return nil })
-		if err != nil {
-			return fault.New(fault.Unavailable, "cluster_unavailable", "It is down.")
-		}
-		if seen {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-func (c timelineCluster) AwaitReady(ctx context.Context, a agent.Agent) error {
-	err := c.watch(ctx, func() bool { return !c.timeline.neverReady })
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w (%w)", &provisioning.PodFailure{Code: notReady, Message: "It does not answer."}, err)
-	case err != nil:
+func (c timelineCluster) CheckReady(ctx context.Context, a agent.Agent) error {
+	never := false
+	c.timeline.count(func() { never = c.timeline.neverReady })
+	if err := c.objects.CheckReady(ctx, a); err != nil || !never {
 		return err
-	default:
-		return c.objects.AwaitReady(ctx, a)
 	}
+	return &provisioning.PodFailure{Code: notReady, Message: "It does not answer."}
 }
 
-func (c timelineCluster) AwaitGone(ctx context.Context, a agent.Agent) error {
-	if err := c.watch(ctx, func() bool { return !c.timeline.stuck }); err != nil {
-		return fault.New(fault.Unavailable, "deletion_pending", "It still exists.").WithCause(err)
-	}
-	return c.objects.AwaitGone(ctx, a)
+func (c timelineCluster) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
+	stuck := false
+	c.timeline.count(func() { stuck = c.timeline.stuck })
+	gone, err := c.objects.CheckGone(ctx, a)
+	return gone && !stuck, err
 }

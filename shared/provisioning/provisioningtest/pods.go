@@ -75,7 +75,7 @@ func (w Fixture) pod(t *testing.T, a agent.Agent) *provisioning.Pod {
 	return nil
 }
 
-// testPodsInTrouble makes a pod crash and recover. Pods must agree with AwaitReady.
+// testPodsInTrouble makes a pod crash and recover. Pods must agree with CheckReady.
 func testPodsInTrouble(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	w.apply(t, a, agent.StageNamespace)

@@ -92,35 +92,52 @@ func (w Fixture) apply(t *testing.T, a agent.Agent, stages ...agent.StageName) {
 
 func (w Fixture) awaitReady(t *testing.T, a agent.Agent) {
 	t.Helper()
+	w.eventually(t, func(ctx context.Context) error { return w.Cluster.CheckReady(ctx, a) })
+}
+
+// pollInterval is how often the suite looks.
+const pollInterval = 20 * time.Millisecond
+
+// eventually looks until check returns no error. It ends the test if that takes too long.
+func (w Fixture) eventually(t *testing.T, check func(ctx context.Context) error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
 	defer cancel()
-	if err := w.Cluster.AwaitReady(ctx, a); err != nil {
-		t.Fatalf("wait for readiness: %v", err)
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("timed out after %s: %v", w.Patience, err)
+		case <-time.After(pollInterval):
+		}
 	}
 }
 
-// wantNotReady waits for a moment, and wants a PodFailure that is not permanent and the deadline's error.
+// wantNotReady wants a PodFailure that is not permanent, for a moment.
 func (w Fixture) wantNotReady(t *testing.T, a agent.Agent) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), w.Moment)
-	defer cancel()
-	err := w.Cluster.AwaitReady(ctx, a)
-	var failure *provisioning.PodFailure
-	if !errors.As(err, &failure) || failure.Permanent || failure.Code == "" || failure.Message == "" {
-		t.Errorf("AwaitReady = %v, want a PodFailure that is not permanent", err)
-	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("AwaitReady = %v, want it to include DeadlineExceeded", err)
+	for begun := time.Now(); time.Since(begun) < w.Moment; time.Sleep(pollInterval) { //nolint:forbidigo // of a cluster
+		err := w.Cluster.CheckReady(t.Context(), a)
+		var failure *provisioning.PodFailure
+		if !errors.As(err, &failure) || failure.Permanent || failure.Code == "" || failure.Message == "" {
+			t.Errorf("CheckReady = %v, want a PodFailure that is not permanent", err)
+			return
+		}
 	}
 }
 
 func (w Fixture) awaitGone(t *testing.T, a agent.Agent) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
-	defer cancel()
-	if err := w.Cluster.AwaitGone(ctx, a); err != nil {
-		t.Fatalf("wait for the end of the deletion: %v", err)
-	}
+	w.eventually(t, func(ctx context.Context) error {
+		gone, err := w.Cluster.CheckGone(ctx, a)
+		if err == nil && !gone {
+			err = errors.New("the agent's objects still exist")
+		}
+		return err
+	})
 }
 
 func testNamespaceMissing(t *testing.T, w Fixture) {
@@ -139,12 +156,13 @@ func testNamespaceMissing(t *testing.T, w Fixture) {
 func testUnknownCell(t *testing.T, w Fixture) {
 	a := w.Agent(t)
 	a.Cell = "no-such-cell"
+	_, gone := w.Cluster.CheckGone(t.Context(), a)
 	for name, err := range map[string]error{
 		"Apply":      w.Cluster.Apply(t.Context(), a, agent.StageNamespace, Input()),
-		"AwaitReady": w.Cluster.AwaitReady(t.Context(), a),
+		"CheckReady": w.Cluster.CheckReady(t.Context(), a),
 		"Delete":     w.Cluster.Delete(t.Context(), a),
 		"Prune":      w.Cluster.Prune(t.Context(), a),
-		"AwaitGone":  w.Cluster.AwaitGone(t.Context(), a),
+		"CheckGone":  gone,
 	} {
 		if !fault.Is(err, fault.Unavailable) || fault.Code(err) != "cell_unknown" {
 			t.Errorf("%s: error %v, want an Unavailable cell_unknown", name, err)

@@ -3,6 +3,7 @@ package provisioningtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"agents.example/controlplane/shared/agent"
@@ -65,8 +66,9 @@ func testNeverReady(t *testing.T, w Fixture) {
 	w.wantNotReady(t, a)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Cluster.AwaitReady(ctx, a); !errors.Is(err, context.Canceled) && !fault.Is(err, fault.Unavailable) {
-		t.Errorf("AwaitReady with a canceled context = %v, want Canceled or Unavailable", err)
+	err := w.Cluster.CheckReady(ctx, a)
+	if !fault.Is(err, fault.Unavailable) && !errors.As(err, new(*provisioning.PodFailure)) {
+		t.Errorf("CheckReady with a canceled context = %v, want Unavailable or a PodFailure", err)
 	}
 	w.Suffer(t, a, None)
 	w.awaitReady(t, a)
@@ -84,14 +86,15 @@ func testCrashLoop(t *testing.T, w Fixture) {
 	w.awaitReady(t, a)
 }
 
-// wantCrashLoop waits until AwaitReady reports a permanent crash loop.
+// wantCrashLoop waits until CheckReady reports a permanent crash loop.
 func (w Fixture) wantCrashLoop(t *testing.T, a agent.Agent) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
-	defer cancel()
-	err := w.Cluster.AwaitReady(ctx, a)
-	var failure *provisioning.PodFailure
-	if !errors.As(err, &failure) || failure.Code != "pod_crash_loop" || !failure.Permanent {
-		t.Fatalf("error %v, want a permanent pod_crash_loop", err)
-	}
+	w.eventually(t, func(ctx context.Context) error {
+		err := w.Cluster.CheckReady(ctx, a)
+		var failure *provisioning.PodFailure
+		if !errors.As(err, &failure) || failure.Code != "pod_crash_loop" || !failure.Permanent {
+			return fmt.Errorf("error %w, want a permanent pod_crash_loop", err)
+		}
+		return nil
+	})
 }

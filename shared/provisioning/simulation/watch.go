@@ -2,48 +2,24 @@ package simulation
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// AwaitReady implements provisioning.Cluster.
-func (c ClusterClient) AwaitReady(ctx context.Context, a agent.Agent) error {
-	hash := Hash(a)
-	for {
-		var failure *provisioning.PodFailure
-		var changed chan struct{}
-		err := c.look(ctx, a, "watch pod", func() error {
-			changed = c.Cluster.changed
-			if c.Cluster.Rules.AnyPod {
-				hash = ""
-			}
-			failure = c.Cluster.judge(a.ID, hash)
-			return nil
-		})
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("wait for the agent's pod: %w", ctx.Err())
-		case err != nil:
-			return err
-		case failure == nil:
-			return nil
-		case failure.Permanent:
+// CheckReady implements provisioning.Cluster.
+func (c ClusterClient) CheckReady(ctx context.Context, a agent.Agent) error {
+	return c.look(ctx, a, "get pod", func() error {
+		hash := Hash(a)
+		if c.Cluster.Rules.AnyPod {
+			hash = ""
+		}
+		if failure := c.Cluster.judge(a.ID, hash); failure != nil {
 			return failure
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("%w (%w)", failure, ctx.Err())
-			}
-			return fmt.Errorf("wait for the agent's pod: %w", ctx.Err())
-		}
-	}
+		return nil
+	})
 }
 
 // judge returns why the pod of a configuration is not ready, or nil. An empty hash stands for any configuration.
@@ -59,7 +35,10 @@ func (c *Cluster) judge(id, hash string) *provisioning.PodFailure {
 			}
 		}
 	}
-	return &provisioning.PodFailure{Code: "readiness_timeout", Message: "The pod is not ready."}
+	return &provisioning.PodFailure{
+		Code: "readiness_timeout", Message: "The pod is not ready.",
+		Repairable: n == nil || n.pod == nil || hash != "" && n.pod.hash != hash || !n.pod.started,
+	}
 }
 
 // Delete implements provisioning.Cluster.
@@ -70,27 +49,14 @@ func (c ClusterClient) Delete(ctx context.Context, a agent.Agent) error {
 	})
 }
 
-// AwaitGone implements provisioning.Cluster.
-func (c ClusterClient) AwaitGone(ctx context.Context, a agent.Agent) error {
-	for {
-		var gone bool
-		var changed chan struct{}
-		err := c.look(ctx, a, "watch namespace", func() error {
-			changed = c.Cluster.changed
-			n := c.Cluster.namespaces[a.ID]
-			gone = n == nil || c.Cluster.Rules.KeepNamespace || c.Cluster.Rules.GoneAtOnce
-			return nil
-		})
-		if err != nil || gone {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fault.New(fault.Unavailable, "deletion_pending", "The namespace is still there.").
-				WithCause(ctx.Err())
-		}
-	}
+// CheckGone implements provisioning.Cluster.
+func (c ClusterClient) CheckGone(ctx context.Context, a agent.Agent) (gone bool, err error) {
+	err = c.look(ctx, a, "get namespace", func() error {
+		n := c.Cluster.namespaces[a.ID]
+		gone = n == nil || c.Cluster.Rules.KeepNamespace || c.Cluster.Rules.GoneAtOnce
+		return nil
+	})
+	return gone, err
 }
 
 // PodClient is one process's client for lists of the cluster. It implements provisioning.PodLister and
