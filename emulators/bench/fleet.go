@@ -88,11 +88,15 @@ func samples(project string, a agent.Agent, now time.Time) []monitoringemu.Sampl
 	for minute := range 10 {
 		at := now.Truncate(time.Minute).Add(-time.Duration(9-minute) * time.Minute)
 		of := func(metricType, resource string, value any, total bool, labels map[string]string) {
+			namespace := a.Namespace()
+			if resource == "prometheus_target" {
+				namespace = "agent-gateway" // the router counts
+			}
 			s := monitoringemu.Sample{
 				Metric: metricType, MetricLabels: labels, Resource: resource, End: at, Value: value,
 				ResourceLabels: map[string]string{
 					"project_id": project, "location": region, "cluster_name": cell, "cluster": cell,
-					"namespace_name": a.Namespace(), "namespace": a.Namespace(), "container_name": "agent",
+					"namespace_name": namespace, "namespace": namespace, "container_name": "agent",
 				},
 			}
 			if total {

@@ -19,7 +19,7 @@ type condition struct {
 
 var (
 	// comparison matches `field = value`, `field != value` or `field = function(arguments)` at the start of the text.
-	comparison  = regexp.MustCompile(`^\s*([a-zA-Z_][\w.]*)\s*(!=|=)\s*(?:([a-z_.]+)\(([^()]*)\)|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w./-]+))`)
+	comparison  = regexp.MustCompile(`^\s*([a-zA-Z_][\w.]*)\s*(!=|=)\s*(?:([a-z_.]+)\(((?:[^()"']|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')*)\)|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w./-]+))`)
 	conjunction = regexp.MustCompile(`^\s+(?:AND\s+)?`)
 	argument    = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'`)
 	escape      = regexp.MustCompile(`\\(.)`)
@@ -27,7 +27,7 @@ var (
 
 // parseFilter parses comparisons joined by AND or by spaces: metric.type, resource.type, metric.labels.KEY,
 // resource.labels.KEY (also as label) and project, with = and !=, a value, starts_with("x"), ends_with("x"),
-// has_substring("x") or one_of("x", "y"). Like Cloud Monitoring, it requires exactly one metric type.
+// has_substring("x"), one_of("x", "y") or monitoring.regex.full_match("x"). Like Cloud Monitoring, it requires exactly one metric type.
 func parseFilter(filter string) (func(series) bool, error) {
 	var conditions []condition
 	for rest := filter; ; {
@@ -92,7 +92,8 @@ func newFunction(name, arguments string) (func(string) bool, error) {
 	}
 	tests := map[string]func(string, string) bool{
 		"starts_with": strings.HasPrefix, "ends_with": strings.HasSuffix, "has_substring": strings.Contains,
-		"one_of": func(got, want string) bool { return got == want },
+		"one_of":                      func(got, want string) bool { return got == want },
+		"monitoring.regex.full_match": fullMatch,
 	}
 	test, known := tests[name]
 	if !known {
@@ -105,6 +106,12 @@ func newFunction(name, arguments string) (func(string) bool, error) {
 	return func(got string) bool {
 		return slices.ContainsFunc(values, func(want string) bool { return test(got, want) })
 	}, nil
+}
+
+// fullMatch reports whether an RE2 expression matches all of a value. An invalid one matches nothing.
+func fullMatch(got, expression string) bool {
+	pattern, err := regexp.Compile(`\A(?:` + expression + `)\z`)
+	return err == nil && pattern.MatchString(got)
 }
 
 // unquote removes quotes, if any, and the backslashes of escaped characters.

@@ -65,6 +65,10 @@ func TestListTimeSeries_Filters(t *testing.T) {
 			filter: base + ` AND resource.labels.namespace_name = has_substring("yst")`,
 			want:   "system/e system/n",
 		},
+		"a regular expression matches all of the value": {
+			filter: base + ` AND metric.labels.memory_type != "evictable" AND ` +
+				`resource.labels.namespace_name = monitoring.regex.full_match("(agent-[a])|yste(m)?")`, want: "agent-a/n",
+		},
 		"one_of": {filter: base +
 			` AND resource.labels.namespace_name = one_of("agent-a", "system") AND metric.labels.memory_type != "evictable"`, want: "agent-a/n system/n"},
 		"not one of": {

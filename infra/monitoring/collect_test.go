@@ -107,8 +107,9 @@ func usedAgentPoints(f fixture, host string) []monitoringemu.Sample {
 	}
 	count(host, "200", 100, 130, 160, 190)
 	count(host, "503", 0, 0, 3, 3)
-	count("other."+domain, "200", 0, 600, 1200, 1800)
-	for name, buckets := range map[string][]int64{host: {0, 20, 0, 0}, "other." + domain: {0, 0, 500, 0}} {
+	other := hostname(uuid.NewString(), "cell")
+	count(other, "200", 0, 600, 1200, 1800)
+	for name, buckets := range map[string][]int64{host: {0, 20, 0, 0}, other: {0, 0, 500, 0}} {
 		raw = append(raw, f.prometheusPoint(durations, minutesAgo(15), minutesAgo(7), histogram(0, 0, 0, 0),
 			map[string]string{"host": name}),
 			f.prometheusPoint(durations, minutesAgo(15), minutesAgo(0), histogram(buckets...),

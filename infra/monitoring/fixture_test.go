@@ -12,6 +12,7 @@ import (
 
 	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/infra/monitoring"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/metrics"
 )
 
@@ -83,20 +84,36 @@ func (f fixture) counterPoint(metricType string, began, at time.Time, value any)
 	return s
 }
 
-// prometheusPoint returns a counter's point as Managed Prometheus writes it.
+// prometheusPoint returns a point of the router's counters as Managed Prometheus writes it.
 func (f fixture) prometheusPoint(metricType string, began, at time.Time, value any,
 	labels map[string]string,
 ) monitoringemu.Sample {
 	s := f.counterPoint(metricType, began, at, value)
 	s.Resource, s.MetricLabels = "prometheus_target", labels
 	s.ResourceLabels = map[string]string{
-		"project_id": project, "location": "us-central1", "cluster": "cluster-1", "namespace": "agent-" + f.agent,
-		"job": "agent", "instance": "agent-0:9090",
+		"project_id": project, "location": "us-central1", "cluster": "cluster-1", "namespace": "agent-gateway",
+		"job": "agent-router", "instance": "agent-router-1:9090",
 	}
 	return s
 }
 
-func (f fixture) host() string { return "bot-" + f.agent[:8] + "." + domain }
+// host returns the agent's hostname in the cell.
+func (f fixture) host() string { return hostname(f.agent, "cell") }
+
+func hostname(agentID, cell string) string {
+	return agent.Agent{ID: agentID, Slug: "bot", Cell: cell}.Hostname(agent.Addresses{Domain: domain})
+}
+
+// sandboxMemoryPoint returns a point of the memory that the front of a sandboxed agent measured.
+func (f fixture) sandboxMemoryPoint(at time.Time, bytes float64) monitoringemu.Sample {
+	s := f.gaugePoint("prometheus.googleapis.com/agent_memory_used_bytes/gauge", at, bytes)
+	s.Resource = "prometheus_target"
+	s.ResourceLabels = map[string]string{
+		"project_id": project, "location": "us-central1", "cluster": "cluster-1", "namespace": "agent-" + f.agent,
+		"job": "agents", "instance": "agent-0:9091",
+	}
+	return s
+}
 
 func (f fixture) feed(samples ...monitoringemu.Sample) {
 	f.Helper()

@@ -2,14 +2,16 @@
 // Prometheus write and reduces the many series of an agent to one. It does not store or interpret the values (package
 // metrics in shared).
 //
-// One query reads a metric for all agents of a cluster, aligned to minutes and reduced by namespace. The number of
-// calls therefore grows with the pages of points and not with the agents.
+// One query reads a metric for all agents of a cluster, aligned to minutes and reduced by namespace, or by host for the
+// metrics of the router. The number of calls therefore grows with the pages of points and not with the agents.
 package monitoring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	client "cloud.google.com/go/monitoring/apiv3/v2"
@@ -43,8 +45,10 @@ type Options struct {
 	// Endpoint is the host:port of a local Cloud Monitoring, called without encryption or credentials. Empty means
 	// Google's service.
 	Endpoint string
-	// Domain is the domain of the agents' hostnames. Requests to other hosts are not read.
+	// Domain is the parent domain of the cells' hostnames. Requests to other hosts are not read.
 	Domain string
+	// RouterNamespace is the namespace of the cells' routers. If empty, it is agent-gateway.
+	RouterNamespace string
 	// Cells are the clusters to read.
 	Cells []Cell
 	// PageSize is the maximum number of points in a page. 0 means the service's limit.
@@ -61,8 +65,7 @@ type Cell struct {
 type Source struct {
 	client   *client.MetricClient
 	project  string // projects/ID
-	domain   string
-	cells    map[string]Cell
+	cells    map[string]place
 	pageSize int
 }
 
@@ -85,11 +88,10 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	}
 	c.CallOptions.ListTimeSeries = []gax.CallOption{gax.WithTimeout(pageTimeout), gax.WithRetry(newRetryer)}
 	s := &Source{
-		client: c, project: "projects/" + o.ProjectID, domain: o.Domain, cells: map[string]Cell{},
-		pageSize: o.PageSize,
+		client: c, project: "projects/" + o.ProjectID, cells: map[string]place{}, pageSize: o.PageSize,
 	}
 	for _, cell := range o.Cells {
-		s.cells[cell.Name] = cell
+		s.cells[cell.Name] = place{cell, o.Domain, cmp.Or(o.RouterNamespace, "agent-gateway")}
 	}
 	if s.pageSize == 0 {
 		s.pageSize = pageSize
@@ -127,24 +129,38 @@ func (s *Source) Read(ctx context.Context, q metrics.Query, visit func(metrics.S
 	if !ok {
 		return metrics.Usage{}, fmt.Errorf("monitoring: cell %q is not configured; add it to the cells", q.Cell)
 	}
-	m, ok := sources()[q.Metric]
+	from, ok := sources()[q.Metric]
 	if !ok {
 		return metrics.Usage{}, fmt.Errorf("monitoring: unknown metric %q", q.Metric)
 	}
 	var usage metrics.Usage
-	for _, filter := range m.filters(cell, s.domain, q.Agents) {
-		u, err := s.readPages(ctx, m, m.request(s.project, filter, q.Span), visit)
-		usage = usage.Plus(u)
-		if err != nil {
-			return usage, faultOf(fmt.Errorf("read %s of cell %s: %w", m.metric, q.Cell, err))
+	found := map[string]bool{} // the agents that need no fallback
+	for i, m := range from {
+		measured := map[string]bool{}
+		for _, filter := range m.filters(cell, q.Agents) {
+			u, err := s.readPages(ctx, m.request(s.project, filter, q.Span), func(series *monitoringpb.TimeSeries) {
+				id, host, ok := m.agentOf(cell, series)
+				if !ok || found[id] {
+					return
+				}
+				if i < len(from)-1 {
+					measured[id] = true
+				}
+				m.visitSamples(series, id, host, visit)
+			})
+			usage = usage.Plus(u)
+			if err != nil {
+				return usage, faultOf(fmt.Errorf("read %s of cell %s: %w", m.metric, q.Cell, err))
+			}
 		}
+		maps.Copy(found, measured)
 	}
 	return usage, nil
 }
 
 // readPages reads all pages of a request. A series may continue on the next page.
-func (s *Source) readPages(ctx context.Context, m source, r *monitoringpb.ListTimeSeriesRequest,
-	visit func(metrics.Sample),
+func (s *Source) readPages(ctx context.Context, r *monitoringpb.ListTimeSeriesRequest,
+	visit func(*monitoringpb.TimeSeries),
 ) (metrics.Usage, error) {
 	var u metrics.Usage
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, callsKey{}, &u.Calls), readTimeout)
@@ -163,7 +179,7 @@ func (s *Source) readPages(ctx context.Context, m source, r *monitoringpb.ListTi
 		}
 		u.Series++
 		u.Points += len(series.GetPoints())
-		m.visitSamples(series, visit)
+		visit(series)
 	}
 }
 

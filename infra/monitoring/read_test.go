@@ -160,10 +160,11 @@ func TestRead_ReducesRawPointsToOneSeriesPerAgent(t *testing.T) {
 	}
 }
 
-// A request's Host header may name anything, so requests are read by host.
-func TestRead_SeparatesRequestsByHost(t *testing.T) {
+// The router's series are in its own namespace: the host names the agent.
+func TestRead_FindsTheAgentOfRequestsByHost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 0)
+	neighbour := uuid.NewString()
 	requestPoint := func(at int, n float64, host, code string) monitoringemu.Sample {
 		return f.prometheusPoint(requested, minutesAgo(20), minutesAgo(at), n,
 			map[string]string{"host": host, "code": code})
@@ -172,26 +173,63 @@ func TestRead_SeparatesRequestsByHost(t *testing.T) {
 		return f.prometheusPoint(durations, minutesAgo(20), minutesAgo(at), histogram(counts...),
 			map[string]string{"host": host})
 	}
+	replica := func(s monitoringemu.Sample) monitoringemu.Sample {
+		return withResourceLabel(s, "instance", "agent-router-2:9090")
+	}
 	f.feed(
-		requestPoint(2, 10, f.host(), "200"), requestPoint(1, 40, f.host(), "200"), requestPoint(2, 0, f.host(), "503"),
+		requestPoint(2, 10, f.host(), "200"), requestPoint(1, 30, f.host(), "200"), requestPoint(2, 0, f.host(), "503"),
 		requestPoint(1, 6, f.host(), "503"),
-		requestPoint(2, 0, "other."+domain, "200"), requestPoint(1, 60, "other."+domain, "200"),
-		requestPoint(2, 0, "10.0.0.7:8080", "200"), requestPoint(1, 600, "10.0.0.7:8080", "200"),
+		replica(requestPoint(2, 0, f.host(), "200")), replica(requestPoint(1, 10, f.host(), "200")),
+		requestPoint(2, 0, hostname(neighbour, "cell"), "200"), requestPoint(1, 60, hostname(neighbour, "cell"), "200"),
 		durationPoint(7, f.host(), 0, 0, 0, 0), durationPoint(1, f.host(), 0, 20, 0, 0),
 	)
+	for _, foreign := range []string{"10.0.0.7:8080", "other." + domain, "", hostname(f.agent, "other")} {
+		f.feed(requestPoint(2, 0, foreign, "200"), requestPoint(1, 600, foreign, "200"))
+	}
+	// An agent can write metrics in its own namespace. It cannot write the router's.
+	f.feed(withResourceLabel(requestPoint(2, 0, f.host(), "200"), "namespace", "agent-"+f.agent),
+		withResourceLabel(requestPoint(1, 600, f.host(), "200"), "namespace", "agent-"+f.agent))
 	for m, want := range map[metrics.Metric]map[string]map[int]float64{
-		metrics.Requests: {f.agent + f.host(): {1: 0.6}, f.agent + "other." + domain: {1: 1}},
+		metrics.Requests: {f.agent + f.host(): {1: 0.6}, neighbour + hostname(neighbour, "cell"): {1: 1}},
 		metrics.Errors:   {f.agent + f.host(): {1: 0.1}},
 		metrics.Latency:  {f.agent + f.host(): {0: 195}}, // 95 % of the way from 0.1 s to 0.2 s
 	} {
+		same := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })
 		got, _, err := f.read(metrics.Query{Metric: m})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got,
-			cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })); diff != "" {
+		if diff := cmp.Diff(want, got, same); diff != "" {
 			t.Errorf("%s: values (-want +got):\n%s", m, diff)
 		}
+		got, usage, err := f.read(metrics.Query{Metric: m, Agents: []string{uuid.NewString(), f.agent}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(want, neighbour+hostname(neighbour, "cell"))
+		if diff := cmp.Diff(want, got, same); diff != "" {
+			t.Errorf("%s of one agent: values (-want +got):\n%s", m, diff)
+		}
+		if usage.Series != 1 {
+			t.Errorf("%s of one agent: series = %d, want 1", m, usage.Series)
+		}
+	}
+}
+
+func TestRead_TakesTheMemoryOfSandboxedAgentsFromTheirFront(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 0)
+	plain := f
+	plain.agent = uuid.NewString()
+	f.feed(f.sandboxMemoryPoint(minutesAgo(1), 500),
+		plain.memoryPoint("non-evictable", minutesAgo(1), 700), plain.sandboxMemoryPoint(minutesAgo(1), 900))
+	got, _, err := f.read(metrics.Query{Metric: metrics.Memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]map[int]float64{f.agent: {1: 500}, plain.agent: {1: 700}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
 	}
 }
 

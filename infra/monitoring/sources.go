@@ -2,6 +2,7 @@ package monitoring
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,13 +24,17 @@ type source struct {
 	aligner   monitoringpb.Aggregation_Aligner
 	period    time.Duration
 	reducer   monitoringpb.Aggregation_Reducer
-	// host is the label with the host of a request. It is empty for metrics that do not count requests.
-	host string
+	// byHost is set for the router's metrics. Its series are in the router's namespace, and belong to the agent that
+	// their label hostLabel names.
+	byHost bool
 	// scale converts the value's unit to ours.
 	scale float64
 	// window is the period of a metric that is read as one sample. Zero means the query's span.
 	window time.Duration
 }
+
+// hostLabel is the label of the router's metrics with the host of a request.
+const hostLabel = "host"
 
 // resource is a type of monitored resource and the names of its location labels.
 type resource struct{ kind, cluster, namespace string }
@@ -44,15 +49,12 @@ const (
 	volumeName    = "data"
 )
 
-// sources returns the source of each metric. One minute is the service's finest alignment, and GKE samples once a
-// minute. An agent has one container at a time, but in the minute of a replacement both have a series. CPU time and
-// requests of the two add up; memory and volume do not.
-func sources() map[metrics.Metric]source {
-	const (
-		inContainer = `resource.labels.container_name = "` + containerName + `"`
-		requests    = "prometheus.googleapis.com/http_requests_total/counter"
-		durations   = "prometheus.googleapis.com/http_request_duration_seconds/histogram"
-	)
+// sources returns the sources of each metric. A source after the first is a fallback for agents without samples in
+// those before it. One minute is the service's finest alignment, and GKE samples once a minute. An agent has one
+// container at a time, but in the minute of a replacement both have a series. CPU time of the two adds up; memory and
+// volume do not.
+func sources() map[metrics.Metric][]source {
+	const inContainer = `resource.labels.container_name = "` + containerName + `"`
 	perMinute := func(metric string, r resource, condition string, a monitoringpb.Aggregation_Aligner,
 		reduce monitoringpb.Aggregation_Reducer,
 	) source {
@@ -61,72 +63,108 @@ func sources() map[metrics.Metric]source {
 			reducer: reduce, scale: 1,
 		}
 	}
-	all := map[metrics.Metric]source{
-		metrics.CPU: perMinute("kubernetes.io/container/cpu/core_usage_time", containerResource(), inContainer,
-			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Memory: perMinute("kubernetes.io/container/memory/used_bytes", containerResource(), inContainer+
-			` AND metric.labels.memory_type = "non-evictable"`,
-			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX),
-		metrics.Uptime: perMinute("kubernetes.io/container/uptime", containerResource(), inContainer,
-			monitoringpb.Aggregation_ALIGN_MAX, monitoringpb.Aggregation_REDUCE_MAX),
-		metrics.Restarts: perMinute("kubernetes.io/container/restart_count", containerResource(), inContainer,
-			monitoringpb.Aggregation_ALIGN_DELTA, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Volume: perMinute("kubernetes.io/pod/volume/utilization", podResource(),
-			`metric.labels.volume_name = "`+volumeName+`"`,
-			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX),
-		metrics.Requests: perMinute(requests, targetResource(), "", monitoringpb.Aggregation_ALIGN_RATE,
-			monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Errors: perMinute(requests, targetResource(), `metric.labels.code = starts_with("5")`,
-			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM),
-		metrics.Latency: perMinute(durations, targetResource(), "", monitoringpb.Aggregation_ALIGN_DELTA,
-			monitoringpb.Aggregation_REDUCE_PERCENTILE_95),
-	}
-	for _, m := range []metrics.Metric{metrics.Requests, metrics.Errors, metrics.Latency} {
-		s := all[m]
-		s.host = "host"
-		all[m] = s
-	}
-	restarts, latency := all[metrics.Restarts], all[metrics.Latency]
+	memory := perMinute("kubernetes.io/container/memory/used_bytes", containerResource(), inContainer+
+		` AND metric.labels.memory_type = "non-evictable"`,
+		monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX)
+	// GKE does not measure the memory of sandboxed containers. The front next to them does.
+	sandboxed := perMinute("prometheus.googleapis.com/agent_memory_used_bytes/gauge", targetResource(), "",
+		monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX)
+	restarts := perMinute("kubernetes.io/container/restart_count", containerResource(), inContainer,
+		monitoringpb.Aggregation_ALIGN_DELTA, monitoringpb.Aggregation_REDUCE_SUM)
 	restarts.period, restarts.window = metrics.Day, metrics.Day
-	latency.period, latency.scale = 5*time.Minute, 1000
-	all[metrics.Restarts], all[metrics.Latency] = restarts, latency
+	all := map[metrics.Metric][]source{
+		metrics.CPU: {perMinute("kubernetes.io/container/cpu/core_usage_time", containerResource(), inContainer,
+			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM)},
+		metrics.Memory: {memory, sandboxed},
+		metrics.Uptime: {perMinute("kubernetes.io/container/uptime", containerResource(), inContainer,
+			monitoringpb.Aggregation_ALIGN_MAX, monitoringpb.Aggregation_REDUCE_MAX)},
+		metrics.Restarts: {restarts},
+		metrics.Volume: {perMinute("kubernetes.io/pod/volume/utilization", podResource(),
+			`metric.labels.volume_name = "`+volumeName+`"`,
+			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX)},
+	}
+	maps.Copy(all, routerSources())
 	return all
+}
+
+// routerSources returns the sources that the router counts. The replicas of the router add up.
+func routerSources() map[metrics.Metric][]source {
+	const (
+		requests  = "prometheus.googleapis.com/http_requests_total/counter"
+		durations = "prometheus.googleapis.com/http_request_duration_seconds/histogram"
+	)
+	counted := source{
+		metric: requests, resource: targetResource(), byHost: true, period: time.Minute, scale: 1,
+		aligner: monitoringpb.Aggregation_ALIGN_RATE, reducer: monitoringpb.Aggregation_REDUCE_SUM,
+	}
+	failed, latency := counted, counted
+	failed.condition = `metric.labels.code = starts_with("5")`
+	latency.metric, latency.period, latency.scale = durations, 5*time.Minute, 1000
+	latency.aligner = monitoringpb.Aggregation_ALIGN_DELTA
+	latency.reducer = monitoringpb.Aggregation_REDUCE_PERCENTILE_95
+	return map[metrics.Metric][]source{
+		metrics.Requests: {counted}, metrics.Errors: {failed}, metrics.Latency: {latency},
+	}
 }
 
 // maxAgentsPerFilter bounds the agents in one filter. The service limits filters to 2,048 characters, and a namespace
 // has 42.
 const maxAgentsPerFilter = 30
 
-// filters returns the filters that together select the agents: one for all agents of a cluster, or several that list
-// their namespaces.
-func (s source) filters(c Cell, domain string, agents []string) []string {
+// filters returns the filters that together select the agents: one for all agents of a cell, or several that list some.
+func (s source) filters(p place, agents []string) []string {
 	common := []string{
 		fmt.Sprintf("metric.type = %q", s.metric), fmt.Sprintf("resource.type = %q", s.resource.kind),
-		fmt.Sprintf("resource.labels.%s = %q", s.resource.cluster, c.Cluster),
-		fmt.Sprintf("resource.labels.location = %q", c.Location),
+		fmt.Sprintf("resource.labels.%s = %q", s.resource.cluster, p.Cluster),
+		fmt.Sprintf("resource.labels.location = %q", p.Location),
 	}
 	if s.condition != "" {
 		common = append(common, s.condition)
 	}
-	if s.host != "" {
-		common = append(common, fmt.Sprintf("metric.labels.%s = ends_with(%q)", s.host, "."+domain))
+	namespace := "resource.labels." + s.resource.namespace + " = "
+	if s.byHost {
+		common = append(common, namespace+fmt.Sprintf("%q", p.routerNamespace))
 	}
-	namespace := "resource.labels." + s.resource.namespace
-	and := func(condition string) string {
-		return strings.Join(append(slices.Clip(common), namespace+" = "+condition), " AND ")
-	}
-	if agents == nil {
-		return []string{and(fmt.Sprintf("starts_with(%q)", agent.Namespace("")))}
+	and := func(condition string) string { return strings.Join(append(slices.Clip(common), condition), " AND ") }
+	switch {
+	case agents == nil && s.byHost:
+		return []string{and(fmt.Sprintf("metric.labels.%s = ends_with(%q)", hostLabel, "."+p.suffix()))}
+	case agents == nil:
+		return []string{and(namespace + fmt.Sprintf("starts_with(%q)", agent.Namespace("")))}
 	}
 	var filters []string
 	for chunk := range slices.Chunk(agents, maxAgentsPerFilter) {
+		if s.byHost {
+			filters = append(filters, and("metric.labels."+hostLabel+" = "+p.matchHosts(chunk)))
+			continue
+		}
 		quoted := make([]string, len(chunk))
 		for i, id := range chunk {
 			quoted[i] = fmt.Sprintf("%q", agent.Namespace(id))
 		}
-		filters = append(filters, and("one_of("+strings.Join(quoted, ", ")+")"))
+		filters = append(filters, and(namespace+"one_of("+strings.Join(quoted, ", ")+")"))
 	}
 	return filters
+}
+
+// place is where the series of a cell are.
+type place struct {
+	Cell
+	domain, routerNamespace string
+}
+
+func (p place) suffix() string { return agent.Addresses{Domain: p.domain}.CellDomain(p.Name) }
+
+// matchHosts matches the hostnames of agents, whatever their slugs are.
+func (p place) matchHosts(agents []string) string {
+	suffix := "." + p.suffix()
+	labels := make([]string, len(agents))
+	for i, id := range agents {
+		withoutSlug := agent.Agent{ID: id, Cell: p.Name}.Hostname(agent.Addresses{Domain: p.domain})
+		labels[i] = strings.TrimSuffix(withoutSlug, suffix)
+	}
+	pattern := ".*(" + strings.Join(labels, "|") + ")" + strings.ReplaceAll(suffix, ".", "[.]")
+	return fmt.Sprintf("monitoring.regex.full_match(%q)", pattern)
 }
 
 // request returns the request for one value per agent, host and period.
@@ -135,31 +173,34 @@ func (s source) request(project, filter string, span metrics.Span) *monitoringpb
 	if s.window > 0 {
 		from = span.To.Add(-s.window)
 	}
-	groups := []string{"resource.labels." + s.resource.namespace}
-	if s.host != "" {
-		groups = append(groups, "metric.labels."+s.host)
+	group := "resource.labels." + s.resource.namespace
+	if s.byHost {
+		group = "metric.labels." + hostLabel
 	}
 	return &monitoringpb.ListTimeSeriesRequest{
 		Name: project, Filter: filter,
 		Interval: &monitoringpb.TimeInterval{StartTime: timestamppb.New(from), EndTime: timestamppb.New(span.To)},
 		Aggregation: &monitoringpb.Aggregation{
 			AlignmentPeriod: durationpb.New(s.period), PerSeriesAligner: s.aligner, CrossSeriesReducer: s.reducer,
-			GroupByFields: groups,
+			GroupByFields: []string{group},
 		},
 	}
 }
 
-// visitSamples visits the points of a series. It skips series of namespaces that are not an agent's.
-func (s source) visitSamples(series *monitoringpb.TimeSeries, visit func(metrics.Sample)) {
-	id, ok := strings.CutPrefix(series.GetResource().GetLabels()[s.resource.namespace], agent.Namespace(""))
+// agentOf returns the agent of a series, and the host of its requests. Other series belong to no agent.
+func (s source) agentOf(p place, series *monitoringpb.TimeSeries) (id, host string, ok bool) {
+	if s.byHost {
+		host = strings.ToLower(series.GetMetric().GetLabels()[hostLabel])
+		id, ok = agent.IDFromHostname(host, p.suffix())
+		return id, host, ok
+	}
+	id, ok = strings.CutPrefix(series.GetResource().GetLabels()[s.resource.namespace], agent.Namespace(""))
 	parsed, err := uuid.Parse(id)
-	if !ok || err != nil || parsed.String() != id {
-		return
-	}
-	host := ""
-	if s.host != "" {
-		host = strings.ToLower(series.GetMetric().GetLabels()[s.host])
-	}
+	return id, "", ok && err == nil && parsed.String() == id
+}
+
+// visitSamples visits the points of an agent's series.
+func (s source) visitSamples(series *monitoringpb.TimeSeries, id, host string, visit func(metrics.Sample)) {
 	for _, p := range series.GetPoints() {
 		var value float64
 		switch v := p.GetValue().GetValue().(type) {

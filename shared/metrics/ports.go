@@ -24,7 +24,7 @@ const (
 	Restarts Metric = "restarts" // restarts of the container in the last day, in one sample
 )
 
-// Metrics lists all metrics. Each costs one call per cell, and one series per agent that has samples.
+// Metrics lists all metrics. Each costs one call per cell, memory two, and one series per agent that has samples.
 func Metrics() []Metric {
 	return []Metric{CPU, Memory, Uptime, Volume, Requests, Errors, Latency, Restarts}
 }
