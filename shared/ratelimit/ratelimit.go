@@ -115,12 +115,15 @@ type bucket struct {
 const maxBuckets = 100_000
 
 // New returns a limiter. now is the clock; nil means time.Now.
-func New(limits Limits, now func() time.Time) *Limiter {
+func New(limits Limits, now func() time.Time) *Limiter { return NewBounded(limits, maxBuckets, now) }
+
+// NewBounded returns a limiter that remembers at most a number of buckets, for processes with little memory.
+func NewBounded(limits Limits, buckets int, now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now
 	}
 	return &Limiter{
-		limits: limits, now: now, capacity: maxBuckets, buckets: map[bucketKey]*list.Element{},
+		limits: limits, now: now, capacity: buckets, buckets: map[bucketKey]*list.Element{},
 		recent: list.New(),
 	}
 }

@@ -1,0 +1,85 @@
+// Command front runs next to an agent's container in its pod: it checks credentials and forwards requests.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/cmd/internal/environment"
+	"agents.example/controlplane/functions/cmd/internal/podconfig"
+	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/front"
+)
+
+func main() {
+	slog.SetDefault(podconfig.Logger(os.Stderr))
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx, envconfig.OsLookuper()); err != nil {
+		slog.Error("front failed", "error", err.Error())
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends.
+func run(ctx context.Context, env envconfig.Lookuper) error {
+	c, err := environment.Read[podconfig.Front](ctx, env)
+	if err != nil {
+		return err
+	}
+	f, err := front.New(front.Options{
+		Hostname: c.Hostname, Port: c.Port, APIPort: c.APIPort, HealthPath: c.HealthPath, KeysURL: c.KeysURL,
+		ForwardCredentials: c.Auth == dataplane.AuthImage,
+		Credentials: front.Credentials{
+			Username: c.Username, Password: c.Password.Reveal(), APIKey: c.APIKey.Reveal(),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if c.Metrics {
+		metrics, err := serveMetrics(ctx, c.Host)
+		if err != nil {
+			return err
+		}
+		defer metrics.Close() //nolint:errcheck // the process ends
+	}
+	l, err := listen(ctx, c.Host, dataplane.FrontPort)
+	if err != nil {
+		return err
+	}
+	slog.Info("serving", "address", l.Addr().String(), "hostname", c.Hostname, "agent_port", c.Port)
+	return f.Serve(ctx, l)
+}
+
+func listen(ctx context.Context, host string, port int) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return l, nil
+}
+
+// serveMetrics serves the memory of the sandbox until it is closed.
+func serveMetrics(ctx context.Context, host string) (*http.Server, error) {
+	l, err := listen(ctx, host, dataplane.FrontMetricsPort)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", front.MemoryMetrics("/proc/meminfo"))
+	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 8 << 10}
+	go func() { _ = s.Serve(l) }() // ends with ErrServerClosed
+	return s, nil
+}

@@ -1,0 +1,52 @@
+// Package environment reads environment variables into a struct. It does not know any variable; packages config and
+// podconfig do. It links little, because agents' pods run binaries that read their environment with it.
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/sethvargo/go-envconfig"
+)
+
+// Read fills a struct from a lookuper: the environment, or a map. An error names the variable.
+func Read[T any](ctx context.Context, from envconfig.Lookuper) (T, error) {
+	var c T
+	names := &lastLookup{Lookuper: from}
+	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: &c, Lookuper: names})
+	switch {
+	case errors.Is(err, envconfig.ErrMissingRequired):
+		return c, fmt.Errorf("configuration: %s is required", names.key)
+	case err != nil:
+		return c, fmt.Errorf("configuration: %s is invalid: %w", names.key, withoutFields(err))
+	}
+	return c, nil
+}
+
+// lastLookup remembers the last variable that was looked up, because envconfig's errors name the Go field instead.
+type lastLookup struct {
+	envconfig.Lookuper
+	key string
+}
+
+// Lookup implements envconfig.Lookuper.
+func (l *lastLookup) Lookup(key string) (string, bool) {
+	l.key = key
+	return l.Lookuper.Lookup(key)
+}
+
+var fieldPrefix = regexp.MustCompile(`^[A-Z]\w*: $`)
+
+// withoutFields removes the names of Go fields that envconfig puts in front of an error.
+func withoutFields(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil || !fieldPrefix.MatchString(strings.TrimSuffix(err.Error(), inner.Error())) {
+			return err
+		}
+		err = inner
+	}
+}

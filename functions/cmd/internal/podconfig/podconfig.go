@@ -1,0 +1,87 @@
+// Package podconfig defines the configuration of the binaries that run in agents' pods, and sets up their log. It does
+// not know the control plane's configuration, which package config defines.
+package podconfig
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+
+	"agents.example/controlplane/shared/dataplane"
+)
+
+// Front is the configuration of the front. The pod template sets it.
+type Front struct {
+	// Host is the address to listen on. If empty, all addresses.
+	Host string `env:"LISTEN_HOST"`
+	// Port is the container's $PORT, and APIPort the port of /v1, if that is another port.
+	Port    int `env:"AGENT_PORT, default=3000"`
+	APIPort int `env:"AGENT_API_PORT"`
+	// HealthPath is the container's health check. If empty, a container that accepts a connection is ready.
+	HealthPath string `env:"AGENT_HEALTH_PATH"`
+	// Auth is "front", or "image" for images that check credentials themselves, and get them for that.
+	Auth Auth `env:"AGENT_AUTH, default=front"`
+	// Hostname is the agent's hostname.
+	Hostname string `env:"AGENT_HOSTNAME"`
+	// KeysURL serves the keys that verify dashboard links. If empty, links are refused.
+	KeysURL string `env:"JWKS_URL"`
+	// Username and Password are the credentials of the dashboard, and APIKey the key of the API.
+	Username string `env:"DASHBOARD_USERNAME, required"`
+	Password Secret `env:"DASHBOARD_PASSWORD, required"`
+	APIKey   Secret `env:"API_SERVER_KEY, required"`
+	// Metrics serves the memory of the sandbox on port 9091.
+	Metrics bool `env:"FRONT_METRICS"`
+}
+
+// Auth says who checks credentials.
+type Auth string
+
+// EnvDecode implements envconfig.Decoder.
+func (a *Auth) EnvDecode(value string) error {
+	switch *a = Auth(value); value {
+	case dataplane.AuthFront, dataplane.AuthImage:
+		return nil
+	default:
+		return errors.New("it must be front or image")
+	}
+}
+
+// SampleAgent is the configuration of the sample agent: an agent's variables.
+type SampleAgent struct {
+	// Host is the address to listen on. If empty, all addresses.
+	Host string `env:"LISTEN_HOST"`
+	// Port is the port to listen on.
+	Port int `env:"PORT, default=3000"`
+	// DataDir keeps the notes.
+	DataDir string `env:"DATA_DIR, default=/data"`
+	// OpenAIURL is the base URL of an OpenAI-compatible API, which gets the chats if OpenAIKey is set.
+	OpenAIURL string `env:"OPENAI_BASE_URL, default=https://api.openai.com/v1"`
+	OpenAIKey Secret `env:"OPENAI_API_KEY"`
+	// OpenAIModel answers chats that name no model.
+	OpenAIModel string `env:"OPENAI_MODEL, default=gpt-4o-mini"`
+}
+
+// Secret is a string that is redacted when printed.
+type Secret string
+
+// Reveal returns the secret.
+func (s Secret) Reveal() string { return string(s) }
+
+// String redacts the secret.
+func (Secret) String() string { return "[redacted]" }
+
+// GoString redacts the secret.
+func (Secret) GoString() string { return "[redacted]" }
+
+// Logger writes one JSON object a line, as Cloud Logging reads it.
+func Logger(out io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		switch a.Key {
+		case slog.LevelKey:
+			a.Key = "severity"
+		case slog.MessageKey:
+			a.Key = "message"
+		}
+		return a
+	}}))
+}

@@ -1,0 +1,169 @@
+package front
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Credentials are what the front accepts. They do not print.
+type Credentials struct{ Username, Password, APIKey string }
+
+// String keeps credentials out of formatted text.
+func (Credentials) String() string { return "[redacted]" }
+
+// GoString keeps credentials out of formatted text.
+func (Credentials) GoString() string { return "[redacted]" }
+
+// credentials compare an Authorization header with what the front accepts.
+type credentials struct {
+	username string
+	// basic and bearer are the digests of the two accepted credentials.
+	basic, bearer [sha256.Size]byte
+	// header is the Authorization header that the dashboard's credential has.
+	header string
+}
+
+func newCredentials(c Credentials) (credentials, error) {
+	switch {
+	case c.Username == "" || c.Password == "":
+		return credentials{}, errors.New("the dashboard's user name or password is missing")
+	case c.APIKey == "":
+		return credentials{}, errors.New("the API's key is missing")
+	case !printable(c.Username) || strings.Contains(c.Username, ":"):
+		return credentials{}, errors.New("the dashboard's user name has characters that HTTP Basic cannot carry")
+	}
+	pair := c.Username + ":" + c.Password
+	return credentials{
+		username: c.Username, basic: sha256.Sum256([]byte(pair)), bearer: sha256.Sum256([]byte(c.APIKey)),
+		header: "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)),
+	}, nil
+}
+
+// apiUser is the user that the container sees for a request with the API's key.
+const apiUser = "api"
+
+// dashboard accepts HTTP Basic with the dashboard's user name and password.
+func (c credentials) dashboard(h http.Header) (user string, ok bool) {
+	encoded, found := cutScheme(h, "basic")
+	pair, err := base64.StdEncoding.DecodeString(encoded)
+	return c.username, found && err == nil && equal(pair, c.basic)
+}
+
+// api accepts a bearer of the API's key.
+func (c credentials) api(h http.Header) (user string, ok bool) {
+	key, found := cutScheme(h, "bearer")
+	return apiUser, found && equal([]byte(key), c.bearer)
+}
+
+// anyKind accepts either.
+func (c credentials) anyKind(h http.Header) (user string, ok bool) {
+	if user, ok = c.dashboard(h); ok {
+		return user, true
+	}
+	return c.api(h)
+}
+
+// cutScheme returns the credential in the only Authorization header, if it has the scheme.
+func cutScheme(h http.Header, scheme string) (credential string, ok bool) {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return "", false
+	}
+	got, credential, found := strings.Cut(values[0], " ")
+	return strings.TrimLeft(credential, " "), found && strings.EqualFold(got, scheme)
+}
+
+// equal compares a value with the digest of another in a time that does not depend on either, or on their lengths.
+func equal(got []byte, want [sha256.Size]byte) bool {
+	digest := sha256.Sum256(got)
+	return subtle.ConstantTimeCompare(digest[:], want[:]) == 1
+}
+
+// verdict is what authentication found about a request.
+type verdict struct {
+	// status is 200, 401 or 429.
+	status int
+	// wait is the time until another attempt is checked, if status is 429.
+	wait time.Duration
+	// user is the user that the container sees.
+	user string
+	// session is true for a request in a session that a link started.
+	session bool
+	// browser is true if a browser adds the credential by itself, also to the requests of other sites' pages.
+	browser bool
+}
+
+// authenticate checks the Authorization header of a request. A request without one is not a failed attempt.
+func (f *Front) authenticate(req *http.Request, accepts func(http.Header) (string, bool)) verdict {
+	if len(req.Header.Values("Authorization")) == 0 {
+		return verdict{status: http.StatusUnauthorized}
+	}
+	var user string
+	ok, wait := f.attempts.try(clientAddress(req), func() (ok bool) {
+		user, ok = accepts(req.Header)
+		return ok
+	})
+	switch {
+	case wait > 0:
+		return verdict{status: http.StatusTooManyRequests, wait: wait}
+	case !ok:
+		return verdict{status: http.StatusUnauthorized}
+	}
+	return verdict{status: http.StatusOK, user: user, browser: user != apiUser}
+}
+
+// challenge refuses a request that was not authenticated.
+func (f *Front) challenge(w http.ResponseWriter, v verdict, api bool) {
+	w.Header().Set("Cache-Control", "no-store")
+	switch {
+	case v.status == http.StatusTooManyRequests:
+		tooMany(w, api, v.wait)
+	case api:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="agent"`)
+		refuse(w, api, http.StatusUnauthorized, "The agent's API needs its key: Authorization: Bearer <key>.")
+	default:
+		w.Header().Set("WWW-Authenticate", `Basic realm="agent", charset="UTF-8"`)
+		refuse(w, api, http.StatusUnauthorized, "The agent needs its user name and password, or a link from the "+
+			"control plane.")
+	}
+}
+
+// clientAddress returns the address of the client: the last entry of X-Forwarded-For, which the router wrote. Clients
+// can write only the entries before it. A network of IPv6 addresses, which one client has, is one address.
+func clientAddress(req *http.Request) string {
+	chain := req.Header.Values("X-Forwarded-For")
+	text := req.RemoteAddr
+	if len(chain) > 0 {
+		last := chain[len(chain)-1]
+		text = strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+	}
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	}
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return "unknown"
+	}
+	if address = address.Unmap(); address.Is4() {
+		return address.String()
+	}
+	network, _ := address.WithZone("").Prefix(64) // 64 bits are within every IPv6 address
+	return network.String()
+}
+
+// printable reports whether a text can be the value of a header.
+func printable(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return s != ""
+}

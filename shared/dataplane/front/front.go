@@ -1,0 +1,243 @@
+// Package front makes any container that serves HTTP an agent: it listens next to the container, checks the agent's
+// credentials, and forwards the requests that pass. It also answers whether the container serves, whether a credential
+// is accepted, and the links of the control plane that open the dashboard. It does not know the cluster, and it keeps
+// nothing on disk.
+package front
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"agents.example/controlplane/shared/dataplane"
+)
+
+// Options configure a Front.
+type Options struct {
+	// Hostname is the agent's hostname, the audience of the links that open its dashboard.
+	Hostname string
+	// Port is the container's port on the loopback interface, and APIPort that of /v1; 0 means Port.
+	Port, APIPort int
+	// HealthPath is the container's health check. If empty, a container that accepts a connection is ready.
+	HealthPath string
+	// Credentials open the dashboard and the API.
+	Credentials Credentials
+	// ForwardCredentials also passes the checked Authorization header to the container, for images that check it
+	// themselves. A request in a session carries the dashboard's credential then.
+	ForwardCredentials bool
+	// KeysURL serves the public keys that verify links. If empty, every link is refused.
+	KeysURL string
+	// DrainTime is how long Serve waits for requests in flight when it ends; 0 is 25 seconds.
+	DrainTime time.Duration
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// maxForwarded bounds concurrent requests to the container, so that the front stays within its memory.
+const maxForwarded = 256
+
+// Front is the handler of an agent's port. It is safe for concurrent use.
+type Front struct {
+	options     Options
+	credentials credentials
+	attempts    *attempts
+	sessions    *sessions
+	links       *links
+	health      *health
+	proxy       *httputil.ReverseProxy
+	transport   *http.Transport
+	origins     *http.CrossOriginProtection
+	forwarded   chan struct{} // a token for each request that is being forwarded
+	draining    atomic.Bool
+}
+
+// New creates a Front. Close releases its connections.
+func New(o Options) (*Front, error) {
+	o.APIPort, o.DrainTime = cmp.Or(o.APIPort, o.Port), cmp.Or(o.DrainTime, drainTime)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Port == 0 {
+		return nil, errors.New("the container's port is missing")
+	}
+	if o.Port == dataplane.FrontPort || o.APIPort == dataplane.FrontPort {
+		return nil, fmt.Errorf("port %d is the front's own; the container needs another port", dataplane.FrontPort)
+	}
+	known, err := newCredentials(o.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	f := &Front{
+		options: o, credentials: known, attempts: newAttempts(o.Now), sessions: newSessions(o.Now),
+		links: newLinks(o.KeysURL, o.Hostname, o.Now), origins: http.NewCrossOriginProtection(),
+		forwarded: make(chan struct{}, maxForwarded), transport: newTransport(),
+	}
+	f.health = newHealth(o)
+	f.proxy = f.newProxy()
+	return f, nil
+}
+
+// Close closes idle connections to the container and to the server of the keys.
+func (f *Front) Close() {
+	f.transport.CloseIdleConnections()
+	f.links.close()
+}
+
+// ServeHTTP serves the front's own paths and forwards all others to the container.
+func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if f.draining.Load() {
+		w.Header().Set("Connection", "close") // the router's next request goes to another connection
+	}
+	api, err := isAPI(req.URL.Path)
+	switch {
+	case req.Method == http.MethodConnect:
+		refuse(w, api, http.StatusMethodNotAllowed, "The method CONNECT is not allowed.")
+	case req.URL.Path == dataplane.PathReady:
+		f.serveReady(w, req)
+	case req.URL.Path == dataplane.PathAuthCheck:
+		f.serveAuthCheck(w, req)
+	case req.URL.Path == dataplane.PathHandoff:
+		f.serveHandoff(w, req)
+	case err != nil:
+		refuse(w, api, http.StatusBadRequest, err.Error())
+	default:
+		f.serveContainer(w, req, api)
+	}
+}
+
+// serveReady answers 200 if the container serves. It reveals nothing else, because anyone may ask.
+func (f *Front) serveReady(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if f.draining.Load() || f.health.check(req.Context()) != nil {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+// serveAuthCheck answers whether the agent accepts a credential of either kind. A session is none.
+func (f *Front) serveAuthCheck(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	v := f.authenticate(req, f.credentials.anyKind)
+	if v.status != http.StatusOK {
+		f.challenge(w, v, false)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (f *Front) serveHandoff(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	if req.Method != http.MethodGet { // a HEAD of a link preview must not use the link up
+		w.Header().Set("Allow", http.MethodGet)
+		refuse(w, false, http.StatusMethodNotAllowed, "A link is opened with GET.")
+		return
+	}
+	var user string
+	var err error
+	ok, wait := f.attempts.try(clientAddress(req), func() bool {
+		user, err = f.links.redeem(req.Context(), req.URL.Query().Get("token"))
+		return err == nil
+	})
+	switch {
+	case wait > 0:
+		tooMany(w, false, wait)
+	case !ok:
+		refuse(w, false, http.StatusUnauthorized, "The link is refused: "+err.Error()+". Get a new link.")
+	default:
+		http.SetCookie(w, sessionCookie(req, f.sessions.start(user)))
+		w.Header().Set("Location", "/")
+		w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+// serveContainer forwards a request that carries the credential of its path.
+func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api bool) {
+	accepts := f.credentials.dashboard
+	if api {
+		accepts = f.credentials.api
+	}
+	var v verdict
+	if user, ok := f.sessions.user(req); ok && !api {
+		v = verdict{status: http.StatusOK, user: user, session: true, browser: true}
+	} else {
+		v = f.authenticate(req, accepts)
+	}
+	if v.status != http.StatusOK {
+		f.challenge(w, v, api)
+		return
+	}
+	if v.browser && f.fromAnotherSite(req) {
+		refuse(w, api, http.StatusForbidden, "The request comes from a page of another site, which may not use the "+
+			"credentials of your browser.")
+		return
+	}
+	select {
+	case f.forwarded <- struct{}{}:
+		defer func() { <-f.forwarded }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		refuse(w, api, http.StatusServiceUnavailable,
+			fmt.Sprintf("The agent serves %d requests already, which is the most it serves concurrently. Retry.",
+				maxForwarded))
+		return
+	}
+	f.forward(w, req, v, api)
+}
+
+// fromAnotherSite reports whether a page of another site made the browser send a request that may change something,
+// or that opens a WebSocket, whose answers that page could read. The pages of other agents are other sites.
+func (f *Front) fromAnotherSite(req *http.Request) bool {
+	if req.Header.Get("Upgrade") != "" {
+		asUnsafe := *req
+		asUnsafe.Method = http.MethodPost
+		req = &asUnsafe
+	}
+	return f.origins.Check(req) != nil
+}
+
+// refuse answers with an error. Callers of the API get the body that clients of OpenAI's API understand.
+func refuse(w http.ResponseWriter, api bool, status int, message string) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if !api {
+		http.Error(w, message, status)
+		return
+	}
+	body, _ := json.Marshal(map[string]any{"error": map[string]any{
+		"message": message, "type": errorType(status), "param": nil, "code": nil,
+	}}) // strings always encode
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// errorType returns OpenAI's name for a kind of error.
+func errorType(status int) string {
+	switch {
+	case status == http.StatusUnauthorized:
+		return "authentication_error"
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status >= http.StatusInternalServerError:
+		return "server_error"
+	default:
+		return "invalid_request_error"
+	}
+}
+
+// tooMany answers 429 with the time after which another attempt is checked.
+func tooMany(w http.ResponseWriter, api bool, wait time.Duration) {
+	seconds := int((wait + time.Second - 1) / time.Second)
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	refuse(w, api, http.StatusTooManyRequests,
+		fmt.Sprintf("Too many refused credentials from this address. Retry in %d s.", seconds))
+}

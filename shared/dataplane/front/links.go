@@ -1,0 +1,106 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	// linkIssuer is the iss claim of the control plane's links.
+	linkIssuer = "agent-control-plane"
+	// linkLeeway is the difference of two clocks that is allowed.
+	linkLeeway = 5 * time.Second
+	// maxLinkTime is the longest accepted time between iat and exp. It bounds how long a redeemed link is remembered.
+	maxLinkTime = 5 * time.Minute
+	// maxRedeemed bounds the links that are remembered. Only the control plane's signature adds one.
+	maxRedeemed = 4096
+	// maxToken bounds what is parsed.
+	maxToken = 4096
+	// maxUser bounds the subject, which becomes a header of every request in the session.
+	maxUser = 256
+)
+
+// links redeems the links with which the control plane opens the dashboard. A link is redeemed once: the front
+// remembers the redeemed ones until they expire, and refuses links that are older than its process, because the former
+// process may have redeemed them.
+type links struct {
+	hostname string
+	now      func() time.Time
+	started  time.Time
+	keys     *keys
+
+	mu       sync.Mutex
+	redeemed map[string]time.Time // end of each redeemed link, by its jti
+}
+
+func newLinks(keysURL, hostname string, now func() time.Time) *links {
+	return &links{
+		hostname: hostname, now: now, started: now(), keys: newKeys(keysURL, now),
+		redeemed: map[string]time.Time{},
+	}
+}
+
+func (l *links) close() { l.keys.client.CloseIdleConnections() }
+
+// redeem verifies the token of a link and returns its subject. The error does not quote the token.
+func (l *links) redeem(ctx context.Context, token string) (user string, err error) {
+	if len(token) > maxToken {
+		return "", errors.New("its token is too long")
+	}
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		return "", errors.New("its token is not signed with ES256")
+	}
+	key, err := l.keys.find(ctx, parsed.Headers[0].KeyID)
+	if err != nil {
+		return "", err
+	}
+	var claims jwt.Claims
+	if parsed.Claims(key, &claims) != nil {
+		return "", errors.New("its signature is wrong")
+	}
+	now := l.now()
+	if err := l.checkClaims(claims, now); err != nil {
+		return "", err
+	}
+	return claims.Subject, l.remember(claims, now)
+}
+
+func (l *links) checkClaims(claims jwt.Claims, now time.Time) error {
+	expected := jwt.Expected{Issuer: linkIssuer, AnyAudience: jwt.Audience{l.hostname}, Time: now}
+	switch {
+	case claims.Expiry == nil || claims.IssuedAt == nil || claims.ID == "" || l.hostname == "",
+		len(claims.Subject) > maxUser || !printable(claims.Subject),
+		claims.Expiry.Time().Sub(claims.IssuedAt.Time()) > maxLinkTime:
+		return errors.New("its claims are incomplete")
+	case claims.ValidateWithLeeway(expected, linkLeeway) != nil:
+		return errors.New("it belongs to another agent, or has expired")
+	case claims.IssuedAt.Time().Add(linkLeeway).Before(l.started):
+		return errors.New("it is older than the agent's last restart")
+	}
+	return nil
+}
+
+// remember records that a link is redeemed. It fails if it was before.
+func (l *links) remember(claims jwt.Claims, now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, end := range l.redeemed {
+		if now.After(end) {
+			delete(l.redeemed, id)
+		}
+	}
+	if _, twice := l.redeemed[claims.ID]; twice {
+		return errors.New("it was used before")
+	}
+	if len(l.redeemed) >= maxRedeemed {
+		return errors.New("too many links were used in the last minutes")
+	}
+	l.redeemed[claims.ID] = claims.Expiry.Time().Add(linkLeeway)
+	return nil
+}

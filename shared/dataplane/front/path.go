@@ -1,0 +1,31 @@
+package front
+
+import (
+	"errors"
+	"path"
+	"strings"
+)
+
+// isAPI reports whether a path belongs to the API, which is /v1 and what is below it. It fails for paths that servers
+// read differently, such as /v1/../admin and //v1: whoever holds one credential must not reach with it what the
+// container serves to the other.
+func isAPI(decoded string) (bool, error) {
+	literal, normal := underAPI(decoded), underAPI(normalize(decoded))
+	if literal != normal {
+		return literal, errors.New("The path is ambiguous. Send it without dot segments, empty segments and " +
+			"backslashes.")
+	}
+	return literal, nil
+}
+
+func underAPI(p string) bool { return p == "/v1" || strings.HasPrefix(p, "/v1/") }
+
+// normalize returns the path as the most liberal server may read it: backslashes separate segments, parameters after a
+// semicolon are not part of a segment, and dot segments and empty segments are resolved.
+func normalize(p string) string {
+	segments := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
+	for i, s := range segments {
+		segments[i], _, _ = strings.Cut(s, ";")
+	}
+	return path.Clean("/" + strings.Join(segments, "/"))
+}
