@@ -71,6 +71,8 @@ func listen(ctx context.Context, host string, port int) (net.Listener, error) {
 	return l, nil
 }
 
+const metricsTimeout = 5 * time.Second
+
 // serveMetrics serves the memory of the sandbox until it is closed.
 func serveMetrics(ctx context.Context, host string) (*http.Server, error) {
 	l, err := listen(ctx, host, dataplane.FrontMetricsPort)
@@ -79,7 +81,7 @@ func serveMetrics(ctx context.Context, host string) (*http.Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", front.MemoryMetrics("/proc/meminfo"))
-	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 8 << 10}
+	s := &http.Server{Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, MaxHeaderBytes: 8 << 10}
 	go func() { _ = s.Serve(l) }() // ends with ErrServerClosed
 	return s, nil
 }

@@ -95,7 +95,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if f.draining.Load() {
 		w.Header().Set("Connection", "close") // the router's next request goes to another connection
 	}
-	api, err := isAPI(req.URL.Path)
+	api, ambiguous := isAPI(req.URL.Path)
 	switch {
 	case req.Method == http.MethodConnect:
 		refuse(w, api, http.StatusMethodNotAllowed, "The method CONNECT is not allowed.")
@@ -105,8 +105,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		f.serveAuthCheck(w, req)
 	case req.URL.Path == dataplane.PathHandoff:
 		f.serveHandoff(w, req)
-	case err != nil:
-		refuse(w, api, http.StatusBadRequest, err.Error())
+	case ambiguous:
+		refuse(w, api, http.StatusBadRequest,
+			"The path is ambiguous. Send it without dot segments, empty segments and backslashes.")
 	default:
 		f.serveContainer(w, req, api)
 	}

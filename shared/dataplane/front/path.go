@@ -1,21 +1,16 @@
 package front
 
 import (
-	"errors"
 	"path"
 	"strings"
 )
 
-// isAPI reports whether a path belongs to the API, which is /v1 and what is below it. It fails for paths that servers
-// read differently, such as /v1/../admin and //v1: whoever holds one credential must not reach with it what the
-// container serves to the other.
-func isAPI(decoded string) (bool, error) {
-	literal, normal := underAPI(decoded), underAPI(normalize(decoded))
-	if literal != normal {
-		return literal, errors.New("The path is ambiguous. Send it without dot segments, empty segments and " +
-			"backslashes.")
-	}
-	return literal, nil
+// isAPI reports whether a path belongs to the API, which is /v1 and what is below it. Servers read some paths
+// differently, such as /v1/../admin and //v1. They are ambiguous and must be refused: whoever holds one credential
+// must not reach with it what the container serves to the other.
+func isAPI(decoded string) (api, ambiguous bool) {
+	api = underAPI(decoded)
+	return api, api != underAPI(normalize(decoded))
 }
 
 func underAPI(p string) bool { return p == "/v1" || strings.HasPrefix(p, "/v1/") }

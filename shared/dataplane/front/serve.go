@@ -27,7 +27,8 @@ const (
 	lingerTime = time.Second
 )
 
-// Serve serves on a listener until ctx ends. Then readiness fails, and requests in flight have Options.DrainTime to finish.
+// Serve serves on a listener until ctx ends. Then readiness fails, and requests in flight have Options.DrainTime to
+// finish.
 func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -52,7 +53,9 @@ func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 	drained := f.drain(s, &handlers, f.options.DrainTime)
 	end() // closes what is still in flight
 	err := s.Close()
-	<-failed
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
 	return errors.Join(drained, err)
 }
 
