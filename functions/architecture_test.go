@@ -58,6 +58,12 @@ func cloudSDKs() []string {
 	}
 }
 
+// podBinaries are the libraries that no binary in an agent's pod may link.
+func podBinaries() []string {
+	return append(cloudSDKs(), "go.opentelemetry.io", "github.com/santhosh-tekuri", module+"infra", module+"emulators",
+		module+"shared/agent", module+"shared/function")
+}
+
 // rule says what packages below some directories may import, and what to do instead.
 type rule struct {
 	of      []string
@@ -151,6 +157,8 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",
 			"github.com/stripe", module + "emulators",
 		},
+		// Both run in agents' pods, where every byte of memory counts.
+		"front": podBinaries(), "sampleagent": podBinaries(),
 		"operator": {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
 	}
 	everyRole := []string{

@@ -138,7 +138,7 @@ func (d *dashboard) removeNote(w http.ResponseWriter, req *http.Request) {
 
 // finish shows the page after a change: a reload repeats nothing.
 func (d *dashboard) finish(w http.ResponseWriter, req *http.Request, err error, draft string) {
-	wrong := errNote("")
+	wrong := userError("")
 	switch {
 	case err == nil:
 		http.Redirect(w, req, "/#notes", http.StatusSeeOther)

@@ -30,12 +30,6 @@ type note struct {
 	Created time.Time `json:"created"`
 }
 
-// errNote is an error that the user made.
-type errNote string
-
-// Error implements error.
-func (e errNote) Error() string { return string(e) }
-
 // notes stores each note in a file, which appears complete or not at all.
 type notes struct {
 	dir string
@@ -87,11 +81,11 @@ func (n *notes) add(text, author string) error {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
-		return errNote("Write something first.")
+		return userError("Write something first.")
 	case len(text) > maxNoteBytes:
-		return errNote(fmt.Sprintf("A note has at most %d characters.", maxNoteBytes))
+		return userError(fmt.Sprintf("A note has at most %d characters.", maxNoteBytes))
 	case !utf8.ValidString(text):
-		return errNote("The note is not valid text.")
+		return userError("The note is not valid text.")
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,7 +97,7 @@ func (n *notes) add(text, author string) error {
 		return err
 	}
 	if len(entries) >= maxNotes {
-		return errNote(fmt.Sprintf("There are %d notes already. Delete one first.", maxNotes))
+		return userError(fmt.Sprintf("There are %d notes already. Delete one first.", maxNotes))
 	}
 	b, err := json.Marshal(note{Text: text, Author: author, Created: n.now().UTC()})
 	if err != nil {
@@ -115,7 +109,7 @@ func (n *notes) add(text, author string) error {
 // remove deletes a note. A note that does not exist is deleted already.
 func (n *notes) remove(id string) error {
 	if !noteID.MatchString(id) {
-		return errNote("There is no such note.")
+		return userError("There is no such note.")
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -52,7 +52,7 @@ func (a *Agent) forward(w http.ResponseWriter, req *http.Request, path string, b
 func (a *Agent) askProvider(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.options.OpenAIURL+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("The address in OPENAI_BASE_URL is invalid.")
+		return nil, userError("The address in OPENAI_BASE_URL is invalid.")
 	}
 	req.Header.Set("Authorization", "Bearer "+a.options.OpenAIKey)
 	if len(body) > 0 {
@@ -61,11 +61,12 @@ func (a *Agent) askProvider(ctx context.Context, method, path string, body []byt
 	res, err := a.provider.Do(req)
 	if err != nil {
 		slog.Warn("model provider could not be reached", "error", err.Error())
-		return nil, errors.New("The model provider in OPENAI_BASE_URL cannot be reached.")
+		return nil, userError("The model provider in OPENAI_BASE_URL cannot be reached.")
 	}
 	if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
 		_ = res.Body.Close() // unread: it may quote the key
-		return nil, fmt.Errorf("The model provider refused the key in OPENAI_API_KEY with status %d.", res.StatusCode)
+		return nil, userError(fmt.Sprintf("The model provider refused the key in OPENAI_API_KEY with status %d.",
+			res.StatusCode))
 	}
 	return res, nil
 }
@@ -97,11 +98,11 @@ func (a *Agent) answer(ctx context.Context, text string) (string, error) {
 		} `json:"error"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxChatBytes)).Decode(&found); err != nil {
-		return "", errors.New("The model provider's answer cannot be read.")
+		return "", userError("The model provider's answer cannot be read.")
 	}
 	if res.StatusCode != http.StatusOK || len(found.Choices) == 0 {
-		return "", fmt.Errorf("The model provider answered with status %d. %s", res.StatusCode,
-			strings.ReplaceAll(found.Error.Message, a.options.OpenAIKey, "[redacted]"))
+		return "", userError(fmt.Sprintf("The model provider answered with status %d. %s", res.StatusCode,
+			strings.ReplaceAll(found.Error.Message, a.options.OpenAIKey, "[redacted]")))
 	}
 	return found.Choices[0].Message.Content, nil
 }

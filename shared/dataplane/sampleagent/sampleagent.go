@@ -108,3 +108,9 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	}
 	return err
 }
+
+// userError is an error whose text the user reads as it is.
+type userError string
+
+// Error implements error.
+func (e userError) Error() string { return string(e) }
