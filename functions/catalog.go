@@ -56,10 +56,10 @@ type Dependencies struct {
 	SecretLister  provisioning.SecretLister    `need:"secret_collect"`
 	SecretWriter  credential.SecretWriter      `need:"secret_add"`
 	Credentials   credential.Reader            `need:"secret_read"`
-	Cluster       provisioning.Cluster         `need:"cluster"`
-	Namespaces    provisioning.NamespaceLister `need:"cluster"`
-	Pods          provisioning.PodLister       `need:"cluster"`
-	Objects       provisioning.ObjectLister    `need:"cluster"`
+	Cluster       provisioning.Cluster         `need:"cluster_apply"`
+	Namespaces    provisioning.NamespaceLister `need:"cluster_collect"`
+	Pods          provisioning.PodLister       `need:"cluster_look"`
+	Objects       provisioning.ObjectLister    `need:"cluster_look"`
 	Prober        provisioning.AgentProber     `need:"gateway_access"`
 	Payments      billing.Payments             `need:"payments"`
 	Members       member.Provider              `need:"members"`
@@ -179,7 +179,7 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.CheckDrift(&provisioning.DriftChecker{
-			Records: d.WorkerStore, Objects: d.Objects, Cluster: d.Cluster, Nudger: d.Nudger, Now: time.Now,
+			Records: d.WorkerStore, Objects: d.Objects, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
 		workers.Bill(&billing.Enforcer{

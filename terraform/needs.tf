@@ -29,8 +29,10 @@ locals {
       { role = local.custom_roles.secret_collector, on = "project", where = local.agent_secrets },
     ]
 
-    # This allows only connecting to the API servers. The RBAC rules in cell/access.yaml say what a worker may do there.
-    cluster = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
+    # These allow only connecting to the API servers. cell/access.yaml has the RBAC rules of each need.
+    cluster_apply   = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
+    cluster_look    = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
+    cluster_collect = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
 
     # Reading metrics cannot be narrowed to the cells' metrics.
     monitoring = [{ role = "roles/monitoring.viewer", on = "project", where = "" }]

@@ -12,7 +12,7 @@ func CheckDrift(checker *provisioning.DriftChecker) function.Worker {
 	return function.Worker{
 		Name: "CheckDrift", Topic: function.DriftTicks, Schedule: "*/10 * * * *",
 		Summary: "Find and repair objects that differ from their agent's record",
-		Needs:   []function.Need{function.Firestore, function.Publish, function.Cluster},
+		Needs:   []function.Need{function.Firestore, function.Publish, function.ClusterLook},
 		Handle:  func(ctx context.Context, _ function.Message) error { return checker.CheckDrift(ctx) },
 	}
 }

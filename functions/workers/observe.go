@@ -12,7 +12,7 @@ func Observe(controller *provisioning.HealthController) function.Worker {
 	return function.Worker{
 		Name: "ObserveAgents", Topic: function.ObserveTicks, Schedule: "* * * * *",
 		Summary: "Find agents that broke or recovered by themselves",
-		Needs:   []function.Need{function.Firestore, function.Publish, function.Cluster, function.GatewayAccess},
+		Needs:   []function.Need{function.Firestore, function.Publish, function.ClusterLook, function.GatewayAccess},
 		Handle:  func(ctx context.Context, _ function.Message) error { return controller.CheckHealth(ctx) },
 	}
 }

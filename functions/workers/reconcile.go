@@ -17,7 +17,9 @@ import (
 func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 	return function.Worker{
 		Name: "ReconcileAgent", Topic: function.AgentNudges, Summary: "Bring an agent to its desired state",
-		Needs: []function.Need{function.Firestore, function.SecretManage, function.Cluster, function.GatewayAccess},
+		Needs: []function.Need{
+			function.Firestore, function.SecretManage, function.ClusterApply, function.GatewayAccess,
+		},
 		Handle: func(ctx context.Context, m function.Message) error {
 			id, err := agentID(m)
 			if err != nil {

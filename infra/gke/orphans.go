@@ -111,22 +111,24 @@ func (c *Clusters) MarkNamespace(ctx context.Context, p provisioning.Placement, 
 		return explain(err, namespace)
 	}
 	workload := target{gvk: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), namespace: namespace.name, name: agentName}
-	err = client.merge(ctx, workload, map[string]any{"spec": map[string]any{"replicas": 0}})
+	// The collector may scale workloads and not change what they run.
+	err = client.merge(ctx, workload, map[string]any{"spec": map[string]any{"replicas": 0}}, "scale")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return explain(err, workload)
 }
 
-// merge changes single fields of an object that exists.
-func (c *client) merge(ctx context.Context, t target, fields map[string]any) error {
+// merge changes single fields of an object that exists, or of its subresource.
+func (c *client) merge(ctx context.Context, t target, fields map[string]any, subresource ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return errors.Join(errors.New("encode a merge patch"), err)
 	}
-	_, err = c.at(t).Patch(ctx, t.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: orphanManager})
+	_, err = c.at(t).Patch(ctx, t.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: orphanManager},
+		subresource...)
 	return err
 }
 

@@ -34,18 +34,20 @@ type Need string
 
 // The needs.
 const (
-	Firestore     Need = "firestore"      // read and write records
-	Publish       Need = "publish"        // publish nudges
-	SecretAdd     Need = "secret_add"     // create secrets, add and list versions, without reading them
-	SecretRead    Need = "secret_read"    // read secrets
-	SecretManage  Need = "secret_manage"  // read, add and destroy secrets
-	SecretCollect Need = "secret_collect" // list, mark and delete secrets, without reading them
-	Cluster       Need = "cluster"        // the Kubernetes API of the cells
-	GatewayAccess Need = "gateway_access" // call agents on their hostnames
-	Payments      Need = "payments"       // the payment provider
-	Members       Need = "members"        // manage users at the identity provider
-	Monitoring    Need = "monitoring"     // read the metrics of the cells
-	HandoffSign   Need = "handoff_sign"   // the key that signs links to dashboards
+	Firestore      Need = "firestore"       // read and write records
+	Publish        Need = "publish"         // publish nudges
+	SecretAdd      Need = "secret_add"      // create secrets, add and list versions, without reading them
+	SecretRead     Need = "secret_read"     // read secrets
+	SecretManage   Need = "secret_manage"   // read, add and destroy secrets
+	SecretCollect  Need = "secret_collect"  // list, mark and delete secrets, without reading them
+	ClusterApply   Need = "cluster_apply"   // apply and delete agents' objects in the cells
+	ClusterLook    Need = "cluster_look"    // list agents' objects and pods in the cells
+	ClusterCollect Need = "cluster_collect" // list, mark and delete agents' namespaces in the cells
+	GatewayAccess  Need = "gateway_access"  // call agents on their hostnames
+	Payments       Need = "payments"        // the payment provider
+	Members        Need = "members"         // manage users at the identity provider
+	Monitoring     Need = "monitoring"      // read the metrics of the cells
+	HandoffSign    Need = "handoff_sign"    // the key that signs links to dashboards
 )
 
 // Role names the binary that a function is linked into. Separate binaries keep one function's libraries out of

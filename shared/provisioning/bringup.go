@@ -74,8 +74,8 @@ func (w run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	return a, nil
 }
 
-// prune deletes the configuration objects of former generations. The agent does not depend on that: the drift check
-// deletes them later if it fails.
+// prune deletes the configuration objects of former generations. The agent does not depend on that: if it fails, the
+// drift check finds the objects and makes a worker apply and prune again.
 func (w run) prune(ctx context.Context, a agent.Agent) {
 	if err := w.Cluster.Prune(ctx, a); err != nil {
 		slog.WarnContext(ctx, "configuration objects of former generations could not be deleted", "agent_id", a.ID,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -50,14 +51,13 @@ const (
 )
 
 // DriftChecker compares the objects of agents that have no work due with their records. It makes a worker apply the
-// desired state again where they differ, and deletes what former generations left.
+// desired state again where they differ, and that worker deletes what former generations left. It only reads the cells.
 //
 // A run lists each kind of object once per cell, and reads the record of every running, paused and stopped agent. It
 // writes nothing if no object differs. A cell whose list fails has no findings.
 type DriftChecker struct {
 	Records agent.WorkerStore
 	Objects ObjectLister
-	Cluster Cluster
 	Nudger  agent.Nudger
 	// Now is the clock.
 	Now func() time.Time
@@ -66,7 +66,7 @@ type DriftChecker struct {
 const (
 	// driftPage is how many records one read lists.
 	driftPage = 500
-	// maxRepairsPerRun bounds the agents that one run repairs or prunes. After a release that changes all agents'
+	// maxRepairsPerRun bounds the agents that one run repairs. After a release that changes all agents'
 	// objects, the following runs continue with the others.
 	maxRepairsPerRun = 100
 )
@@ -161,24 +161,12 @@ func (d *DriftChecker) compare(ctx context.Context, cells map[string]driftSnapsh
 
 // attend repairs one agent. Lost data is for a person to decide on: another volume would hide the loss.
 func (d *DriftChecker) attend(ctx context.Context, f finding) error {
-	a, lost, leftover := f.agent, 0, 0
-	for _, each := range f.differences {
-		switch each.Problem {
-		case Lost:
-			lost++
-		case Leftover:
-			leftover++
-		case Missing, Changed:
-		}
-	}
+	a := f.agent
 	log := slog.With("agent_id", a.ID, "cell", a.Cell, "differences", f.differences)
-	switch {
-	case lost > 0:
+	if slices.ContainsFunc(f.differences, func(d Difference) bool { return d.Problem == Lost }) {
 		log.ErrorContext(ctx, "the namespace or the volume of an agent is gone; it is not repaired", logevent.Key,
 			logevent.AgentDataLost)
 		return nil
-	case leftover == len(f.differences):
-		return ignoreSuperseded(a.ID, d.Cluster.Prune(ctx, a))
 	}
 	log.WarnContext(ctx, "objects of an agent differ from its record; applying them again", logevent.Key,
 		logevent.DriftRepaired)

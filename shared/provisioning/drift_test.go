@@ -34,7 +34,7 @@ func (s *driftFixture) check(t *testing.T) error {
 
 func (s *driftFixture) checker() *provisioning.DriftChecker {
 	return &provisioning.DriftChecker{
-		Records: fixtureRecords{s.healthFixture}, Objects: s, Cluster: fixtureCluster{healthFixture: s.healthFixture},
+		Records: fixtureRecords{s.healthFixture}, Objects: s,
 		Nudger: fixtureQueue{s.healthFixture}, Now: func() time.Time { return checkedAt },
 	}
 }
@@ -59,18 +59,6 @@ func (s *driftFixture) Differences(a agent.Agent) []provisioning.Difference {
 		found = append(found, provisioning.Difference{Object: "object", Problem: p})
 	}
 	return found
-}
-
-// fixtureCluster implements the part of provisioning.Cluster that a DriftChecker uses.
-type fixtureCluster struct {
-	provisioning.Cluster
-	*healthFixture
-}
-
-func (s fixtureCluster) Prune(_ context.Context, a agent.Agent) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.call("prune", a.ID)
 }
 
 // act moves the agent under test by a client's trigger, half an hour ago, and lets a worker complete that.
@@ -99,15 +87,9 @@ func TestCheckDrift_ActsOnDifferences(t *testing.T) {
 		"missing and leftover": {
 			given: one(provisioning.Missing, provisioning.Leftover), wantCalls: "update nudge", wantDue: true,
 		},
-		"leftover":         {given: one(provisioning.Leftover), wantCalls: "prune"},
+		"leftover":         {given: one(provisioning.Leftover), wantCalls: "update nudge", wantDue: true},
 		"lost":             {given: one(provisioning.Lost)},
 		"lost and missing": {given: one(provisioning.Lost, provisioning.Missing)},
-		"prune fails": {
-			given: func(s *driftFixture) {
-				one(provisioning.Leftover)(s)
-				s.failing["prune"] = true
-			}, wantCalls: "prune", wantError: true,
-		},
 		"stopped agent that runs": {
 			given: func(s *driftFixture) {
 				one(provisioning.Changed)(s)

@@ -123,7 +123,7 @@ func (w *World) checkDrift() {
 	}
 	w.start("drift", func(ctx context.Context, p *Process) error {
 		return (&provisioning.DriftChecker{
-			Records: w.records("drift", p), Objects: PodClient(w.clusterClient(p)), Cluster: w.clusterClient(p),
+			Records: w.records("drift", p), Objects: PodClient(w.clusterClient(p)),
 			Nudger: w.publisher(p), Now: p.Now,
 		}).CheckDrift(ctx)
 	})

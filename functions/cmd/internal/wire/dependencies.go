@@ -17,18 +17,20 @@ type fill func(o *Clients, d *functions.Dependencies, needs []function.Need) err
 // fills has one entry for every need.
 func fills() map[function.Need]fill {
 	return map[function.Need]fill{
-		function.Firestore:     fillFirestore,
-		function.Publish:       fillPublish,
-		function.SecretManage:  fillSecretStore,
-		function.SecretCollect: fillSecretLister,
-		function.SecretAdd:     fillSecretWriter,
-		function.SecretRead:    fillCredentials,
-		function.Cluster:       fillClusters,
-		function.GatewayAccess: fillProber,
-		function.Payments:      fillPayments,
-		function.Members:       fillMembers,
-		function.Monitoring:    fillMetricsSource,
-		function.HandoffSign:   fillHandoff,
+		function.Firestore:      fillFirestore,
+		function.Publish:        fillPublish,
+		function.SecretManage:   fillSecretStore,
+		function.SecretCollect:  fillSecretLister,
+		function.SecretAdd:      fillSecretWriter,
+		function.SecretRead:     fillCredentials,
+		function.ClusterApply:   fillCluster,
+		function.ClusterLook:    fillPodsAndObjects,
+		function.ClusterCollect: fillNamespaces,
+		function.GatewayAccess:  fillProber,
+		function.Payments:       fillPayments,
+		function.Members:        fillMembers,
+		function.Monitoring:     fillMetricsSource,
+		function.HandoffSign:    fillHandoff,
 	}
 }
 
@@ -111,10 +113,27 @@ func fillCredentials(o *Clients, d *functions.Dependencies, _ []function.Need) e
 	return err
 }
 
-func fillClusters(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+// One client of the cells serves all needs of them. The API servers know which rights the caller has.
+func fillCluster(o *Clients, d *functions.Dependencies, _ []function.Need) error {
 	clusters, err := o.clusters()
 	if err == nil {
-		d.Cluster, d.Namespaces, d.Pods, d.Objects = clusters, clusters, clusters, clusters
+		d.Cluster = clusters
+	}
+	return err
+}
+
+func fillPodsAndObjects(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	clusters, err := o.clusters()
+	if err == nil {
+		d.Pods, d.Objects = clusters, clusters
+	}
+	return err
+}
+
+func fillNamespaces(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	clusters, err := o.clusters()
+	if err == nil {
+		d.Namespaces = clusters
 	}
 	return err
 }
