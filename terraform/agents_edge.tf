@@ -1,11 +1,11 @@
-# The way to agents' hostnames: the DNS zone of their domain, one wildcard certificate, and an IP address for the Gateway of each cell.
+# The way to agents' hostnames: the DNS zone of their domain and, for the Gateway of each cell, an IP address, a wildcard record and a
+# wildcard certificate. The cell is a label of the hostname, so nothing here changes with an agent.
 
 locals {
-  # The Gateway to which agents' HTTPRoutes attach. cell/gateway.yaml defines it in every cell.
+  # The Gateway of every cell; see cell/gateway.yaml.
   gateway = { namespace = "agent-gateway", name = "agents" }
 
-  # Every name below the domain resolves to the first cell unless another cell publishes a record for it; see cell/dns.yaml.
-  first_cell = [for name, c in var.cells : name if c.number == min([for c in var.cells : c.number]...)][0]
+  cell_domains = { for cell, _ in var.cells : cell => "${cell}.${var.agent_domain}" }
 }
 
 resource "google_dns_managed_zone" "agents" {
@@ -18,25 +18,31 @@ resource "google_dns_managed_zone" "agents" {
   }
 }
 
-resource "google_certificate_manager_dns_authorization" "agents" {
-  name   = "${local.prefix}-agents"
-  domain = var.agent_domain
+resource "google_certificate_manager_dns_authorization" "cell" {
+  for_each = local.cell_domains
+
+  name   = "${local.prefix}-${each.key}"
+  domain = each.value
 }
 
 resource "google_dns_record_set" "authorization" {
+  for_each = local.cell_domains
+
   managed_zone = google_dns_managed_zone.agents.name
-  name         = "_acme-challenge.${var.agent_domain}."
+  name         = "_acme-challenge.${each.value}."
   type         = "CNAME"
   ttl          = 300
-  rrdatas      = google_certificate_manager_dns_authorization.agents.dns_resource_record[*].data
+  rrdatas      = google_certificate_manager_dns_authorization.cell[each.key].dns_resource_record[*].data
 }
 
-resource "google_certificate_manager_certificate" "agents" {
-  name = "${local.prefix}-agents"
+resource "google_certificate_manager_certificate" "cell" {
+  for_each = local.cell_domains
+
+  name = "${local.prefix}-${each.key}"
 
   managed {
-    domains            = ["*.${var.agent_domain}"]
-    dns_authorizations = [google_certificate_manager_dns_authorization.agents.id]
+    domains            = ["*.${each.value}"]
+    dns_authorizations = [google_certificate_manager_dns_authorization.cell[each.key].id]
   }
 }
 
@@ -44,11 +50,13 @@ resource "google_certificate_manager_certificate_map" "agents" {
   name = "${local.prefix}-agents"
 }
 
-resource "google_certificate_manager_certificate_map_entry" "agents" {
-  name         = "${local.prefix}-agents"
+resource "google_certificate_manager_certificate_map_entry" "cell" {
+  for_each = local.cell_domains
+
+  name         = "${local.prefix}-${each.key}"
   map          = google_certificate_manager_certificate_map.agents.name
-  hostname     = "*.${var.agent_domain}"
-  certificates = [google_certificate_manager_certificate.agents.id]
+  hostname     = "*.${each.value}"
+  certificates = [google_certificate_manager_certificate.cell[each.key].id]
 }
 
 resource "google_compute_global_address" "cell" {
@@ -57,10 +65,12 @@ resource "google_compute_global_address" "cell" {
   name = "${local.prefix}-${each.key}"
 }
 
-resource "google_dns_record_set" "agents" {
+resource "google_dns_record_set" "cell" {
+  for_each = local.cell_domains
+
   managed_zone = google_dns_managed_zone.agents.name
-  name         = "*.${var.agent_domain}."
+  name         = "*.${each.value}."
   type         = "A"
   ttl          = 300
-  rrdatas      = [google_compute_global_address.cell[local.first_cell].address]
+  rrdatas      = [google_compute_global_address.cell[each.key].address]
 }

@@ -1,5 +1,5 @@
-# The objects that every cluster has before any agent: the Gateway, the worker's rights and their limits, and metrics collection. The
-# templates are in cell/. The build applies the rendered objects once the cluster exists, from
+# The objects that every cluster has before any agent: the Gateway, the router, the notifier, placeholders, the functions' rights and their
+# limits, and metrics collection. The templates are in cell/. The build applies the rendered objects once the cluster exists, from
 #
 #   terraform output -json cell_objects
 #
@@ -7,60 +7,54 @@
 # exists. Tests apply the same files to a real API server.
 
 locals {
-  # The services that call the API servers: those with functions that need a cluster.
-  callers = sort([
-    for service, needs in local.needs_of :
-    "${local.account_ids[service]}@${var.project_id}.iam.gserviceaccount.com" if contains(needs, "cluster")
-  ])
+  # The services that call the API servers, by the need of their functions. access.yaml has a role for each.
+  callers = {
+    for need in ["cluster_apply", "cluster_look", "cluster_collect", "pod_logs"] : need => sort([
+      for service, needs in local.needs_of :
+      "${local.account_ids[service]}@${var.project_id}.iam.gserviceaccount.com" if contains(needs, need)
+    ])
+  }
+
+  # A placeholder takes as much room as an agent's pod: its container and the front.
+  warm_plan = [for p in jsondecode(file("${path.module}/../shared/plan/plans.json")) : p if p.id == var.warm_plan][0]
 
   cell_objects = {
-    for cell, c in var.cells : cell => join("\n---\n", concat(
-      [
-        for file in ["gateway.yaml", "access.yaml", "guard.yaml", "fence.yaml", "metrics.yaml"] :
-        templatefile("${path.module}/cell/${file}", {
-          gateway         = local.gateway
-          callers         = local.callers
-          domain          = var.agent_domain
-          address         = google_compute_global_address.cell[cell].name
-          certificate_map = google_certificate_manager_certificate_map.agents.name
-        })
-      ],
-      cell == local.first_cell ? [] : [
-        templatefile("${path.module}/cell/dns.yaml", {
-          gateway = local.gateway
-          cell    = cell
-          domain  = var.agent_domain
-          project = var.project_id
-          image   = var.dns_controller_image
-        })
-      ],
-    ))
+    for cell, c in var.cells : cell => join("\n---\n", [
+      for file in [
+        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "access.yaml", "guard.yaml", "fence.yaml", "metrics.yaml",
+      ] :
+      templatefile("${path.module}/cell/${file}", {
+        gateway         = local.gateway
+        cell_domain     = local.cell_domains[cell]
+        address         = google_compute_global_address.cell[cell].name
+        certificate_map = google_certificate_manager_certificate_map.agents.name
+        callers         = local.callers
+        project         = var.project_id
+        nudge_topic     = local.topics[local.nudge_topic]
+        image           = var.image
+        warm = {
+          agents = var.warm_agents
+          image  = coalesce(c.image, var.agent_image, var.image)
+          cpu    = local.warm_plan.cpu_request_millicores + 10
+          memory = local.warm_plan.memory_request_mib + 32
+        }
+      })
+    ])
   }
-}
 
-locals {
-  # The identity of ExternalDNS, which needs no key.
-  dns_controller = join("/", [
+  # The identity of the notifier, which needs no key. It is the same in all cells of the project.
+  notifier = join("/", [
     "principal://iam.googleapis.com/projects/${var.project_number}/locations/global/workloadIdentityPools/${var.project_id}.svc.id.goog",
-    "subject/ns/${local.gateway.namespace}/sa/dns-controller",
+    "subject/ns/${local.gateway.namespace}/sa/agent-notifier",
   ])
-  dns_controllers = length(var.cells) > 1 ? [local.dns_controller] : []
 }
 
-# ExternalDNS writes to the agents' zone, which it finds by listing zones.
-resource "google_project_iam_member" "dns_controller" {
-  for_each = toset(local.dns_controllers)
-
+resource "google_pubsub_topic_iam_member" "notifier" {
   project = var.project_id
-  role    = "roles/dns.reader"
-  member  = each.value
-}
+  topic   = google_pubsub_topic.this[local.nudge_topic].name
+  role    = "roles/pubsub.publisher"
+  member  = local.notifier
 
-resource "google_dns_managed_zone_iam_member" "dns_controller" {
-  for_each = toset(local.dns_controllers)
-
-  project      = var.project_id
-  managed_zone = google_dns_managed_zone.agents.name
-  role         = "roles/dns.admin"
-  member       = each.value
+  # The pool of identities exists with the first cluster.
+  depends_on = [google_container_cluster.cell]
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,15 +14,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -34,61 +27,57 @@ import (
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/terraform/cell"
 )
 
-const caller = "prod-reconcile-agent@my-project.iam.gserviceaccount.com"
+// The accounts of the functions that call the API servers, by need.
+const (
+	reconciler = "prod-reconcile-agent@my-project.iam.gserviceaccount.com"
+	observer   = "prod-observe-agents@my-project.iam.gserviceaccount.com"
+	collector  = "prod-collect-orphans@my-project.iam.gserviceaccount.com"
+	logReader  = "prod-get-agent-logs@my-project.iam.gserviceaccount.com"
+)
 
-// cellObjects renders the files of cell/ as Terraform does, without kinds that the local cluster does not serve.
+// cellObjects renders the files of cell/ as Terraform does.
 func cellObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	// in the order of cell.tf
-	files := []string{
-		"cell/gateway.yaml", "cell/access.yaml", "cell/guard.yaml", "cell/fence.yaml", "cell/metrics.yaml",
-		"cell/dns.yaml",
-	}
-	if all, err := filepath.Glob("cell/*.yaml"); err != nil || len(all) != len(files) {
-		t.Fatalf("files in cell/ = %v, want %v (%v): update this test", all, files, err)
-	}
-	var objects []*unstructured.Unstructured
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template, diags := hclsyntax.ParseTemplate(b, name, hcl.InitialPos)
-		if diags.HasErrors() {
-			t.Fatal(diags)
-		}
-		text, diags := template.Value(&hcl.EvalContext{
-			Functions: functionsOfTerraform(),
-			Variables: map[string]cty.Value{
-				"gateway": cty.ObjectVal(map[string]cty.Value{
-					"namespace": cty.StringVal("agent-gateway"),
-					"name":      cty.StringVal("agents"),
-				}),
-				"callers": cty.ListVal([]cty.Value{cty.StringVal(caller)}),
-				"domain":  cty.StringVal("agents.example.com"),
-				"address": cty.StringVal("prod-cell"), "certificate_map": cty.StringVal("prod-agents"),
-				"cell":    cty.StringVal("cell"),
-				"project": cty.StringVal("my-project"), "image": cty.StringVal("image"),
-			},
-		})
-		if diags.HasErrors() {
-			t.Fatal(diags)
-		}
-		for d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text.AsString()), 4096); ; {
-			o := &unstructured.Unstructured{}
-			if err := d.Decode(&o.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if kind := o.GetKind(); kind != "ClusterPodMonitoring" && kind != "Gateway" {
-				objects = append(objects, o)
-			}
-		}
+	digest := "@sha256:" + strings.Repeat("0", 64)
+	objects, err := cell.Objects(cell.Values{
+		Domain: "cell.agents.example.com", Image: "image" + digest, AgentImage: "agent" + digest,
+		Callers: map[string][]string{
+			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
+			"pod_logs": {logReader},
+		},
+		Project: "my-project", NudgeTopic: "prod-agent-nudges", WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
+		Address: "prod-cell", CertificateMap: "prod-agents",
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return objects
+}
+
+// TestCell_RendersEveryFile compares the order of the files with cell.tf.
+func TestCell_RendersEveryFile(t *testing.T) {
+	t.Parallel()
+	all, err := filepath.Glob("cell/*.yaml")
+	if err != nil || len(all) != len(cell.Files()) {
+		t.Errorf("files in cell/ = %v, want %v (%v): update cell.Files", all, cell.Files(), err)
+	}
+	b, err := os.ReadFile("cell.tf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `"` + strings.Join(cell.Files(), `", "`) + `"`
+	if !strings.Contains(string(b), want) {
+		t.Errorf("cell.tf does not render the files in the order of cell.Files: %s", want)
+	}
+}
+
+// served reports whether the local cluster serves the kind of an object. It has no Gateway and none of GKE's kinds.
+func served(o *unstructured.Unstructured) bool {
+	return !slices.Contains([]string{"gateway.networking.k8s.io", "networking.gke.io", "monitoring.googleapis.com"},
+		o.GroupVersionKind().Group)
 }
 
 // apply applies an object server-side, as apply-cells.sh does.
@@ -102,29 +91,62 @@ func apply(ctx context.Context, client dynamic.Interface, o *unstructured.Unstru
 	return err
 }
 
-// startCell starts a real API server with the objects of every cell. It returns clients of an administrator and of the
-// worker, and the worker's kubeconfig.
-func startCell(t *testing.T) (admin, worker dynamic.Interface, kubeconfig string) {
+// cellFixture is a real API server with the objects of every cell.
+type cellFixture struct {
+	kubeconfig string
+	admin      dynamic.Interface
+}
+
+// startCell starts a cluster and applies the objects as apply-cells.sh does, twice: a deployment applies them again.
+func startCell(t *testing.T) cellFixture {
 	t.Helper()
 	c := clustertest.Start(t, cluster.Options{})
-	kubeconfig = filepath.Join(t.TempDir(), "worker.kubeconfig")
-	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
+	f := cellFixture{kubeconfig: c.Kubeconfig, admin: client(t, c.Kubeconfig)}
+	for range 2 {
+		for _, o := range cellObjects(t) {
+			if !served(o) {
+				continue
+			}
+			if err := apply(t.Context(), f.admin, o); err != nil {
+				t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+	return f
+}
+
+// kubeconfigOf returns a kubeconfig with which a client is the user. GKE knows functions by their Google identities.
+func (f cellFixture) kubeconfigOf(t *testing.T, user string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(f.kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin = client(t, c.Kubeconfig)
-	for _, user := range config.AuthInfos {
-		user.Impersonate = caller // GKE knows the worker by its Google identity
+	for _, info := range config.AuthInfos {
+		info.Impersonate = user
 	}
-	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range cellObjects(t) {
-		if err := apply(t.Context(), admin, o); err != nil {
-			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
-		}
+	return path
+}
+
+// clusters returns the control plane's client of the cell as a user.
+func (f cellFixture) clusters(t *testing.T, user string) *gke.Clusters {
+	t.Helper()
+	clusters, err := gke.Open(t.Context(), gke.Settings{
+		Cells:     []gke.Cell{{Name: "cell", Kubeconfig: f.kubeconfigOf(t, user)}},
+		Image:     "image@sha256:" + strings.Repeat("0", 64),
+		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
+		Gateway:   gke.Gateway{Namespace: cell.GatewayNamespace, Name: cell.GatewayName},
+		Database:  "test",
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return admin, client(t, kubeconfig), kubeconfig
+	t.Cleanup(func() { clusters.Close() }) //nolint:errcheck // closing connections
+	return clusters
 }
 
 func client(t *testing.T, kubeconfig string) dynamic.Interface {
@@ -137,56 +159,53 @@ func client(t *testing.T, kubeconfig string) dynamic.Interface {
 	return c
 }
 
-// TestWorker_HasExactlyTheRightsItNeeds runs the worker's calls against a real API server with the rules that Terraform
-// applies to every cell, then tries calls that must be refused.
-func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
-	t.Parallel()
-	admin, worker, kubeconfig := startCell(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	awaitGuard(ctx, t, worker)
-	clusters, err := gke.Open(ctx, gke.Settings{
-		Cells: []gke.Cell{{Name: "cell", Kubeconfig: kubeconfig}}, Image: "image@sha256:" + strings.Repeat("0", 64),
-		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
-		Gateway:   gke.Gateway{Namespace: "agent-gateway", Name: "agents"},
-		Database:  "test",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer clusters.Close() //nolint:errcheck // closing connections
-	a := agent.Agent{
+func newAgent() agent.Agent {
+	return agent.Agent{
 		ID: uuid.NewString(), OrganizationID: "org", Name: "one", Plan: plan.Hobby, Cell: "cell", Region: "us-central1",
 		Status: agent.Provisioning, Stages: agent.NewStages(), Env: []agent.EnvVar{{Key: "A", Value: "1"}}, Slug: "one",
 	}
-	input := provisioning.RuntimeInput{Credentials: credential.Generate("admin")}
-	for _, stage := range agent.StageNames() {
-		for range 2 { // a redelivery applies again
-			if err := clusters.Apply(ctx, a, stage, input); err != nil {
-				t.Fatalf("%s: %v", stage, err)
-			}
-		}
-	}
-	clustertest.Eventually(t, func(ctx context.Context) error { return clusters.CheckReady(ctx, a) })
-	checkGenerations(ctx, t, clusters, a, input)
-	if _, err := clusters.Objects(ctx, "cell"); err != nil {
+}
+
+// TestCell_GivesEveryCallerExactlyTheRightsItNeeds runs the calls of each function, and then calls that must be
+// refused, against a real API server with the objects that Terraform renders.
+func TestCell_GivesEveryCallerExactlyTheRightsItNeeds(t *testing.T) {
+	t.Parallel()
+	f := startCell(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	awaitGuard(ctx, t, client(t, f.kubeconfigOf(t, reconciler)))
+	a := newAgent()
+	reconciles := f.clusters(t, reconciler)
+	provision(ctx, t, reconciles, a)
+	looks := f.clusters(t, observer)
+	if _, err := looks.Objects(ctx, "cell"); err != nil {
 		t.Errorf("list objects: %v", err)
 	}
-	placements, err := clusters.Namespaces(ctx)
+	if pods, err := looks.Pods(ctx, "cell"); err != nil || len(pods) != 1 {
+		t.Errorf("list pods: %d, %v; want 1", len(pods), err)
+	}
+	if found, err := looks.Existence(ctx, a); err != nil || !found.Pod {
+		t.Errorf("look for the pod: %+v, %v; want it", found, err)
+	}
+	checkRights(ctx, t, f, a)
+	collects := f.clusters(t, collector)
+	placements, err := collects.Namespaces(ctx)
 	if err != nil || len(placements) != 1 {
 		t.Fatalf("list namespaces: %d, %v; want 1", len(placements), err)
 	}
 	for _, since := range []time.Time{time.Now(), {}} {
-		if err := clusters.MarkNamespace(ctx, placements[0], since); err != nil {
+		if err := collects.MarkNamespace(ctx, placements[0], since); err != nil {
 			t.Errorf("mark a namespace: %v", err)
 		}
 	}
-	checkRefusals(ctx, t, admin, worker, a)
-	if err := clusters.Delete(ctx, a); err != nil {
+	if err := collects.DeleteNamespace(ctx, placements[0]); err != nil {
+		t.Errorf("delete a namespace: %v", err)
+	}
+	if err := reconciles.Delete(ctx, a); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		gone, err := clusters.CheckGone(ctx, a)
+		gone, err := reconciles.CheckGone(ctx, a)
 		if err == nil && !gone {
 			err = errors.New("the agent's objects still exist")
 		}
@@ -194,19 +213,21 @@ func TestWorker_HasExactlyTheRightsItNeeds(t *testing.T) {
 	})
 }
 
-// checkGenerations prunes the environment of a former generation, and applies that generation again.
-func checkGenerations(ctx context.Context, t *testing.T, clusters *gke.Clusters, a agent.Agent,
-	input provisioning.RuntimeInput,
-) {
+// provision applies all stages twice, as a redelivery does, then a next generation, and prunes the former one.
+func provision(ctx context.Context, t *testing.T, clusters *gke.Clusters, a agent.Agent) {
 	t.Helper()
+	input := provisioning.RuntimeInput{Credentials: credential.Generate("admin")}
 	next := a
 	next.Generation++
 	next.Rollout++
-	for _, stage := range agent.StageNames() {
-		if err := clusters.Apply(ctx, next, stage, input); err != nil {
-			t.Fatalf("%s of the next generation: %v", stage, err)
+	for _, generation := range []agent.Agent{a, a, next} {
+		for _, stage := range agent.StageNames() {
+			if err := clusters.Apply(ctx, generation, stage, input); err != nil {
+				t.Fatalf("%s of generation %d: %v", stage, generation.Generation, err)
+			}
 		}
 	}
+	clustertest.Eventually(t, func(ctx context.Context) error { return clusters.CheckReady(ctx, next) })
 	if err := clusters.Prune(ctx, next); err != nil {
 		t.Errorf("prune: %v", err)
 	}
@@ -236,70 +257,6 @@ func awaitGuard(ctx context.Context, t *testing.T, worker dynamic.Interface) {
 		case <-ctx.Done():
 			t.Fatalf("the worker can write to a namespace without an agent: %v", err)
 		case <-tick.C:
-		}
-	}
-}
-
-// checkRefusals tries calls that the worker must not be allowed to make.
-func checkRefusals(ctx context.Context, t *testing.T, admin, worker dynamic.Interface, a agent.Agent) {
-	t.Helper()
-	resource := func(group, version, name string) schema.GroupVersionResource {
-		return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
-	}
-	secrets, namespaces := resource("", "v1", "secrets"), resource("", "v1", "namespaces")
-	if _, err := admin.Resource(secrets).Namespace(a.Namespace()).List(ctx, metav1.ListOptions{}); err != nil {
-		t.Fatalf("the administrator cannot list secrets: %v", err)
-	}
-	namespace := func(name string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "Namespace",
-			"metadata": map[string]any{
-				"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "agent-control-plane"},
-			},
-		}}
-	}
-	for what, try := range map[string]func() error{
-		"read an agent's secrets": func() error {
-			_, err := worker.Resource(secrets).Namespace(a.Namespace()).List(ctx, metav1.ListOptions{})
-			return err
-		},
-		"read the cluster's secrets": func() error {
-			_, err := worker.Resource(secrets).Namespace("kube-system").List(ctx, metav1.ListOptions{})
-			return err
-		},
-		"read a secret by changing nothing": func() error {
-			return apply(ctx, worker, &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "v1", "kind": "Secret",
-				"metadata": map[string]any{"name": "any", "namespace": "kube-system"},
-			}})
-		},
-		"take over a namespace of the cluster": func() error { return apply(ctx, worker, namespace("kube-system")) },
-		"take over the gateway's namespace":    func() error { return apply(ctx, worker, namespace("agent-gateway")) },
-		"write to the gateway's namespace":     func() error { return apply(ctx, worker, configMap("agent-gateway")) },
-		"delete a namespace of the cluster": func() error {
-			return worker.Resource(namespaces).Delete(ctx, "agent-gateway", metav1.DeleteOptions{})
-		},
-		"give itself rights": func() error {
-			return apply(ctx, worker, &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-				"metadata": map[string]any{"name": "mine"},
-				"roleRef": map[string]any{
-					"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-					"name": "cluster-admin",
-				},
-				"subjects": []any{map[string]any{
-					"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
-					"name": caller,
-				}},
-			}})
-		},
-		"lift its limits": func() error {
-			policies := resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies")
-			return worker.Resource(policies).Delete(ctx, "agent-control-plane", metav1.DeleteOptions{})
-		},
-	} {
-		if err := try(); !apierrors.IsForbidden(err) {
-			t.Errorf("the worker can %s: got %v, want Forbidden", what, err)
 		}
 	}
 }

@@ -12,10 +12,11 @@ variable "agent_domain" {
 
 variable "agent_image" {
   type        = string
-  description = "Container image of agents, by digest. A cell can override it."
+  default     = ""
+  description = "Container image of agents, by digest. A cell can override it. Empty: the sample agent of the control plane's image."
 
   validation {
-    condition     = can(regex("@sha256:[0-9a-f]{64}$", var.agent_image))
+    condition     = var.agent_image == "" || can(regex("@sha256:[0-9a-f]{64}$", var.agent_image))
     error_message = "agent_image must end in @sha256: and 64 hexadecimal digits."
   }
 }
@@ -58,13 +59,24 @@ variable "cells" {
   }
 }
 
-variable "dns_controller_image" {
-  type        = string
-  default     = ""
-  description = "Container image of ExternalDNS, by digest. Required if there are several cells: it publishes which cell an agent is in."
+variable "warm_agents" {
+  type        = number
+  default     = 1
+  description = "Agents for which every cell keeps room ready, for each runtime class: README.md has the price. 0 keeps none: a new agent may then wait for a node."
 
   validation {
-    condition     = length(var.cells) == 1 || can(regex("@sha256:[0-9a-f]{64}$", var.dns_controller_image))
-    error_message = "dns_controller_image is required, by digest, if there is more than one cell."
+    condition     = var.warm_agents >= 0 && floor(var.warm_agents) == var.warm_agents
+    error_message = "warm_agents must be a whole number of at least 0."
+  }
+}
+
+variable "warm_plan" {
+  type        = string
+  default     = "starter"
+  description = "Plan whose agents fit the room that is kept ready. Smaller agents fit it, too."
+
+  validation {
+    condition     = contains(jsondecode(file("${path.module}/../shared/plan/plans.json"))[*].id, var.warm_plan)
+    error_message = "warm_plan must be the id of a plan in shared/plan/plans.json."
   }
 }

@@ -56,21 +56,19 @@ run "two_cells_at_one_place" {
 
   variables {
     cells = { a1 = { number = 1, region = "us-central1" }, b1 = { number = 1, region = "europe-west4" } }
-    # Valid, so that only the numbers are wrong.
-    dns_controller_image = "registry.example.com/dns@sha256:2222222222222222222222222222222222222222222222222222222222222222"
   }
 
   expect_failures = [var.cells]
 }
 
-run "two_cells_without_dns" {
+run "placeholders_of_no_plan" {
   command = plan
 
   variables {
-    cells = { a1 = { number = 1, region = "us-central1" }, b1 = { number = 2, region = "europe-west4" } }
+    warm_plan = "huge"
   }
 
-  expect_failures = [var.dns_controller_image]
+  expect_failures = [var.warm_plan]
 }
 
 run "an_environment_like_an_agents_secret" {

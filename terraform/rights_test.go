@@ -1,0 +1,235 @@
+//go:build unix
+
+package terraform_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/terraform/cell"
+)
+
+// The accounts of the pods in the cell.
+const (
+	router   = "system:serviceaccount:agent-gateway:agent-router"
+	notifier = "system:serviceaccount:agent-gateway:agent-notifier"
+)
+
+// attempt is one call of the API server.
+type attempt func(ctx context.Context, c dynamic.Interface) error
+
+// at returns the resource in a namespace, or in all of them.
+func at(c dynamic.Interface, resource, namespace string) dynamic.ResourceInterface {
+	groups := map[string]schema.GroupVersionResource{
+		"endpointslices":  {Group: "discovery.k8s.io", Version: "v1"},
+		"statefulsets":    {Group: "apps", Version: "v1"},
+		"deployments":     {Group: "apps", Version: "v1"},
+		"networkpolicies": {Group: "networking.k8s.io", Version: "v1"},
+		"roles":           {Group: "rbac.authorization.k8s.io", Version: "v1"},
+		"clusterroles":    {Group: "rbac.authorization.k8s.io", Version: "v1"},
+		"validatingadmissionpolicies": {
+			Group: "admissionregistration.k8s.io", Version: "v1",
+		},
+	}
+	gvr, ok := groups[resource]
+	if !ok {
+		gvr.Version = "v1"
+	}
+	gvr.Resource = resource
+	if namespace == "" {
+		return c.Resource(gvr)
+	}
+	return c.Resource(gvr).Namespace(namespace)
+}
+
+func list(resource, namespace string) attempt {
+	return func(ctx context.Context, c dynamic.Interface) error {
+		_, err := at(c, resource, namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		return err
+	}
+}
+
+func watch(resource, namespace string) attempt {
+	return func(ctx context.Context, c dynamic.Interface) error {
+		w, err := at(c, resource, namespace).Watch(ctx, metav1.ListOptions{})
+		if err == nil {
+			w.Stop()
+		}
+		return err
+	}
+}
+
+func get(resource, namespace, name string, subresource ...string) attempt {
+	return func(ctx context.Context, c dynamic.Interface) error {
+		_, err := at(c, resource, namespace).Get(ctx, name, metav1.GetOptions{}, subresource...)
+		return err
+	}
+}
+
+// Writes are dry runs: the API server authorizes and admits them, and stores nothing.
+func dryRun() []string { return []string{metav1.DryRunAll} }
+
+func remove(resource, namespace, name string) attempt {
+	return func(ctx context.Context, c dynamic.Interface) error {
+		return at(c, resource, namespace).Delete(ctx, name, metav1.DeleteOptions{DryRun: dryRun()})
+	}
+}
+
+func patch(resource, namespace, name string, subresource ...string) attempt {
+	return func(ctx context.Context, c dynamic.Interface) error {
+		_, err := at(c, resource, namespace).Patch(ctx, name, types.MergePatchType, []byte("{}"),
+			metav1.PatchOptions{DryRun: dryRun()}, subresource...)
+		return err
+	}
+}
+
+func create(kind schema.GroupVersionKind, resource, namespace, name string, subresource ...string) attempt {
+	return func(ctx context.Context, c dynamic.Interface) error {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(kind)
+		o.SetName(name)
+		_, err := at(c, resource, namespace).Create(ctx, o, metav1.CreateOptions{DryRun: dryRun()}, subresource...)
+		return err
+	}
+}
+
+// attempts are calls by name. Each caller is held to all of them: those that it may make, and no others.
+func attempts(a agent.Agent) map[string]attempt {
+	own, another, gateway := a.Namespace(), newAgent().Namespace(), cell.GatewayNamespace
+	const accounts = "serviceaccounts"
+	core := schema.GroupVersion{Version: "v1"}.WithKind
+	role := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}
+	token := schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
+	return map[string]attempt{
+		"list endpoint slices":                        list("endpointslices", ""),
+		"watch endpoint slices":                       watch("endpointslices", ""),
+		"write endpoint slices":                       patch("endpointslices", own, "agent"),
+		"list pods":                                   list("pods", ""),
+		"watch pods":                                  watch("pods", ""),
+		"read an agent's pod":                         get("pods", own, "agent-0"),
+		"read a pod of the cluster":                   get("pods", "kube-system", "probe"),
+		"change an agent's pod":                       patch("pods", own, "agent-0"),
+		"create a pod":                                create(core("Pod"), "pods", own, "probe"),
+		"delete an agent's pod":                       remove("pods", own, "agent-0"),
+		"run a command in an agent's pod":             get("pods", own, "agent-0", "exec"),
+		"read an agent's log":                         get("pods", own, "agent-0", "log"),
+		"read a log of the cluster":                   get("pods", "kube-system", "probe", "log"),
+		"read the router's log":                       get("pods", gateway, "agent-router-0", "log"),
+		"list namespaces":                             list("namespaces", ""),
+		"watch namespaces":                            watch("namespaces", ""),
+		"change an agent's namespace":                 patch("namespaces", "", own),
+		"delete an agent's namespace":                 remove("namespaces", "", own),
+		"create an agent's namespace":                 create(core("Namespace"), "namespaces", "", another),
+		"change a namespace of the cluster":           patch("namespaces", "", "kube-system"),
+		"delete a namespace of the cluster":           remove("namespaces", "", "default"),
+		"delete the router's namespace":               remove("namespaces", "", gateway),
+		"list volumes":                                list("persistentvolumes", ""),
+		"watch volumes":                               watch("persistentvolumes", ""),
+		"delete a volume":                             remove("persistentvolumes", "", "probe"),
+		"list an agent's secrets":                     list("secrets", own),
+		"read an agent's secret":                      get("secrets", own, "probe"),
+		"list the cluster's secrets":                  list("secrets", "kube-system"),
+		"watch secrets":                               watch("secrets", ""),
+		"change an agent's secret":                    patch("secrets", own, "probe"),
+		"read the cluster's secret by an empty patch": patch("secrets", "kube-system", "probe"),
+		"list objects":                                list("networkpolicies", ""),
+		"change an agent's network policy":            patch("networkpolicies", own, "agent"),
+		"delete an agent's network policy":            remove("networkpolicies", own, "agent"),
+		"change the router's network policy":          patch("networkpolicies", gateway, "agent-router"),
+		"change an agent's workload":                  patch("statefulsets", own, "agent"),
+		"scale an agent's workload":                   patch("statefulsets", own, "agent", "scale"),
+		"scale a workload of the cluster":             patch("statefulsets", "kube-system", "probe", "scale"),
+		"delete an agent's workload":                  remove("statefulsets", own, "agent"),
+		"delete an agent's volume claim":              remove("persistentvolumeclaims", own, "data"),
+		"change the router":                           patch("deployments", gateway, "agent-router"),
+		"write to the router's namespace":             patch("configmaps", gateway, "probe"),
+		"read the cluster's settings":                 get("configmaps", "kube-system", "probe"),
+		"give itself rights":                          patch("clusterroles", "", "agent-logs"),
+		"give itself rights in a namespace":           create(role, "roles", own, "probe"),
+		"lift its limits":                             remove("validatingadmissionpolicies", "", "agent-control-plane"),
+		"make a token of the router":                  create(token, accounts, gateway, "agent-router", "token"),
+		"read nodes":                                  list("nodes", ""),
+	}
+}
+
+// granted are the attempts that each caller may make.
+func granted() map[string][]string {
+	return map[string][]string{
+		router: {"list endpoint slices", "watch endpoint slices"},
+		notifier: {
+			"list pods", "watch pods", "read an agent's pod", "read a pod of the cluster", "list namespaces",
+			"watch namespaces", "list volumes", "watch volumes",
+		},
+		reconciler: {
+			"read an agent's pod", "read a pod of the cluster", "list volumes", "change an agent's namespace",
+			"delete an agent's namespace", "create an agent's namespace", "change an agent's secret",
+			"change an agent's network policy", "change an agent's workload",
+		},
+		observer: {"list pods", "read an agent's pod", "read a pod of the cluster", "list namespaces", "list objects"},
+		collector: {
+			"list namespaces", "change an agent's namespace", "delete an agent's namespace",
+			"scale an agent's workload",
+		},
+		logReader: {"read an agent's pod", "read an agent's log"},
+	}
+}
+
+// placeProbes creates objects that no caller may touch. An attempt on an object that does not exist proves nothing: the
+// API server answers that before it admits the call.
+func placeProbes(ctx context.Context, t *testing.T, f cellFixture) {
+	t.Helper()
+	for _, namespace := range []string{"kube-system", cell.GatewayNamespace} {
+		labels := map[string]any{"app": "probe"}
+		for kind, content := range map[string]map[string]any{
+			"v1 ConfigMap": {}, "v1 Secret": {},
+			"apps/v1 StatefulSet": {"spec": map[string]any{
+				"replicas": int64(0), "selector": map[string]any{"matchLabels": labels},
+				"template": map[string]any{
+					"metadata": map[string]any{"labels": labels},
+					"spec":     map[string]any{"containers": []any{map[string]any{"name": "probe", "image": "probe"}}},
+				},
+			}},
+		} {
+			apiVersion, name, _ := strings.Cut(kind, " ")
+			o := &unstructured.Unstructured{Object: content}
+			o.SetAPIVersion(apiVersion)
+			o.SetKind(name)
+			o.SetName("probe")
+			o.SetNamespace(namespace)
+			if err := apply(ctx, f.admin, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// checkRights makes every attempt as every caller.
+func checkRights(ctx context.Context, t *testing.T, f cellFixture, a agent.Agent) {
+	t.Helper()
+	placeProbes(ctx, t, f)
+	all := attempts(a)
+	for caller, allowed := range granted() {
+		may := map[string]bool{}
+		for _, name := range allowed {
+			if may[name] = true; all[name] == nil {
+				t.Errorf("%q is no attempt", name)
+			}
+		}
+		c := client(t, f.kubeconfigOf(t, caller))
+		for name, try := range all {
+			err := try(ctx, c)
+			if refused := apierrors.IsForbidden(err); refused == may[name] {
+				t.Errorf("%s: %s: got %v, want it allowed: %t", caller, name, err, may[name])
+			}
+		}
+	}
+}
