@@ -1,0 +1,117 @@
+package router
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics counts requests. Hosts are labels only if an agent has them, and their series end with the agent.
+type metrics struct {
+	registry    *prometheus.Registry
+	requests    *prometheus.CounterVec
+	duration    *prometheus.HistogramVec
+	unknown     prometheus.Counter
+	agentLimit  prometheus.Counter
+	routerLimit prometheus.Counter
+}
+
+// Labels of http_requests_total.
+const (
+	labelHost = "host"
+	labelCode = "code"
+)
+
+func newMetrics(r *Router) *metrics {
+	rejected := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "router_rejected_requests_total", Help: "Requests refused because of a limit of concurrent requests.",
+	}, []string{"limit"})
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http_requests_total",
+			Help: "Requests by agent hostname and status. The host is empty if no agent has the requested one.",
+		}, []string{labelHost, labelCode}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "http_request_duration_seconds",
+			Help:    "Time from a request's header to the last byte of its answer, or until a WebSocket was open.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+		}, []string{labelHost}),
+		agentLimit: rejected.WithLabelValues("agent"), routerLimit: rejected.WithLabelValues("router"),
+	}
+	m.unknown = m.requests.WithLabelValues("", strconv.Itoa(http.StatusNotFound))
+	m.registry.MustRegister(m.requests, m.duration, rejected, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "router_requests_in_flight", Help: "Requests that agents are answering, WebSockets included.",
+		}, func() float64 { return float64(r.inFlight.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "router_websockets", Help: "Open WebSockets.",
+		}, func() float64 { return float64(r.tunnels.count()) }))
+	return m
+}
+
+// Metrics serves the metrics in Prometheus' format. It drops the series of agents that are gone.
+func (r *Router) Metrics() http.Handler {
+	h := promhttp.HandlerFor(r.metrics.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.sweep()
+		h.ServeHTTP(w, req)
+	})
+}
+
+func (m *metrics) countUnknown() { m.unknown.Inc() }
+
+// codeCounter is the counter of the last status of a route, which is mostly the next one's, too.
+type codeCounter struct {
+	code    int
+	counter prometheus.Counter
+}
+
+// observe counts a request to the agent.
+func (a *route) observe(x *exchange, clientGone bool) {
+	code, took := x.outcome(clientGone)
+	a.addSample(code, took)
+}
+
+// count counts a request that was refused at the start.
+func (a *route) count(code int) { a.addSample(code, 0) }
+
+func (a *route) addSample(code int, took time.Duration) {
+	a.series.RLock()
+	defer a.series.RUnlock()
+	if a.gone {
+		return
+	}
+	c := a.counter.Load()
+	if c == nil || c.code != code {
+		c = &codeCounter{code, a.router.metrics.requests.WithLabelValues(a.host, codeLabel(code))}
+		a.counter.Store(c)
+	}
+	c.counter.Inc()
+	if took > 0 {
+		a.duration.Observe(took.Seconds())
+	}
+}
+
+// codeLabel returns the label of a status. A tenant's program may answer with any number up to 999; those that are no
+// registered status count as the first of their class.
+func codeLabel(code int) string {
+	if http.StatusText(code) == "" && code != clientClosed {
+		code = code / 100 * 100
+	}
+	return strconv.Itoa(code)
+}
+
+// forget drops the agent's series.
+func (a *route) forget() {
+	a.series.Lock()
+	defer a.series.Unlock()
+	a.gone = true
+	a.router.metrics.requests.DeletePartialMatch(prometheus.Labels{labelHost: a.host})
+	a.router.metrics.duration.DeleteLabelValues(a.host)
+}

@@ -1,0 +1,141 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// route leads to one agent. It is an http.RoundTripper, too, so that the proxy can look up the agent's address again.
+type route struct {
+	router    *Router
+	host      string
+	namespace string
+	proxy     *httputil.ReverseProxy
+	inFlight  atomic.Int64
+	target    atomic.Pointer[target]
+
+	duration prometheus.Observer
+	counter  atomic.Pointer[codeCounter]
+	// series guards the time series: after gone is set, no request may create one.
+	series sync.RWMutex
+	gone   bool
+}
+
+// target is an address with its text.
+type target struct {
+	addr netip.AddrPort
+	text string
+}
+
+func newRoute(r *Router, host, namespace string) *route {
+	a := &route{router: r, host: host, namespace: namespace, duration: r.metrics.duration.WithLabelValues(host)}
+	a.proxy = &httputil.ReverseProxy{
+		Rewrite: a.rewrite, Transport: a, ErrorHandler: a.handleError, BufferPool: &r.buffers,
+		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+	}
+	return a
+}
+
+// address returns the agent's address. It returns "" if the agent is not ready.
+func (a *route) address() string {
+	endpoint := a.router.endpoints.Lookup(a.namespace)
+	if endpoint.State != Ready {
+		return ""
+	}
+	if t := a.target.Load(); t != nil && t.addr == endpoint.Addr {
+		return t.text
+	}
+	t := &target{addr: endpoint.Addr, text: endpoint.Addr.String()}
+	a.target.Store(t)
+	return t.text
+}
+
+// rewrite completes the request that the agent gets.
+func (a *route) rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.Scheme = "http"
+	p.Out.URL.Host = a.address()
+	p.Out.URL.User = nil                   // the transport would make it an Authorization header
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // the proxy would drop what Go cannot parse
+	host, port := splitHost(p.In.Host)
+	p.Out.Host = host
+	if port != "" {
+		p.Out.Host = host + port
+	}
+	removeIdentity(p.Out.Header)
+	// Other protocols than WebSocket would let a client send requests that no part of the data plane sees.
+	if upgrade := p.Out.Header.Get("Upgrade"); upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
+		p.Out.Header.Del("Upgrade")
+		p.Out.Header.Del("Connection")
+	}
+	setForwarded(p)
+}
+
+// errNotReady means that the agent stopped being ready while its request was on the way.
+var errNotReady = errors.New("the agent is not ready")
+
+// RoundTrip sends a request to the agent. If it could not connect, it looks up the address again, and repeats the
+// request once if the address is another one. It never repeats a request that has a body or is not idempotent.
+func (a *route) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == "" {
+		return nil, errNotReady
+	}
+	res, err := a.router.transport.RoundTrip(req)
+	if err == nil || !neverConnected(err) || req.Context().Err() != nil {
+		return res, err
+	}
+	address := a.address()
+	switch {
+	case address == "":
+		return nil, errNotReady
+	case address == req.URL.Host || req.Body != nil || !isIdempotent(req.Method):
+		return nil, err
+	}
+	again := req.WithContext(req.Context())
+	moved := *req.URL
+	moved.Host = address
+	again.URL = &moved
+	return a.router.transport.RoundTrip(again)
+}
+
+// neverConnected reports whether an error means that no connection was made.
+func neverConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+func isIdempotent(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// clientClosed is the status of a request whose client went away before the answer. No client sees it.
+const clientClosed = 499
+
+// handleError answers a request that got no answer from the agent.
+func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error) {
+	x, ok := w.(*exchange)
+	switch {
+	case ok && x.hijacked:
+	case req.Context().Err() != nil || errors.Is(err, context.Canceled):
+		w.WriteHeader(clientClosed)
+	case errors.Is(err, errNotReady):
+		refuse(w, req, agentNotReady)
+	case ok && x.body.failed.Load():
+		w.Header().Set("Connection", "close")
+		refuse(w, req, brokenBody)
+	default:
+		if id := refuse(w, req, agentUnreachable); a.router.failures.Allow() {
+			slog.WarnContext(req.Context(), "agent could not be reached", "namespace", a.namespace, "request_id", id,
+				"error", err.Error())
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// Package router forwards requests from the load balancer to agents. It finds the agent by the request's hostname,
+// keeps one agent's clients from exhausting what all agents share, and counts requests.
+//
+// It holds no credential and authenticates no request: the front in the agent's pod does. It does not watch the cluster
+// either; a port reports the address of each agent.
+package router
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Router is the handler of all requests for the agents of a cell.
+type Router struct {
+	domain    string // lower-case
+	endpoints Endpoints
+	limits    Limits
+	timeouts  Timeouts
+	transport *http.Transport
+	buffers   bufferPool
+	metrics   *metrics
+	tunnels   tunnels
+	// failures bounds log lines about agents that could not be reached.
+	failures *rate.Limiter
+
+	inFlight atomic.Int64
+	draining atomic.Bool
+
+	mu     sync.RWMutex
+	routes map[string]*route
+	// sweepAt is the number of routes at which those of agents that are gone are dropped.
+	sweepAt int
+}
+
+// New returns a router.
+func New(o Options) (*Router, error) {
+	if o.Domain == "" || strings.Trim(o.Domain, ".") != o.Domain {
+		return nil, fmt.Errorf("router: %q is not the domain of a cell, such as us-1.agents.example.com", o.Domain)
+	}
+	if o.Endpoints == nil {
+		return nil, errors.New("router: Endpoints is required")
+	}
+	r := &Router{
+		domain: strings.ToLower(o.Domain), endpoints: o.Endpoints, limits: o.Limits.withDefaults(),
+		timeouts: o.Timeouts.withDefaults(), routes: map[string]*route{}, sweepAt: minSweep,
+		failures: rate.NewLimiter(failureLogs, failureLogs),
+	}
+	r.transport = newTransport(r.limits, r.timeouts, o.Dial)
+	r.metrics = newMetrics(r)
+	return r, nil
+}
+
+const (
+	minSweep    = 1024
+	failureLogs = 10 // a second
+	healthPath  = "/healthz"
+)
+
+// ServeHTTP forwards a request to the agent that its hostname names.
+//
+// Requests for /healthz on hosts outside the cell's domain are those of the load balancer's health check, which sends
+// an IP address as its host. On an agent's hostname, /healthz belongs to the agent.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.draining.Load() && req.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close") // the load balancer's next request goes to another replica
+	}
+	host, _ := splitHost(req.Host)
+	if req.URL.Path == healthPath && !r.isCellHost(host) {
+		r.serveHealth(w)
+		return
+	}
+	a, endpoint := r.find(host)
+	switch {
+	case a == nil:
+		r.metrics.countUnknown()
+		refuse(w, req, unknownHost)
+	case req.Method == http.MethodConnect:
+		a.count(http.StatusMethodNotAllowed)
+		refuse(w, req, connectRefused)
+	case endpoint.State != Ready:
+		a.count(http.StatusServiceUnavailable)
+		refuse(w, req, agentNotReady)
+	default:
+		r.forward(w, req, a)
+	}
+}
+
+// forward sends a request to an agent, if the limits leave room for it.
+func (r *Router) forward(w http.ResponseWriter, req *http.Request, a *route) {
+	defer a.inFlight.Add(-1)
+	if a.inFlight.Add(1) > r.limits.AgentRequests {
+		r.metrics.agentLimit.Inc()
+		a.count(http.StatusServiceUnavailable)
+		refuse(w, req, agentBusy)
+		return
+	}
+	defer r.inFlight.Add(-1)
+	if r.inFlight.Add(1) > r.limits.Requests {
+		r.metrics.routerLimit.Inc()
+		a.count(http.StatusServiceUnavailable)
+		refuse(w, req, routerBusy)
+		return
+	}
+	x := &exchange{ResponseWriter: w, tunnels: &r.tunnels, began: time.Now()}
+	if req.Body != nil && req.Body != http.NoBody {
+		x.body.ReadCloser = req.Body
+		req.Body = &x.body
+	}
+	defer func() { a.observe(x, req.Context().Err() != nil) }()
+	a.proxy.ServeHTTP(x, req) // it panics with http.ErrAbortHandler if the answer breaks off
+	x.complete = true
+}
+
+// serveHealth answers the load balancer.
+func (r *Router) serveHealth(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	if r.draining.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}

@@ -1,0 +1,179 @@
+package router_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane/router"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m)
+}
+
+const domain = "us-1.agents.example.com"
+
+// directory is the Endpoints of tests.
+type directory struct {
+	mu     sync.Mutex
+	agents map[string]router.Endpoint
+}
+
+func (d *directory) Lookup(namespace string) router.Endpoint {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.agents[namespace]
+}
+
+func (d *directory) set(a agent.Agent, e router.Endpoint) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.agents == nil {
+		d.agents = map[string]router.Endpoint{}
+	}
+	if e.State == router.Unknown {
+		delete(d.agents, a.Namespace())
+		return
+	}
+	e.Slug = a.Slug
+	d.agents[a.Namespace()] = e
+}
+
+// world is a router on a real port, and its agents.
+type world struct {
+	t *testing.T
+	directory
+	router  *router.Router
+	address string
+	metrics string
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// newWorld starts a router. The test ends it.
+func newWorld(t *testing.T, configure ...func(*router.Options)) *world {
+	t.Helper()
+	w := &world{t: t, ended: make(chan error, 1)}
+	o := router.Options{Domain: domain, Endpoints: w, Timeouts: router.Timeouts{TunnelIdle: time.Millisecond}}
+	for _, c := range configure {
+		c(&o)
+	}
+	var err error
+	if w.router, err = router.New(o); err != nil {
+		t.Fatal(err)
+	}
+	traffic, metrics := listen(t), listen(t)
+	w.address, w.metrics = traffic.Addr().String(), metrics.Addr().String()
+	var ctx context.Context
+	ctx, w.stop = context.WithCancel(context.WithoutCancel(t.Context()))
+	go func() { w.ended <- w.router.Serve(ctx, traffic, metrics) }()
+	t.Cleanup(func() {
+		w.stop()
+		if err := <-w.ended; err != nil {
+			t.Errorf("Serve = %v", err)
+		}
+	})
+	return w
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// newAgent returns an agent without an address.
+func newAgent(name string) agent.Agent {
+	return agent.Agent{ID: uuid.NewString(), Slug: agent.Slug(name), Cell: "us-1"}
+}
+
+func hostname(a agent.Agent) string { return a.Hostname(agent.Addresses{Domain: "agents.example.com"}) }
+
+// start starts an agent with a handler. The test ends it.
+func (w *world) start(name string, h http.HandlerFunc) agent.Agent {
+	w.t.Helper()
+	a := newAgent(name)
+	w.startAs(a, h)
+	return a
+}
+
+// startAs starts the pod of an agent, and returns what kills it.
+func (w *world) startAs(a agent.Agent, h http.HandlerFunc) (kill func()) {
+	w.t.Helper()
+	l := listen(w.t)
+	s := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	kill = func() { _ = s.Close(); <-done }
+	w.t.Cleanup(kill)
+	w.ready(a, l.Addr())
+	return kill
+}
+
+// ready makes an address the agent's.
+func (w *world) ready(a agent.Agent, at net.Addr) {
+	w.set(a, router.Endpoint{State: router.Ready, Addr: netip.MustParseAddrPort(at.String())})
+}
+
+// client returns a client whose connections all go to the router.
+func (w *world) client() *http.Client {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", w.address)
+		},
+		DisableCompression: true,
+	}
+	w.t.Cleanup(t.CloseIdleConnections)
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+}
+
+// answer is the status and the header of a response.
+type answer struct {
+	status int
+	header http.Header
+}
+
+// get sends a request to a host and returns the answer with its body.
+func (w *world) get(host, path string, header ...string) (answer, string) {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.address+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Host = host
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	return w.do(w.client(), req)
+}
+
+func (w *world) do(c *http.Client, req *http.Request) (answer, string) {
+	w.t.Helper()
+	res, err := c.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header}, string(body)
+}

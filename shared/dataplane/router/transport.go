@@ -1,0 +1,44 @@
+package router
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// newTransport returns the connections to all agents. The front speaks HTTP/1.1, which WebSockets need. Answers pass
+// unchanged: the transport neither asks for compression nor undoes it.
+func newTransport(l Limits, t Timeouts,
+	dial func(ctx context.Context, network, address string) (net.Conn, error),
+) *http.Transport {
+	if dial == nil {
+		// Keep-alive probes notice a node that disappeared while an agent was thinking.
+		dial = (&net.Dialer{Timeout: t.Dial, KeepAlive: 30 * time.Second}).DialContext
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialContext: dial, Protocols: protocols, DisableCompression: true,
+		MaxIdleConns: 4096, MaxIdleConnsPerHost: 64, IdleConnTimeout: t.AgentIdle,
+		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: int64(l.HeaderBytes),
+	}
+}
+
+// bufferSize bounds how much of an answer is in memory. A stream holds its buffer for as long as it lasts.
+const bufferSize = 16 << 10
+
+// bufferPool implements httputil.BufferPool.
+type bufferPool struct{ pool sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (p *bufferPool) Get() []byte {
+	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
+		return b[:]
+	}
+	return new([bufferSize]byte)[:]
+}
+
+// Put implements httputil.BufferPool.
+func (p *bufferPool) Put(b []byte) { p.pool.Put((*[bufferSize]byte)(b)) }
