@@ -1,0 +1,215 @@
+// Package endpoints watches the EndpointSlices of one cell's agents and answers where each agent is. It needs no other
+// right than to get, list and watch EndpointSlices, and it keeps of them only what the router asks for.
+package endpoints
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	typed "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"agents.example/controlplane/shared/dataplane/router"
+)
+
+const (
+	// service is the name of every agent's Service, and portName that of its port.
+	service  = "agent"
+	portName = "http"
+	// managed selects the slices of agents: the controller copies the labels of a Service to its slices.
+	managed = "app.kubernetes.io/managed-by=agent-control-plane," + discoveryv1.LabelServiceName + "=" + service
+	// LabelSlug is the label of a Service with the slug of its agent's hostname.
+	LabelSlug = "agents.example/slug"
+	// namespacePrefix begins the name of an agent's namespace; its id follows.
+	namespacePrefix = "agent-"
+)
+
+// Endpoints knows the agents of a cell. It implements router.Endpoints.
+type Endpoints struct {
+	informer cache.SharedIndexInformer
+	close    func()
+
+	mu sync.RWMutex
+	// agents holds the endpoint of every namespace that has a slice.
+	agents map[string]router.Endpoint
+}
+
+// Connect returns the configuration of clients. Without a kubeconfig it is that of a pod's service account.
+func Connect(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return config, nil
+}
+
+// New prepares the watch of a cell. It makes no call.
+func New(config *rest.Config) (*Endpoints, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.QPS = "agent-router", -1
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	api, err := typed.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	slices := api.EndpointSlices(metav1.NamespaceAll)
+	e := &Endpoints{
+		informer: cache.NewSharedIndexInformer(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				o.LabelSelector = managed
+				return slices.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				o.LabelSelector = managed
+				return slices.Watch(ctx, o)
+			},
+		}, &discoveryv1.EndpointSlice{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+		close: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, agents: map[string]router.Endpoint{},
+	}
+	if err := e.informer.SetTransform(strip); err != nil {
+		return nil, fmt.Errorf("strip what is watched: %w", err)
+	}
+	if _, err := e.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: e.changed, UpdateFunc: func(_, now any) { e.changed(now) }, DeleteFunc: e.changed,
+	}); err != nil {
+		return nil, fmt.Errorf("watch endpoints: %w", err)
+	}
+	return e, nil
+}
+
+// Run watches until ctx ends. While the cluster's API is unavailable, Lookup answers what was true before.
+func (e *Endpoints) Run(ctx context.Context) {
+	e.informer.RunWithContext(ctx)
+	e.close()
+}
+
+// errNeverListed means that the cluster was not read before ctx ended.
+var errNeverListed = errors.New("the agents' endpoints could not be listed")
+
+// AwaitSync waits until Lookup knows all agents. Before, a router would deny that they exist. Run must be running.
+func (e *Endpoints) AwaitSync(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), e.informer.HasSynced) {
+		return errNeverListed
+	}
+	return nil
+}
+
+// Lookup implements router.Endpoints.
+func (e *Endpoints) Lookup(namespace string) router.Endpoint {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.agents[namespace]
+}
+
+// changed brings an agent's endpoint up to date with all slices of its namespace.
+func (e *Endpoints) changed(object any) {
+	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok { // the deletion itself was not seen
+		object = missed.Obj
+	}
+	slice, ok := object.(*discoveryv1.EndpointSlice)
+	if !ok || !isAgentNamespace(slice.Namespace) {
+		return
+	}
+	found, err := e.informer.GetIndexer().ByIndex(cache.NamespaceIndex, slice.Namespace)
+	if err != nil { // the index exists
+		return
+	}
+	endpoint := router.Endpoint{}
+	for _, o := range found {
+		if s, ok := o.(*discoveryv1.EndpointSlice); ok {
+			endpoint = merge(endpoint, s)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if endpoint.State == router.Unknown {
+		delete(e.agents, slice.Namespace)
+	} else {
+		e.agents[slice.Namespace] = endpoint
+	}
+}
+
+// merge adds what a slice says to an agent's endpoint. A Service has several slices for several families of addresses,
+// and while its controller moves endpoints between slices.
+func merge(e router.Endpoint, s *discoveryv1.EndpointSlice) router.Endpoint {
+	e.Slug = cmp.Or(e.Slug, s.Labels[LabelSlug])
+	e.State = max(e.State, router.NotReady)
+	addr, ready := readyAddr(s)
+	if ready && (e.State != router.Ready || addr.Addr().Less(e.Addr.Addr())) {
+		e.State, e.Addr = router.Ready, addr
+	}
+	return e
+}
+
+// readyAddr returns the first address of a slice that accepts requests. One that is terminating is not ready.
+func readyAddr(s *discoveryv1.EndpointSlice) (netip.AddrPort, bool) {
+	port := uint16(0)
+	for _, p := range s.Ports {
+		if p.Name != nil && *p.Name == portName && p.Port != nil {
+			port = uint16(*p.Port) //nolint:gosec // the API server accepts ports only
+		}
+	}
+	if port == 0 {
+		return netip.AddrPort{}, false
+	}
+	for _, endpoint := range s.Endpoints {
+		if endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready {
+			continue
+		}
+		for _, text := range endpoint.Addresses {
+			if addr, err := netip.ParseAddr(text); err == nil {
+				return netip.AddrPortFrom(addr, port), true
+			}
+		}
+	}
+	return netip.AddrPort{}, false
+}
+
+// isAgentNamespace reports whether a namespace is an agent's. Foreign slices with copied labels must not become agents.
+func isAgentNamespace(name string) bool {
+	id, ok := strings.CutPrefix(name, namespacePrefix)
+	parsed, err := uuid.Parse(id)
+	return ok && err == nil && parsed.String() == id
+}
+
+// strip keeps of a slice what merge reads.
+func strip(object any) (any, error) {
+	s, ok := object.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return object, nil
+	}
+	kept := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,
+		},
+		AddressType: s.AddressType, Ports: s.Ports,
+	}
+	if slug := s.Labels[LabelSlug]; slug != "" {
+		kept.Labels = map[string]string{LabelSlug: slug}
+	}
+	for _, endpoint := range s.Endpoints {
+		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{
+			Addresses:  endpoint.Addresses,
+			Conditions: discoveryv1.EndpointConditions{Ready: endpoint.Conditions.Ready},
+		})
+	}
+	return kept, nil
+}
