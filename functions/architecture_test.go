@@ -159,6 +159,10 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		},
 		// Both run in agents' pods, where every byte of memory counts.
 		"front": podBinaries(), "sampleagent": podBinaries(),
+		"router": {
+			"cloud.google.com/go", "firebase.google.com/go", "github.com/stripe", "google.golang.org/grpc",
+			module + "emulators", module + "infra/firestore",
+		},
 		"operator": {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
 	}
 	everyRole := []string{
