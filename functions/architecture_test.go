@@ -157,8 +157,8 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",
 			"github.com/stripe", module + "emulators",
 		},
-		// Both run in agents' pods, where every byte of memory counts.
-		"front": podBinaries(), "sampleagent": podBinaries(),
+		// They run in agents' pods, or in the place of one, where every byte of memory counts.
+		"front": podBinaries(), "sampleagent": podBinaries(), "placeholder": podBinaries(),
 		"router": {
 			"cloud.google.com/go", "firebase.google.com/go", "github.com/stripe", "google.golang.org/grpc",
 			module + "emulators", module + "infra/firestore",

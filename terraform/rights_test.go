@@ -170,11 +170,11 @@ func granted() map[string][]string {
 			"watch namespaces", "list volumes", "watch volumes",
 		},
 		reconciler: {
-			"read an agent's pod", "read a pod of the cluster", "list volumes", "change an agent's namespace",
+			"read an agent's pod", "list volumes", "change an agent's namespace",
 			"delete an agent's namespace", "create an agent's namespace", "change an agent's secret",
 			"change an agent's network policy", "change an agent's workload",
 		},
-		observer: {"list pods", "read an agent's pod", "read a pod of the cluster", "list namespaces", "list objects"},
+		observer: {"list pods", "read an agent's pod", "list namespaces", "list objects"},
 		collector: {
 			"list namespaces", "change an agent's namespace", "delete an agent's namespace",
 			"scale an agent's workload",
