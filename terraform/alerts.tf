@@ -3,11 +3,13 @@
 
 locals {
   route_services = join("|", [for service, s in local.services : local.names[service] if s.public])
-  scheduled      = { for name, w in local.workers : name => w if try(w.schedule, "") != "" }
 
   # The PromQL names of the log-based counters.
   counted = { for name in keys(local.events) : name => "logging_googleapis_com:user_${local.prefix}_${name}" }
   calls   = "logging_googleapis_com:user_${local.prefix}_calls"
+
+  # Requests to agents, counted by the router.
+  agent_requests = "http_requests_total"
 
   # Workers that run every minute or every few minutes. One failed run of theirs is repaired by the next.
   frequent = join("|", [for name, w in local.scheduled : name if startswith(w.schedule, "*")])
@@ -22,7 +24,24 @@ locals {
   event_alerts = {
     agents_expired = {
       title = "Agents missed their deadline", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.agents_expired}[15m])) > 0"
-      todo  = "The pods of agents were not ready at their deadline; the agents are in error now. config.error names the reason. One agent: check its image and its volume. Many agents: check the cell (nodes, quota, Gateway) and the worker's log."
+      todo  = "The pods of agents were not ready at their deadline; the agents are in error now. config.error names the reason. One agent: check its image and its volume. Many agents: check the cell (nodes, quota, router) and the worker's log."
+    }
+    router = {
+      title = "A cell has too few routers", severity = "CRITICAL", for = "120s"
+      query = join(" or ", [
+        for cell in keys(var.cells) :
+        "((sum(up{cluster=\"${local.prefix}-${cell}\",namespace=\"${local.gateway.namespace}\",job=\"agent-router\"}) or vector(0)) < 2)"
+      ])
+      todo = "Fewer than two routers of a cell answer. Without a router no agent of the cell can be reached. Look at the pods and events of the Deployment agent-router in the namespace agent-gateway: nodes, image, API server."
+    }
+    agents_unreachable = {
+      title = "Agents do not answer", severity = "CRITICAL", for = "300s"
+      query = join("", [
+        "count by (cluster) (sum by (cluster, host) (rate(${local.agent_requests}{code=~\"502|503|504\"}[5m])) > 0) > 5 and ",
+        "count by (cluster) (sum by (cluster, host) (rate(${local.agent_requests}{code=~\"502|503|504\"}[5m])) > 0)",
+        " / count by (cluster) (sum by (cluster, host) (rate(${local.agent_requests}[5m])) > 0) > 0.2",
+      ])
+      todo = "The router of a cell answers for more than a fifth of the agents that are called, because their pods do not. One agent's failures raise no alert: its code may be the cause. Look for nodes that are upgraded or lost, and at the router's log."
     }
     nudge_dead_lettered = {
       title = "Work on an agent was given up", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.nudge_dead_lettered}[15m])) > 0"

@@ -27,5 +27,8 @@ for cell in $(value clusters value); do
 		[ "$attempt" -lt "$attempts" ] || { echo "cell $cell refused its objects; see the errors above" >&2; exit 1; }
 		sleep 20
 	done
+	for deployment in agent-router agent-notifier; do
+		kubectl rollout status --namespace=agent-gateway --timeout=15m "deployment/$deployment"
+	done
 	kubectl wait --namespace=agent-gateway --for=condition=Programmed --timeout=15m gateway/agents
 done

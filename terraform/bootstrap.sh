@@ -23,7 +23,7 @@ number=$(gc projects describe "$project" --format='value(projectNumber)') ||
 say "APIs"
 gc services enable \
 	artifactregistry.googleapis.com billingbudgets.googleapis.com certificatemanager.googleapis.com cloudbuild.googleapis.com \
-	cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com cloudtrace.googleapis.com compute.googleapis.com \
+	cloudresourcemanager.googleapis.com containerfilesystem.googleapis.com cloudscheduler.googleapis.com cloudtrace.googleapis.com compute.googleapis.com \
 	container.googleapis.com dns.googleapis.com firestore.googleapis.com iam.googleapis.com iamcredentials.googleapis.com \
 	logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com secretmanager.googleapis.com
 
@@ -73,9 +73,11 @@ environment    = "$environment"
 # Issuer of session tokens, exactly as in their iss claim.
 identity_issuer = ""
 
-# Parent domain of agents' hostnames, and the image of agents, by digest.
+# Parent domain of agents' hostnames.
 agent_domain = ""
-agent_image  = ""
+
+# Image of agents, by digest. Without one, agents run the sample agent.
+# agent_image  = ""
 
 # Domain of the API. Without one, the API is at the address of a Cloud Run service.
 # domain       = ""

@@ -5,6 +5,7 @@ locals {
   routes    = { for f in local.catalogue.routes : f.name => f }
   workers   = { for f in local.catalogue.workers : f.name => f }
   functions = merge(local.routes, local.workers)
+  scheduled = { for name, w in local.workers : name => w if try(w.schedule, "") != "" }
 
   # The service of all routes exists in every topology. Without a domain it is the API; behind one it answers requests that match no route.
   # It runs the binary that links what all routes need.

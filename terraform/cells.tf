@@ -16,7 +16,7 @@ resource "google_compute_subnetwork" "cell" {
 
   secondary_ip_range {
     range_name    = "pods"
-    ip_cidr_range = cidrsubnet("10.64.0.0/10", 6, each.value.number) # 65,000 pods
+    ip_cidr_range = cidrsubnet("10.64.0.0/10", 6, each.value.number) # 1,000 nodes; Autopilot gives each 64 addresses
   }
 }
 
@@ -43,14 +43,17 @@ resource "google_compute_router_nat" "cells" {
   max_ports_per_vm                    = 4096
 }
 
-# Nodes may write logs and metrics and pull images, and nothing else.
+# Nodes may write logs and metrics and pull images, and nothing else. Image streaming, with which a pod starts before its image is on the
+# node, needs the last role.
 resource "google_service_account" "nodes" {
   account_id   = "${local.prefix}-nodes"
   display_name = "Control plane: nodes of cells"
 }
 
 resource "google_project_iam_member" "nodes" {
-  for_each = toset(["roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader"])
+  for_each = toset([
+    "roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader", "roles/serviceusage.serviceUsageConsumer",
+  ])
 
   project = var.project_id
   role    = each.value
@@ -100,6 +103,28 @@ resource "google_container_cluster" "cell" {
 
   release_channel {
     channel = "REGULAR"
+  }
+
+  # An upgrade of nodes moves agents to other nodes, which stops each for a minute or two.
+  maintenance_policy {
+    recurring_window {
+      start_time = var.maintenance_window.start_time
+      end_time   = var.maintenance_window.end_time
+      recurrence = var.maintenance_window.recurrence
+    }
+
+    dynamic "maintenance_exclusion" {
+      for_each = var.maintenance_exclusions
+      content {
+        exclusion_name = maintenance_exclusion.key
+        start_time     = maintenance_exclusion.value.start_time
+        end_time       = maintenance_exclusion.value.end_time
+
+        exclusion_options {
+          scope = maintenance_exclusion.value.scope
+        }
+      }
+    }
   }
 
   depends_on = [google_project_iam_member.nodes]

@@ -190,6 +190,8 @@ func functionsOfTerraform() map[string]function.Function {
 		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 		"startswith": text(2, func(s []string) cty.Value { return cty.BoolVal(strings.HasPrefix(s[0], s[1])) },
 			cty.Bool),
+		"endswith": text(2, func(s []string) cty.Value { return cty.BoolVal(strings.HasSuffix(s[0], s[1])) },
+			cty.Bool),
 		"strcontains": text(2, func(s []string) cty.Value { return cty.BoolVal(strings.Contains(s[0], s[1])) },
 			cty.Bool),
 		"sha1": text(1, func(s []string) cty.Value {

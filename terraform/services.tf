@@ -3,15 +3,38 @@
 locals {
   # Workers mostly wait for clusters, routes for Firestore.
   sizes = {
-    worker   = { memory = "512Mi", concurrency = 40, timeout = "600s", max_instances = 50 }
-    accounts = { memory = "256Mi", concurrency = 80, timeout = "60s", max_instances = 20 }
-    api      = { memory = "256Mi", concurrency = 80, timeout = "60s", max_instances = 20 }
+    worker   = { memory = "512Mi", concurrency = 40 }
+    accounts = { memory = "256Mi", concurrency = 80 }
+    api      = { memory = "256Mi", concurrency = 80 }
   }
 
+  # A run of a schedule may take minutes. A push about one agent ends after ten seconds, and an API call after a minute.
+  timeouts = {
+    for service, s in local.services : service => (
+      s.public ? "60s" : length([for name in s.members : name if contains(keys(local.scheduled), name)]) > 0 ? "600s" : "30s"
+    )
+  }
+
+  # The services in which an agent is created and brought up. A cold start there is a wait for whoever creates an agent. Without a domain all
+  # routes are called at the service of all routes.
+  creating_services = distinct(concat(
+    [
+      for name, f in local.routes : var.domain == "" ? local.all_routes : local.service_of[name]
+      if f.method == "POST" && endswith(f.path, "/agents")
+    ],
+    [for name, w in local.workers : local.service_of[name] if w.topic == local.nudge_topic],
+  ))
+
+  # Schedules tick once a minute at most. Cloud Run refuses a service whose largest size exceeds the project's quota of CPUs.
   scaling = {
     for service, s in local.services : service => {
-      min_instances = try(var.scaling[service].min_instances, 0)
-      max_instances = coalesce(try(var.scaling[service].max_instances, null), local.sizes[s.binary].max_instances)
+      min_instances = coalesce(
+        try(var.scaling[service].min_instances, null), contains(local.creating_services, service) ? var.warm_instances : 0,
+      )
+      max_instances = coalesce(
+        try(var.scaling[service].max_instances, null),
+        length([for name in s.members : name if !contains(keys(local.scheduled), name)]) > 0 ? 10 : 2,
+      )
     }
   }
 
@@ -38,7 +61,7 @@ resource "google_cloud_run_v2_service" "this" {
 
   template {
     service_account                  = google_service_account.service[each.key].email
-    timeout                          = local.sizes[each.value.binary].timeout
+    timeout                          = local.timeouts[each.key]
     max_instance_request_concurrency = local.sizes[each.value.binary].concurrency
 
     scaling {

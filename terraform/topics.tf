@@ -10,7 +10,10 @@ locals {
   pubsub_agent = "service-${var.project_number}@gcp-sa-pubsub.iam.gserviceaccount.com"
 
   # Newer ticks replace a tick that is an hour old. Nudges are kept for Pub/Sub's default retention.
-  retention = { for name, w in local.workers : name => try(w.schedule, "") == "" ? "604800s" : "3600s" }
+  retention = { for name, _ in local.workers : name => contains(keys(local.scheduled), name) ? "3600s" : "604800s" }
+
+  # A push about one agent ends after ten seconds; the rest of the deadline is for a cold start. A tick may take as long as a push can.
+  ack_deadlines = { for name, _ in local.workers : name => contains(keys(local.scheduled), name) ? 600 : 30 }
 }
 
 resource "google_pubsub_topic" "this" {
@@ -25,7 +28,7 @@ resource "google_pubsub_subscription" "worker" {
 
   name                       = "${local.prefix}-${local.own_service[each.key]}"
   topic                      = google_pubsub_topic.this[each.value.topic].id
-  ack_deadline_seconds       = 600 # the most there is: a push may watch a cluster for eight minutes
+  ack_deadline_seconds       = local.ack_deadlines[each.key]
   message_retention_duration = local.retention[each.key]
   labels                     = { environment = local.prefix }
 

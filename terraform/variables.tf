@@ -160,11 +160,17 @@ variable "debug" {
 
 variable "scaling" {
   type = map(object({
-    min_instances = optional(number, 0)
+    min_instances = optional(number)
     max_instances = optional(number)
   }))
   default     = {}
-  description = "Minimum and maximum instances by service; the output services lists the names. Default of max_instances: 20 for routes, 50 for workers."
+  description = "Minimum and maximum instances by service; the output services lists the names. Default of max_instances: 10, and 2 for services that only run schedules."
+}
+
+variable "warm_instances" {
+  type        = number
+  default     = 1
+  description = "Instances that always run of the services that create agents and bring them up, so that no agent waits for a cold start. README.md has the price."
 }
 
 variable "deletion_protection" {

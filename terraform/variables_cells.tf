@@ -80,3 +80,24 @@ variable "warm_plan" {
     error_message = "warm_plan must be the id of a plan in shared/plan/plans.json."
   }
 }
+
+variable "maintenance_window" {
+  type = object({
+    start_time = string
+    end_time   = string
+    recurrence = string
+  })
+  default     = { start_time = "2026-01-03T02:00:00Z", end_time = "2026-01-03T08:00:00Z", recurrence = "FREQ=WEEKLY;BYDAY=SA,SU" }
+  description = "When GKE may upgrade the cells: a first window, and how it repeats (RFC 5545). GKE requires at least 48 hours in 32 days."
+}
+
+variable "maintenance_exclusions" {
+  type = map(object({
+    start_time = string
+    end_time   = string
+    # NO_UPGRADES, NO_MINOR_UPGRADES or NO_MINOR_OR_NODE_UPGRADES
+    scope = string
+  }))
+  default     = {}
+  description = "Periods by name in which GKE must not upgrade the cells, even in the maintenance window."
+}

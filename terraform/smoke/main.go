@@ -1,5 +1,6 @@
 // Command smoke tests a deployment through its public URL: the API is healthy, and an agent can be created, becomes
-// running and can be deleted. It uses nothing that a client does not have.
+// running, answers on its hostname and can be deleted. It prints how long the agent took to run. It uses nothing that a
+// client does not have.
 //
 //	go run ./terraform/smoke -url https://api.example.com -key-file FILE
 package main
@@ -80,7 +81,11 @@ func (s smoke) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.running(ctx, id), s.remove(ctx, id))
+	dashboard, err := s.running(ctx, id)
+	if err == nil {
+		err = s.answers(ctx, dashboard)
+	}
+	return errors.Join(err, s.remove(ctx, id))
 }
 
 func (s smoke) create(ctx context.Context) (id string, err error) {
@@ -99,12 +104,15 @@ func (s smoke) create(ctx context.Context) (id string, err error) {
 	return a.ID, nil
 }
 
-func (s smoke) running(ctx context.Context, id string) error {
-	return s.until(ctx, "the agent is running", func() (bool, error) {
+// running waits until the agent runs, and returns the URL of its dashboard.
+func (s smoke) running(ctx context.Context, id string) (dashboard string, err error) {
+	began := time.Now()
+	err = s.until(ctx, "the agent is running", func() (bool, error) {
 		status, body, err := s.call(ctx, http.MethodGet, "/api/v1/agents/"+id+"?wait=30", nil)
 		var a struct {
 			Status       string  `json:"status"`
 			ErrorMessage *string `json:"error_message"`
+			DashboardURL string  `json:"dashboard_url"`
 		}
 		if err != nil || status != http.StatusOK || json.Unmarshal(body, &a) != nil {
 			return false, nil //nolint:nilerr // polled again
@@ -112,7 +120,30 @@ func (s smoke) running(ctx context.Context, id string) error {
 		if a.Status == "error" && a.ErrorMessage != nil {
 			return false, fmt.Errorf("the agent is in error: %s", *a.ErrorMessage)
 		}
+		dashboard = a.DashboardURL
 		return a.Status == "running", nil
+	})
+	if err == nil {
+		fmt.Fprintf(s.out, "it took %.1f s\n", time.Since(began).Seconds())
+	}
+	return dashboard, err
+}
+
+// answers waits until the agent answers a request without credentials on its hostname, mostly by refusing it. The router
+// answers 404 or 503 for an agent that it cannot reach. The name may be new to the resolver, which then remembers for
+// some minutes that it does not exist.
+func (s smoke) answers(ctx context.Context, dashboard string) error {
+	return s.until(ctx, "the agent answers on its hostname", func() (bool, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard, nil)
+		if err != nil {
+			return false, fmt.Errorf("the agent has no dashboard: %w", err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false, nil //nolint:nilerr // polled again
+		}
+		reached := res.StatusCode != http.StatusNotFound && res.StatusCode < http.StatusInternalServerError
+		return reached, res.Body.Close()
 	})
 }
 

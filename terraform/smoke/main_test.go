@@ -16,6 +16,7 @@ import (
 // deployment answers as the API does, or as it must not.
 type deployment struct {
 	mu     sync.Mutex
+	url    string
 	broken string // what is wrong
 	looks  int    // at the agent
 	gone   bool
@@ -29,13 +30,14 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	d.calls = append(d.calls, call)
 	answers := map[string]int{
 		"GET /health/ready": 200, "GET /api/v1/me": 200, "POST /api/v1/agents": 201, "GET /api/v1/agents/a": 200,
-		"DELETE /api/v1/agents/a": 202,
+		"DELETE /api/v1/agents/a": 202, "GET /dashboard/": 401,
 	}
 	status, agent := answers[call], "provisioning"
 	if d.looks++; d.looks > 5 {
 		agent = "running"
 	}
 	switch {
+	case call == "GET /dashboard/" && req.Header.Get("Authorization") == "" && d.broken != call:
 	case d.broken == call, call != "GET /health/ready" && req.Header.Get("Authorization") != "Bearer key":
 		status = 500
 	case call == "DELETE /api/v1/agents/a":
@@ -46,7 +48,7 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		agent = "error"
 	}
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"id": "a", "status": %q, "error_message": "no room"}`, agent)
+	fmt.Fprintf(w, `{"id": "a", "status": %q, "error_message": "no room", "dashboard_url": "%s/dashboard/"}`, agent, d.url)
 }
 
 // TestSmoke_FindsBrokenDeployments breaks one call at a time. The smoke test must report it and delete its agent.
@@ -59,6 +61,9 @@ func TestSmoke_FindsBrokenDeployments(t *testing.T) {
 		"another key":        {broken: "", key: "other", want: "API key", last: "GET /api/v1/me"},
 		"creation fails":     {broken: "POST /api/v1/agents", key: "key", want: "create", last: "POST /api/v1/agents"},
 		"agent does not run": {broken: "provisioning", key: "key", want: "no room", last: "GET /api/v1/agents/a"},
+		"agent does not answer": {
+			broken: "GET /dashboard/", key: "key", want: "hostname", last: "GET /api/v1/agents/a",
+		},
 		"deletion fails": {
 			broken: "DELETE /api/v1/agents/a", key: "key", want: "delete",
 			last: "DELETE /api/v1/agents/a",
@@ -69,9 +74,10 @@ func TestSmoke_FindsBrokenDeployments(t *testing.T) {
 			d := &deployment{broken: row.broken}
 			server := httptest.NewServer(d)
 			defer server.Close()
+			d.url = server.URL
 			timeout := 10 * time.Second
-			if row.broken == "GET /health/ready" { // polled until the timeout
-				timeout = 100 * time.Millisecond
+			if row.broken == "GET /health/ready" || row.broken == "GET /dashboard/" { // polled until the timeout
+				timeout = 200 * time.Millisecond
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
