@@ -39,7 +39,7 @@ func (Failure) AmendSchema(s *jsonschema.Schema) {
 func (View) Example() any {
 	created := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 	config, _ := json.Marshal(map[string]any{"team": "support"}) // strings always encode
-	a := New("0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "a", Draft{
+	a := New("0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", "us-central1-1", Draft{
 		Name: "Support Assistant", Plan: plan.Startup, Cloud: DefaultCloud, Region: DefaultRegion, Config: config,
 		Env: []EnvVar{{Key: "LOG_LEVEL", Value: "info"}, {Key: "OPENAI_API_KEY", SecretVersion: 1}},
 	}, created)
@@ -58,7 +58,8 @@ func (View) Example() any {
 // Example implements function.Exampler: an agent whose provisioning has begun.
 func (Created) Example() any {
 	v, _ := View{}.Example().(View)
-	a := New(v.ID, "a", Draft{Name: v.Name, Plan: v.ResourcePlan, Cloud: v.Cloud, Region: v.Region}, v.CreatedAt)
+	draft := Draft{Name: v.Name, Plan: v.ResourcePlan, Cloud: v.Cloud, Region: v.Region}
+	a := New(v.ID, "us-central1-1", draft, v.CreatedAt)
 	a.Version = "1"
 	created := a.Show(identity.Caller{}, Addresses{})
 	created.Config.Own, created.EnvVars = v.Config.Own, v.EnvVars

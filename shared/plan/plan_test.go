@@ -21,10 +21,10 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 		auditLog           bool
 	}{
 		{id: plan.Hobby, cpu: 0.5, memoryGiB: 1, diskGiB: 5, agents: 1, priceUSD: 0},
-		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, priceUSD: 15},
-		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, priceUSD: 35},
-		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, priceUSD: 89},
-		{id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, priceUSD: 199},
+		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, priceUSD: 49},
+		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, priceUSD: 109},
+		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, priceUSD: 599},
+		{id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, priceUSD: 2999},
 		{id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, priceUSD: byContract, auditLog: true},
 	}
 	all := plan.All()
@@ -57,6 +57,43 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 		if p.MemoryRequestMiB > p.MemoryLimitMiB {
 			t.Errorf("%s requests %d MiB, more than its limit of %d MiB", w.id, p.MemoryRequestMiB, p.MemoryLimitMiB)
 		}
+	}
+}
+
+// TestPlans_RequestThePromisedMemory holds the requests, which decide what a plan costs. Autopilot has no memory to
+// burst into, so the larger plans request all that they promise.
+func TestPlans_RequestThePromisedMemory(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[plan.ID]struct{ cpuMillicores, memoryMiB int64 }{
+		plan.Hobby:      {cpuMillicores: 100, memoryMiB: 512},
+		plan.Starter:    {cpuMillicores: 250, memoryMiB: 1024},
+		plan.Startup:    {cpuMillicores: 250, memoryMiB: 2048},
+		plan.Pro:        {cpuMillicores: 500, memoryMiB: 8192},
+		plan.Business:   {cpuMillicores: 1000, memoryMiB: 16384},
+		plan.Enterprise: {cpuMillicores: 2000, memoryMiB: 32768},
+	} {
+		p, err := plan.Get(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, id, "CPURequestMillicores", p.CPURequestMillicores, want.cpuMillicores)
+		equal(t, id, "MemoryRequestMiB", p.MemoryRequestMiB, want.memoryMiB)
+	}
+	pro, err := plan.Get(plan.Pro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range plan.All() {
+		if pro.Fits(p) {
+			equal(t, p.ID, "MemoryRequestMiB", p.MemoryRequestMiB, p.MemoryLimitMiB)
+		}
+	}
+}
+
+func TestPlan_PaidMeansNotFree(t *testing.T) {
+	t.Parallel()
+	for _, p := range plan.All() {
+		equal(t, p.ID, "Paid", p.Paid(), p.ID != plan.Hobby)
 	}
 }
 
