@@ -131,7 +131,7 @@ func (k *kubelet) running(c *corev1.Container, status corev1.ContainerStatus) co
 		return k.exit(status, code, reason)
 	case k.fault.crashes():
 		k.hold(crashTime - ran)
-		status.Ready = c.ReadinessProbe == nil
+		status.Ready = c.ReadinessProbe == nil && c.StartupProbe == nil // it never passes one
 	case k.pod.Spec.RestartPolicy != corev1.RestartPolicyAlways && ran >= batchTime:
 		return k.exit(status, 0, "Completed")
 	case k.fault.kind == notReady:
