@@ -136,11 +136,11 @@ func (f cellFixture) kubeconfigOf(t *testing.T, user string) string {
 func (f cellFixture) clusters(t *testing.T, user string) *gke.Clusters {
 	t.Helper()
 	clusters, err := gke.Open(t.Context(), gke.Settings{
-		Cells:     []gke.Cell{{Name: "cell", Kubeconfig: f.kubeconfigOf(t, user)}},
-		Image:     "image@sha256:" + strings.Repeat("0", 64),
-		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
-		Gateway:   gke.Gateway{Namespace: cell.GatewayNamespace, Name: cell.GatewayName},
-		Database:  "test",
+		Cells:           []gke.Cell{{Name: "cell", Kubeconfig: f.kubeconfigOf(t, user)}},
+		PlatformImage:   "image@sha256:" + strings.Repeat("0", 64),
+		Addresses:       agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
+		RouterNamespace: cell.GatewayNamespace,
+		Database:        "test",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -30,11 +30,16 @@ locals {
   }
 
   worker_environment = {
+    PLATFORM_IMAGE       = var.image
     AGENT_IMAGE          = var.agent_image
+    AGENT_PORT           = tostring(var.agent_port)
+    AGENT_API_PORT       = var.agent_api_port == 0 ? "" : tostring(var.agent_api_port)
+    AGENT_HEALTH_PATH    = var.agent_health_path
+    AGENT_AUTH           = var.agent_auth
     AGENT_STORAGE_CLASS  = var.agent_storage_class
+    JWKS_URL             = "${var.domain == "" ? local.urls[local.all_routes] : "https://${var.domain}"}/.well-known/jwks.json"
+    ROUTER_NAMESPACE     = local.gateway.namespace
     MONITORING_PROJECT   = var.project_id
-    GATEWAY_NAMESPACE    = local.gateway.namespace
-    GATEWAY_NAME         = local.gateway.name
     PUSH_SERVICE_ACCOUNT = local.push_account
   }
 

@@ -112,9 +112,9 @@ func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeC
 	}
 	addresses := agent.Addresses{Domain: "agents.localhost", Scheme: "http", Port: port}
 	clusters, err := gke.Open(ctx, gke.Settings{
-		Cells: []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}}, Image: "agents.localhost/agent@sha256:" +
+		Cells: []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}}, PlatformImage: "agents.localhost/platform@sha256:" +
 			strings.Repeat("0", 64),
-		Addresses: addresses, Gateway: gke.Gateway{Namespace: "agent-gateway", Name: "agents"}, Database: "bench",
+		Addresses: addresses, RouterNamespace: "agent-gateway", Database: "bench",
 	})
 	if err != nil {
 		return nil, err

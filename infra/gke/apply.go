@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,8 +17,8 @@ import (
 // quotaWait is the first wait for a quota that isn't worked out yet; it doubles, within callTimeout in all.
 const quotaWait = 20 * time.Millisecond
 
-// Apply implements provisioning.Cluster. One object is one request, and nothing is read: a first provision costs as
-// many requests as the agent has objects.
+// Apply implements provisioning.Cluster. One object is one request. Nothing is read of an agent that was never ready:
+// its first provision costs as many requests as it has objects.
 func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
 	input provisioning.RuntimeInput,
 ) error {
@@ -37,6 +38,11 @@ func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageNa
 	for _, o := range objects {
 		if plain, ok := o.(*corev1.ConfigMap); ok {
 			own(secret, plain)
+		}
+		if set, ok := o.(*appsv1.StatefulSet); ok && a.LastReadyIsolation != "" {
+			if err := client.keepImages(ctx, set); err != nil {
+				return err
+			}
 		}
 		now, err := client.apply(ctx, o)
 		if err != nil {

@@ -59,16 +59,6 @@ func TestApply_ReportsRefusalsWithoutQuotingSecrets(t *testing.T) {
 			t.Error("the error quotes the value")
 		}
 	})
-	t.Run("hostname", func(t *testing.T) {
-		t.Parallel()
-		a := a
-		a.Slug = "not a host"
-		err := w.Apply(t.Context(), a, agent.StageRoute, testRuntimeInput())
-		wantPermanent(t, err, codeObjectRejected)
-		if !strings.Contains(err.Error(), "spec.hostnames") {
-			t.Errorf("error %v, want it to name the field", err)
-		}
-	})
 	t.Run("namespace missing", func(t *testing.T) {
 		t.Parallel()
 		stranger := w.newAgent(t)
@@ -86,7 +76,7 @@ func TestApply_ATerminatingNamespaceIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StageRuntime)
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StageRoute)
 	services := w.admin.CoreV1().Services(a.Namespace())
 	held, err := services.Get(t.Context(), agentName, metav1.GetOptions{})
 	if err != nil {

@@ -39,9 +39,8 @@ func TestSecret_NeedsCredentialsAndEveryValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	objects, err := b.objects(agent.StageIdentity)
-	if err != nil || len(objects) != 1 {
-		t.Errorf("identity of an agent with secrets: %d objects, error %v, want its service account alone",
-			len(objects), err)
+	if err != nil || len(objects) != 0 {
+		t.Errorf("identity of an agent with secrets: %d objects, error %v, want none", len(objects), err)
 	}
 }
 
@@ -112,10 +111,13 @@ func TestOpen_RefusesInvalidSettings(t *testing.T) {
 		"another cell":         func(s *Settings) { s.Cells[1].Name = s.Cells[0].Name },
 		"either an endpoint":   func(s *Settings) { s.Cells[0].Kubeconfig = "" },
 		"no https address":     func(s *Settings) { s.Cells[1].Endpoint = "http://gke.example" },
-		"no agent image":       func(s *Settings) { s.Image = "" },
-		"gateway needs":        func(s *Settings) { s.Gateway.Name = "" },
+		"platform image":       func(s *Settings) { s.PlatformImage = "" },
+		"of the router":        func(s *Settings) { s.RouterNamespace = "" },
+		"authentication":       func(s *Settings) { s.Auth = "none" },
+		"port 8080":            func(s *Settings) { s.AgentPort = 8080 },
+		"port 9091":            func(s *Settings) { s.AgentAPIPort = 9091 },
 		"CIDR notation":        func(s *Settings) { s.Resolvers = []string{"10.0.0.1"} },
-		"gateway source":       func(s *Settings) { s.Gateway.Sources = []string{"10.0.0.1/8"} },
+		"10.0.0.1/8":           func(s *Settings) { s.Resolvers = []string{"10.0.0.1/8"} },
 	} {
 		s := testSettings()
 		change(&s)

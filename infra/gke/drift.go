@@ -15,11 +15,10 @@ var _ provisioning.ObjectLister = (*Clusters)(nil)
 // listed is what the drift check sees: all objects of an agent but its Secret, which workers may not list. The Secret
 // owns the ConfigMap, which stands for both.
 func (b blueprint) listed() []object {
-	objects := []object{
-		b.namespace(), b.quota(), b.limits(), b.denyAll(), b.allow(), b.account(), b.plainEnvironment(),
-		b.volumeClaim(), b.service(), b.statefulSet(),
+	return []object{
+		b.namespace(), b.quota(), b.networkPolicy(), b.plainEnvironment(), b.volumeClaim(), b.statefulSet(),
+		b.service(),
 	}
-	return append(objects, b.routing()...)
 }
 
 // Objects implements provisioning.ObjectLister. It reads the metadata of each kind with one list.

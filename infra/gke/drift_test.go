@@ -60,7 +60,7 @@ func (w *world) edit(t *testing.T, of target, kind types.PatchType, patch string
 func (w *world) runningAgent(t *testing.T, secrets ...string) agent.Agent {
 	t.Helper()
 	a := w.newAgent(t)
-	a.Status, a.Generation = agent.Running, 3
+	a.Status, a.Generation, a.LastReadyIsolation = agent.Running, 3, agent.Plain
 	for _, key := range secrets {
 		a.Env = append(a.Env, agent.EnvVar{Key: key, SecretVersion: 1})
 	}
@@ -144,21 +144,13 @@ func TestDifferences_FindForeignChangesAndApplyRevertsThem(t *testing.T) {
 			of: in("", "v1", "ResourceQuota", agentName), kind: types.MergePatchType,
 			patch: `{"spec":{"hard":{"pods":null}}}`,
 		},
-		"limits": {
-			of: in("", "v1", "LimitRange", agentName), kind: types.JSONPatchType,
-			patch: `[{"op":"remove","path":"/spec/limits/1"}]`,
-		},
 		"a token": {
-			of: in("", "v1", "ServiceAccount", agentName), kind: types.MergePatchType,
-			patch: `{"automountServiceAccountToken":true}`,
+			of: set, kind: types.MergePatchType,
+			patch: `{"spec":{"template":{"spec":{"automountServiceAccountToken":true}}}}`,
 		},
 		"a port of the service": {
 			of: in("", "v1", "Service", agentName), kind: types.JSONPatchType,
 			patch: `[{"op":"replace","path":"/spec/ports/0/targetPort","value":1}]`,
-		},
-		"a hostname": {
-			of: in("gateway.networking.k8s.io", "v1", "HTTPRoute", agentName), kind: types.MergePatchType,
-			patch: `{"spec":{"hostnames":["other.example.com"]}}`,
 		},
 		"no pod security": {
 			of: core("Namespace", "", a.Namespace()), kind: types.MergePatchType,
@@ -167,6 +159,15 @@ func TestDifferences_FindForeignChangesAndApplyRevertsThem(t *testing.T) {
 		"an image": {
 			of: set, kind: types.StrategicMergePatchType,
 			patch: `{"spec":{"template":{"spec":{"containers":[{"name":"agent","image":"another"}]}}}}`,
+		},
+		"the front's image": {
+			of: set, kind: types.StrategicMergePatchType,
+			patch: `{"spec":{"template":{"spec":{"initContainers":[{"name":"front","image":"another"}]}}}}`,
+		},
+		"the front's hostname": {
+			of: set, kind: types.StrategicMergePatchType,
+			patch: `{"spec":{"template":{"spec":{"initContainers":[{"name":"front","env":[{"name":"AGENT_HOSTNAME",` +
+				`"value":"other.example.com"}]}]}}}}`,
 		},
 		"replicas": {of: set, kind: types.MergePatchType, patch: `{"spec":{"replicas":0}}`},
 	} {
@@ -216,8 +217,8 @@ func TestDifferences_LeaveThePodTemplateOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.runningAgent(t)
-	later := newWorld(t, func(s *Settings) { s.Image = "registry.example/agent@sha256:33" })
-	later.wantDifferences(t, "of another image", a)
+	later := newWorld(t, func(s *Settings) { s.HealthPath = "/healthz" })
+	later.wantDifferences(t, "of another template", a)
 	later = newWorld(t, func(s *Settings) { s.Resolvers = []string{"10.8.0.10/32"} })
 	later.wantDifferences(t, "of another policy", a, "NetworkPolicy agent: changed")
 	later.apply(t, a, testRuntimeInput())

@@ -52,8 +52,17 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 			s.Volumes = append(s.Volumes,
 				corev1.Volume{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
 		}},
-		{name: "large", want: "maximum memory usage per Container", change: container(func(c *corev1.Container) {
-			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("3Gi")
+		{name: "front-as-root", want: "PodSecurity", change: func(s *corev1.PodSpec) {
+			s.InitContainers[0].SecurityContext.RunAsNonRoot = new(false)
+		}},
+		{name: "large", want: "exceeded quota", change: container(func(c *corev1.Container) {
+			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("2049Mi")
+		})},
+		{name: "large-front", want: "exceeded quota", change: func(s *corev1.PodSpec) {
+			s.InitContainers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("33Mi")
+		}},
+		{name: "unlimited", want: "must specify limits.cpu", change: container(func(c *corev1.Container) {
+			c.Resources = corev1.ResourceRequirements{}
 		})},
 		{name: "second", want: "", change: func(*corev1.PodSpec) {}},
 		{name: "third", want: "exceeded quota", change: func(*corev1.PodSpec) {}},
@@ -69,6 +78,16 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 	if own.Spec.AutomountServiceAccountToken == nil || *own.Spec.AutomountServiceAccountToken ||
 		len(own.Spec.Volumes) != 2 {
 		t.Errorf("the pod has volumes %v, want the agent's two and no token", own.Spec.Volumes)
+	}
+	quota, err := client.ResourceQuotas(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, hard := range quota.Status.Hard { // the namespace is full
+		used := quota.Status.Used[name]
+		if strings.HasPrefix(string(name), "limits.") && used.Cmp(hard) != 0 {
+			t.Errorf("two pods take %s of %s %s, want all", used.String(), hard.String(), name)
+		}
 	}
 	balancer := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "way-in"},

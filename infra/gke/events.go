@@ -114,10 +114,10 @@ func explainRefusal(message string) *provisioning.PodFailure {
 			Message: "The quota of the agent's namespace has no room for its pod. " +
 				"The previous pod's share becomes free shortly.",
 		}
-	case strings.Contains(message, "violates PodSecurity"), strings.Contains(message, "usage per Container"):
+	case strings.Contains(message, "violates PodSecurity"):
 		return &provisioning.PodFailure{
 			Code: codeRejected, Permanent: true,
-			Message: "The cluster's security policy or limits reject the agent's pod. Contact support.",
+			Message: "The cluster's security policy rejects the agent's pod. Contact support.",
 		}
 	default:
 		return &provisioning.PodFailure{

@@ -51,9 +51,10 @@ func applyConfiguration(o object) (map[string]any, error) {
 	return fields, nil
 }
 
-// contentHash does not cover the generation: most objects are the same for every generation.
+// contentHash does not cover the generation: most objects are the same for every generation. It does not cover images
+// either: each release of the control plane brings another image of the front, and must not restart agents.
 func contentHash(fields map[string]any) string {
-	covered := maps.Clone(fields)
+	covered := withoutImages(fields)
 	if meta, ok := fields["metadata"].(map[string]any); ok {
 		meta = maps.Clone(meta)
 		if annotations, ok := meta["annotations"].(map[string]any); ok {
@@ -71,20 +72,52 @@ func contentHash(fields map[string]any) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ownFields decodes the fields that the control plane owns. The API server removes a field when another program changes
-// or removes it. Updates in the control plane's name count, too: the API server may record what a webhook changed as
-// one.
-func (s *snapshot) ownFields(o *metav1.PartialObjectMetadata) map[string]any {
-	var sets [][]byte
-	for _, m := range o.ManagedFields {
-		if m.Manager == fieldManager && m.Subresource == "" && m.FieldsV1 != nil {
-			sets = append(sets, m.FieldsV1.GetRawBytes())
+// withoutImages copies the fields of an object, without the images of its containers.
+func withoutImages(fields map[string]any) map[string]any {
+	spec, ok, _ := unstructured.NestedMap(fields, "spec", "template", "spec") // a deep copy
+	if !ok {
+		return maps.Clone(fields)
+	}
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _ := spec[list].([]any)
+		for _, c := range containers {
+			if c, ok := c.(map[string]any); ok {
+				delete(c, "image")
+			}
 		}
 	}
+	copied := runtime.DeepCopyJSON(fields)
+	_ = unstructured.SetNestedMap(copied, spec, "spec", "template", "spec") // it is there
+	return copied
+}
+
+// ownFields decodes the fields that the control plane owns. Agents have few different sets of fields, so each is
+// decoded once.
+func (s *snapshot) ownFields(o *metav1.PartialObjectMetadata) map[string]any {
+	sets := ownSets(o.ManagedFields)
 	encoded := string(bytes.Join(sets, []byte("\n")))
 	if known, ok := s.fields[encoded]; ok {
 		return known
 	}
+	all := decodeSets(sets)
+	s.fields[encoded] = all
+	return all
+}
+
+// ownSets are the encoded sets of the fields that the control plane owns. The API server removes a field when another
+// program changes or removes it. Updates in the control plane's name count, too: the API server may record what a
+// webhook changed as one.
+func ownSets(managed []metav1.ManagedFieldsEntry) [][]byte {
+	var sets [][]byte
+	for _, m := range managed {
+		if m.Manager == fieldManager && m.Subresource == "" && m.FieldsV1 != nil {
+			sets = append(sets, m.FieldsV1.GetRawBytes())
+		}
+	}
+	return sets
+}
+
+func decodeSets(sets [][]byte) map[string]any {
 	all := map[string]any{}
 	for _, set := range sets {
 		var fields map[string]any
@@ -92,7 +125,6 @@ func (s *snapshot) ownFields(o *metav1.PartialObjectMetadata) map[string]any {
 			mergeFields(all, fields)
 		}
 	}
-	s.fields[encoded] = all
 	return all
 }
 

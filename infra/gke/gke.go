@@ -9,6 +9,7 @@
 package gke
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -29,27 +31,32 @@ type Settings struct {
 	// Database identifies the database that has the agents' records, in a form that a label can hold. Namespaces are
 	// labeled with it, and Namespaces lists only those.
 	Database string
-	// Image is the image of agents, by digest. A cell may have its own.
+	// PlatformImage is the control plane's own image, by digest. It runs the front of every agent.
+	PlatformImage string
+	// Image is the image of agents, by digest. A cell may have its own. If empty, agents run the sample agent of
+	// PlatformImage.
 	Image string
+	// AgentPort is the port on which the agent's container listens; 0 means dataplane.DefaultAgentPort.
+	AgentPort int32
+	// AgentAPIPort is the port on which it serves /v1; 0 means AgentPort.
+	AgentAPIPort int32
+	// HealthPath is a path that the container answers with status 200 once it serves. If empty, it serves once it
+	// accepts connections.
+	HealthPath string
+	// Auth says who checks the credentials of requests: dataplane.AuthFront, which is the default, or AuthImage.
+	Auth string
+	// KeysURL is where fronts read the keys that verify dashboard links. If empty, they refuse every link.
+	KeysURL string
+	// RouterNamespace is the namespace of the router. Only its pods may send requests to agents.
+	RouterNamespace string
 	// Addresses make agents' hostnames.
 	Addresses agent.Addresses
-	// Gateway routes requests to agents.
-	Gateway Gateway
 	// StorageClass is the class of new volumes; empty takes the cluster's default. Existing volumes keep theirs.
 	StorageClass string
 	// Resolvers lists ranges of DNS servers in addition to those of a GKE Autopilot cluster, in CIDR notation. A
 	// cluster with a node-local cache and a custom Service range needs the address of its kube-dns Service here; one
 	// without a node-local cache that uses Cloud DNS needs 169.254.169.254/32. They are reached on port 53 only.
 	Resolvers []string
-}
-
-// Gateway names the Gateway that agents' routes are attached to.
-type Gateway struct {
-	Namespace string
-	Name      string
-	// Sources lists ranges that requests come from, in CIDR notation, in addition to Google's front ends and the
-	// pods in Namespace. A regional load balancer needs its proxy-only subnet here.
-	Sources []string
 }
 
 // Cell is one cluster. It has either an Endpoint or a Kubeconfig.
@@ -80,16 +87,11 @@ var (
 // Open checks the settings. It asks no cluster: each is connected to when it is first needed. ctx has no say once Open
 // has returned. The error names the setting that can't work.
 func Open(ctx context.Context, s Settings) (*Clusters, error) {
+	s.AgentPort, s.Auth = cmp.Or(s.AgentPort, dataplane.DefaultAgentPort), cmp.Or(s.Auth, dataplane.AuthFront)
 	c := &Clusters{settings: s, cells: make(map[string]*connection, len(s.Cells))}
-	errs := []error{
-		checkDatabase(s.Database), checkRanges("resolver", s.Resolvers),
-		checkRanges("gateway source", s.Gateway.Sources),
-	}
+	errs := []error{checkDatabase(s.Database), checkRanges("resolver", s.Resolvers), checkRuntime(s)}
 	if len(s.Cells) == 0 {
 		errs = append(errs, errors.New("there is no cell: agents need at least one cluster"))
-	}
-	if s.Gateway.Namespace == "" || s.Gateway.Name == "" {
-		errs = append(errs, errors.New("the gateway needs a namespace and a name"))
 	}
 	for i, cell := range s.Cells {
 		if cell.Endpoint != "" && !strings.Contains(cell.Endpoint, "://") {
@@ -122,11 +124,27 @@ func checkCell(cell Cell, others map[string]*connection) error {
 		return errors.New("needs either an endpoint or a kubeconfig")
 	case cell.Endpoint != "" && (err != nil || endpoint.Scheme != "https" || endpoint.Host == ""):
 		return errors.New("the endpoint is no https address; tokens are sent to it")
-	case cell.Image == "":
-		return errors.New("has no agent image, and there is none for all cells")
 	default:
 		return nil
 	}
+}
+
+// checkRuntime checks what every agent's pod is made of.
+func checkRuntime(s Settings) error {
+	switch {
+	case s.PlatformImage == "":
+		return errors.New("the platform image is missing: it runs the front of every agent")
+	case s.RouterNamespace == "":
+		return errors.New("the namespace of the router is missing")
+	case s.Auth != dataplane.AuthFront && s.Auth != dataplane.AuthImage:
+		return fmt.Errorf("authentication %q is neither %q nor %q", s.Auth, dataplane.AuthFront, dataplane.AuthImage)
+	}
+	for _, p := range []int32{s.AgentPort, s.AgentAPIPort} {
+		if p == dataplane.FrontPort || p == dataplane.FrontMetricsPort {
+			return fmt.Errorf("the agent port %d is the front's", p)
+		}
+	}
+	return nil
 }
 
 func checkRanges(what string, ranges []string) error {

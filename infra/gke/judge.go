@@ -81,10 +81,14 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 		}
 		return v
 	}
-	for i := range pod.Status.ContainerStatuses {
-		if status := &pod.Status.ContainerStatuses[i]; status.Name == agentName {
-			return d.judgeContainer(v, status)
+	// The agent's container does not start before the front does, and the pod is not Ready without either.
+	if status := statusOf(pod.Status.InitContainerStatuses, frontName); status != nil {
+		if v.failure, v.said = judgeFront(status); v.failure != nil {
+			return v
 		}
+	}
+	if status := statusOf(pod.Status.ContainerStatuses, agentName); status != nil {
+		return d.judgeContainer(v, status, servesAt(pod))
 	}
 	v.silent, v.failure = true, waiting("The agent's pod did not start in time.")
 	return v
@@ -99,7 +103,16 @@ func condition(pod *corev1.Pod, t corev1.PodConditionType) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus) verdict {
+func statusOf(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
+	for i := range statuses {
+		if statuses[i].Name == name {
+			return &statuses[i]
+		}
+	}
+	return nil
+}
+
+func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus, demand string) verdict {
 	if w := status.State.Waiting; w != nil {
 		if f := notStarted(w.Reason); f != nil {
 			v.failure, v.said = f, w.Reason+": "+w.Message
@@ -114,8 +127,7 @@ func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus) verdi
 	case exit != nil:
 		v.failure, v.said = d.crashed(status, exit), exit.Reason
 	case status.State.Running != nil:
-		v.failure = waiting("The agent is running but did not answer GET %s on port %d with status 200 in time.",
-			readyPath, portHTTP)
+		v.failure = waiting("The agent is running but did not %s in time.", demand)
 	default:
 		v.silent, v.failure = true, waiting("The agent's container did not start in time.")
 	}

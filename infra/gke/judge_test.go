@@ -35,6 +35,26 @@ func withContainer(restarts int32, now, last corev1.ContainerState) func(*corev1
 	}
 }
 
+func withFront(restarts int32, now, last corev1.ContainerState) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, corev1.ContainerStatus{
+			Name: frontName, RestartCount: restarts, State: now, LastTerminationState: last,
+		})
+	}
+}
+
+// withSpec gives the agent's container a port and a startup probe.
+func withSpec(healthPath string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		c := corev1.Container{Name: agentName, Env: []corev1.EnvVar{{Name: "PORT", Value: "3000"}}}
+		if healthPath != "" {
+			get := &corev1.HTTPGetAction{Path: healthPath}
+			c.StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}}
+		}
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "sidecar"}, c)
+	}
+}
+
 func waitingFor(reason string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 }
@@ -100,7 +120,44 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 		},
 		"running": {
 			pod: podWith(withContainer(0, running, none)), code: codeTimeout,
-			message: "did not answer",
+			message: "did not serve",
+		},
+		"does not listen": {
+			pod: podWith(withSpec(""), withFront(0, running, none), withContainer(0, running, none)), code: codeTimeout,
+			message: "did not accept connections on $PORT (3000)",
+		},
+		"unhealthy": {
+			pod:  podWith(withSpec("/healthz"), withFront(0, running, none), withContainer(0, running, none)),
+			code: codeTimeout, message: "did not answer GET /healthz on $PORT (3000) with status 200",
+		},
+		"front is created": {
+			pod: podWith(withFront(0, waitingFor("ContainerCreating"), none),
+				withContainer(0, waitingFor("PodInitializing"), none)),
+			code: codeTimeout, silent: true, message: "did not start",
+		},
+		"front's image": {
+			pod: podWith(withFront(0, waitingFor("InvalidImageName"), none),
+				withContainer(0, waitingFor("PodInitializing"), none)),
+			code: codeImagePull, message: "front container in the agent's pod cannot be started",
+		},
+		"front crashes": {
+			pod: podWith(withFront(3, waitingFor("CrashLoopBackOff"), exited(2, "Error")),
+				withContainer(0, running, none)),
+			code: codeNoStart, message: "front container in the agent's pod exits: exit code 2, 4 times",
+		},
+		"front ended": {
+			pod:  podWith(withFront(0, exited(137, "OOMKilled"), none), withContainer(0, running, none)),
+			code: codeNoStart, message: "exit code 137 (killed), once",
+		},
+		"front crashed, runs": {
+			pod: podWith(withSpec(""), withFront(1, running, exited(2, "Error")),
+				withContainer(0, running, none)),
+			code: codeTimeout, message: "did not accept connections",
+		},
+		"agent crashes, front runs": {
+			pod: podWith(withFront(1, running, exited(2, "Error")),
+				withContainer(3, waitingFor("CrashLoopBackOff"), exited(1, "Error"))),
+			code: codeCrashLoop, permanent: true, message: "The agent exits",
 		},
 		"crashed once": {
 			pod: podWith(withContainer(0, exited(1, "Error"), none)), code: codeCrashLoop,
@@ -181,12 +238,8 @@ func TestExplainEvent_ExplainsKnownEvents(t *testing.T) {
 			code: codeRejected, permanent: true,
 		},
 		{
-			reason: "FailedCreate", message: failed + "maximum memory usage per Container is 1Gi, but limit is 2Gi",
-			code: codeRejected, permanent: true,
-		},
-		{
 			reason: "FailedCreate", message: failed +
-				`error looking up service account x/agent: serviceaccount "agent" not found`, code: codeRejected,
+				`error looking up service account x/default: serviceaccount "default" not found`, code: codeRejected,
 			permanent: false,
 		},
 		{

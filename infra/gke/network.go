@@ -5,39 +5,32 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
-// Ports of the runtime contract.
-const (
-	portHTTP    = 8080
-	portMetrics = 9090
-	portDNS     = 53
-)
+const portDNS = 53
 
-// denyAll lets no pod of the namespace be reached or reach anything. What is allowed besides is the agent's pod's
-// alone.
-func (b blueprint) denyAll() object {
-	return &networkingv1.NetworkPolicy{
-		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named("default-deny"),
-		Spec: networkingv1.NetworkPolicySpec{PolicyTypes: bothWays()},
-	}
-}
-
-// allow lets requests in from the gateway and from the collector of metrics, and lets the agent resolve names and reach
-// the internet. Kubelets' own probes are let in by every network plugin.
-func (b blueprint) allow() object {
+// networkPolicy applies to every pod of the namespace. It admits requests from the router to the front, and from the
+// collector of metrics. Pods may resolve names and connect to the internet. Every network plugin admits the kubelet's
+// probes. The agent's own port is closed: requests reach the container through the front only.
+func (b blueprint) networkPolicy() object {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named(agentName),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: podLabels()},
-			PolicyTypes: bothWays(),
+			PolicyTypes: []networkingv1.PolicyType{
+				networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress,
+			},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{
-				{From: b.gatewayPeers(), Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portHTTP)}},
-				// Managed Prometheus collects from the first namespace on standard clusters, from the second on
-				// Autopilot.
+				{
+					From:  namespaces(b.settings.RouterNamespace),
+					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, dataplane.FrontPort)},
+				},
+				// Managed Prometheus runs in the first namespace on standard clusters, and in the second on Autopilot.
+				// Only the front of a sandboxed pod listens there.
 				{
 					From:  namespaces("gmp-system", "gke-gmp-system"),
-					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, portMetrics)},
+					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, dataplane.FrontMetricsPort)},
 				},
 			},
 			Egress: []networkingv1.NetworkPolicyEgressRule{
@@ -52,17 +45,6 @@ func (b blueprint) allow() object {
 			},
 		},
 	}
-}
-
-func bothWays() []networkingv1.PolicyType {
-	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
-}
-
-// gatewayPeers are where requests come from. A GKE Gateway is no pod: Google's front ends and health checks speak to
-// the agent's pod from ranges of their own. A gateway of pods is in the Gateway's namespace.
-func (b blueprint) gatewayPeers() []networkingv1.NetworkPolicyPeer {
-	peers := namespaces(b.settings.Gateway.Namespace)
-	return append(peers, ranges(append([]string{"35.191.0.0/16", "130.211.0.0/22"}, b.settings.Gateway.Sources...))...)
 }
 
 // resolverPeers are the DNS servers. On Autopilot a cache on every node answers, at a link-local address, with Cloud

@@ -28,6 +28,9 @@ const (
 	// annotationGeneration is the generation of the agent's record that the object was last applied for. The API server
 	// refuses a lower one: see terraform/cell/fence.yaml.
 	annotationGeneration = "agents.example/generation"
+	labelSandbox         = "agents.example/sandbox" // on sandboxed pods, whose fronts serve metrics
+	// annotationSafeToEvict makes GKE leave a pod on its node: nodes are not emptied to save money.
+	annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 )
 
 // agentName is the name of the objects of which a namespace has one.
@@ -70,17 +73,20 @@ func (b blueprint) objects(stage agent.StageName) ([]object, error) {
 	case agent.StageNamespace:
 		return []object{b.namespace()}, nil
 	case agent.StagePolicy:
-		return []object{b.quota(), b.limits(), b.denyAll(), b.allow()}, nil
+		return []object{b.quota(), b.networkPolicy()}, nil
 	case agent.StageIdentity:
-		return b.identity()
+		if hasSecrets(b.agent) {
+			return nil, nil // the environment waits for the values of its secrets, in the next stage
+		}
+		return b.environment()
 	case agent.StageSecrets:
 		return b.environment()
 	case agent.StageStorage:
 		return []object{b.volumeClaim()}, nil
 	case agent.StageRuntime:
-		return []object{b.service(), b.statefulSet()}, nil
+		return []object{b.statefulSet()}, nil
 	case agent.StageRoute:
-		return b.routing(), nil
+		return []object{b.service()}, nil
 	case agent.StageReady:
 		return nil, nil
 	default:

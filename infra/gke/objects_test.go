@@ -14,6 +14,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -28,10 +29,12 @@ func testSettings() Settings {
 			{Name: "local", Kubeconfig: "unused"},
 			{Name: "gke", Endpoint: "https://gke.example", Image: "region.example/agent@sha256:22"},
 		},
-		Image:     "registry.example/agent@sha256:11",
-		Database:  "project-agents-3f2a9c01",
-		Addresses: agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
-		Gateway:   Gateway{Namespace: "agent-gateway", Name: "agents"},
+		PlatformImage:   "registry.example/platform@sha256:00",
+		Image:           "registry.example/agent@sha256:11",
+		Database:        "project-agents-3f2a9c01",
+		Addresses:       agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
+		RouterNamespace: "agent-gateway",
+		KeysURL:         "https://api.example.com/.well-known/jwks.json",
 	}
 }
 
@@ -106,10 +109,17 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 				a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 4})
 			},
 			settings: func(s *Settings) {
-				s.StorageClass, s.Resolvers, s.Gateway.Sources = "premium-rwo", []string{"10.8.0.10/32"},
-					[]string{"10.129.0.0/23"}
+				s.StorageClass, s.Resolvers = "premium-rwo", []string{"10.8.0.10/32"}
+				s.Auth, s.AgentPort, s.AgentAPIPort, s.HealthPath = dataplane.AuthImage, 8000, 8001, "/healthz"
 			},
 			secrets: []string{"MODEL_API_KEY"},
+		},
+		"sample": {
+			agent: func(a *agent.Agent) {
+				a.Env = append(a.Env, agent.EnvVar{Key: "OPENAI_API_KEY", SecretVersion: 1})
+			},
+			settings: func(s *Settings) { s.Image, s.KeysURL = "", "" },
+			secrets:  []string{"OPENAI_API_KEY"},
 		},
 		"gke":     {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
 		"stopped": {agent: func(a *agent.Agent) { a.Status, a.Env = agent.Stopped, nil }},

@@ -58,7 +58,7 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 			lastRun: time.Minute, message: "",
 		},
 		"not ready any more": {pod: podWith(made, ready(corev1.ConditionFalse, later),
-			withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not answer"},
+			withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not serve"},
 		"ready, told to stop": {
 			pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout,
 			since: stopping, lastRun: 0, message: "previous pod",

@@ -3,7 +3,6 @@ package gke
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 const (
@@ -16,11 +15,10 @@ const (
 	// scratchBytes is the size of /tmp.
 	scratchBytes = 256 << 20
 	scratchName  = "tmp"
-	readyPath    = "/health/ready"
 )
 
-// pod is the template of the agent's pod: restricted by Pod Security's measure, without a service account's token, and
-// with nothing to write to but its volume and a small /tmp.
+// pod is the template of the agent's pod: restricted by Pod Security's measure, without a service account's token. The
+// agent's container can write to its volume and a small /tmp only.
 func (b blueprint) pod() corev1.PodTemplateSpec {
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -28,7 +26,6 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 			Annotations: map[string]string{annotationConfig: configHash(b.agent)},
 		},
 		Spec: corev1.PodSpec{
-			ServiceAccountName:           agentName,
 			AutomountServiceAccountToken: new(false),
 			// Names of Services as variables would tell the agent of what it can't reach.
 			EnableServiceLinks:            new(false),
@@ -40,7 +37,8 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			Containers: []corev1.Container{b.container()},
+			InitContainers: []corev1.Container{b.front()},
+			Containers:     []corev1.Container{b.container()},
 			Volumes: []corev1.Volume{
 				{Name: volumeName, VolumeSource: corev1.VolumeSource{
 					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volumeName},
@@ -51,43 +49,10 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 	}
 	if b.agent.Sandbox {
 		template.Spec.RuntimeClassName = new(sandboxClass)
+		template.Labels[labelSandbox] = "true"
+	}
+	if b.plan.Paid() {
+		template.Annotations[annotationSafeToEvict] = "false"
 	}
 	return template
-}
-
-func (b blueprint) container() corev1.Container {
-	environment := corev1.LocalObjectReference{Name: environmentName(b.agent)}
-	ready := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-		Path: readyPath, Port: intstr.FromString(portName),
-		Scheme: corev1.URISchemeHTTP,
-	}}
-	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(portName)}}
-	return corev1.Container{
-		Name: agentName, Image: b.cell.Image,
-		Ports: []corev1.ContainerPort{
-			{Name: portName, ContainerPort: portHTTP, Protocol: corev1.ProtocolTCP},
-			{Name: "metrics", ContainerPort: portMetrics, Protocol: corev1.ProtocolTCP},
-		},
-		// The Secret comes last: where both had a key, the credentials would win.
-		EnvFrom: []corev1.EnvFromSource{
-			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: environment}},
-			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: environment}},
-		},
-		Resources: corev1.ResourceRequirements{Requests: b.least(), Limits: b.most()},
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: volumeName, MountPath: "/data"},
-			{Name: scratchName, MountPath: "/tmp"},
-		},
-		// A start may take five minutes; the other probes begin with its end.
-		StartupProbe:   &corev1.Probe{ProbeHandler: ready, PeriodSeconds: 2, TimeoutSeconds: 2, FailureThreshold: 150},
-		ReadinessProbe: &corev1.Probe{ProbeHandler: ready, PeriodSeconds: 5, TimeoutSeconds: 2, FailureThreshold: 3},
-		// Only an agent that has stopped listening is restarted; one that is busy, or waits for another service, is
-		// left alone.
-		LivenessProbe: &corev1.Probe{ProbeHandler: listens, PeriodSeconds: 20, TimeoutSeconds: 5, FailureThreshold: 6},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false),
-			ReadOnlyRootFilesystem:   new(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
-	}
 }

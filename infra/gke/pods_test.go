@@ -49,7 +49,7 @@ func TestPods_ReportsTheSameFailuresAsCheckReady(t *testing.T) {
 		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "memory limit of 2 GiB"},
 		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "cannot pull the agent's image"},
 		{fault: cluster.Unschedulable, code: codeUnschedulable, permanent: false, message: "room"},
-		{fault: cluster.NotReady, code: codeTimeout, permanent: false, message: "did not answer GET /health/ready"},
+		{fault: cluster.NotReady, code: codeTimeout, permanent: false, message: "connections on $PORT (3000)"},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			t.Parallel()

@@ -6,65 +6,84 @@ import (
 )
 
 const (
-	// quotaPods is how many pods, and plans' worth of CPU and memory, fit a namespace: the agent's, and one more. The
-	// API server may count what a pod held for a moment after the pod is gone, and must not refuse the replacement in
-	// that moment. A sandbox's overhead counts as well.
+	// quotaPods is the number of pods that a namespace has room for: the agent's, and one more. The API server may
+	// count a pod for a moment after it is gone, and must not refuse its replacement in that moment. The overhead of a
+	// sandbox counts, too.
 	quotaPods = 2
-	// ephemeralBytes is what a pod may write outside its volume: its logs, and scratchBytes. On Autopilot the request
-	// is the limit.
+	// ephemeralBytes is what the agent's container may write outside its volume: its logs, and scratchBytes. On
+	// Autopilot the request is the limit.
 	ephemeralBytes = 1 << 30
+	// The front writes nothing but its log.
+	frontEphemeralBytes = 64 << 20
+	frontMemoryMiB      = 32
+	frontCPURequest     = 10  // millicores
+	frontCPULimit       = 250 // millicores
 )
 
-// quota bounds the namespace as a whole, whatever comes to be in it.
+// quota bounds the namespace as a whole, whatever pods are created in it. A request is at most its limit, so the limits
+// bound the requests, too. A plan's own requests would not do: Autopilot raises the CPU request of a pod that has much
+// memory for its CPU, or that must not be evicted.
 func (b blueprint) quota() object {
+	limits := sum(b.agentResources().Limits, frontResources().Limits)
+	for name, quantity := range limits {
+		quantity.Mul(quotaPods)
+		limits[name] = quantity
+	}
+	cpu, memory, ephemeral := limits[corev1.ResourceCPU], limits[corev1.ResourceMemory],
+		limits[corev1.ResourceEphemeralStorage]
 	return &corev1.ResourceQuota{
 		TypeMeta: typed("v1", "ResourceQuota"), ObjectMeta: b.named(agentName),
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
 			corev1.ResourcePods:                     *resource.NewQuantity(quotaPods, resource.DecimalSI),
-			corev1.ResourceRequestsCPU:              millicores(quotaPods * b.plan.CPURequestMillicores),
-			corev1.ResourceLimitsCPU:                millicores(quotaPods * b.plan.CPULimitMillicores),
-			corev1.ResourceRequestsMemory:           mebibytes(quotaPods * b.plan.MemoryRequestMiB),
-			corev1.ResourceLimitsMemory:             mebibytes(quotaPods * b.plan.MemoryLimitMiB),
-			corev1.ResourceRequestsEphemeralStorage: size(quotaPods * ephemeralBytes),
-			corev1.ResourceLimitsEphemeralStorage:   size(quotaPods * ephemeralBytes),
+			corev1.ResourceRequestsCPU:              cpu,
+			corev1.ResourceLimitsCPU:                cpu,
+			corev1.ResourceRequestsMemory:           memory,
+			corev1.ResourceLimitsMemory:             memory,
+			corev1.ResourceRequestsEphemeralStorage: ephemeral,
+			corev1.ResourceLimitsEphemeralStorage:   ephemeral,
 			corev1.ResourcePersistentVolumeClaims:   *resource.NewQuantity(1, resource.DecimalSI),
 			corev1.ResourceRequestsStorage:          size(b.plan.StorageBytes()),
-			// Both would open a way in past the gateway.
+			// Both would open a way in past the router.
 			corev1.ResourceServicesLoadBalancers: {},
 			corev1.ResourceServicesNodePorts:     {},
 		}},
 	}
 }
 
-// limits bounds each container and volume in the namespace, and is what a container gets that asks for nothing.
-func (b blueprint) limits() object {
-	return &corev1.LimitRange{
-		TypeMeta: typed("v1", "LimitRange"), ObjectMeta: b.named(agentName),
-		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
-			{Type: corev1.LimitTypeContainer, Max: b.most(), Default: b.most(), DefaultRequest: b.least()},
-			{
-				Type: corev1.LimitTypePersistentVolumeClaim,
-				Max:  corev1.ResourceList{corev1.ResourceStorage: size(b.plan.StorageBytes())},
-			},
-		}},
+// sum adds up the quantities of two lists.
+func sum(a, b corev1.ResourceList) corev1.ResourceList {
+	total := corev1.ResourceList{}
+	for _, list := range []corev1.ResourceList{a, b} {
+		for name, quantity := range list {
+			subtotal := total[name]
+			subtotal.Add(quantity)
+			total[name] = subtotal
+		}
+	}
+	return total
+}
+
+// agentResources are what the plan promises to the agent's container, and what it allows.
+func (b blueprint) agentResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: resources(b.plan.CPURequestMillicores, b.plan.MemoryRequestMiB, ephemeralBytes),
+		Limits:   resources(b.plan.CPULimitMillicores, b.plan.MemoryLimitMiB, ephemeralBytes),
 	}
 }
 
-// most is what the plan lets a container have.
-func (b blueprint) most() corev1.ResourceList {
-	return corev1.ResourceList{
-		corev1.ResourceCPU:              millicores(b.plan.CPULimitMillicores),
-		corev1.ResourceMemory:           mebibytes(b.plan.MemoryLimitMiB),
-		corev1.ResourceEphemeralStorage: size(ephemeralBytes),
+// frontResources are what the front takes in addition to the plan.
+func frontResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: resources(frontCPURequest, frontMemoryMiB, frontEphemeralBytes),
+		Limits:   resources(frontCPULimit, frontMemoryMiB, frontEphemeralBytes),
 	}
 }
 
-// least is what the plan keeps ready for a container.
-func (b blueprint) least() corev1.ResourceList {
+func resources(cpuMillicores, memoryMiB, ephemeral int64) corev1.ResourceList {
 	return corev1.ResourceList{
-		corev1.ResourceCPU:              millicores(b.plan.CPURequestMillicores),
-		corev1.ResourceMemory:           mebibytes(b.plan.MemoryRequestMiB),
-		corev1.ResourceEphemeralStorage: size(ephemeralBytes),
+		corev1.ResourceCPU:              millicores(cpuMillicores),
+		corev1.ResourceMemory:           mebibytes(memoryMiB),
+		corev1.ResourceEphemeralStorage: size(ephemeral),
 	}
 }
 

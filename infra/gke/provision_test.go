@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -102,8 +103,8 @@ func (w *world) wantEnvironment(t *testing.T, a agent.Agent, secrets []string) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		envDashboardUsername: "admin", envDashboardPassword: "golden-password",
-		envAPIKey: "golden-key",
+		dataplane.EnvDashboardUsername: "admin", dataplane.EnvDashboardPassword: "golden-password",
+		dataplane.EnvAPIKey: "golden-key",
 	}
 	for _, key := range secrets {
 		want[key] = "golden-value"

@@ -18,6 +18,7 @@ import (
 
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -96,7 +97,7 @@ func TestEnvironment_CannotBeChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret.Data[envAPIKey] = []byte("another")
+	secret.Data[dataplane.EnvAPIKey] = []byte("another")
 	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("a change of the Secret: error %v, want Invalid", err)
 	}

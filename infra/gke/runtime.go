@@ -5,23 +5,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // podName is the name that the StatefulSet gives the agent's only pod.
 const podName = agentName + "-0"
 
-// portName is the name of the port on which the agent serves.
+// portName is the name of the front's port.
 const portName = "http"
 
-// service is where the route leads.
+// service makes the cluster publish the pod's address, and whether the pod is Ready, in an EndpointSlice with the
+// Service's labels. The router reads those. The Service is headless: it has no address and programs no node.
 func (b blueprint) service() object {
 	return &corev1.Service{
 		TypeMeta: typed("v1", "Service"), ObjectMeta: b.named(agentName),
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeClusterIP, Selector: podLabels(),
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, Selector: podLabels(),
 			Ports: []corev1.ServicePort{{
-				Name: portName, Protocol: corev1.ProtocolTCP, Port: 80,
-				TargetPort: intstr.FromString(portName),
+				Name: portName, Protocol: corev1.ProtocolTCP, Port: dataplane.FrontPort,
+				TargetPort: intstr.FromInt32(dataplane.FrontPort),
 			}},
 		},
 	}
@@ -29,7 +32,7 @@ func (b blueprint) service() object {
 
 // statefulSet runs the agent's pod, or none. A StatefulSet never runs two pods of one name concurrently, so the
 // volume has one writer even when a node is lost.
-func (b blueprint) statefulSet() object {
+func (b blueprint) statefulSet() *appsv1.StatefulSet {
 	replicas := int32(0)
 	if b.agent.WantsPod() {
 		replicas = 1

@@ -2,12 +2,14 @@ package gke
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
 )
 
@@ -19,12 +21,11 @@ const environmentPrefix = "agent-env"
 // older state writes other objects, and a container that restarts gets the environment that its pod was created with.
 func environmentName(a agent.Agent) string { return environmentPrefix + "-" + configHash(a) }
 
-// Variables by which the agent's gateway learns its credentials. Clients can't set them.
-const (
-	envDashboardUsername = "DASHBOARD_USERNAME"
-	envDashboardPassword = "DASHBOARD_PASSWORD"
-	envAPIKey            = "API_SERVER_KEY"
-)
+// credentialKeys are the keys of the credentials in the Secret, and the variables that hold them. Clients can't set
+// them.
+func credentialKeys() []string {
+	return []string{dataplane.EnvAPIKey, dataplane.EnvDashboardPassword, dataplane.EnvDashboardUsername}
+}
 
 // environment is the Secret and the ConfigMap, in the order in which they are applied: the Secret owns the ConfigMap.
 func (b blueprint) environment() ([]object, error) {
@@ -51,9 +52,9 @@ func (b blueprint) secret() (object, error) {
 	}
 	data := map[string][]byte{}
 	maps.Copy(data, input.Secrets)
-	data[envDashboardUsername] = []byte(input.Credentials.DashboardUsername)
-	data[envDashboardPassword] = []byte(input.Credentials.DashboardPassword)
-	data[envAPIKey] = []byte(input.Credentials.APIKey)
+	data[dataplane.EnvDashboardUsername] = []byte(input.Credentials.DashboardUsername)
+	data[dataplane.EnvDashboardPassword] = []byte(input.Credentials.DashboardPassword)
+	data[dataplane.EnvAPIKey] = []byte(input.Credentials.APIKey)
 	return &corev1.Secret{
 		TypeMeta: typed("v1", "Secret"), ObjectMeta: b.versioned(environmentName(b.agent)),
 		Type: corev1.SecretTypeOpaque, Data: data, Immutable: new(true),
@@ -84,4 +85,18 @@ func plainEnv(a agent.Agent) map[string]string {
 		}
 	}
 	return plain
+}
+
+func hasSecrets(a agent.Agent) bool { return len(secretKeys(a)) > 0 }
+
+// secretKeys are the keys of the agent's secret variables, sorted.
+func secretKeys(a agent.Agent) []string {
+	var keys []string
+	for _, e := range a.Env {
+		if e.Secret() {
+			keys = append(keys, e.Key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }

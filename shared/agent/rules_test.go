@@ -69,7 +69,8 @@ func TestHostname_LeadsBackToTheAgent(t *testing.T) {
 
 func TestIDFromHostname_RefusesOtherNames(t *testing.T) {
 	t.Parallel()
-	const id = "kyse7bmbhzbuncybdkvqkytvda" // the last character holds three bits: b, c and d in its place decode to the same id
+	// The last character holds three bits of the id: b, c and d in its place decode to the same id.
+	const id = "kyse7bmbhzbuncybdkvqkytvda"
 	const suffix = "us-central1-1.agents.example.com"
 	if _, ok := agent.IDFromHostname("bot-"+id+"."+suffix, suffix); !ok {
 		t.Errorf("IDFromHostname(bot-%s.%s) has no id, want one", id, suffix)

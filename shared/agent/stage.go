@@ -12,7 +12,7 @@ type StageName string
 const (
 	StageNamespace StageName = "namespace" // the isolated namespace
 	StagePolicy    StageName = "policy"    // quota, limits, network
-	StageIdentity  StageName = "identity"  // service account, credentials
+	StageIdentity  StageName = "identity"  // credentials, and the environment of an agent without secrets
 	StageSecrets   StageName = "secrets"   // the user's secrets
 	StageStorage   StageName = "storage"   // the volume
 	StageRuntime   StageName = "runtime"   // the workload

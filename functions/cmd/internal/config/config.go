@@ -105,13 +105,25 @@ func (Secret) GoString() string { return "[redacted]" }
 type Worker struct {
 	Common
 	Providers
-	// AgentImage is the image of the agents, by digest.
-	AgentImage string `env:"AGENT_IMAGE, required"`
-	// GatewayNamespace and GatewayName name the Gateway that routes to agents.
-	GatewayNamespace string `env:"GATEWAY_NAMESPACE, default=agent-gateway"`
-	GatewayName      string `env:"GATEWAY_NAME, default=agents"`
-	// GatewaySources lists further source ranges (CIDR) of requests to agents, in addition to the load balancer's.
-	GatewaySources []string `env:"GATEWAY_SOURCES"`
+	// PlatformImage is the control plane's own image, by digest. It runs the front of every agent.
+	PlatformImage string `env:"PLATFORM_IMAGE, required"`
+	// AgentImage is the image of the agents, by digest. If empty, they run the sample agent of PLATFORM_IMAGE.
+	AgentImage string `env:"AGENT_IMAGE"`
+	// AgentPort is the $PORT on which an agent's container listens.
+	AgentPort AgentPort `env:"AGENT_PORT, default=3000"`
+	// AgentAPIPort is the port on which an agent's container serves /v1, if it is not AGENT_PORT.
+	AgentAPIPort AgentPort `env:"AGENT_API_PORT"`
+	// AgentHealthPath is a path that an agent's container answers with status 200 once it serves. If empty, a container
+	// that accepts connections serves.
+	AgentHealthPath HealthPath `env:"AGENT_HEALTH_PATH"`
+	// AgentAuth says who checks the credentials of requests to an agent: "front", or "image" for an image that checks
+	// them itself and finds them in its environment.
+	AgentAuth AgentAuth `env:"AGENT_AUTH, default=front"`
+	// KeysURL is the address of the control plane's /.well-known/jwks.json. Fronts verify dashboard links with it. If
+	// empty, they refuse every link.
+	KeysURL string `env:"JWKS_URL"`
+	// RouterNamespace is the namespace of the router. Only its pods may send requests to agents.
+	RouterNamespace string `env:"ROUTER_NAMESPACE, default=agent-gateway"`
 	// Resolvers lists further ranges (CIDR) of DNS servers, in addition to those of a GKE Autopilot cluster.
 	Resolvers []string `env:"AGENT_RESOLVERS"`
 	// StorageClass is the storage class of agents' volumes. If empty, it is the cluster's default.

@@ -25,7 +25,7 @@ func environment() map[string]string {
 		"GOOGLE_CLOUD_PROJECT": "p", "IDENTITY_ISSUER": "https://issuer.example", "AGENT_DOMAIN": "agents.example.com",
 		"API_KEY_PEPPER": "c2VjcmV0LXBlcHBlci1vZi0zMi1ieXRlcy1hdC1sZWFzdC4=",
 		"CELLS":          `[{"name": "c1", "region": "us-central1", "endpoint": "https://c1.example"}]`,
-		"AGENT_IMAGE":    "image@sha256:0", "PUSH_SERVICE_ACCOUNT": "push@example",
+		"PLATFORM_IMAGE": "image@sha256:0", "PUSH_SERVICE_ACCOUNT": "push@example",
 		"PUSH_AUDIENCE": "https://api.example",
 	}
 }
@@ -42,6 +42,12 @@ func TestRead_Defaults(t *testing.T) {
 		"AgentScheme":     {got: c.AgentScheme, want: "https"},
 		"RateLimitFactor": {got: c.RateLimitFactor, want: 1},
 		"WatchTimeout":    {got: c.WatchTimeout, want: 8 * time.Minute},
+		"AgentImage":      {got: c.AgentImage, want: ""},
+		"AgentPort":       {got: c.AgentPort, want: config.AgentPort(3000)},
+		"AgentAPIPort":    {got: c.AgentAPIPort, want: config.AgentPort(0)},
+		"AgentHealthPath": {got: c.AgentHealthPath, want: config.HealthPath("")},
+		"AgentAuth":       {got: c.AgentAuth, want: config.AgentAuth("front")},
+		"RouterNamespace": {got: c.RouterNamespace, want: "agent-gateway"},
 		"PushIssuer":      {got: c.PushIssuer, want: "https://accounts.google.com"},
 		"number of cells": {got: len(c.Cells), want: 1},
 		"Local":           {got: c.Local, want: config.Local{}},
@@ -61,7 +67,7 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 	for name, c := range map[string]struct{ key, value, want string }{
 		"no project": {key: "GOOGLE_CLOUD_PROJECT", value: "", want: "configuration: GOOGLE_CLOUD_PROJECT is required"},
 		"no issuer":  {key: "IDENTITY_ISSUER", value: "", want: "configuration: IDENTITY_ISSUER is required"},
-		"no image":   {key: "AGENT_IMAGE", value: "", want: "configuration: AGENT_IMAGE is required"},
+		"no image":   {key: "PLATFORM_IMAGE", value: "", want: "configuration: PLATFORM_IMAGE is required"},
 		"short pepper": {
 			key: "API_KEY_PEPPER", value: "c2hvcnQ=",
 			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",

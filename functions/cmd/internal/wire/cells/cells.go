@@ -23,8 +23,10 @@ func Openers(c config.Worker) wire.Openers {
 func openClusters(ctx context.Context, c config.Worker) (wire.Clusters, error) {
 	settings := gke.Settings{
 		Database: c.DatabaseLabel(),
-		Image:    c.AgentImage, Addresses: c.Addresses(), StorageClass: c.StorageClass, Resolvers: c.Resolvers,
-		Gateway: gke.Gateway{Namespace: c.GatewayNamespace, Name: c.GatewayName, Sources: c.GatewaySources},
+		Image:    c.AgentImage, PlatformImage: c.PlatformImage,
+		AgentPort: int32(c.AgentPort), AgentAPIPort: int32(c.AgentAPIPort), HealthPath: string(c.AgentHealthPath),
+		Auth: string(c.AgentAuth), KeysURL: c.KeysURL, RouterNamespace: c.RouterNamespace,
+		Addresses: c.Addresses(), StorageClass: c.StorageClass, Resolvers: c.Resolvers,
 	}
 	for _, cell := range c.Cells {
 		settings.Cells = append(settings.Cells, gke.Cell{

@@ -1,0 +1,145 @@
+package gke
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"agents.example/controlplane/shared/dataplane"
+)
+
+// frontName is the name of the front's container.
+const frontName = "front"
+
+// Programs in the platform's image.
+const (
+	frontCommand  = "/ko-app/front"
+	sampleCommand = "/ko-app/sampleagent"
+)
+
+// container runs the agent's image. It gets the client's variables and $PORT. It gets no credential of the agent's
+// dashboard and API, unless the image checks them itself: what the container runs may be told to print its environment.
+func (b blueprint) container() corev1.Container {
+	environment := corev1.LocalObjectReference{Name: environmentName(b.agent)}
+	agentPort := intstr.FromInt32(b.settings.AgentPort)
+	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: agentPort}}
+	serves := listens
+	if path := b.settings.HealthPath; path != "" {
+		serves = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: path, Port: agentPort, Scheme: corev1.URISchemeHTTP,
+		}}
+	}
+	c := corev1.Container{
+		Name: agentName, Image: b.cell.Image,
+		EnvFrom:   []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: environment}}},
+		Env:       b.agentEnv(),
+		Resources: b.agentResources(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: volumeName, MountPath: "/data"},
+			{Name: scratchName, MountPath: "/tmp"},
+		},
+		// A start may take five minutes. The other probes begin when the agent has started.
+		StartupProbe: &corev1.Probe{ProbeHandler: serves, PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 300},
+		// Only an agent that has stopped listening is restarted, and not one that is busy or waits for another service.
+		LivenessProbe:   &corev1.Probe{ProbeHandler: listens, PeriodSeconds: 20, TimeoutSeconds: 5, FailureThreshold: 6},
+		SecurityContext: restricted(),
+	}
+	if b.cell.Image == "" {
+		c.Image, c.Command = b.settings.PlatformImage, []string{sampleCommand}
+	}
+	return c
+}
+
+// agentEnv are the variables that the ConfigMap does not hold. They win over the ConfigMap's.
+func (b blueprint) agentEnv() []corev1.EnvVar {
+	env := []corev1.EnvVar{{Name: dataplane.EnvPort, Value: portNumber(b.settings.AgentPort)}}
+	keys := secretKeys(b.agent)
+	if b.settings.Auth == dataplane.AuthImage {
+		keys = append(credentialKeys(), keys...)
+	}
+	return append(env, b.fromSecret(keys)...)
+}
+
+// fromSecret are variables with values from the keys of the agent's Secret that have their names.
+func (b blueprint) fromSecret(keys []string) []corev1.EnvVar {
+	env := make([]corev1.EnvVar, len(keys))
+	for i, key := range keys {
+		env[i] = corev1.EnvVar{Name: key, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: environmentName(b.agent)}, Key: key,
+		}}}
+	}
+	return env
+}
+
+// front checks credentials in front of the agent's container, and forwards to it. It is a sidecar: it starts first, and
+// stops last. It has no startup probe, because the agent's container would wait for the end of that one. Its readiness
+// is the pod's.
+func (b blueprint) front() corev1.Container {
+	c := corev1.Container{
+		Name: frontName, Image: b.settings.PlatformImage, Command: []string{frontCommand},
+		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+		Env:           b.frontEnv(),
+		Ports: []corev1.ContainerPort{
+			{Name: portName, ContainerPort: dataplane.FrontPort, Protocol: corev1.ProtocolTCP},
+		},
+		Resources: frontResources(),
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+				Path: dataplane.PathReady, Port: intstr.FromInt32(dataplane.FrontPort), Scheme: corev1.URISchemeHTTP,
+			}},
+			PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 3,
+		},
+		SecurityContext: restricted(),
+	}
+	if b.agent.Sandbox {
+		c.Ports = append(c.Ports, corev1.ContainerPort{
+			Name: "metrics", ContainerPort: dataplane.FrontMetricsPort, Protocol: corev1.ProtocolTCP,
+		})
+	}
+	return c
+}
+
+func (b blueprint) frontEnv() []corev1.EnvVar {
+	s := b.settings
+	env := []corev1.EnvVar{
+		{Name: dataplane.EnvListenHost, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
+		}},
+		{Name: dataplane.EnvAgentPort, Value: portNumber(s.AgentPort)},
+		{Name: dataplane.EnvAgentAPIPort, Value: portNumber(s.AgentAPIPort)},
+		{Name: dataplane.EnvAgentHealthPath, Value: s.HealthPath},
+		{Name: dataplane.EnvAgentAuth, Value: s.Auth},
+		{Name: dataplane.EnvAgentHostname, Value: b.agent.Hostname(s.Addresses)},
+		{Name: dataplane.EnvJWKSURL, Value: s.KeysURL},
+		// Three quarters of the memory limit.
+		{Name: "GOMEMLIMIT", Value: strconv.Itoa(frontMemoryMiB*3/4) + "MiB"},
+	}
+	if b.agent.Sandbox {
+		env = append(env, corev1.EnvVar{Name: dataplane.EnvFrontMetrics, Value: "true"})
+	}
+	set := env[:0]
+	for _, e := range env {
+		if e.Value != "" || e.ValueFrom != nil {
+			set = append(set, e)
+		}
+	}
+	return append(set, b.fromSecret(credentialKeys())...)
+}
+
+// portNumber writes a port; 0 is none.
+func portNumber(port int32) string {
+	if port == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(port))
+}
+
+// restricted is what Pod Security's level of that name demands of every container, and a read-only file system.
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}

@@ -1,0 +1,67 @@
+//go:build unix
+
+package gke
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Each release has another platform image. It reaches an agent with the agent's next change of configuration, not with
+// a repair, and foreign changes are found as before.
+func TestApply_ANewReleaseRestartsNoAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	const newFront, newAgent = "registry.example/platform@sha256:33", "registry.example/agent@sha256:44"
+	later := newWorld(t, func(s *Settings) { s.PlatformImage, s.Image = newFront, newAgent })
+	later.wantDifferences(t, "of a new release", a)
+	before := w.versions(t, []object{later.set(t, a)})
+	later.apply(t, a, testRuntimeInput())
+	if diff := cmp.Diff(before, w.versions(t, []object{later.set(t, a)})); diff != "" {
+		t.Errorf("a repair by the new release changed the StatefulSet (-before +after):\n%s", diff)
+	}
+	w.edit(t, targetOf(later.set(t, a)), types.StrategicMergePatchType,
+		`{"spec":{"template":{"spec":{"initContainers":[{"name":"front","image":"another"}]}}}}`)
+	later.wantDifferences(t, "after a change of the front's image", a, "StatefulSet agent: changed")
+	later.apply(t, a, testRuntimeInput())
+	later.wantImages(t, a, newFront, w.settings.Image) // the foreign image is not kept
+
+	restarted := a
+	restarted.Rollout++
+	restarted.Generation++
+	later.apply(t, restarted, testRuntimeInput())
+	later.wantImages(t, restarted, newFront, newAgent)
+}
+
+// set is the StatefulSet that an agent's record demands.
+func (w *world) set(t *testing.T, a agent.Agent) *appsv1.StatefulSet {
+	t.Helper()
+	b, err := w.blueprint(a, provisioning.RuntimeInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.statefulSet()
+}
+
+func (w *world) wantImages(t *testing.T, a agent.Agent, front, container string) {
+	t.Helper()
+	set, err := w.admin.AppsV1().StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := set.Spec.Template.Spec
+	if got := pod.InitContainers[0].Image; got != front {
+		t.Errorf("the front's image is %s, want %s", got, front)
+	}
+	if got := pod.Containers[0].Image; got != container {
+		t.Errorf("the agent's image is %s, want %s", got, container)
+	}
+}
