@@ -1,7 +1,8 @@
 //go:build unix
 
 // Package cluster runs a local Kubernetes cluster as a child of this process: a real etcd, API server, controllers and
-// scheduler, with simulated nodes and volumes. Pods become ready, or fail on demand, but no container runs.
+// scheduler, with simulated nodes and volumes. Pods become ready, or fail on demand, but no container runs; pods of the
+// images in Options.Images run as processes.
 //
 // It builds the cluster from the nested module emulators/kubernetes, once for each state of its sources, and starts and
 // stops it. It does not know Kubernetes' API: callers use a client. It imports nothing of the nested module, which
@@ -14,8 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +42,10 @@ type Options struct {
 	Addr string
 	// Nodes is the number of simulated nodes; 0 means 3. Each has 256 CPUs, 1 TiB of memory and room for 10,000 pods.
 	Nodes int
+	// Images maps images to directories of programs. Pods of which all images are known run as processes of this machine,
+	// with probes, logs and volumes; the container's command names the program in the directory, and the default is
+	// "entrypoint". Needs Linux. The package comment of emulators/kubernetes/podworker says what differs from a container.
+	Images map[string]string
 	// NoGVisor leaves out the RuntimeClass gvisor, to test pods that need it.
 	NoGVisor bool
 	// Progress receives the progress of a build, if one is needed; nil is standard error.
@@ -101,6 +108,9 @@ func (o *Options) args(crds []string, fence string) []string {
 	}
 	if o.NoGVisor {
 		args = append(args, "-no-gvisor")
+	}
+	for _, image := range slices.Sorted(maps.Keys(o.Images)) {
+		args = append(args, "-image", image+"="+o.Images[image])
 	}
 	for _, file := range crds {
 		args = append(args, "-crd", file)

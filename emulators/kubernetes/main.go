@@ -1,5 +1,6 @@
 // Command kubernetes runs a complete Kubernetes cluster without containers in one process: etcd, the API server, the
-// controller manager, the scheduler, and a simulator of the nodes' kubelets and the volume provisioner.
+// controller manager, the scheduler, and a simulator of the nodes' kubelets and the volume provisioner. With
+// -image, pods of that image run as processes of this machine.
 //
 // It ends on SIGINT or SIGTERM. If its standard input is a pipe, it also ends at the end of input, so that it does not
 // outlive its parent. It does not build itself; package cluster does.
@@ -34,7 +35,7 @@ func main() {
 
 // command parses args and runs the cluster until a signal arrives or stdin ends.
 func command(args []string, stdin *os.File) error {
-	var s settings
+	s := settings{images: map[string]string{}}
 	flags := flag.NewFlagSet("kubernetes", flag.ContinueOnError)
 	flags.StringVar(&s.dir, "dir", "",
 		"state `directory`: certificates, etcd's data, kubeconfig, log; a later run goes on from it")
@@ -43,6 +44,8 @@ func command(args []string, stdin *os.File) error {
 	flags.BoolVar(&s.noGVisor, "no-gvisor", false, "leave out the RuntimeClass gvisor")
 	flags.StringVar(&s.fence, "fence", "",
 		"YAML `file` of the admission policy that refuses lower generations, enforced before the cluster is ready")
+	flags.Func("image", "`NAME=DIR`: pods of this image run as processes, whose programs are in the directory; may be "+
+		"repeated", s.addImage)
 	flags.IntVar(&s.verbosity, "v", 0, "verbosity `level` of kubernetes.log")
 	flags.Func("crd", "YAML `file` of a CustomResourceDefinition to establish before the cluster is ready; may be "+
 		"repeated", func(file string) error {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 
 	"k8s.io/client-go/kubernetes"
@@ -18,6 +19,7 @@ import (
 	"agents.example/controlplane/emulators/kubernetes/apiserver"
 	"agents.example/controlplane/emulators/kubernetes/bootstrap"
 	"agents.example/controlplane/emulators/kubernetes/controllers"
+	"agents.example/controlplane/emulators/kubernetes/kubeletserver"
 	"agents.example/controlplane/emulators/kubernetes/pki"
 	"agents.example/controlplane/emulators/kubernetes/simulator"
 )
@@ -28,6 +30,7 @@ type settings struct {
 	addr      string
 	nodes     int
 	crds      []string
+	images    map[string]string // directories of programs by image
 	noGVisor  bool
 	fence     string
 	verbosity int
@@ -44,7 +47,17 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := apiserver.Start(ctx, apiserver.Options{Dir: dir, Addr: s.addr, PKI: files})
+	kubelets, err := kubeletserver.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = kubelets.Listener.Close() }()
+	kubeletFiles, err := pki.Kubelet(dir, kubelets.Address.Addr())
+	if err != nil {
+		return err
+	}
+	server, err := apiserver.Start(ctx,
+		apiserver.Options{Dir: dir, Addr: s.addr, PKI: files, Kubelet: kubeletFiles})
 	if ctx.Err() != nil && server == nil {
 		return nil // told to stop early, which is no failure
 	}
@@ -60,8 +73,16 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	parts := newGroup(ctx)
 	// runs before the API server stops: the parts need it to stop cleanly
 	defer func() { err = errors.Join(err, parts.stop()) }()
-	sim := simulator.New(client)
+	sim, err := simulator.New(client, simulator.Options{
+		Dir: dir, Images: s.images, Kubelets: kubelets.Address, Block: kubelets.Block,
+	})
+	if err != nil {
+		return err
+	}
 	parts.run("simulator", sim.Run)
+	parts.run("kubelets' API", func(ctx context.Context) error {
+		return kubeletserver.Serve(ctx, kubelets.Listener, kubeletFiles, sim)
+	})
 	parts.run("controllers", func(ctx context.Context) error {
 		return controllers.RunManager(ctx, controllers.ManagerOptions{Kubeconfig: server.Kubeconfig, PKI: files})
 	})
@@ -88,6 +109,16 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	return nil
 }
 
+// addImage adds an image from the command line.
+func (s *settings) addImage(text string) error {
+	name, dir, ok := strings.Cut(text, "=")
+	if !ok || name == "" || dir == "" {
+		return fmt.Errorf("want NAME=DIR, not %q", text)
+	}
+	s.images[name] = dir
+	return nil
+}
+
 // enter changes to the state directory, because the path of a Unix socket is limited to about 100 bytes and relative
 // paths are short. It first makes the paths of the command line absolute. It also redirects the parts' log to a file
 // there.
@@ -103,6 +134,11 @@ func enter(s *settings) (dir string, closeLog func(), err error) {
 	if s.fence != "" {
 		if s.fence, err = filepath.Abs(s.fence); err != nil {
 			return "", nil, fmt.Errorf("resolve the fence %s: %w", s.fence, err)
+		}
+	}
+	for image, programs := range s.images {
+		if s.images[image], err = filepath.Abs(programs); err != nil {
+			return "", nil, fmt.Errorf("resolve the directory of image %s: %w", image, err)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

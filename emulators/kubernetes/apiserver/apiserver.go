@@ -25,9 +25,10 @@ import (
 
 // Options configure Start; all are required.
 type Options struct {
-	Dir  string    // state: etcd's data, kubeconfig
-	Addr string    // loopback host:port to listen on; port 0 picks a free one
-	PKI  pki.Files // certificates and keys
+	Dir     string           // state: etcd's data, kubeconfig
+	Addr    string           // loopback host:port to listen on; port 0 picks a free one
+	PKI     pki.Files        // certificates and keys
+	Kubelet pki.KubeletFiles // to read logs from the kubelets
 }
 
 // Server is a running API server.
@@ -55,6 +56,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	allowLoopbackEndpoints()
 	completed, err := complete(ctx, o, endpoint, listener)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -110,6 +112,9 @@ func complete(ctx context.Context, o Options, etcd string, listener net.Listener
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + o.PKI.ServiceAccountKey, "--service-account-signing-key-file=" +
 			o.PKI.ServiceAccountKey,
+		"--kubelet-certificate-authority=" + o.Kubelet.CA, "--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-client-certificate=" + o.Kubelet.ClientCert, "--kubelet-client-key=" + o.Kubelet.ClientKey,
+		withoutEndpointSlices,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--profiling=false",
 		// No load balancer needs time to notice the shutdown.
 		"--shutdown-delay-duration=0s",

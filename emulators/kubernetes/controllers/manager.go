@@ -60,7 +60,8 @@ func RunManager(ctx context.Context, o ManagerOptions) error {
 // enabled lists the loops that tenants' objects need.
 //
 // Omitted on purpose: namespace-controller, which RunNamespaceDeletion replaces; node-lifecycle-controller, so that
-// simulated nodes need no heartbeat; and controllers for real nodes, clouds and certificates.
+// simulated nodes need no heartbeat; endpoints-controller, whose deprecated objects cannot have the loopback addresses
+// of pods that run as processes; and controllers for real nodes, clouds and certificates.
 func enabled() []string {
 	return []string{
 		"serviceaccount-controller", "serviceaccount-token-controller", "root-ca-certificate-publisher-controller",
@@ -69,7 +70,7 @@ func enabled() []string {
 		"ttl-after-finished-controller",
 		"statefulset-controller", "deployment-controller", "replicaset-controller", "daemonset-controller",
 		"job-controller", "cronjob-controller",
-		"disruption-controller", "endpoints-controller", "endpointslice-controller",
+		"disruption-controller", "endpointslice-controller",
 		"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller",
 		"persistentvolume-protection-controller",
 		"ephemeral-volume-controller",

@@ -57,11 +57,16 @@ func digest(image string) string {
 }
 
 func (k *kubelet) containerID(status *corev1.ContainerStatus) string {
+	return "simulated://" + runID(k.pod, status)
+}
+
+// runID identifies one run of a container.
+func runID(pod *corev1.Pod, status *corev1.ContainerStatus) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{
-		string(k.pod.UID), status.Name,
+		string(pod.UID), status.Name,
 		strconv.Itoa(int(status.RestartCount)),
 	}, "/")))
-	return "simulated://" + hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:])
 }
 
 // hold limits the time until the next report to d.
@@ -167,10 +172,18 @@ func (k *kubelet) exited(c *corev1.Container, status corev1.ContainerStatus) cor
 	if !k.fault.crashes() {
 		return k.waiting(c, wait(status, reasonCreating, ""))
 	}
-	backoff := min(backoffMin<<min(status.RestartCount, 10), backoffMax)
+	backoff := backoffOf(status.RestartCount)
 	k.hold(backoff)
+	return backOff(k.pod, status, backoff)
+}
+
+// backoffOf returns how long a container waits after it failed a number of times.
+func backoffOf(failures int32) time.Duration { return min(backoffMin<<min(failures, 10), backoffMax) }
+
+// backOff returns status as that of a container that waits for its restart.
+func backOff(pod *corev1.Pod, status corev1.ContainerStatus, backoff time.Duration) corev1.ContainerStatus {
 	return wait(status, reasonCrashBackoff, fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)",
-		backoff, c.Name, k.pod.Name, k.pod.Namespace, k.pod.UID))
+		backoff, status.Name, pod.Name, pod.Namespace, pod.UID))
 }
 
 // wait returns status as that of a waiting container.

@@ -47,7 +47,7 @@ func Next(pod *corev1.Pod, m Moment) Report {
 	}
 	status.ContainerStatuses = containers
 	status.Phase = phase(containers, pod.Spec.RestartPolicy)
-	setConditions(&status, m.Now)
+	setConditions(&status, unready(containers), m.Now)
 	return Report{Status: status, Started: k.started, Hold: k.wait}
 }
 
@@ -66,7 +66,7 @@ func (k *kubelet) initContainers() []corev1.ContainerStatus {
 	for i := range k.pod.Spec.InitContainers {
 		c := &k.pod.Spec.InitContainers[i]
 		status := find(k.pod.Status.InitContainerStatuses, c)
-		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		sidecar := IsSidecar(c)
 		if !status.Ready {
 			status.Ready, status.Started, status.ContainerID = true, &sidecar, k.containerID(&status)
 			if status.State = (corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(k.now)}}); !sidecar {
@@ -91,7 +91,7 @@ func Stop(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 	}
 	// The containers of a deleted pod are not restarted, whatever the policy.
 	status.Phase = phase(status.ContainerStatuses, corev1.RestartPolicyNever)
-	setConditions(&status, now)
+	setConditions(&status, unready(status.ContainerStatuses), now)
 	return status
 }
 
@@ -126,14 +126,18 @@ func phase(containers []corev1.ContainerStatus, policy corev1.RestartPolicy) cor
 	return corev1.PodRunning
 }
 
-// setConditions updates the conditions from phase and containers.
-func setConditions(status *corev1.PodStatus, now time.Time) {
-	var unready []string
-	for i := range status.ContainerStatuses {
-		if !status.ContainerStatuses[i].Ready {
-			unready = append(unready, status.ContainerStatuses[i].Name)
+// unready returns the names of the containers that are not ready.
+func unready(statuses []corev1.ContainerStatus) (names []string) {
+	for i := range statuses {
+		if !statuses[i].Ready {
+			names = append(names, statuses[i].Name)
 		}
 	}
+	return names
+}
+
+// setConditions updates the conditions from the phase and the names of the containers that are not ready.
+func setConditions(status *corev1.PodStatus, unready []string, now time.Time) {
 	ready := corev1.PodCondition{Status: corev1.ConditionTrue}
 	switch {
 	case status.Phase == corev1.PodSucceeded:

@@ -17,9 +17,7 @@ import (
 	schedulerruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-const nodeNameFormat = "node-%d"
-
-func nodeName(i int) string { return fmt.Sprintf(nodeNameFormat, i) }
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 
 // EnsureNodes creates count nodes and the default storage class. It keeps the nodes of an earlier run.
 func (s *Simulator) EnsureNodes(ctx context.Context, count int) error {
@@ -41,8 +39,8 @@ func (s *Simulator) ensureNode(ctx context.Context, i int) error {
 			corev1.LabelInstanceTypeStable: "simulated",
 			corev1.LabelTopologyRegion:     "local", corev1.LabelTopologyZone: fmt.Sprintf("local-%c", 'a'+rune(i%3)),
 		}}}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
+	if apierrors.IsAlreadyExists(err) { // of an earlier run, when the kubelets listened elsewhere
+		node, err = s.client.CoreV1().Nodes().Get(ctx, nodeName(i), metav1.GetOptions{})
 	}
 	if err != nil {
 		return err
@@ -60,8 +58,11 @@ func (s *Simulator) ensureNode(ctx context.Context, i int) error {
 			LastHeartbeatTime: now, LastTransitionTime: now,
 		}},
 		Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: nodeAddress(i)},
+			{Type: corev1.NodeInternalIP, Address: s.options.Kubelets.Addr().String()},
 			{Type: corev1.NodeHostName, Address: nodeName(i)},
+		},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{
+			KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(s.options.Kubelets.Port())},
 		},
 		NodeInfo: corev1.NodeSystemInfo{
 			KubeletVersion: version.Get().GitVersion, ContainerRuntimeVersion: "simulated://1",
@@ -76,17 +77,6 @@ func (s *Simulator) ensureNode(ctx context.Context, i int) error {
 	_, err = s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`),
 		metav1.PatchOptions{})
 	return err
-}
-
-func nodeAddress(i int) string { return fmt.Sprintf("10.0.%d.%d", (i+1)>>8&0xff, (i+1)&0xff) }
-
-// hostAddress returns the address of a simulated node, or of the first one if the named node is not simulated.
-func hostAddress(node string) string {
-	var i int
-	if _, err := fmt.Sscanf(node, nodeNameFormat, &i); err != nil {
-		return nodeAddress(0)
-	}
-	return nodeAddress(i)
 }
 
 // schedulerFilter makes the real scheduler find no node for pods of a namespace with the fault unschedulable.

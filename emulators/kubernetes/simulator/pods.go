@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"agents.example/controlplane/emulators/kubernetes/kubelet"
+	"agents.example/controlplane/emulators/kubernetes/podworker"
 )
 
 // clock holds the times of one pod, because the API's timestamps have whole seconds only.
@@ -36,13 +37,17 @@ func (s *Simulator) syncPod(ctx context.Context, key string) error {
 	pod, err := s.pods.Pods(namespace).Get(name)
 	if err != nil {
 		s.clocks.Delete(key)
+		s.runtime.Forget(types.NamespacedName{Namespace: namespace, Name: name})
 		return ignoreGone(err)
 	}
 	switch {
 	case pod.Spec.NodeName == "":
 		return nil
+	case pod.DeletionTimestamp != nil && s.runtime.Runs(pod):
+		return s.stepProcesses(ctx, pod, s.faults.of(namespace))
 	case pod.DeletionTimestamp != nil:
 		return s.end(ctx, pod)
+	case s.runtime.Has(pod):
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		return nil
 	}
@@ -50,6 +55,9 @@ func (s *Simulator) syncPod(ctx context.Context, key string) error {
 	if told.Unschedulable() {
 		evict := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 		return ignoreGone(s.client.CoreV1().Pods(namespace).Delete(ctx, name, evict))
+	}
+	if s.runtime.Runs(pod) {
+		return s.stepProcesses(ctx, pod, told)
 	}
 	c := s.clock(key, pod)
 	now := time.Now()
@@ -74,16 +82,11 @@ func (s *Simulator) clock(key string, pod *corev1.Pod) clock {
 func (s *Simulator) step(ctx context.Context, pod *corev1.Pod, c clock, now time.Time) error {
 	if pod.Status.PodIP == "" {
 		pod = pod.DeepCopy()
-		pod.Status.PodIP, pod.Status.HostIP = s.addresses.take(), hostAddress(pod.Spec.NodeName)
+		pod.Status.PodIP, pod.Status.HostIP = s.addresses.take(), s.options.Kubelets.Addr().String()
 	}
 	report := kubelet.Next(pod, kubelet.Moment{Fault: c.fault, Now: now, Started: c.started})
-	if !equality.Semantic.DeepEqual(report.Status, pod.Status) {
-		changed := pod.DeepCopy()
-		changed.Status = report.Status
-		if _, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, changed,
-			metav1.UpdateOptions{}); err != nil {
-			return ignoreGone(err)
-		}
+	if err := s.writeStatus(ctx, pod, report.Status); err != nil {
+		return err
 	}
 	key := cache.MetaObjectToName(pod).String()
 	c.started = report.Started
@@ -93,6 +96,32 @@ func (s *Simulator) step(ctx context.Context, pod *corev1.Pod, c clock, now time
 	}
 	s.clocks.Store(key, c)
 	return nil
+}
+
+// stepProcesses makes the runtime work on a pod that runs as processes, and writes what it reports.
+func (s *Simulator) stepProcesses(ctx context.Context, pod *corev1.Pod, fault kubelet.Fault) error {
+	report, err := s.runtime.Step(ctx, pod, kubelet.Moment{Fault: fault, Now: time.Now()})
+	if err != nil {
+		return err
+	}
+	if report.Hold > 0 {
+		s.podQueue.keys.AddAfter(cache.MetaObjectToName(pod).String(), report.Hold)
+	}
+	if err := s.writeStatus(ctx, pod, report.Status); err != nil || !report.Ended {
+		return err
+	}
+	return s.remove(ctx, pod)
+}
+
+// writeStatus writes the status of a pod if it changed.
+func (s *Simulator) writeStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
+	if equality.Semantic.DeepEqual(status, pod.Status) {
+		return nil
+	}
+	changed := pod.DeepCopy()
+	changed.Status = status
+	_, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	return ignoreGone(err)
 }
 
 // end stops the containers of a deleted pod in order, immediately, and deletes the pod.
@@ -105,9 +134,24 @@ func (s *Simulator) end(ctx context.Context, pod *corev1.Pod) error {
 	} else if err != nil && !apierrors.IsConflict(err) {
 		return err
 	}
-	return ignoreGone(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
+	return s.remove(ctx, pod)
+}
+
+// remove deletes a pod whose containers have ended.
+func (s *Simulator) remove(ctx context.Context, pod *corev1.Pod) error {
+	return ignoreGone(s.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 	}))
+}
+
+// Pod returns a pod by name.
+func (s *Simulator) Pod(name types.NamespacedName) (*corev1.Pod, error) {
+	return s.pods.Pods(name.Namespace).Get(name.Name)
+}
+
+// Log returns the log of one run of a container, unless it is only simulated.
+func (s *Simulator) Log(name types.NamespacedName, containerID string) (podworker.Log, bool) {
+	return s.runtime.Log(name, containerID)
 }
 
 // podKeys returns the queue keys of all pods of a namespace.

@@ -1,6 +1,6 @@
 // Package simulator simulates the machines of a cluster: nodes are ready, a kubelet runs the pods that the scheduler
-// bound, and claims get volumes. It only writes to the API what these would report. It does not run containers, store
-// files, or provide logs, exec and port-forwarding.
+// bound, and claims get volumes. Pods whose images it knows run as processes; package podworker says how. For all other
+// pods, it only writes to the API what a kubelet would report. It does not provide exec and port-forwarding.
 //
 // # Pods
 //
@@ -8,6 +8,9 @@
 // whose restart policy is not Always is a batch job: its containers end with exit code 0 after a second.
 //
 // # Faults
+//
+// Faults affect processes, too: crash-loop and oom kill them, image-pull ends them and starts none, and not-ready and
+// slow override the readiness of containers other than sidecars.
 //
 // All pods of a namespace suffer the fault that the namespace is annotated with:
 //
@@ -31,15 +34,20 @@ package simulator
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"agents.example/controlplane/emulators/kubernetes/podworker"
 )
 
 // domain is the namespace of the names that the simulator gives.
@@ -47,12 +55,15 @@ const domain = "simulator.agents.example"
 
 // Simulator plays one cluster's nodes and volumes.
 type Simulator struct {
-	client kubernetes.Interface
-	faults *faults
+	client  kubernetes.Interface
+	options Options
+	faults  *faults
+	runtime *podworker.Runtime
 
-	pods   corelisters.PodLister
-	claims corelisters.PersistentVolumeClaimLister
-	vols   corelisters.PersistentVolumeLister
+	factory informers.SharedInformerFactory
+	pods    corelisters.PodLister
+	claims  corelisters.PersistentVolumeClaimLister
+	vols    corelisters.PersistentVolumeLister
 
 	podQueue  *queue
 	nodeQueue *queue
@@ -60,35 +71,55 @@ type Simulator struct {
 	clocks    sync.Map // key of a pod → clock
 }
 
+// Options configure New.
+type Options struct {
+	Dir      string            // where pods that run as processes keep volumes and logs; absolute
+	Images   map[string]string // directories of programs by image
+	Kubelets netip.AddrPort    // where the kubelets of all nodes listen
+	Block    netip.Prefix      // the addresses of pods that run as processes
+}
+
 // New makes a simulator of the cluster that client, an administrator's and without a rate limit, talks to. Nothing
 // happens before Run.
-func New(client kubernetes.Interface) *Simulator {
-	s := &Simulator{client: client, faults: newFaults()}
+func New(client kubernetes.Interface, o Options) (*Simulator, error) {
+	if len(o.Images) > 0 && !o.Block.IsValid() {
+		return nil, errors.New("pods cannot run as processes: this operating system has only one loopback address, " +
+			"and every pod needs its own; use Linux, or no images")
+	}
+	s := &Simulator{
+		client: client, options: o, faults: newFaults(), factory: informers.NewSharedInformerFactory(client, 0),
+	}
+	core := s.factory.Core().V1()
+	s.pods, s.claims, s.vols = core.Pods().Lister(), core.PersistentVolumeClaims().Lister(),
+		core.PersistentVolumes().Lister()
 	s.podQueue = newQueue("pod", s.syncPod)
 	s.nodeQueue = newQueue("node", s.wakeScheduler)
-	return s
+	var err error
+	s.runtime, err = podworker.New(podworker.Options{
+		Images: o.Images, Dir: o.Dir, Client: client, Block: o.Block, HostIP: o.Kubelets.Addr().String(),
+		Wake: func(pod types.NamespacedName) { s.podQueue.keys.Add(pod.String()) },
+	})
+	return s, err
 }
 
 // Run simulates until ctx ends. It fails only if it cannot begin.
 func (s *Simulator) Run(ctx context.Context) error {
+	defer s.runtime.Close() // after the workers
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	factory := informers.NewSharedInformerFactory(s.client, 0)
 	listed := informers.NewSharedInformerFactoryWithOptions(s.client, 0,
 		informers.WithNamespace(metav1.NamespaceSystem),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, FaultsConfigMap).String()
 		}))
-	defer factory.Shutdown()
+	defer s.factory.Shutdown()
 	defer listed.Shutdown()
 	defer cancel() // before the factories wait for their informers
 
-	core := factory.Core().V1()
-	s.pods, s.claims, s.vols = core.Pods().Lister(), core.PersistentVolumeClaims().Lister(),
-		core.PersistentVolumes().Lister()
+	core := s.factory.Core().V1()
 	claimQueue, volumeQueue := newQueue("claim", s.syncClaim), newQueue("volume", s.syncVolume)
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		core.Pods().Informer():                     s.podQueue,
@@ -101,11 +132,14 @@ func (s *Simulator) Run(ctx context.Context) error {
 			return fmt.Errorf("watch: %w", err)
 		}
 	}
-	factory.Start(ctx.Done())
+	s.factory.Start(ctx.Done())
 	listed.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
+	s.factory.WaitForCacheSync(ctx.Done())
 	listed.WaitForCacheSync(ctx.Done())
 	if err := s.addresses.skipUsed(s.pods); err != nil {
+		return err
+	}
+	if err := s.pruneVolumes(); err != nil {
 		return err
 	}
 	for q, count := range map[*queue]int{s.podQueue: 16, claimQueue: 8, volumeQueue: 8, s.nodeQueue: 1} {

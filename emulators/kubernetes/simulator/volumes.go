@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,11 +112,25 @@ func (s *Simulator) expand(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return ignoreGone(err)
 }
 
-// syncVolume deletes a simulated volume whose claim is gone.
+// pruneVolumes removes the directories of volumes that were deleted while no simulator ran.
+func (s *Simulator) pruneVolumes() error {
+	names, err := s.runtime.Volumes()
+	for _, name := range names {
+		if _, gone := s.vols.Get(name); apierrors.IsNotFound(gone) {
+			err = errors.Join(err, s.runtime.RemoveVolume(name))
+		}
+	}
+	return err
+}
+
+// syncVolume deletes a simulated volume whose claim is gone, and the directory of a volume that is gone.
 func (s *Simulator) syncVolume(ctx context.Context, name string) error {
 	volume, err := s.vols.Get(name)
+	if apierrors.IsNotFound(err) {
+		return s.runtime.RemoveVolume(name)
+	}
 	if err != nil {
-		return ignoreGone(err)
+		return err
 	}
 	if volume.Annotations[annotationProvisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased ||
 		volume.DeletionTimestamp != nil {
