@@ -78,8 +78,6 @@ type Settings struct {
 	Pepper []byte
 	// HandoffKeys are the public keys that verify links to dashboards.
 	HandoffKeys handoff.KeySet
-	// WatchTimeout is the longest time that one push may watch a cluster.
-	WatchTimeout time.Duration
 	// BillingClock decides when the grace period of a failed payment ends; nil is time.Now.
 	BillingClock func() time.Time
 }
@@ -171,7 +169,6 @@ func Workers(d Dependencies) []function.Worker {
 	return []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
 			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober, Now: time.Now,
-			WatchTimeout: d.WatchTimeout,
 		}),
 		workers.Sweep(sweeper),
 		workers.DeadLetter(sweeper),

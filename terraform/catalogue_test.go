@@ -203,7 +203,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 	// Variables that Cloud Run sets, and variables for networks other than Google's.
 	notSet := []string{
 		"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_URL_PORT", "AGENT_RESOLVERS",
-		"AGENT_ROUTER_ADDRESS", "PUSH_ISSUER", "WATCH_TIMEOUT", "STRIPE_URL",
+		"AGENT_ROUTER_ADDRESS", "PUSH_ISSUER", "STRIPE_URL",
 	}
 	everyTopology(t, func(t *testing.T, m *module) {
 		secret := m.local(t, "secret_environments").AsValueMap()

@@ -119,7 +119,7 @@ func (d *deployment) connect(ctx context.Context) error {
 		Settings: functions.Settings{
 			Cells:     agent.Cells{{Name: cell, Region: region}},
 			Addresses: agent.Addresses{Domain: domain, Scheme: "https"},
-			Pepper:    []byte(strings.Repeat("p", 32)), WatchTimeout: time.Minute,
+			Pepper:    []byte(strings.Repeat("p", 32)),
 		},
 	}
 	guard := function.Guard{

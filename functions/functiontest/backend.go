@@ -71,7 +71,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 	key, keys := handoffKeys(t)
 	b.Settings = functions.Settings{
 		Cells: cells, Addresses: agent.Addresses{Domain: "agents.test", Scheme: "https"}, Pepper: []byte("pepper"),
-		HandoffKeys: keys, WatchTimeout: time.Second,
+		HandoffKeys: keys,
 	}
 	b.openRecords(t, o.FirestoreHost)
 	b.openSecrets(t)

@@ -132,6 +132,9 @@ func diagnose(a agent.Agent, now time.Time) []string {
 		add("A worker is processing it: %s, until %s at least.", a.Lease.Holder, moment(a.Lease.Until))
 	case now.Before(a.RetryAt):
 		add("The next attempt starts after %s. Nudge it to start one now.", moment(a.RetryAt))
+	case !a.WaitingSince.IsZero() && now.Before(a.WorkDueAt):
+		add("It has waited since %s; a worker looks again at %s, or when a nudge reports a change.",
+			moment(a.WaitingSince), moment(a.WorkDueAt))
 	case a.WorkDueAt.IsZero():
 		add("No worker will process it: no work is due, although the desired state is not reached. Nudge it.")
 	case now.Before(a.WorkDueAt):

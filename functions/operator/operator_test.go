@@ -210,7 +210,7 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 	f.commands.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	f.run("describe -agent "+a.ID, "the sweep should have nudged it")
 	stuck, err = f.client.WorkerStore().Update(t.Context(), stuck, func(a *agent.Agent) {
-		a.BeginWatch(at, time.Minute)
+		a.Applied(at)
 		a.RetryAt = at.Add(2 * time.Hour)
 	})
 	if err != nil {

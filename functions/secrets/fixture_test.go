@@ -90,7 +90,6 @@ func (s *stores) reconcile(t *testing.T, agentID string) {
 	t.Helper()
 	r := provisioning.Reconciler{
 		Records: s.WorkerStore, Cluster: s.Cluster, Secrets: s.SecretStore, Prober: s.Prober, Now: s.now,
-		WatchTimeout: 100 * time.Millisecond,
 	}
 	if err := r.Reconcile(t.Context(), agentID); err != nil {
 		t.Logf("the worker will be called again: %v", err)

@@ -76,6 +76,7 @@ func (w *world) agents() simulation.Agents {
 func (w *world) change(t *testing.T, number int, what string) {
 	t.Helper()
 	_, err := w.agents().Change(w.ctx, w.id, func(a *agent.Agent) error {
+		a.Lease = agent.Lease{} // correctness does not depend on it
 		if what == "update" {
 			value := fmt.Sprint(number)
 			return a.Apply(agent.Patch{Env: map[string]*string{"CHANGE": &value}}, w.Now())
@@ -95,7 +96,7 @@ func (w *world) deliver(hold func()) error {
 		records = unguardedStore{records}
 	}
 	worker := workers.Reconcile(&provisioning.Reconciler{
-		Records: records, Cluster: &slowCluster{w.client(), w, hold}, Now: w.Now, WatchTimeout: 8 * time.Minute,
+		Records: records, Cluster: &slowCluster{w.client(), w, hold}, Now: w.Now,
 		Secrets: simulation.SecretClient{Store: w.secrets, Process: w},
 		Prober:  simulation.Prober{Cluster: w.cluster, Process: w},
 	})

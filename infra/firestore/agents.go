@@ -66,6 +66,8 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"retry_at", timestamp(&a.RetryAt)},
 		{"work_due_at", timestamp(&a.WorkDueAt)},
 		{"deadline", timestamp(&a.Deadline)},
+		{"applied_at", timestamp(&a.AppliedAt)},
+		{"waiting_since", timestamp(&a.WaitingSince)},
 		{"created_at", timestamp(&a.CreatedAt)},
 		{"updated_at", timestamp(&a.UpdatedAt)},
 		{"created_by", text(&a.CreatedBy)},

@@ -31,6 +31,9 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 		return nil, explain(err, t)
 	}
 	since := appliedAt(set)
+	if pod == "" && time.Since(since) < quietTime {
+		return nil, nil
+	}
 	t = core("Event", namespace, "")
 	var newest corev1.Event
 	var told *verdict

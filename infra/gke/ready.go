@@ -14,7 +14,8 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// quietTime is the age from which a silent pod is unusual. The events of a younger pod are not read.
+// quietTime is the age from which a silent pod, or a workload without a pod, is unusual. The events of a younger one are
+// not read.
 const quietTime = 3 * time.Second
 
 // CheckReady implements provisioning.Cluster. The desired pod is the one that has the hash of the agent's present
@@ -56,6 +57,9 @@ func (c *client) verdict(ctx context.Context, namespace string, d desired) (verd
 		}
 	}
 	v := d.judge(pod)
+	if pod != nil && v.failure != nil {
+		v.failure.Since = since(pod)
+	}
 	if !v.silent || pod != nil && time.Since(pod.CreationTimestamp.Time) < quietTime {
 		return v, nil
 	}
@@ -63,6 +67,6 @@ func (c *client) verdict(ctx context.Context, namespace string, d desired) (verd
 	if err != nil || explained == nil {
 		return v, err
 	}
-	explained.failure.Repairable = v.failure.Repairable
+	explained.failure.Repairable, explained.failure.Since = v.failure.Repairable, v.failure.Since
 	return *explained, nil
 }

@@ -86,6 +86,11 @@ type Agent struct {
 	Lease Lease
 	// WorkDueAt is when the sweep nudges the agent if its work is not done by then; zero if it has no work.
 	WorkDueAt time.Time
+	// AppliedAt is when a worker last applied all objects of the present generation; zero before that.
+	AppliedAt time.Time
+	// WaitingSince is when a worker first found that it could only wait: for the pod of the present generation, or for
+	// the end of the deletion. It is zero before that.
+	WaitingSince time.Time
 	// Deadline is when the present generation's pod must be Ready. It is zero until the objects of the generation are
 	// applied, because it measures the agent and not the control plane, and once the work is done.
 	Deadline time.Time
@@ -189,10 +194,16 @@ func (a *Agent) startProvisioning(now time.Time) {
 	a.bumpGeneration(now)
 }
 
+// endWait forgets what a worker applied and waited for.
+func (a *Agent) endWait() {
+	a.AppliedAt, a.WaitingSince, a.Deadline = time.Time{}, time.Time{}, time.Time{}
+}
+
 // bumpGeneration records that the desired state changed and that a worker has work to do.
 func (a *Agent) bumpGeneration(now time.Time) {
 	a.Generation++
 	a.Attempts = 0
 	a.UpdatedAt = now
-	a.WorkDueAt, a.RetryAt, a.Deadline = now.Add(NudgeGrace), time.Time{}, time.Time{}
+	a.WorkDueAt, a.RetryAt = now.Add(NudgeGrace), time.Time{}
+	a.endWait()
 }

@@ -13,8 +13,8 @@ const (
 	ProvisioningTimeout = 15 * time.Minute
 	// ReadinessTimeout is how long a running agent's new pod may take to become Ready once its objects are applied.
 	ReadinessTimeout = 10 * time.Minute
-	// LeaseTime is how long a worker that records no progress keeps other workers off an agent.
-	LeaseTime = 5 * time.Second
+	// LeaseTime is how long a worker that applies objects keeps other workers off an agent. A push is shorter.
+	LeaseTime = 10 * time.Second
 	// NudgeGrace is how long the sweep waits for the published nudge to get the work done.
 	NudgeGrace = time.Minute
 	// MaxAttempts is how many runs may fail before the agent's objects are applied.
@@ -25,7 +25,9 @@ const (
 	queueAttempts = 5
 	// maxRetryDelay lets an agent recover within two sweeps after an outage.
 	maxRetryDelay = 2 * time.Minute
-	// maxWait is the longest time between two looks at a deletion.
+	// minWait and maxWait are the shortest and the longest time between two looks at an agent that waits for its pod,
+	// or for the end of its deletion. The time doubles.
+	minWait = time.Minute
 	maxWait = 10 * time.Minute
 )
 
@@ -43,13 +45,13 @@ func (a *Agent) AcquireLease(holder string, now time.Time) {
 	a.WorkDueAt = now.Add(NudgeGrace)
 }
 
-// BeginWatch records that the agent's objects are applied and a worker watches the pod for at most the given time.
-// From now on the pod has until the Deadline to become Ready. The watch needs no lease: two watches do no harm, and no
-// worker has to wait for the lease of a crashed process.
-func (a *Agent) BeginWatch(now time.Time, watch time.Duration) {
+// Applied records that the agent's objects have the desired state. From now on the pod has until the Deadline to become
+// Ready.
+func (a *Agent) Applied(now time.Time) {
 	if !a.ApplyDue() {
 		return
 	}
+	a.AppliedAt = now
 	if a.Deadline.IsZero() {
 		timeout := ReadinessTimeout
 		if a.Status == Provisioning || a.Status == Pending {
@@ -57,11 +59,64 @@ func (a *Agent) BeginWatch(now time.Time, watch time.Duration) {
 		}
 		a.Deadline = now.Add(timeout)
 	}
-	a.Lease = Lease{}
-	a.WorkDueAt = a.beforeDeadline(now, now.Add(watch+NudgeGrace))
-	if soon := now.Add(NudgeGrace); a.WorkDueAt.Before(soon) {
-		a.WorkDueAt = soon
+}
+
+// Waits reports whether the agent's objects are applied and only its pod, or the end of its deletion, is missing.
+func (a Agent) Waits() bool {
+	return !a.AppliedAt.IsZero() && a.ApplyDue() && len(a.OperationsAt(secret.Sync)) == 0
+}
+
+// Reapplied reports whether the objects were applied again while the agent waited.
+func (a Agent) Reapplied() bool { return a.AppliedAt.After(a.WaitingSince) }
+
+// AwaitReady records that the agent's pod is not Ready yet, and when a worker looks again: at the given time at the
+// latest, unless it is zero. Waiting is no failure. f is what clients see of the reason; nil for an ordinary start.
+func (a *Agent) AwaitReady(f *Failure, latest, now time.Time) {
+	if !a.ApplyDue() {
+		return
 	}
+	a.applyTrigger(redelivered)
+	if s := a.stage(StageReady); s != nil && a.Status == Provisioning {
+		if s.Status != StageRunning {
+			a.BeginStage(StageReady, now)
+		}
+		s.ErrorCode, s.Message = "", ""
+		if f != nil {
+			s.ErrorCode, s.Message = f.Code, f.Message
+		}
+	}
+	if a.Status == Running {
+		a.Warming = true
+	}
+	if f == nil && a.Status == Error {
+		f = a.Failure // until the agent runs again
+	}
+	if (f == nil) != (a.Failure == nil) || f != nil && *f != *a.Failure {
+		a.Failure, a.UpdatedAt = f, now
+	}
+	a.wait(now)
+	if latest.After(now) && latest.Before(a.WorkDueAt) {
+		a.WorkDueAt = latest
+	}
+}
+
+// wait ends a run that found nothing to do but wait, and schedules the next look.
+func (a *Agent) wait(now time.Time) {
+	if a.WaitingSince.IsZero() {
+		a.WaitingSince = now
+	}
+	a.Attempts, a.RetryAt, a.Lease = 0, time.Time{}, Lease{}
+	a.WorkDueAt = a.beforeDeadline(now, a.nextLook(now))
+}
+
+// nextLook is when a worker looks again at an agent that waits. It depends only on when the agent began to wait, so that
+// nudges in between change nothing.
+func (a Agent) nextLook(now time.Time) time.Time {
+	at, gap := a.WaitingSince, minWait
+	for !at.After(now) {
+		at, gap = at.Add(gap), min(2*gap, maxWait)
+	}
+	return at
 }
 
 // Expired reports whether the deadline has passed.
@@ -88,25 +143,17 @@ func (a *Agent) scheduleRetry(outage bool, now time.Time) {
 	}
 }
 
-// BeginDeletion records that a worker run deletes the agent's objects, for at most the given time. It reports false if
-// another run does so, or if the agent's next run is due later.
-func (a *Agent) BeginDeletion(now time.Time, watch time.Duration) bool {
-	if now.Before(a.RetryAt) {
-		return false
+// AwaitDeletion records that the agent's objects are being deleted, and when a worker looks again: at the given time at
+// the latest, unless it is zero.
+func (a *Agent) AwaitDeletion(latest, now time.Time) {
+	if a.AppliedAt.IsZero() {
+		a.AppliedAt = now
 	}
-	a.Attempts++
-	a.Lease = Lease{}
-	a.RetryAt = now.Add(watch)
-	a.WorkDueAt = a.RetryAt
-	return true
-}
-
-// AwaitDeletion schedules the next look at objects that are being deleted. The time between two looks doubles from a
-// minute.
-func (a *Agent) AwaitDeletion(now time.Time) {
-	wait := time.Minute << min(max(a.Attempts-1, 0), 4)
-	a.RetryAt = now.Add(min(wait, maxWait))
-	a.WorkDueAt = a.RetryAt
+	a.Failure = nil
+	a.wait(now)
+	if latest.After(now) && latest.Before(a.WorkDueAt) {
+		a.WorkDueAt = latest
+	}
 }
 
 // RetryDestroy records why the versions that operations have replaced could not be destroyed, and schedules another

@@ -1,6 +1,8 @@
 package agent_test
 
 import (
+	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -8,30 +10,82 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-func TestBeginWatch_SetsTheDeadlineOncePerGeneration(t *testing.T) {
+func TestApplied_SetsTheDeadlineOncePerGeneration(t *testing.T) {
 	t.Parallel()
-	const watch = 8 * time.Minute
 	a := in(agent.Provisioning)
 	a.Generation++
-	equal(t, "Deadline before the watch", a.Deadline, time.Time{})
-	a.AcquireLease("h", at(0))
-	a.BeginWatch(at(0), watch)
-	equal(t, "Lease", a.Lease, agent.Lease{})
+	equal(t, "Waits before the objects are applied", a.Waits(), false)
+	a.Applied(at(0))
+	equal(t, "Waits", a.Waits(), true)
 	equal(t, "Deadline", a.Deadline, at(15))
-	equal(t, "WorkDueAt", a.WorkDueAt, at(9))
-	a.BeginWatch(at(8), watch)
-	equal(t, "Deadline after the second watch", a.Deadline, at(15))
-	equal(t, "WorkDueAt of a watch until the deadline", a.WorkDueAt, at(15))
-	a.BeginWatch(at(20), watch)
-	equal(t, "WorkDueAt of a watch after the deadline", a.WorkDueAt, at(29))
-	a.BecameReady(at(21))
+	a.Applied(at(8))
+	equal(t, "Deadline after the second application", a.Deadline, at(15))
+	equal(t, "AppliedAt", a.AppliedAt, at(8))
+	a.BecameReady(at(9))
 	equal(t, "Deadline of a ready agent", a.Deadline, time.Time{})
+	equal(t, "Waits once ready", a.Waits(), false)
 	if err := a.Act(agent.Restart, "", at(22)); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "Deadline of the next generation", a.Deadline, time.Time{})
-	a.BeginWatch(at(23), watch)
+	equal(t, "Waits in the next generation", a.Waits(), false)
+	a.Applied(at(23))
 	equal(t, "Deadline of a running agent", a.Deadline, at(33))
+}
+
+func TestAwaitReady_LooksLessAndLessOftenUntilTheDeadline(t *testing.T) {
+	t.Parallel()
+	a := in(agent.Provisioning)
+	a.Generation++
+	a.Attempts = 3
+	a.AcquireLease("h", at(0))
+	a.Applied(at(0))
+	for _, c := range []struct{ now, want int }{
+		{0, 1}, {0, 1}, {1, 3}, {2, 3}, {3, 7}, {6, 7}, {7, 15}, {14, 15}, {15, 25}, {60, 65},
+	} {
+		a.WorkDueAt = at(c.now).Add(agent.NudgeGrace) // as a sweep records
+		a.AwaitReady(nil, time.Time{}, at(c.now))
+		equal(t, fmt.Sprintf("WorkDueAt after a look at minute %d", c.now), a.WorkDueAt, at(c.want))
+	}
+	equal(t, "Attempts", a.Attempts, 0)
+	equal(t, "Lease", a.Lease, agent.Lease{})
+	a.AwaitReady(nil, at(62), at(61))
+	equal(t, "WorkDueAt with a latest time", a.WorkDueAt, at(62))
+}
+
+func TestAwaitReady_ChangesNothingInASecondLook(t *testing.T) {
+	t.Parallel()
+	a := in(agent.Running)
+	if err := a.Act(agent.Restart, "", at(0)); err != nil {
+		t.Fatal(err)
+	}
+	a.Applied(at(0))
+	f := agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady}
+	a.AwaitReady(&f, time.Time{}, at(0))
+	before := a
+	again := f
+	a.AwaitReady(&again, time.Time{}, at(0).Add(30*time.Second))
+	if !reflect.DeepEqual(a, before) {
+		t.Errorf("a nudge in between changed the record to %+v, want %+v", a, before)
+	}
+	equal(t, "Warming", a.Warming, true)
+	equal(t, "UpdatedAt", a.UpdatedAt, at(0))
+	a.AwaitReady(nil, time.Time{}, at(1))
+	equal(t, "Failure", a.Failure == nil, true)
+}
+
+// A redelivery that finds the agent waiting ends the status pending.
+func TestAwaitReady_IsNoFailure(t *testing.T) {
+	t.Parallel()
+	a := in(agent.Provisioning)
+	a.Generation++
+	a.Applied(at(0))
+	a.Retry(agent.Failure{Code: "cluster_unavailable", Stage: agent.StageReady, Outage: true}, at(1))
+	equal(t, "Status after an outage", a.Status, agent.Pending)
+	a.AwaitReady(nil, time.Time{}, at(2))
+	equal(t, "Status", a.Status, agent.Provisioning)
+	equal(t, "Failure", a.Failure == nil, true)
+	equal(t, "RetryAt", a.RetryAt, time.Time{})
 }
 
 func TestRetry_SpacesTheRuns(t *testing.T) {
@@ -73,23 +127,21 @@ func TestRetry_SpacesTheRuns(t *testing.T) {
 	}
 }
 
-func TestBeginDeletion_HasOneHolderAndGrowingIntervals(t *testing.T) {
+func TestAwaitDeletion_LooksLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	a := in(agent.Running)
 	if err := a.Act(agent.Delete, "", at(0)); err != nil {
 		t.Fatal(err)
 	}
 	now := at(0)
-	for i, minutes := range []int{1, 2, 4, 8, 10, 10, 10} {
-		equal(t, "BeginDeletion", a.BeginDeletion(now, time.Minute), true)
-		equal(t, "BeginDeletion of another worker", a.BeginDeletion(now, time.Minute), false)
-		equal(t, "Attempts", a.Attempts, i+1)
-		equal(t, "WorkDueAt of the run", a.WorkDueAt, now.Add(time.Minute))
-		a.AwaitDeletion(now)
+	for _, minutes := range []int{1, 2, 4, 8, 10, 10, 10} {
+		a.AwaitDeletion(time.Time{}, now)
 		now = now.Add(time.Duration(minutes) * time.Minute)
-		equal(t, "RetryAt", a.RetryAt, now)
 		equal(t, "WorkDueAt", a.WorkDueAt, now)
+		equal(t, "RetryAt", a.RetryAt, time.Time{})
 	}
+	a.AwaitDeletion(now.Add(time.Second), now)
+	equal(t, "WorkDueAt with a latest time", a.WorkDueAt, now.Add(time.Second))
 }
 
 // atDestroy is a running agent with an operation whose former versions must be destroyed.

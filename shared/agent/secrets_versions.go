@@ -80,6 +80,9 @@ func (a Agent) ObsoleteVersions(o secret.Operation) (from, before int64) {
 // StoringFence is the time until which one worker may add the first credentials.
 type StoringFence struct{ until, former time.Time }
 
+// Until is the time of the fence.
+func (f StoringFence) Until() time.Time { return f.until }
+
 // FenceStoring records until when a worker may add the first credentials. The agent's deletion waits for that. Each
 // fence is later than the former one, so that only its own worker lifts it.
 func (a *Agent) FenceStoring(until time.Time) StoringFence {

@@ -110,6 +110,7 @@ func (a Agent) Unfinished() []StageName {
 
 // ForgetStages makes provisioning begin at the first stage again, because objects of finished stages are gone.
 func (a *Agent) ForgetStages() {
+	a.AppliedAt = time.Time{}
 	for i := range a.Stages {
 		a.Stages[i] = Stage{Name: a.Stages[i].Name, Status: StagePending, Attempt: a.Stages[i].Attempt}
 	}

@@ -181,7 +181,8 @@ func (a *Agent) BecameReady(now time.Time) {
 // MarkObserved records that a worker completed the present generation. Secret operations may still have work for it.
 func (a *Agent) MarkObserved(now time.Time) {
 	a.ObservedGeneration, a.Attempts = a.Generation, 0
-	a.WorkDueAt, a.RetryAt, a.Deadline = time.Time{}, time.Time{}, time.Time{}
+	a.WorkDueAt, a.RetryAt = time.Time{}, time.Time{}
+	a.endWait()
 	a.Lease, a.UpdatedAt = Lease{}, now
 	if a.OperationsDue() {
 		a.WorkDueAt = now.Add(NudgeGrace)

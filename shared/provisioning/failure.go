@@ -15,20 +15,22 @@ import (
 const CodeNamespaceMissing = "namespace_missing"
 
 // failed records the failure and decides between giving up and another run.
-func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, cause error) error {
-	if errors.Is(cause, agent.ErrSuperseded) {
+func (w *run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, cause error) error {
+	if errors.Is(cause, agent.ErrSuperseded) || errors.Is(cause, errFinished) {
 		return cause
 	}
 	var stale *Stale
 	if errors.As(cause, &stale) && stale.Generation > a.Generation {
 		return w.passGeneration(ctx, a, stale.Generation)
 	}
-	f, permanent := describe(a, stage, cause)
-	// Write the record even if ctx has expired.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	f, permanent := describe(a, stage, cause, w.Now())
+	last, cancel := w.record(ctx)
 	defer cancel()
 	ended, expired := false, false
 	a, err := w.progress(last, a, func(a *agent.Agent) {
+		if !w.begun {
+			a.Attempts++
+		}
 		expired = a.Expired(w.Now())
 		if ended = a.FailRun(f, permanent, w.Now()); !ended && f.Code == CodeNamespaceMissing {
 			a.ForgetStages()
@@ -55,7 +57,7 @@ func (w run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, c
 // passGeneration raises the record's generation above the cluster's, so that the cluster accepts it. Usually another
 // worker applied a newer generation and the record shows it: then the write has no effect. The record is older than the
 // cluster only if the database was restored from a backup.
-func (w run) passGeneration(ctx context.Context, a agent.Agent, above int64) error {
+func (w *run) passGeneration(ctx context.Context, a agent.Agent, above int64) error {
 	_, err := w.progress(ctx, a, func(a *agent.Agent) { a.PassGeneration(above, w.Now()) })
 	if err != nil {
 		return err
@@ -65,10 +67,8 @@ func (w run) passGeneration(ctx context.Context, a agent.Agent, above int64) err
 	return agent.ErrSuperseded
 }
 
-const recordTimeout = 10 * time.Second
-
 // describe turns an error into the failure that clients see.
-func describe(a agent.Agent, stage agent.StageName, cause error) (f agent.Failure, permanent bool) {
+func describe(a agent.Agent, stage agent.StageName, cause error, now time.Time) (f agent.Failure, permanent bool) {
 	var pod *PodFailure
 	var refused *Permanent
 	switch {
@@ -76,7 +76,7 @@ func describe(a agent.Agent, stage agent.StageName, cause error) (f agent.Failur
 		return agent.Failure{Code: refused.Code, Stage: stage, Message: refused.Message}, true
 	case errors.As(cause, &pod):
 		return agent.Failure{Code: pod.Code, Stage: stage, Message: pod.Message, Retryable: !pod.Permanent},
-			pod.Permanent
+			pod.Permanent || pod.overdue(a, now)
 	case fault.Code(cause) == CodeNamespaceMissing && a.LastReadyIsolation != "":
 		return volumeLost(stage), true
 	default:

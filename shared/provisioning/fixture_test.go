@@ -130,7 +130,7 @@ func (w *world) existence() provisioning.Existence {
 // reconciler makes a worker process.
 func (w *world) reconciler() *provisioning.Reconciler {
 	return &provisioning.Reconciler{
-		Records: w.records(), Cluster: w.objects(), Secrets: w.secretClient(), Now: w.Now, WatchTimeout: time.Minute,
+		Records: w.records(), Cluster: w.objects(), Secrets: w.secretClient(), Now: w.Now,
 		Prober: simulation.Prober{Cluster: w.cluster, Process: w, Failed: func(string) {}},
 	}
 }

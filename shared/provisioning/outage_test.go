@@ -1,6 +1,7 @@
 package provisioning_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/provisioning/simulation"
 )
 
@@ -117,7 +119,7 @@ func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
 				l.setDown(simulation.ClusterService, false)
 				l.await(t, "watched", twoSweeps, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
 				took := l.await(t, "in error", time.Hour, isStatus(agent.Error))
-				if took < c.want-10*time.Second || took > c.want+30*time.Second {
+				if took < c.want-10*time.Second || took > c.want+agent.NudgeGrace {
 					t.Errorf("in error after %v, want after %v", took, c.want)
 				}
 				if f := l.record().Failure; f.Code != notReady || f.Stage != agent.StageReady || !f.Retryable {
@@ -228,38 +230,74 @@ func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
 	}
 }
 
-// A client changes the agent whenever a watch ends.
-func TestReconcile_EndsWithinItsBudget(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		r := w.reconciler()
-		r.WatchTimeout = watchTimeout
-		r.Cluster = restartedCluster{w.objects()}
-		begun := time.Now()
-		err := r.Reconcile(t.Context(), w.id)
-		if !fault.Is(err, fault.Unavailable) {
-			t.Errorf("Reconcile = %v, want an error of kind unavailable", err)
-		}
-		if took := time.Since(begun); took > 9*time.Minute {
-			t.Errorf("Reconcile took %v, want at most 9 minutes", took)
-		}
-		if f := w.record().Failure; f != nil {
-			t.Errorf("failure = %+v, want none", f)
-		}
-	})
+// slowCluster answers when ctx ends.
+type slowCluster struct {
+	objects
+	on agent.StageName // StageReady for looks
 }
 
-// restartedCluster watches until ctx ends. Then a client restarts the agent.
-type restartedCluster struct{ objects }
-
-func (c restartedCluster) CheckReady(ctx context.Context, _ agent.Agent) error {
+func (c slowCluster) hang(ctx context.Context, stage agent.StageName) error {
+	if c.on != stage {
+		return nil
+	}
 	<-ctx.Done()
-	c.world.change(func(a *agent.Agent) {
-		a.Status = agent.Running
-		act(agent.Restart)(a)
-	})
-	return ctx.Err()
+	return fault.New(fault.Unavailable, "cluster_unavailable", "It did not answer.").WithCause(ctx.Err())
+}
+
+func (c slowCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
+	in provisioning.RuntimeInput,
+) error {
+	return cmp.Or(c.hang(ctx, stage), c.objects.Apply(ctx, a, stage, in))
+}
+
+func (c slowCluster) CheckReady(ctx context.Context, a agent.Agent) error {
+	return cmp.Or(c.hang(ctx, agent.StageReady), c.objects.CheckReady(ctx, a))
+}
+
+func (c slowCluster) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
+	return false, c.hang(ctx, agent.StageReady)
+}
+
+// Whatever hangs, and whatever a push waits for.
+func TestReconcile_HoldsNoPushLongerThanTenSeconds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		given func(*agent.Agent)
+		on    agent.StageName
+	}{
+		"namespace": {on: agent.StageNamespace},
+		"volume":    {on: agent.StageStorage},
+		"workload":  {on: agent.StageRuntime},
+		"look":      {on: agent.StageReady},
+		"deletion":  {on: agent.StageReady, given: act(agent.Delete)},
+		"another worker": {given: func(a *agent.Agent) {
+			a.AcquireLease("another", time.Now())
+			a.Lease.Until = time.Now().Add(time.Hour)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				if c.given != nil {
+					w.change(c.given)
+				}
+				r := w.reconciler()
+				r.Cluster = slowCluster{w.objects(), c.on}
+				begun := time.Now()
+				err := r.Reconcile(t.Context(), w.id)
+				if took := time.Since(begun); took > 10*time.Second {
+					t.Errorf("Reconcile took %v, want at most 10 s", took)
+				}
+				if !fault.Is(err, fault.Unavailable) {
+					t.Errorf("Reconcile = %v, want an error of kind unavailable", err)
+				}
+				if f := w.record().Failure; c.on != "" && (f == nil || !f.Outage) {
+					t.Errorf("failure = %+v, want an outage", f)
+				}
+			})
+		})
+	}
 }
 
 func TestReconcile_LeavesAnAgentAloneUntilItsNextAttempt(t *testing.T) {

@@ -48,6 +48,20 @@ func (p Pod) waitsForMachine(now time.Time) bool {
 	return p.Failure != nil && p.Failure.Code == agent.CodeUnschedulable && p.broken(now) == nil
 }
 
+// overdue reports whether the pod of a running agent has waited too long for a machine, while a worker waits for it.
+func (f *PodFailure) overdue(a agent.Agent, now time.Time) bool {
+	until := f.relocationEnds(a)
+	return !until.IsZero() && !now.Before(until)
+}
+
+// relocationEnds is when the pod of a running agent has waited too long for a machine; zero if it does not wait for one.
+func (f *PodFailure) relocationEnds(a agent.Agent) time.Time {
+	if a.Status != agent.Running || f.Code != agent.CodeUnschedulable || f.Since.IsZero() {
+		return time.Time{}
+	}
+	return f.Since.Add(relocation)
+}
+
 // steady reports whether the pod has been Ready long enough to count as recovered. A crash-looping pod is Ready between
 // crashes, so it must stay Ready for twice as long as it ran the last time.
 func (p Pod) steady(now time.Time) bool {

@@ -153,6 +153,8 @@ type PodFailure struct {
 	Code string
 	// Message says what happened and what the client can do.
 	Message string
+	// Since is when the pod became not Ready, or was created; zero if there is none.
+	Since time.Time
 	// Permanent is true if waiting does not help.
 	Permanent bool
 	// Repairable is true if applying the agent's objects again may help: the desired pod does not exist, or it lacks

@@ -22,18 +22,24 @@ type Reconciler struct {
 	Prober  AgentProber
 	// Now is the clock.
 	Now func() time.Time
-	// WatchTimeout bounds how long one call of Reconcile watches pods. All its work ends agent.NudgeGrace later, which
-	// must be before the queue's deadline.
-	WatchTimeout time.Duration
 }
 
-// Reconcile reads the present record of an agent and brings its objects to that state. It returns nil when no work is
-// left or when the work is due later, and an error that fault reports as retryable if the queue must deliver the work
-// again.
+const (
+	// PushTimeout bounds one call of Reconcile. The queue's push window keeps up only while pushes are short: one that
+	// waits for a pod would delay the work of all other agents.
+	PushTimeout = 9 * time.Second
+	// recordTime is the end of PushTimeout, in which a run only records what happened.
+	recordTime = 2 * time.Second
+)
+
+// Reconcile reads the present record of an agent and brings its objects to that state. It looks at the agent once and
+// does not wait: while the pod is not Ready, or a deletion has not ended, it records when a worker looks again and
+// returns nil. It also returns nil when no work is left or when the work is due later. It returns an error that fault
+// reports as retryable if the queue must deliver the work again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
-	ctx, cancel := context.WithTimeout(ctx, r.WatchTimeout+agent.NudgeGrace)
+	w := &run{Reconciler: r, holder: uuid.NewString(), ends: time.Now().Add(PushTimeout)}
+	ctx, cancel := context.WithDeadline(ctx, w.ends.Add(-recordTime))
 	defer cancel()
-	w := run{Reconciler: r, holder: uuid.NewString(), watchUntil: r.Now().Add(r.WatchTimeout)}
 	for {
 		if err := ctx.Err(); err != nil {
 			return fault.From(err) // newer states came faster than this call could apply them
@@ -48,30 +54,43 @@ func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 		if !working(a) || r.Now().Before(a.RetryAt) { // the sweep nudges the agent then
 			return nil
 		}
+		w.begun, w.unrecorded = false, nil
 		a, err = w.dispatch(ctx, a)
-		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) ||
-			err == nil && a.OperationsDue() // operations were added during the run
+		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) || err == nil && addedDuring(a)
 		if !again {
 			return err
 		}
 	}
 }
 
-// load reads the record. If another run holds it, load waits once for the end of that lease, which a live run renews.
-func (r *Reconciler) load(ctx context.Context, agentID, holder string) (agent.Agent, error) {
-	a, err := r.Records.Load(ctx, agentID)
-	if err != nil || !working(a) || !a.Leased(holder, r.Now()) {
-		return a, err
+// addedDuring reports whether operations were added during a run that ended in a. While an agent waits for its pod,
+// operations wait with it.
+func addedDuring(a agent.Agent) bool {
+	if a.Waits() {
+		return len(a.OperationsAt(secret.Bind)) > 0
 	}
-	if err := sleep(ctx, a.Lease.Until.Sub(r.Now())); err != nil {
-		return a, err
-	}
-	a, err = r.Records.Load(ctx, agentID)
-	if err == nil && working(a) && a.Leased(holder, r.Now()) {
-		return a, fault.New(fault.Unavailable, "agent_busy", "Another worker is processing the agent. Retry.")
-	}
-	return a, err
+	return a.OperationsDue()
 }
+
+// load reads the record. While another run holds it, load reads it again until that run ends, its lease ends, or ctx
+// does. A nudge may report what the other run has just missed, so it is not dropped.
+func (r *Reconciler) load(ctx context.Context, agentID, holder string) (agent.Agent, error) {
+	for pause := minLeasePoll; ; pause = min(2*pause, maxLeasePoll) {
+		a, err := r.Records.Load(ctx, agentID)
+		if err != nil || !working(a) || !a.Leased(holder, r.Now()) {
+			return a, err
+		}
+		if sleep(ctx, min(pause, a.Lease.Until.Sub(r.Now()))) != nil {
+			return a, fault.New(fault.Unavailable, "agent_busy", "Another worker is processing the agent. Retry.")
+		}
+	}
+}
+
+// How often a run reads a record that another run holds.
+const (
+	minLeasePoll = 100 * time.Millisecond
+	maxLeasePoll = 2 * time.Second
+)
 
 // sleep waits, unless ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
@@ -92,8 +111,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 type run struct {
 	*Reconciler
 	holder string
-	// watchUntil is when the watches of this call of Reconcile end.
-	watchUntil time.Time
+	// ends is when the call of Reconcile must have ended.
+	ends time.Time
+	// begun is true once the run has recorded that it applies objects.
+	begun bool
+	// unrecorded is what the next write of the record must include.
+	unrecorded []func(*agent.Agent)
+}
+
+// record returns the context of a run's last write, which must take place even if ctx has ended.
+func (w *run) record(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(context.WithoutCancel(ctx), w.ends)
 }
 
 // working reports whether a worker has work to do for an agent.
@@ -102,24 +130,42 @@ func working(a agent.Agent) bool { return !a.Converged() || a.OperationsDue() }
 // errFinished ends a run whose work another run has finished.
 var errFinished = errors.New("another worker finished the work")
 
-// progress records progress in applying the desired state. If another run of the same generation has applied it in
-// between, progress writes nothing and returns errFinished: what this run saw is older.
-func (w run) progress(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+// progress records progress in applying the desired state, with everything unrecorded. If another run of the same
+// generation has applied it in between, progress writes nothing and returns errFinished: what this run saw is older.
+func (w *run) progress(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
 	finished := false
 	latest, err := w.Records.Update(ctx, a, func(present *agent.Agent) {
-		if finished = a.ApplyDue() && !present.ApplyDue(); !finished {
-			change(present)
+		if finished = a.ApplyDue() && !present.ApplyDue(); finished {
+			return
 		}
+		for _, record := range w.unrecorded {
+			record(present)
+		}
+		change(present)
 	})
-	if err == nil && finished {
+	switch {
+	case err == nil && finished:
 		err = errFinished
+	case err == nil:
+		w.unrecorded = nil
 	}
 	return latest, err
 }
 
+// begin records that the run applies objects, and keeps other workers off.
+func (w *run) begin(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	w.begun = true
+	return w.progress(ctx, a, func(a *agent.Agent) {
+		a.Redelivered()
+		a.Attempts++
+		a.AcquireLease(w.holder, w.Now())
+		change(a)
+	})
+}
+
 // dispatch does the work of the record. It binds stored secrets to the desired state, applies that state, and destroys
 // the secret versions that are left over. It returns the resulting record.
-func (w run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+func (w *run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if a.Status == agent.Deleting {
 		return a, w.tearDown(ctx, a)
 	}
@@ -127,12 +173,15 @@ func (w run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if err != nil {
 		return a, err
 	}
-	if !a.Converged() || len(a.OperationsAt(secret.Sync, secret.Rollout)) > 0 {
+	if a.ApplyDue() {
 		bring := w.scaleDown
-		if a.WantsPod() {
+		switch {
+		case a.WantsPod() && a.Waits():
+			bring = w.look
+		case a.WantsPod():
 			bring = w.bringUp
 		}
-		if a, err = bring(ctx, a); err != nil {
+		if a, err = bring(ctx, a); err != nil || a.Waits() {
 			return a, err
 		}
 	}
@@ -140,8 +189,8 @@ func (w run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 }
 
 // scaleDown removes the pod and leaves everything else. It also writes secrets, for the next start.
-func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) {
-	a, err := w.progress(ctx, a, func(a *agent.Agent) { a.Attempts++; a.AcquireLease(w.holder, w.Now()) })
+func (w *run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	a, err := w.begin(ctx, a, func(*agent.Agent) {})
 	if err != nil {
 		return a, err
 	}
@@ -152,65 +201,41 @@ func (w run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	if err = w.syncStopped(ctx, a); err != nil {
 		return a, w.failed(ctx, a, agent.StageSecrets, err)
 	}
-	return w.progress(ctx, a, func(a *agent.Agent) {
+	last, cancel := w.record(ctx)
+	defer cancel()
+	return w.progress(last, a, func(a *agent.Agent) {
 		a.MarkSecretsSynced(w.Now())
 		a.MarkSecretsWaiting(w.Now())
 		a.MarkObserved(w.Now())
 	})
 }
 
-// maxDeletionWatch is how long one run watches a deletion. It is long enough to wait for the end of secret.StoringTime,
-// and short because no other run takes over from a crashed one in that time.
-const maxDeletionWatch = secret.StoringTime + 5*time.Second
-
 // tearDown deletes all objects of an agent. The record is removed only once they are observed gone. A deletion that
 // takes longer is no failure: the message is acknowledged, and the record says when a worker looks again.
-func (w run) tearDown(ctx context.Context, a agent.Agent) error {
-	limit, mine := min(w.WatchTimeout, maxDeletionWatch), false
-	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { mine = a.BeginDeletion(w.Now(), limit+recordTimeout) })
-	if err != nil || !mine {
-		return err
+func (w *run) tearDown(ctx context.Context, a agent.Agent) error {
+	if err := w.Cluster.Delete(ctx, a); err != nil {
+		return w.failed(ctx, a, "", err)
 	}
-	watch, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for _, step := range []struct {
-		do    func() error
-		waits bool
-	}{
-		{do: func() error { return w.Cluster.Delete(watch, a) }},
-		{do: func() error { return w.pollGone(watch, a) }, waits: true},
+	gone, err := w.Cluster.CheckGone(ctx, a)
+	switch {
+	case err != nil:
+		return w.failed(ctx, a, "", err)
+	case !gone:
+		return w.awaitDeletion(ctx, a, time.Time{})
+	case w.Now().Before(a.StoringUntil):
 		// A value that a request adds after the secrets are destroyed would stay forever.
-		{do: func() error { return sleep(watch, a.StoringUntil.Sub(w.Now())) }, waits: true},
-		{do: func() error { return w.Secrets.Destroy(watch, a.ID, a.SecretKeys()) }},
-	} {
-		err := step.do()
-		if err != nil && step.waits && watch.Err() != nil {
-			return w.lookLater(ctx, a)
-		}
-		if err != nil {
-			return w.failed(ctx, a, "", err)
-		}
+		return w.awaitDeletion(ctx, a, a.StoringUntil)
+	}
+	if err := w.Secrets.Destroy(ctx, a.ID, a.SecretKeys()); err != nil {
+		return w.failed(ctx, a, "", err)
 	}
 	return w.Records.Remove(ctx, a)
 }
 
-// pollGone looks until the agent's objects are gone, or ctx ends.
-func (w run) pollGone(ctx context.Context, a agent.Agent) error {
-	for wait := probeInterval; ; wait = min(2*wait, maxProbeInterval) {
-		gone, err := w.Cluster.CheckGone(ctx, a)
-		if err != nil || gone {
-			return err
-		}
-		if err := sleep(ctx, wait); err != nil {
-			return err
-		}
-	}
-}
-
-// lookLater records when a worker looks at a deletion again.
-func (w run) lookLater(ctx context.Context, a agent.Agent) error {
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+// awaitDeletion records when a worker looks at a deletion again.
+func (w *run) awaitDeletion(ctx context.Context, a agent.Agent, latest time.Time) error {
+	last, cancel := w.record(ctx)
 	defer cancel()
-	_, err := w.Records.Update(last, a, func(a *agent.Agent) { a.AwaitDeletion(w.Now()) })
+	_, err := w.Records.Update(last, a, func(a *agent.Agent) { a.AwaitDeletion(latest, w.Now()) })
 	return err
 }

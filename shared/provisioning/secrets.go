@@ -10,7 +10,7 @@ import (
 )
 
 // bind makes all stored values part of the agent's desired state, in one write of the record.
-func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+func (w *run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if len(a.OperationsAt(secret.Bind)) == 0 {
 		return a, nil
 	}
@@ -18,7 +18,7 @@ func (w run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 }
 
 // syncSecrets runs the stage of the secrets. A new agent without secrets skips it, unless its last secret was deleted.
-func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
+func (w *run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
 	error,
 ) {
 	if key := a.AwaitedSecret(); key != "" {
@@ -37,21 +37,27 @@ func (w run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (a
 	return agent.StageSucceeded, learned, w.writeSecrets(ctx, a, m)
 }
 
-// ensureCredentials generates the agent's first credentials. It first records until when they may appear in the secret
-// store. Otherwise, a deletion of the agent could end before they do, and they would stay forever. Once the secret
-// store has answered, nothing can appear later.
-func (w run) ensureCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput) (func(*agent.Agent), error) {
-	until := w.Now().Add(secret.StoringTime)
-	var fence agent.StoringFence
-	if _, err := w.progress(ctx, a, func(a *agent.Agent) { fence = a.FenceStoring(until) }); err != nil {
-		return nil, err
+// fetchCredentials reads the credentials, or generates the first ones. It records the version of new ones immediately:
+// the objects that it names must never be newer than the record. The fence of a new agent is recorded already.
+func (w *run) fetchCredentials(ctx context.Context, a agent.Agent, m *RuntimeInput, fence agent.StoringFence) (
+	agent.Agent, error,
+) {
+	var err error
+	if a.CredentialVersion > 0 {
+		m.Credentials, err = w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
+		return a, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, secret.AddingUntil(until).Sub(w.Now()))
+	adding, cancel := context.WithTimeout(ctx, secret.AddingUntil(fence.Until()).Sub(w.Now()))
 	defer cancel()
 	var version int64
-	var err error
-	m.Credentials, version, err = w.Secrets.EnsureCredentials(ctx, a.ID, agent.DashboardUsername)
-	return func(a *agent.Agent) { a.CredentialVersion = version; a.LiftFence(fence) }, err
+	if m.Credentials, version, err = w.Secrets.EnsureCredentials(adding, a.ID, agent.DashboardUsername); err != nil {
+		return a, err
+	}
+	latest, err := w.progress(ctx, a, func(a *agent.Agent) { a.CredentialVersion = version; a.LiftFence(fence) })
+	if err != nil {
+		return a, err
+	}
+	return latest, nil
 }
 
 func wantsSecrets(a agent.Agent) bool {
@@ -64,7 +70,7 @@ func wantsSecrets(a agent.Agent) bool {
 }
 
 // writeSecrets reads the secret variables from the secret store and writes them and the credentials into the namespace.
-func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) error {
+func (w *run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) error {
 	m.Secrets = map[string][]byte{}
 	for _, e := range a.Env {
 		if !e.Secret() {
@@ -77,7 +83,8 @@ func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) e
 		m.Secrets[e.Key] = value
 	}
 	if m.Credentials == (credential.Credentials{}) {
-		if _, err := w.fetchCredentials(ctx, a, m); err != nil {
+		var err error
+		if m.Credentials, err = w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion); err != nil {
 			return err
 		}
 	}
@@ -86,7 +93,7 @@ func (w run) writeSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) e
 
 // syncStopped writes the secrets of an agent that does not run, if operations wait for that. If the namespace does not
 // exist yet, the agent's start writes them.
-func (w run) syncStopped(ctx context.Context, a agent.Agent) error {
+func (w *run) syncStopped(ctx context.Context, a agent.Agent) error {
 	if len(a.OperationsAt(secret.Sync)) == 0 || a.CredentialVersion == 0 {
 		return nil
 	}
@@ -98,7 +105,7 @@ func (w run) syncStopped(ctx context.Context, a agent.Agent) error {
 }
 
 // proof makes the probe that proves a rotation: the agent accepts the new credentials and refuses the former ones.
-func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, agent.Agent) error, error) {
+func (w *run) proof(ctx context.Context, a agent.Agent) (func(context.Context, agent.Agent) error, error) {
 	latter, err := w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 	if err != nil {
 		return nil, err
@@ -120,7 +127,7 @@ func (w run) proof(ctx context.Context, a agent.Agent) (func(context.Context, ag
 	}, nil
 }
 
-func (w run) wants(ctx context.Context, a agent.Agent, c credential.Credentials, want Verdict) error {
+func (w *run) wants(ctx context.Context, a agent.Agent, c credential.Credentials, want Verdict) error {
 	got, err := w.Prober.Accepts(ctx, a, c)
 	if err == nil && got != want {
 		err = fault.New(fault.Unavailable, codeGatewayUnhealthy, "The agent has not picked up its new credentials yet.")
@@ -130,7 +137,7 @@ func (w run) wants(ctx context.Context, a agent.Agent, c credential.Credentials,
 
 // finish destroys the versions that operations have replaced. It never destroys a version newer than the operation's:
 // another request may be adding it.
-func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+func (w *run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	done := a.OperationsAt(secret.Destroy, secret.Complete)
 	if len(done) == 0 {
 		return a, nil
@@ -150,8 +157,8 @@ func (w run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 }
 
 // recordFailedDestroy records why versions could not be destroyed. The agent itself is not affected.
-func (w run) recordFailedDestroy(ctx context.Context, a agent.Agent, cause error) error {
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+func (w *run) recordFailedDestroy(ctx context.Context, a agent.Agent, cause error) error {
+	last, cancel := w.record(ctx)
 	defer cancel()
 	e := fault.From(cause)
 	_, err := w.Records.Update(last, a, func(a *agent.Agent) { a.RetryDestroy(e.Code, isOutage(e), w.Now()) })

@@ -25,7 +25,10 @@ func (n *nudges) Nudge(_ context.Context, id string) error {
 
 func TestSweep_NudgesOverdueAgents(t *testing.T) {
 	t.Parallel()
-	watched := func(a *agent.Agent) { a.BeginWatch(time.Now(), 8*time.Minute) }
+	waiting := func(a *agent.Agent) {
+		a.Applied(time.Now())
+		a.AwaitReady(nil, time.Time{}, time.Now())
+	}
 	restarted := func(a *agent.Agent) {
 		a.BecameReady(time.Now())
 		_ = a.Act(agent.Restart, agent.Manual, time.Now())
@@ -39,12 +42,14 @@ func TestSweep_NudgesOverdueAgents(t *testing.T) {
 		"provisioning for 30 seconds":  {after: 30 * time.Second, wantStatus: agent.Provisioning},
 		"provisioning without a nudge": {after: 2 * time.Minute, wantStatus: agent.Provisioning, wantNudges: 1},
 		"provisioning for a day":       {after: 24 * time.Hour, wantStatus: agent.Provisioning, wantNudges: 1},
-		"watched by a worker":          {after: 8 * time.Minute, given: watched, wantStatus: agent.Provisioning},
-		"after a worker's watch": {
-			after: 9 * time.Minute, given: watched, wantStatus: agent.Provisioning, wantNudges: 1,
+		"waiting for less than a minute": {
+			after: 59 * time.Second, given: waiting, wantStatus: agent.Provisioning,
+		},
+		"waiting for a minute": {
+			after: 61 * time.Second, given: waiting, wantStatus: agent.Provisioning, wantNudges: 1,
 		},
 		"after the deadline": {
-			after: time.Hour, given: watched, wantStatus: agent.Provisioning, wantNudges: 1,
+			after: time.Hour, given: waiting, wantStatus: agent.Provisioning, wantNudges: 1,
 		},
 		"restarting for a day": {
 			after: 24 * time.Hour, given: restarted, wantStatus: agent.Running, wantNudges: 1,
@@ -110,8 +115,8 @@ func TestSweep_LeavesFinishedAgentAlone(t *testing.T) {
 		"became ready": {concurrently: func(a *agent.Agent) { a.BecameReady(now) }},
 		"gave up":      {concurrently: func(a *agent.Agent) { a.GiveUp(agent.Failure{Code: "pod_rejected"}, now) }},
 		"taken up by a worker": {
-			concurrently: func(a *agent.Agent) { a.BeginWatch(now, 5*time.Minute) },
-			wantDue:      now.Add(5*time.Minute + agent.NudgeGrace),
+			concurrently: func(a *agent.Agent) { a.AcquireLease("another", now) },
+			wantDue:      now.Add(agent.NudgeGrace),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,6 @@ const (
 	minBackoff    = 10 * time.Second
 	maxBackoff    = 600 * time.Second
 	maxDeliveries = 20
-	watchTimeout  = 8 * time.Minute
 )
 
 // timeline runs the agent of a world with a queue, concurrent workers and a sweep each minute, in the bubble's time.
@@ -92,7 +91,7 @@ func (l *timeline) deliver() error {
 	})
 	defer l.count(func() { l.delivering-- })
 	r := l.reconciler()
-	r.Cluster, r.WatchTimeout = timelineCluster{l.objects(), l}, watchTimeout
+	r.Cluster = timelineCluster{l.objects(), l}
 	return r.Reconcile(l.ctx, l.id)
 }
 

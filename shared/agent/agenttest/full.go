@@ -32,6 +32,7 @@ func FullAgent(at time.Time) agent.Agent {
 		Rollout: 5, Generation: 6, ObservedGeneration: 7, Attempts: 8,
 		Lease:     agent.Lease{Holder: "h", Until: at.Add(time.Second)},
 		WorkDueAt: at.Add(2 * time.Second), Deadline: at.Add(3 * time.Second), RetryAt: at.Add(8 * time.Second),
+		AppliedAt: at.Add(9 * time.Second), WaitingSince: at.Add(10 * time.Second),
 		CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
 		SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second),
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},

@@ -47,7 +47,7 @@ func scopes(deviations int) (all []scope) {
 	}
 	for _, start := range slices.Sorted(maps.Keys(actions)) {
 		for _, action := range actions[start] {
-			all = append(all, scope{start, action, 1, deviations, Outcome, 4 * least},
+			all = append(all, scope{start, action, 1, deviations, Outcome, 3 * least},
 				scope{start, action, 2, deviations, Order, least})
 			if deviations > 1 && slices.Contains([]string{"create with secrets", "put", "stop", "delete"}, action) {
 				all = append(all, scope{start, action, 2, deviations, Order | Outcome, 40 * least})
@@ -150,7 +150,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySmallSchedule(t *testing.T) {
 	}
 	deviations, promised := 2, 120_000
 	if testing.Short() || raceDetector {
-		deviations, promised = 1, 1_500
+		deviations, promised = 1, 1_100
 	}
 	began := time.Now()
 	all := scopes(deviations)

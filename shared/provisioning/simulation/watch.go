@@ -35,10 +35,14 @@ func (c *Cluster) judge(id, hash string) *provisioning.PodFailure {
 			}
 		}
 	}
-	return &provisioning.PodFailure{
+	f := &provisioning.PodFailure{
 		Code: "readiness_timeout", Message: "The pod is not ready.",
 		Repairable: n == nil || n.pod == nil || hash != "" && n.pod.hash != hash || !n.pod.started,
 	}
+	if n != nil && n.pod != nil {
+		f.Since = n.pod.since
+	}
+	return f
 }
 
 // Delete implements provisioning.Cluster.

@@ -91,9 +91,6 @@ type Plant struct {
 // The organization and its caller.
 const organizationID = "9b2ee9a5-7b60-4a51-93a4-1d6a3d4f2c11"
 
-// watchTimeout is the production default.
-const watchTimeout = 8 * time.Minute
-
 // newWorld returns a world without agents.
 func newWorld(s *Scheduler) *World {
 	w := &World{
@@ -187,7 +184,7 @@ func (w *World) secretClient(p Stepper) SecretClient {
 func (w *World) reconciler(p *Process) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
 		Records: w.records("worker", p), Cluster: w.clusterClient(p), Secrets: w.secretClient(p),
-		Prober: w.prober(p), Now: p.Now, WatchTimeout: watchTimeout,
+		Prober: w.prober(p), Now: p.Now,
 	}
 }
 

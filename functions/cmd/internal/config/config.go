@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/handoff"
@@ -136,9 +135,6 @@ type Worker struct {
 	PushServiceAccount string `env:"PUSH_SERVICE_ACCOUNT, required"`
 	// PushAudience is the audience of the tokens in pushes.
 	PushAudience string `env:"PUSH_AUDIENCE, required"`
-	// WatchTimeout bounds how long one push may watch a cluster. A push takes at most a minute longer, which must be
-	// shorter than the ack deadline of the subscription.
-	WatchTimeout time.Duration `env:"WATCH_TIMEOUT, default=8m"`
 }
 
 // Cell is one cluster.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sethvargo/go-envconfig"
 
@@ -41,7 +40,6 @@ func TestRead_Defaults(t *testing.T) {
 		"Port":            {got: c.Port, want: "8080"},
 		"AgentScheme":     {got: c.AgentScheme, want: "https"},
 		"RateLimitFactor": {got: c.RateLimitFactor, want: 1},
-		"WatchTimeout":    {got: c.WatchTimeout, want: 8 * time.Minute},
 		"AgentImage":      {got: c.AgentImage, want: ""},
 		"AgentPort":       {got: c.AgentPort, want: config.AgentPort(3000)},
 		"AgentAPIPort":    {got: c.AgentAPIPort, want: config.AgentPort(0)},
@@ -86,10 +84,6 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 			value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`,
 			want:  cells + "cell 0: name, region and either",
 		},
-		"not a duration": {
-			key: "WATCH_TIMEOUT", value: "long",
-			want: `configuration: WATCH_TIMEOUT is invalid: time: invalid duration "long"`,
-		},
 		"not a number": {
 			key: "RATE_LIMIT_FACTOR", value: "many",
 			want: "configuration: RATE_LIMIT_FACTOR is invalid: ",
@@ -126,20 +120,5 @@ func TestSecret_IsRedacted(t *testing.T) {
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c.StripeKey, c.StripeWebhookSecret), "_secret") {
 		t.Error("the printed configuration contains a secret")
-	}
-}
-
-func TestRead_AcceptsFormerNames(t *testing.T) {
-	t.Parallel()
-	env := environment()
-	env["WORKER_PATIENCE"] = "3m"
-	c, err := config.Read[config.Worker](t.Context(), envconfig.MapLookuper(env))
-	if err != nil || c.WatchTimeout != 3*time.Minute {
-		t.Errorf("WORKER_PATIENCE=3m: WatchTimeout = %s, %v; want 3m", c.WatchTimeout, err)
-	}
-	env["WATCH_TIMEOUT"] = "5m"
-	c, err = config.Read[config.Worker](t.Context(), envconfig.MapLookuper(env))
-	if err != nil || c.WatchTimeout != 5*time.Minute {
-		t.Errorf("WATCH_TIMEOUT=5m and WORKER_PATIENCE=3m: WatchTimeout = %s, %v; want 5m", c.WatchTimeout, err)
 	}
 }

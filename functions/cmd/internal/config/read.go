@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"reflect"
 	"regexp"
@@ -18,7 +17,7 @@ import (
 // Read fills a role's configuration from a lookuper: the environment, or a map.
 func Read[T any](ctx context.Context, from envconfig.Lookuper) (T, error) {
 	var c T
-	names := &lastLookup{Lookuper: withFormerNames{from}}
+	names := &lastLookup{Lookuper: from}
 	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: &c, Lookuper: names})
 	switch {
 	case errors.Is(err, envconfig.ErrMissingRequired):
@@ -80,24 +79,4 @@ func variablesOf(t reflect.Type) map[string]bool {
 		}
 	}
 	return all
-}
-
-// formerNames maps variables to their names in the previous release.
-func formerNames() map[string]string { return map[string]string{"WATCH_TIMEOUT": "WORKER_PATIENCE"} }
-
-// withFormerNames looks up a variable under its former name, with a warning, if only that is set.
-type withFormerNames struct{ envconfig.Lookuper }
-
-// Lookup implements envconfig.Lookuper.
-func (l withFormerNames) Lookup(key string) (string, bool) {
-	value, found := l.Lookuper.Lookup(key)
-	former := formerNames()[key]
-	if found || former == "" {
-		return value, found
-	}
-	if value, found = l.Lookuper.Lookup(former); found {
-		slog.Warn("environment variable was renamed; the former name only works in this release", "former", former,
-			"name", key)
-	}
-	return value, found
 }

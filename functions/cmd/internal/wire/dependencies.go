@@ -38,7 +38,7 @@ func fills() map[function.Need]fill {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper,
-		WatchTimeout: o.settings.WatchTimeout, HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock,
+		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock,
 	}}
 	all := fills()
 	for _, need := range needs {

@@ -38,7 +38,6 @@ func All(ctx context.Context, c config.Worker, s Settings) (run.Service, error) 
 }
 
 func withWorkers(ctx context.Context, c config.Worker, s Settings, selection functions.Selection) (run.Service, error) {
-	s.WatchTimeout = c.WatchTimeout
 	pushes, err := oidc.NewPushes(oidc.PushOptions{
 		Issuer: c.PushIssuer, Audience: c.PushAudience,
 		ServiceAccount: c.PushServiceAccount,

@@ -52,8 +52,6 @@ type Openers struct {
 // Settings are the settings of a process in addition to its common configuration.
 type Settings struct {
 	Openers
-	// WatchTimeout bounds how long one push may watch a cluster.
-	WatchTimeout time.Duration
 	// BillingClock is the clock of accounts; nil means time.Now.
 	BillingClock func() time.Time
 }
