@@ -16,9 +16,10 @@ const podName = agentName + "-0"
 const portName = "http"
 
 // service makes the cluster publish the pod's address, and whether the pod is Ready, in an EndpointSlice with the
-// Service's labels. The router reads those. The Service is headless: it has no address and programs no node.
+// Service's labels. The router reads those: one label names the one hostname that leads to the agent. The Service is
+// headless: it has no address and programs no node.
 func (b blueprint) service() object {
-	return &corev1.Service{
+	s := &corev1.Service{
 		TypeMeta: typed("v1", "Service"), ObjectMeta: b.named(agentName),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, Selector: podLabels(),
@@ -28,6 +29,8 @@ func (b blueprint) service() object {
 			}},
 		},
 	}
+	s.Labels[dataplane.LabelSlug] = b.agent.Slug
+	return s
 }
 
 // statefulSet runs the agent's pod, or none. A StatefulSet never runs two pods of one name concurrently, so the

@@ -15,6 +15,10 @@ const (
 	DefaultAgentPort = 3000
 )
 
+// LabelSlug is the label of an agent's Service, and of its EndpointSlices, with the readable part of the agent's
+// hostname. The router accepts no other.
+const LabelSlug = "agents.example/slug"
+
 // Paths that the front serves itself. It forwards all others to the agent's container.
 const (
 	// PathReady answers 200 when the agent's container serves.

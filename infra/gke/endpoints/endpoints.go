@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
 )
 
@@ -31,8 +32,6 @@ const (
 	portName = "http"
 	// managed selects the slices of agents: the controller copies the labels of a Service to its slices.
 	managed = "app.kubernetes.io/managed-by=agent-control-plane," + discoveryv1.LabelServiceName + "=" + service
-	// LabelSlug is the label of a Service with the slug of its agent's hostname.
-	LabelSlug = "agents.example/slug"
 	// namespacePrefix begins the name of an agent's namespace; its id follows.
 	namespacePrefix = "agent-"
 )
@@ -150,7 +149,7 @@ func (e *Endpoints) changed(object any) {
 // merge adds what a slice says to an agent's endpoint. A Service has several slices for several families of addresses,
 // and while its controller moves endpoints between slices.
 func merge(e router.Endpoint, s *discoveryv1.EndpointSlice) router.Endpoint {
-	e.Slug = cmp.Or(e.Slug, s.Labels[LabelSlug])
+	e.Slug = cmp.Or(e.Slug, s.Labels[dataplane.LabelSlug])
 	e.State = max(e.State, router.NotReady)
 	addr, ready := readyAddr(s)
 	if ready && (e.State != router.Ready || addr.Addr().Less(e.Addr.Addr())) {
@@ -202,8 +201,8 @@ func strip(object any) (any, error) {
 		},
 		AddressType: s.AddressType, Ports: s.Ports,
 	}
-	if slug := s.Labels[LabelSlug]; slug != "" {
-		kept.Labels = map[string]string{LabelSlug: slug}
+	if slug := s.Labels[dataplane.LabelSlug]; slug != "" {
+		kept.Labels = map[string]string{dataplane.LabelSlug: slug}
 	}
 	for _, endpoint := range s.Endpoints {
 		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{

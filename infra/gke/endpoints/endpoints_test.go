@@ -1,0 +1,362 @@
+//go:build unix
+
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/router"
+)
+
+// world is a cluster, an administrator's client, and one agent's namespace.
+type world struct {
+	kubernetes.Interface
+	config *rest.Config
+	id     string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c := shared.Start(t)
+	config := clustertest.Config(t, c.Kubeconfig)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	admin, err := kubernetes.NewForConfigAndClient(config, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Interface: admin, config: config, id: uuid.NewString()}
+	w.createNamespace(t, w.namespace())
+	return w
+}
+
+func (w *world) namespace() string { return namespacePrefix + w.id }
+
+func (w *world) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		"app.kubernetes.io/managed-by": "agent-control-plane", "agents.example/agent-id": w.id,
+		dataplane.LabelSlug: "support",
+	}}
+}
+
+func (w *world) createNamespace(t *testing.T, name string) {
+	t.Helper()
+	_, err := w.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createService creates the Service of an agent.
+func (w *world) createService(t *testing.T, namespace, name string) {
+	t.Helper()
+	_, err := w.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: w.meta(name),
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"agents.example/agent-id": w.id},
+			Ports: []corev1.ServicePort{{Name: "metrics", Port: 9091}, {Name: portName, Port: 8080}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createPod creates a pod that the simulated node starts.
+func (w *world) createPod(t *testing.T, namespace string) {
+	t.Helper()
+	_, err := w.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: w.meta("agent-0"),
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) deletePod(t *testing.T) {
+	t.Helper()
+	err := w.CoreV1().Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startWatch starts a watch and waits for the first list. The test ends it.
+func startWatch(t *testing.T, config *rest.Config) *Endpoints {
+	t.Helper()
+	e, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { e.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	if err := e.AwaitSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// await waits until an agent has a state.
+func (e *Endpoints) await(t *testing.T, namespace string, want router.State) router.Endpoint {
+	t.Helper()
+	clustertest.Eventually(t, func(context.Context) error {
+		if got := e.Lookup(namespace); got.State != want {
+			return fmt.Errorf("state = %d, want %d", got.State, want)
+		}
+		return nil
+	})
+	return e.Lookup(namespace)
+}
+
+func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := startWatch(t, w.config)
+	if got := e.Lookup(w.namespace()); got != (router.Endpoint{}) {
+		t.Errorf("Lookup before there is a Service = %+v, want unknown", got)
+	}
+	w.createService(t, w.namespace(), service)
+	if got := e.await(t, w.namespace(), router.NotReady); got.Slug != "support" || got.Addr.IsValid() {
+		t.Errorf("Lookup without a pod = %+v, want the slug and no address", got)
+	}
+	w.createPod(t, w.namespace())
+	ready := e.await(t, w.namespace(), router.Ready)
+	pod, err := w.CoreV1().Pods(w.namespace()).Get(t.Context(), "agent-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := netip.AddrPortFrom(netip.MustParseAddr(pod.Status.PodIP), 8080); ready.Addr != want {
+		t.Errorf("address = %s, want that of the pod, %s", ready.Addr, want)
+	}
+	if later := startWatch(t, w.config).Lookup(w.namespace()); later != ready {
+		t.Errorf("a watch that starts later finds %+v, want %+v", later, ready)
+	}
+	w.deletePod(t)
+	e.await(t, w.namespace(), router.NotReady)
+	if err := w.CoreV1().Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.await(t, w.namespace(), router.Unknown)
+}
+
+// TestEndpoints_IgnoreWhatIsNoAgent: labels can be copied, and an agent's namespace can have other Services.
+func TestEndpoints_IgnoreWhatIsNoAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := startWatch(t, w.config)
+	foreign := "tenant-" + w.id
+	odd := namespacePrefix + strings.ReplaceAll(w.id, "-", "")
+	for _, namespace := range []string{foreign, odd} {
+		w.createNamespace(t, namespace)
+		w.createService(t, namespace, service)
+	}
+	w.createService(t, w.namespace(), "another")
+	last := newWorld(t) // its slice comes after all others
+	last.createService(t, last.namespace(), service)
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		for _, namespace := range []string{foreign, odd, w.namespace()} {
+			slices, err := w.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil || len(slices.Items) == 0 {
+				return fmt.Errorf("%s has no slice: %w", namespace, err)
+			}
+		}
+		return nil
+	})
+	e.await(t, last.namespace(), router.NotReady)
+	for _, namespace := range []string{foreign, odd, w.namespace()} {
+		if got := e.Lookup(namespace); got.State != router.Unknown {
+			t.Errorf("Lookup(%s) = %+v, want unknown", namespace, got)
+		}
+	}
+}
+
+// TestEndpoints_NeedNoOtherRight runs the watch as a user that may read EndpointSlices.
+func TestEndpoints_NeedNoOtherRight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	name := "router-" + w.id
+	_, err := w.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"},
+			Verbs: []string{"get", "list", "watch"},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: name}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(w.config)
+	config.Impersonate.UserName = name
+	e := startWatch(t, config)
+	w.createService(t, w.namespace(), service)
+	e.await(t, w.namespace(), router.NotReady)
+}
+
+// wires are the connections of one client, which a test can cut and hold.
+type wires struct {
+	mu     sync.Mutex
+	open   []net.Conn
+	broken bool
+}
+
+func (c *wires) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken {
+		return nil, fmt.Errorf("dial %s: %w", addr, net.ErrClosed)
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err == nil {
+		c.open = append(c.open, conn)
+	}
+	return conn, err
+}
+
+func (c *wires) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = true
+	for _, conn := range c.open {
+		_ = conn.Close()
+	}
+}
+
+func (c *wires) restore() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = false
+}
+
+// TestEndpoints_SurviveAnOutageOfTheAPI: agents stay reachable in between, and no change is missed.
+func TestEndpoints_SurviveAnOutageOfTheAPI(t *testing.T) {
+	t.Parallel()
+	w, gone := newWorld(t), newWorld(t)
+	var c wires
+	config := rest.CopyConfig(w.config)
+	config.Dial = c.dial
+	e := startWatch(t, config)
+	for _, agent := range []*world{w, gone} {
+		agent.createService(t, agent.namespace(), service)
+		agent.createPod(t, agent.namespace())
+		e.await(t, agent.namespace(), router.Ready)
+	}
+	was := e.Lookup(w.namespace())
+	c.cut()
+	w.deletePod(t)
+	if err := gone.CoreV1().Services(gone.namespace()).Delete(t.Context(), service, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		slices, err := gone.DiscoveryV1().EndpointSlices(gone.namespace()).List(ctx, metav1.ListOptions{})
+		if err != nil || len(slices.Items) > 0 {
+			return fmt.Errorf("the slices are not gone: %w", err)
+		}
+		return nil
+	})
+	if got := e.Lookup(w.namespace()); got != was {
+		t.Errorf("Lookup during the outage = %+v, want the last known %+v", got, was)
+	}
+	c.restore()
+	e.await(t, w.namespace(), router.NotReady)
+	e.await(t, gone.namespace(), router.Unknown)
+}
+
+func TestEndpoints_StoreStrippedSlices(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := startWatch(t, w.config)
+	w.createService(t, w.namespace(), service)
+	w.createPod(t, w.namespace())
+	e.await(t, w.namespace(), router.Ready)
+	stored, err := e.informer.GetIndexer().ByIndex("namespace", w.namespace())
+	if err != nil || len(stored) != 1 {
+		t.Fatalf("stored = %v, %v, want one slice", stored, err)
+	}
+	s := stored[0].(*discoveryv1.EndpointSlice)
+	if len(s.ManagedFields) > 0 || len(s.OwnerReferences) > 0 || len(s.Labels) != 1 || len(s.Annotations) > 0 ||
+		s.Endpoints[0].TargetRef != nil || s.Endpoints[0].NodeName != nil {
+		t.Errorf("the stored slice has fields that are not needed: %+v", s)
+	}
+}
+
+func TestMerge_PrefersReadyAddresses(t *testing.T) {
+	t.Parallel()
+	slice := func(ready *bool, address string, ports ...discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			Ports:     ports,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ready}}},
+		}
+	}
+	port := discoveryv1.EndpointPort{Name: new(portName), Port: new(int32(8080))}
+	other := discoveryv1.EndpointPort{Name: new("metrics"), Port: new(int32(9091))}
+	for _, row := range []struct {
+		name   string
+		slices []*discoveryv1.EndpointSlice
+		want   router.Endpoint
+	}{
+		{name: "none", want: router.Endpoint{}},
+		{name: "empty", slices: []*discoveryv1.EndpointSlice{{}}, want: router.Endpoint{State: router.NotReady}},
+		{
+			name: "not ready", slices: []*discoveryv1.EndpointSlice{slice(new(false), "10.0.0.1", port)},
+			want: router.Endpoint{State: router.NotReady},
+		},
+		{
+			name: "unknown readiness is ready", slices: []*discoveryv1.EndpointSlice{slice(nil, "10.0.0.1", other, port)},
+			want: router.Endpoint{State: router.Ready, Addr: netip.MustParseAddrPort("10.0.0.1:8080")},
+		},
+		{
+			name: "another port", slices: []*discoveryv1.EndpointSlice{slice(new(true), "10.0.0.1", other)},
+			want: router.Endpoint{State: router.NotReady},
+		},
+		{
+			name: "one of two slices", slices: []*discoveryv1.EndpointSlice{
+				slice(new(false), "10.0.0.1", port), slice(new(true), "10.0.0.2", port),
+				slice(new(true), "10.0.0.3", port),
+			},
+			want: router.Endpoint{State: router.Ready, Addr: netip.MustParseAddrPort("10.0.0.2:8080")},
+		},
+		{
+			name: "IPv6", slices: []*discoveryv1.EndpointSlice{slice(new(true), "fd00::1", port)},
+			want: router.Endpoint{State: router.Ready, Addr: netip.MustParseAddrPort("[fd00::1]:8080")},
+		},
+	} {
+		got := router.Endpoint{}
+		for _, s := range row.slices {
+			got = merge(got, s)
+		}
+		if got != row.want {
+			t.Errorf("%s: got %+v, want %+v", row.name, got, row.want)
+		}
+	}
+}
