@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -60,12 +62,13 @@ type world struct {
 	metrics string
 	stop    context.CancelFunc
 	ended   chan error
+	began   time.Time
 }
 
 // newWorld starts a router. The test ends it.
 func newWorld(t *testing.T, configure ...func(*router.Options)) *world {
 	t.Helper()
-	w := &world{t: t, ended: make(chan error, 1)}
+	w := &world{t: t, ended: make(chan error, 1), began: time.Now()}
 	o := router.Options{Domain: domain, Endpoints: w, Timeouts: router.Timeouts{TunnelIdle: time.Millisecond}}
 	for _, c := range configure {
 		c(&o)
@@ -150,14 +153,24 @@ type answer struct {
 	header http.Header
 }
 
-// get sends a request to a host and returns the answer with its body.
-func (w *world) get(host, path string, header ...string) (answer, string) {
+// request returns a request to an agent's host.
+func (w *world) request(method, host, path string, body io.ReadCloser) *http.Request {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.address+path, nil)
+	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.address+path, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	req.Host = host
+	if body != nil {
+		req.Body, req.ContentLength = body, -1
+	}
+	return req
+}
+
+// get sends a request to a host and returns the answer with its body.
+func (w *world) get(host, path string, header ...string) (answer, string) {
+	w.t.Helper()
+	req := w.request(http.MethodGet, host, path, nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
@@ -176,4 +189,46 @@ func (w *world) do(c *http.Client, req *http.Request) (answer, string) {
 		w.t.Fatal(err)
 	}
 	return answer{res.StatusCode, res.Header}, string(body)
+}
+
+// scrape returns the metrics.
+func (w *world) scrape() string {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.metrics+"/metrics", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	_, body := w.do(c, req)
+	return body
+}
+
+// counts returns http_requests_total of a host by code.
+func (w *world) counts(host string) map[string]string {
+	w.t.Helper()
+	found := map[string]string{}
+	line := regexp.MustCompile(`(?m)^http_requests_total\{code="(\w+)",host="` + regexp.QuoteMeta(host) + `"\} (\S+)$`)
+	for _, match := range line.FindAllStringSubmatch(w.scrape(), -1) {
+		found[match[1]] = match[2]
+	}
+	return found
+}
+
+// awaitCount waits until the counts of a host are as wanted: a request is counted after the client has its answer.
+func (w *world) awaitCount(host string, want map[string]string) {
+	w.t.Helper()
+	for {
+		got := w.counts(host)
+		if maps.Equal(got, want) {
+			return
+		}
+		select {
+		case <-w.t.Context().Done():
+			w.t.Fatalf("http_requests_total of %q = %v, want %v", host, got, want)
+		case <-time.After(5 * time.Millisecond):
+			if time.Since(w.began) > 30*time.Second {
+				w.t.Fatalf("http_requests_total of %q = %v, want %v", host, got, want)
+			}
+		}
+	}
 }
