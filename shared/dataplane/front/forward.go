@@ -47,6 +47,9 @@ type passage struct {
 type passageKey struct{}
 
 func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api bool) {
+	// Without full duplex, the server closes the request's body when the answer begins. If the transport is about to
+	// read the end of that body, it takes the closed body for an error and cuts the answer.
+	_ = http.NewResponseController(w).EnableFullDuplex() // every HTTP/1.1 server supports it
 	f.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), passageKey{}, passage{v, api})))
 }
 

@@ -1,0 +1,364 @@
+package front_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// flush sends what was written.
+func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
+
+// TestForward_StreamsEventsAsTheyHappen lets the container send an event only after the client has got the former.
+func TestForward_StreamsEventsAsTheyHappen(t *testing.T) {
+	t.Parallel()
+	next := make(chan struct{})
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 5 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			flush(w)
+			select {
+			case <-next:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}), nil)
+	res := f.request(t, http.MethodPost, "/v1/chat/completions", bearer)
+	lines := bufio.NewScanner(res.Body)
+	for i := range 5 {
+		if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) {
+			t.Fatalf("event %d: %q, %v", i, lines.Text(), lines.Err())
+		}
+		lines.Scan()
+		next <- struct{}{}
+	}
+}
+
+// TestForward_AnswersWhileTheRequestArrives sends the second half of a request after the answer has begun.
+func TestForward_AnswersWhileTheRequestArrives(t *testing.T) {
+	t.Parallel()
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		flush(w)
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %v", b, err)
+	}), nil)
+	body, send := io.Pipe()
+	res := f.request(t, http.MethodPost, "/", basic, func(r *http.Request) { r.Body = body })
+	_, _ = io.WriteString(send, "second half")
+	_ = send.Close()
+	if got, err := io.ReadAll(res.Body); string(got) != "second half <nil>" || err != nil {
+		t.Errorf("the container got %q, %v; want the second half", got, err)
+	}
+}
+
+// pattern is a body of a size that is never in memory.
+func pattern(size int64) io.Reader { return io.LimitReader(endless{}, size) }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(i)
+	}
+	return len(p), nil
+}
+
+const large = 100 << 20
+
+func TestForward_PassesLargeBodiesInBothDirections(t *testing.T) {
+	t.Parallel()
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		w.Header().Set("X-Received", fmt.Sprint(n))
+		_, _ = io.Copy(w, pattern(large))
+	}), nil)
+	res := f.request(t, http.MethodPost, "/upload", basic, func(r *http.Request) {
+		r.Body = io.NopCloser(pattern(large))
+	})
+	if got := res.Header.Get("X-Received"); got != fmt.Sprint(large) {
+		t.Errorf("the container received %s bytes, want %d", got, large)
+	}
+	digest := sha256.New()
+	if n, err := io.Copy(digest, res.Body); err != nil || n != large {
+		t.Errorf("the client received %d bytes, %v; want %d", n, err, large)
+	}
+}
+
+// TestForward_BuffersNoUpload sends more than buffers hold to a container that does not read.
+func TestForward_BuffersNoUpload(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{})
+	f := start(t, serveContainer(t, func(http.ResponseWriter, *http.Request) { <-read }), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := &countingReader{}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+"/", sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	basic(req)
+	done := make(chan error, 1)
+	go func() {
+		res, err := f.client.Do(req)
+		if err == nil {
+			err = res.Body.Close()
+		}
+		done <- err
+	}()
+	waitUntil(t, "the upload stalls", func() bool { return sent.stalled(200 * time.Millisecond) })
+	cancel()
+	<-done
+	close(read)
+	if n := sent.n.Load(); n > 64<<20 {
+		t.Errorf("%d bytes were taken for a container that reads none", n)
+	}
+}
+
+func TestForward_TellsTheContainerThatTheClientLeft(t *testing.T) {
+	t.Parallel()
+	left, arrived := make(chan struct{}), make(chan struct{})
+	f := start(t, serveContainer(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+		close(left)
+	}), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/", nil)
+	basic(req)
+	go func() { <-arrived; cancel() }()
+	if res, err := f.client.Do(req); err == nil {
+		_ = res.Body.Close()
+		t.Fatal("the request succeeded")
+	}
+	<-left
+}
+
+func TestForward_SaysWhatIsWrongWithTheContainer(t *testing.T) {
+	t.Parallel()
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for name, c := range map[string]struct {
+		port int
+		want string
+	}{
+		"nothing listens":        {freePort(t), "must listen on the port in its variable PORT"},
+		"dies before its answer": {serveContainer(t, abort), "closed the connection before it answered"},
+	} {
+		f := start(t, c.port, nil)
+		status, body := f.get(t, "/", basic)
+		if status != http.StatusBadGateway || !strings.Contains(body, c.want) {
+			t.Errorf("%s: status %d: %s", name, status, body)
+		}
+	}
+}
+
+func TestForward_CutsAnAnswerThatTheContainerDidNotFinish(t *testing.T) {
+	t.Parallel()
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		flush(w)
+		panic(http.ErrAbortHandler)
+	}), nil)
+	res := f.request(t, http.MethodGet, "/", basic)
+	if b, err := io.ReadAll(res.Body); err == nil {
+		t.Errorf("the client read %q as a complete answer", b)
+	}
+}
+
+// echoSocket switches protocols and echoes, as a WebSocket does.
+func echoSocket(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") != "websocket" {
+		http.Error(w, "no upgrade", http.StatusBadRequest)
+		return
+	}
+	conn, both, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	_, _ = io.Copy(conn, both)
+}
+
+// dialSocket opens a WebSocket through the front.
+func (f *fixture) dialSocket(t *testing.T) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+"/socket", nil)
+	basic(req)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "websocket")
+	if err := req.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	res, err := http.ReadResponse(in, req)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%v, %v; want 101", res, err)
+	}
+	_ = res.Body.Close()
+	return conn, in
+}
+
+func TestForward_WebSocketsEcho(t *testing.T) {
+	t.Parallel()
+	f := start(t, serveContainer(t, echoSocket), nil)
+	conn, in := f.dialSocket(t)
+	for i := range 3 {
+		fmt.Fprintf(conn, "message %d\n", i)
+		if got, err := in.ReadString('\n'); got != fmt.Sprintf("message %d\n", i) {
+			t.Fatalf("echo %q, %v", got, err)
+		}
+	}
+	const size = 8 << 20
+	go func() { _, _ = io.Copy(conn, pattern(size)); _ = conn.(*net.TCPConn).CloseWrite() }()
+	if n, err := io.Copy(io.Discard, in); n != size || err != nil {
+		t.Errorf("%d bytes came back until the end, %v; want %d", n, err, size)
+	}
+}
+
+func TestFront_BoundsConcurrentRequests(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
+		flush(w)
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}), nil)
+	for range 256 {
+		if res := f.request(t, http.MethodGet, "/", basic); res.StatusCode != http.StatusOK {
+			t.Fatalf("status %d, want 200", res.StatusCode)
+		}
+	}
+	res := f.request(t, http.MethodGet, "/", basic)
+	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+		t.Errorf("one more: status %d, Retry-After %q; want 503 and a time", res.StatusCode,
+			res.Header.Get("Retry-After"))
+	}
+	if got, _ := f.get(t, "/health/ready"); got != http.StatusOK {
+		t.Errorf("the health check: status %d, want 200", got)
+	}
+	close(release)
+	waitUntil(t, "requests are accepted again", func() bool {
+		got, _ := f.get(t, "/", basic)
+		return got == http.StatusOK
+	})
+}
+
+func TestServe_RefusesConnectionsBeyondItsBound(t *testing.T) {
+	t.Parallel()
+	f := start(t, freePort(t), nil)
+	var open []net.Conn
+	for range 512 {
+		conn, err := net.Dial("tcp", f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		open = append(open, conn)
+	}
+	conn, err := net.Dial("tcp", f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+		t.Errorf("status %d, want 503 with Retry-After", res.StatusCode)
+	}
+	_ = open[0].Close()
+	waitUntil(t, "a connection is accepted again", func() bool {
+		res, err := f.client.Get(f.url + "/auth/check")
+		if err != nil {
+			return false
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusUnauthorized
+	})
+}
+
+func TestServe_FinishesRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/slow" {
+			return
+		}
+		close(arrived)
+		<-release
+		_, _ = io.WriteString(w, "complete")
+	}), nil)
+	answered := make(chan string, 1)
+	go func() {
+		_, body := f.get(t, "/slow", basic)
+		answered <- body
+	}()
+	<-arrived
+	ended := make(chan error, 1)
+	go func() { ended <- f.end() }()
+	waitUntil(t, "readiness fails", func() bool {
+		res, err := f.client.Get(f.url + "/health/ready")
+		if err != nil {
+			return errors.Is(err, net.ErrClosed)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != ""
+	})
+	if res := f.request(t, http.MethodGet, "/", basic); res.StatusCode != http.StatusOK || !res.Close {
+		t.Errorf("a request while readiness fails: status %d, closes %t; want 200 on a connection that ends",
+			res.StatusCode, res.Close)
+	}
+	close(release)
+	if got := <-answered; got != "complete" {
+		t.Errorf("the request in flight got %q", got)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestServe_EndsStreamsAfterTheDrainTime(t *testing.T) {
+	t.Parallel()
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			echoSocket(w, r)
+			return
+		}
+		flush(w)
+		<-r.Context().Done()
+	}), shortDrain)
+	res := f.request(t, http.MethodGet, "/", basic)
+	_, socket := f.dialSocket(t)
+	began := time.Now()
+	if err := f.end(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Serve: %v, want an error that says what was still in flight", err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+	if _, err := io.ReadAll(res.Body); err == nil {
+		t.Error("the cut stream looks complete")
+	}
+	if _, err := socket.ReadByte(); err == nil {
+		t.Error("the WebSocket is still open")
+	}
+}
