@@ -3,18 +3,10 @@
 package gke
 
 import (
-	"encoding/pem"
 	"errors"
 	"net/http"
-	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-
-	"golang.org/x/oauth2"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
@@ -96,50 +88,4 @@ func TestClusters_RetryAFailedConnection(t *testing.T) {
 	if _, err := c.client("local"); err != nil {
 		t.Errorf("once the kubeconfig is there: %v", err)
 	}
-}
-
-func TestEndpoint_GetsTheTokenOverVerifiedTLS(t *testing.T) {
-	t.Parallel()
-	var authorization, agentName atomic.Value
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		authorization.Store(r.Header.Get("Authorization"))
-		agentName.Store(r.UserAgent())
-		w.WriteHeader(http.StatusNotFound)
-	}))
-	defer server.Close()
-	config := endpointConfig(server.URL, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "token-of-the-process"}))
-	tune(config, "gke")
-	if config.QPS >= 0 {
-		t.Errorf("%g requests a second at most, want no limit", config.QPS)
-	}
-	client := clientFor(t, config)
-	if _, err := client.get(t.Context(), core("Namespace", "", "x")); err == nil || authorization.Load() != nil {
-		t.Errorf("an untrusted certificate: error %v, and the server saw %v", err, authorization.Load())
-	}
-	config.CAData = certificatePEM(server)
-	client = clientFor(t, config)
-	if _, err := client.get(t.Context(), core("Namespace", "", "x")); err == nil {
-		t.Error("no error from a server that knows nothing")
-	}
-	if authorization.Load() != "Bearer token-of-the-process" || agentName.Load() != fieldManager {
-		t.Errorf("the server saw %v from %v", authorization.Load(), agentName.Load())
-	}
-}
-
-func clientFor(t *testing.T, config *rest.Config) *client {
-	t.Helper()
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) })
-	api, err := dynamic.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &client{cell: "test", api: api}
-}
-
-func certificatePEM(server *httptest.Server) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
