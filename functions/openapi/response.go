@@ -50,7 +50,8 @@ func (d *describer) success(r function.Route) (success, error) {
 		shown = render(example)
 	}
 	names := map[string]bool{"X-Request-Id": true}
-	if _, ok := always.body.(function.Negotiable); ok {
+	switch always.body.(type) {
+	case function.Negotiable, function.Formats:
 		names["Vary"] = true
 	}
 	for name := range always.header {
@@ -110,6 +111,12 @@ func (d *describer) content(body any) (map[string]mediaType, error) {
 		return nil, nil
 	case function.Raw:
 		return rawContent(body.ContentType), nil
+	case function.Formats:
+		content := map[string]mediaType{}
+		for _, format := range body {
+			maps.Copy(content, rawContent(format.ContentType))
+		}
+		return content, nil
 	default:
 		schema, err := d.schemas.of(reflect.TypeOf(body))
 		content := map[string]mediaType{jsonMedia: {Schema: schema}}

@@ -127,6 +127,9 @@ func (s *schemas) tidy(schema *jsonschema.Schema) {
 		return
 	}
 	schema.Extra = nil
+	if schema.Format == function.SinceFormat {
+		schema.Format = "" // no format of OpenAPI; the parameter's description says what it is
+	}
 	if len(schema.Types) == 2 && schema.Types[0] == "null" {
 		schema.Types = []string{schema.Types[1], "null"}
 	}

@@ -14,7 +14,7 @@ import (
 type Endpoint struct {
 	// Input is a struct whose fields "path", "query", "header" and "body" (by JSON name) are the parts of the request.
 	Input reflect.Type
-	// Output is the type of a success: rendered as JSON, except for None, Raw and Negotiable bodies.
+	// Output is the type of a success: rendered as JSON, except for None, Raw, Formats and Negotiable bodies.
 	Output reflect.Type
 
 	schema func() (*inputSchema, error)

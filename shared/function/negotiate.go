@@ -21,12 +21,12 @@ type Format struct {
 	Encode func() []byte
 }
 
-// negotiate returns the format that the client prefers. It returns nil for JSON, which is also the answer if the client
-// states no preference or accepts none of the formats.
-func negotiate(req *http.Request, formats []Format) *Format {
+// negotiate returns the format that the client prefers. It returns nil for the standard media type, which is also the
+// answer if the client states no preference or accepts none of the formats.
+func negotiate(req *http.Request, standard string, formats []Format) *Format {
 	accepted := parseAccept(req.Header.Values("Accept"))
 	var best *Format
-	most := accepted.quality("application/json")
+	most := accepted.quality(standard)
 	for i := range formats {
 		if q := accepted.quality(formats[i].ContentType); q > most {
 			best, most = &formats[i], q

@@ -17,9 +17,28 @@ import (
 type Raw struct {
 	ContentType string
 	Bytes       []byte
-	// Stream writes a body that is too large for memory; nil if Bytes is the body. The writer buffers a little before
-	// it sends. Its errors mean that the client disconnected.
+	// Stream writes a body that is too large for memory or not complete yet; nil if Bytes is the body. The writer
+	// buffers a little before it sends; Flush sends what it holds. Its errors mean that the client disconnected.
 	Stream func(w io.Writer) error
+}
+
+// Formats is a body in several formats: the client gets the one that it prefers, and the first by default. A Reply
+// returns it.
+type Formats []Raw
+
+// preferred returns the format that the client prefers.
+func (f Formats) preferred(req *http.Request) Raw {
+	others := make([]Format, len(f)-1)
+	for i, raw := range f[1:] {
+		others[i] = Format{ContentType: raw.ContentType}
+	}
+	chosen := negotiate(req, f[0].ContentType, others)
+	for _, raw := range f[1:] {
+		if chosen != nil && raw.ContentType == chosen.ContentType {
+			return raw
+		}
+	}
+	return f[0]
 }
 
 // render writes a success. It encodes the body before it sends the first byte, so an encoding error becomes a 500. Only
@@ -38,19 +57,26 @@ func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 		w.WriteHeader(r.Status)
 		return nil
 	case Raw:
-		if body.Stream != nil {
-			return body.stream(w, req, r.Status)
-		}
-		write(w, r.Status, body.ContentType, body.Bytes)
-		return nil
+		return r.renderRaw(w, req, body)
+	case Formats:
+		w.Header().Add("Vary", "Accept")
+		return r.renderRaw(w, req, body.preferred(req))
 	case Negotiable:
 		w.Header().Add("Vary", "Accept")
-		if format := negotiate(req, body.Formats()); format != nil {
+		if format := negotiate(req, "application/json", body.Formats()); format != nil {
 			write(w, r.Status, format.ContentType, format.Encode())
 			return nil
 		}
 	}
 	return writeJSON(w, r.Status, "application/json", body)
+}
+
+func (r Route) renderRaw(w http.ResponseWriter, req *http.Request, body Raw) error {
+	if body.Stream != nil {
+		return body.stream(w, req, r.Status)
+	}
+	write(w, r.Status, body.ContentType, body.Bytes)
+	return nil
 }
 
 // notModified reports whether a reader already has the version with the entity tag. RFC 9110 requires the weak

@@ -173,6 +173,7 @@ func compileSchema(s *infer.Schema) (*validator.Schema, error) {
 	c.AssertFormat()
 	c.RegisterFormat(&validator.Format{Name: "uuid", Validate: checkUUID})
 	c.RegisterFormat(&validator.Format{Name: "date-time", Validate: checkTime})
+	c.RegisterFormat(&validator.Format{Name: SinceFormat, Validate: checkSince})
 	if err := c.AddResource("request.json", doc); err != nil {
 		return nil, err
 	}

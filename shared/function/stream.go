@@ -26,7 +26,7 @@ func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error 
 			_ = s.control.SetWriteDeadline(time.Unix(1, 0))
 		}
 	}()
-	buffer := bufio.NewWriterSize(s, streamChunk)
+	buffer := streamWriter{bufio.NewWriterSize(s, streamChunk), s}
 	if err := b.Stream(buffer); err != nil {
 		return err
 	}
@@ -36,6 +36,30 @@ func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error 
 	s.writeHeader() // no chunk was sent: the body is empty
 	complete = true
 	return nil
+}
+
+// Flush sends what the writer of a Raw.Stream holds to the client, and at least the response's header. It does nothing
+// for other writers.
+func Flush(w io.Writer) error {
+	if s, ok := w.(streamWriter); ok {
+		return s.Flush()
+	}
+	return nil
+}
+
+// streamWriter is the writer of a Raw.Stream.
+type streamWriter struct {
+	*bufio.Writer
+	sender *chunkSender
+}
+
+// Flush sends the buffered bytes, or the header if there are none.
+func (s streamWriter) Flush() error {
+	if err := s.Writer.Flush(); err != nil || s.sender.wroteHeader {
+		return err
+	}
+	s.sender.writeHeader()
+	return s.sender.control.Flush()
 }
 
 // chunkSender sends every write to the client immediately.

@@ -86,8 +86,11 @@ func translate(e *validator.ValidationError, document map[string]any) []Violatio
 			fmt.Sprintf("Dictionary should have at most %d items after validation, not %d", k.Want, k.Got),
 			map[string]any{"field_type": "Dictionary", "max_length": k.Want, "actual_length": k.Got})
 	case *kind.Format:
-		if k.Want == "uuid" {
+		switch k.Want {
+		case "uuid":
 			return one("uuid_parsing", "Input should be a valid UUID", nil)
+		case SinceFormat:
+			return one("value_error", "Value error, "+errNotSince.Error(), map[string]any{"error": errNotSince.Error()})
 		}
 		return one("datetime_from_date_parsing", "Input should be a valid datetime", nil)
 	case *kind.Pattern:

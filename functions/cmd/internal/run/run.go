@@ -59,6 +59,7 @@ func run(ctx context.Context, s Service) (err error) {
 	slog.SetDefault(logger(os.Stderr, s))
 	var server ending
 	failed := make(chan error, 1)
+	server.begun = make(chan struct{})
 	go func() { failed <- serve(server.watch(s.Handler), s.Host, s.Port) }()
 	select {
 	case err = <-failed:
@@ -93,7 +94,11 @@ func serve(h http.Handler, host, port string) error {
 
 // ending shuts down the framework's server. The framework does not expose it, so ending takes it from the context of a
 // request. A process that has served no request has nothing to finish.
-type ending struct{ server atomic.Pointer[http.Server] }
+type ending struct {
+	server atomic.Pointer[http.Server]
+	// begun is closed when the shutdown begins.
+	begun chan struct{}
+}
 
 func (e *ending) watch(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -102,12 +107,13 @@ func (e *ending) watch(h http.Handler) http.Handler {
 				e.server.Store(s)
 			}
 		}
-		h.ServeHTTP(w, req)
+		h.ServeHTTP(w, req.WithContext(function.WithShutdown(req.Context(), e.begun)))
 	})
 }
 
 // end refuses new requests and waits for the responses of those in flight.
 func (e *ending) end(most time.Duration) error {
+	close(e.begun)
 	s := e.server.Load()
 	if s == nil {
 		return nil

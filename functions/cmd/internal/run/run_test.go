@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"agents.example/controlplane/shared/function"
 )
 
 // asProcess is set in the environment of a child process that runs the service instead of the tests.
@@ -41,6 +43,11 @@ func slowService(port string) Service {
 		fmt.Println("arrived")
 		_, _ = stdin.ReadString('\n')
 		fmt.Fprint(w, strings.Repeat("answer ", 1000))
+	})
+	mux.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println("waiting")
+		<-function.Shutdown(r.Context())
+		fmt.Fprint(w, "the end")
 	})
 	return Service{
 		Handler: mux, Host: "127.0.0.1", Port: port,
@@ -177,5 +184,27 @@ func TestMain_EndsWithoutRequests(t *testing.T) {
 	p.waitForLine(t, "closed")
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("exit of the process: %v, want 0", err)
+	}
+}
+
+// TestMain_EndsAnswersThatWait: an answer that waits for events ends when the shutdown begins.
+func TestMain_EndsAnswersThatWait(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	answered := make(chan string, 1)
+	go func() {
+		body, _ := p.get(context.Background(), "/events")
+		answered <- body
+	}()
+	p.waitForLine(t, "waiting")
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.waitForLine(t, "closed")
+	if body := <-answered; body != "the end" {
+		t.Errorf("answer %q, want %q", body, "the end")
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("the process ended with %v, want success", err)
 	}
 }
