@@ -1,0 +1,16 @@
+package agentlog_test
+
+import (
+	"testing"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog/agentlogtest"
+)
+
+func TestCell_KeepsThePromisesOfItsPort(t *testing.T) {
+	t.Parallel()
+	agentlogtest.Run(t, func(*testing.T) agentlogtest.Fixture {
+		c := agentlogtest.NewCell()
+		return agentlogtest.Fixture{Source: c, Cell: c, Agent: agent.Agent{ID: "1", Cell: "cell-1"}}
+	})
+}

@@ -1,0 +1,134 @@
+package agentlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// record is a line as clients see it.
+type record struct {
+	// Time is null if the cell does not tell.
+	Time    *time.Time `json:"time"`
+	Message string     `json:"message"`
+	Stream  Output     `json:"stream"`
+	// Cut is true if the message was longer than MaxMessage.
+	Cut bool `json:"cut,omitempty"`
+	// Truncated is true in the last line of an answer that reached MaxAnswer.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// encode returns a line as JSON without an end of line.
+func encode(l Line, truncated bool) ([]byte, error) {
+	r := record{Message: l.Message, Stream: l.Output, Cut: l.Cut, Truncated: truncated}
+	if !l.Time.IsZero() {
+		r.Time = &l.Time
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(r)
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
+}
+
+// Copy writes the rest of a log as lines of JSON, at most MaxAnswer bytes. If a line does not fit, the one before it
+// says so, and the client can continue from the time of that one.
+func Copy(w io.Writer, s Stream) error {
+	room := MaxAnswer
+	var last *Line
+	for {
+		l, err := s.Next()
+		if err == io.EOF { //nolint:errorlint // the port returns io.EOF itself
+			return write(w, last, false)
+		}
+		if err != nil {
+			return err
+		}
+		b, err := encode(l, true)
+		if err != nil {
+			return err
+		}
+		if len(b)+1 > room {
+			return write(w, last, true)
+		}
+		room -= len(b) + 1
+		if err := write(w, last, false); err != nil {
+			return err
+		}
+		last = &l
+	}
+}
+
+// write writes a line of JSON, or nothing for nil.
+func write(w io.Writer, l *Line, truncated bool) error {
+	if l == nil {
+		return nil
+	}
+	b, err := encode(*l, truncated)
+	if err == nil {
+		_, err = w.Write(append(b, '\n'))
+	}
+	return err
+}
+
+// Encoder writes the lines of a log that is followed.
+type Encoder interface {
+	// Begin writes what comes before the first line.
+	Begin() error
+	// Line writes a line, with the position after it.
+	Line(l Line, after Position) error
+	// Heartbeat shows that the connection works while there are no lines.
+	Heartbeat() error
+}
+
+// NewLines returns an encoder of lines of JSON. Their format has no heartbeat.
+func NewLines(w io.Writer) Encoder { return lines{w} }
+
+type lines struct{ w io.Writer }
+
+// Begin implements Encoder.
+func (lines) Begin() error { return nil }
+
+// Line implements Encoder.
+func (e lines) Line(l Line, _ Position) error { return write(e.w, &l, false) }
+
+// Heartbeat implements Encoder.
+func (lines) Heartbeat() error { return nil }
+
+// NewEvents returns an encoder of Server-Sent Events. The id of an event is the position after its line.
+func NewEvents(w io.Writer) Encoder { return events{w} }
+
+type events struct{ w io.Writer }
+
+// reconnect is how long clients wait before they continue after the end of a stream.
+const reconnect = 2 * time.Second
+
+// Begin implements Encoder.
+func (e events) Begin() error {
+	_, err := fmt.Fprintf(e.w, "retry: %d\n\n", reconnect.Milliseconds())
+	return err
+}
+
+// Line implements Encoder.
+func (e events) Line(l Line, after Position) error {
+	b, err := encode(l, false)
+	if err != nil {
+		return err
+	}
+	if after.Occurrence > 0 {
+		_, err = fmt.Fprintf(e.w, "id: %s\n", after)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(e.w, "data: %s\n\n", b)
+	}
+	return err
+}
+
+// Heartbeat implements Encoder.
+func (e events) Heartbeat() error {
+	_, err := strings.NewReader(": heartbeat\n\n").WriteTo(e.w)
+	return err
+}
