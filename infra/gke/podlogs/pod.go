@@ -1,0 +1,120 @@
+package podlogs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog"
+)
+
+// The pod of an agent's StatefulSet and its container with the agent's image. The pod's other containers are the
+// platform's, and their logs are not the tenant's.
+const (
+	podName       = "agent-0"
+	containerName = "agent"
+)
+
+// maxPod is far more than the size of an agent's pod.
+const maxPod = 1 << 20
+
+// pod has the fields of a pod that this package reads.
+type pod struct {
+	Metadata struct {
+		UID string `json:"uid"`
+	} `json:"metadata"`
+	Status struct {
+		ContainerStatuses []status `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+// status is the status of a container.
+type status struct {
+	Name        string `json:"name"`
+	ContainerID string `json:"containerID"`
+	State       state  `json:"state"`
+	LastState   state  `json:"lastState"`
+}
+
+type state struct {
+	Running    *struct{} `json:"running"`
+	Terminated *struct {
+		ContainerID string `json:"containerID"`
+	} `json:"terminated"`
+}
+
+// ended is the id of the container that ended; empty for none.
+func (s state) ended() string {
+	if s.Terminated == nil {
+		return ""
+	}
+	return s.Terminated.ContainerID
+}
+
+// current is the container whose log the kubelet returns unless the previous one is asked for.
+func (s status) current() string {
+	switch {
+	case s.State.Running != nil:
+		return s.ContainerID
+	case s.State.ended() != "":
+		return s.State.ended()
+	default:
+		return s.LastState.ended()
+	}
+}
+
+func podPath(a agent.Agent) string {
+	return "/api/v1/namespaces/" + url.PathEscape(a.Namespace()) + "/pods/" + podName
+}
+
+// Containers implements agentlog.Pods.
+func (l *Logs) Containers(ctx context.Context, a agent.Agent) (agentlog.Containers, error) {
+	answer, err := l.get(ctx, a, podPath(a), nil, waits{answer: answerWait, silence: answerWait})
+	if err != nil {
+		return agentlog.Containers{}, err
+	}
+	defer func() { _ = answer.Close() }()
+	var p pod
+	if err := json.NewDecoder(io.LimitReader(answer, maxPod)).Decode(&p); err != nil {
+		return agentlog.Containers{}, unavailable(fmt.Errorf("read the pod of agent %s: %w", a.ID, err))
+	}
+	identify := func(id string) string {
+		if id == "" {
+			return ""
+		}
+		return agentlog.Container(p.Metadata.UID, id)
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		if s.Name == containerName {
+			return agentlog.Containers{
+				Current: identify(s.current()), Previous: identify(s.LastState.ended()),
+			}, nil
+		}
+	}
+	return agentlog.Containers{}, nil
+}
+
+// Read implements agentlog.Pods.
+func (l *Logs) Read(ctx context.Context, a agent.Agent, part agentlog.Part) (io.ReadCloser, error) {
+	query := url.Values{"container": {containerName}, "timestamps": {"true"}}
+	if part.Previous {
+		query.Set("previous", "true")
+	}
+	if part.Tail > 0 {
+		query.Set("tailLines", strconv.Itoa(part.Tail))
+	}
+	if !part.From.IsZero() {
+		query.Set("sinceTime", part.From.UTC().Format(time.RFC3339))
+	}
+	wait := waits{answer: answerWait, silence: silenceWait}
+	if part.Follow {
+		query.Set("follow", "true")
+		wait.silence = 0
+	}
+	return l.get(ctx, a, podPath(a)+"/log", query, wait)
+}

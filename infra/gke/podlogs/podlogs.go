@@ -1,0 +1,133 @@
+// Package podlogs reads the logs of agents' containers from the API servers of cells. It uses plain requests instead of
+// a typed client: the binary that serves logs then links none of the Kubernetes types, which would slow its cold start.
+package podlogs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"agents.example/controlplane/infra/gke/connect"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog"
+	"agents.example/controlplane/shared/fault"
+)
+
+// Logs reads the logs of agents in all cells. It implements agentlog.Source and agentlog.Pods.
+type Logs struct{ cells map[string]*cell }
+
+var (
+	_ agentlog.Source = (*Logs)(nil)
+	_ agentlog.Pods   = (*Logs)(nil)
+)
+
+// New returns the logs of agents in some cells. It connects to a cell when its first log is read. base has no deadline,
+// only what token sources take from a context.
+func New(base context.Context, cells []connect.Cell) *Logs {
+	l := &Logs{cells: map[string]*cell{}}
+	for _, c := range cells {
+		l.cells[c.Name] = &cell{Cell: c, base: context.WithoutCancel(base)}
+	}
+	return l
+}
+
+// Open implements agentlog.Source.
+func (l *Logs) Open(ctx context.Context, a agent.Agent, o agentlog.Options) (agentlog.Stream, error) {
+	return agentlog.Open(ctx, l, a, o)
+}
+
+// Close closes connections that are idle.
+func (l *Logs) Close() error {
+	for _, c := range l.cells {
+		c.close()
+	}
+	return nil
+}
+
+// cell connects to the API server of a cell when it is first needed, and again when that failed.
+type cell struct {
+	connect.Cell
+	base context.Context //nolint:containedctx // for the tokens of all requests
+
+	mu     sync.Mutex
+	client *http.Client
+	server *url.URL
+}
+
+// open returns the client of the cell and the address of its API server. Errors: Unavailable.
+func (c *cell) open() (*http.Client, *url.URL, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		return c.client, c.server, nil
+	}
+	config, err := connect.Config(c.base, c.Cell)
+	if err != nil {
+		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
+	}
+	config.Wrap(connect.Traced(c.Name))
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
+	}
+	c.client, c.server = client, server
+	return client, server, nil
+}
+
+func (c *cell) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		utilnet.CloseIdleConnectionsFor(c.client.Transport)
+	}
+}
+
+// get requests a path of the cell's API server. The body of a success ends with ctx, or when the server is silent for
+// longer than a reader may wait. Errors: as explain returns them.
+func (l *Logs) get(
+	ctx context.Context, a agent.Agent, path string, query url.Values, wait waits,
+) (io.ReadCloser, error) {
+	c, ok := l.cells[a.Cell]
+	if !ok {
+		return nil, fault.New(fault.Unavailable, "cell_unknown",
+			"The agent's cluster %q is not configured. Contact support.", a.Cell)
+	}
+	client, server, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	address := server.JoinPath(path)
+	address.RawQuery = query.Encode()
+	ctx, cancel := context.WithCancelCause(ctx)
+	limit := startLimit(cancel, wait.answer)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		cancel(nil)
+		return nil, fmt.Errorf("make a request to cell %q: %w", c.Name, err)
+	}
+	res, err := client.Do(req)
+	limit.stop()
+	if err != nil {
+		cause := errors.Join(err, context.Cause(ctx))
+		cancel(nil)
+		return nil, unavailable(fmt.Errorf("call cell %q: %w", c.Name, cause))
+	}
+	b := &body{ReadCloser: res.Body, cancel: cancel, limit: startLimit(cancel, wait.silence)}
+	b.limit.stop()
+	if res.StatusCode != http.StatusOK {
+		defer func() { _ = b.Close() }()
+		return nil, explain(res, b)
+	}
+	return b, nil
+}
