@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"agents.example/controlplane/functions/agentlogs"
 	"agents.example/controlplane/functions/agentmetrics"
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/apikeys"
@@ -20,6 +21,7 @@ import (
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
@@ -60,6 +62,7 @@ type Dependencies struct {
 	Namespaces    provisioning.NamespaceLister `need:"cluster_collect"`
 	Pods          provisioning.PodLister       `need:"cluster_look"`
 	Objects       provisioning.ObjectLister    `need:"cluster_look"`
+	Logs          agentlog.Source              `need:"pod_logs"`
 	Prober        provisioning.AgentProber     `need:"gateway_access"`
 	Payments      billing.Payments             `need:"payments"`
 	Members       member.Provider              `need:"members"`
@@ -114,6 +117,7 @@ func Routes(d Dependencies) []function.Route {
 		agents.Start(d.Agents, d.Addresses),
 		agents.MigrateSandbox(d.Agents, d.Addresses),
 		agentmetrics.Get(d.Agents, d.Metrics),
+		agentlogs.Get(d.Agents, d.Logs),
 		apikeys.List(d.Keys),
 		apikeys.Create(d.Keys, d.Pepper),
 		apikeys.Revoke(d.Keys),

@@ -38,6 +38,7 @@ func newSamples(t *testing.T) *samples {
 	s.SetPlan(t, org, plan.Enterprise)
 	s.receiveSubscription(t, billing.Active)
 	s.agentID = s.RunningAgent(t, org, map[string]string{"OPENAI_API_KEY": "value"}).ID
+	s.LogCell.Start(s.agentID)
 	s.Firebase.Persons[userID] = member.Person{ID: userID, OrganizationID: org, Role: identity.RoleMember}
 	if err := s.MemberRecords.RecordMember(t.Context(), org, userID); err != nil {
 		t.Fatal(err)

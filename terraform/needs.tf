@@ -33,6 +33,7 @@ locals {
     cluster_apply   = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
     cluster_look    = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
     cluster_collect = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
+    pod_logs        = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
 
     # Reading metrics cannot be narrowed to the cells' metrics.
     monitoring = [{ role = "roles/monitoring.viewer", on = "project", where = "" }]

@@ -8,9 +8,11 @@ locals {
     api      = { memory = "256Mi", concurrency = 80 }
   }
 
-  # A run of a schedule may take minutes. A push about one agent ends after ten seconds, and an API call after a minute.
+  # A run of a schedule may take minutes. A push about one agent ends after ten seconds, and an API call after a minute, except that a log is
+  # followed for ten minutes.
   timeouts = {
     for service, s in local.services : service => (
+      contains(local.needs_of[service], "pod_logs") ? "660s" :
       s.public ? "60s" : length([for name in s.members : name if contains(keys(local.scheduled), name)]) > 0 ? "600s" : "30s"
     )
   }

@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog/agentlogtest"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
@@ -36,6 +37,8 @@ type Backend struct {
 	Kubernetes *Cluster
 	Stripe     *PaymentProvider
 	Firebase   *IdentityProvider
+	// LogCell has the pods whose logs the port Logs reads. No agent has a pod there until a test starts it.
+	LogCell *agentlogtest.Cell
 
 	uses    *uses
 	nudger  agent.Nudger
@@ -67,6 +70,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 		Kubernetes: &Cluster{uses: used, cells: []string{cells[0].Name}},
 		Stripe:     &PaymentProvider{uses: used, Subscriptions: map[string]billing.State{}},
 		Firebase:   &IdentityProvider{uses: used, Persons: map[string]member.Person{}},
+		LogCell:    agentlogtest.NewCell(),
 	}
 	key, keys := handoffKeys(t)
 	b.Settings = functions.Settings{
@@ -77,6 +81,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 	b.openSecrets(t)
 	b.Nudger, b.Prober, b.MetricsSource = b.nudger, prober{used}, metricsSource{used}
 	b.Cluster, b.Namespaces, b.Pods, b.Objects = b.Kubernetes, b.Kubernetes, b.Kubernetes, b.Kubernetes
+	b.Logs = logSource{used, b.LogCell}
 	b.Payments, b.Members, b.Handoff = b.Stripe, b.Firebase, handoff.NewSigner(key)
 	return b
 }

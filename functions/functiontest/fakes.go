@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
@@ -300,6 +301,20 @@ func (p *IdentityProvider) Revoke(_ context.Context, id string) error {
 	}
 	p.Revoked = append(p.Revoked, id)
 	return nil
+}
+
+// logSource records the use of a source of logs.
+type logSource struct {
+	*uses
+	source agentlog.Source
+}
+
+var _ agentlog.Source = logSource{}
+
+// Open implements agentlog.Source.
+func (s logSource) Open(ctx context.Context, a agent.Agent, o agentlog.Options) (agentlog.Stream, error) {
+	s.add("Logs")
+	return s.source.Open(ctx, a, o)
 }
 
 // metricsSource has no samples.

@@ -43,6 +43,7 @@ const (
 	ClusterApply   Need = "cluster_apply"   // apply and delete agents' objects in the cells
 	ClusterLook    Need = "cluster_look"    // list agents' objects and pods in the cells
 	ClusterCollect Need = "cluster_collect" // list, mark and delete agents' namespaces in the cells
+	PodLogs        Need = "pod_logs"        // read the logs of agents' containers in the cells
 	GatewayAccess  Need = "gateway_access"  // call agents on their hostnames
 	Payments       Need = "payments"        // the payment provider
 	Members        Need = "members"         // manage users at the identity provider

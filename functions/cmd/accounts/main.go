@@ -1,5 +1,5 @@
-// Command accounts serves the routes of callers, organizations and payments. Without a target it serves all routes,
-// because it links all their dependencies.
+// Command accounts serves the routes of callers, organizations, payments and agents' logs. Without a target it serves
+// all routes, because it links all their dependencies.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/config"
 	"agents.example/controlplane/functions/cmd/internal/run"
 	"agents.example/controlplane/functions/cmd/internal/wire"
+	"agents.example/controlplane/functions/cmd/internal/wire/logs"
 	"agents.example/controlplane/functions/cmd/internal/wire/providers"
 )
 
@@ -19,6 +20,8 @@ func main() {
 		if err != nil {
 			return run.Service{}, err
 		}
-		return wire.Accounts(ctx, c.Common, providers.Openers(c.Common, c.Providers))
+		openers := providers.Openers(c.Common, c.Providers)
+		openers.Logs = logs.Opener(c.Cells)
+		return wire.Accounts(ctx, c.Common, openers)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/functions/cmd/internal/wire/cells"
+	"agents.example/controlplane/functions/cmd/internal/wire/logs"
 	"agents.example/controlplane/functions/cmd/internal/wire/providers"
 	"agents.example/controlplane/shared/function"
 )
@@ -39,6 +40,7 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	}
 	openers, external := cells.Openers(worker), providers.Openers(worker.Common, worker.Providers)
 	openers.Payments, openers.Members = external.Payments, external.Members
+	openers.Logs = logs.Opener(worker.Cells)
 	s, err := wire.All(ctx, worker, wire.Settings{Openers: openers, BillingClock: o.BillingClock})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }

@@ -26,6 +26,7 @@ func fills() map[function.Need]fill {
 		function.ClusterApply:   fillCluster,
 		function.ClusterLook:    fillPodsAndObjects,
 		function.ClusterCollect: fillNamespaces,
+		function.PodLogs:        fillLogs,
 		function.GatewayAccess:  fillProber,
 		function.Payments:       fillPayments,
 		function.Members:        fillMembers,
@@ -135,6 +136,11 @@ func fillNamespaces(o *Clients, d *functions.Dependencies, _ []function.Need) er
 	if err == nil {
 		d.Namespaces = clusters
 	}
+	return err
+}
+
+func fillLogs(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
+	d.Logs, err = o.logs()
 	return err
 }
 

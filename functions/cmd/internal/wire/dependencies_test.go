@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
@@ -23,6 +24,7 @@ import (
 type (
 	noClusters struct{ Clusters }
 	noMetrics  struct{ MetricsSource }
+	noLogs     struct{ agentlog.Source }
 )
 
 // Close implements io.Closer.
@@ -49,6 +51,7 @@ func newClients(t *testing.T) *Clients {
 	o := New(t.Context(), c, Settings{Openers: Openers{
 		Clusters:      func(context.Context) (Clusters, error) { return noClusters{}, nil },
 		MetricsSource: func(context.Context) (MetricsSource, error) { return noMetrics{}, nil },
+		Logs:          func(context.Context) (agentlog.Source, error) { return noLogs{}, nil },
 		Payments:      func(context.Context) (billing.Payments, error) { return billing.NoProvider{}, nil },
 		Members:       func(context.Context) (member.Provider, error) { return member.ManagedExternally{}, nil },
 	}})

@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/infra/oidc"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -45,6 +46,7 @@ type MetricsSource interface {
 type Openers struct {
 	Clusters      func(ctx context.Context) (Clusters, error)
 	MetricsSource func(ctx context.Context) (MetricsSource, error)
+	Logs          func(ctx context.Context) (agentlog.Source, error)
 	Payments      func(ctx context.Context) (billing.Payments, error)
 	Members       func(ctx context.Context) (member.Provider, error)
 }
@@ -67,6 +69,7 @@ type Clients struct {
 	secrets       func() (*secretmanager.Store, error)
 	clusters      func() (Clusters, error)
 	metricsSource func() (MetricsSource, error)
+	logs          func() (agentlog.Source, error)
 	payments      func() (billing.Payments, error)
 	members       func() (member.Provider, error)
 
@@ -95,6 +98,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	})
 	o.clusters = lazy(o, "Kubernetes", s.Clusters)
 	o.metricsSource = lazy(o, "Cloud Monitoring", s.MetricsSource)
+	o.logs = lazy(o, "pod log", s.Logs)
 	o.payments = lazy(o, "payment provider", s.Payments)
 	o.members = lazy(o, "member provider", s.Members)
 	return o

@@ -1,0 +1,152 @@
+// Package agentlogs has the route that reads an agent's log. It does not read logs from cells; package agentlog defines
+// how that is done.
+package agentlogs
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog"
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+)
+
+// tail is a number of lines.
+type tail int
+
+// JSONSchema implements function.Schemer.
+func (tail) JSONSchema() *jsonschema.Schema {
+	s := function.Integer(1, agentlog.MaxTail, agentlog.DefaultTail)
+	s.Description = "The maximum number of lines from the end of the log."
+	return s
+}
+
+// position is a place in a log, from the id of an event.
+type position struct{ agentlog.Position }
+
+// JSONSchema implements function.Schemer.
+func (position) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{
+		Type: "string", Pattern: agentlog.PositionPattern,
+		Description: "The id of the last event that the client has. With `follow`, the log continues after it, and " +
+			"`tail` and `since` have no effect.",
+	}
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *position) UnmarshalText(text []byte) (err error) {
+	p.Position, err = agentlog.ParsePosition(string(text))
+	return err
+}
+
+type getInput struct {
+	Path struct {
+		AgentID function.UUID `json:"agent_id"`
+	} `json:"path"`
+	Query struct {
+		Tail     tail           `json:"tail,omitempty"`
+		Since    function.Since `json:"since,omitzero" jsonschema:"The time of the oldest line, or a duration such as 10m before now."`
+		Previous bool           `json:"previous,omitempty" jsonschema:"Read the log of the container before the last restart."`
+		Follow   bool           `json:"follow,omitempty" jsonschema:"Wait for further lines, for at most 10 minutes. Not together with previous."`
+	} `json:"query"`
+	Header struct {
+		LastEventID position `json:"Last-Event-ID,omitzero"`
+	} `json:"header"`
+}
+
+func (in getInput) options(now time.Time) (agentlog.Options, error) {
+	q := in.Query
+	if q.Previous && q.Follow {
+		const why = "a previous container writes no further lines; leave out follow or previous"
+		return agentlog.Options{}, fault.Validation(fault.Violation{
+			Loc: []any{"query", "follow"}, Type: "value_error", Msg: "Value error, " + why,
+			Ctx: map[string]any{"error": why},
+		})
+	}
+	o := agentlog.Options{Tail: int(q.Tail), Since: q.Since.Time(now), Previous: q.Previous, Follow: q.Follow}
+	if o.Tail == 0 {
+		o.Tail = agentlog.DefaultTail
+	}
+	if o.Follow {
+		o.After = in.Header.LastEventID.Position
+	}
+	return o, nil
+}
+
+// Get reads an agent's log from its cell, and follows it if asked to.
+func Get(agents agent.Store, logs agentlog.Source) function.Route {
+	var following followers
+	return function.Route{
+		Name: "GetAgentLogs", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/logs",
+		Role: function.RoleAccounts, Access: function.Admin, Needs: []function.Need{function.Firestore, function.PodLogs},
+		Reads:  func(path func(string) string) document.Ref { return agent.Document(path("agent_id")) },
+		Status: http.StatusOK, Summary: "Get an agent's log",
+		// Conflict: no container, or no previous one. Invalid: previous and follow together.
+		Errors: []fault.Kind{fault.Conflict, fault.Invalid},
+		Handle: function.Handle(func(ctx context.Context, in getInput) (Log, error) {
+			o, err := in.options(time.Now())
+			if err != nil {
+				return Log{}, err
+			}
+			a, err := agents.Get(ctx, string(in.Path.AgentID))
+			if err != nil {
+				return Log{}, err
+			}
+			if o.Follow {
+				if err := following.admit(ctx, identity.From(ctx).OrganizationID); err != nil {
+					return Log{}, err
+				}
+			}
+			s, err := logs.Open(ctx, a, o)
+			if err != nil {
+				return Log{}, err
+			}
+			return Log{ctx: ctx, source: logs, agent: a, stream: s, follow: o.Follow}, nil
+		}),
+	}
+}
+
+// Log is an open log. The end of the request closes it, also if no body is written.
+type Log struct {
+	ctx    context.Context // of the request
+	source agentlog.Source
+	agent  agent.Agent
+	stream agentlog.Stream
+	follow bool
+}
+
+// linesType is the media type of lines of JSON.
+const linesType = "application/x-ndjson"
+
+// Reply implements function.Reply.
+func (l Log) Reply(h http.Header) any {
+	h.Set("Cache-Control", "no-store")
+	if l.stream != nil && !l.follow {
+		h.Set("Vary", "Accept") // as for an answer that follows
+		return function.Raw{ContentType: linesType, Stream: l.copy}
+	}
+	return function.Formats{
+		{ContentType: linesType, Stream: func(w io.Writer) error { return l.send(w, agentlog.NewLines(w)) }},
+		{ContentType: "text/event-stream", Stream: func(w io.Writer) error { return l.send(w, agentlog.NewEvents(w)) }},
+	}
+}
+
+func (l Log) copy(w io.Writer) error {
+	defer func() { _ = l.stream.Close() }()
+	return agentlog.Copy(w, l.stream)
+}
+
+func (l Log) send(w io.Writer, e agentlog.Encoder) error {
+	f := agentlog.Follower{
+		Source: l.source, Agent: l.agent, Shutdown: function.Shutdown(l.ctx),
+		Flush: func() error { return function.Flush(w) },
+	}
+	return f.Follow(l.ctx, l.stream, e)
+}
