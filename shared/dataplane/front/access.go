@@ -135,14 +135,21 @@ func (f *Front) challenge(w http.ResponseWriter, v verdict, api bool) {
 	}
 }
 
-// clientAddress returns the address of the client: the last entry of X-Forwarded-For, which the router wrote. Clients
-// can write only the entries before it. A network of IPv6 addresses, which one client has, is one address.
+// behindBalancer is the client's place in X-Forwarded-For, from the right, on Google Cloud: the load balancer appends the
+// client's address and its own, and the router appends the load balancer's.
+const behindBalancer = 3
+
+// clientAddress returns the address of the client. Without a load balancer, whose requests arrived over HTTPS, it is the
+// last entry of X-Forwarded-For, which the router wrote. Clients can write only the entries before it. A network of
+// IPv6 addresses, which one client has, is one address.
 func clientAddress(req *http.Request) string {
-	chain := req.Header.Values("X-Forwarded-For")
 	text := req.RemoteAddr
-	if len(chain) > 0 {
-		last := chain[len(chain)-1]
-		text = strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+	if chain := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ","); chain[0] != "" {
+		last := len(chain) - 1
+		if _, secure := cookieName(req); secure && len(chain) >= behindBalancer {
+			last = len(chain) - behindBalancer
+		}
+		text = strings.TrimSpace(chain[last])
 	}
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host

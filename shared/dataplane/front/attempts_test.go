@@ -50,9 +50,12 @@ func TestAttempts_CountTheAddressThatTheRouterSaw(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]func(i int) string{
 		"a client that writes entries": func(i int) string { return fmt.Sprintf("10.0.0.%d, 192.0.2.1", i) },
-		"an IPv6 network":              func(i int) string { return fmt.Sprintf("2001:db8:1:2::%x", i) },
-		"addresses with ports":         func(i int) string { return fmt.Sprintf("192.0.2.1:%d", 1024+i) },
-		"text":                         func(i int) string { return fmt.Sprintf("x%d", i) },
+		"a client of the load balancer": func(i int) string {
+			return fmt.Sprintf("10.0.0.%d, 192.0.2.1, 34.96.0.1, 35.191.0.%d", i, i)
+		},
+		"an IPv6 network":      func(i int) string { return fmt.Sprintf("2001:db8:1:2::%x", i) },
+		"addresses with ports": func(i int) string { return fmt.Sprintf("192.0.2.1:%d", 1024+i) },
+		"text":                 func(i int) string { return fmt.Sprintf("x%d", i) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
