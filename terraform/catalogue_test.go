@@ -214,7 +214,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			binary := m.local(t, "services").GetAttr(service).GetAttr("binary").AsString()
-			read := inprocess.Variables(function.Role(binary))
+			read := inprocess.Variables(binary)
 			set := env.AsValueMap()
 			maps.Copy(set, secret[service].AsValueMap())
 			for name := range set {

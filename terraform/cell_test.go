@@ -188,6 +188,7 @@ func TestCell_GivesEveryCallerExactlyTheRightsItNeeds(t *testing.T) {
 		t.Errorf("look for the pod: %+v, %v; want it", found, err)
 	}
 	checkRights(ctx, t, f, a)
+	checkPods(ctx, t, f)
 	collects := f.clusters(t, collector)
 	placements, err := collects.Namespaces(ctx)
 	if err != nil || len(placements) != 1 {

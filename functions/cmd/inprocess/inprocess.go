@@ -14,7 +14,6 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/wire/cells"
 	"agents.example/controlplane/functions/cmd/internal/wire/logs"
 	"agents.example/controlplane/functions/cmd/internal/wire/providers"
-	"agents.example/controlplane/shared/function"
 )
 
 // Options change what the environment cannot express.
@@ -45,6 +44,5 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }
 
-// Variables lists the environment variables that the binary of a role reads in production, and whether each is
-// required.
-func Variables(role function.Role) map[string]bool { return config.Variables(role) }
+// Variables lists the environment variables that a binary reads in production, and whether each is required.
+func Variables(binary string) map[string]bool { return config.Variables(binary) }

@@ -53,14 +53,17 @@ func withoutFields(err error) error {
 	}
 }
 
-// Variables lists the environment variables that the binary of a role reads in production, and whether each is
-// required.
-func Variables(role function.Role) map[string]bool {
-	switch role {
-	case function.RoleWorker:
+// Variables lists the environment variables that a binary reads in production, and whether each is required.
+func Variables(binary string) map[string]bool {
+	switch binary {
+	case string(function.RoleWorker):
 		return variablesOf(reflect.TypeFor[Worker]())
-	case function.RoleAccounts:
+	case string(function.RoleAccounts):
 		return variablesOf(reflect.TypeFor[Accounts]())
+	case "router":
+		return variablesOf(reflect.TypeFor[Router]())
+	case "notifier":
+		return variablesOf(reflect.TypeFor[Notifier]())
 	default:
 		return variablesOf(reflect.TypeFor[Common]())
 	}
