@@ -68,8 +68,11 @@ const (
 // Requests for /healthz on hosts outside the cell's domain are those of the load balancer's health check, which sends
 // an IP address as its host. On an agent's hostname, /healthz belongs to the agent.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if r.draining.Load() && req.ProtoMajor == 1 {
-		w.Header().Set("Connection", "close") // the load balancer's next request goes to another replica
+	// While the router drains, the load balancer's next request must go to another replica. And a request with chunks
+	// may have had a Content-Length, too, which net/http hides: a proxy that went by the length would take what follows
+	// for a part of this request, so it must not be answered as another one (RFC 9112, 6.1).
+	if req.ProtoMajor == 1 && (len(req.TransferEncoding) > 0 || r.draining.Load() && req.Header["Upgrade"] == nil) {
+		w.Header().Set("Connection", "close")
 	}
 	host, _ := splitHost(req.Host)
 	if req.URL.Path == healthPath && !r.isCellHost(host) {
