@@ -135,13 +135,13 @@ func (f *Front) challenge(w http.ResponseWriter, v verdict, api bool) {
 	}
 }
 
-// behindBalancer is the client's place in X-Forwarded-For, from the right, on Google Cloud: the load balancer appends the
-// client's address and its own, and the router appends the load balancer's.
+// behindBalancer is the client's place in X-Forwarded-For, from the right, on Google Cloud: the load balancer appends
+// the client's address and its own, and the router appends the load balancer's.
 const behindBalancer = 3
 
-// clientAddress returns the address of the client. Without a load balancer, whose requests arrived over HTTPS, it is the
-// last entry of X-Forwarded-For, which the router wrote. Clients can write only the entries before it. A network of
-// IPv6 addresses, which one client has, is one address.
+// clientAddress returns the address of the client. Without a load balancer, whose requests arrived over HTTPS, it is
+// the last entry of X-Forwarded-For, which the router wrote. Clients can write only the entries before it. A network
+// of IPv6 addresses, which one client has, is one address.
 func clientAddress(req *http.Request) string {
 	text := req.RemoteAddr
 	if chain := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ","); chain[0] != "" {

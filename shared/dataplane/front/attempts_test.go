@@ -107,7 +107,7 @@ func TestAttempts_ManyAddressesDoNotLockOutAnother(t *testing.T) {
 		second, _ = f.get(t, "/auth/check", wrong, from("198.51.100.1"))
 	}
 	if second != http.StatusTooManyRequests {
-		t.Errorf("the second failure of a new address: status %d, want 429, because 300 attempts failed overall", second)
+		t.Errorf("the second failure of a new address: status %d, want 429, because 300 failed overall", second)
 	}
 	if got, _ := f.get(t, "/", basic, from("198.51.100.2")); got != http.StatusOK {
 		t.Errorf("the first attempt of a good client: status %d, want 200", got)

@@ -75,7 +75,7 @@ func freePort(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer l.Close() //nolint:errcheck // was never used
 	return l.Addr().(*net.TCPAddr).Port
 }
 

@@ -103,8 +103,8 @@ func TestReady_ChecksTheContainerSeldom(t *testing.T) {
 func TestMemoryMetrics_ReportTheMemoryInUse(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		"MemTotal:  1000 kB\nMemFree: 100 kB\nMemAvailable:    400 kB\nOdd\nText: x\n": "agent_memory_used_bytes 614400\n",
-		"MemTotal:  1000 kB\nMemAvailable: 2000 kB\n":                                  "unknown",
+		"MemTotal:  1000 kB\nMemFree: 100 kB\nMemAvailable: 400 kB\nOdd\nA: x\n": "agent_memory_used_bytes 614400\n",
+		"MemTotal:  1000 kB\nMemAvailable: 2000 kB\n":                            "unknown",
 		"": "unknown",
 	} {
 		file := filepath.Join(t.TempDir(), "meminfo")

@@ -117,7 +117,10 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, a *route) {
 		req.Body = &x.body
 	}
 	defer func() { a.observe(x, req.Context().Err() != nil) }()
-	a.proxy.ServeHTTP(x, req) // it panics with http.ErrAbortHandler if the answer breaks off
+	// Without full duplex, the server closes the request's body when the answer begins. If the transport is about to
+	// read the end of that body, it takes the closed body for an error and cuts the answer.
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 has it anyway
+	a.proxy.ServeHTTP(x, req)                            // it panics with http.ErrAbortHandler if the answer breaks off
 	x.complete = true
 }
 

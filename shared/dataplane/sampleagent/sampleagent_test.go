@@ -65,7 +65,7 @@ func do(t *testing.T, s *httptest.Server, method, path, body string, prepare ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
+	defer res.Body.Close() //nolint:errcheck // read only
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +303,7 @@ func TestProvider_GetsChatsWithTheKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer streamed.Body.Close()
+	defer streamed.Body.Close() //nolint:errcheck // read only
 	lines := bufio.NewScanner(streamed.Body)
 	for i := range 3 {
 		if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) {
@@ -333,7 +333,7 @@ func TestServe_EndsQuicklyDuringAStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
+	defer res.Body.Close() //nolint:errcheck // read only
 	began := time.Now()
 	cancel()
 	if err := <-served; err != nil || time.Since(began) > 1500*time.Millisecond {
