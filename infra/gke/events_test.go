@@ -105,6 +105,14 @@ func TestCheckReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
 		if at != old {
 			code, permanent = codeNoSandbox, true
 		}
-		wantFailure(t, w.CheckReady(t.Context(), a), code, permanent)
+		clustertest.Eventually(t, func(ctx context.Context) error {
+			w.calls.take()
+			err := w.CheckReady(ctx, a)
+			if reads, _ := w.calls.take(); reads < 3 { // the workload is too young
+				return fmt.Errorf("%d reads, want 3 with the events: %w", reads, err)
+			}
+			wantFailure(t, err, code, permanent)
+			return nil
+		})
 	}
 }

@@ -29,6 +29,8 @@ const (
 	// or for the end of its deletion. The time doubles.
 	minWait = time.Minute
 	maxWait = 10 * time.Minute
+	// maxSkew is more than the clocks of two workers differ.
+	maxSkew = 5 * time.Second
 )
 
 // Leased reports whether another worker run holds the agent.
@@ -109,11 +111,11 @@ func (a *Agent) wait(now time.Time) {
 	a.WorkDueAt = a.beforeDeadline(now, a.nextLook(now))
 }
 
-// nextLook is when a worker looks again at an agent that waits. It depends only on when the agent began to wait, so that
-// nudges in between change nothing.
+// nextLook is when a worker looks again at an agent that waits. It depends only on when the agent began to wait, so
+// nudges in between change nothing. Clocks of workers differ: a look that is due within maxSkew takes place now.
 func (a Agent) nextLook(now time.Time) time.Time {
 	at, gap := a.WaitingSince, minWait
-	for !at.After(now) {
+	for !at.After(now.Add(maxSkew)) {
 		at, gap = at.Add(gap), min(2*gap, maxWait)
 	}
 	return at

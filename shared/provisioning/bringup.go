@@ -108,7 +108,7 @@ type outcome struct {
 	err   error
 }
 
-// applyGroup applies the chains of a group concurrently. It returns the present record, and the first chain that failed.
+// applyGroup applies the chains of a group concurrently. It returns the present record and the first chain that failed.
 func (w *run) applyGroup(ctx context.Context, a agent.Agent, group []chain, begun bool, fence agent.StoringFence) (
 	present agent.Agent, failed *outcome,
 ) {

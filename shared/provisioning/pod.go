@@ -54,7 +54,7 @@ func (f *PodFailure) overdue(a agent.Agent, now time.Time) bool {
 	return !until.IsZero() && !now.Before(until)
 }
 
-// relocationEnds is when the pod of a running agent has waited too long for a machine; zero if it does not wait for one.
+// relocationEnds is when the pod of a running agent has waited too long for a machine; zero if it waits for none.
 func (f *PodFailure) relocationEnds(a agent.Agent) time.Time {
 	if a.Status != agent.Running || f.Code != agent.CodeUnschedulable || f.Since.IsZero() {
 		return time.Time{}

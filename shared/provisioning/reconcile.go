@@ -51,8 +51,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 		if err != nil {
 			return err
 		}
-		if !working(a) || r.Now().Before(a.RetryAt) { // the sweep nudges the agent then
-			return nil
+		if !working(a) || r.Now().Before(a.RetryAt) || a.Leased(w.holder, r.Now()) {
+			return nil // the sweep nudges the agent when its work is due
 		}
 		w.begun, w.unrecorded = false, nil
 		a, err = w.dispatch(ctx, a)
@@ -73,7 +73,7 @@ func addedDuring(a agent.Agent) bool {
 }
 
 // load reads the record. While another run holds it, load reads it again until that run ends, its lease ends, or ctx
-// does. A nudge may report what the other run has just missed, so it is not dropped.
+// does: the nudge may report what the other run has just missed.
 func (r *Reconciler) load(ctx context.Context, agentID, holder string) (agent.Agent, error) {
 	for pause := minLeasePoll; ; pause = min(2*pause, maxLeasePoll) {
 		a, err := r.Records.Load(ctx, agentID)
@@ -81,7 +81,7 @@ func (r *Reconciler) load(ctx context.Context, agentID, holder string) (agent.Ag
 			return a, err
 		}
 		if sleep(ctx, min(pause, a.Lease.Until.Sub(r.Now()))) != nil {
-			return a, fault.New(fault.Unavailable, "agent_busy", "Another worker is processing the agent. Retry.")
+			return a, nil //nolint:nilerr // another worker is processing the agent
 		}
 	}
 }

@@ -17,8 +17,6 @@ type Cluster struct {
 	now        func() time.Time
 	elapsed    func() time.Duration
 	namespaces map[string]*namespace
-	// changed is closed and replaced whenever an object changes.
-	changed chan struct{}
 	// order lists the agents with a namespace, and changes counts.
 	order   []string
 	changes int64
@@ -30,6 +28,8 @@ type Cluster struct {
 	// Deleted counts the deletions of namespaces by agent, and deletedBy names the processes.
 	deletedBy map[string][]string
 	volumes   int
+	// observed is told of each change by controllers and the kubelet; nil for none.
+	observed func(id string)
 }
 
 // ClusterRules undo guards of the cluster and its adapter. The zero value has all guards.
@@ -60,18 +60,14 @@ const cell = "cell-1"
 // NewCluster returns an empty cluster.
 func NewCluster(now func() time.Time, elapsed func() time.Duration) *Cluster {
 	return &Cluster{
-		now: now, elapsed: elapsed, namespaces: map[string]*namespace{}, changed: make(chan struct{}),
+		now: now, elapsed: elapsed, namespaces: map[string]*namespace{},
 		troubles:  map[string]trouble{},
 		deletedBy: map[string][]string{},
 	}
 }
 
-// notify wakes all watches.
-func (c *Cluster) notify() {
-	c.changes++
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
+// notify counts a change, so that the oracle looks.
+func (c *Cluster) notify() { c.changes++ }
 
 // find returns the namespace of an agent that accepts objects.
 func (c *Cluster) find(id string) (*namespace, error) {
@@ -143,7 +139,9 @@ func (c *Cluster) putSet(a agent.Agent) error {
 	if n.set != nil && n.set.generation == a.Generation {
 		appliedAt = n.set.appliedAt
 	}
-	n.set = &statefulSet{a.Generation, replicas, template{hash, secret, configMap, a.Sandbox}, appliedAt}
+	n.set = &statefulSet{
+		a.Generation, replicas, template{hash, secret, configMap, a.Sandbox}, appliedAt, a.CredentialVersion,
+	}
 	c.notify()
 	return nil
 }

@@ -114,6 +114,50 @@ func domainDefects() []defect {
 			},
 		}},
 		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
+		{"waiting fails a push", "a push for an agent that waits is acknowledged", waitingRefused()},
+		{"waiting is an attempt", "waiting consumes no attempt", afterWorker("worker",
+			func(_ *World, before agent.Agent, a *agent.Agent) {
+				if isWaiting(*a) {
+					a.Attempts = before.Attempts + 1
+				}
+			})},
+		{"waiting holds the push", "no push waits for a pod", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "worker" {
+					return inner
+				}
+				return lingering{inner}
+			},
+		}},
+		{"waiting without a date", "a waiting agent has a time at which a worker looks again", afterWorker("worker",
+			func(_ *World, _ agent.Agent, a *agent.Agent) {
+				if isWaiting(*a) {
+					a.WorkDueAt = time.Time{}
+				}
+			})},
+		{"a look each minute", "a worker looks less and less often", focused(stuckDeletion, afterWorker("worker",
+			func(w *World, _ agent.Agent, a *agent.Agent) {
+				if isWaiting(*a) {
+					soonest(w, a)
+				}
+			}))},
+		{"a look applies", "a look writes no object", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "worker" {
+					return inner
+				}
+				return oblivion{inner}
+			},
+		}},
+		{"late credentials", "first credentials are recorded before the workload names them", Plant{
+			Focus: func(_ *Scheduler, u *Setup) { u.Start, u.Scripts = "", [][]string{{"create"}} },
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "worker" {
+					return inner
+				}
+				return &hoarder{WorkerStore: inner}
+			},
+		}},
 		{"orphans deleted immediately", "orphans are marked first and need proof", Plant{Collect: collectAll}},
 		{"no collector of secrets", "secrets without an agent are deleted", focused(
 			lateCalls(SecretService, "create", "delete"), lonelySecrets())},

@@ -38,6 +38,8 @@ type statefulSet struct {
 	template   template
 	// appliedAt is when the generation was applied.
 	appliedAt time.Duration
+	// credential is the version of the credentials.
+	credential int64
 }
 
 // template is what a pod is made of.

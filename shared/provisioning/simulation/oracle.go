@@ -26,6 +26,7 @@ func (w *World) check() {
 	for id, d := range w.Database.agents {
 		used = used.Plus(held(d.agent))
 		w.checkRecord(d.agent)
+		w.checkCredentials(d.agent)
 		if n := w.Cluster.namespaces[id]; n != nil && n.terminating && d.agent.Status != agent.Deleting &&
 			!w.deletedByHand[id] {
 			w.violate("namespaces", "the namespace of agent %s, which is %s, was deleted by %v", short(id),
@@ -199,7 +200,7 @@ func (w *World) checkLoad(id string) {
 	}
 	failed := 0
 	for _, m := range w.Queue.messages {
-		if m.attempts > 1 {
+		if m.attempts > 1 && !m.observed {
 			failed++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/provisioning"
 )
 
 // updates wraps a store of workers: change replaces the closures that they commit.
@@ -124,13 +125,79 @@ func (s shortList) ListByStatus(ctx context.Context, status agent.Status, after 
 	return found, err
 }
 
-// beginner takes each attempt for the first.
+// beginner takes each attempt for the first, and each look for one right after the objects were applied.
 type beginner struct{ agent.WorkerStore }
 
 func (b beginner) Load(ctx context.Context, id string) (agent.Agent, error) {
 	a, err := b.WorkerStore.Load(ctx, id)
 	a.Attempts = 0
+	if a.Waits() {
+		a.AppliedAt = time.Now().AddDate(1000, 0, 0)
+	}
 	return a, err
+}
+
+// isWaiting reports whether a worker has recorded that it waits for an agent.
+func isWaiting(a agent.Agent) bool {
+	return !a.WaitingSince.IsZero() && a.Lease == (agent.Lease{}) && !a.Converged()
+}
+
+// waitingRefused answers a push for an agent that waits for its pod with an error.
+func waitingRefused() Plant {
+	return Plant{Answer: func(w *World, id string, err error) error {
+		if a, ok := w.Database.Agent(id); ok && err == nil && a.Waits() {
+			return &provisioning.PodFailure{Code: "readiness_timeout", Message: "The pod is not ready."}
+		}
+		return err
+	}}
+}
+
+// lingering waits half a minute for the pod.
+type lingering struct{ agent.WorkerStore }
+
+func (l lingering) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	a, err := l.WorkerStore.Update(ctx, a, change)
+	if isWaiting(a) {
+		time.Sleep(30 * time.Second) //nolint:forbidigo // in the bubble's time
+	}
+	return a, err
+}
+
+// oblivion forgets that objects are applied.
+type oblivion struct{ agent.WorkerStore }
+
+func (o oblivion) Load(ctx context.Context, id string) (agent.Agent, error) {
+	a, err := o.WorkerStore.Load(ctx, id)
+	a.AppliedAt = time.Time{}
+	return a, err
+}
+
+// hoarder records the first credentials with the next write.
+type hoarder struct {
+	agent.WorkerStore
+	held func(*agent.Agent)
+}
+
+func (h *hoarder) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	present := cloneAgent(a)
+	if change(&present); h.held == nil && a.CredentialVersion == 0 && present.CredentialVersion > 0 {
+		h.held = change
+		return present, nil
+	}
+	held := h.held
+	return h.WorkerStore.Update(ctx, a, func(a *agent.Agent) {
+		if held != nil {
+			held(a)
+		}
+		change(a)
+	})
+}
+
+// stuckDeletion makes a deletion last for hours.
+func stuckDeletion(_ *Scheduler, u *Setup) {
+	*u = Setup{
+		Start: agent.Running, Scripts: [][]string{{"delete"}}, Workers: 1, Stuck: 6 * time.Hour, Steps: 60,
+	}
 }
 
 // straggle shows finished work as unfinished to the closure, as if no run had finished it.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -13,9 +14,15 @@ type Process struct {
 	// Skew is how much the process's clock is ahead.
 	Skew time.Duration
 
-	scheduler    *Scheduler
-	cancel       context.CancelFunc
-	crashed      bool
+	scheduler *Scheduler
+	cancel    context.CancelFunc
+	crashed   bool
+	// parked is how long the process waited for the scheduler, waiting counts its calls that do, and parkedAt is when
+	// the first of them began.
+	parked, parkedAt time.Duration
+	waiting          int
+	// applied counts the objects that the process tried to apply.
+	applied      int
 	ended        bool
 	stalledUntil time.Duration
 }
@@ -97,9 +104,20 @@ func (p *Process) step(ctx context.Context, service Service, name string, do, ef
 		return &Error{Verdict: CrashesBefore, Step: name}
 	}
 	s.parked = append(s.parked, waiting)
+	if p.waiting++; p.waiting == 1 {
+		p.parkedAt = s.Elapsed()
+	}
 	s.arrive()
 	s.mu.Unlock()
 	verdict := <-waiting.verdict
+	s.mu.Lock()
+	if p.waiting--; p.waiting == 0 {
+		p.parked += s.Elapsed() - p.parkedAt
+	}
+	if service == ClusterService && strings.HasPrefix(name, "apply ") {
+		p.applied++
+	}
+	s.mu.Unlock()
 	switch verdict {
 	case Happens:
 		return do()

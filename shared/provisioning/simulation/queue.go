@@ -30,6 +30,8 @@ type message struct {
 	notBefore time.Duration
 	delivered bool
 	since     time.Duration
+	// swept and observed: the sweep or the notifier published it.
+	swept, observed bool
 }
 
 // The settings of the subscription.
@@ -41,8 +43,8 @@ const (
 	pushTime = 600 * time.Second
 )
 
-// publish adds a message.
-func (q *Queue) publish(id string, at time.Duration) {
+// publish adds a message, or two of them.
+func (q *Queue) publish(id string, at time.Duration) []*message {
 	q.Published++
 	copies := 1
 	if q.Twice {
@@ -52,6 +54,7 @@ func (q *Queue) publish(id string, at time.Duration) {
 		q.number++
 		q.messages = append(q.messages, &message{agentID: id, number: q.number, notBefore: at})
 	}
+	return q.messages[len(q.messages)-copies:]
 }
 
 // end records the answer to a delivery.
@@ -76,6 +79,8 @@ type Publisher struct {
 	Queue     *Queue
 	Process   Stepper
 	Scheduler *Scheduler
+	// Swept marks the messages as those of the sweep.
+	Swept bool
 }
 
 var _ agent.Nudger = Publisher{}
@@ -83,7 +88,9 @@ var _ agent.Nudger = Publisher{}
 // Nudge implements agent.Nudger.
 func (p Publisher) Nudge(ctx context.Context, id string) error {
 	return portError(p.Process.Step(ctx, QueueService, "nudge", func() error {
-		p.Queue.publish(id, p.Scheduler.Elapsed())
+		for _, m := range p.Queue.publish(id, p.Scheduler.Elapsed()) {
+			m.swept = p.Swept
+		}
 		return nil
 	}), func() error { return fault.New(fault.Unavailable, "queue_unavailable", "The queue is unavailable.") })
 }

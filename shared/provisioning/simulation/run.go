@@ -41,6 +41,7 @@ func (w *World) arrange() {
 			w.violate("removed early", "the record of agent %s was removed before its namespace was gone", short(id))
 		}
 	}
+	w.Cluster.observed, w.unnotified = w.observe, w.Chance(0.25)
 	w.subscribe()
 	if w.Plant.Arrange != nil {
 		w.Plant.Arrange(w)

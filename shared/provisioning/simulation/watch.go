@@ -112,7 +112,7 @@ func (c *Cluster) Actions(elapsed time.Duration, actions []Action) []Action {
 	for _, id := range c.ids() {
 		n := c.namespaces[id]
 		add := func(name string, do func()) {
-			actions = append(actions, Action{name, short(id), func() { do(); c.notify() }})
+			actions = append(actions, Action{name, short(id), func() { do(); c.changedBy(id) }})
 		}
 		switch {
 		case n.terminating && n.pod != nil:
@@ -135,6 +135,14 @@ func (c *Cluster) Actions(elapsed time.Duration, actions []Action) []Action {
 		}
 	}
 	return actions
+}
+
+// changedBy reports that controllers or the kubelet changed the objects of an agent.
+func (c *Cluster) changedBy(id string) {
+	c.notify()
+	if c.observed != nil {
+		c.observed(id)
+	}
 }
 
 // short abbreviates an agent's id for traces.
@@ -169,9 +177,9 @@ func (c *Cluster) Disturbances(actions []Action) []Action {
 			Action{"container restarts", short(id), func() {
 				n.pod.lastRun = c.now().Sub(n.pod.ran)
 				n.pod.ready, n.pod.started, n.pod.since = false, false, c.now()
-				c.notify()
+				c.changedBy(id)
 			}},
-			Action{"pod is evicted", short(id), func() { n.pod = nil; c.notify() }})
+			Action{"pod is evicted", short(id), func() { n.pod = nil; c.changedBy(id) }})
 	}
 	return actions
 }

@@ -40,6 +40,10 @@ type World struct {
 	hour      int
 	delivered map[string]int
 	skews     []time.Duration
+	// unnotified: no notifier runs.
+	unnotified bool
+	// looks counts the looks at an agent that waits, while only the sweep causes them.
+	looks map[string]int
 	// mayFail holds the agents whose pods were disturbed, so that the status error is legitimate.
 	mayFail map[string]bool
 	// deletedByHand holds the agents whose namespace a person deleted.
@@ -96,6 +100,7 @@ func newWorld(s *Scheduler) *World {
 	w := &World{
 		Scheduler: s, Database: NewDatabase(), Queue: &Queue{}, started: map[string]int{}, mayFail: map[string]bool{},
 		deletedByHand: map[string]bool{}, delivered: map[string]int{}, prefix: "call",
+		looks: map[string]int{},
 	}
 	w.Secrets, w.Cluster = NewSecretStore(s.Now), NewCluster(s.Now, s.Elapsed)
 	w.Database.SetPlan(organizationID, plan.Pro)
@@ -189,7 +194,9 @@ func (w *World) reconciler(p *Process) *provisioning.Reconciler {
 }
 
 func (w *World) sweeper(kind string, p *Process) *provisioning.Sweeper {
-	return &provisioning.Sweeper{Records: w.records(kind, p), Nudger: w.publisher(p), Now: p.Now}
+	nudger := w.publisher(p)
+	nudger.Swept = kind == "sweep"
+	return &provisioning.Sweeper{Records: w.records(kind, p), Nudger: nudger, Now: p.Now}
 }
 
 // writer is the secret service of a route.
@@ -200,7 +207,9 @@ func (w *World) writer(p *Process) secretwrite.Service {
 // deliver starts a worker with a message.
 func (w *World) deliver(m *message) {
 	m.delivered, m.since = true, w.Elapsed()
-	w.checkLoad(m.agentID)
+	if !m.observed {
+		w.checkLoad(m.agentID)
+	}
 	m.attempts++
 	w.Queue.Delivered++
 	w.workers++
@@ -208,10 +217,12 @@ func (w *World) deliver(m *message) {
 	w.start("worker", func(ctx context.Context, p *Process) error {
 		ctx, cancel := context.WithTimeout(ctx, pushTime)
 		defer cancel()
+		d := w.beginPush(p, m)
 		err := w.reconciler(p).Reconcile(ctx, m.agentID)
 		if w.Plant.Answer != nil {
 			err = w.Plant.Answer(w, m.agentID, err)
 		}
+		d.end(err)
 		if p.crashed {
 			err = &Error{Verdict: CrashesAfter, Step: "delivery"}
 		}
