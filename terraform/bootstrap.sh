@@ -88,7 +88,7 @@ cat <<NEXT
 
 Fill in terraform/terraform.tfvars. Then:
 
-  gcloud builds submit --project=$project --region=$region \\
+  gcloud builds submit --project=$project --region=$region --gcs-source-staging-dir=gs://$bucket/source \\
     --service-account=projects/$project/serviceAccounts/$deployer \\
     --substitutions=_REGION=$region,_ENVIRONMENT=$environment
 NEXT

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,7 +117,14 @@ func TestImage(t *testing.T) {
 	}
 	dir := t.TempDir()
 	names := unpack(t, image, dir)
-	for _, binary := range []string{"api", "accounts", "worker"} {
+	for binary, row := range map[string]struct{ lacks, links string }{
+		"api":      {lacks: "GOOGLE_CLOUD_PROJECT", links: "cloud.google.com/go/firestore"},
+		"accounts": {lacks: "GOOGLE_CLOUD_PROJECT", links: "cloud.google.com/go/firestore"},
+		"worker":   {lacks: "GOOGLE_CLOUD_PROJECT", links: "cloud.google.com/go/firestore"},
+		"notifier": {lacks: "GOOGLE_CLOUD_PROJECT", links: "cloud.google.com/go/pubsub"},
+		"router":   {lacks: "CELL_DOMAIN", links: "k8s.io/client-go"},
+		"front":    {lacks: "is required", links: "go-envconfig"},
+	} {
 		t.Run(binary, func(t *testing.T) {
 			// Without configuration every binary says what it lacks: so it runs, with nothing but what is in the image.
 			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "ko-app", binary))
@@ -124,7 +132,7 @@ func TestImage(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != 1 ||
-				!strings.Contains(string(out), "GOOGLE_CLOUD_PROJECT") {
+				!strings.Contains(string(out), row.lacks) {
 				t.Errorf("%v: %s", err, out)
 			}
 			found, err := filepath.Glob(filepath.Join(sboms, binary, "*.json"))
@@ -132,7 +140,7 @@ func TestImage(t *testing.T) {
 				t.Fatalf("no bill of materials: %v", err)
 			}
 			b, err := os.ReadFile(found[0])
-			if err != nil || !strings.Contains(string(b), "cloud.google.com/go/firestore") {
+			if err != nil || !strings.Contains(string(b), row.links) {
 				t.Errorf("%s does not name what is linked: %v", found[0], err)
 			}
 		})
@@ -148,6 +156,12 @@ func TestImage(t *testing.T) {
 	for _, n := range names {
 		if !strings.HasPrefix(n, "/ko-app/") {
 			t.Errorf("the image holds %s, which is no binary", n)
+		}
+	}
+	// The cell's objects and agents' pods run these, too.
+	for _, binary := range []string{"sampleagent", "placeholder"} {
+		if !slices.Contains(names, "/ko-app/"+binary) {
+			t.Errorf("the image has no /ko-app/%s", binary)
 		}
 	}
 }
