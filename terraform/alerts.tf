@@ -6,6 +6,7 @@ locals {
 
   # The PromQL names of the log-based counters.
   counted = { for name in keys(local.events) : name => "logging_googleapis_com:user_${local.prefix}_${name}" }
+  starts  = "logging_googleapis_com:user_${local.prefix}_agent_start_seconds"
   calls   = "logging_googleapis_com:user_${local.prefix}_calls"
 
   # Requests to agents, counted by the router.
@@ -42,6 +43,11 @@ locals {
         " / count by (cluster) (sum by (cluster, host) (rate(${local.agent_requests}[5m])) > 0) > 0.2",
       ])
       todo = "The router of a cell answers for more than a fifth of the agents that are called, because their pods do not. One agent's failures raise no alert: its code may be the cause. Look for nodes that are upgraded or lost, and at the router's log."
+    }
+    slow_starts = {
+      title = "New agents start slowly", severity = "WARNING", for = "300s"
+      query = "histogram_quantile(0.5, sum by (le) (increase(${local.starts}_bucket[1h]))) > 60 and sum(increase(${local.starts}_count[1h])) >= 5"
+      todo  = "Half of the new agents of the last hour took longer than a minute to run. Most often they wait for nodes: look at the placeholders in the namespace agent-warm and at the project's quotas, or raise warm_agents. The stages of an agent say which step took long."
     }
     nudge_dead_lettered = {
       title = "Work on an agent was given up", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.nudge_dead_lettered}[15m])) > 0"
@@ -147,5 +153,5 @@ resource "google_monitoring_alert_policy" "this" {
     subject   = "${local.prefix}: ${each.value.title}"
   }
 
-  depends_on = [google_logging_metric.calls, google_logging_metric.event]
+  depends_on = [google_logging_metric.calls, google_logging_metric.event, google_logging_metric.start]
 }

@@ -19,6 +19,7 @@ locals {
     drift_limit_exceeded       = "runs that found more agents whose objects differ than one run may repair"
     agent_data_lost            = "checks that found an agent without its namespace or its volume claim"
     record_unreadable          = "records that could not be decoded and were left out of a list"
+    agent_started              = "new agents that run for the first time"
     agent_broke                = "agents that went from running to error"
   }
 }
@@ -45,6 +46,26 @@ resource "google_logging_metric" "calls" {
     labels {
       key        = "status"
       value_type = "STRING"
+    }
+  }
+}
+
+# How long clients wait for a new agent.
+resource "google_logging_metric" "start" {
+  name            = "${local.prefix}_agent_start_seconds"
+  description     = "Seconds from the request for a new agent until it runs"
+  filter          = "${local.functions_log} AND jsonPayload.event=\"agent_started\""
+  value_extractor = "EXTRACT(jsonPayload.seconds)"
+
+  metric_descriptor {
+    metric_kind = "DELTA"
+    value_type  = "DISTRIBUTION"
+    unit        = "s"
+  }
+
+  bucket_options {
+    explicit_buckets {
+      bounds = [2, 5, 10, 15, 20, 25, 30, 45, 60, 90, 120, 180, 300, 600, 900]
     }
   }
 }

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -45,15 +46,21 @@ func (w *run) look(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 func (w *run) becameReady(ctx context.Context, a agent.Agent, learned func(*agent.Agent)) (agent.Agent, error) {
 	last, cancel := w.record(ctx)
 	defer cancel()
+	first := a.ObservedGeneration == 0
 	a, err := w.progress(last, a, func(a *agent.Agent) {
 		learned(a)
 		a.EndStage(agent.StageReady, agent.StageSucceeded, w.Now())
 		a.BecameReady(w.Now())
 	})
-	if err == nil {
-		w.prune(ctx, a)
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	if first && a.Status == agent.Running {
+		slog.InfoContext(ctx, "a new agent runs", logevent.Key, logevent.AgentStarted, "agent_id", a.ID, "cell", a.Cell,
+			"seconds", w.Now().Sub(a.CreatedAt).Seconds())
+	}
+	w.prune(ctx, a)
+	return a, nil
 }
 
 // prune deletes the configuration objects of former generations. The agent does not depend on that: if it fails, the
