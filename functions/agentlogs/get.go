@@ -85,7 +85,8 @@ func Get(agents agent.Store, logs agentlog.Source) function.Route {
 	var following followers
 	return function.Route{
 		Name: "GetAgentLogs", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/logs",
-		Role: function.RoleAccounts, Access: function.Admin, Needs: []function.Need{function.Firestore, function.PodLogs},
+		Role: function.RoleAccounts, Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.PodLogs},
 		Reads:  func(path func(string) string) document.Ref { return agent.Document(path("agent_id")) },
 		Status: http.StatusOK, Summary: "Get an agent's log",
 		// Conflict: no container, or no previous one. Invalid: previous and follow together.

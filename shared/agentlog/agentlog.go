@@ -56,8 +56,8 @@ type Options struct {
 	Previous bool
 	// Follow waits for further lines until the container ends.
 	Follow bool
-	// After continues after a line of an earlier stream. It replaces Tail, Since and Previous: the stream has every line
-	// after that one which the cell still keeps, also those of a container that has started since.
+	// After continues after a line of an earlier stream. It replaces Tail, Since and Previous: the stream has every
+	// later line that the cell still keeps, also those of a container that has started since.
 	After Position
 }
 

@@ -116,7 +116,7 @@ func (l *Logs) get(
 		cancel(nil)
 		return nil, fmt.Errorf("make a request to cell %q: %w", c.Name, err)
 	}
-	res, err := client.Do(req)
+	res, err := client.Do(req) //nolint:bodyclose // the returned body closes it
 	limit.stop()
 	if err != nil {
 		cause := errors.Join(err, context.Cause(ctx))

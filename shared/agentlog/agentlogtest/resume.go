@@ -70,8 +70,8 @@ func resumesEverywhere(t *testing.T, f Fixture) {
 func resumesOutOfOrder(t *testing.T, f Fixture) {
 	p := f.Cell.Start(f.Agent.ID)
 	whole := begun().Truncate(time.Second)
-	for i, offset := range []time.Duration{0, -2, 5, 3, 3, -1, 2, 4000, 10} {
-		p.Write(whole.Add(time.Minute+offset*time.Microsecond), fmt.Sprint("line ", i))
+	for i, offset := range []int{0, -2, 5, 3, 3, -1, 2, 4000, 10} {
+		p.Write(whole.Add(time.Minute+time.Duration(offset)*time.Microsecond), fmt.Sprint("line ", i))
 	}
 	p.Write(whole.Add(2*time.Minute), "last")
 	f.checkPositions(t, agentlog.Options{})
