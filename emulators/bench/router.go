@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane/router"
+)
+
+const (
+	routerRounds   = 9
+	routerRequests = 1500 // in a round
+	routerClients  = 8
+)
+
+// oneAgent is a cell with one agent.
+type oneAgent struct {
+	namespace string
+	endpoint  router.Endpoint
+}
+
+// Lookup implements router.Endpoints.
+func (o oneAgent) Lookup(namespace string) router.Endpoint {
+	if namespace != o.namespace {
+		return router.Endpoint{}
+	}
+	return o.endpoint
+}
+
+// buffers implements httputil.BufferPool.
+type buffers struct{ pool sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (p *buffers) Get() []byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, 16<<10)
+}
+
+// Put implements httputil.BufferPool.
+func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
+
+// measureRouter compares the CPU time of a request through the router with that through the standard library's proxy
+// with the same transport settings and a pool of buffers. What the client and the agent use is measured without a proxy, and subtracted. The
+// rounds alternate, so that the load of the machine affects all alike; the figure is the median of the rounds' ratios.
+func measureRouter(ctx context.Context, _ *environment) (_ Report, err error) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"Hello."}}]}`)
+	}))
+	defer upstream.Close()
+	target, err := url.Parse(upstream.URL)
+	if err != nil {
+		return Report{}, err
+	}
+	a := agent.Agent{ID: uuid.NewString(), Slug: "agent", Cell: cell}
+	bare := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(target)
+			p.SetXForwarded()
+			p.Out.Host = p.In.Host
+		},
+		Transport:  &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+		BufferPool: &buffers{}, // without it, the proxy takes 1.7 times as long
+	})
+	defer bare.Close()
+	r, err := router.New(router.Options{Domain: cell + "." + domain, Endpoints: oneAgent{a.Namespace(), router.Endpoint{
+		State: router.Ready, Slug: a.Slug, Addr: netip.MustParseAddrPort(target.Host),
+	}}})
+	if err != nil {
+		return Report{}, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return Report{}, err
+	}
+	serving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Serve(serving, listener, nil) }()
+	defer func() {
+		stop()
+		if e := <-ended; err == nil {
+			err = e
+		}
+	}()
+	arms := []string{target.Host, bare.Listener.Addr().String(), listener.Addr().String()}
+	host := a.Hostname(agent.Addresses{Domain: domain})
+	var least, ratios []float64
+	for round := range routerRounds + 1 {
+		var cpu [3]float64
+		for i, address := range arms {
+			if cpu[i], err = cpuPerRequest(ctx, address, host); err != nil {
+				return Report{}, err
+			}
+		}
+		if round > 0 && cpu[1] > cpu[0] { // the first round opens connections
+			least = append(least, cpu[1]-cpu[0])
+			ratios = append(ratios, (cpu[2]-cpu[0])/(cpu[1]-cpu[0]))
+		}
+	}
+	if len(ratios) == 0 {
+		return Report{}, fmt.Errorf("no round of %d could be measured", routerRounds)
+	}
+	floor := median(least)
+	return Report{Rows: []Row{{
+		ID: "P13", What: "a request through the router", Ours: floor * median(ratios), Limit: floor,
+		Unit: "µs of CPU", Most: 1.3, Note: "least possible: httputil.ReverseProxy",
+	}}}, nil
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+// cpuPerRequest sends the requests of a round and returns the process' CPU time of one, in microseconds.
+func cpuPerRequest(ctx context.Context, address, host string) (float64, error) {
+	transport := &http.Transport{MaxIdleConnsPerHost: routerClients, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	send := func() error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/v1/models", nil)
+		if err != nil {
+			return err
+		}
+		req.Host = host
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = res.Body.Close() }()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+			return fmt.Errorf("a request got %d: %w", res.StatusCode, err)
+		}
+		return nil
+	}
+	began, err := processCPU()
+	if err != nil {
+		return 0, err
+	}
+	failed := make(chan error, routerClients)
+	var clients sync.WaitGroup
+	for range routerClients {
+		clients.Go(func() {
+			for range routerRequests / routerClients {
+				if err := send(); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	select {
+	case err := <-failed:
+		return 0, err
+	default:
+	}
+	ended, err := processCPU()
+	return float64((ended - began).Microseconds()) / routerRequests, err
+}
+
+// processCPU returns the CPU time that this process has used.
+func processCPU() (time.Duration, error) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("measure CPU time: %w", err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+}
