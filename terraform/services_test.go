@@ -60,7 +60,7 @@ func TestPushes_EndBeforeTheirDeadlines(t *testing.T) {
 				longest = 60
 			}
 			if deadline < longest || w.Topic == function.AgentNudges && deadline > 60 {
-				t.Errorf("a push to %s is repeated after %d s, want at least %d and a minute for nudges at most", w.Name,
+				t.Errorf("a push to %s is repeated after %d s, want at least %d and at most 60 for nudges", w.Name,
 					deadline, longest)
 			}
 			timeout := timeouts[m.local(t, "service_of").GetAttr(w.Name).AsString()].AsString()

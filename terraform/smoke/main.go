@@ -129,9 +129,9 @@ func (s smoke) running(ctx context.Context, id string) (dashboard string, err er
 	return dashboard, err
 }
 
-// answers waits until the agent answers a request without credentials on its hostname, mostly by refusing it. The router
-// answers 404 or 503 for an agent that it cannot reach. The name may be new to the resolver, which then remembers for
-// some minutes that it does not exist.
+// answers waits until the agent answers a request without credentials on its hostname, mostly by refusing it. The
+// router answers 404 or 503 for an agent that it cannot reach. The name may be new to the resolver, which then
+// remembers for some minutes that it does not exist.
 func (s smoke) answers(ctx context.Context, dashboard string) error {
 	return s.until(ctx, "the agent answers on its hostname", func() (bool, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard, nil)
