@@ -32,6 +32,7 @@ type agentView struct {
 	Status       string  `json:"status"`
 	Namespace    string  `json:"namespace"`
 	DashboardURL *string `json:"dashboard_url"`
+	HandoffURL   *string `json:"dashboard_handoff_url"`
 	ErrorMessage *string `json:"error_message"`
 	Config       struct {
 		Stages []struct {

@@ -16,7 +16,7 @@ import (
 	"agents.example/controlplane/emulators/terminal"
 )
 
-// demo creates an agent through the public API, waits until it runs, and calls its dashboard.
+// demo creates an agent through the public API, waits until it runs, and calls its dashboard through the router.
 type demo struct {
 	client client
 	agents *http.Client // resolves the agents' hostnames
@@ -113,7 +113,7 @@ func (d demo) openDashboard(ctx context.Context, a agentView) error {
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("the dashboard %s answers with status %d", req.URL, res.StatusCode)
 	}
-	d.out.Line("Its dashboard answers with status %[2]d: %[1]s", req.URL, res.StatusCode)
+	d.out.Line("Its dashboard answers its username and password with status %[2]d: %[1]s", req.URL, res.StatusCode)
 	return nil
 }
 

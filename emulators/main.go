@@ -5,6 +5,7 @@
 //	go run ./emulators -once                  start, create an agent, delete it, exit
 //	go run ./emulators -emulators embedded    start without the emulators of the Google Cloud SDK
 //	go run ./emulators build                  build the local Kubernetes cluster ahead of time
+//	go run ./emulators open                   print a link that opens the agent's dashboard in a browser
 //	go run ./emulators token ...              print a session token for the running cloud
 //	go run ./emulators bench                  count what operations cost, and price a month
 package main
@@ -34,12 +35,13 @@ func main() {
 
 // usage is the help of the command without a subcommand, above its flags.
 const usage = `Usage: go run ./emulators [flags]
-       go run ./emulators build | token | bench [flags]
+       go run ./emulators build | open | token | bench [flags]
 
 Starts the whole control plane on this machine, creates an agent and stays up until Ctrl-C.
 
 Commands:
   build    build the local Kubernetes cluster ahead of time (about 7 minutes on 2 cores, once)
+  open     print a link that opens an agent's dashboard in a browser
   token    print a session token for the running cloud
   bench    count what operations cost, and price a month
 
@@ -53,6 +55,8 @@ func command(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "build":
 		return build(ctx, args[1:])
+	case "open":
+		return open(ctx, args[1:])
 	case "token":
 		return token(ctx, args[1:])
 	case "bench":

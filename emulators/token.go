@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/issuer"
 )
 
@@ -35,17 +34,9 @@ func token(ctx context.Context, args []string) error {
 			return fmt.Errorf("-claims must be a JSON object: %w", err)
 		}
 	}
-	path := *ready
-	if path == "" {
-		latest, err := latestFile()
-		if err != nil {
-			return err
-		}
-		path = latest
-	}
-	facts, err := cloud.ReadFile(path)
+	facts, err := readFacts(*ready)
 	if err != nil {
-		return fmt.Errorf("%w; start a cloud with `go run ./emulators`", err)
+		return err
 	}
 	minted, err := requestToken(ctx, facts.Issuer, session)
 	if err != nil {

@@ -54,7 +54,7 @@ func parse(args []string) (settings, error) {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q; want build, token, bench or no command", flags.Arg(0))
+		return s, fmt.Errorf("unknown command %q; want build, open, token, bench or no command", flags.Arg(0))
 	}
 	return s, nil
 }
@@ -109,7 +109,11 @@ func runDemo(ctx context.Context, s settings, c *cloud.Cloud, out *terminal.Term
 	if s.once {
 		return d.remove(ctx, id, c.Ready.Kubeconfig)
 	}
-	printHelp(out, c.Ready, id)
+	link, err := dashboardLink(ctx, c.Ready, id)
+	if err != nil {
+		return err
+	}
+	printHelp(out, c.Ready, id, link)
 	select {
 	case <-ctx.Done():
 		out.Line("Stopping")
@@ -142,7 +146,11 @@ func logTo(path string) (io.Closer, error) {
 }
 
 // printHelp prints how to use the running cloud.
-func printHelp(out *terminal.Terminal, r cloud.Ready, id string) {
+func printHelp(out *terminal.Terminal, r cloud.Ready, id, link string) {
+	out.Line("")
+	out.Line("Open the agent's dashboard in a browser. The link works once, within 60 s.")
+	out.Line("For a new one: go run ./emulators open")
+	out.Line("  %s", link)
 	out.Line("")
 	out.Line("  Base URL     %s", r.BaseURL)
 	out.Line("  API key      %s", r.APIKey)

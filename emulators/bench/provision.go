@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"agents.example/controlplane/emulators/cluster"
-	"agents.example/controlplane/emulators/gateway"
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/infra/agentprobe"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/shared/agent"
@@ -57,14 +57,10 @@ func measureProvisioning(ctx context.Context, l *environment) (_ Report, err err
 	var runs [2]map[string]int
 	for i := range runs {
 		writes.drain()
-		if _, err := d.countDelivery(ctx, "ReconcileAgent", nudge); err != nil {
+		if err := d.deliverUntilRunning(ctx, id, nudge); err != nil {
 			return Report{}, err
 		}
 		runs[i] = writes.drain()
-	}
-	a, err := d.deps.WorkerStore.Load(ctx, id)
-	if err != nil || a.Status != agent.Running {
-		return Report{}, errors.Join(err, fmt.Errorf("status of the provisioned agent = %s, want running", a.Status))
 	}
 	objects := float64(len(runs[0]))
 	return Report{Rows: []Row{
@@ -80,6 +76,28 @@ func measureProvisioning(ctx context.Context, l *environment) (_ Report, err err
 	}}, nil
 }
 
+// deliverUntilRunning delivers a nudge again and again, as the notifier and the sweep do, until the agent runs.
+func (d *deployment) deliverUntilRunning(ctx context.Context, id string, nudge []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := d.countDelivery(ctx, "ReconcileAgent", nudge); err != nil {
+			return err
+		}
+		a, err := d.deps.WorkerStore.Load(ctx, id)
+		if err != nil || a.Status == agent.Running {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the agent is still %s: %w", a.Status, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
 func sum(writes map[string]int) float64 {
 	total := 0
 	for n := range maps.Values(writes) {
@@ -88,29 +106,36 @@ func sum(writes map[string]int) float64 {
 	return float64(total)
 }
 
-// attachCluster starts a cluster and a gateway and makes the deployment use them. A proxy counts what the deployment
+// attachCluster starts a cluster and a router and makes the deployment use them. A proxy counts what the deployment
 // writes to the cluster.
 func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeCounter, error) {
-	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress})
+	platform, err := dataplane.Build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := cluster.Start(ctx, cluster.Options{
+		Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress, Images: map[string]string{dataplane.Image: platform},
+	})
 	if err != nil {
 		return nil, err
 	}
 	d.closers = append(d.closers, k.Close)
-	g, err := gateway.Start(ctx, gateway.Options{Kubeconfig: k.Kubeconfig})
+	addresses := agent.Addresses{Domain: "agents.localhost", Scheme: "http"}
+	r, err := dataplane.StartRouter(ctx, dataplane.RouterOptions{
+		Kubeconfig: k.Kubeconfig, Domain: addresses.CellDomain(cell),
+	})
 	if err != nil {
 		return nil, err
 	}
-	d.closers = append(d.closers, g.Close)
+	d.closers = append(d.closers, r.Close)
 	w, err := newWriteCounter(ctx, k.Kubeconfig, filepath.Join(l.dir, "kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
 	d.closers = append(d.closers, w.server.Close)
-	_, port, err := net.SplitHostPort(g.Addr)
-	if err != nil {
+	if _, addresses.Port, err = net.SplitHostPort(r.Addr); err != nil {
 		return nil, err
 	}
-	addresses := agent.Addresses{Domain: "agents.localhost", Scheme: "http", Port: port}
 	clusters, err := gke.Open(ctx, gke.Settings{
 		Cells: []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}}, PlatformImage: "agents.localhost/platform@sha256:" +
 			strings.Repeat("0", 64),
@@ -121,7 +146,7 @@ func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeC
 	}
 	d.closers = append(d.closers, clusters.Close)
 	d.deps.Addresses, d.deps.Cluster = addresses, clusters
-	d.deps.Prober = agentprobe.New(agentprobe.Options{Addresses: addresses, DialAddress: g.Addr})
+	d.deps.Prober = agentprobe.New(agentprobe.Options{Addresses: addresses, DialAddress: r.Addr})
 	return w, nil
 }
 

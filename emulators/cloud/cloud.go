@@ -1,6 +1,6 @@
-// Package cloud runs the whole deployment on one machine: emulators of Google Cloud, a real Kubernetes API, and every
-// function of the catalogue. It starts the parts and configures the functions with their addresses. It does not know
-// how any part works.
+// Package cloud runs the whole deployment on one machine: emulators of Google Cloud, a real Kubernetes API whose pods
+// run as processes, the data plane of one cell, and every function of the catalogue. It starts the parts and configures
+// the functions with their addresses. It does not know how any part works.
 package cloud
 
 import (
@@ -18,13 +18,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"agents.example/controlplane/emulators/gateway"
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/emulators/stripeemu"
+	"agents.example/controlplane/shared/dataplane/router"
 )
 
 // Options configure Start. Only Dir is required.
@@ -33,15 +34,16 @@ type Options struct {
 	Dir string
 	// Addr is the address of the API; empty is a free port on the loopback interface.
 	Addr string
-	// Kubeconfig gives access to a cluster to use instead of a local one.
+	// Kubeconfig gives access to a cluster to use instead of a local one. Its pods must be reachable from this machine,
+	// and Environment must set PLATFORM_IMAGE to an image that its nodes can pull.
 	Kubeconfig string
 	// Emulators chooses between official and embedded emulators of Firestore and Pub/Sub.
 	Emulators gcloud.Choice
 	// AttachFirestore and AttachPubSub are the addresses of running emulators to use.
 	AttachFirestore string
 	AttachPubSub    string
-	// Separate runs every function in a separate process behind a router, as when deployed. Otherwise all run in this
-	// process.
+	// Separate runs every function, the router and the notifier in separate processes, as when deployed. Otherwise all
+	// run in this process.
 	Separate bool
 	// Binaries is the directory of the binaries for separate processes, such as those of the image; empty builds them.
 	Binaries string
@@ -55,8 +57,14 @@ type Options struct {
 	// Environment changes the environment variables of the functions before they start, such as the address of a
 	// service. Pub/Sub's pushes and schedules use the changed address, too. It may be nil.
 	Environment func(env map[string]string) error
-	// Router wraps the handler of all functions. It may be nil.
-	Router func(functions http.Handler) http.Handler
+	// Wrap wraps the handler of all functions. It may be nil.
+	Wrap func(functions http.Handler) http.Handler
+	// Images maps further images to directories of programs that their pods run; see cluster.Options.
+	Images map[string]string
+	// RouterTimeouts changes the timeouts of a router in this process. The zero value is production's.
+	RouterTimeouts router.Timeouts
+	// NoNotifier runs no notifier: work continues when a sweep finds it.
+	NoNotifier bool
 	// NoSchedule runs no worker on a schedule. The test publishes the ticks.
 	NoSchedule bool
 	// ProductionDelivery makes Pub/Sub wait after failed deliveries as long as when deployed, up to 10 minutes.
@@ -78,8 +86,8 @@ type Cloud struct {
 	Monitoring *monitoringemu.Server
 	// Stripe simulates customers and the passing of time; nil without payments.
 	Stripe *stripeemu.Server
-	// Gateway serves the agents' hostnames.
-	Gateway *gateway.Gateway
+	// Router serves the agents' hostnames.
+	Router *dataplane.Router
 	// Client is an HTTP client that resolves agents' hostnames to this machine, as browsers do.
 	Client *http.Client
 	// Functions are the processes of separate functions; nil if they run in this process.
@@ -87,7 +95,8 @@ type Cloud struct {
 
 	options    Options
 	pepper     []byte
-	env        map[string]string // of the functions
+	binaries   dataplane.Binaries // of separate processes
+	env        map[string]string  // of the functions
 	listener   net.Listener
 	dispatcher *pubsubemu.Dispatcher
 	died       chan error
@@ -99,8 +108,8 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	if o.Router == nil {
-		o.Router = func(functions http.Handler) http.Handler { return functions }
+	if o.Wrap == nil {
+		o.Wrap = func(functions http.Handler) http.Handler { return functions }
 	}
 	c := &Cloud{options: o, pepper: make([]byte, 32), died: make(chan error, 1)}
 	_, _ = rand.Read(c.pepper) // crypto/rand never returns an error
@@ -123,8 +132,8 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
 	for _, step := range []func(context.Context) error{
-		c.startParts, c.startGateway, c.startTelemetry, c.serve,
-		c.startDispatcher, c.startScheduler, c.seedOrganizations,
+		c.startParts, c.buildBinaries, c.grantAccess, c.startRouter, c.startTelemetry, c.serve,
+		c.startDispatcher, c.startNotifier, c.startScheduler, c.seedOrganizations,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -170,16 +179,16 @@ func (c *Cloud) progress(format string, args ...any) {
 	fmt.Fprintf(c.options.Progress, format+"\n", args...)
 }
 
-// dialTimeout bounds connecting to the local gateway.
+// dialTimeout bounds connecting to the local router.
 const dialTimeout = 5 * time.Second
 
-// newAgentClient returns a client that connects to the gateway for every hostname.
-func newAgentClient(gatewayAddr string) *http.Client {
+// newAgentClient returns a client that connects to the router for every hostname.
+func newAgentClient(routerAddr string) *http.Client {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return &http.Client{
 		Timeout: 30 * time.Second,
 		Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, gatewayAddr)
+			return dialer.DialContext(ctx, network, routerAddr)
 		}},
 	}
 }

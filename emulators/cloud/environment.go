@@ -2,19 +2,16 @@ package cloud
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net"
 	"strconv"
 
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/shared/handoff"
 )
 
 // AgentDomain is the domain of agents on a laptop: browsers resolve every name below localhost to the machine itself.
 const AgentDomain = "agents.localhost"
-
-// AgentImage is the image of agents. Simulated nodes never pull it.
-const AgentImage = "agents.localhost/agent@sha256:" + "0000000000000000000000000000000000000000000000000000000000000000"
 
 // The only cell. Its cluster has the same name and location in Cloud Monitoring.
 const (
@@ -35,14 +32,11 @@ func (c *Cloud) limitFactor() int {
 
 // environment returns the environment variables of every function.
 func (c *Cloud) environment() (map[string]string, error) {
-	_, gatewayPort, err := net.SplitHostPort(c.Gateway.Addr)
+	_, routerPort, err := net.SplitHostPort(c.Router.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("read the gateway's address: %w", err)
+		return nil, fmt.Errorf("read the router's address: %w", err)
 	}
-	cells, err := json.Marshal([]map[string]string{{
-		"name": cellName, "region": cellRegion,
-		"kubeconfig": c.Ready.Kubeconfig,
-	}})
+	cells, err := c.cells(allFunctions)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +56,11 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"API_KEY_PEPPER":          base64.StdEncoding.EncodeToString(c.pepper),
 		"AGENT_DOMAIN":            AgentDomain,
 		"AGENT_SCHEME":            "http",
-		"AGENT_URL_PORT":          gatewayPort,
-		"AGENT_ROUTER_ADDRESS":    c.Gateway.Addr,
-		"PLATFORM_IMAGE":          AgentImage,
+		"AGENT_URL_PORT":          routerPort,
+		"AGENT_ROUTER_ADDRESS":    c.Router.Addr,
+		"PLATFORM_IMAGE":          dataplane.Image,
 		"JWKS_URL":                c.Ready.BaseURL + "/.well-known/jwks.json",
-		"CELLS":                   string(cells),
+		cellsVariable:             cells,
 		"PUSH_ISSUER":             c.Issuer.URL(),
 		"PUSH_AUDIENCE":           c.Ready.BaseURL,
 		"PUSH_SERVICE_ACCOUNT":    pushAccount,

@@ -40,7 +40,7 @@ func (c *Cloud) serve(ctx context.Context) error {
 
 // listen serves a handler on the cloud's address until the cloud is closed.
 func (c *Cloud) listen(h http.Handler) error {
-	server := &http.Server{Handler: c.options.Router(h), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: c.options.Wrap(h), ReadHeaderTimeout: 10 * time.Second}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {

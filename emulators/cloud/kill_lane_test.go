@@ -42,7 +42,7 @@ type lane struct {
 func startLanes(t *testing.T) *lanes {
 	t.Helper()
 	l := &lanes{of: map[string]*lane{}, agents: map[string]*lane{}}
-	l.deployment = start(t, false, func(o *cloud.Options) { o.NoSchedule, o.Router = true, l.route })
+	l.deployment = start(t, false, func(o *cloud.Options) { o.NoSchedule, o.Wrap = true, l.route })
 	l.records = openRecords(t, l.Cloud)
 	if l.binaries = *binaries; l.binaries == "" {
 		l.binaries = filepath.Join(l.dir, "bin")

@@ -47,7 +47,7 @@ func startFragile(t *testing.T) *fragile {
 		}
 	})
 	f.deployment = start(t, false, func(o *cloud.Options) {
-		o.NoSchedule, o.Router = true, f.route
+		o.NoSchedule, o.Wrap = true, f.route
 		o.Environment = func(env map[string]string) error { return f.intercept(t, env) }
 	})
 	f.records = openRecords(t, f.Cloud)

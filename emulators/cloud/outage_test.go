@@ -203,7 +203,7 @@ func (s *scene) checkRecovery(t *testing.T, o outage) {
 	}
 	s.await(t, s.stopped, "without a pod", func(answer) bool { return s.countPods(t, s.stopped) == 0 })
 	s.await(t, s.patched, "patched", func(answer) bool {
-		env, _ := s.Gateway.Environment("agent-" + s.patched)
+		env, _ := s.environmentOf(t, s.patched)
 		return env["BEFORE"] == o.name && (o.noDatabase || env["DURING"] == o.name)
 	})
 	s.settle(t)

@@ -2,16 +2,15 @@ package cloud
 
 import (
 	"context"
-	"fmt"
-	"net"
+	"maps"
 	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/firestoreemu"
-	"agents.example/controlplane/emulators/gateway"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/emulators/pubsubemu"
@@ -19,6 +18,8 @@ import (
 	"agents.example/controlplane/emulators/stripeemu"
 	"agents.example/controlplane/emulators/telemetry"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/terraform/cell"
 )
 
 // startParts concurrently starts the parts that do not depend on each other. Close ends those that started, even if
@@ -93,13 +94,23 @@ func (c *Cloud) startCluster(ctx context.Context) (part, error) {
 		c.Ready.Kubeconfig = c.options.Kubeconfig
 		return part{name: "Kubernetes", where: "attached"}, nil
 	}
-	k, err := cluster.Start(ctx,
-		cluster.Options{Dir: filepath.Join(c.options.Dir, "kubernetes"), Progress: c.options.Progress})
+	platform := c.options.Binaries
+	if platform == "" {
+		var err error
+		if platform, err = dataplane.Build(ctx); err != nil {
+			return part{}, err
+		}
+	}
+	images := map[string]string{dataplane.Image: platform}
+	maps.Copy(images, c.options.Images)
+	k, err := cluster.Start(ctx, cluster.Options{
+		Dir: filepath.Join(c.options.Dir, "kubernetes"), Images: images, Progress: c.options.Progress,
+	})
 	if err != nil {
 		return part{}, err
 	}
 	c.Ready.Kubeconfig = k.Kubeconfig
-	return part{"Kubernetes", "real API, simulated nodes", k.Close, k.Done()}, nil
+	return part{"Kubernetes", "real API, pods as processes", k.Close, k.Done()}, nil
 }
 
 func (c *Cloud) startIssuer(ctx context.Context) (part, error) {
@@ -146,36 +157,21 @@ func (c *Cloud) startStripe(ctx context.Context) (part, error) {
 	return part{"Stripe", s.URL, s.Close, s.Done()}, nil
 }
 
-// startGateway runs after startParts, because the gateway watches the cluster.
-func (c *Cloud) startGateway(ctx context.Context) error {
-	g, err := gateway.Start(ctx, gateway.Options{
-		Kubeconfig: c.Ready.Kubeconfig, KeysURL: c.Ready.BaseURL + "/.well-known/jwks.json",
-	})
-	if err != nil {
-		return err
-	}
-	c.Gateway, c.Client = g, newAgentClient(g.Addr)
-	c.closeLater(g.Close)
-	c.closeLater(func() error { c.Client.CloseIdleConnections(); return nil })
-	_, port, err := net.SplitHostPort(g.Addr)
-	if err != nil {
-		return fmt.Errorf("read the gateway's address: %w", err)
-	}
-	c.progress("  %-18s %s", "Agent gateway", "*."+AgentDomain+":"+port)
-	return nil
-}
-
 // measureEvery is the interval of measurements. In a real cluster it is a minute.
 const measureEvery = 10 * time.Second
 
-// startTelemetry runs after startParts and startGateway, which it reads from and writes to.
+// startTelemetry runs after startRouter, which it reads from.
 func (c *Cloud) startTelemetry(ctx context.Context) error {
 	t, err := telemetry.Start(ctx, telemetry.Options{
 		Kubeconfig: c.Ready.Kubeconfig,
 		Selector:   "app.kubernetes.io/managed-by=agent-control-plane,app.kubernetes.io/name=agent",
-		Traffic:    c.Gateway.Traffic, Feed: c.Monitoring.Feed, Project: c.Ready.ProjectID, Location: cellRegion,
-		Cluster: cellName,
-		Every:   measureEvery,
+		Router:     c.Router.Metrics, RouterNamespace: cell.GatewayNamespace,
+		NamespaceOf: func(host string) (string, bool) {
+			id, ok := agent.IDFromHostname(host, cellDomain)
+			return agent.Namespace(id), ok
+		},
+		Feed: c.Monitoring.Feed, Project: c.Ready.ProjectID, Location: cellRegion, Cluster: cellName,
+		Every: measureEvery,
 	})
 	if err != nil {
 		return err

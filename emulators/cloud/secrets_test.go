@@ -103,7 +103,7 @@ func (d deployment) secretsText(t *testing.T, id string) string {
 // checkEnv checks an environment variable of the running agent.
 func (d deployment) checkEnv(t *testing.T, id, key, want string) {
 	t.Helper()
-	env, ok := d.Gateway.Environment("agent-" + id)
+	env, ok := d.environmentOf(t, id)
 	if got := env[key]; !ok || got != want {
 		t.Errorf("%s in the agent's environment = %q (running: %t), want %q", key, got, ok, want)
 	}

@@ -1,14 +1,11 @@
 package cloud
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/shared/function"
@@ -24,10 +22,11 @@ import (
 
 // Processes runs every function of the catalogue in a separate process.
 type Processes struct {
-	binaries string
-	logs     string
+	binaries dataplane.Binaries
 	env      []string
-	ports    map[string]int // complete before the first process starts
+	// cells returns the cells with the access of one function; nil if env has those of all functions.
+	cells func(function string) (string, error)
+	ports map[string]int // complete before the first process starts
 
 	mu      sync.Mutex
 	running map[string]*process.Process
@@ -66,21 +65,17 @@ const concurrentStarts = 4
 // serveSeparately builds the binaries, starts one process for each function and routes requests to them, as the load
 // balancer does.
 func (c *Cloud) serveSeparately(ctx context.Context) error {
-	p := &Processes{
-		binaries: cmp.Or(c.options.Binaries, filepath.Join(c.options.Dir, "bin")),
-		logs:     filepath.Join(c.options.Dir, "functions"),
-		running:  map[string]*process.Process{}, ports: map[string]int{},
-	}
+	p := &Processes{binaries: c.binaries, running: map[string]*process.Process{}, ports: map[string]int{}}
 	for k, v := range c.env {
 		p.env = append(p.env, k+"="+v)
 	}
+	if shared, err := c.cells(allFunctions); err != nil {
+		return err
+	} else if c.env[cellsVariable] == shared { // Environment did not change it
+		p.cells = c.cells
+	}
 	c.Functions = p
 	c.closeLater(p.close)
-	if c.options.Binaries == "" {
-		if err := p.build(ctx); err != nil {
-			return err
-		}
-	}
 	router, all := http.NewServeMux(), routedFunctions()
 	ports, err := process.FreePorts(len(all))
 	if err != nil {
@@ -105,18 +100,20 @@ func (c *Cloud) serveSeparately(ctx context.Context) error {
 	return c.listen(router)
 }
 
-// build builds the binary of each role from the module in the working directory.
-func (p *Processes) build(ctx context.Context) error {
-	if err := os.MkdirAll(p.binaries, 0o700); err != nil {
-		return err
+// buildBinaries builds the programs that run in separate processes, from the module in the working directory.
+func (c *Cloud) buildBinaries(ctx context.Context) (err error) {
+	if !c.options.Separate {
+		return nil
 	}
-	module := "agents.example/controlplane/functions/cmd/"
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.binaries+string(os.PathSeparator),
-		module+string(function.RoleAPI), module+string(function.RoleAccounts), module+string(function.RoleWorker))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the functions: %w\n%s", err, out)
+	c.binaries = dataplane.Binaries{Dir: c.options.Binaries, Logs: filepath.Join(c.options.Dir, "functions")}
+	if c.binaries.Dir != "" {
+		return nil
 	}
-	return nil
+	const commands = "agents.example/controlplane/functions/cmd/"
+	c.binaries.Dir, err = dataplane.BuildPackages(ctx, commands+string(function.RoleAPI),
+		commands+string(function.RoleAccounts), commands+string(function.RoleWorker), commands+"router",
+		commands+"notifier")
+	return err
 }
 
 // start starts the process of one function on its port.
@@ -125,9 +122,17 @@ func (p *Processes) start(ctx context.Context, name string, role function.Role) 
 	if name == allRoutes {
 		target = ""
 	}
+	env := append([]string{"FUNCTION_TARGET=" + target, "PORT=" + strconv.Itoa(port)}, p.env...)
+	if p.cells != nil {
+		cells, err := p.cells(name)
+		if err != nil {
+			return err
+		}
+		env = append(env, cellsVariable+"="+cells) // the last value counts
+	}
 	started, err := process.Start(ctx, process.Options{
-		Name: name, Path: filepath.Join(p.binaries, string(role)), LogFile: filepath.Join(p.logs, name+".log"),
-		Env:   append([]string{"FUNCTION_TARGET=" + target, "PORT=" + strconv.Itoa(port)}, p.env...),
+		Name: name, Path: filepath.Join(p.binaries.Dir, string(role)),
+		LogFile: filepath.Join(p.binaries.Logs, name+".log"), Env: env,
 		Ready: process.Listening("127.0.0.1:" + strconv.Itoa(port)),
 	})
 	if err != nil {

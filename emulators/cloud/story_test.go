@@ -169,8 +169,8 @@ func checkNamespace(t *testing.T, d deployment, namespace string) {
 		checkEqual(t, "phase of the volume claim", claims.Items[0].Status.Phase, corev1.ClaimBound)
 	}
 	policies, err := d.cluster.NetworkingV1().NetworkPolicies(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil || len(policies.Items) < 2 {
-		t.Errorf("network policies = %v, %v; want at least two", policies, err)
+	if err != nil || len(policies.Items) != 1 {
+		t.Errorf("network policies = %v, %v; want one", policies, err)
 	}
 	quotas, err := d.cluster.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(quotas.Items) != 1 {

@@ -98,7 +98,7 @@ func (v *victim) intercept(d deployment) map[string]string {
 		v.t.Cleanup(func() { _ = p.Close() })
 		env[name] = p.Addr
 	}
-	p, err := proxy.StartKubernetes(d.Ready.Kubeconfig, v)
+	p, err := proxy.StartKubernetes(cellsOf(v.t, env)[0]["kubeconfig"], v)
 	if err != nil {
 		v.t.Fatal(err)
 	}

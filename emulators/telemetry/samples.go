@@ -3,14 +3,11 @@ package telemetry
 import (
 	"hash/fnv"
 	"math"
-	"strconv"
 	"time"
 
-	"google.golang.org/genproto/googleapis/api/distribution"
 	"google.golang.org/genproto/googleapis/api/metric"
 	corev1 "k8s.io/api/core/v1"
 
-	"agents.example/controlplane/emulators/gateway"
 	"agents.example/controlplane/emulators/monitoringemu"
 )
 
@@ -40,8 +37,8 @@ const (
 	wave                    = 10 * time.Minute
 )
 
-// kubeletSamples returns what a kubelet reports.
-func (p observation) kubeletSamples(m *meter, traffic []gateway.Traffic) []monitoringemu.Sample {
+// kubeletSamples returns what a kubelet reports. requests is how many requests the agent has served.
+func (p observation) kubeletSamples(m *meter, requests int64) []monitoringemu.Sample {
 	status, since, runs := firstContainer(p.pod)
 	var samples []monitoringemu.Sample
 	if began := p.pod.CreationTimestamp.Time; began.Before(p.now) && status.Name != "" {
@@ -51,12 +48,6 @@ func (p observation) kubeletSamples(m *meter, traffic []gateway.Traffic) []monit
 	if !runs || !since.Before(p.now) {
 		return samples
 	}
-	var requests int64
-	for _, t := range traffic {
-		for _, n := range t.Codes {
-			requests += n
-		}
-	}
 	if !m.since.Equal(since) {
 		*m = meter{since: since, measured: since, requests: requests}
 	}
@@ -65,11 +56,14 @@ func (p observation) kubeletSamples(m *meter, traffic []gateway.Traffic) []monit
 	m.seconds += cores*p.swing(idleCPU, swingCPU)*p.now.Sub(m.measured).Seconds() +
 		cpuOfRequest*float64(max(0, requests-m.requests))
 	m.measured, m.requests = p.now, requests
-	memory := p.gauge("kubernetes.io/container/memory/used_bytes", int64(bytes*p.swing(idleMemory, swingMemory)))
-	memory.MetricLabels = map[string]string{"memory_type": "non-evictable"}
-	cache := p.gauge("kubernetes.io/container/memory/used_bytes", int64(bytes*idleCPU))
-	cache.MetricLabels = map[string]string{"memory_type": "evictable"}
-	samples = append(samples, memory, cache,
+	if !p.sandboxed() { // GKE does not measure the memory of sandboxed containers
+		memory := p.gauge("kubernetes.io/container/memory/used_bytes", int64(bytes*p.swing(idleMemory, swingMemory)))
+		memory.MetricLabels = map[string]string{"memory_type": "non-evictable"}
+		cache := p.gauge("kubernetes.io/container/memory/used_bytes", int64(bytes*idleCPU))
+		cache.MetricLabels = map[string]string{"memory_type": "evictable"}
+		samples = append(samples, memory, cache)
+	}
+	samples = append(samples,
 		p.cumulative("kubernetes.io/container/cpu/core_usage_time", since, m.seconds),
 		p.gauge("kubernetes.io/container/uptime", p.now.Sub(since).Seconds()))
 	for _, v := range p.pod.Spec.Volumes {
@@ -94,37 +88,8 @@ func (p observation) swing(mean, by float64) float64 {
 	return mean + by*math.Sin(2*math.Pi*turns)
 }
 
-// prometheusSamples returns what Managed Prometheus reports.
-func (p observation) prometheusSamples(traffic []gateway.Traffic) []monitoringemu.Sample {
-	var samples []monitoringemu.Sample
-	for _, t := range traffic {
-		if !t.Since.Before(p.now) {
-			continue
-		}
-		for code, n := range t.Codes {
-			samples = append(samples,
-				p.counter("prometheus.googleapis.com/http_requests_total/counter", t.Since, float64(n),
-					map[string]string{"host": t.Host, "code": strconv.Itoa(code)}))
-		}
-		d := &distribution.Distribution{
-			BucketCounts: t.Durations,
-			BucketOptions: &distribution.Distribution_BucketOptions{
-				Options: &distribution.Distribution_BucketOptions_ExplicitBuckets{
-					ExplicitBuckets: &distribution.Distribution_BucketOptions_Explicit{
-						Bounds: gateway.DurationBounds(),
-					},
-				},
-			},
-		}
-		for _, n := range t.Durations {
-			d.Count += n
-		}
-		samples = append(samples,
-			p.counter("prometheus.googleapis.com/http_request_duration_seconds/histogram", t.Since, d,
-				map[string]string{"host": t.Host}))
-	}
-	return samples
-}
+// sandboxed reports whether the pod runs in gVisor.
+func (p observation) sandboxed() bool { return p.pod.Spec.RuntimeClassName != nil }
 
 // gauge returns a point of a GAUGE metric of the pod's container.
 func (p observation) gauge(metricType string, value any) monitoringemu.Sample {
@@ -141,18 +106,5 @@ func (p observation) gauge(metricType string, value any) monitoringemu.Sample {
 func (p observation) cumulative(metricType string, began time.Time, value any) monitoringemu.Sample {
 	s := p.gauge(metricType, value)
 	s.Kind, s.Start = metric.MetricDescriptor_CUMULATIVE, began
-	return s
-}
-
-// counter returns a point of a counter that Prometheus scraped.
-func (p observation) counter(metricType string, began time.Time, value any,
-	labels map[string]string,
-) monitoringemu.Sample {
-	s := p.cumulative(metricType, began, value)
-	s.Resource, s.MetricLabels = "prometheus_target", labels
-	s.ResourceLabels = map[string]string{
-		"project_id": p.options.Project, "location": p.options.Location, "cluster": p.options.Cluster,
-		"namespace": p.pod.Namespace, "job": p.pod.Spec.Containers[0].Name, "instance": p.pod.Name + ":metrics",
-	}
 	return s
 }

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"agents.example/controlplane/emulators/gateway"
 	"agents.example/controlplane/emulators/monitoringemu"
 )
 
@@ -83,13 +82,8 @@ func TestSamples_FollowTheContainer(t *testing.T) {
 	m, o := &meter{}, Options{Project: "p", Location: "l", Cluster: "c"}
 	measure := func(p *corev1.Pod, after time.Duration, requests int64) map[string]float64 {
 		t.Helper()
-		at := observation{o, p, began().Add(after)}
-		traffic := []gateway.Traffic{{
-			Namespace: "agent-1", Pod: "agent-0", Host: "h", Since: began(), Codes: map[int]int64{200: requests},
-			Durations: append(make([]int64, len(gateway.DurationBounds())), requests),
-		}}
-		samples := at.kubeletSamples(m, traffic)
-		if err := server.Feed(o.Project, append(at.prometheusSamples(traffic), samples...)...); err != nil {
+		samples := observation{o, p, began().Add(after)}.kubeletSamples(m, requests)
+		if err := server.Feed(o.Project, samples...); err != nil {
 			t.Fatal(err)
 		}
 		return values(t, samples)
@@ -123,5 +117,18 @@ func TestSamples_FollowTheContainer(t *testing.T) {
 	if again[uptime] != 60 || again[cpu] >= third[cpu] || again[restarts] != 1 {
 		t.Errorf("samples of a restarted container = %v, want uptime 60, less CPU than %v and one restart", again,
 			third[cpu])
+	}
+}
+
+func TestSamples_LeaveOutTheMemoryOfSandboxedContainers(t *testing.T) {
+	t.Parallel()
+	p := pod(began(), 0)
+	p.Spec.RuntimeClassName = new("gvisor")
+	got := values(t, observation{Options{}, p, began().Add(time.Minute)}.kubeletSamples(&meter{}, 0))
+	if _, found := got["kubernetes.io/container/memory/used_bytesnon-evictable"]; found {
+		t.Error("a sandboxed container has a memory series, want none")
+	}
+	if len(got) == 0 {
+		t.Error("a sandboxed container has no series at all")
 	}
 }

@@ -1,6 +1,6 @@
 // Package telemetry emulates what measures agents in a real cluster: the kubelets, which report containers and volumes,
-// and Managed Prometheus, which scrapes the agents. It reads the cluster and the agents' counters, and writes the same
-// metrics with the same labels.
+// and Managed Prometheus, which scrapes the router and the fronts of sandboxed agents. It reads the cluster and scrapes
+// them, and writes the same metrics with the same labels.
 //
 // Start times, restarts and requests are real. Simulated nodes use no CPU, memory or disk, so those values are computed
 // from the pod's limits, the time and the requests. It does not know the control plane.
@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"agents.example/controlplane/emulators/gateway"
 	"agents.example/controlplane/emulators/monitoringemu"
 )
 
@@ -29,8 +28,10 @@ type Options struct {
 	Kubeconfig string
 	// Selector selects the measured pods by label.
 	Selector string
-	// Traffic returns the agents' counters.
-	Traffic func() []gateway.Traffic
+	// Router is the URL of the metrics of the cell's router, and RouterNamespace the namespace that labels them.
+	Router, RouterNamespace string
+	// NamespaceOf returns the namespace of the agent that a host belongs to. Requests cost the agent CPU.
+	NamespaceOf func(host string) (namespace string, ok bool)
 	// Feed writes points.
 	Feed func(project string, samples ...monitoringemu.Sample) error
 	// Project, Location and Cluster label the points.
@@ -47,6 +48,8 @@ type Telemetry struct {
 	running sync.WaitGroup
 	// meters has the meter of each pod of the last list.
 	meters map[types.UID]*meter
+	// counters has the counters of the last scrape of the router.
+	counters counters
 }
 
 // Start starts measuring. It does not wait for the first measurement.
@@ -94,14 +97,12 @@ func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	traffic := map[string][]gateway.Traffic{}
-	for _, counted := range t.options.Traffic() {
-		at := counted.Namespace + "/" + counted.Pod
-		traffic[at] = append(traffic[at], counted)
+	samples, err := t.scrapeRouter(ctx, now)
+	if err != nil { // as when a scrape fails: there are no points of this time
+		slog.WarnContext(ctx, "the router could not be scraped", "error", err)
 	}
 	known := t.meters
 	t.meters = map[types.UID]*meter{}
-	var samples []monitoringemu.Sample
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		m := known[pod.UID]
@@ -110,8 +111,10 @@ func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
 		}
 		t.meters[pod.UID] = m
 		p := observation{t.options, pod, now}
-		samples = append(samples, p.prometheusSamples(traffic[pod.Namespace+"/"+pod.Name])...)
-		samples = append(samples, p.kubeletSamples(m, traffic[pod.Namespace+"/"+pod.Name])...)
+		samples = append(samples, p.kubeletSamples(m, t.counters.requests[pod.Namespace])...)
+		if p.sandboxed() {
+			samples = append(samples, t.scrapeFront(ctx, p)...)
+		}
 	}
 	return t.options.Feed(t.options.Project, samples...)
 }

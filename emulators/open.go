@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/issuer"
+)
+
+// open prints a link that opens an agent's dashboard in a browser.
+func open(ctx context.Context, args []string) error {
+	flags := newFlags("open [agent id]", "Prints a link that opens an agent's dashboard in a browser, once, within 60 s. "+
+		"Without an id, it is the agent created last.")
+	ready := flags.String("ready", "",
+		"the `file` that the cloud wrote with its flag -ready (default: the cloud started last)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 1 {
+		return fmt.Errorf("open takes one agent id, not %q", flags.Args())
+	}
+	facts, err := readFacts(*ready)
+	if err != nil {
+		return err
+	}
+	c := newClient(facts)
+	id := flags.Arg(0)
+	if id == "" {
+		var newest []agentView
+		err := c.call(ctx, request{http.MethodGet, "/api/v1/agents?limit=1&status=running", nil}, http.StatusOK, &newest)
+		if err != nil {
+			return err
+		}
+		if len(newest) == 0 {
+			return fmt.Errorf("no agent is running: create one with POST %s/api/v1/agents", facts.BaseURL)
+		}
+		id = newest[0].ID
+	}
+	link, err := dashboardLink(ctx, facts, id)
+	if err != nil {
+		return err
+	}
+	fmt.Println(link)
+	return nil
+}
+
+// readFacts reads the description of a running cloud; an empty path is that of the cloud started last.
+func readFacts(path string) (cloud.Ready, error) {
+	if path == "" {
+		latest, err := latestFile()
+		if err != nil {
+			return cloud.Ready{}, err
+		}
+		path = latest
+	}
+	facts, err := cloud.ReadFile(path)
+	if err != nil {
+		return facts, fmt.Errorf("%w; start a cloud with `go run ./emulators`", err)
+	}
+	return facts, nil
+}
+
+// dashboardLink signs in as an admin, because API keys get no links, and asks for one.
+func dashboardLink(ctx context.Context, facts cloud.Ready, id string) (string, error) {
+	session, err := requestToken(ctx, facts.Issuer, issuer.Session{
+		Organization: facts.OrganizationID, Role: "admin", Subject: "user_browser",
+	})
+	if err != nil {
+		return "", err
+	}
+	c := newClient(facts)
+	c.key = session
+	var a agentView
+	if err := c.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusOK, &a); err != nil {
+		return "", err
+	}
+	if a.HandoffURL == nil {
+		return "", fmt.Errorf("agent %s is %s: only a running agent has a link", id, a.Status)
+	}
+	return *a.HandoffURL, nil
+}
