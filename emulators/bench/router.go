@@ -56,8 +56,9 @@ func (p *buffers) Get() []byte {
 func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
 
 // measureRouter compares the CPU time of a request through the router with that through the standard library's proxy
-// with the same transport settings and a pool of buffers. What the client and the agent use is measured without a proxy, and subtracted. The
-// rounds alternate, so that the load of the machine affects all alike; the figure is the median of the rounds' ratios.
+// with the same transport settings and a pool of buffers. What the client and the agent use is measured without a
+// proxy, and subtracted. The rounds alternate, so that the load of the machine affects all alike; the figure is the
+// median of the rounds' ratios.
 func measureRouter(ctx context.Context, _ *environment) (_ Report, err error) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"Hello."}}]}`)

@@ -41,6 +41,7 @@ func crowd(address, host string) {
 			if err != nil {
 				return // the end of the test
 			}
+			_ = res.Body.Close()
 			if res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != "" {
 				refused.Add(1)
 			} else {
