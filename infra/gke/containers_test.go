@@ -91,15 +91,15 @@ func TestPod_RunsTheSampleAgentWithoutAnImage(t *testing.T) {
 	}
 }
 
-// GKE must not move agents whose customers pay. It may move those of free plans.
-func TestPod_OfAPaidPlanIsNotEvicted(t *testing.T) {
+// Autopilot raises the requests of a pod that it may not evict to half a CPU, which smaller plans do not pay for.
+func TestPod_StaysOnItsNodeIfThatCostsNothing(t *testing.T) {
 	t.Parallel()
 	for _, p := range plan.All() {
 		a := testAgent()
 		a.Plan = p.ID
-		want := "false"
-		if p.ID == plan.Hobby {
-			want = ""
+		want := ""
+		if p.CPURequestMillicores >= 500 {
+			want = "false"
 		}
 		if got := podOf(t, a).Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"]; got != want {
 			t.Errorf("%s: safe-to-evict = %q, want %q", p.ID, got, want)

@@ -29,7 +29,7 @@ const (
 	// refuses a lower one: see terraform/cell/fence.yaml.
 	annotationGeneration = "agents.example/generation"
 	labelSandbox         = "agents.example/sandbox" // on sandboxed pods, whose fronts serve metrics
-	// annotationSafeToEvict makes GKE leave a pod on its node: nodes are not emptied to save money.
+	// annotationSafeToEvict makes GKE leave a pod on its node for up to seven days. See minProtectedCPU.
 	annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 )
 

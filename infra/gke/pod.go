@@ -51,7 +51,7 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 		template.Spec.RuntimeClassName = new(sandboxClass)
 		template.Labels[labelSandbox] = "true"
 	}
-	if b.plan.Paid() {
+	if b.plan.CPURequestMillicores >= minProtectedCPU {
 		template.Annotations[annotationSafeToEvict] = "false"
 	}
 	return template

@@ -18,6 +18,9 @@ const (
 	frontMemoryMiB      = 32
 	frontCPURequest     = 10  // millicores
 	frontCPULimit       = 250 // millicores
+	// minProtectedCPU is the CPU request, in millicores, to which Autopilot raises a pod that must not be evicted. Smaller
+	// pods stay evictable, because their plans do not cover the difference.
+	minProtectedCPU = 500
 )
 
 // quota bounds the namespace as a whole, whatever pods are created in it. A request is at most its limit, so the limits

@@ -90,13 +90,6 @@ func TestPlans_RequestThePromisedMemory(t *testing.T) {
 	}
 }
 
-func TestPlan_PaidMeansNotFree(t *testing.T) {
-	t.Parallel()
-	for _, p := range plan.All() {
-		equal(t, p.ID, "Paid", p.Paid(), p.ID != plan.Hobby)
-	}
-}
-
 func equal[T comparable](t *testing.T, id plan.ID, what string, got, want T) {
 	t.Helper()
 	if got != want {
