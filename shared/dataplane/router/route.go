@@ -64,7 +64,6 @@ func (a *route) address() string {
 func (a *route) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme = "http"
 	p.Out.URL.Host = a.address()
-	p.Out.URL.User = nil                   // the transport would make it an Authorization header
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // the proxy would drop what Go cannot parse
 	host, port := splitHost(p.In.Host)
 	p.Out.Host = host
