@@ -153,7 +153,7 @@ func (p *Process) delay(ctx context.Context, service Service, name string, do fu
 		})
 		s.mu.Unlock()
 	}
-	timeout := time.NewTimer(ends - s.Elapsed())
+	timeout := time.NewTimer(callTimeout) // not until ends: which of two timers is first would be chance
 	defer timeout.Stop()
 	select {
 	case <-timeout.C:
