@@ -42,9 +42,10 @@ type Options struct {
 	Addr string
 	// Nodes is the number of simulated nodes; 0 means 3. Each has 256 CPUs, 1 TiB of memory and room for 10,000 pods.
 	Nodes int
-	// Images maps images to directories of programs. Pods of which all images are known run as processes of this machine,
-	// with probes, logs and volumes; the container's command names the program in the directory, and the default is
-	// "entrypoint". Needs Linux. The package comment of emulators/kubernetes/podworker says what differs from a container.
+	// Images maps images to directories of programs. Pods whose images are all known run as processes of this machine,
+	// with probes, logs and volumes; a container's command names the program in the directory, and the default is
+	// "entrypoint". Needs Linux. The package comment of emulators/kubernetes/podworker says what differs from a
+	// container.
 	Images map[string]string
 	// NoGVisor leaves out the RuntimeClass gvisor, to test pods that need it.
 	NoGVisor bool

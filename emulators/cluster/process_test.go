@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 )
@@ -18,7 +20,8 @@ const image = "example/test-agent:v1"
 
 func TestCluster_RunsImagesAsProcesses(t *testing.T) {
 	t.Parallel()
-	running := clustertest.Start(t, cluster.Options{Images: map[string]string{image: buildAgent(t)}})
+	options := cluster.Options{Dir: t.TempDir(), Images: map[string]string{image: buildAgent(t)}}
+	running := clustertest.Start(t, options)
 	c := connect(t, running.Kubeconfig)
 	// a group ends before the cluster does
 	t.Run("agents", func(t *testing.T) {
@@ -49,6 +52,11 @@ func TestCluster_RunsImagesAsProcesses(t *testing.T) {
 	if dial(t.Context(), address) == nil {
 		t.Errorf("the process at %s outlives the cluster", address)
 	}
+	survivor.testCluster = connect(t, clustertest.Start(t, options).Kubeconfig)
+	survivor.awaitPod(t, survivor.namespace, "running again", func(status *corev1.PodStatus) bool {
+		agent := containerOf(status, "agent")
+		return ready(status) && agent.RestartCount == 1 && agent.LastTerminationState.Terminated.Reason == "Unknown"
+	})
 }
 
 // buildAgent builds the programs of the image and returns their directory.

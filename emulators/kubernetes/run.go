@@ -83,18 +83,13 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	parts.run("kubelets' API", func(ctx context.Context) error {
 		return kubeletserver.Serve(ctx, kubelets.Listener, kubeletFiles, sim)
 	})
-	parts.run("controllers", func(ctx context.Context) error {
-		return controllers.RunManager(ctx, controllers.ManagerOptions{Kubeconfig: server.Kubeconfig, PKI: files})
-	})
-	parts.run("namespace deletion",
-		func(ctx context.Context) error { return controllers.RunNamespaceDeletion(ctx, server.Config) })
-	parts.run("scheduler", func(ctx context.Context) error {
-		return controllers.RunScheduler(ctx,
-			controllers.SchedulerOptions{Dir: dir, Kubeconfig: server.Kubeconfig, Filters: sim.SchedulerFilters()})
+	runControllers(parts, server, files, controllers.SchedulerOptions{
+		Dir: dir, Kubeconfig: server.Kubeconfig, Filters: sim.SchedulerFilters(),
 	})
 	err = sim.EnsureNodes(parts.ctx, s.nodes)
 	if err == nil {
-		err = bootstrap.Run(parts.ctx, server.Config, bootstrap.Options{CRDs: s.crds, GVisor: !s.noGVisor, Fence: s.fence})
+		err = bootstrap.Run(parts.ctx, server.Config,
+			bootstrap.Options{CRDs: s.crds, GVisor: !s.noGVisor, Fence: s.fence})
 	}
 	if err != nil {
 		if parts.ctx.Err() != nil {
@@ -107,6 +102,16 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	}
 	<-parts.ctx.Done()
 	return nil
+}
+
+// runControllers runs the controllers and the scheduler.
+func runControllers(parts *group, server *apiserver.Server, files pki.Files, scheduler controllers.SchedulerOptions) {
+	parts.run("controllers", func(ctx context.Context) error {
+		return controllers.RunManager(ctx, controllers.ManagerOptions{Kubeconfig: server.Kubeconfig, PKI: files})
+	})
+	parts.run("namespace deletion",
+		func(ctx context.Context) error { return controllers.RunNamespaceDeletion(ctx, server.Config) })
+	parts.run("scheduler", func(ctx context.Context) error { return controllers.RunScheduler(ctx, scheduler) })
 }
 
 // addImage adds an image from the command line.

@@ -25,6 +25,7 @@ import (
 	"k8s.io/cri-client/pkg/logs"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	_ "k8s.io/kubernetes/pkg/apis/core/install" // registers PodLogOptions
 
 	"agents.example/controlplane/emulators/kubernetes/pki"
 	"agents.example/controlplane/emulators/kubernetes/podworker"

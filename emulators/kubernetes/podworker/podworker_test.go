@@ -1,7 +1,6 @@
 package podworker
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -117,7 +116,7 @@ func (n *node) until(t *testing.T, state string, reached func(Report) bool) Repo
 		}
 		hold := report.Hold
 		if hold == 0 {
-			hold = time.Minute
+			hold = time.Second // what a test waits for need not wake the node
 		}
 		select {
 		case <-time.After(hold):
@@ -168,9 +167,7 @@ func TestStep_KillsAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, corev1.Container{Command: []string{"stubborn"}})
 	n.until(t, "running", func(r Report) bool { return r.Status.ContainerStatuses[0].State.Running != nil })
-	for !bytes.Contains([]byte(n.log(t)), []byte("ignores SIGTERM")) {
-		time.Sleep(time.Millisecond)
-	}
+	n.until(t, "deaf to SIGTERM", func(Report) bool { return strings.Contains(n.log(t), "ignores SIGTERM") })
 	n.pod.DeletionTimestamp, n.pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, new(int64(1))
 	begin := time.Now()
 	n.until(t, "ended", func(r Report) bool { return r.Ended })
