@@ -123,9 +123,9 @@ func checkAgentCredentials(t *testing.T, d deployment, a answer) {
 			dashboard, func(r *http.Request) { r.SetBasicAuth(user, "wrong") },
 			http.StatusUnauthorized,
 		},
-		"API": {api, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }, http.StatusOK},
+		"API": {api + "/models", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }, http.StatusOK},
 		"API, key of the control plane": {
-			api, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+d.Ready.APIKey) },
+			api + "/models", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+d.Ready.APIKey) },
 			http.StatusUnauthorized,
 		},
 	} {
