@@ -31,9 +31,11 @@ func testMetrics(t *testing.T, d deployment) {
 	checkEqual(t, "stale before the first measurement", first.body["stale"], true)
 	checkEqual(t, "restarts_24h before the first measurement", first.body["restarts_24h"], 0.0)
 	checkEqual(t, "CPU points before the first measurement", len(pointsOf(first, "cpu")), 0)
-	checkAgentCredentials(t, d, d.awaitStatus(t, id, "running"))
+	running := d.awaitStatus(t, id, "running")
 	d.awaitStatus(t, idle, "running")
+	// Managed Prometheus counts from its first scrape of a host, so requests must go on.
 	used := d.awaitMetrics(t, path+"?window=1h", func(a answer) bool {
+		checkAgentCredentials(t, d, running)
 		ms, ok := a.body["latency_p95_ms"].(float64)
 		return ok && ms > 0 && a.body["cpu_pct"] != nil && len(pointsOf(a, "requests")) > 0 &&
 			len(pointsOf(a, "errors")) > 0
