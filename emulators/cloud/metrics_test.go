@@ -31,11 +31,13 @@ func testMetrics(t *testing.T, d deployment) {
 	checkEqual(t, "stale before the first measurement", first.body["stale"], true)
 	checkEqual(t, "restarts_24h before the first measurement", first.body["restarts_24h"], 0.0)
 	checkEqual(t, "CPU points before the first measurement", len(pointsOf(first, "cpu")), 0)
-	running := d.awaitStatus(t, id, "running")
+	dashboard, _ := d.awaitStatus(t, id, "running").body["dashboard_url"].(string)
 	d.awaitStatus(t, idle, "running")
+	user := hosted{credentials: d.revealCredentials(t, id)}
 	// Managed Prometheus counts from its first scrape of a host, so requests must go on.
 	used := d.awaitMetrics(t, path+"?window=1h", func(a answer) bool {
-		checkAgentCredentials(t, d, running)
+		status, _ := d.get(t, dashboard, user.signIn)
+		checkEqual(t, "status of the dashboard", status, http.StatusOK)
 		ms, ok := a.body["latency_p95_ms"].(float64)
 		return ok && ms > 0 && a.body["cpu_pct"] != nil && len(pointsOf(a, "requests")) > 0 &&
 			len(pointsOf(a, "errors")) > 0
