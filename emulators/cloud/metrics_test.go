@@ -46,7 +46,7 @@ func testMetrics(t *testing.T, d deployment) {
 		func(a answer) bool { return a.body["cpu_pct"] != nil && len(pointsOf(a, "memory")) > 0 })
 	checkEqual(t, "latency_p95_ms of an unused agent", unused.body["latency_p95_ms"], nil)
 	checkEqual(t, "stale of an unused agent", unused.body["stale"], false)
-	checkEqual(t, "request points of an unused agent", len(pointsOf(unused, "requests")), 0)
+	checkEqual(t, "requests a second of an unused agent", lastValue(pointsOf(unused, "requests")), 0.0)
 	for field, most := range map[string]float64{
 		"cpu_pct": 100, "mem_pct": 100, "pvc_pct": 100, "uptime_pct_24h": 100,
 		"cpu_cores": 1, "memory_bytes": 2 << 30,

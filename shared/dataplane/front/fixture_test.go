@@ -51,7 +51,7 @@ type fixture struct {
 	clock *clock
 	// end ends the front, as SIGTERM does, and returns what Serve returned.
 	end func() error
-	// client has connections of its own, which end with the test.
+	// client has separate connections, which end with the test.
 	client *http.Client
 }
 
