@@ -11,8 +11,8 @@ import (
 
 // open prints a link that opens an agent's dashboard in a browser.
 func open(ctx context.Context, args []string) error {
-	flags := newFlags("open [agent id]", "Prints a link that opens an agent's dashboard in a browser, once, within 60 s. "+
-		"Without an id, it is the agent created last.")
+	flags := newFlags("open [agent id]", "Prints a link that opens an agent's dashboard in a browser, once, within "+
+		"60 s. Without an id, it is the agent created last.")
 	ready := flags.String("ready", "",
 		"the `file` that the cloud wrote with its flag -ready (default: the cloud started last)")
 	if err := flags.Parse(args); err != nil {
@@ -29,7 +29,8 @@ func open(ctx context.Context, args []string) error {
 	id := flags.Arg(0)
 	if id == "" {
 		var newest []agentView
-		err := c.call(ctx, request{http.MethodGet, "/api/v1/agents?limit=1&status=running", nil}, http.StatusOK, &newest)
+		list := request{http.MethodGet, "/api/v1/agents?limit=1&status=running", nil}
+		err := c.call(ctx, list, http.StatusOK, &newest)
 		if err != nil {
 			return err
 		}

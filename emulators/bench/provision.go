@@ -123,7 +123,8 @@ func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeC
 		return nil, err
 	}
 	k, err := cluster.Start(ctx, cluster.Options{
-		Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress, Images: map[string]string{dataplane.Image: platform},
+		Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress,
+		Images: map[string]string{dataplane.Image: platform},
 	})
 	if err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ var (
 
 // parseFilter parses comparisons joined by AND or by spaces: metric.type, resource.type, metric.labels.KEY,
 // resource.labels.KEY (also as label) and project, with = and !=, a value, starts_with("x"), ends_with("x"),
-// has_substring("x"), one_of("x", "y") or monitoring.regex.full_match("x"). Like Cloud Monitoring, it requires exactly one metric type.
+// has_substring("x"), one_of("x", "y") or monitoring.regex.full_match("x"). Like Cloud Monitoring, it requires exactly
+// one metric type.
 func parseFilter(filter string) (func(series) bool, error) {
 	var conditions []condition
 	for rest := filter; ; {

@@ -18,8 +18,8 @@ const (
 	frontMemoryMiB      = 32
 	frontCPURequest     = 10  // millicores
 	frontCPULimit       = 250 // millicores
-	// minProtectedCPU is the CPU request, in millicores, to which Autopilot raises a pod that must not be evicted. Smaller
-	// pods stay evictable, because their plans do not cover the difference.
+	// minProtectedCPU is the CPU request, in millicores, to which Autopilot raises a pod that must not be evicted.
+	// Smaller pods stay evictable, because their plans do not cover the difference.
 	minProtectedCPU = 500
 )
 

@@ -14,8 +14,8 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// quietTime is the age from which a silent pod, or a workload without a pod, is unusual. The events of a younger one are
-// not read.
+// quietTime is the age from which a silent pod, or a workload without a pod, is unusual. The events of a younger one
+// are not read.
 const quietTime = 3 * time.Second
 
 // CheckReady implements provisioning.Cluster. The desired pod is the one that has the hash of the agent's present

@@ -38,8 +38,8 @@ func TestReconcile_TellsOnceHowLongANewAgentTook(t *testing.T) { //nolint:parall
 			}
 			found++
 			if entry.AgentID != w.id || entry.Seconds < 0 || entry.Seconds > took {
-				t.Errorf("the line says that agent %s took %v s, want %s and at most %v", entry.AgentID, entry.Seconds, w.id,
-					took)
+				t.Errorf("the line says that agent %s took %v s, want %s and at most %v", entry.AgentID,
+					entry.Seconds, w.id, took)
 			}
 		}
 		if found != 1 {

@@ -1,4 +1,4 @@
-// Command notifier watches one cell and publishes a nudge when something happens to an agent's pod, namespace or volume.
+// Command notifier watches one cell and publishes a nudge when an agent's pod, namespace or volume changes.
 //
 // GET /healthz answers 200 while the process serves, and GET /health/ready after the first lists are complete.
 package main

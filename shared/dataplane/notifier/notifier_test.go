@@ -78,7 +78,7 @@ func ready() Pod    { return Pod{UID: "1", Ready: true, Since: time.Now()} }
 // expect checks the nudges after a time.
 func expect(t *testing.T, at *topic, after time.Duration, want ...string) {
 	t.Helper()
-	time.Sleep(after) // virtual
+	<-time.After(after) // virtual
 	synctest.Wait()
 	got := at.take()
 	slices.Sort(got)
@@ -219,7 +219,7 @@ func TestNotifier_StoresABoundedNumberOfAgents(t *testing.T) {
 			t.Errorf("agents that wait = %d, want %d", waiting, maxAgents)
 		}
 		at.setDown(false)
-		time.Sleep(2 * maxRetry)
+		<-time.After(2 * maxRetry)
 		synctest.Wait()
 		if got := len(at.take()); got != maxAgents {
 			t.Errorf("nudges after the outage = %d, want %d", got, maxAgents)

@@ -82,11 +82,12 @@ func TestDashboard_KeepsNotesAcrossRestarts(t *testing.T) {
 	s := start(t, inDir)
 	asAdmin := func(r *http.Request) { r.Header.Set("X-Forwarded-User", "admin") }
 	for _, text := range []string{"first note", `<script>alert("x")</script>`} {
-		if res, _ := do(t, s, http.MethodPost, "/notes", form("text", text), asAdmin); res.StatusCode != 303 {
+		res, _ := do(t, s, http.MethodPost, "/notes", form("text", text), asAdmin) //nolint:bodyclose // do closes it
+		if res.StatusCode != http.StatusSeeOther {
 			t.Fatalf("status %d, want 303", res.StatusCode)
 		}
 	}
-	_, page := do(t, start(t, inDir), http.MethodGet, "/", "", asAdmin)
+	_, page := do(t, start(t, inDir), http.MethodGet, "/", "", asAdmin) //nolint:bodyclose // do closes it
 	for _, want := range []string{"first note", "&lt;script&gt;alert(", "admin ·", "LANG", "API_URL"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -97,7 +98,8 @@ func TestDashboard_KeepsNotesAcrossRestarts(t *testing.T) {
 	}
 	for _, path := range regexp.MustCompile(`/notes/\w+/delete`).FindAllString(page, -1) {
 		for range 2 { // a repeat changes nothing
-			if res, _ := do(t, s, http.MethodPost, path, ""); res.StatusCode != http.StatusSeeOther {
+			res, _ := do(t, s, http.MethodPost, path, "") //nolint:bodyclose // do closes it
+			if res.StatusCode != http.StatusSeeOther {
 				t.Errorf("%s: status %d, want 303", path, res.StatusCode)
 			}
 		}
