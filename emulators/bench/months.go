@@ -27,7 +27,7 @@ func measureCycles(ctx context.Context, l *environment) (Report, error) {
 		{
 			ID: "P10", What: fmt.Sprintf("collection of metrics, %d agents", l.agents),
 			Ours:  float64(many.MonitoringCalls),
-			Limit: float64(len(metrics.Metrics())),
+			Limit: float64(len(metrics.Metrics()) + 1), // sandboxed agents have another metric of memory
 			Unit:  "Monitoring calls", Most: 1,
 			Note: fmt.Sprintf("%d for %d agents", few.MonitoringCalls, max(1, l.agents/100)),
 		},

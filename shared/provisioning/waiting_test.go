@@ -59,7 +59,8 @@ func TestReconcile_ANudgeWhileAnAgentWaitsWritesNothing(t *testing.T) {
 				t.Fatalf("Reconcile = %v, want nil: waiting is no failure", err)
 			}
 			if commits, calls := w.database.Commits-commits, w.Effects-effects; i > 0 && (commits > 0 || calls > 1) {
-				t.Errorf("a nudge made %d commits with %d calls, want none with the one that checks the record", commits,
+				t.Errorf("a nudge made %d commits with %d calls, want none with the one that checks the record",
+					commits,
 					calls)
 			}
 			time.Sleep(15 * time.Second) //nolint:forbidigo // in the bubble's time
@@ -67,7 +68,8 @@ func TestReconcile_ANudgeWhileAnAgentWaitsWritesNothing(t *testing.T) {
 		applied := w.record().AppliedAt
 		time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
 		if err := r.Reconcile(t.Context(), w.id); err != nil || !w.record().AppliedAt.After(applied) {
-			t.Errorf("after a minute, Reconcile = %v and the objects are applied at %v, want nil and later than %v", err,
+			t.Errorf("after a minute, Reconcile = %v and the objects are applied at %v, want nil and later than %v",
+				err,
 				w.record().AppliedAt, applied)
 		}
 	})

@@ -112,7 +112,9 @@ func (w *world) createPod(t *testing.T) {
 }
 
 // watch starts a watch that reports to r, until the test ends. transport may be nil.
-func (w *world) watch(t *testing.T, r *records, dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
+func (w *world) watch(t *testing.T, r *records,
+	dial func(ctx context.Context, network, addr string) (net.Conn, error),
+) {
 	t.Helper()
 	config := rest.CopyConfig(w.config)
 	config.Dial = dial

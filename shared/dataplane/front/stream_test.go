@@ -119,7 +119,7 @@ func TestForward_BuffersNoUpload(t *testing.T) {
 	}()
 	waitUntil(t, "the upload stalls", func() bool { return sent.stalled(200 * time.Millisecond) })
 	cancel()
-	<-done // fails, because the client left
+	<-done //nolint:errcheck // it fails, because the client left
 	close(read)
 	if n := sent.n.Load(); n > 64<<20 {
 		t.Errorf("%d bytes were taken for a container that reads none", n)

@@ -121,15 +121,17 @@ func TestDashboard_RefusesNotesThatItCannotKeep(t *testing.T) {
 		"not UTF-8": {form("text", "\xff"), http.StatusUnprocessableEntity},
 		"huge":      {form("text", strings.Repeat("x", 100_000)), http.StatusRequestEntityTooLarge},
 	} {
-		if res, _ := do(t, s, http.MethodPost, "/notes", c.body); res.StatusCode != c.want {
+		res, _ := do(t, s, http.MethodPost, "/notes", c.body) //nolint:bodyclose // do closes it
+		if res.StatusCode != c.want {
 			t.Errorf("%s: status %d, want %d", name, res.StatusCode, c.want)
 		}
 	}
-	if res, _ := do(t, s, http.MethodPost, "/notes/..%2F..%2Fsecret/delete", ""); res.StatusCode != 422 {
+	res, _ := do(t, s, http.MethodPost, "/notes/..%2F..%2Fsecret/delete", "") //nolint:bodyclose // do closes it
+	if res.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("a path as ID: status %d, want 422", res.StatusCode)
 	}
 	full := start(t, func(o *sampleagent.Options) { o.DataDir = filepath.Join(os.DevNull, "x") })
-	res, page := do(t, full, http.MethodPost, "/notes", form("text", "my draft"))
+	res, page := do(t, full, http.MethodPost, "/notes", form("text", "my draft")) //nolint:bodyclose // do closes it
 	if res.StatusCode != http.StatusInternalServerError || !strings.Contains(page, "my draft") {
 		t.Errorf("without a volume: status %d, and the draft is lost: %t", res.StatusCode,
 			!strings.Contains(page, "my draft"))
