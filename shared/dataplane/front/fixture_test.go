@@ -107,12 +107,17 @@ func start(t *testing.T, port int, change func(*front.Options)) *fixture {
 		t.Fatal(err)
 	}
 	f.addr = l.Addr().String()
-	f.url = "http://" + f.addr
+	f.url = "http://" + hostname
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- f.front.Serve(ctx, l) }()
 	f.end = sync.OnceValue(func() error { cancel(); return <-served })
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{
+		MaxIdleConnsPerHost: 64,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, f.addr)
+		},
+	}
 	f.client = &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +23,8 @@ import (
 
 // Options configure a Front.
 type Options struct {
-	// Hostname is the agent's hostname, the audience of the links that open its dashboard.
+	// Hostname is the agent's hostname: the only host that the front serves, and the audience of the links that open
+	// the dashboard. If empty, the front serves every host and refuses every link.
 	Hostname string
 	// Port is the container's port on the loopback interface, and APIPort that of /v1; 0 means Port.
 	Port, APIPort int
@@ -100,7 +103,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method == http.MethodConnect:
 		refuse(w, api, http.StatusMethodNotAllowed, "The method CONNECT is not allowed.")
 	case req.URL.Path == dataplane.PathReady:
-		f.serveReady(w, req)
+		f.serveReady(w, req) // the kubelet asks for it by the pod's address
+	case !f.isOwnHost(req.Host):
+		refuse(w, api, http.StatusMisdirectedRequest, "The request is for another agent.")
 	case req.URL.Path == dataplane.PathAuthCheck:
 		f.serveAuthCheck(w, req)
 	case req.URL.Path == dataplane.PathHandoff:
@@ -111,6 +116,15 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		f.serveContainer(w, req, api)
 	}
+}
+
+// isOwnHost reports whether a request is for this agent. For a moment after the cluster has given the address of a
+// deleted pod to a new one, a router may send the new one requests for the former agent, with its users' credentials.
+func (f *Front) isOwnHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return f.options.Hostname == "" || strings.EqualFold(host, f.options.Hostname)
 }
 
 // serveReady answers 200 if the container serves. It reveals nothing else, because anyone may ask.

@@ -224,3 +224,24 @@ func TestFront_AnswersCallersOfTheAPIInItsFormat(t *testing.T) {
 		}
 	}
 }
+
+// A router may know the pod's address as that of another agent for a moment.
+func TestFront_ServesOnlyItsOwnHost(t *testing.T) {
+	t.Parallel()
+	served := 0
+	f := start(t, serveContainer(t, func(http.ResponseWriter, *http.Request) { served++ }), nil)
+	for host, want := range map[string]int{
+		hostname: http.StatusOK, strings.ToUpper(hostname) + ":8443": http.StatusOK,
+		"other-" + hostname: http.StatusMisdirectedRequest, "127.0.0.9:8080": http.StatusMisdirectedRequest,
+	} {
+		for _, path := range []string{"/", "/handoff?token=x", "/auth/check"} {
+			res := f.request(t, http.MethodGet, path, basic, func(r *http.Request) { r.Host = host })
+			if misdirected := res.StatusCode == http.StatusMisdirectedRequest; misdirected != (want != http.StatusOK) {
+				t.Errorf("%s on %s: status %d, want misdirected %t", path, host, res.StatusCode, want != http.StatusOK)
+			}
+		}
+	}
+	if served != 2 {
+		t.Errorf("the container got %d requests, want 2", served)
+	}
+}

@@ -202,6 +202,7 @@ func (f *fixture) dialSocket(t *testing.T) (net.Conn, *bufio.Reader) {
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+"/socket", nil)
 	basic(req)
 	req.Header.Set("Connection", "Upgrade")
+	req.Host = hostname
 	req.Header.Set("Upgrade", "websocket")
 	if err := req.Write(conn); err != nil {
 		t.Fatal(err)

@@ -44,9 +44,15 @@ func start(t *testing.T, change func(*sampleagent.Options)) *httptest.Server {
 	return s
 }
 
+// answer is an answer without its body.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // do makes a request and returns the answer and its body.
 func do(t *testing.T, s *httptest.Server, method, path, body string, prepare ...func(*http.Request)) (
-	*http.Response, string,
+	answer, string,
 ) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
@@ -70,7 +76,7 @@ func do(t *testing.T, s *httptest.Server, method, path, body string, prepare ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, string(b)
+	return answer{res.StatusCode, res.Header}, string(b)
 }
 
 func form(name, value string) string { return url.Values{name: {value}}.Encode() }
@@ -82,12 +88,12 @@ func TestDashboard_KeepsNotesAcrossRestarts(t *testing.T) {
 	s := start(t, inDir)
 	asAdmin := func(r *http.Request) { r.Header.Set("X-Forwarded-User", "admin") }
 	for _, text := range []string{"first note", `<script>alert("x")</script>`} {
-		res, _ := do(t, s, http.MethodPost, "/notes", form("text", text), asAdmin) //nolint:bodyclose // do closes it
+		res, _ := do(t, s, http.MethodPost, "/notes", form("text", text), asAdmin)
 		if res.StatusCode != http.StatusSeeOther {
 			t.Fatalf("status %d, want 303", res.StatusCode)
 		}
 	}
-	_, page := do(t, start(t, inDir), http.MethodGet, "/", "", asAdmin) //nolint:bodyclose // do closes it
+	_, page := do(t, start(t, inDir), http.MethodGet, "/", "", asAdmin)
 	for _, want := range []string{"first note", "&lt;script&gt;alert(", "admin ·", "LANG", "API_URL"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -98,7 +104,7 @@ func TestDashboard_KeepsNotesAcrossRestarts(t *testing.T) {
 	}
 	for _, path := range regexp.MustCompile(`/notes/\w+/delete`).FindAllString(page, -1) {
 		for range 2 { // a repeat changes nothing
-			res, _ := do(t, s, http.MethodPost, path, "") //nolint:bodyclose // do closes it
+			res, _ := do(t, s, http.MethodPost, path, "")
 			if res.StatusCode != http.StatusSeeOther {
 				t.Errorf("%s: status %d, want 303", path, res.StatusCode)
 			}
@@ -121,17 +127,17 @@ func TestDashboard_RefusesNotesThatItCannotKeep(t *testing.T) {
 		"not UTF-8": {form("text", "\xff"), http.StatusUnprocessableEntity},
 		"huge":      {form("text", strings.Repeat("x", 100_000)), http.StatusRequestEntityTooLarge},
 	} {
-		res, _ := do(t, s, http.MethodPost, "/notes", c.body) //nolint:bodyclose // do closes it
+		res, _ := do(t, s, http.MethodPost, "/notes", c.body)
 		if res.StatusCode != c.want {
 			t.Errorf("%s: status %d, want %d", name, res.StatusCode, c.want)
 		}
 	}
-	res, _ := do(t, s, http.MethodPost, "/notes/..%2F..%2Fsecret/delete", "") //nolint:bodyclose // do closes it
+	res, _ := do(t, s, http.MethodPost, "/notes/..%2F..%2Fsecret/delete", "")
 	if res.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("a path as ID: status %d, want 422", res.StatusCode)
 	}
 	full := start(t, func(o *sampleagent.Options) { o.DataDir = filepath.Join(os.DevNull, "x") })
-	res, page := do(t, full, http.MethodPost, "/notes", form("text", "my draft")) //nolint:bodyclose // do closes it
+	res, page := do(t, full, http.MethodPost, "/notes", form("text", "my draft"))
 	if res.StatusCode != http.StatusInternalServerError || !strings.Contains(page, "my draft") {
 		t.Errorf("without a volume: status %d, and the draft is lost: %t", res.StatusCode,
 			!strings.Contains(page, "my draft"))
