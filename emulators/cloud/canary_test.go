@@ -88,6 +88,7 @@ func testSecretValuesDoNotLeak(t *testing.T, d deployment) {
 	} {
 		call(http.StatusOK, http.MethodGet, path, "", nil)
 	}
+	printSecret(t, d, id, c.add("printed by the agent", "cnry"+rand.Text())) // valid in a URL
 	for place, text := range d.searchedPlaces(t, id) {
 		for _, found := range c.find(text) {
 			t.Errorf("%s has %s", place, found)

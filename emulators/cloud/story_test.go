@@ -42,6 +42,7 @@ func testDeployment(t *testing.T, d deployment) {
 		{"agent moves into the sandbox and out again", testSandboxMigration},
 		{"agent is measured", testMetrics},
 		{"dashboard opens by a one-time link", testDashboardLink},
+		{"log is read and followed", testLogs},
 		{"credentials are rotated", testCredentialRotation},
 
 		{"secrets are set, delivered and deleted", testSecretLifecycle},
