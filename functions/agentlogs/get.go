@@ -131,11 +131,17 @@ func (l Log) Reply(h http.Header) any {
 	h.Set("Cache-Control", "no-store")
 	if l.stream != nil && !l.follow {
 		h.Set("Vary", "Accept") // as for an answer that follows
-		return function.Raw{ContentType: linesType, Stream: l.copy}
+		return function.Raw{ContentType: linesType, Stream: l.copy, Item: agentlog.LineView{}}
 	}
 	return function.Formats{
-		{ContentType: linesType, Stream: func(w io.Writer) error { return l.send(w, agentlog.NewLines(w)) }},
-		{ContentType: "text/event-stream", Stream: func(w io.Writer) error { return l.send(w, agentlog.NewEvents(w)) }},
+		{
+			ContentType: linesType, Item: agentlog.LineView{},
+			Stream: func(w io.Writer) error { return l.send(w, agentlog.NewLines(w)) },
+		},
+		{
+			ContentType: "text/event-stream", Item: agentlog.LineView{},
+			Stream: func(w io.Writer) error { return l.send(w, agentlog.NewEvents(w)) },
+		},
 	}
 }
 

@@ -127,7 +127,7 @@ type Export struct {
 
 // Reply implements function.Reply.
 func (e Export) Reply(http.Header) any {
-	return function.Raw{ContentType: "application/x-ndjson", Stream: func(w io.Writer) error {
+	return function.Raw{ContentType: "application/x-ndjson", Item: audit.View{}, Stream: func(w io.Writer) error {
 		line := json.NewEncoder(w)
 		line.SetEscapeHTML(false)
 		return e.each(func(entry audit.Entry) error { return line.Encode(entry.Show()) })

@@ -110,11 +110,15 @@ func (d *describer) content(body any) (map[string]mediaType, error) {
 	case function.None:
 		return nil, nil
 	case function.Raw:
-		return rawContent(body.ContentType), nil
+		return d.rawContent(body)
 	case function.Formats:
 		content := map[string]mediaType{}
 		for _, format := range body {
-			maps.Copy(content, rawContent(format.ContentType))
+			described, err := d.rawContent(format)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(content, described)
 		}
 		return content, nil
 	default:
@@ -122,15 +126,35 @@ func (d *describer) content(body any) (map[string]mediaType, error) {
 		content := map[string]mediaType{jsonMedia: {Schema: schema}}
 		if other, ok := body.(function.Negotiable); ok {
 			for _, format := range other.Formats() {
-				maps.Copy(content, rawContent(format.ContentType))
+				maps.Copy(content, contentOf(format.ContentType))
 			}
 		}
 		return content, err
 	}
 }
 
-// rawContent describes raw bytes. An empty media type means that it varies.
-func rawContent(contentType string) map[string]mediaType {
+// rawContent describes a body that is sent unchanged, and its items if it has any.
+func (d *describer) rawContent(body function.Raw) (map[string]mediaType, error) {
+	content := contentOf(body.ContentType)
+	if body.Item == nil {
+		return content, nil
+	}
+	item, err := d.schemas.of(reflect.TypeOf(body.Item))
+	for media, described := range content {
+		described.Schema = &jsonschema.Schema{
+			Type: "string", Description: "Lines of JSON, each as x-itemSchema describes.",
+		}
+		if media == "text/event-stream" {
+			described.Schema.Description = "Events, each with data in JSON, as x-itemSchema describes."
+		}
+		described.Item = item
+		content[media] = described
+	}
+	return content, err
+}
+
+// contentOf describes raw bytes. An empty media type means that it varies.
+func contentOf(contentType string) map[string]mediaType {
 	media, _, err := mime.ParseMediaType(contentType)
 	switch {
 	case err != nil:

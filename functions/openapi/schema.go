@@ -166,6 +166,8 @@ func nameOf(t reflect.Type) string {
 	switch pkg {
 	case "function", "identity", "system":
 		return own
+	case "agentlog":
+		noun = "AgentLog"
 	case "apikey":
 		noun = "APIKey"
 	case "organizations":

@@ -9,21 +9,18 @@ import (
 	"time"
 )
 
-// record is a line as clients see it.
-type record struct {
-	// Time is null if the cell does not tell.
-	Time    *time.Time `json:"time"`
-	Message string     `json:"message"`
-	Stream  Output     `json:"stream"`
-	// Cut is true if the message was longer than MaxMessage.
-	Cut bool `json:"cut,omitempty"`
-	// Truncated is true in the last line of an answer that reached MaxAnswer.
-	Truncated bool `json:"truncated,omitempty"`
+// LineView is a line as clients see it.
+type LineView struct {
+	Time      *time.Time `json:"time" jsonschema:"When the container wrote the line; null if the cluster does not tell."`
+	Message   string     `json:"message" jsonschema:"The line without its end."`
+	Stream    Output     `json:"stream" jsonschema:"Where the container wrote the line. combined is standard output and standard error together. New values may be added."`
+	Cut       bool       `json:"cut,omitempty" jsonschema:"True if the line was longer than 16 KiB, and is cut."`
+	Truncated bool       `json:"truncated,omitempty" jsonschema:"True in the last line of an answer that is full. Continue with since, from the time of this line."`
 }
 
 // encode returns a line as JSON without an end of line.
 func encode(l Line, truncated bool) ([]byte, error) {
-	r := record{Message: l.Message, Stream: l.Output, Cut: l.Cut, Truncated: truncated}
+	r := LineView{Message: l.Message, Stream: l.Output, Cut: l.Cut, Truncated: truncated}
 	if !l.Time.IsZero() {
 		r.Time = &l.Time
 	}

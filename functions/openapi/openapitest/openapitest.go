@@ -132,10 +132,32 @@ func (d *Document) checkBody(at pointer, content map[string]any, x Exchange) err
 	if !ok {
 		return fmt.Errorf("media type %s is not described", media)
 	}
+	if described["x-itemSchema"] != nil {
+		return d.checkItems(at.to(media, "x-itemSchema"), media, x.Body)
+	}
 	if described["schema"] == nil || media != "application/json" {
 		return nil
 	}
 	return d.validate(at.to(media, "schema"), x.Body)
+}
+
+// checkItems checks each line of JSON, or the data of each event.
+func (d *Document) checkItems(at pointer, media string, body []byte) error {
+	number := 0
+	for line := range bytes.Lines(body) {
+		number++
+		if media == "text/event-stream" {
+			data, ok := bytes.CutPrefix(line, []byte("data: "))
+			if !ok {
+				continue
+			}
+			line = data
+		}
+		if err := d.validate(at, line); err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	return nil
 }
 
 // validate validates JSON against the schema at a pointer. The error contains locations and keywords but never values,
