@@ -11,6 +11,9 @@ func TestCell_KeepsThePromisesOfItsPort(t *testing.T) {
 	t.Parallel()
 	agentlogtest.Run(t, func(*testing.T) agentlogtest.Fixture {
 		c := agentlogtest.NewCell()
-		return agentlogtest.Fixture{Source: c, Cell: c, Agent: agent.Agent{ID: "1", Cell: "cell-1"}}
+		a := agent.Agent{ID: "1", Cell: "cell-1"}
+		return agentlogtest.Fixture{Source: c, Agent: a, Start: func(*testing.T) agentlogtest.Running {
+			return c.Start(a.ID)
+		}}
 	})
 }

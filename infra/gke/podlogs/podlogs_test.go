@@ -177,7 +177,9 @@ func TestLogs_KeepThePromisesOfTheirPort(t *testing.T) {
 	t.Parallel()
 	agentlogtest.Run(t, func(t *testing.T) agentlogtest.Fixture {
 		s, logs := newAPIServer(t)
-		return agentlogtest.Fixture{Source: logs, Agent: s.agent, Cell: s.cell}
+		return agentlogtest.Fixture{Source: logs, Agent: s.agent, Start: func(*testing.T) agentlogtest.Running {
+			return s.cell.Start(s.agent.ID)
+		}}
 	})
 }
 

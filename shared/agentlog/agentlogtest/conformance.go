@@ -20,8 +20,22 @@ type Fixture struct {
 	Source agentlog.Source
 	// Agent is placed on the source's cell, and has no pod.
 	Agent agent.Agent
-	// Cell has the pods that the source reads.
-	Cell *Cell
+	// Start starts a pod for the agent, with one container. It replaces the agent's former pod.
+	Start func(t *testing.T) Running
+	// Timed is true if the cell gives every line a time.
+	Timed bool
+}
+
+// Running is a pod that a test controls. *Pod implements it.
+type Running interface {
+	// Write writes lines to the log of the container, all at one time. The zero time is none.
+	Write(at time.Time, texts ...string)
+	// Restart ends the container and starts another one.
+	Restart()
+	// End ends the container, and no other one starts.
+	End()
+	// Rotate drops the lines that the container has written so far.
+	Rotate()
 }
 
 // Run checks that a source keeps the promises of its port.
@@ -105,14 +119,14 @@ func withoutPod(t *testing.T, f Fixture) {
 }
 
 func withoutPrevious(t *testing.T, f Fixture) {
-	f.Cell.Start(f.Agent.ID)
+	f.Start(t)
 	_, err := f.Source.Open(t.Context(), f.Agent, agentlog.Options{Previous: true})
 	wantCode(t, err, agentlog.CodeNoPrevious)
 	want(t, "an empty log", f.read(t, agentlog.Options{Tail: 10}))
 }
 
 func chooses(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	p.Write(second(0), "first run")
 	p.Restart()
 	for i := range 5 {
@@ -130,21 +144,25 @@ func chooses(t *testing.T, f Fixture) {
 }
 
 func lineParts(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	texts := []string{"", " leading", "trailing ", "a\tb\r", "no\x00text", "not \xff UTF-8", `{"json": "<&>"}`}
-	p.Write(time.Time{}, "what a kubelet says")
 	p.Write(second(0), texts...)
+	if !f.Timed {
+		texts = append(texts, "what a kubelet says")
+		p.Write(time.Time{}, "what a kubelet says")
+	}
 	lines := f.read(t, agentlog.Options{})
-	want(t, "lines", lines, append([]string{"what a kubelet says"}, texts...)...)
+	want(t, "lines", lines, texts...)
 	for i, l := range lines {
-		if i > 0 && !l.Time.Equal(begun()) || i == 0 && !l.Time.IsZero() || l.Cut || l.Output != agentlog.Combined {
+		timed := l.Message != "what a kubelet says"
+		if timed && !l.Time.Equal(begun()) || !timed && !l.Time.IsZero() || l.Cut || l.Output != agentlog.Combined {
 			t.Errorf("line %d is %+v, want the time %s", i, l, begun())
 		}
 	}
 }
 
 func longLines(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	fits := strings.Repeat("x", agentlog.MaxMessage)
 	p.Write(second(0), fits, fits+"y", strings.Repeat("z", 1<<20), fits[1:]+"é", "short")
 	lines := f.read(t, agentlog.Options{})
@@ -176,7 +194,7 @@ func (f Fixture) follow(t *testing.T, ctx context.Context, o agentlog.Options) a
 }
 
 func follows(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	p.Write(second(0), "a", "b")
 	s := f.follow(t, t.Context(), agentlog.Options{Tail: 1})
 	next(t, s, "b")
@@ -192,18 +210,20 @@ func follows(t *testing.T, f Fixture) {
 }
 
 func endsWithContainer(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	p.Write(second(0), "a")
 	s := f.follow(t, t.Context(), agentlog.Options{})
 	next(t, s, "a")
-	go p.Restart()
+	restarted := make(chan struct{})
+	go func() { defer close(restarted); p.Restart() }()
 	if l, err := s.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the container ended: %+v, %v, want io.EOF", l, err)
 	}
+	<-restarted
 }
 
 func endsWithContext(t *testing.T, f Fixture) {
-	f.Cell.Start(f.Agent.ID)
+	f.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	s := f.follow(t, ctx, agentlog.Options{})
 	go cancel()

@@ -53,7 +53,7 @@ func (f Fixture) checkPositions(t *testing.T, o agentlog.Options) {
 }
 
 func resumesEverywhere(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	p.Write(second(0), "a")
 	p.Write(second(1), "same", "same", "other", "same", "")
 	p.Write(second(1.0000001), "same")
@@ -68,7 +68,7 @@ func resumesEverywhere(t *testing.T, f Fixture) {
 
 // The container runtime takes the time of a line before it has written a line of the other stream.
 func resumesOutOfOrder(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	whole := begun().Truncate(time.Second)
 	for i, offset := range []int{0, -2, 5, 3, 3, -1, 2, 4000, 10} {
 		p.Write(whole.Add(time.Minute+time.Duration(offset)*time.Microsecond), fmt.Sprint("line ", i))
@@ -78,7 +78,7 @@ func resumesOutOfOrder(t *testing.T, f Fixture) {
 }
 
 func resumesAcrossRestarts(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	p.Write(second(10), "1a", "1b")
 	s := f.follow(t, t.Context(), agentlog.Options{Tail: 1})
 	next(t, s, "1b")
@@ -90,12 +90,12 @@ func resumesAcrossRestarts(t *testing.T, f Fixture) {
 	p.Restart()
 	p.Write(second(6), "3a")
 	want(t, "after two restarts", f.resume(t, first, "3a"), "2a", "2b", "3a")
-	f.Cell.Start(f.Agent.ID).Write(second(4), "4a", "4b")
+	f.Start(t).Write(second(4), "4a", "4b")
 	want(t, "in another pod", f.resume(t, first, "4b"), "4a", "4b")
 }
 
 func resumesAfterRotation(t *testing.T, f Fixture) {
-	p := f.Cell.Start(f.Agent.ID)
+	p := f.Start(t)
 	p.Write(second(10), "a", "b")
 	s := f.follow(t, t.Context(), agentlog.Options{})
 	next(t, s, "a")
