@@ -137,7 +137,7 @@ func (d deployment) follow(t *testing.T, path, accept, lastEventID string) *foll
 	if lastEventID != "" {
 		req.Header.Set("Last-Event-ID", lastEventID)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := http.DefaultClient.Do(req) //nolint:bodyclose // stop closes it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,10 @@ const description = `{
       "404": {"$ref": "#/components/responses/NotFound"}
     }}},
     "/api/v1/agents/all": {"get": {"responses": {"204": {"description": "Nothing"}}}},
-    "/docs/{asset}": {"get": {"responses": {"200": {"description": "OK", "content": {"*/*": {}}}}}}
+    "/docs/{asset}": {"get": {"responses": {"200": {"description": "OK", "content": {"*/*": {}}}}}},
+    "/lines": {"get": {"responses": {"200": {"description": "OK", "content": {
+      "application/x-ndjson": {"x-itemSchema": {"$ref": "#/components/schemas/Agent"}},
+      "text/event-stream": {"x-itemSchema": {"$ref": "#/components/schemas/Agent"}}}}}}}
   },
   "components": {
     "schemas": {
@@ -127,6 +130,22 @@ func TestCheck_FindsDifferences(t *testing.T) {
 		"unknown path with status 200": {
 			method: "GET", path: "/none", status: 200, header: "", body: good,
 			want: "does not have the operation",
+		},
+		"lines": {
+			method: "GET", path: "/lines", status: 200, header: "Content-Type: application/x-ndjson",
+			body: good + "\n" + good + "\n", want: "",
+		},
+		"a line without a field": {
+			method: "GET", path: "/lines", status: 200, header: "Content-Type: application/x-ndjson",
+			body: good + "\n{}\n", want: "line 2: / violates required",
+		},
+		"events": {
+			method: "GET", path: "/lines", status: 200, header: "Content-Type: text/event-stream",
+			body: "retry: 1\n\nid: 1\ndata: " + good + "\n\n: heartbeat\n\n", want: "",
+		},
+		"an event without a field": {
+			method: "GET", path: "/lines", status: 200, header: "Content-Type: text/event-stream",
+			body: "id: 1\ndata: {}\n\n", want: "line 2: / violates required",
 		},
 		"unknown path without a problem": {
 			method: "GET", path: "/none", status: 404, header: "", body: `{}`,

@@ -58,11 +58,12 @@ func TestLogs_KeepThePromisesOfTheirPortInACluster(t *testing.T) {
 			logs := New(t.Context(), []connect.Cell{{Name: "cell-1", Kubeconfig: running.Kubeconfig}})
 			t.Cleanup(func() { _ = logs.Close() })
 			a := agent.Agent{ID: uuid.NewString(), Cell: "cell-1"}
-			return agentlogtest.Fixture{Source: logs, Agent: a, Timed: true, Start: func(t *testing.T) agentlogtest.Running {
+			start := func(t *testing.T) agentlogtest.Running {
 				p := &pods{t: t, client: client, namespace: a.Namespace(), dir: filepath.Join(dir, "pods")}
 				p.start()
 				return p
-			}}
+			}
+			return agentlogtest.Fixture{Source: logs, Agent: a, Start: start, Timed: true}
 		})
 	})
 }
