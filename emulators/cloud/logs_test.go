@@ -44,8 +44,8 @@ func testLogs(t *testing.T, d deployment) {
 		t.Errorf("last 2 lines = %+v, want those of chats 2 and 3", got)
 	}
 	events.stop()
-	resumed := d.follow(t, path+"?follow=true&tail=1", "text/event-stream", events.ids[2])
-	checkEqual(t, "first chat after the event of chat 2", chatIn(resumed.next(t)), 3)
+	resumed := d.follow(t, path+"?follow=true&tail=1", "text/event-stream", events.ids[1])
+	checkEqual(t, "first chat after the event of chat 1", chatIn(resumed.next(t)), 2)
 
 	injectPodFault(t, d, id, cluster.CrashLoop)
 	d.awaitStatus(t, id, "error")
