@@ -13,11 +13,13 @@ import (
 
 // countCosts counts what the system spends and prints it.
 func countCosts(ctx context.Context, args []string) error {
-	flags := newFlags("bench", "Counts what operations of the control plane cost in Google Cloud, and prices a month.")
+	flags := newFlags("bench", "Counts what operations of the control plane cost in Google Cloud, prices a month, and "+
+		"times provisioning and proxies.")
 	agents := flags.Int("agents", 1000, "price a month of this `number` of running agents")
 	var emulators gcloud.Choice
 	flags.TextVar(&emulators, "emulators", gcloud.Auto,
 		"`which` Firestore emulator to use: official, embedded or auto (official if it is installed)")
+	provisions := flags.Int("provisions", 200, "time the provisioning of this `number` of agents; 0 times none")
 	without := flags.Bool("without-cluster", false, "leave out the figures that need the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -34,7 +36,7 @@ func countCosts(ctx context.Context, args []string) error {
 	out.Line("Counting what operations cost (logs: %s)", dir)
 	report, err := bench.Run(ctx, bench.Options{
 		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents,
-		NoCluster: *without, Progress: out,
+		Provisions: *provisions, NoCluster: *without, Progress: out,
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err

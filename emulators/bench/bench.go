@@ -1,7 +1,7 @@
 // Package bench counts what operations of the system cost: calls, documents, messages and time series, for one
-// operation and for a month. It runs the real code against the emulators, compares the counts with targets and prices
-// them. The counts are the same on every machine. It measures no time, except the CPU time of the router, which it
-// compares with that of another proxy in the same run. It does not know how any function works.
+// operation and for a month. It runs the real code against the emulators, compares them with targets and prices
+// them. The counts are the same on every machine. Times, of the CPU and of provisioning, are compared with those of
+// other programs that do the same work in the same run. It does not know how any function works.
 package bench
 
 import (
@@ -33,6 +33,8 @@ type Row struct {
 	Most float64
 	// Note is an optional remark.
 	Note string
+	// Timed says that the figure is a time, which differs from run to run.
+	Timed bool
 }
 
 // dollars is the unit of prices.
@@ -65,6 +67,8 @@ type Options struct {
 	AttachFirestore string
 	// Agents is the number of agents in the month; 0 is 1,000.
 	Agents int
+	// Provisions is the number of agents whose provisioning is timed; 0 leaves out the figures that are times.
+	Provisions int
 	// NoCluster leaves out the figures that need the local Kubernetes cluster, whose first build takes minutes.
 	NoCluster bool
 	// Progress receives a line for each group of figures; it may be nil.
@@ -82,8 +86,10 @@ func measures() []measure {
 		{"reads with an API key", measureReads},
 		{"creation", measureCreation},
 		{"provisioning", measureProvisioning},
+		{"pace of provisioning", measurePace},
 		{"collection of metrics", measureCycles},
 		{"a request to an agent", measureRouter},
+		{"a request to a container", measureFront},
 		{"a month", measureMonth},
 	}
 }
@@ -103,7 +109,10 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, emulator.Close()) }()
-	l := &environment{host: emulator.Host, agents: o.Agents, dir: o.Dir, noCluster: o.NoCluster, progress: o.Progress}
+	l := &environment{
+		host: emulator.Host, agents: o.Agents, provisions: o.Provisions, dir: o.Dir, noCluster: o.NoCluster,
+		progress: o.Progress,
+	}
 	var all Report
 	for _, m := range measures() {
 		began := time.Now()

@@ -29,11 +29,12 @@ import (
 
 // environment has what deployments need.
 type environment struct {
-	host      string // of the Firestore emulator
-	agents    int
-	dir       string
-	noCluster bool
-	progress  io.Writer
+	host       string // of the Firestore emulator
+	agents     int
+	provisions int
+	dir        string
+	noCluster  bool
+	progress   io.Writer
 }
 
 // The one cell, and the domain of agents.

@@ -165,8 +165,9 @@ type writeCounter struct {
 	kubeconfig string
 	server     *http.Server
 
-	mu     sync.Mutex
-	writes map[string]int // by path
+	mu      sync.Mutex
+	writes  map[string]int // by path
+	applied []write
 }
 
 // newWriteCounter starts a proxy for the cluster of one kubeconfig, and writes another kubeconfig for the proxy.
@@ -190,7 +191,7 @@ func newWriteCounter(ctx context.Context, upstream, kubeconfig string) (*writeCo
 	w := &writeCounter{kubeconfig: kubeconfig, writes: map[string]int{}}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
-		Transport: transport, FlushInterval: -1, // watches send events one by one
+		Transport: recorder{transport, w.remember}, FlushInterval: -1, // watches send events one by one
 	}
 	w.server = &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
@@ -217,6 +218,12 @@ func (w *writeCounter) count(req *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writes[req.URL.Path]++
+}
+
+func (w *writeCounter) remember(applied write) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.applied = append(w.applied, applied)
 }
 
 // drain returns how often each path was written since the last call.

@@ -1,0 +1,331 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/infra/gke"
+	"agents.example/controlplane/infra/gke/podwatch"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/dataplane/notifier"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+const (
+	paceBatch   = 20 // agents of one batch
+	paceWorkers = 8  // agents that are provisioned concurrently
+	paceStarts  = 25 // measured starts of single agents
+	// paceTimeout bounds the start of one agent.
+	paceTimeout = time.Minute
+)
+
+// pace measures time in a cluster whose pods are simulated: they cost nothing, and take the same time to start for
+// both sides.
+type pace struct {
+	*deployment
+	raw      *rawClient
+	template template
+	// running receives the ID of an agent when its record says that it runs.
+	running chan string
+}
+
+// measurePace measures P7 and P8: how fast the worker provisions, and how soon an agent runs, compared with client-go
+// that applies the same objects to the same API server. Both sides take turns, so that the load of the machine affects
+// them alike.
+func measurePace(ctx context.Context, l *environment) (_ Report, err error) {
+	if l.noCluster || l.provisions == 0 {
+		return Report{}, nil
+	}
+	d, err := l.deploy(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = closeDeployment(err, d) }()
+	p, err := newPace(ctx, l, d)
+	if err != nil {
+		return Report{}, err
+	}
+	throughput, err := p.measureThroughput(ctx, l.provisions)
+	if err != nil {
+		return Report{}, err
+	}
+	start, err := p.measureStart(ctx, min(paceStarts, l.provisions))
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Rows: []Row{throughput, start}}, nil
+}
+
+func newPace(ctx context.Context, l *environment, d *deployment) (*pace, error) {
+	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes-pace"), Progress: l.progress})
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, k.Close)
+	counted, err := newWriteCounter(ctx, k.Kubeconfig, filepath.Join(l.dir, "kubeconfig-pace"))
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, counted.server.Close)
+	p := &pace{deployment: d, running: make(chan string, 1000)}
+	d.deps.Prober = answers{} // simulated pods listen on no port
+	if p.raw, err = newRawClient(k.Kubeconfig); err != nil {
+		return nil, err
+	}
+	// The objects of one agent are recorded. From then on the worker calls the cluster directly, as client-go does.
+	if err := p.connectCluster(ctx, counted.kubeconfig); err != nil {
+		return nil, err
+	}
+	ids, err := p.createPending(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.reconcile(ctx, ids[0]); err != nil {
+		return nil, err
+	}
+	p.template = template{agentID: ids[0], writes: counted.applied}
+	return p, errors.Join(p.connectCluster(ctx, k.Kubeconfig), p.startNotifier(ctx, k.Kubeconfig))
+}
+
+func (p *pace) connectCluster(ctx context.Context, kubeconfig string) error {
+	clusters, err := gke.Open(ctx, gke.Settings{
+		Cells:         []gke.Cell{{Name: cell, Kubeconfig: kubeconfig}},
+		PlatformImage: "registry.example.com/platform@sha256:" + strings.Repeat("0", 64),
+		Addresses:     p.deps.Addresses, RouterNamespace: "agent-gateway", Database: "bench",
+	})
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, clusters.Close)
+	p.deps.Cluster = clusters
+	return nil
+}
+
+// startNotifier delivers a nudge when a pod changes.
+func (p *pace) startNotifier(ctx context.Context, kubeconfig string) error {
+	config, err := podwatch.Connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	n := notifier.New(p)
+	watch, err := podwatch.New(config, n)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { watch.Run(ctx) })
+	both.Go(func() { n.Run(ctx) })
+	p.closers = append(p.closers, func() error {
+		stop()
+		both.Wait()
+		return nil
+	})
+	return nil
+}
+
+// Nudge implements agent.Nudger. It delivers the message to the worker and returns when that has handled it.
+func (p *pace) Nudge(ctx context.Context, agentID string) error { return p.reconcile(ctx, agentID) }
+
+// reconcile delivers a nudge to the worker.
+func (p *pace) reconcile(ctx context.Context, agentID string) error {
+	nudge, err := json.Marshal(function.AgentNudge{AgentID: agentID})
+	if err != nil {
+		return err
+	}
+	if _, err := p.countDelivery(ctx, "ReconcileAgent", nudge); err != nil {
+		return err
+	}
+	a, err := p.deps.WorkerStore.Load(ctx, agentID)
+	if fault.Is(err, fault.NotFound) { // an agent of client-go
+		return nil
+	}
+	if err == nil && a.Status == agent.Running {
+		select {
+		case p.running <- agentID:
+		default: // nothing waits for an agent
+		}
+	}
+	return err
+}
+
+// createPending creates agents of a new organization through the API. They have no objects yet.
+func (p *pace) createPending(ctx context.Context, n int) ([]string, error) {
+	_, key, err := p.createOrganization(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.key = key
+	ids := make([]string, n)
+	for i := range ids {
+		if ids[i], err = p.createAgent(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// measureThroughput measures P7. It counts from the first message until the last one is acknowledged, which is when
+// all objects are applied.
+func (p *pace) measureThroughput(ctx context.Context, agents int) (Row, error) {
+	var ours, limit time.Duration
+	done := 0
+	for first := true; done < agents; first = false {
+		n := min(paceBatch, agents)
+		ids, err := p.createPending(ctx, n)
+		if err != nil {
+			return Row{}, err
+		}
+		worker, err := p.batch(ctx, ids, p.reconcile)
+		if err != nil {
+			return Row{}, err
+		}
+		for i := range ids {
+			ids[i] = newID()
+		}
+		raw, err := p.batch(ctx, ids, func(ctx context.Context, id string) error {
+			return p.raw.apply(ctx, p.template, id)
+		})
+		if err != nil {
+			return Row{}, err
+		}
+		if !first { // the first batches warm up
+			ours, limit, done = ours+worker, limit+raw, done+n
+		}
+	}
+	return Row{
+		ID: "P7", What: fmt.Sprintf("provisioning %d agents, %d concurrently", done, paceWorkers), Timed: true,
+		Ours: milliseconds(ours) / float64(done), Limit: milliseconds(limit) / float64(done), Unit: "ms an agent",
+		Most: 1 / 0.85, Note: fmt.Sprintf("least possible: client-go; the worker has %.2f of its throughput",
+			limit.Seconds()/ours.Seconds()),
+	}, nil
+}
+
+// batch provisions agents and returns the time that took. It waits until their pods are Ready, so that they do not
+// slow the next batch down.
+func (p *pace) batch(ctx context.Context, ids []string, provision func(context.Context, string) error) (time.Duration,
+	error,
+) {
+	watches := make([]func() error, len(ids))
+	ctx, cancel := context.WithTimeout(ctx, paceTimeout)
+	defer cancel()
+	for i, id := range ids {
+		w, err := p.raw.watchPods(ctx, id)
+		if err != nil {
+			return 0, err
+		}
+		defer w.Stop()
+		watches[i] = func() error { return awaitReady(ctx, w) }
+	}
+	began := time.Now()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(paceWorkers)
+	for _, id := range ids {
+		group.Go(func() error { return provision(groupCtx, id) })
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	for _, ready := range watches {
+		if err := ready(); err != nil {
+			return 0, fmt.Errorf("wait for a pod: %w", err)
+		}
+	}
+	return took, nil
+}
+
+// measureStart measures P8: from the request that creates an agent until its record says that it runs, compared with
+// applying the same objects and watching the pod until it is Ready. A message reaches the worker without delay.
+func (p *pace) measureStart(ctx context.Context, starts int) (Row, error) {
+	_, key, err := p.createOrganization(ctx)
+	if err != nil {
+		return Row{}, err
+	}
+	var ours, limit []float64
+	for range starts {
+		took, err := p.start(ctx, key)
+		if err != nil {
+			return Row{}, err
+		}
+		ours = append(ours, took)
+		if took, err = p.startRaw(ctx); err != nil {
+			return Row{}, err
+		}
+		limit = append(limit, took)
+	}
+	floor := median(limit)
+	return Row{
+		ID: "P8", What: "creation until the agent runs, median", Ours: median(ours), Limit: floor, Unit: "ms",
+		Most: 1.15 + 100/floor, Timed: true,
+		Note: "least possible: client-go and a watch; the target is 1.15 x + 100 ms",
+	}, nil
+}
+
+func (p *pace) start(ctx context.Context, key string) (took float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, paceTimeout)
+	defer cancel()
+	for len(p.running) > 0 {
+		<-p.running // agents of before
+	}
+	began := time.Now()
+	id, err := p.createAgent(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	if err := p.reconcile(ctx, id); err != nil {
+		return 0, err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("wait until agent %s runs: %w", id, ctx.Err())
+		case running := <-p.running:
+			if running == id {
+				return milliseconds(time.Since(began)), nil
+			}
+		}
+	}
+}
+
+func (p *pace) startRaw(ctx context.Context) (took float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, paceTimeout)
+	defer cancel()
+	id := newID()
+	began := time.Now()
+	w, err := p.raw.watchPods(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	defer w.Stop()
+	if err := p.raw.apply(ctx, p.template, id); err != nil {
+		return 0, err
+	}
+	err = awaitReady(ctx, w)
+	return milliseconds(time.Since(began)), err
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// answers is an agent that answers every probe.
+type answers struct{}
+
+// Probe implements provisioning.AgentProber.
+func (answers) Probe(context.Context, agent.Agent) error { return nil }
+
+// Accepts implements provisioning.AgentProber.
+func (answers) Accepts(context.Context, agent.Agent, credential.Credentials) (provisioning.Verdict, error) {
+	return provisioning.Accepted, nil
+}

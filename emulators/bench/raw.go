@@ -1,0 +1,160 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// write is a request with which the worker applied an object, and the UID that the object got.
+type write struct {
+	path, query string
+	body        []byte
+	uid         string
+}
+
+// template is what the worker wrote to provision one agent.
+type template struct {
+	agentID string
+	writes  []write
+}
+
+// rawClient applies the objects of a template to a cluster as client-go does, without the control plane.
+type rawClient struct {
+	rest *rest.RESTClient
+	core *typed.CoreV1Client
+}
+
+func newRawClient(kubeconfig string) (*rawClient, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := rest.UnversionedRESTClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	core, err := typed.NewForConfigAndClient(config, client)
+	return &rawClient{plain, core}, err
+}
+
+// apply applies the objects of a template for another agent, one after the other. Owners get their new UIDs.
+func (c *rawClient) apply(ctx context.Context, t template, agentID string) error {
+	replaced := []string{t.agentID, agentID}
+	for _, w := range t.writes {
+		names := strings.NewReplacer(replaced...)
+		query, err := url.ParseQuery(w.query)
+		if err != nil {
+			return err
+		}
+		req := c.rest.Patch(types.ApplyYAMLPatchType).AbsPath(names.Replace(w.path)).
+			Body([]byte(names.Replace(string(w.body))))
+		for name := range query {
+			req.Param(name, query.Get(name))
+		}
+		answer, err := req.Do(ctx).Raw()
+		if err != nil {
+			return fmt.Errorf("apply %s: %w", w.path, err)
+		}
+		uid, err := uidOf(answer)
+		if err != nil {
+			return err
+		}
+		replaced = append(replaced, w.uid, uid)
+	}
+	return nil
+}
+
+// awaitReady returns when a pod of a namespace is Ready. w watches the namespace's pods.
+func awaitReady(ctx context.Context, w watch.Interface) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return errors.New("the watch of a pod ended early")
+			}
+			if pod, isPod := e.Object.(*corev1.Pod); isPod && isReady(pod) {
+				return nil
+			}
+		}
+	}
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// watchPods watches the pods of an agent, whose namespace may not exist yet.
+func (c *rawClient) watchPods(ctx context.Context, agentID string) (watch.Interface, error) {
+	return c.core.Pods("agent-"+agentID).Watch(ctx, metav1.ListOptions{})
+}
+
+func uidOf(object []byte) (string, error) {
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal(object, &o); err != nil || o.UID == "" {
+		return "", fmt.Errorf("read the UID of an applied object: %w", err)
+	}
+	return string(o.UID), nil
+}
+
+// recorder is a transport that reports what was applied, in the order of the answers.
+type recorder struct {
+	base    http.RoundTripper
+	applied func(write)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPatch || req.Body == nil {
+		return r.base.RoundTrip(req)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	res, err := r.base.RoundTrip(req)
+	if err != nil || res.StatusCode >= http.StatusMultipleChoices {
+		return res, err
+	}
+	answer, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(answer))
+	uid, err := uidOf(answer)
+	if err != nil {
+		return nil, err
+	}
+	r.applied(write{req.URL.Path, req.URL.RawQuery, body, uid})
+	return res, nil
+}
