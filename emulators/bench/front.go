@@ -38,9 +38,18 @@ func measureFront(ctx context.Context, l *environment) (_ Report, err error) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"Hello."}}]}`)
 	}))
 	defer container.Close()
-	target, err := url.Parse(container.URL)
+	cpu, err := measureFrontCPU(ctx, container)
 	if err != nil {
 		return Report{}, err
+	}
+	memory, err := measureFrontMemory(ctx, l)
+	return Report{Rows: append([]Row{cpu}, memory...)}, err
+}
+
+func measureFrontCPU(ctx context.Context, container *httptest.Server) (_ Row, err error) {
+	target, err := url.Parse(container.URL)
+	if err != nil {
+		return Row{}, err
 	}
 	bare := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
@@ -53,18 +62,19 @@ func measureFront(ctx context.Context, l *environment) (_ Report, err error) {
 	defer bare.Close()
 	port, err := strconv.Atoi(target.Port())
 	if err != nil {
-		return Report{}, err
+		return Row{}, err
 	}
 	f, err := front.New(front.Options{
-		Port: port, Credentials: front.Credentials{Username: "admin", Password: "password", APIKey: frontKey},
+		Hostname: "agent." + domain, Port: port,
+		Credentials: front.Credentials{Username: "admin", Password: "password", APIKey: frontKey},
 	})
 	if err != nil {
-		return Report{}, err
+		return Row{}, err
 	}
 	defer f.Close()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return Report{}, err
+		return Row{}, err
 	}
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -77,13 +87,9 @@ func measureFront(ctx context.Context, l *environment) (_ Report, err error) {
 		host: "agent." + domain, key: frontKey,
 		floor: target.Host, bare: bare.Listener.Addr().String(), ours: listener.Addr().String(),
 	}
-	cpu, err := c.run(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	cpu.ID, cpu.What, cpu.Most = "P13", "a request through a front", 1.3
-	memory, err := measureFrontMemory(ctx, l)
-	return Report{Rows: append([]Row{cpu}, memory...)}, err
+	row, err := c.run(ctx)
+	row.ID, row.What, row.Most = "P13", "a request through a front", 1.3
+	return row, err
 }
 
 // measureFrontMemory measures the front's binary with the settings of the pod template.
