@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,8 +31,9 @@ const (
 // both sides.
 type pace struct {
 	*deployment
-	raw      *rawClient
-	template template
+	kubeconfig string
+	raw        *rawClient
+	template   template
 	// running receives the ID of an agent when its record says that it runs.
 	running chan string
 }
@@ -56,6 +56,9 @@ func measurePace(ctx context.Context, l *environment) (_ Report, err error) {
 	}
 	throughput, err := p.measureThroughput(ctx, l.provisions)
 	if err != nil {
+		return Report{}, err
+	}
+	if err := p.startNotifier(ctx); err != nil {
 		return Report{}, err
 	}
 	start, err := p.measureStart(ctx, min(paceStarts, l.provisions))
@@ -93,7 +96,8 @@ func newPace(ctx context.Context, l *environment, d *deployment) (*pace, error) 
 		return nil, err
 	}
 	p.template = template{agentID: ids[0], writes: counted.applied}
-	return p, errors.Join(p.connectCluster(ctx, k.Kubeconfig), p.startNotifier(ctx, k.Kubeconfig))
+	p.kubeconfig = k.Kubeconfig
+	return p, p.connectCluster(ctx, k.Kubeconfig)
 }
 
 func (p *pace) connectCluster(ctx context.Context, kubeconfig string) error {
@@ -111,8 +115,8 @@ func (p *pace) connectCluster(ctx context.Context, kubeconfig string) error {
 }
 
 // startNotifier delivers a nudge when a pod changes.
-func (p *pace) startNotifier(ctx context.Context, kubeconfig string) error {
-	config, err := podwatch.Connect(kubeconfig)
+func (p *pace) startNotifier(ctx context.Context) error {
+	config, err := podwatch.Connect(p.kubeconfig)
 	if err != nil {
 		return err
 	}
