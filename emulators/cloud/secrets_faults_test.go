@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"agents.example/controlplane/emulators/cluster"
+
 	"agents.example/controlplane/emulators/rpc"
 )
 
@@ -190,8 +192,10 @@ func testSecretDeliveryFailures(t *testing.T, d deployment) {
 	d.awaitOperation(t, id, denied, succeeded)
 	d.checkEnv(t, id, "TOKEN", "one")
 
-	injectPodFault(t, d, id, "crash-loop")
+	// If the pod crashed before the secret was set, the agent could go to error first.
+	injectPodFault(t, d, id, cluster.NotReady)
 	crashes := d.putSecrets(t, id, `{"TOKEN": "two"}`)[0]
+	injectPodFault(t, d, id, cluster.CrashLoop)
 	d.awaitOperation(t, id, crashes, "rollout failed pod_crash_loop")
 	checkEqual(t, "secrets of a crashing agent", d.secretsText(t, id), "TOKEN 2/- false;")
 	injectPodFault(t, d, id, "")
