@@ -109,12 +109,13 @@ func (w *run) checkReady(ctx context.Context, a agent.Agent) (learned func(*agen
 		}
 		probe, learned = prove, func(a *agent.Agent) { a.MarkRotated(w.Now()) }
 	}
-	for pause, waited := minProbePause, time.Duration(0); ; pause, waited = 2*pause, waited+pause {
+	begun := time.Now()
+	for pause := minProbePause; ; pause = min(2*pause, maxProbePause) {
 		err := probe(ctx, a)
 		if err == nil {
 			return learned, nil
 		}
-		if waited >= probeTime || sleep(ctx, pause) != nil {
+		if time.Since(begun) >= probeTime || sleep(ctx, pause) != nil {
 			return nil, unanswered{err}
 		}
 	}
@@ -131,5 +132,6 @@ func syncsRotation(a agent.Agent) bool {
 // pod is Ready again, for at most this time.
 const (
 	minProbePause = 25 * time.Millisecond
-	probeTime     = 700 * time.Millisecond
+	maxProbePause = 200 * time.Millisecond
+	probeTime     = 4 * time.Second
 )
