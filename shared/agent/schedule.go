@@ -13,8 +13,8 @@ const (
 	ProvisioningTimeout = 15 * time.Minute
 	// ReadinessTimeout is how long a running agent's new pod may take to become Ready once its objects are applied.
 	ReadinessTimeout = 10 * time.Minute
-	// LeaseTime is how long a worker that applies objects keeps other workers off an agent. Most runs are shorter. It is
-	// shorter than the time that a run waits for a lease, so that a redelivered message takes over from a crashed worker.
+	// LeaseTime is how long a worker that applies objects keeps other workers off an agent. Most runs are shorter. It
+	// is shorter than the time that a run waits for a lease, so that a redelivered message replaces a crashed worker.
 	LeaseTime = 6 * time.Second
 	// NudgeGrace is how long the sweep waits for the published nudge to get the work done.
 	NudgeGrace = time.Minute
