@@ -192,9 +192,12 @@ func testSecretDeliveryFailures(t *testing.T, d deployment) {
 	d.awaitOperation(t, id, denied, succeeded)
 	d.checkEnv(t, id, "TOKEN", "one")
 
-	// If the pod crashed before the secret was set, the agent could go to error first.
+	// If the pod crashed before a worker replaced it, the agent could go to error first.
 	injectPodFault(t, d, id, cluster.NotReady)
 	crashes := d.putSecrets(t, id, `{"TOKEN": "two"}`)[0]
+	d.await(t, id, "with an operation at its rollout", func(answer) bool {
+		return d.operations(t, id)[0].Stage == "rollout"
+	})
 	injectPodFault(t, d, id, cluster.CrashLoop)
 	d.awaitOperation(t, id, crashes, "rollout failed pod_crash_loop")
 	checkEqual(t, "secrets of a crashing agent", d.secretsText(t, id), "TOKEN 2/- false;")
