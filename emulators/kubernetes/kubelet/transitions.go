@@ -36,10 +36,11 @@ func (f Fault) Crash() (code int32, reason string, after time.Duration, ok bool)
 	return 0, "", 0, false
 }
 
-// Unready reports whether a container that ran for a while may not be ready, and when that changes; 0 is never.
+// Unready reports whether a container that ran for a while may not be ready, and when that changes; 0 is never. A
+// program that is to crash is never ready: it may listen before it is killed, and its agent would count as running.
 func (f Fault) Unready(ran time.Duration) (unready bool, remaining time.Duration) {
 	switch {
-	case f.kind == notReady:
+	case f.kind == notReady, f.crashes():
 		return true, 0
 	case f.kind == slow && ran < f.delay:
 		return true, f.delay - ran
