@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
-	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -194,9 +193,8 @@ func (s source) agentOf(p place, series *monitoringpb.TimeSeries) (id, host stri
 		id, ok = agent.IDFromHostname(host, p.suffix())
 		return id, host, ok
 	}
-	id, ok = strings.CutPrefix(series.GetResource().GetLabels()[s.resource.namespace], agent.Namespace(""))
-	parsed, err := uuid.Parse(id)
-	return id, "", ok && err == nil && parsed.String() == id
+	id, ok = agent.IDFromNamespace(series.GetResource().GetLabels()[s.resource.namespace])
+	return id, "", ok
 }
 
 // visitSamples visits the points of an agent's series.

@@ -111,12 +111,6 @@ type Lease struct {
 	Until  time.Time
 }
 
-// Namespace is the cluster namespace of the agent with the id.
-func Namespace(id string) string { return "agent-" + id }
-
-// Namespace is the agent's cluster namespace.
-func (a Agent) Namespace() string { return Namespace(a.ID) }
-
 // Converged reports whether the agent has reached the last requested state.
 func (a Agent) Converged() bool { return a.ObservedGeneration == a.Generation }
 

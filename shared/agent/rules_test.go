@@ -235,3 +235,19 @@ func TestShow_HidesTheEnvironmentFromMembers(t *testing.T) {
 	}
 	equal(t, "api_url", admin["api_url"], any("http://"+host+":8443/v1"))
 }
+
+func TestIDFromNamespace_RefusesOtherNames(t *testing.T) {
+	t.Parallel()
+	const id = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	if got, ok := agent.IDFromNamespace(agent.Namespace(id)); !ok || got != id {
+		t.Errorf("IDFromNamespace(%q) = %q, %t, want %q", agent.Namespace(id), got, ok, id)
+	}
+	for _, name := range []string{
+		"", id, "agent-", "agent-gateway", "agents-" + id, "agent-" + strings.ToUpper(id),
+		"agent-" + strings.ReplaceAll(id, "-", ""), "agent-{" + id + "}", "agent-" + id + "-2",
+	} {
+		if got, ok := agent.IDFromNamespace(name); ok {
+			t.Errorf("IDFromNamespace(%q) = %q, want none", name, got)
+		}
+	}
+}
