@@ -10,6 +10,7 @@ import (
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/infra/gke"
+	"agents.example/controlplane/infra/gke/informers"
 	"agents.example/controlplane/infra/gke/podwatch"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
@@ -116,7 +117,7 @@ func (p *pace) connectCluster(ctx context.Context, kubeconfig string) error {
 
 // startNotifier delivers a nudge when a pod changes.
 func (p *pace) startNotifier(ctx context.Context) error {
-	config, err := podwatch.Connect(p.kubeconfig)
+	config, err := informers.Connect(p.kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/infra/gke/endpoints"
+	"agents.example/controlplane/infra/gke/informers"
 	"agents.example/controlplane/infra/gke/podwatch"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/shared/dataplane/notifier"
@@ -72,7 +73,7 @@ func StartRouter(ctx context.Context, o RouterOptions) (*Router, error) {
 	if o.Binaries.Dir != "" {
 		return startRouterProcess(ctx, o)
 	}
-	config, err := endpoints.Connect(o.Kubeconfig)
+	config, err := informers.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func StartNotifier(ctx context.Context, o NotifierOptions) (*Part, error) {
 	if o.Binaries.Dir != "" {
 		return startNotifierProcess(ctx, o)
 	}
-	config, err := podwatch.Connect(o.Kubeconfig)
+	config, err := informers.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}

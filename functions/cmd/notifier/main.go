@@ -12,6 +12,7 @@ import (
 
 	"agents.example/controlplane/functions/cmd/internal/config"
 	"agents.example/controlplane/functions/cmd/internal/run"
+	"agents.example/controlplane/infra/gke/informers"
 	"agents.example/controlplane/infra/gke/podwatch"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/shared/dataplane/notifier"
@@ -29,7 +30,7 @@ func main() {
 
 // open starts to watch. The service's Close stops watching, and then publishing.
 func open(ctx context.Context, c config.Notifier) (run.Service, error) {
-	cluster, err := podwatch.Connect(c.Kubeconfig)
+	cluster, err := informers.Connect(c.Kubeconfig)
 	if err != nil {
 		return run.Service{}, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"agents.example/controlplane/functions/cmd/internal/config"
 	"agents.example/controlplane/infra/gke/endpoints"
+	"agents.example/controlplane/infra/gke/informers"
 	"agents.example/controlplane/shared/dataplane/router"
 	"agents.example/controlplane/shared/function"
 )
@@ -42,7 +43,7 @@ func main() {
 
 // serve watches the cell and forwards requests until ctx is done and the last request has been answered.
 func serve(ctx context.Context, c config.Router) (err error) {
-	cluster, err := endpoints.Connect(c.Kubeconfig)
+	cluster, err := informers.Connect(c.Kubeconfig)
 	if err != nil {
 		return err
 	}

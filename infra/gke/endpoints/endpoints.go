@@ -8,20 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 
-	"github.com/google/uuid"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/watch"
 	typed "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
 )
@@ -32,8 +29,6 @@ const (
 	portName = "http"
 	// managed selects the slices of agents: the controller copies the labels of a Service to its slices.
 	managed = "app.kubernetes.io/managed-by=agent-control-plane," + discoveryv1.LabelServiceName + "=" + service
-	// namespacePrefix begins the name of an agent's namespace; its id follows.
-	namespacePrefix = "agent-"
 )
 
 // Endpoints knows the agents of a cell. It implements router.Endpoints.
@@ -46,45 +41,23 @@ type Endpoints struct {
 	agents map[string]router.Endpoint
 }
 
-// Connect returns the configuration of clients. Without a kubeconfig it is that of a pod's service account.
-func Connect(kubeconfig string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	return config, nil
-}
-
 // New prepares the watch of a cell. It makes no call.
 func New(config *rest.Config) (*Endpoints, error) {
-	config = rest.CopyConfig(config)
-	config.UserAgent, config.QPS = "agent-router", -1
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := rest.HTTPClientFor(config)
+	config, client, err := informers.Client(config, "agent-router")
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, err
 	}
 	api, err := typed.NewForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	slices := api.EndpointSlices(metav1.NamespaceAll)
-	e := &Endpoints{
-		informer: cache.NewSharedIndexInformer(&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				o.LabelSelector = managed
-				return slices.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.LabelSelector = managed
-				return slices.Watch(ctx, o)
-			},
-		}, &discoveryv1.EndpointSlice{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
-		close: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, agents: map[string]router.Endpoint{},
+	slices, err := informers.New(api.EndpointSlices(metav1.NamespaceAll), &discoveryv1.EndpointSlice{}, managed, strip)
+	if err != nil {
+		return nil, err
 	}
-	if err := e.informer.SetTransform(strip); err != nil {
-		return nil, fmt.Errorf("strip what is watched: %w", err)
+	e := &Endpoints{
+		informer: slices, close: func() { utilnet.CloseIdleConnectionsFor(client.Transport) },
+		agents: map[string]router.Endpoint{},
 	}
 	if _, err := e.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: e.changed, UpdateFunc: func(_, now any) { e.changed(now) }, DeleteFunc: e.changed,
@@ -124,7 +97,10 @@ func (e *Endpoints) changed(object any) {
 		object = missed.Obj
 	}
 	slice, ok := object.(*discoveryv1.EndpointSlice)
-	if !ok || !isAgentNamespace(slice.Namespace) {
+	if !ok {
+		return
+	}
+	if _, ok := agent.IDFromNamespace(slice.Namespace); !ok { // foreign slices with copied labels must not become agents
 		return
 	}
 	found, err := e.informer.GetIndexer().ByIndex(cache.NamespaceIndex, slice.Namespace)
@@ -180,13 +156,6 @@ func readyAddr(s *discoveryv1.EndpointSlice) (netip.AddrPort, bool) {
 		}
 	}
 	return netip.AddrPort{}, false
-}
-
-// isAgentNamespace reports whether a namespace is an agent's. Foreign slices with copied labels must not become agents.
-func isAgentNamespace(name string) bool {
-	id, ok := strings.CutPrefix(name, namespacePrefix)
-	parsed, err := uuid.Parse(id)
-	return ok && err == nil && parsed.String() == id
 }
 
 // strip keeps of a slice what merge reads.

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"agents.example/controlplane/shared/agent"
 )
 
 // BenchmarkLookup looks up agents while nothing changes, and while 1,000 of 5,000 endpoints change a second. It reports
@@ -28,7 +30,7 @@ func BenchmarkLookup(b *testing.B) {
 			}
 			namespaces := make([]string, 5000)
 			for i := range namespaces {
-				namespaces[i] = namespacePrefix + uuid.NewString()
+				namespaces[i] = agent.Namespace(uuid.NewString())
 				e.store(b, namespaces[i], i)
 			}
 			ctx, stop := context.WithCancel(b.Context())

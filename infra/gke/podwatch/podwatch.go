@@ -6,21 +6,18 @@ package podwatch
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/watch"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/notifier"
 )
 
@@ -28,8 +25,6 @@ const (
 	labelAgent = "agents.example/agent-id"
 	// managed selects the objects of agents. Package gke labels them.
 	managed = "app.kubernetes.io/managed-by=agent-control-plane," + labelAgent
-	// namespacePrefix begins the name of an agent's namespace; its id follows.
-	namespacePrefix = "agent-"
 )
 
 // Notifier receives the changes.
@@ -48,40 +43,29 @@ type Watch struct {
 	close                     func()
 }
 
-// Connect returns the configuration of clients. Without a kubeconfig it is that of a pod's service account.
-func Connect(kubeconfig string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	return config, nil
-}
-
 // New creates a watch that reports to n. It makes no call.
 func New(config *rest.Config, n Notifier) (*Watch, error) {
-	config = rest.CopyConfig(config)
-	config.UserAgent, config.QPS = "agent-notifier", -1
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := rest.HTTPClientFor(config)
+	config, client, err := informers.Client(config, "agent-notifier")
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, err
 	}
 	core, err := typed.NewForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	w := &Watch{
-		pods:       informer(core.Pods(metav1.NamespaceAll), &corev1.Pod{}, managed),
-		namespaces: informer(core.Namespaces(), &corev1.Namespace{}, managed),
-		// The cluster makes volumes, without labels of ours.
-		volumes: informer(core.PersistentVolumes(), &corev1.PersistentVolume{}, ""),
-		close:   func() { utilnet.CloseIdleConnectionsFor(client.Transport) },
+	w := &Watch{close: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }}
+	w.pods, err = informers.New(core.Pods(metav1.NamespaceAll), &corev1.Pod{}, managed, strip)
+	if err != nil {
+		return nil, err
 	}
-	for _, i := range []cache.SharedIndexInformer{w.pods, w.namespaces, w.volumes} {
-		if err := i.SetTransform(strip); err != nil {
-			return nil, fmt.Errorf("strip what is watched: %w", err)
-		}
+	w.namespaces, err = informers.New(core.Namespaces(), &corev1.Namespace{}, managed, strip)
+	if err != nil {
+		return nil, err
+	}
+	// The cluster makes volumes, without labels of ours.
+	w.volumes, err = informers.New(core.PersistentVolumes(), &corev1.PersistentVolume{}, "", strip)
+	if err != nil {
+		return nil, err
 	}
 	h := handler{n}
 	if _, err := w.pods.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
@@ -95,26 +79,6 @@ func New(config *rest.Config, n Notifier) (*Watch, error) {
 		}
 	}
 	return w, nil
-}
-
-// lister is what the typed clients have in common.
-type lister[L runtime.Object] interface {
-	List(ctx context.Context, o metav1.ListOptions) (L, error)
-	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
-}
-
-// informer never repeats unchanged objects by itself: its resync period is zero.
-func informer[L runtime.Object](of lister[L], example runtime.Object, selector string) cache.SharedIndexInformer {
-	return cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = selector
-			return of.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
-			return of.Watch(ctx, o)
-		},
-	}, example, 0, cache.Indexers{})
 }
 
 // Run watches until ctx ends. A connection that ends begins again, without repeating what was reported.
@@ -172,21 +136,15 @@ func (h handler) gone(o any) {
 func agentOf(o any) (string, bool) {
 	switch o := o.(type) {
 	case *corev1.Pod:
-		return agentOfNamespace(o.Namespace)
+		return agent.IDFromNamespace(o.Namespace)
 	case *corev1.Namespace:
-		return agentOfNamespace(o.Name)
+		return agent.IDFromNamespace(o.Name)
 	case *corev1.PersistentVolume:
 		if o.Spec.ClaimRef != nil {
-			return agentOfNamespace(o.Spec.ClaimRef.Namespace)
+			return agent.IDFromNamespace(o.Spec.ClaimRef.Namespace)
 		}
 	}
 	return "", false
-}
-
-func agentOfNamespace(name string) (string, bool) {
-	id, ok := strings.CutPrefix(name, namespacePrefix)
-	parsed, err := uuid.Parse(id)
-	return id, ok && err == nil && parsed.String() == id
 }
 
 // readySince is when the pod's readiness last changed.
