@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -93,6 +95,22 @@ func Config(t *testing.T, kubeconfig string) *rest.Config {
 	return config
 }
 
+// Client returns an administrator's client for the cluster of a kubeconfig. Its connections close with the test.
+func Client(t *testing.T, kubeconfig string) kubernetes.Interface {
+	t.Helper()
+	config := Config(t, kubeconfig)
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := kubernetes.NewForConfigAndClient(config, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
 const (
 	// patience is how long a test waits for a condition that takes a second on an idle machine.
 	patience = time.Minute
@@ -120,8 +138,8 @@ func Eventually(t *testing.T, check func(ctx context.Context) error) {
 	}
 }
 
-// Shared is a cluster that the tests of a package share. The first test that calls Start starts it; TestMain calls
-// Close after the tests. The zero value is ready to use.
+// Shared is a cluster that the tests of a package share. The first test that calls Start starts it; TestMain runs the
+// tests with Run, or calls Close after them. The zero value is ready to use.
 type Shared struct {
 	mu      sync.Mutex
 	dir     string
@@ -151,6 +169,25 @@ func (s *Shared) start() (err error) {
 	}
 	s.cluster, err = cluster.Start(context.Background(), cluster.Options{Dir: s.dir})
 	return err
+}
+
+// Run returns the tests of a package, with the end of the cluster as their last step. goleak then finds no process or
+// connection of the cluster.
+func (s *Shared) Run(m *testing.M) goleak.TestingM { return closing{m, s} }
+
+type closing struct {
+	tests  *testing.M
+	shared *Shared
+}
+
+// Run implements goleak.TestingM.
+func (c closing) Run() int {
+	code := c.tests.Run()
+	if err := c.shared.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
 }
 
 // Close ends the cluster, if a test started it, and removes its state.

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
@@ -28,22 +27,6 @@ const patience = time.Minute
 
 // shared is the one real cluster of the package's tests. The first test that needs it starts it.
 var shared clustertest.Shared
-
-// adminOf connects to a cluster as an administrator, for one test.
-func adminOf(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
-	t.Helper()
-	config := clustertest.Config(t, c.Kubeconfig)
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.CloseIdleConnections)
-	admin, err := kubernetes.NewForConfigAndClient(config, client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return admin
-}
 
 // world is one test's access to the cluster: its Clusters, and an administrator's client.
 type world struct {
@@ -104,7 +87,7 @@ func newWorld(t *testing.T, change ...func(*Settings)) *world {
 	for _, f := range change {
 		f(&s)
 	}
-	w := &world{Clusters: testClusters(t, s), admin: adminOf(t, running), calls: &calls{}}
+	w := &world{Clusters: testClusters(t, s), admin: clustertest.Client(t, running.Kubeconfig), calls: &calls{}}
 	w.wrapTransports(func(next http.RoundTripper) http.RoundTripper { return way{w.calls, next} })
 	t.Cleanup(func() { _ = w.Close() })
 	return w

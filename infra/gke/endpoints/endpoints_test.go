@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
 )
@@ -34,22 +35,14 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := shared.Start(t)
-	config := clustertest.Config(t, c.Kubeconfig)
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
+	w := &world{
+		Interface: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig), id: uuid.NewString(),
 	}
-	t.Cleanup(client.CloseIdleConnections)
-	admin, err := kubernetes.NewForConfigAndClient(config, client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Interface: admin, config: config, id: uuid.NewString()}
 	w.createNamespace(t, w.namespace())
 	return w
 }
 
-func (w *world) namespace() string { return namespacePrefix + w.id }
+func (w *world) namespace() string { return agent.Namespace(w.id) }
 
 func (w *world) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -168,7 +161,7 @@ func TestEndpoints_IgnoreWhatIsNoAgent(t *testing.T) {
 	w := newWorld(t)
 	e := startWatch(t, w.config)
 	foreign := "tenant-" + w.id
-	odd := namespacePrefix + strings.ReplaceAll(w.id, "-", "")
+	odd := agent.Namespace(strings.ReplaceAll(w.id, "-", ""))
 	for _, namespace := range []string{foreign, odd} {
 		w.createNamespace(t, namespace)
 		w.createService(t, namespace, service)

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
@@ -43,16 +42,7 @@ func TestLogs_KeepThePromisesOfTheirPortInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := clustertest.Start(t, cluster.Options{Dir: dir, Images: map[string]string{silentImage: image}})
-	config := clustertest.Config(t, running.Kubeconfig)
-	transport, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(transport.CloseIdleConnections)
-	client, err := kubernetes.NewForConfigAndClient(config, transport)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clustertest.Client(t, running.Kubeconfig)
 	t.Run("promises", func(t *testing.T) { // ends before the cluster does
 		agentlogtest.Run(t, func(t *testing.T) agentlogtest.Fixture {
 			logs := New(t.Context(), []connect.Cell{{Name: "cell-1", Kubeconfig: running.Kubeconfig}})

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/notifier"
 )
 
@@ -72,18 +73,10 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := shared.Start(t)
-	config := clustertest.Config(t, c.Kubeconfig)
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
+	w := &world{
+		Interface: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig), id: uuid.NewString(),
 	}
-	t.Cleanup(client.CloseIdleConnections)
-	admin, err := kubernetes.NewForConfigAndClient(config, client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Interface: admin, config: config, id: uuid.NewString()}
-	_, err = admin.CoreV1().Namespaces().Create(t.Context(),
+	_, err := w.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: w.meta(w.namespace())}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +84,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) namespace() string { return namespacePrefix + w.id }
+func (w *world) namespace() string { return agent.Namespace(w.id) }
 
 func (w *world) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -178,7 +171,7 @@ func TestWatch_ReportsTheEndOfAnAgentsVolumesOnly(t *testing.T) {
 	w.watch(t, r, nil)
 	foreign := strings.ReplaceAll(uuid.NewString(), "-", "") // an id has dashes
 	for name, namespace := range map[string]string{
-		"pv-" + w.id: w.namespace(), "pv-foreign-" + w.id: "kube-system", "pv-odd-" + w.id: namespacePrefix + foreign,
+		"pv-" + w.id: w.namespace(), "pv-foreign-" + w.id: "kube-system", "pv-odd-" + w.id: agent.Namespace(foreign),
 	} {
 		_, err := w.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
