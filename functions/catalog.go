@@ -41,7 +41,7 @@ import (
 type Dependencies struct {
 	Agents             agent.Store            `need:"firestore"`
 	WorkerStore        agent.WorkerStore      `need:"firestore"`
-	RecordIndex        agent.RecordIndex      `need:"firestore"`
+	RecordIndex        agent.RecordIndex      `need:"firestore_read"`
 	Keys               apikey.Store           `need:"firestore"`
 	Directory          organization.Directory `need:"firestore"`
 	Counts             organization.Counts    `need:"firestore"`
@@ -51,7 +51,7 @@ type Dependencies struct {
 	Metrics            metrics.Store          `need:"firestore"`
 	MetricsWorkerStore metrics.WorkerStore    `need:"firestore"`
 	Operations         secret.Operations      `need:"firestore"`
-	Checks             []system.Check         `need:"firestore"`
+	Checks             []system.Check         `need:"firestore_read"`
 	// Nudger is for workers. Agents publishes its own nudges if the function has the need.
 	Nudger        agent.Nudger                 `need:"publish"`
 	SecretStore   credential.SecretStore       `need:"secret_manage"`

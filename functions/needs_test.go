@@ -40,6 +40,8 @@ func dependencyFields(t *testing.T) map[string]function.Need {
 			t.Errorf("Dependencies.%s has no need: add a tag such as `need:%q`", f.Name, function.Firestore)
 		case need == function.Firestore:
 			fields[functiontest.Records] = need
+		case need == function.FirestoreRead:
+			fields[functiontest.RecordReads] = need
 		default:
 			fields[f.Name] = need
 		}
@@ -60,10 +62,14 @@ func TestBackend_HasEveryDependency(t *testing.T) {
 
 // describeField names what a function used, for an advice.
 func describeField(field string) string {
-	if field == functiontest.Records {
+	switch field {
+	case functiontest.Records:
 		return "a port of Dependencies that is stored in Firestore"
+	case functiontest.RecordReads:
+		return "a port of Dependencies that reads Firestore"
+	default:
+		return "Dependencies." + field
 	}
-	return "Dependencies." + field
 }
 
 // constant is the name of a need in package function, such as SecretAdd for secret_add.

@@ -143,22 +143,24 @@ func TestServices_HaveTheRolesOfTheirNeeds(t *testing.T) {
 	}
 	everyTopology(t, func(t *testing.T, m *module) {
 		grants := m.local(t, "grants").AsValueMap()
-		common := m.local(t, "common_grants").AsValueSlice()
+		places := m.local(t, "places").AsValueMap()
 		got, want := map[string]bool{}, map[string]bool{}
 		for _, g := range m.local(t, "service_grants").AsValueMap() {
 			got[fmt.Sprintf("%s may %s where %q", g.GetAttr("service").AsString(), g.GetAttr("role").AsString(),
 				g.GetAttr("where").AsString())] = true
 		}
 		for service, s := range m.local(t, "services").AsValueMap() {
-			roles := common
+			held := []cty.Value{m.local(t, "common_roles")}
 			for _, member := range texts(t, s.GetAttr("members")) {
 				for _, n := range needs[member] {
-					roles = append(slices.Clone(roles), grants[string(n)].AsValueSlice()...)
+					held = append(held, grants[string(n)].GetAttr("roles"))
 				}
 			}
-			for _, g := range roles {
-				want[fmt.Sprintf("%s may %s where %q", service, g.GetAttr("role").AsString(),
-					g.GetAttr("where").AsString())] = true
+			for _, roles := range held {
+				for role, place := range roles.AsValueMap() {
+					want[fmt.Sprintf("%s may %s where %q", service, role,
+						places[place.AsString()].GetAttr("where").AsString())] = true
+				}
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -1,63 +1,135 @@
-# The roles that each need of a function grants. A service has the roles of its functions' needs and no others. A new need is one entry
-# here.
-#
-# on is the resource of the grant: the project or the topic of nudges. where is an IAM condition on a project-level grant; empty means none.
+# The roles that each need of a function grants, and why. A service has the roles of its functions' needs and no others. A new need is one
+# entry here. The table of rights in README.md is made from this.
 
 locals {
-  this_database = "resource.name == \"projects/${var.project_id}/databases/${local.database}\""
-  firebase      = startswith(var.identity_issuer, "https://securetoken.google.com/")
-  agent_secrets = "resource.name.startsWith(\"projects/${var.project_number}/secrets/agent-\")"
+  firebase = startswith(var.identity_issuer, "https://securetoken.google.com/")
+
+  # The project's part of every secret's name, as conditions see it, and the beginning of the names of agents' secrets. infra/secretmanager
+  # makes the names: ENVIRONMENT-agent-ID-credentials and ENVIRONMENT-agent-ID-env-VARIABLE.
+  agent_secrets = "projects/${var.project_number}/secrets/${local.prefix}-agent-"
+  version_of    = "resource.name.extract(\"/secrets/{name}/versions/\")"
+
+  # What a role is granted on: the project or the topic of nudges. where is an IAM condition on a grant on the project; empty means none.
+  places = {
+    project = { on = "project", where = "", scope = "the project" }
+    nudges  = { on = "nudges", where = "", scope = "the topic of nudges" }
+    database = {
+      on    = "project"
+      where = "resource.name == \"projects/${var.project_id}/databases/${local.database}\""
+      scope = "the environment's database"
+    }
+    agent_secrets = {
+      on    = "project"
+      where = "resource.name.startsWith(\"${local.agent_secrets}\")"
+      scope = "the environment's secrets of agents"
+    }
+    # A variable may be named "credentials".
+    agent_credentials = {
+      on = "project"
+      where = join(" && ", [
+        "resource.name.startsWith(\"${local.agent_secrets}\")",
+        "${local.version_of}.endsWith(\"-credentials\")", "!${local.version_of}.endsWith(\"-env-credentials\")",
+      ])
+      scope = "the credentials among the environment's secrets of agents"
+    }
+  }
 
   grants = {
-    firestore = [{ role = "roles/datastore.user", on = "project", where = local.this_database }]
-    publish   = [{ role = "roles/pubsub.publisher", on = "nudges", where = "" }]
+    firestore = {
+      why   = "It reads and writes records. A route also looks up its caller there, and writes the audit log."
+      roles = { "roles/datastore.user" = "database" }
+    }
+    firestore_read = {
+      why   = "It reads records and writes none."
+      roles = { "roles/datastore.viewer" = "database" }
+    }
+    publish = {
+      why   = "It gives a worker something to do."
+      roles = { "roles/pubsub.publisher" = "nudges" }
+    }
 
     # Creating and listing secrets are rights on the project, which no condition on names can narrow. Rights on a secret can be narrowed.
-    secret_add = [
-      { role = local.custom_roles.secret_creator, on = "project", where = "" },
-      { role = local.custom_roles.secret_writer, on = "project", where = local.agent_secrets },
-    ]
-    secret_read = [{ role = "roles/secretmanager.secretAccessor", on = "project", where = local.agent_secrets }]
-    secret_manage = [
-      { role = local.custom_roles.secret_creator, on = "project", where = "" },
-      { role = local.custom_roles.secret_manager, on = "project", where = local.agent_secrets },
-    ]
+    secret_add = {
+      why = "It stores values that a request brings or that it generates, and finds out whether they were stored. It reads no value."
+      roles = {
+        (local.custom_roles.secret_creator) = "project"
+        (local.custom_roles.secret_writer)  = "agent_secrets"
+      }
+    }
+    secret_read = {
+      why   = "It shows an agent's credentials to an administrator."
+      roles = { "roles/secretmanager.secretAccessor" = "agent_credentials" }
+    }
+    secret_manage = {
+      why = "It gives agents their values, generates their first credentials, and deletes what a deleted agent leaves."
+      roles = {
+        (local.custom_roles.secret_creator) = "project"
+        (local.custom_roles.secret_lister)  = "project"
+        (local.custom_roles.secret_manager) = "agent_secrets"
+      }
+    }
+    secret_collect = {
+      why = "It marks and deletes secrets without an agent. It reads no value."
+      roles = {
+        (local.custom_roles.secret_lister)    = "project"
+        (local.custom_roles.secret_collector) = "agent_secrets"
+      }
+    }
 
-    # Deleting and marking secrets without reading their values.
-    secret_collect = [
-      { role = local.custom_roles.secret_lister, on = "project", where = "" },
-      { role = local.custom_roles.secret_collector, on = "project", where = local.agent_secrets },
-    ]
+    # The role allows only connecting to the API servers. cell/access.yaml has the RBAC rules of each need.
+    cluster_apply = {
+      why   = "It applies and deletes agents' objects in the clusters. RBAC narrows it to these."
+      roles = { (local.custom_roles.cluster_caller) = "project" }
+    }
+    cluster_look = {
+      why   = "It compares agents' objects and pods with their records. RBAC lets it list the metadata and write nothing."
+      roles = { (local.custom_roles.cluster_caller) = "project" }
+    }
+    cluster_collect = {
+      why   = "It deletes namespaces without an agent. RBAC narrows it to these."
+      roles = { (local.custom_roles.cluster_caller) = "project" }
+    }
+    pod_logs = {
+      why   = "It reads agents' logs. RBAC narrows it to these."
+      roles = { (local.custom_roles.cluster_caller) = "project" }
+    }
 
-    # These allow only connecting to the API servers. cell/access.yaml has the RBAC rules of each need.
-    cluster_apply   = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
-    cluster_look    = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
-    cluster_collect = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
-    pod_logs        = [{ role = local.custom_roles.cluster_caller, on = "project", where = "" }]
-
-    # Reading metrics cannot be narrowed to the cells' metrics.
-    monitoring = [{ role = "roles/monitoring.viewer", on = "project", where = "" }]
+    monitoring = {
+      why   = "It collects agents' metrics. The role cannot be narrowed to them."
+      roles = { "roles/monitoring.viewer" = "project" }
+    }
 
     # The signing key is a secret of the control plane; secrets.tf grants it to the services that have it in their environment.
-    handoff_sign = []
+    handoff_sign = {
+      why   = "It signs links to dashboards."
+      roles = {}
+    }
 
     # Stripe has no Google identity: its key is a secret (secrets.tf).
-    payments = []
+    payments = {
+      why   = "It calls the payment provider."
+      roles = {}
+    }
 
     # Only Firebase Authentication needs a role; other identity providers manage members themselves.
-    members = local.firebase ? [{ role = local.custom_roles.member_admin, on = "project", where = "" }] : []
+    members = {
+      why   = "It lists members and changes their roles at the identity provider."
+      roles = local.firebase ? { (local.custom_roles.member_admin) = "project" } : {}
+    }
 
-    # Agents are reached on their public hostnames.
-    gateway_access = []
+    gateway_access = {
+      why   = "It calls agents on their public hostnames."
+      roles = {}
+    }
   }
 
   # Every service may also write traces.
-  common_grants = var.trace_ratio > 0 ? [{ role = "roles/cloudtrace.agent", on = "project", where = "" }] : []
+  common_roles = var.trace_ratio > 0 ? { "roles/cloudtrace.agent" = "project" } : {}
 
   service_grants = merge([
     for service, needs in local.needs_of : {
-      for g in distinct(concat(local.common_grants, flatten([for need in needs : local.grants[need]]))) :
-      "${service} ${g.role}" => merge(g, { service = service })
+      for role, place in merge(concat([local.common_roles], [for need in needs : local.grants[need].roles])...) :
+      "${service} ${role}" => merge(local.places[place], { service = service, role = role })
     }
   ]...)
 }

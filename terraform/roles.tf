@@ -2,16 +2,10 @@
 
 locals {
   role_permissions = {
-    secret_creator = ["secretmanager.secrets.create", "secretmanager.secrets.list"]
-    secret_writer = [
-      "secretmanager.secrets.get", "secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list",
-    ]
-    secret_manager = [
-      "secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.versions.access",
-      "secretmanager.versions.add", "secretmanager.versions.destroy",
-      "secretmanager.versions.get", "secretmanager.versions.list",
-    ]
+    secret_creator   = ["secretmanager.secrets.create"]
     secret_lister    = ["secretmanager.secrets.list"]
+    secret_writer    = ["secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list"]
+    secret_manager   = ["secretmanager.secrets.delete", "secretmanager.versions.access", "secretmanager.versions.add", "secretmanager.versions.destroy"]
     secret_collector = ["secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update"]
     cluster_caller   = ["container.clusters.connect"]
     member_admin     = ["firebaseauth.users.get", "firebaseauth.users.update"]

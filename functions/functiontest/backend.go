@@ -40,9 +40,9 @@ type Backend struct {
 	// LogCell has the pods whose logs the port Logs reads. No agent has a pod there until a test starts it.
 	LogCell *agentlogtest.Cell
 
-	uses    *uses
-	nudger  agent.Nudger
-	records *firestore.Client
+	uses           *uses
+	nudger         agent.Nudger
+	records, reads *firestore.Client
 }
 
 // Options change what NewWith opens.
@@ -110,6 +110,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 		return client
 	}
 	b.records = open(func(string) { b.uses.add(Records) })
+	b.reads = open(func(method string) { b.uses.add(readOf(method)) })
 	b.fillRecords(&b.Dependencies, b.nudger)
 	guard := open(nil)
 	b.Guard = function.Guard{
@@ -124,11 +125,12 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 // fillRecords sets the fields that are stored in Firestore. Agents nudges after its commits, unless the nudger is nil.
 func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	c := b.records
-	d.Agents, d.WorkerStore, d.RecordIndex = c.Agents(n), c.WorkerStore(), c.WorkerStore()
+	d.Agents, d.WorkerStore = c.Agents(n), c.WorkerStore()
 	d.Keys, d.Directory = c.Keys(), c.Directory()
 	d.Counts, d.Audit, d.Accounts, d.MemberRecords = c.Counts(), c.AuditLog(), c.Accounts(), c.Members()
 	d.Metrics, d.MetricsWorkerStore, d.Operations = c.Metrics(), c.Metrics(), c.Operations()
-	d.Checks = []system.Check{{Name: "firestore", Run: c.Ping}}
+	d.RecordIndex = b.reads.WorkerStore()
+	d.Checks = []system.Check{{Name: "firestore", Run: b.reads.Ping}}
 }
 
 func (b *Backend) openSecrets(t testing.TB) {

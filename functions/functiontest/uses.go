@@ -21,6 +21,20 @@ type uses struct {
 // Records stands for the fields of functions.Dependencies that are stored in Firestore.
 const Records = "Records"
 
+// RecordReads stands for the fields of functions.Dependencies that only read records.
+const RecordReads = "RecordReads"
+
+// readOf is what a call of a field that only reads records uses. A call that writes counts as a use of the other
+// fields, whose need is wider.
+func readOf(method string) string {
+	switch method {
+	case "/google.firestore.v1.Firestore/BatchGetDocuments", "/google.firestore.v1.Firestore/RunQuery":
+		return RecordReads
+	default:
+		return Records
+	}
+}
+
 func newUses() *uses { return &uses{seen: map[string]bool{}} }
 
 func (u *uses) add(field string) {

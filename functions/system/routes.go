@@ -46,7 +46,7 @@ func Live() []function.Route {
 func Ready(checks []Check) []function.Route {
 	return public([]function.Route{{
 		Name: "GetHealthReady", Path: "/health/ready", Summary: "Check whether the service is ready",
-		Needs: []function.Need{function.Firestore},
+		Needs: []function.Need{function.FirestoreRead},
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (Health, error) {
 			return ready(ctx, checks)
 		}),

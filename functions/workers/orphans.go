@@ -12,7 +12,7 @@ func CollectOrphans(collector *provisioning.OrphanCollector) function.Worker {
 	return function.Worker{
 		Name: "CollectOrphans", Topic: function.OrphanTicks, Schedule: "17 * * * *",
 		Summary: "Delete namespaces and secrets without an agent",
-		Needs:   []function.Need{function.Firestore, function.ClusterCollect, function.SecretCollect},
+		Needs:   []function.Need{function.FirestoreRead, function.ClusterCollect, function.SecretCollect},
 		Handle:  func(ctx context.Context, _ function.Message) error { return collector.Collect(ctx) },
 	}
 }

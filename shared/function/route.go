@@ -35,6 +35,7 @@ type Need string
 // The needs.
 const (
 	Firestore      Need = "firestore"       // read and write records
+	FirestoreRead  Need = "firestore_read"  // read records
 	Publish        Need = "publish"         // publish nudges
 	SecretAdd      Need = "secret_add"      // create secrets, add and list versions, without reading them
 	SecretRead     Need = "secret_read"     // read secrets

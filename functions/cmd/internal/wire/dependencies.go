@@ -18,6 +18,7 @@ type fill func(o *Clients, d *functions.Dependencies, needs []function.Need) err
 func fills() map[function.Need]fill {
 	return map[function.Need]fill{
 		function.Firestore:      fillFirestore,
+		function.FirestoreRead:  fillFirestoreReads,
 		function.Publish:        fillPublish,
 		function.SecretManage:   fillSecretStore,
 		function.SecretCollect:  fillSecretLister,
@@ -65,11 +66,20 @@ func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need)
 			return err
 		}
 	}
-	d.Agents, d.WorkerStore, d.RecordIndex = client.Agents(d.Nudger), client.WorkerStore(), client.WorkerStore()
+	d.Agents, d.WorkerStore = client.Agents(d.Nudger), client.WorkerStore()
 	d.Keys, d.Directory = client.Keys(), client.Directory()
 	d.Counts, d.Audit, d.Operations = client.Counts(), client.AuditLog(), client.Operations()
 	d.Accounts, d.MemberRecords = client.Accounts(), client.Members()
 	d.Metrics, d.MetricsWorkerStore = client.Metrics(), client.Metrics()
+	return nil
+}
+
+func fillFirestoreReads(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	client, err := o.firestore()
+	if err != nil {
+		return err
+	}
+	d.RecordIndex = client.WorkerStore()
 	d.Checks = []system.Check{{Name: "firestore", Run: client.Ping}}
 	return nil
 }
