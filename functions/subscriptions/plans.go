@@ -16,7 +16,7 @@ type PlanView struct {
 	Agent         Size     `json:"agent"`
 	MaxAgents     int64    `json:"max_agents"`
 	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null if the price is set by contract."`
-	Features      []string `json:"features"`
+	Features      []string `json:"features" jsonschema:"What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added."`
 }
 
 // Example implements function.Exampler.

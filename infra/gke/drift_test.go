@@ -18,6 +18,7 @@ import (
 
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -223,6 +224,44 @@ func TestDifferences_LeaveThePodTemplateOfAnotherRelease(t *testing.T) {
 	later.wantDifferences(t, "of another policy", a, "NetworkPolicy agent: changed")
 	later.apply(t, a, testRuntimeInput())
 	later.wantDifferences(t, "after applying again", a)
+}
+
+// An agent's plan decides its ports and its backups, so the objects of one plan differ from those of another.
+func TestDifferences_FindThePoliciesOfAnotherPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	w.apply(t, onPlan(a, plan.Hobby), testRuntimeInput(), agent.StageNamespace, agent.StagePolicy)
+	w.wantDifferences(t, "with the policies of hobby", a,
+		"Namespace "+a.Namespace()+": changed", "NetworkPolicy agent: changed", "ResourceQuota agent: changed")
+	w.apply(t, a, testRuntimeInput())
+	w.wantDifferences(t, "after applying again", a)
+	w.apply(t, onPlan(a, plan.Hobby), testRuntimeInput(), agent.StageNamespace)
+	namespace, err := w.admin.CoreV1().Namespaces().Get(t.Context(), a.Namespace(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if backup, ok := namespace.Labels["agents.example/backup"]; ok {
+		t.Errorf("the namespace of an agent on hobby keeps the backup label %q", backup)
+	}
+}
+
+func onPlan(a agent.Agent, id plan.ID) agent.Agent {
+	a.Plan = id
+	return a
+}
+
+// The pinned release of Pod Security is the one that TestNamespace_PoliciesAreEnforced runs against.
+func TestPodSecurityVersion_IsTheTestedOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	version, err := w.admin.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tested := "v" + version.Major + "." + version.Minor; podSecurityVersion != tested {
+		t.Errorf("namespaces pin Pod Security to %s, but the tests run against %s", podSecurityVersion, tested)
+	}
 }
 
 // Objects of earlier releases have no annotations. They stay, but what is missing is found.

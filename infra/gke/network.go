@@ -7,13 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/plan"
 )
 
-const portDNS = 53
+const (
+	portDNS   = 53
+	portHTTP  = 80
+	portHTTPS = 443
+)
 
 // networkPolicy applies to every pod of the namespace. It admits requests from the router to the front, and from the
-// collector of metrics. Pods may resolve names and connect to the internet. Every network plugin admits the kubelet's
-// probes. The agent's own port is closed: requests reach the container through the front only.
+// collector of metrics. Pods may resolve names and connect to the internet, on the ports that internetPorts lists. Every
+// network plugin admits the kubelet's probes. The agent's own port is closed: requests reach the container through the
+// front only.
 func (b blueprint) networkPolicy() object {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named(agentName),
@@ -41,7 +47,7 @@ func (b blueprint) networkPolicy() object {
 						port(corev1.ProtocolTCP, portDNS),
 					},
 				},
-				{To: internet()},
+				{To: internet(), Ports: b.internetPorts()},
 			},
 		},
 	}
@@ -75,6 +81,22 @@ func internet() []networkingv1.NetworkPolicyPeer {
 			CIDR:   "::/0",
 			Except: []string{"::1/128", "fc00::/7", "fe80::/10", "ff00::/8"},
 		}},
+	}
+}
+
+// internetPorts are the ports on which an agent may connect to the internet. None means all of them. An agent of a plan
+// without plan.AllPorts is of little use to those who want a proxy, a miner or a scanner for free.
+//
+// The ports on which mail is submitted are closed to all agents, by a firewall rule of terraform/cells.tf. A policy has no
+// rules that deny, and a range of ports (endPort) would do harm: GKE Dataplane V2 has applied only its first port.
+func (b blueprint) internetPorts() []networkingv1.NetworkPolicyPort {
+	if b.plan.Has(plan.AllPorts) {
+		return nil
+	}
+	return []networkingv1.NetworkPolicyPort{
+		port(corev1.ProtocolTCP, portHTTP),
+		port(corev1.ProtocolTCP, portHTTPS),
+		port(corev1.ProtocolUDP, portHTTPS),
 	}
 }
 

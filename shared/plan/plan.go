@@ -35,8 +35,16 @@ func (ID) Values() []string {
 	return values
 }
 
-// AuditLog is the feature that lets an organization read its audit log.
-const AuditLog = "audit_log"
+// Features of plans.
+const (
+	// AuditLog lets an organization on the plan read its audit log.
+	AuditLog = "audit_log"
+	// AllPorts lets an agent of the plan connect to every port of the internet, except those on which mail is
+	// submitted. Without it, an agent reaches the ports of HTTP and HTTPS only.
+	AllPorts = "all_ports"
+	// DailyBackups adds the volume of an agent of the plan to the cell's daily backup.
+	DailyBackups = "daily_backups"
+)
 
 // Plan is one row of plans.json.
 type Plan struct {

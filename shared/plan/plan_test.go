@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"agents.example/controlplane/shared/plan"
@@ -12,20 +13,24 @@ import (
 func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 	t.Parallel()
 	const byContract = -1
+	paid := []string{"all_ports", "daily_backups"}
 	want := []struct {
 		id                 plan.ID
 		cpu                float64
 		memoryGiB, diskGiB int64
 		agents             int64
 		priceUSD           float64
-		auditLog           bool
+		features           []string
 	}{
 		{id: plan.Hobby, cpu: 0.5, memoryGiB: 1, diskGiB: 5, agents: 1, priceUSD: 0},
-		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, priceUSD: 49},
-		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, priceUSD: 109},
-		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, priceUSD: 599},
-		{id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, priceUSD: 2999},
-		{id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, priceUSD: byContract, auditLog: true},
+		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, priceUSD: 49, features: paid},
+		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, priceUSD: 109, features: paid},
+		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, priceUSD: 599, features: paid},
+		{id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, priceUSD: 2999, features: paid},
+		{
+			id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, priceUSD: byContract,
+			features: append(slices.Clone(paid), "audit_log"),
+		},
 	}
 	all := plan.All()
 	if len(all) != len(want) {
@@ -49,7 +54,8 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 		equal(t, w.id, "StorageBytes", p.StorageBytes(), w.diskGiB<<30)
 		equal(t, w.id, "MaxAgents", p.MaxAgents, w.agents)
 		equal(t, w.id, "PriceUSDMonth", price, w.priceUSD)
-		equal(t, w.id, "Has(AuditLog)", p.Has(plan.AuditLog), w.auditLog)
+		equal(t, w.id, "features", strings.Join(p.Features, " "), strings.Join(w.features, " "))
+		equal(t, w.id, "Has(AuditLog)", p.Has(plan.AuditLog), slices.Contains(w.features, "audit_log"))
 		if p.CPURequestMillicores > p.CPULimitMillicores {
 			t.Errorf("%s requests %dm CPU, more than its limit of %dm", w.id, p.CPURequestMillicores,
 				p.CPULimitMillicores)

@@ -1,0 +1,63 @@
+package gke
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp holds what the interface tells customers about the features of
+// plans. terraform/backup.tf selects namespaces by the label.
+func TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp(t *testing.T) {
+	t.Parallel()
+	web := []string{"TCP 80", "TCP 443", "UDP 443"}
+	for id, want := range map[plan.ID]struct {
+		internet []string // no ports are all ports
+		backup   string
+	}{
+		plan.Hobby:      {internet: web, backup: ""},
+		plan.Starter:    {backup: "daily"},
+		plan.Startup:    {backup: "daily"},
+		plan.Pro:        {backup: "daily"},
+		plan.Business:   {backup: "daily"},
+		plan.Enterprise: {backup: "daily"},
+	} {
+		a := testAgent()
+		a.Plan = id
+		b, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.namespace().GetLabels()["agents.example/backup"]; got != want.backup {
+			t.Errorf("%s: the namespace has the backup label %q, want %q", id, got, want.backup)
+		}
+		policy, ok := b.networkPolicy().(*networkingv1.NetworkPolicy)
+		if !ok || len(policy.Spec.Egress) != 2 {
+			t.Fatalf("%s: the policy is %+v, want one with two egress rules", id, policy)
+		}
+		if got := describePorts(policy.Spec.Egress[1].Ports); !slices.Equal(got, want.internet) {
+			t.Errorf("%s: ports of the internet = %v, want %v", id, got, want.internet)
+		}
+		if got := describePorts(policy.Spec.Egress[0].Ports); !slices.Equal(got, []string{"UDP 53", "TCP 53"}) {
+			t.Errorf("%s: ports of resolvers = %v, want 53", id, got)
+		}
+	}
+}
+
+// describePorts lists ports as "TCP 80". GKE Dataplane V2 is not known to apply ranges.
+func describePorts(ports []networkingv1.NetworkPolicyPort) []string {
+	var found []string
+	for _, p := range ports {
+		text := fmt.Sprintf("%s %s", *p.Protocol, p.Port)
+		if p.EndPort != nil {
+			text += fmt.Sprintf("-%d", *p.EndPort)
+		}
+		found = append(found, text)
+	}
+	return found
+}
