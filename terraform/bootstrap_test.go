@@ -104,7 +104,7 @@ func TestBootstrapEnablesUsedAPIs(t *testing.T) {
 	}
 	special := map[string]string{"google_cloud_run": "run", "google_cloud_scheduler": "cloudscheduler"}
 	used := map[string]bool{}
-	for address := range load(t, nil).blocks {
+	for address := range load(t, nil).Blocks() {
 		kind, isResource := strings.CutPrefix(address, "google_")
 		if !isResource {
 			continue

@@ -27,13 +27,13 @@ func TestReferences_AreDeclaredAndUsed(t *testing.T) {
 	t.Parallel()
 	m := load(t, nil)
 	declared, used := map[string]bool{}, map[string]bool{}
-	for name := range m.locals {
+	for _, name := range m.Locals() {
 		declared["local."+name] = false
 	}
-	for address := range m.blocks {
+	for address := range m.Blocks() {
 		declared[address] = false
 	}
-	for name, body := range m.files {
+	for name, body := range m.Files() {
 		for _, b := range body.Blocks {
 			_ = hclsyntax.VisitAll(b.Body, func(n hclsyntax.Node) (none hcl.Diagnostics) {
 				e, ok := n.(*hclsyntax.ScopeTraversalExpr)
@@ -63,7 +63,7 @@ func TestReferences_AreDeclaredAndUsed(t *testing.T) {
 // TestVariablesAreDocumented holds that every variable and output has a description.
 func TestVariablesAreDocumented(t *testing.T) {
 	t.Parallel()
-	for address, b := range load(t, nil).blocks {
+	for address, b := range load(t, nil).Blocks() {
 		if (strings.HasPrefix(address, "var.") || strings.HasPrefix(address, "output.")) &&
 			b.Body.Attributes["description"] == nil {
 			t.Errorf("%s has no description", address)
@@ -92,7 +92,7 @@ func TestFilesAreShort(t *testing.T) {
 func TestFiles_NameNoFunction(t *testing.T) {
 	t.Parallel()
 	m := load(t, nil)
-	for name := range m.files {
+	for name := range m.Files() {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

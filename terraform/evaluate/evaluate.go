@@ -1,0 +1,231 @@
+// Package evaluate evaluates a Terraform module without a provider, so that tests and generated tables can use the
+// values that Terraform would plan. It does not check attributes against a provider's schema.
+//
+// A value that only the provider knows has a stand-in. The attributes id, name, email, member and self_link are the
+// text of the reference, such as google_service_account.push.member. All other attributes are unknown.
+package evaluate
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// Module is a module with values for its variables. It caches results and must not be used concurrently.
+type Module struct {
+	dir       string
+	files     map[string]*hclsyntax.Body
+	locals    map[string]hclsyntax.Expression
+	blocks    map[string]*hclsyntax.Block
+	given     map[string]cty.Value
+	functions map[string]function.Function
+	computed  []string // every attribute that a reference names
+	results   map[string]cty.Value
+	running   map[string]bool
+}
+
+// Load reads the files of a directory. Variables that are not given have their defaults.
+func Load(dir string, given map[string]cty.Value) (*Module, error) {
+	m := &Module{
+		dir: dir, given: given, functions: functions(),
+		files: map[string]*hclsyntax.Body{}, locals: map[string]hclsyntax.Expression{},
+		blocks: map[string]*hclsyntax.Block{}, results: map[string]cty.Value{}, running: map[string]bool{},
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.tf"))
+	if err == nil && len(names) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find Terraform files in %s: %w", dir, err)
+	}
+	parser := hclparse.NewParser()
+	for _, name := range names {
+		file, diags := parser.ParseHCLFile(name)
+		if diags.HasErrors() {
+			return nil, diags
+		}
+		body := file.Body.(*hclsyntax.Body)
+		m.files[filepath.Base(name)] = body
+		for _, b := range body.Blocks {
+			m.declare(b)
+		}
+	}
+	m.computed = referencedAttributes(m.files)
+	for name := range given {
+		if m.blocks["var."+name] == nil {
+			return nil, fmt.Errorf("variable %s is given and not declared", name)
+		}
+	}
+	return m, nil
+}
+
+func (m *Module) declare(b *hclsyntax.Block) {
+	switch b.Type {
+	case "locals":
+		for name, a := range b.Body.Attributes {
+			m.locals[name] = a.Expr
+		}
+	case "resource":
+		m.blocks[strings.Join(b.Labels, ".")] = b
+	case "variable":
+		m.blocks["var."+b.Labels[0]] = b
+	default:
+		m.blocks[strings.Join(append([]string{b.Type}, b.Labels...), ".")] = b
+	}
+}
+
+// Files returns the files by name.
+func (m *Module) Files() map[string]*hclsyntax.Body { return maps.Clone(m.files) }
+
+// Blocks returns the blocks by address, such as var.x, google_x.y and output.z.
+func (m *Module) Blocks() map[string]*hclsyntax.Block { return maps.Clone(m.blocks) }
+
+// Locals returns the names of the local values.
+func (m *Module) Locals() []string { return slices.Sorted(maps.Keys(m.locals)) }
+
+// Local evaluates a local value.
+func (m *Module) Local(name string) (cty.Value, error) {
+	v, err := m.local(name)
+	return unmarked(v), err
+}
+
+func (m *Module) local(name string) (cty.Value, error) {
+	expr, ok := m.locals[name]
+	if !ok {
+		return cty.DynamicVal, fmt.Errorf("local.%s is not declared", name)
+	}
+	return m.once("local."+name, func() (cty.Value, error) { return m.eval(expr, nil) })
+}
+
+// Output evaluates an output.
+func (m *Module) Output(name string) (cty.Value, error) {
+	b := m.blocks["output."+name]
+	if b == nil {
+		return cty.DynamicVal, fmt.Errorf("output.%s is not declared", name)
+	}
+	v, err := m.eval(b.Body.Attributes["value"].Expr, nil)
+	return unmarked(v), err
+}
+
+// Evaluate evaluates an expression in the module.
+func (m *Module) Evaluate(expr hclsyntax.Expression) (cty.Value, error) {
+	v, err := m.eval(expr, nil)
+	return unmarked(v), err
+}
+
+// once evaluates what has an address. References in a circle are an error.
+func (m *Module) once(address string, evaluate func() (cty.Value, error)) (cty.Value, error) {
+	if v, ok := m.results[address]; ok {
+		return v, nil
+	}
+	if m.running[address] {
+		return cty.DynamicVal, fmt.Errorf("%s refers to itself", address)
+	}
+	m.running[address] = true
+	defer delete(m.running, address)
+	v, err := evaluate()
+	if err != nil {
+		return cty.DynamicVal, err
+	}
+	m.results[address] = v
+	return v, nil
+}
+
+// scope holds names such as each, count and the iterators of dynamic blocks.
+type scope map[string]cty.Value
+
+func (s scope) with(name string, v cty.Value) scope {
+	all := scope{name: v}
+	for other, v := range s {
+		if other != name {
+			all[other] = v
+		}
+	}
+	return all
+}
+
+func (m *Module) eval(expr hclsyntax.Expression, s scope) (cty.Value, error) {
+	roots := map[string]map[string]cty.Value{}
+	for _, ref := range expr.Variables() {
+		root := ref.RootName()
+		if _, ok := s[root]; ok || root == "path" {
+			continue
+		}
+		if len(ref) < 2 {
+			return cty.DynamicVal, fmt.Errorf("%s: %s is not declared", ref.SourceRange(), root)
+		}
+		field := attribute(ref[1])
+		v, err := m.reference(root, field)
+		if err != nil {
+			return cty.DynamicVal, fmt.Errorf("%s: %w", ref.SourceRange(), err)
+		}
+		if roots[root] == nil {
+			roots[root] = map[string]cty.Value{}
+		}
+		roots[root][field] = v
+	}
+	ctx := &hcl.EvalContext{Functions: m.functions, Variables: map[string]cty.Value{
+		"path": cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(m.dir)}),
+	}}
+	for root, fields := range roots {
+		ctx.Variables[root] = cty.ObjectVal(fields)
+	}
+	maps.Copy(ctx.Variables, s)
+	v, diags := expr.Value(ctx)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	return v, nil
+}
+
+// reference evaluates what the first two names of a reference mean.
+func (m *Module) reference(root, field string) (cty.Value, error) {
+	switch root {
+	case "local":
+		return m.local(field)
+	case "var":
+		return m.Variable(field)
+	default:
+		return m.resource(root, field)
+	}
+}
+
+func attribute(t hcl.Traverser) string {
+	if a, ok := t.(hcl.TraverseAttr); ok {
+		return a.Name
+	}
+	return ""
+}
+
+// referencedAttributes lists every attribute that a reference in the files names.
+func referencedAttributes(files map[string]*hclsyntax.Body) []string {
+	names := map[string]bool{}
+	add := func(t hcl.Traversal) {
+		for _, step := range t {
+			if name := attribute(step); name != "" {
+				names[name] = true
+			}
+		}
+	}
+	for _, body := range files {
+		_ = hclsyntax.VisitAll(body, func(n hclsyntax.Node) (none hcl.Diagnostics) {
+			switch e := n.(type) {
+			case *hclsyntax.ScopeTraversalExpr:
+				add(e.Traversal)
+			case *hclsyntax.RelativeTraversalExpr:
+				add(e.Traversal)
+			}
+			return none
+		})
+	}
+	return slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,283 @@
+package evaluate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// computed marks the stand-ins of values that only the provider knows. As in Terraform, no key of for_each may have it.
+type computed struct{}
+
+func unmarked(v cty.Value) cty.Value {
+	v, _ = v.UnmarkDeep()
+	return v
+}
+
+// standIns are the computed attributes whose stand-in is text.
+func standIns() []string { return []string{"id", "name", "email", "member", "self_link"} }
+
+// Resources returns the instances of a type of resource by address without the type, such as this["key"]. Arguments
+// that are not set are absent. A nested block is a tuple of objects under the name of its type.
+func (m *Module) Resources(typ string) (map[string]cty.Value, error) {
+	found := map[string]cty.Value{}
+	for address, b := range m.blocks {
+		if b.Type != "resource" || b.Labels[0] != typ {
+			continue
+		}
+		instances, err := m.instances(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", address, err)
+		}
+		for _, i := range instances {
+			found[b.Labels[1]+i.key] = unmarked(i.value)
+		}
+	}
+	return found, nil
+}
+
+// Types lists the types of the module's resources.
+func (m *Module) Types() []string {
+	types := map[string]bool{}
+	for _, b := range m.blocks {
+		if b.Type == "resource" {
+			types[b.Labels[0]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(types))
+}
+
+// resource is the value of a reference to a resource: an object, a tuple with count, an object by key with for_each.
+// Attributes that the configuration does not set have stand-ins.
+func (m *Module) resource(typ, name string) (cty.Value, error) {
+	address := typ + "." + name
+	b := m.blocks[address]
+	if b == nil || b.Type != "resource" {
+		return cty.DynamicVal, fmt.Errorf("%s is not declared", address)
+	}
+	return m.once(address, func() (cty.Value, error) {
+		instances, err := m.instances(b)
+		if err != nil {
+			return cty.DynamicVal, err
+		}
+		keyed, listed := map[string]cty.Value{}, []cty.Value{}
+		for _, i := range instances {
+			v := m.complete(address+i.key, i.value, b.Body)
+			if i.each.Type() == cty.String {
+				keyed[i.each.AsString()] = v
+			}
+			listed = append(listed, v)
+		}
+		switch {
+		case b.Body.Attributes["for_each"] != nil:
+			return cty.ObjectVal(keyed), nil
+		case b.Body.Attributes["count"] != nil:
+			return cty.TupleVal(listed), nil
+		default:
+			return listed[0], nil
+		}
+	})
+}
+
+// complete adds the stand-ins of attributes that references name and the configuration does not set.
+func (m *Module) complete(address string, v cty.Value, body *hclsyntax.Body) cty.Value {
+	attributes := v.AsValueMap()
+	if attributes == nil {
+		attributes = map[string]cty.Value{}
+	}
+	for _, name := range m.computed {
+		if _, ok := attributes[name]; ok {
+			continue
+		}
+		attributes[name] = cty.DynamicVal
+		if address != "" && slices.Contains(standIns(), name) {
+			attributes[name] = cty.StringVal(address + "." + name).Mark(computed{})
+		}
+	}
+	for _, b := range body.Blocks {
+		if notArguments(b.Type) {
+			continue
+		}
+		name, content := b.Type, b.Body
+		if b.Type == "dynamic" && len(b.Body.Blocks) > 0 {
+			name, content = b.Labels[0], b.Body.Blocks[0].Body
+		}
+		blocks, ok := attributes[name]
+		if !ok || !blocks.IsKnown() { // two dynamic blocks of one type have different contents
+			continue
+		}
+		var nested []cty.Value
+		for _, v := range blocks.AsValueSlice() {
+			nested = append(nested, m.complete("", v, content))
+		}
+		attributes[name] = cty.TupleVal(nested)
+	}
+	return cty.ObjectVal(attributes)
+}
+
+// instance is one instance of a resource. key is the end of its address, and each the key of for_each.
+type instance struct {
+	key   string
+	each  cty.Value
+	value cty.Value
+}
+
+func (m *Module) instances(b *hclsyntax.Block) ([]instance, error) {
+	var instances []instance
+	add := func(key string, each cty.Value, s scope) error {
+		v, err := m.body(b.Body, s)
+		instances = append(instances, instance{key: key, each: each, value: v})
+		return err
+	}
+	if a := b.Body.Attributes["for_each"]; a != nil {
+		v, err := m.eval(a.Expr, nil)
+		if err != nil {
+			return nil, err
+		}
+		elements, err := keyed(v)
+		if err != nil {
+			return nil, fmt.Errorf("%s: for_each: %w", a.SrcRange, err)
+		}
+		for _, e := range elements {
+			s := scope{"each": cty.ObjectVal(map[string]cty.Value{"key": e[0], "value": e[1]})}
+			if err := add(fmt.Sprintf("[%q]", e[0].AsString()), e[0], s); err != nil {
+				return nil, err
+			}
+		}
+		return instances, nil
+	}
+	if a := b.Body.Attributes["count"]; a != nil {
+		v, err := m.eval(a.Expr, nil)
+		if err != nil {
+			return nil, err
+		}
+		n, err := number(v)
+		if err != nil {
+			return nil, fmt.Errorf("%s: count: %w", a.SrcRange, err)
+		}
+		for i := range n {
+			index := cty.NumberIntVal(i)
+			s := scope{"count": cty.ObjectVal(map[string]cty.Value{"index": index})}
+			if err := add(fmt.Sprintf("[%d]", i), index, s); err != nil {
+				return nil, err
+			}
+		}
+		return instances, nil
+	}
+	return instances, add("", cty.NullVal(cty.DynamicPseudoType), nil)
+}
+
+// keyed returns the keys and values of for_each, in the order of the keys.
+func keyed(v cty.Value) ([][2]cty.Value, error) {
+	if v.IsMarked() || !v.IsKnown() {
+		return nil, fmt.Errorf("depends on what only the provider knows")
+	}
+	if v.IsNull() {
+		return nil, fmt.Errorf("is null")
+	}
+	if t := v.Type(); !t.IsObjectType() && !t.IsMapType() && !t.Equals(cty.Set(cty.String)) {
+		return nil, fmt.Errorf("is a %s, want a map or a set of strings", t.FriendlyName())
+	}
+	var elements [][2]cty.Value
+	for it := v.ElementIterator(); it.Next(); {
+		key, value := it.Element()
+		if !key.IsKnown() {
+			return nil, fmt.Errorf("depends on what only the provider knows")
+		}
+		elements = append(elements, [2]cty.Value{key, value})
+	}
+	slices.SortFunc(elements, func(a, b [2]cty.Value) int { return strings.Compare(a[0].AsString(), b[0].AsString()) })
+	return elements, nil
+}
+
+func number(v cty.Value) (int64, error) {
+	if v.IsMarked() || !v.IsKnown() {
+		return 0, fmt.Errorf("depends on what only the provider knows")
+	}
+	v, err := convert.Convert(v, cty.Number)
+	if err != nil || v.IsNull() {
+		return 0, fmt.Errorf("is no number: %w", err)
+	}
+	n, _ := v.AsBigFloat().Int64()
+	return n, nil
+}
+
+// notArguments reports whether a name in a resource means something to Terraform itself.
+func notArguments(name string) bool {
+	return slices.Contains([]string{
+		"for_each", "count", "depends_on", "provider", "lifecycle", "connection", "provisioner",
+	}, name)
+}
+
+// body evaluates arguments and nested blocks, and expands dynamic blocks.
+//
+// Package hcl/ext/dynblock needs the schema of a body, which only the provider has.
+func (m *Module) body(b *hclsyntax.Body, s scope) (cty.Value, error) {
+	values := map[string]cty.Value{}
+	for name, a := range b.Attributes {
+		if notArguments(name) {
+			continue
+		}
+		v, err := m.eval(a.Expr, s)
+		if err != nil {
+			return cty.DynamicVal, fmt.Errorf("%s: %w", name, err)
+		}
+		values[name] = v
+	}
+	nested := map[string][]cty.Value{}
+	for _, block := range b.Blocks {
+		if notArguments(block.Type) {
+			continue
+		}
+		name, found, err := m.nested(block, s)
+		if err != nil {
+			return cty.DynamicVal, fmt.Errorf("%s: %w", name, err)
+		}
+		nested[name] = append(nested[name], found...)
+	}
+	for name, found := range nested {
+		values[name] = cty.TupleVal(found)
+	}
+	return cty.ObjectVal(values), nil
+}
+
+// nested evaluates one block, or all blocks of a dynamic one.
+func (m *Module) nested(b *hclsyntax.Block, s scope) (name string, blocks []cty.Value, err error) {
+	if b.Type != "dynamic" {
+		v, err := m.body(b.Body, s)
+		return b.Type, []cty.Value{v}, err
+	}
+	name = b.Labels[0]
+	iterator := name
+	if a := b.Body.Attributes["iterator"]; a != nil {
+		if iterator = hcl.ExprAsKeyword(a.Expr); iterator == "" {
+			return name, nil, fmt.Errorf("%s: iterator is no name", a.SrcRange)
+		}
+	}
+	each, err := m.eval(b.Body.Attributes["for_each"].Expr, s)
+	if err != nil {
+		return name, nil, err
+	}
+	each, _ = each.Unmark()
+	if !each.CanIterateElements() {
+		return name, nil, fmt.Errorf("%s: for_each is unknown, null or no collection", b.Range())
+	}
+	for it := each.ElementIterator(); it.Next(); {
+		key, value := it.Element()
+		inner := s.with(iterator, cty.ObjectVal(map[string]cty.Value{"key": key, "value": value}))
+		for _, content := range b.Body.Blocks {
+			v, err := m.body(content.Body, inner)
+			if err != nil {
+				return name, nil, err
+			}
+			blocks = append(blocks, v)
+		}
+	}
+	return name, blocks, nil
+}

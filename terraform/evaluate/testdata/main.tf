@@ -1,0 +1,66 @@
+locals {
+  names    = { for room, _ in var.rooms : room => "${var.environment}-${room}" }
+  greeting = templatefile("${path.module}/greeting.txt", { names = values(local.names) })
+  range    = cidrsubnet("10.64.0.0/10", 6, 63)
+  chosen   = coalesce("", null, "third")
+  secret   = base64sha256(uuid())
+}
+
+resource "google_house" "this" {
+  address = "1 Main St"
+}
+
+resource "google_room" "this" {
+  for_each = var.rooms
+
+  name  = local.names[each.key]
+  house = google_house.this.id
+  area  = each.value.size
+
+  dynamic "door" {
+    for_each = each.value.doors
+    iterator = entry
+    content {
+      name = entry.value
+
+      dynamic "lock" {
+        for_each = toset(["a", "b"])
+        content {
+          label = "${entry.key}-${lock.value}"
+        }
+      }
+    }
+  }
+
+  window {
+    glazing = "double"
+  }
+
+  lifecycle {
+    ignore_changes = [area]
+  }
+}
+
+resource "google_painting" "room" {
+  for_each = google_room.this
+
+  room    = each.value.name
+  door    = each.value.door[0].lock[1].label
+  handle  = each.value.door[0].handle
+  glazing = [for w in each.value.window : w.glazing]
+}
+
+resource "google_key" "spare" {
+  count = var.spares
+
+  label = "spare ${count.index}"
+}
+
+resource "google_ring" "keys" {
+  labels = google_key.spare[*].label
+  fits   = google_key.spare[0].id
+}
+
+output "house" {
+  value = google_house.this.id
+}

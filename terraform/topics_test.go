@@ -1,0 +1,43 @@
+package terraform_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/shared/function"
+)
+
+// subscription is what a subscription does with messages that a worker does not answer.
+type subscription struct{ Deadline, Retention, Expires, DeadLetters, Attempts string }
+
+// TestSubscriptions_KeepNudgesAndDropOldTicks holds that nudges are kept for a week and moved away after 20 attempts,
+// that ticks are kept for an hour, and that no subscription expires.
+func TestSubscriptions_KeepNudgesAndDropOldTicks(t *testing.T) {
+	t.Parallel()
+	const week, hour, never, none = "604800s", "3600s", "", "(none)"
+	want := map[string]subscription{}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		row := subscription{Deadline: "30", Retention: week, Expires: never, DeadLetters: none, Attempts: none}
+		if w.Schedule != "" {
+			row.Deadline, row.Retention = "600", hour
+		}
+		if w.Topic == function.AgentNudges {
+			row.DeadLetters, row.Attempts = `google_pubsub_topic.this["agent-nudges-dead"].id`, "20"
+		}
+		want[`worker["`+w.Name+`"]`] = row
+	}
+	got := map[string]subscription{}
+	for address, s := range load(t, nil).resources(t, "google_pubsub_subscription") {
+		got[address] = subscription{
+			Deadline: text(t, s, "ack_deadline_seconds"), Retention: text(t, s, "message_retention_duration"),
+			Expires:     text(t, s, "expiration_policy.0.ttl"),
+			DeadLetters: text(t, s, "dead_letter_policy.0.dead_letter_topic"),
+			Attempts:    text(t, s, "dead_letter_policy.0.max_delivery_attempts"),
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("subscriptions (-want +got):\n%s", diff)
+	}
+}
