@@ -1,10 +1,12 @@
 // Package ratelimit limits how often callers may call: it defines classes of calls and their limits, and counts calls
-// in token buckets. Each process counts separately, so N instances together allow up to N times a limit; the load
-// balancer enforces the global limit. It does not depend on HTTP.
+// in token buckets. A Limiter keeps its buckets in the memory of its process, so a caller of N instances is allowed
+// between one and N times a limit. A bucket that a record stores is the same for all instances, so its limit is exact;
+// see Limit.TakeStored. The package does not depend on HTTP and stores nothing itself.
 package ratelimit
 
 import (
 	"container/list"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -26,7 +28,7 @@ const (
 	Polling Class = "polling"
 	// Mutations of one key or user.
 	Mutations Class = "mutations"
-	// Creations of agents in one organization. Only successful ones count.
+	// Creations of agents in one organization. Only successful ones count, in the organization's record.
 	Creations Class = "creations"
 	// Reveals of one agent's credentials.
 	Reveals Class = "reveals"
@@ -66,6 +68,19 @@ type Decision struct {
 	Reset time.Duration
 }
 
+// refusal is the cause of a refused call's error. It carries the decision to whoever renders the error.
+type refusal struct{ Decision }
+
+// Error implements error.
+func (r refusal) Error() string { return "over the limit " + r.Policy() }
+
+// Refusal returns the decision whose Err is in err. ok is false for any other error.
+func Refusal(err error) (d Decision, ok bool) {
+	var r refusal
+	ok = errors.As(err, &r)
+	return r.Decision, ok
+}
+
 // Err returns RateLimited with RetryAfter for a refused call, and nil for an allowed one.
 func (d Decision) Err() error {
 	if d.Allowed {
@@ -75,7 +90,7 @@ func (d Decision) Err() error {
 		"Too many requests. The limit for %s is %d in %g s. Retry in %g s.",
 		d.Class, d.Limit.Quota, d.Limit.Window.Seconds(), math.Ceil(d.Reset.Seconds()))
 	e.RetryAfter = d.Reset
-	return e.WithMeta(map[string]any{
+	return e.WithCause(refusal{d}).WithMeta(map[string]any{
 		"limit": string(d.Class), "max": d.Limit.Quota, "window_seconds": d.Limit.Window.Seconds(),
 	})
 }
