@@ -12,7 +12,6 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/secretwrite"
 )
 
@@ -58,7 +57,6 @@ func Create(writer secretwrite.Service, cells agent.Cells, d agent.Addresses) fu
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
-		Limit:  ratelimit.Creations,
 		Status: http.StatusCreated, Summary: "Create an agent", Errors: []fault.Kind{fault.PaymentRequired},
 		Handle: function.Handle(func(ctx context.Context, in createInput) (agent.Created, error) {
 			a, err := create(in, cells)

@@ -90,7 +90,7 @@ func protocolErrors() map[fault.Kind]errorResponse {
 			}),
 		},
 		fault.RateLimited: {
-			text: "Too many requests. Each instance counts separately; the load balancer enforces the global limit.",
+			text: "Too many requests. `meta.limit` names the limit; the description lists all of them.",
 			example: fault.New(fault.RateLimited, "rate_limited",
 				"Too many requests. The limit for mutations is 60 in 60 s. Retry in 5 s."),
 			headers: []string{"RateLimit", "RateLimit-Policy"},

@@ -59,7 +59,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 			return err
 		}
 		b := s.client.batch().Create(ref, doc)
-		state.org.saveUsage(b)
+		state.org.saveCreation(b)
 		s.client.createMetrics(b, a)
 		s.client.saveOperations(b, agent.Agent{}, a)
 		ch.writeEntry(b, state.org, agentTarget(a), nil)
@@ -76,7 +76,8 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	return created, nil
 }
 
-// chargeNewAgent checks that the organization may create the agent, and adds the agent to its usage.
+// chargeNewAgent checks that the organization may create the agent, adds the agent to its usage, and counts the
+// creation. The rate limit comes last: waiting does not help an organization whose plan has no room.
 func chargeNewAgent(ch change, org *organizationState, a agent.Agent, size plan.Plan) error {
 	if err := ch.checkMayStart(*org); err != nil {
 		return err
@@ -84,7 +85,10 @@ func chargeNewAgent(ch change, org *organizationState, a agent.Agent, size plan.
 	if err := org.CheckFits(size); err != nil {
 		return err
 	}
-	return org.chargeUsage(heldUsage(a))
+	if err := org.chargeUsage(heldUsage(a)); err != nil {
+		return err
+	}
+	return org.CountCreation(ch.client.creations, ch.at)
 }
 
 // Change implements agent.Store.

@@ -11,17 +11,19 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // TestCallsPerOperation counts the calls of every operation without competitors. Each call costs time and money.
 func TestCallsPerOperation(t *testing.T) {
 	t.Parallel()
 	recorder := &callRecorder{}
-	c := open(t, "", Options{Observe: recorder.observe})
+	c := open(t, "", Options{Observe: recorder.observe, Creations: ratelimit.Limit{Quota: 2, Window: time.Hour}})
 	w := agentFixture(c)
 	org := w.Tenant(t, plan.Enterprise)
 	key := newKey()
@@ -39,6 +41,7 @@ func TestCallsPerOperation(t *testing.T) {
 		{name: "ping", do: func() { must(t, c.Ping(org.Ctx)) }, want: "read"},
 		{name: "create an agent", do: func() { a = org.Create(plan.Pro) }, want: "read commit"},
 		{name: "create another agent", do: func() { spare = org.Create(plan.Pro) }, want: "read commit"},
+		{name: "create an agent over the rate limit", do: func() { createOverLimit(t, org, w.Store) }, want: "read"},
 		{name: "get an agent", do: func() { _, err := w.Store.Get(org.Ctx, a.ID); must(t, err) }, want: "read"},
 		{
 			name: "create a key", do: func() { _, err := c.Keys().Create(org.Ctx, key); must(t, err) },
@@ -86,6 +89,13 @@ func TestCallsPerOperation(t *testing.T) {
 		if got := recorder.during(step.do); got != step.want {
 			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
 		}
+	}
+}
+
+func createOverLimit(t *testing.T, org agenttest.Tenant, store agent.Store) {
+	t.Helper()
+	if _, err := store.Create(org.Ctx, agenttest.Draft(plan.Hobby)); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("create an agent over the limit: %v, want RateLimited", err)
 	}
 }
 

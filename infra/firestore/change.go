@@ -173,9 +173,18 @@ func (o *organizationState) chargeUsage(moved organization.Usage) error {
 
 // saveUsage writes the organization's usage. The commit fails when another one wrote the organization since it was
 // read.
-func (o organizationState) saveUsage(b *batch) {
+func (o organizationState) saveUsage(b *batch) { o.save(b, setUsage(o.Usage)) }
+
+// saveCreation writes what a creation changes of the organization: its usage and the state of its rate limit. The
+// commit fails as that of saveUsage does.
+func (o organizationState) saveCreation(b *batch) {
+	o.save(b, append(setUsage(o.Usage), setCreations(o.Organization)))
+}
+
+// save writes some fields of the organization, or the whole record if there is none.
+func (o organizationState) save(b *batch, list []gcp.Update) {
 	if o.snap.Exists() {
-		b.Update(o.snap.Ref, setUsage(o.Usage), gcp.LastUpdateTime(o.snap.UpdateTime))
+		b.Update(o.snap.Ref, list, gcp.LastUpdateTime(o.snap.UpdateTime))
 		return
 	}
 	b.Create(o.snap.Ref, organizationFields(&o.Organization).encode())

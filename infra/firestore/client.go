@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // The collections. A document's id is the id of its record, or the hash of an API key or idempotency key.
@@ -56,6 +57,8 @@ type Options struct {
 	Timeout time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Creations is the rate limit of creations of agents in one organization; zero means no limit.
+	Creations ratelimit.Limit
 	// Observe is called with the full method name of every call, retries included. It may be nil.
 	Observe func(method string)
 	// DialOptions are added to the connection's, such as interceptors.
@@ -64,9 +67,10 @@ type Options struct {
 
 // Client is an open database. It and the stores that it returns are safe for concurrent use.
 type Client struct {
-	db      *gcp.Client
-	timeout time.Duration
-	clock   func() time.Time
+	db        *gcp.Client
+	timeout   time.Duration
+	clock     func() time.Time
+	creations ratelimit.Limit
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
 	// checks them once.
 	ensured *knownRecords
@@ -90,7 +94,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		return nil, fmt.Errorf("open firestore database %q of project %q: %w", database, o.ProjectID, err)
 	}
 	c := &Client{
-		db: db, timeout: o.Timeout, clock: o.Now,
+		db: db, timeout: o.Timeout, clock: o.Now, creations: o.Creations,
 		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 	}
 	if c.timeout <= 0 {

@@ -22,12 +22,20 @@ import (
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/organization/organizationtest"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/secret/secrettest"
 )
 
 func TestAgents_Conform(t *testing.T) {
 	t.Parallel()
-	agenttest.TestStore(t, func(t *testing.T) agenttest.Fixture { return agentFixture(open(t, "", Options{})) })
+	agenttest.TestStore(t, func(t *testing.T) agenttest.Fixture {
+		c := open(t, "", Options{})
+		w := agentFixture(c)
+		w.Limited = func(_ testing.TB, creations ratelimit.Limit, now func() time.Time) agent.Store {
+			return open(t, c.project(), Options{Creations: creations, Now: now}).Agents(w.Nudges)
+		}
+		return w
+	})
 }
 
 func TestWorkerStore_Conforms(t *testing.T) {

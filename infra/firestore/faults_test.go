@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // injectedFault makes one of a client's calls fail, or all calls from one on.
@@ -66,7 +67,8 @@ func (f *injectedFault) reached() bool {
 
 // options are those of a client with the fault.
 func (f *injectedFault) options() Options {
-	o := Options{DialOptions: f.interceptors()}
+	// The limit refuses a creation that counts twice.
+	o := Options{DialOptions: f.interceptors(), Creations: ratelimit.Limit{Quota: 1, Window: time.Hour}}
 	if f.permanent {
 		o.Timeout = 400 * time.Millisecond // retries can't help
 	}

@@ -174,17 +174,32 @@ func TestIndexes_ServeEveryFilter(t *testing.T) {
 	}
 }
 
+// exemptFields lists the fields of a collection that have no index.
+func exemptFields(t *testing.T, collection string) []string {
+	var exempt []string
+	for _, o := range declaredIndexes(t).FieldOverrides {
+		if o.CollectionGroup == collection && len(o.Indexes) == 0 {
+			exempt = append(exempt, o.FieldPath)
+		}
+	}
+	return exempt
+}
+
+// TestIndexes_TheTimeOfCreationsHasNone: it grows with every creation, so an index on it would limit the creations of
+// all organizations together.
+func TestIndexes_TheTimeOfCreationsHasNone(t *testing.T) {
+	t.Parallel()
+	if exempt := exemptFields(t, organizationCollection); !slices.Contains(exempt, creationsField) {
+		t.Errorf("exempt fields of organizations %v, want %s among them", exempt, creationsField)
+	}
+}
+
 // TestIndexes_AgentFieldsThatNoQueryUsesHaveNone: an index on a growing time limits the writes of all agents together,
 // and every other index makes each write of an agent slower and dearer.
 func TestIndexes_AgentFieldsThatNoQueryUsesHaveNone(t *testing.T) {
 	t.Parallel()
 	queried := []string{"organization_id", "name", "plan", "region", "status", "work_due_at", "created_at"}
-	var exempt []string
-	for _, o := range declaredIndexes(t).FieldOverrides {
-		if o.CollectionGroup == agentCollection && len(o.Indexes) == 0 {
-			exempt = append(exempt, o.FieldPath)
-		}
-	}
+	exempt := exemptFields(t, agentCollection)
 	for _, f := range agentFields(&agent.Agent{}, new(string)) {
 		if slices.Contains(queried, f.name) == slices.Contains(exempt, f.name) {
 			t.Errorf("field %s: queried %t, exempt from indexes %t; exempt in indexes.json exactly what no query uses",

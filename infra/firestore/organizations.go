@@ -30,7 +30,16 @@ func organizationFields(o *organization.Organization) fields {
 		{"status", text(&o.Status)},
 		{"usage", group(usageFields(&o.Usage))},
 		{"created_at", timestamp(&o.CreatedAt)},
+		{creationsField, timestamp(&o.CreationsFullAt)},
 	}
+}
+
+// creationsField is the state of the rate limit of creations. Only a creation writes it.
+const creationsField = "creations_full_at"
+
+// setCreations replaces the state of the rate limit of creations.
+func setCreations(o organization.Organization) gcp.Update {
+	return gcp.Update{Path: creationsField, Value: timestamp(&o.CreationsFullAt).encode()}
 }
 
 func usageFields(u *organization.Usage) fields {

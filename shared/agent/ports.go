@@ -22,7 +22,9 @@ type Store interface {
 	// List reads a page of agents, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, filter Filter, p page.Request) (page.Page[Agent], error)
 	// Create writes a new agent, the organization's usage and the audit entry in one transaction, and nudges a worker.
-	// Errors: PaymentRequired if the organization's plan has no room, Unavailable.
+	// The same transaction counts the creation against the organization's rate limit. A creation that fails does not
+	// count, and neither does the repeat of one, which gets the first answer even over the limit. Errors:
+	// PaymentRequired if the organization's plan has no room, RateLimited, Unavailable.
 	Create(ctx context.Context, a Agent) (Agent, error)
 	// Change runs a pure closure on the agent and writes the result, the usage and the audit entry in one transaction,
 	// then nudges a worker. The closure may run more than once and must have no side effects. If it changes nothing,

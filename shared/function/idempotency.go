@@ -113,11 +113,9 @@ func keptOutput(body []byte) any {
 	return Raw{ContentType: "application/json", Bytes: body}
 }
 
-// setReplayed reports whether the store replayed an earlier answer, and if so sets the response header.
-func setReplayed(ctx context.Context, h http.Header) bool {
-	if !idempotency.From(ctx).Replayed() {
-		return false
+// setReplayed sets the response header if the store replayed an earlier answer.
+func setReplayed(ctx context.Context, h http.Header) {
+	if idempotency.From(ctx).Replayed() {
+		h.Set(idempotency.ReplayedHeader, "true")
 	}
-	h.Set(idempotency.ReplayedHeader, "true")
-	return true
 }

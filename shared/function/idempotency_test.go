@@ -6,12 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/ratelimit"
 )
 
 // attemptRecorder serves routes whose handlers record the idempotency.Attempt in their context.
@@ -23,7 +21,7 @@ type attemptRecorder struct {
 	err    error
 }
 
-func (a *attemptRecorder) serve(limiter *ratelimit.Limiter) http.Handler {
+func (a *attemptRecorder) serve() http.Handler {
 	withBody := function.Handle(func(ctx context.Context, in echoInput) (echo, error) {
 		a.text = in.Body.Text
 		return echo{in.Body.Text}, a.record(ctx)
@@ -34,7 +32,7 @@ func (a *attemptRecorder) serve(limiter *ratelimit.Limiter) http.Handler {
 	routes := []function.Route{
 		{
 			Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusCreated,
-			Limit: ratelimit.Creations, Handle: withBody,
+			Handle: withBody,
 		},
 		{
 			Method: http.MethodPatch, Path: "/api/v1/agents", Access: function.Admin, Status: http.StatusOK,
@@ -58,7 +56,7 @@ func (a *attemptRecorder) serve(limiter *ratelimit.Limiter) http.Handler {
 	for i := range routes {
 		routes[i].Name, routes[i].BodyLimit = "Test", 100
 	}
-	return serveRoutes(function.Guard{Limiter: limiter}, routes...)
+	return serveRoutes(function.Guard{}, routes...)
 }
 
 func (a *attemptRecorder) record(ctx context.Context) error {
@@ -151,7 +149,7 @@ func TestRoute_ChecksIdempotencyKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var a attemptRecorder
-			r := call(t, a.serve(nil), c.req)
+			r := call(t, a.serve(), c.req)
 			r.check(t, c.wantStatus, c.wantCode)
 			if got := a.attempt != nil; got != c.wantAttempt {
 				t.Errorf("handler has an attempt = %t, want %t", got, c.wantAttempt)
@@ -166,7 +164,7 @@ func TestRoute_AttemptIdentifiesKeyAndRequest(t *testing.T) {
 	attemptOf := func(req *http.Request) idempotency.Attempt {
 		t.Helper()
 		var a attemptRecorder
-		r := call(t, a.serve(nil), req)
+		r := call(t, a.serve(), req)
 		if r.status >= 300 || a.attempt == nil {
 			t.Fatalf("%s %s: status %d, attempt %+v, want a success with an attempt", req.Method, req.URL, r.status,
 				a.attempt)
@@ -214,38 +212,12 @@ func TestRoute_AttemptIdentifiesKeyAndRequest(t *testing.T) {
 func TestRoute_MarksReplayedSuccesses(t *testing.T) {
 	t.Parallel()
 	a := attemptRecorder{replay: true}
-	replayed := call(t, a.serve(nil), newRequest("POST", "/agents", "admin", validBody, "k"))
+	replayed := call(t, a.serve(), newRequest("POST", "/agents", "admin", validBody, "k"))
 	replayed.check(t, 201, "")
 	checkHeader(t, replayed.header, "Idempotency-Replayed", "true")
 
 	a.err = fault.New(fault.Unavailable, "secret_store_unavailable", "Later.").WithCause(errors.New("why"))
-	failed := call(t, a.serve(nil), newRequest("POST", "/agents", "admin", validBody, "k"))
+	failed := call(t, a.serve(), newRequest("POST", "/agents", "admin", validBody, "k"))
 	failed.check(t, 503, "secret_store_unavailable")
 	checkHeader(t, failed.header, "Idempotency-Replayed", "")
-}
-
-func TestRoute_ReplaysDoNotCountAsCreations(t *testing.T) {
-	t.Parallel()
-	unlimited := ratelimit.Limit{Quota: 100, Window: time.Hour}
-	var a attemptRecorder
-	h := a.serve(ratelimit.New(ratelimit.Limits{
-		ratelimit.Mutations: unlimited, ratelimit.Authentication: unlimited,
-		ratelimit.Creations: {Quota: 2, Window: time.Hour},
-	}, nil))
-	for i, c := range []struct {
-		replay     bool
-		wantStatus int
-	}{
-		{replay: false, wantStatus: 201},
-		{replay: true, wantStatus: 201},
-		{replay: true, wantStatus: 201},
-		{replay: true, wantStatus: 201},
-		{replay: false, wantStatus: 201},
-		{replay: false, wantStatus: 429},
-	} {
-		a.replay = c.replay
-		if r := call(t, h, newRequest("POST", "/agents", "admin", validBody, "k")); r.status != c.wantStatus {
-			t.Errorf("call %d, replay %t: status = %d, want %d", i, c.replay, r.status, c.wantStatus)
-		}
-	}
 }

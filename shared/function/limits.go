@@ -26,14 +26,7 @@ func (r Route) bucket(c identity.Caller, req *http.Request) (ratelimit.Class, st
 // parsed id, because one UUID can be written in several ways, and the organization, so that a caller cannot use up the
 // bucket of another organization.
 func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
-	switch r.Limit {
-	case ratelimit.Creations:
-		return r.Limit, c.OrganizationID, true
-	case "":
-		return "", "", false
-	default:
-		return r.Limit, c.OrganizationID + " " + r.pathTarget(req.PathValue).ID, true
-	}
+	return r.Limit, c.OrganizationID + " " + r.pathTarget(req.PathValue).ID, r.Limit != ""
 }
 
 // countCall counts a call and sets the RateLimit headers. The error is RateLimited.
@@ -44,24 +37,24 @@ func (g Guard) countCall(r Route, c identity.Caller, w http.ResponseWriter, req 
 	class, key := r.bucket(c, req)
 	d := g.Limiter.Take(class, key)
 	if extra, key, ok := r.extraBucket(c, req); ok && d.Allowed {
-		check := g.Limiter.Take
-		if extra == ratelimit.Creations {
-			check = g.Limiter.Peek // only successful creations count; see countCreation
-		}
-		if e := check(extra, key); !e.Allowed {
+		if e := g.Limiter.Take(extra, key); !e.Allowed {
 			d = e
 		}
 	}
-	w.Header().Set("RateLimit-Policy", d.Policy())
-	w.Header().Set("RateLimit", d.Header())
+	setRateLimit(w.Header(), d)
 	return d.Err()
 }
 
-// countCreation counts a successful call of a route with the limit Creations.
-func (g Guard) countCreation(r Route, c identity.Caller, req *http.Request) {
-	if g.Limiter != nil && r.Limit == ratelimit.Creations {
-		_, key, _ := r.extraBucket(c, req)
-		g.Limiter.Take(ratelimit.Creations, key)
+func setRateLimit(h http.Header, d ratelimit.Decision) {
+	h.Set("RateLimit-Policy", d.Policy())
+	h.Set("RateLimit", d.Header())
+}
+
+// showRefusal sets the RateLimit headers of a call that a limit in the store refused, such as the one of creations.
+// They replace those of the bucket that allowed the call.
+func showRefusal(h http.Header, err error) {
+	if d, ok := ratelimit.Refusal(err); ok {
+		setRateLimit(h, d)
 	}
 }
 

@@ -22,7 +22,7 @@ func serveLimitedRoutes(err *error) http.Handler {
 	perHour := func(quota int) ratelimit.Limit { return ratelimit.Limit{Quota: quota, Window: time.Hour} }
 	limiter := ratelimit.New(ratelimit.Limits{
 		ratelimit.Reads: perHour(3), ratelimit.Polling: perHour(2), ratelimit.Mutations: perHour(9),
-		ratelimit.Creations: perHour(2), ratelimit.Reveals: perHour(2), ratelimit.Authentication: perHour(2),
+		ratelimit.Reveals: perHour(2), ratelimit.Authentication: perHour(2),
 	}, func() time.Time { return now })
 	handle := function.Handle(func(context.Context, function.Empty) (function.None, error) {
 		return function.None{}, *err
@@ -33,7 +33,7 @@ func serveLimitedRoutes(err *error) http.Handler {
 	routes := []function.Route{
 		{Method: http.MethodGet, Path: "/api/v1/agents", Access: function.Member},
 		{Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}", Access: function.Member, Reads: agent},
-		{Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin, Limit: ratelimit.Creations},
+		{Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin},
 		{Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/stop", Access: function.Admin, Reads: agent},
 		{
 			Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/reveal", Access: function.Admin,
@@ -60,6 +60,8 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 	)
 	upper := func(path string) string { return strings.Replace(path, agentID, strings.ToUpper(agentID), 1) }
 	conflict := fault.New(fault.Conflict, "agent_state_conflict", "No.")
+	_, creation := ratelimit.Limit{Quota: 1, Window: time.Hour}.
+		TakeStored(ratelimit.Creations, time.Unix(3600, 0), time.Unix(600, 0))
 	for name, calls := range map[string][]struct {
 		method, path, token string
 		handlerErr          error
@@ -85,20 +87,16 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 			{method: "GET", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
 			{method: "POST", path: stop, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
 		},
-		"only successful creations count": {
+		"a limit of the store replaces the caller's": {
+			{method: "POST", path: list, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
 			{
-				method: "POST", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
-				wantLimit: `"mutations";r=8;t=400`,
+				method: "POST", path: list, token: "admin", handlerErr: creation.Err(), wantStatus: 429,
+				wantLimit: `"creations";r=0;t=3000`,
 			},
 			{
 				method: "POST", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
-				wantLimit: `"mutations";r=7;t=800`,
+				wantLimit: `"mutations";r=6;t=1200`,
 			},
-			{method: "POST", path: list, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=6;t=1200`},
-			{method: "POST", path: list, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=5;t=1600`},
-			{method: "POST", path: list, token: "admin", wantStatus: 429, wantLimit: `"creations";r=0;t=1800`},
-			{method: "POST", path: list, token: "other-admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
-			{method: "POST", path: stop, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=3;t=2400`},
 		},
 		"reveals count per agent and organization, however the id is written": {
 			{method: "POST", path: reveal, token: "other-admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},

@@ -88,8 +88,8 @@ type Route struct {
 	Deprecated *Deprecation
 	// BodyLimit is the largest request body in bytes; zero means DefaultBodyLimit.
 	BodyLimit int64
-	// Limit is a second rate limit that counts this route's calls, in addition to the limit on every call; empty for
-	// none.
+	// Limit is a second rate limit that counts this route's calls on one object, in addition to the limit on every
+	// call; empty for none. Like that one, it counts in the memory of the process.
 	Limit ratelimit.Class
 	// Reads returns the document that the route reads, given the path parameters. Authentication fetches it in the
 	// same round trip as the API key.

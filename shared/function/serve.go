@@ -13,7 +13,6 @@ import (
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 )
 
 // A request to a route passes these steps, in this order. If a step fails, the request continues at step 11.
@@ -49,6 +48,7 @@ func (r Route) Handler(g Guard) http.Handler {
 				return nil, err
 			}
 			out, err := g.callHandler(ctx, r, input)
+			showRefusal(w.Header(), err)
 			if a := idempotency.From(ctx); a.Replayed() && !a.DiscardsAnswer() {
 				audit.CallEntryFrom(ctx).MarkReplayed()
 			}
@@ -57,9 +57,7 @@ func (r Route) Handler(g Guard) http.Handler {
 		if err != nil {
 			return ctx, err
 		}
-		if !setReplayed(ctx, w.Header()) {
-			g.countCreation(r, identity.From(ctx), req)
-		}
+		setReplayed(ctx, w.Header())
 		return ctx, r.render(w, req, out)
 	})
 }

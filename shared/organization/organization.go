@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Status is the billing status of an organization.
@@ -83,6 +84,9 @@ type Organization struct {
 	Status    Status
 	Usage     Usage
 	CreatedAt time.Time
+	// CreationsFullAt is the state of the rate limit of creations; see ratelimit.Limit.TakeStored. Its zero value is
+	// the state of an organization that has created no agent.
+	CreationsFullAt time.Time
 }
 
 // New makes the record of a new organization.
@@ -166,6 +170,14 @@ func (o *Organization) AddUsage(change Usage) error {
 	}
 	o.Usage = after
 	return nil
+}
+
+// CountCreation counts the creation of an agent against the rate limit. If the limit is reached, the record stays the
+// same and the error is RateLimited. A limit without a quota counts nothing.
+func (o *Organization) CountCreation(limit ratelimit.Limit, now time.Time) error {
+	fullAt, d := limit.TakeStored(ratelimit.Creations, o.CreationsFullAt, now)
+	o.CreationsFullAt = fullAt
+	return d.Err()
 }
 
 func (o Organization) errLimitReached(limit string, current, max any) error {

@@ -21,6 +21,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Fixture is an empty store, and what a test needs in order to check what the store wrote.
@@ -37,6 +38,9 @@ type Fixture struct {
 	Entries func(ctx context.Context, organizationID string) ([]audit.Entry, error)
 	// Log is the audit log.
 	Log audit.Log
+	// Limited opens Store in another process, which has a rate limit of creations and a separate clock. Only TestStore
+	// uses it.
+	Limited func(t testing.TB, creations ratelimit.Limit, now func() time.Time) agent.Store
 }
 
 // Nudges is an agent.Nudger that records its nudges. The zero value is ready for use.

@@ -44,6 +44,7 @@ func TestStore(t *testing.T, open func(*testing.T) Fixture) {
 	maps.Copy(tests, idempotencyTests())
 	maps.Copy(tests, awaitTests())
 	maps.Copy(tests, callEntryTests())
+	maps.Copy(tests, creationTests())
 	runEach(t, tests, open)
 }
 

@@ -46,7 +46,8 @@ func (d directory) Recount(_ context.Context, id string) (drift organization.Dri
 func accountsFixture(*testing.T) billingtest.Fixture {
 	d, u := NewDatabase(), &Direct{}
 	return billingtest.Fixture{
-		Processes: []billing.Store{Accounts{d, u}, Accounts{d, u}}, Agents: Agents{d, u, &agenttest.Nudges{}},
+		Processes: []billing.Store{Accounts{d, u}, Accounts{d, u}},
+		Agents:    Agents{Database: d, Process: u, Nudger: &agenttest.Nudges{}},
 		Directory: directory{d: d, u: u}, Counts: directory{d: d, u: u}, Entries: entriesOf(d, u),
 	}
 }

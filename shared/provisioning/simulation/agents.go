@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Agents is one process's client of the database. It implements agent.Store.
@@ -23,6 +24,8 @@ type Agents struct {
 	Database *Database
 	Process  Stepper
 	Nudger   agent.Nudger
+	// Creations is the rate limit of creations; zero means no limit.
+	Creations ratelimit.Limit
 }
 
 var _ agent.Store = Agents{}
@@ -143,7 +146,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		case read.exists:
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
-		if err := chargeNew(c, &read, a, size); err != nil {
+		if err := chargeNew(c, &read, a, size, s.Creations); err != nil {
 			return err
 		}
 		var saved agent.Agent // a late effect must not change what the call returned

@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -38,7 +39,7 @@ func attempts(ctx context.Context, try func(again bool) error) error {
 	}
 }
 
-func chargeNew(c change, s *state, a agent.Agent, size plan.Plan) error {
+func chargeNew(c change, s *state, a agent.Agent, size plan.Plan, limit ratelimit.Limit) error {
 	if c.caller.Type != identity.System {
 		if err := s.org.CheckMayStart(); err != nil {
 			return err
@@ -47,7 +48,10 @@ func chargeNew(c change, s *state, a agent.Agent, size plan.Plan) error {
 	if err := s.org.CheckFits(size); err != nil {
 		return err
 	}
-	return s.org.AddUsage(held(a))
+	if err := s.org.AddUsage(held(a)); err != nil {
+		return err
+	}
+	return s.org.CountCreation(limit, c.at)
 }
 
 // keepAnswer stores the answer to a request that found its agent already as it should be.

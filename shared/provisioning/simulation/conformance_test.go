@@ -4,18 +4,25 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/credential/credentialtest"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 func fixture(*testing.T) agenttest.Fixture {
 	d, u, nudges := NewDatabase(), &Direct{}, &agenttest.Nudges{}
 	return agenttest.Fixture{
-		Store: Agents{d, u, nudges}, Log: log{d: d, u: u}, Records: WorkerStore{d, u}, Nudges: nudges,
+		Store: Agents{Database: d, Process: u, Nudger: nudges}, Log: log{d: d, u: u}, Records: WorkerStore{d, u},
+		Nudges: nudges,
+		Limited: func(_ testing.TB, creations ratelimit.Limit, now func() time.Time) agent.Store {
+			return Agents{Database: d, Process: clocked{u, now}, Nudger: nudges, Creations: creations}
+		},
 		Organization: func(_ context.Context, id string) (organization.Organization, error) {
 			u.Lock()
 			defer u.Unlock()
@@ -30,6 +37,15 @@ func fixture(*testing.T) agenttest.Fixture {
 		Entries: entriesOf(d, u),
 	}
 }
+
+// clocked is a process with a separate clock.
+type clocked struct {
+	*Direct
+	now func() time.Time
+}
+
+// Now implements Stepper.
+func (c clocked) Now() time.Time { return c.now() }
 
 // entriesOf reads the audit entries of an organization in the order of their times.
 func entriesOf(d *Database, u *Direct) func(context.Context, string) ([]audit.Entry, error) {

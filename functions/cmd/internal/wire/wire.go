@@ -81,8 +81,10 @@ type Clients struct {
 func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	o := &Clients{ctx: ctx, config: c, settings: s}
 	o.firestore = lazy(o, "Firestore", func(ctx context.Context) (*firestore.Client, error) {
-		return firestore.Open(ctx,
-			firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator})
+		return firestore.Open(ctx, firestore.Options{
+			ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator,
+			Creations: ratelimit.Standard(c.RateLimitFactor)[ratelimit.Creations],
+		})
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
 		return pubsub.Open(ctx, pubsub.Options{
