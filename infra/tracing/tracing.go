@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// batchInterval is short because a function has little CPU after it has answered a request.
-	batchInterval = time.Second
+	// flushTimeout is how long the answer to a traced request may wait for its spans to be sent.
+	flushTimeout = 500 * time.Millisecond
 	// stopTimeout is part of the ten seconds in which a process must shut down.
 	stopTimeout = 3 * time.Second
 )
@@ -32,6 +32,9 @@ type Options struct {
 
 // Start collects the spans of the whole process until stop is called. stop sends the remaining spans. Spans that cannot
 // be sent are lost, and no call fails because of them.
+//
+// The spans of a request are sent before its answer is complete. Cloud Run takes the CPU away after the answer, so a
+// later export would stand still until the next request, and miss its deadline.
 func Start(ctx context.Context, o Options) (stop func() error, err error) {
 	if o.Ratio <= 0 || o.Ratio > 1 {
 		return nil, fmt.Errorf("TRACE_RATIO is %v; want a number above 0 and up to 1, or 0 to disable tracing", o.Ratio)
@@ -51,7 +54,7 @@ func Start(ctx context.Context, o Options) (stop func() error, err error) {
 func installProvider(exporter sdk.SpanExporter, ratio float64) (stop func() error) {
 	byID := sdk.TraceIDRatioBased(ratio)
 	provider := sdk.NewTracerProvider(
-		sdk.WithBatcher(exporter, sdk.WithBatchTimeout(batchInterval)),
+		sdk.WithSpanProcessor(requestFlusher{sdk.NewBatchSpanProcessor(exporter)}),
 		sdk.WithSampler(sdk.ParentBased(byID, sdk.WithRemoteParentSampled(byID), sdk.WithRemoteParentNotSampled(byID))),
 	)
 	otel.SetTracerProvider(provider)
@@ -62,5 +65,22 @@ func installProvider(exporter sdk.SpanExporter, ratio float64) (stop func() erro
 			return fmt.Errorf("send the last spans: %w", err)
 		}
 		return nil
+	}
+}
+
+// requestFlusher sends what was collected whenever a request or a message ends, which are the spans without a parent in
+// this process.
+type requestFlusher struct{ sdk.SpanProcessor }
+
+// OnEnd implements sdk.SpanProcessor.
+func (f requestFlusher) OnEnd(s sdk.ReadOnlySpan) {
+	f.SpanProcessor.OnEnd(s)
+	if parent := s.Parent(); !s.SpanContext().IsSampled() || parent.IsValid() && !parent.IsRemote() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	if err := f.ForceFlush(ctx); err != nil {
+		otel.Handle(fmt.Errorf("send the spans of a request: %w", err))
 	}
 }

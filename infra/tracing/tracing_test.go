@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/trace/apiv2/tracepb"
 	"go.opentelemetry.io/otel"
@@ -25,15 +26,26 @@ import (
 // fakeCloudTrace stores the spans it receives.
 type fakeCloudTrace struct {
 	tracepb.UnimplementedTraceServiceServer
+	// hang delays answers until it is closed, if it is set.
+	hang  chan struct{}
 	mu    sync.Mutex
 	spans []*tracepb.Span
 }
 
 func (s *fakeCloudTrace) BatchWriteSpans(_ context.Context, r *tracepb.BatchWriteSpansRequest) (*emptypb.Empty, error) {
+	if s.hang != nil {
+		<-s.hang
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spans = append(s.spans, r.Spans...)
 	return &emptypb.Empty{}, nil
+}
+
+func (s *fakeCloudTrace) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.spans)
 }
 
 // startTracing starts a fake Cloud Trace and tracing that sends to it.
@@ -145,6 +157,48 @@ func TestStart_SamplesByTraceIDAlone(t *testing.T) { //nolint:paralleltest // se
 		if !strings.Contains(span.Name, "00000000000000000000000000000001") {
 			t.Errorf("kept span %s, want only spans of trace 00000000000000000000000000000001", span.Name)
 		}
+	}
+}
+
+// A process has no CPU between requests, so nothing may be left to send after an answer.
+func TestStart_SendsTheSpansOfARequestBeforeItsAnswerEnds(t *testing.T) { //nolint:paralleltest // see above
+	s, stop := startTracing(t, 1)
+	defer stop() //nolint:errcheck // the other tests check it
+	h := function.Route{
+		Name: "Get", Method: http.MethodGet, Path: "/", Access: function.Public, Status: http.StatusOK,
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (function.None, error) {
+			_, span := otel.Tracer("test").Start(ctx, "outside call")
+			span.End()
+			if got := s.count(); got != 0 {
+				t.Errorf("%d spans were sent in the middle of the request, want none: each is a call", got)
+			}
+			return function.None{}, nil
+		}),
+	}.Handler(function.Guard{})
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	if got := s.count(); got != 2 {
+		t.Errorf("%d spans were sent when the request ended, want 2", got)
+	}
+}
+
+// An outage of Cloud Trace delays a traced request by flushTimeout and fails none.
+func TestStart_AnswersWhileCloudTraceHangs(t *testing.T) { //nolint:paralleltest // see above
+	s, stop := startTracing(t, 1)
+	s.hang = make(chan struct{})
+	h := function.Route{
+		Name: "Get", Method: http.MethodGet, Path: "/", Access: function.Public, Status: http.StatusOK,
+		Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) {
+			return function.None{}, nil
+		}),
+	}.Handler(function.Guard{})
+	began, answer := time.Now(), httptest.NewRecorder()
+	h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+	if took := time.Since(began); answer.Code != http.StatusOK || took < flushTimeout || took > 20*flushTimeout {
+		t.Errorf("answered %d after %s, want 200 after %s", answer.Code, took, flushTimeout)
+	}
+	close(s.hang)
+	if err := stop(); err != nil {
+		t.Errorf("stop: %v", err)
 	}
 }
 
