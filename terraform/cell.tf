@@ -21,10 +21,11 @@ locals {
   cell_objects = {
     for cell, c in var.cells : cell => join("\n---\n", [
       for file in [
-        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "access.yaml", "guard.yaml", "fence.yaml", "metrics.yaml",
+        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "guard.yaml", "fence.yaml", "metrics.yaml",
       ] :
       templatefile("${path.module}/cell/${file}", {
         gateway         = local.gateway
+        canary          = local.canary
         cell_domain     = local.cell_domains[cell]
         address         = google_compute_global_address.cell[cell].name
         certificate_map = google_certificate_manager_certificate_map.agents.name

@@ -100,11 +100,17 @@ type cellFixture struct {
 // startCell starts a cluster and applies the objects as apply-cells.sh does, twice: a deployment applies them again.
 func startCell(t *testing.T) cellFixture {
 	t.Helper()
-	c := clustertest.Start(t, cluster.Options{})
+	return startCellWith(t, cluster.Options{}, served)
+}
+
+// startCellWith starts a cluster and applies some of the objects twice.
+func startCellWith(t *testing.T, options cluster.Options, some func(*unstructured.Unstructured) bool) cellFixture {
+	t.Helper()
+	c := clustertest.Start(t, options)
 	f := cellFixture{kubeconfig: c.Kubeconfig, admin: client(t, c.Kubeconfig)}
 	for range 2 {
 		for _, o := range cellObjects(t) {
-			if !served(o) {
+			if !some(o) {
 				continue
 			}
 			if err := apply(t.Context(), f.admin, o); err != nil {

@@ -202,7 +202,7 @@ func checkPods(ctx context.Context, t *testing.T, f cellFixture) {
 			t.Errorf("a pod of %s is refused: %v", d.Name, err)
 		}
 	}
-	if found != 4 {
-		t.Errorf("found %d Deployments, want the router, the notifier and two placeholders", found)
+	if found != 5 {
+		t.Errorf("found %d Deployments, want the router, the notifier, the canary and two placeholders", found)
 	}
 }

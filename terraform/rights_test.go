@@ -20,8 +20,8 @@ import (
 
 // The accounts of the pods in the cell.
 const (
-	router   = "system:serviceaccount:agent-gateway:agent-router"
-	notifier = "system:serviceaccount:agent-gateway:agent-notifier"
+	routerAccount   = "system:serviceaccount:agent-gateway:agent-router"
+	notifierAccount = "system:serviceaccount:agent-gateway:agent-notifier"
 )
 
 // attempt is one call of the API server.
@@ -164,8 +164,8 @@ func attempts(a agent.Agent) map[string]attempt {
 // granted are the attempts that each caller may make.
 func granted() map[string][]string {
 	return map[string][]string{
-		router: {"list endpoint slices", "watch endpoint slices"},
-		notifier: {
+		routerAccount: {"list endpoint slices", "watch endpoint slices"},
+		notifierAccount: {
 			"list pods", "watch pods", "read an agent's pod", "read a pod of the cluster", "list namespaces",
 			"watch namespaces", "list volumes", "watch volumes",
 		},

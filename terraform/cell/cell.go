@@ -24,8 +24,8 @@ var templates embed.FS
 // Files lists the templates in the order of cell.tf: the namespace comes first.
 func Files() []string {
 	return []string{
-		"gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "access.yaml", "guard.yaml",
-		"fence.yaml", "metrics.yaml",
+		"gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml",
+		"guard.yaml", "fence.yaml", "metrics.yaml",
 	}
 }
 
@@ -33,6 +33,13 @@ func Files() []string {
 const (
 	GatewayNamespace = "agent-gateway"
 	GatewayName      = "agents"
+)
+
+// The canary of every cell, as in uptime.tf. In its hostname, the cell's domain follows the label.
+const (
+	CanaryNamespace = "agent-00000000-0000-0000-0000-000000000000"
+	CanarySlug      = "canary"
+	CanaryLabel     = "canary-aaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
 // Values fill the templates. Terraform derives them from its variables.
@@ -108,6 +115,10 @@ func (v Values) context() *hcl.EvalContext {
 		Variables: map[string]cty.Value{
 			"gateway": cty.ObjectVal(map[string]cty.Value{
 				"namespace": cty.StringVal(GatewayNamespace), "name": cty.StringVal(GatewayName),
+			}),
+			"canary": cty.ObjectVal(map[string]cty.Value{
+				"namespace": cty.StringVal(CanaryNamespace), "slug": cty.StringVal(CanarySlug),
+				"label": cty.StringVal(CanaryLabel),
 			}),
 			"cell_domain": cty.StringVal(v.Domain), "address": cty.StringVal(v.Address),
 			"certificate_map": cty.StringVal(v.CertificateMap), "callers": cty.ObjectVal(callers),
