@@ -24,7 +24,7 @@ say "APIs"
 gc services enable \
 	artifactregistry.googleapis.com billingbudgets.googleapis.com certificatemanager.googleapis.com cloudbuild.googleapis.com \
 	cloudresourcemanager.googleapis.com containerfilesystem.googleapis.com cloudscheduler.googleapis.com cloudtrace.googleapis.com compute.googleapis.com \
-	container.googleapis.com dns.googleapis.com firestore.googleapis.com iam.googleapis.com iamcredentials.googleapis.com \
+	container.googleapis.com dns.googleapis.com firestore.googleapis.com gkebackup.googleapis.com iam.googleapis.com iamcredentials.googleapis.com \
 	logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com secretmanager.googleapis.com
 
 say "Pub/Sub service agent"
@@ -43,7 +43,7 @@ say "deployer: $deployer"
 has iam service-accounts describe "$deployer" ||
 	gc iam service-accounts create "$environment-deployer" --display-name="Deploys the control plane"
 for role in artifactregistry.writer certificatemanager.owner cloudscheduler.admin compute.admin container.admin datastore.owner dns.admin \
-	iam.roleAdmin iam.serviceAccountAdmin iam.serviceAccountUser logging.configWriter logging.logWriter monitoring.editor pubsub.admin \
+	gkebackup.admin iam.roleAdmin iam.serviceAccountAdmin iam.serviceAccountUser logging.configWriter logging.logWriter monitoring.editor pubsub.admin \
 	resourcemanager.projectIamAdmin run.admin secretmanager.admin serviceusage.serviceUsageConsumer; do
 	gc projects add-iam-policy-binding "$project" --member="serviceAccount:$deployer" --role="roles/$role" --condition=None >/dev/null
 done

@@ -98,9 +98,9 @@ func TestBootstrapEnablesUsedAPIs(t *testing.T) {
 	api := map[string]string{
 		"billing": "billingbudgets", "certificate": "certificatemanager", "cloud": "", "compute": "compute",
 		"container": "container", "dns": "dns",
-		"firestore": "firestore", "kms": "cloudkms", "logging": "logging", "monitoring": "monitoring",
-		"project": "cloudresourcemanager",
-		"pubsub":  "pubsub", "secret": "secretmanager", "service": "iam",
+		"firestore": "firestore", "gke": "gkebackup", "kms": "cloudkms", "logging": "logging",
+		"monitoring": "monitoring", "project": "cloudresourcemanager",
+		"pubsub": "pubsub", "secret": "secretmanager", "service": "iam",
 	}
 	special := map[string]string{"google_cloud_run": "run", "google_cloud_scheduler": "cloudscheduler"}
 	used := map[string]bool{}

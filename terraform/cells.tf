@@ -11,12 +11,13 @@ resource "google_compute_subnetwork" "cell" {
   name                     = "${local.prefix}-${each.key}"
   region                   = each.value.region
   network                  = google_compute_network.cells.id
-  ip_cidr_range            = cidrsubnet("10.0.0.0/10", 10, each.value.number) # 4,000 nodes
+  ip_cidr_range            = cidrsubnet("10.0.0.0/10", 10, each.value.number)
   private_ip_google_access = true
 
   secondary_ip_range {
-    range_name    = "pods"
-    ip_cidr_range = cidrsubnet("10.64.0.0/10", 6, each.value.number) # 1,000 nodes; Autopilot gives each 64 addresses
+    range_name = "pods"
+    # 65,536 addresses. A node of up to 32 pods takes 64 of them, so the range holds 1,024 such nodes.
+    ip_cidr_range = cidrsubnet("10.64.0.0/10", 6, each.value.number)
   }
 }
 
@@ -41,6 +42,21 @@ resource "google_compute_router_nat" "cells" {
   enable_endpoint_independent_mapping = false
   min_ports_per_vm                    = 32
   max_ports_per_vm                    = 4096
+}
+
+# No agent submits mail. Network policies have no rules that deny a port, and Compute Engine itself blocks port 25 only.
+resource "google_compute_firewall" "mail" {
+  name               = "${local.prefix}-cells-no-mail"
+  description        = "Closes the ports on which mail is submitted to everything that runs in the cells"
+  network            = google_compute_network.cells.id
+  direction          = "EGRESS"
+  priority           = 900
+  destination_ranges = ["0.0.0.0/0"]
+
+  deny {
+    protocol = "tcp"
+    ports    = ["25", "465", "587"]
+  }
 }
 
 # Nodes may write logs and metrics and pull images, and nothing else. Image streaming, with which a pod starts before its image is on the
@@ -99,6 +115,31 @@ resource "google_container_cluster" "cell" {
 
   gateway_api_config {
     channel = "CHANNEL_STANDARD"
+  }
+
+  addons_config {
+    gke_backup_agent_config {
+      enabled = true
+    }
+  }
+
+  # Billing shows the cost of each namespace, and so of each agent.
+  cost_management_config {
+    enabled = true
+  }
+
+  # Lines of the router and the notifier are WORKLOADS. logging.tf leaves out those of agents.
+  logging_config {
+    enable_components = ["SYSTEM_COMPONENTS", "WORKLOADS"]
+  }
+
+  # System metrics are free, the others are billed by the sample. POD has the pods that find no node.
+  monitoring_config {
+    enable_components = ["SYSTEM_COMPONENTS", "POD"]
+
+    managed_prometheus {
+      enabled = true
+    }
   }
 
   release_channel {

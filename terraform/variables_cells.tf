@@ -101,3 +101,25 @@ variable "maintenance_exclusions" {
   default     = {}
   description = "Periods by name in which GKE must not upgrade the cells, even in the maintenance window."
 }
+
+variable "backup_schedule" {
+  type        = string
+  default     = "0 9 * * *"
+  description = "When each day agents' volumes are backed up (cron, UTC)."
+
+  validation {
+    condition     = can(regex("^[0-5]?[0-9] ([01]?[0-9]|2[0-3]) \\* \\* \\*$", var.backup_schedule))
+    error_message = "backup_schedule must be a minute and an hour, such as 0 9 * * *: the interface promises a backup a day."
+  }
+}
+
+variable "backup_retention_days" {
+  type        = number
+  default     = 7
+  description = "Days for which backups of agents' volumes are kept."
+
+  validation {
+    condition     = var.backup_retention_days >= 7 && var.backup_retention_days <= 360 && floor(var.backup_retention_days) == var.backup_retention_days
+    error_message = "backup_retention_days must be a whole number from 7, which the interface promises, to 360."
+  }
+}

@@ -17,7 +17,7 @@ const (
 )
 
 // networkPolicy applies to every pod of the namespace. It admits requests from the router to the front, and from the
-// collector of metrics. Pods may resolve names and connect to the internet, on the ports that internetPorts lists. Every
+// collector of metrics. Pods may resolve names and connect to the ports of the internet that internetPorts lists. Every
 // network plugin admits the kubelet's probes. The agent's own port is closed: requests reach the container through the
 // front only.
 func (b blueprint) networkPolicy() object {
@@ -87,8 +87,9 @@ func internet() []networkingv1.NetworkPolicyPeer {
 // internetPorts are the ports on which an agent may connect to the internet. None means all of them. An agent of a plan
 // without plan.AllPorts is of little use to those who want a proxy, a miner or a scanner for free.
 //
-// The ports on which mail is submitted are closed to all agents, by a firewall rule of terraform/cells.tf. A policy has no
-// rules that deny, and a range of ports (endPort) would do harm: GKE Dataplane V2 has applied only its first port.
+// The ports on which mail is submitted are closed to all agents by a firewall rule of terraform/cells.tf. A policy has
+// no rules that deny, and a range of ports (endPort) could do harm: GKE Dataplane V2 is built on Cilium, which ignored
+// the end of ranges for years, and so closed all ports of a range but the first.
 func (b blueprint) internetPorts() []networkingv1.NetworkPolicyPort {
 	if b.plan.Has(plan.AllPorts) {
 		return nil

@@ -1,0 +1,234 @@
+package terraform_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/terraform/cell"
+)
+
+// settings renders what is known of a value as JSON, and leaves out what is null or unknown.
+func settings(t *testing.T, v cty.Value) any {
+	t.Helper()
+	known, err := cty.Transform(v, func(_ cty.Path, v cty.Value) (cty.Value, error) {
+		if !v.IsKnown() {
+			return cty.NullVal(v.Type()), nil
+		}
+		return v, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(ctyjson.SimpleJSONValue{Value: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded any
+	if err := json.Unmarshal(b, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	return withoutEmpty(decoded)
+}
+
+func withoutEmpty(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if v[name] = withoutEmpty(value); v[name] == nil {
+				delete(v, name)
+			}
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutEmpty(v[i])
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	}
+	return v
+}
+
+type fields = map[string]any
+
+func block(f fields) []any { return []any{f} }
+
+// wantSettings compares the named settings of a resource.
+func wantSettings(t *testing.T, address string, v cty.Value, want fields) {
+	t.Helper()
+	got, _ := settings(t, v).(map[string]any)
+	of := fields{}
+	for name := range want {
+		of[name] = got[name]
+	}
+	if diff := cmp.Diff(want, of); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", address, diff)
+	}
+}
+
+// TestBackups_HoldPaidAgentsOnly holds what the interface promises of daily backups: a copy a day, kept for a week.
+// TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp of infra/gke holds the label of the namespaces.
+func TestBackups_HoldPaidAgentsOnly(t *testing.T) {
+	t.Parallel()
+	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})
+	plans := m.resources(t, "google_gke_backup_backup_plan")
+	if len(plans) != 2 {
+		t.Fatalf("%d backup plans of two cells, want 2", len(plans))
+	}
+	for _, name := range []string{"a1", "b1"} {
+		instance := `cell["` + name + `"]`
+		wantSettings(t, "backup plan "+instance, plans[instance], fields{
+			"location": "us-central1", "cluster": "google_container_cluster." + instance + ".id",
+			"backup_config": block(fields{
+				"include_secrets": false, "include_volume_data": true,
+				"selected_namespace_labels": block(fields{
+					"resource_labels": block(fields{"key": "agents.example/backup", "value": "daily"}),
+				}),
+			}),
+			"backup_schedule":  block(fields{"cron_schedule": "0 9 * * *"}),
+			"retention_policy": block(fields{"backup_retain_days": 7.0}),
+		})
+		wantSettings(t, "restore plan "+instance, m.resources(t, "google_gke_backup_restore_plan")[instance], fields{
+			"location": "us-central1", "cluster": "google_container_cluster." + instance + ".id",
+			"backup_plan": "google_gke_backup_backup_plan." + instance + ".id",
+			"restore_config": block(fields{
+				"all_namespaces": true, "namespaced_resource_restore_mode": "MERGE_REPLACE_VOLUME_ON_CONFLICT",
+				"volume_data_restore_policy":     "RESTORE_VOLUME_DATA_FROM_BACKUP",
+				"cluster_resource_restore_scope": block(fields{"no_group_kinds": true}),
+			}),
+		})
+	}
+}
+
+// TestBackups_KeepWhatTheInterfacePromises refuses settings that keep less.
+func TestBackups_KeepWhatTheInterfacePromises(t *testing.T) {
+	t.Parallel()
+	const days, schedule = "backup_retention_days", "backup_schedule"
+	for _, row := range []struct {
+		variable string
+		value    cty.Value
+		refused  bool
+	}{
+		{variable: days, value: cty.NumberIntVal(7)},
+		{variable: days, value: cty.NumberIntVal(30)},
+		{variable: days, value: cty.NumberIntVal(6), refused: true},
+		{variable: days, value: cty.NumberFloatVal(7.5), refused: true},
+		{variable: schedule, value: cty.StringVal("30 2 * * *")},
+		{variable: schedule, value: cty.StringVal("0 9 * * 0"), refused: true},
+		{variable: schedule, value: cty.StringVal(""), refused: true},
+	} {
+		invalid, err := load(t, map[string]cty.Value{row.variable: row.value}).Invalid()
+		if err != nil || len(invalid) > 0 != row.refused {
+			t.Errorf("%s = %#v: refused %v, %v; want refused %t", row.variable, row.value, invalid, err, row.refused)
+		}
+	}
+}
+
+// TestCells_ReportAndProtect holds what each cluster reports and what its network closes.
+func TestCells_ReportAndProtect(t *testing.T) {
+	t.Parallel()
+	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})
+	clusters := m.resources(t, "google_container_cluster")
+	if len(clusters) != 2 {
+		t.Fatalf("%d clusters of two cells, want 2", len(clusters))
+	}
+	for address, c := range clusters {
+		wantSettings(t, address, c, fields{
+			"enable_autopilot":       true,
+			"addons_config":          block(fields{"gke_backup_agent_config": block(fields{"enabled": true})}),
+			"cost_management_config": block(fields{"enabled": true}),
+			"logging_config":         block(fields{"enable_components": []any{"SYSTEM_COMPONENTS", "WORKLOADS"}}),
+			"monitoring_config": block(fields{
+				"enable_components":  []any{"SYSTEM_COMPONENTS", "POD"},
+				"managed_prometheus": block(fields{"enabled": true}),
+			}),
+		})
+	}
+	firewalls := m.resources(t, "google_compute_firewall")
+	wantSettings(t, "the firewall", firewalls["mail"], fields{
+		"direction": "EGRESS", "destination_ranges": []any{"0.0.0.0/0"}, "priority": 900.0,
+		"deny": block(fields{"protocol": "tcp", "ports": []any{"25", "465", "587"}}),
+		// The rule applies to all nodes of the network.
+		"target_service_accounts": nil, "target_tags": nil, "disabled": nil, "allow": nil,
+	})
+}
+
+// TestLogs_OfAgentsAreNotStored evaluates the exclusion for containers of a cell.
+func TestLogs_OfAgentsAreNotStored(t *testing.T) {
+	t.Parallel()
+	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})
+	exclusion := m.resources(t, "google_logging_project_exclusion")["agents"]
+	filter := exclusion.GetAttr("filter").AsString()
+	const id = "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9"
+	for _, row := range []struct {
+		typ, cluster, namespace string
+		excluded                bool
+	}{
+		{typ: "k8s_container", cluster: "prod-a1", namespace: agent.Namespace(id), excluded: true},
+		{typ: "k8s_container", cluster: "prod-b1", namespace: agent.Namespace(uuid.NewString()), excluded: true},
+		{typ: "k8s_container", cluster: "stage-a1", namespace: agent.Namespace(id)},
+		{typ: "k8s_container", cluster: "another", namespace: agent.Namespace(id)},
+		{typ: "k8s_pod", cluster: "prod-a1", namespace: agent.Namespace(id)}, // events
+		{typ: "k8s_container", cluster: "prod-a1", namespace: agent.Namespace(uuid.Nil.String())},
+		{typ: "k8s_container", cluster: "prod-a1", namespace: cell.GatewayNamespace},
+		{typ: "k8s_container", cluster: "prod-a1", namespace: "agent-warm"},
+		{typ: "k8s_container", cluster: "prod-a1", namespace: "agent-canary"},
+		{typ: "k8s_container", cluster: "prod-a1", namespace: "kube-system"},
+		{typ: "k8s_container", cluster: "prod-a1", namespace: "not-" + agent.Namespace(id)},
+		{typ: "k8s_container", cluster: "prod-a1", namespace: agent.Namespace(id) + "-2"},
+	} {
+		labels := map[string]string{
+			"resource.type": row.typ, "resource.labels.cluster_name": row.cluster,
+			"resource.labels.namespace_name": row.namespace,
+		}
+		if got := matches(t, filter, labels); got != row.excluded {
+			t.Errorf("%s of %s in %s: excluded %t, want %t", row.typ, row.namespace, row.cluster, got, row.excluded)
+		}
+	}
+}
+
+// matches evaluates a filter of terms that are joined with AND. A term compares a field with a value, a list of values
+// or a regular expression, which matches anywhere in the field.
+func matches(t *testing.T, filter string, line map[string]string) bool {
+	t.Helper()
+	term := regexp.MustCompile(`^(NOT )?([a-z_.]+)(=~|=)(.+)$`)
+	for part := range strings.SplitSeq(filter, " AND ") {
+		found := term.FindStringSubmatch(part)
+		if found == nil {
+			t.Fatalf("the term %q of the filter is of no known form", part)
+		}
+		got, ok := line[found[2]]
+		if !ok {
+			t.Fatalf("the filter compares %s", found[2])
+		}
+		var values []string
+		for value := range strings.SplitSeq(strings.Trim(found[4], "()"), " OR ") {
+			var text string
+			if err := json.Unmarshal([]byte(value), &text); err != nil {
+				t.Fatal(fmt.Errorf("value %s: %w", value, err))
+			}
+			values = append(values, text)
+		}
+		holds := slices.Contains(values, got)
+		if found[3] == "=~" {
+			holds = regexp.MustCompile(values[0]).MatchString(got)
+		}
+		if holds == (found[1] != "") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,19 @@
+# What agents print is their owners' data, and one of them can print for hundreds of dollars a month. It is not stored: owners read it from
+# the cluster, which keeps the last lines of each container. Lines of the router and the notifier are stored.
+
+locals {
+  # Package shared/agent derives the namespace from the agent's ID. The canary has the nil UUID, and its lines are stored.
+  agent_namespaces = "^agent-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+  canary_namespace = "agent-00000000-0000-0000-0000-000000000000"
+}
+
+resource "google_logging_project_exclusion" "agents" {
+  name        = "${local.prefix}-agents"
+  description = "Output of agents' containers"
+  filter = join(" AND ", [
+    "resource.type=\"k8s_container\"",
+    "resource.labels.cluster_name=(${join(" OR ", [for cell in sort(keys(var.cells)) : "\"${local.prefix}-${cell}\""])})",
+    "resource.labels.namespace_name=~\"${local.agent_namespaces}\"",
+    "NOT resource.labels.namespace_name=\"${local.canary_namespace}\"",
+  ])
+}
