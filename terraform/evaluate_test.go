@@ -134,3 +134,17 @@ func texts(t *testing.T, v cty.Value) []string {
 	}
 	return all
 }
+
+// variables returns the environment of a Cloud Run service. A secret is written as its ID and version.
+func variables(t *testing.T, service cty.Value) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, env := range find(t, service, "template.0.containers.0.env").AsValueSlice() {
+		if secret := find(t, env, "value_source.0.secret_key_ref.0"); !secret.IsNull() {
+			all[text(t, env, "name")] = "secret " + text(t, secret, "secret") + " at " + text(t, secret, "version")
+		} else {
+			all[text(t, env, "name")] = text(t, env, "value")
+		}
+	}
+	return all
+}

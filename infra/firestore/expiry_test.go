@@ -1,0 +1,71 @@
+package firestore
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/secret"
+)
+
+// storedFields are the fields of the documents of each collection.
+func storedFields() map[string]fields {
+	return map[string]fields{
+		agentCollection: agentFields(&agent.Agent{}, new(string)),
+		organizationCollection: slices.Concat(organizationFields(&organization.Organization{}),
+			accountFields(&billing.Account{})),
+		keyCollection:         keyFields(&apikey.Key{}),
+		userCollection:        userFields(&organization.User{}),
+		auditCollection:       entryFields(&audit.Entry{}),
+		idempotencyCollection: answerFields(&answer{}),
+		eventCollection:       appliedEventFields(&appliedEvent{}),
+		membershipCollection:  membershipFields(&membership{}),
+		leaseCollection:       leaseFields(&lease{}),
+		metricsCollection:     metricsFields(&metrics.Snapshot{}),
+		progressCollection:    progressFields(&metrics.Progress{}),
+		operationCollection:   historyFields(&secret.Operation{}),
+	}
+}
+
+// TestExpiringDocuments_AreDeleted holds that Firestore deletes the documents of every collection with expires_at. API
+// keys are counted, so functions delete expired ones.
+func TestExpiringDocuments_AreDeleted(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("client.go")
+	must(t, err)
+	stored := storedFields()
+	for _, match := range regexp.MustCompile(`Collection\s+= "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		if stored[match[1]] == nil {
+			t.Errorf("storedFields lacks the collection %s: add it", match[1])
+		}
+	}
+	var declared struct {
+		FieldOverrides []struct {
+			CollectionGroup, FieldPath string
+			TTL                        bool
+		}
+	}
+	must(t, json.Unmarshal(indexesJSON, &declared))
+	deleted := map[string]bool{}
+	for _, o := range declared.FieldOverrides {
+		if o.TTL && o.FieldPath != "expires_at" {
+			t.Errorf("%s.%s has ttl in indexes.json, want it on expires_at only", o.CollectionGroup, o.FieldPath)
+		}
+		deleted[o.CollectionGroup] = deleted[o.CollectionGroup] || o.TTL
+	}
+	for collection, f := range stored {
+		expires := slices.ContainsFunc(f, func(f field) bool { return f.name == "expires_at" })
+		if want := expires && collection != keyCollection; deleted[collection] != want {
+			t.Errorf("documents of %s are deleted at expires_at: %t, want %t; correct ttl in indexes.json", collection,
+				deleted[collection], want)
+		}
+	}
+}

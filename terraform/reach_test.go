@@ -1,0 +1,83 @@
+package terraform_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agents.example/controlplane/functions"
+)
+
+// reach says who can call a service: the networks that lead to it, whether Cloud Run lets every caller through, and
+// how many addresses load balancers append to X-Forwarded-For.
+type reach struct{ Ingress, Unchecked, Hops string }
+
+// TestServices_AreReachedByTheirCallersOnly holds that the internet reaches routes in one way: through the load
+// balancer or, without a domain, at the service of all routes. Pub/Sub reaches workers, and Cloud Run checks its token.
+func TestServices_AreReachedByTheirCallersOnly(t *testing.T) {
+	t.Parallel()
+	const notSet = ""
+	everyTopology(t, func(t *testing.T, m *module) {
+		direct := m.variable(t, "domain").AsString() == ""
+		want := map[string]reach{}
+		for _, r := range functions.Routes(functions.Dependencies{}) {
+			service := m.local(t, "service_of").GetAttr(r.Name).AsString()
+			want[service] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER", Unchecked: "true", Hops: "1"}
+			if direct {
+				want[service] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER", Unchecked: "true", Hops: "0"}
+			}
+		}
+		want["routes"] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER", Unchecked: "true", Hops: "1"}
+		if direct {
+			want["routes"] = reach{Ingress: "INGRESS_TRAFFIC_ALL", Unchecked: "true", Hops: "0"}
+		}
+		for _, w := range functions.Workers(functions.Dependencies{}) {
+			service := m.local(t, "service_of").GetAttr(w.Name).AsString()
+			want[service] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_ONLY", Unchecked: "false", Hops: notSet}
+		}
+		got := map[string]reach{}
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			got[strings.TrimSuffix(strings.TrimPrefix(address, `this["`), `"]`)] = reach{
+				Ingress: text(t, s, "ingress"), Unchecked: text(t, s, "invoker_iam_disabled"),
+				Hops: variables(t, s)["PROXY_HOPS"],
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("who reaches each service (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestServices_HaveSeparateAccounts holds that no two services share an account.
+func TestServices_HaveSeparateAccounts(t *testing.T) {
+	t.Parallel()
+	everyTopology(t, func(t *testing.T, m *module) {
+		accounts := map[string]string{}
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			account := text(t, s, "template.0.service_account")
+			if other, taken := accounts[account]; taken {
+				t.Errorf("%s and %s run as %s", address, other, account)
+			}
+			accounts[account] = address
+		}
+	})
+}
+
+// TestServices_ScaleUpwards holds that no service's minimum of instances exceeds its maximum.
+func TestServices_ScaleUpwards(t *testing.T) {
+	t.Parallel()
+	everyTopology(t, func(t *testing.T, m *module) {
+		services := m.resources(t, "google_cloud_run_v2_service")
+		for _, address := range slices.Sorted(maps.Keys(services)) {
+			scaling := find(t, services[address], "template.0.scaling.0")
+			least, _ := find(t, scaling, "min_instance_count").AsBigFloat().Int64()
+			most, _ := find(t, scaling, "max_instance_count").AsBigFloat().Int64()
+			if least < 0 || least > 1 || most < 2 || most > 10 {
+				t.Errorf("%s scales from %d to %d instances, want from 0 or 1 to 2 to 10", address, least, most)
+			}
+		}
+	})
+}
