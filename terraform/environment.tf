@@ -16,6 +16,7 @@ locals {
 
   common_environment = {
     GOOGLE_CLOUD_PROJECT        = var.project_id
+    ENVIRONMENT                 = local.prefix
     FIRESTORE_DATABASE          = local.database
     NUDGE_TOPIC                 = local.topics[local.nudge_topic]
     SECRET_REGIONS              = join(",", var.secret_regions)

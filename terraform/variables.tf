@@ -37,8 +37,8 @@ variable "environment" {
   description = "Prefix of all resource names, so that several environments fit in one project. It cannot change later."
 
   validation {
-    condition     = can(regex("^[a-z][a-z0-9]{1,7}$", var.environment)) && var.environment != "agent"
-    error_message = "environment must have 2 to 8 lowercase letters and digits and begin with a letter. It must not be agent: names of agents' secrets begin with that."
+    condition     = can(regex("^[a-z][a-z0-9]{1,7}$", var.environment))
+    error_message = "environment must have 2 to 8 lowercase letters and digits and begin with a letter."
   }
 }
 

@@ -98,7 +98,7 @@ func (d *deployment) connect(ctx context.Context) error {
 	}
 	d.closers = append(d.closers, points.Close)
 	secrets, err := secretmanager.Open(ctx, secretmanager.Options{
-		ProjectID: d.project, Database: "bench", Endpoint: d.secrets.Addr,
+		ProjectID: d.project, Environment: "bench", Database: "bench", Endpoint: d.secrets.Addr,
 	})
 	if err != nil {
 		return err

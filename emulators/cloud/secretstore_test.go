@@ -74,7 +74,7 @@ type versions struct{ added, enabled int }
 // countVersions counts the versions of one of an agent's secrets.
 func (s *secretStore) countVersions(agentID, key string) (n versions) {
 	for name, states := range s.server.States() {
-		if !strings.HasSuffix(name, "/secrets/"+secret.Ref(agentID, key)) {
+		if !strings.HasSuffix(name, "/secrets/"+cloud.Environment+"-"+secret.Ref(agentID, key)) {
 			continue
 		}
 		for _, state := range states {

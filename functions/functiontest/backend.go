@@ -142,7 +142,7 @@ func (b *Backend) openSecrets(t testing.TB) {
 	closeLater(t, server.Close)
 	b.SecretManager = server
 	store, err := secretmanager.Open(t.Context(), secretmanager.Options{
-		ProjectID: "test", Database: "test", Endpoint: server.Addr,
+		ProjectID: "test", Environment: "test", Database: "test", Endpoint: server.Addr,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func (s *Store) addFirst(ctx context.Context, n name, username string) error {
 
 func parse(n name, version int64, value []byte) (c credential.Credentials, err error) {
 	if json.Unmarshal(value, &c) != nil { // its error would quote the value
-		err = fmt.Errorf("version %d of secret %s does not hold credentials", version, n.id())
+		err = fmt.Errorf("version %d of secret %s does not hold credentials", version, n.ref())
 	}
 	return c, err
 }

@@ -65,8 +65,7 @@ func (s *Store) list(ctx context.Context, agentID string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	secrets := s.client.ListSecrets(ctx, &secretmanagerpb.ListSecretsRequest{
-		Parent: s.project, Filter: "labels." + labelAgent + "=" + agentID + " AND labels." + labelManagedBy + "=" +
-			manager,
+		Parent: s.project, Filter: s.filter(labelAgent, agentID),
 	})
 	var names []string
 	for {
@@ -78,8 +77,9 @@ func (s *Store) list(ctx context.Context, agentID string) ([]string, error) {
 			return nil, err
 		}
 		// The service names projects by number. One secret must not be deleted under two names at the same time.
-		name := listed.GetName()
-		names = append(names, s.project+name[strings.Index(name, "/secrets/"):])
+		if name := listed.GetName(); s.owns(name, agentID) {
+			names = append(names, s.project+name[strings.Index(name, "/secrets/"):])
+		}
 	}
 }
 

@@ -10,31 +10,37 @@ import (
 
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/secret"
 )
 
-func TestDestroy_LeavesSecretsOfOtherManagers(t *testing.T) {
+func TestDestroy_LeavesSecretsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	foreign := &secretmanagerpb.CreateSecretRequest{
-		Parent: "projects/" + project, SecretId: "agent-" + w.agent + "-backup",
-		Secret: &secretmanagerpb.Secret{
-			Labels: map[string]string{"agent-id": w.agent, "managed-by": "another-manager"},
-			Replication: &secretmanagerpb.Replication{
-				Replication: &secretmanagerpb.Replication_Automatic_{Automatic: &secretmanagerpb.Replication_Automatic{}},
+	id := "test-agent-" + w.agent + "-backup"
+	for name, row := range map[string]struct{ id, environment, manager string }{
+		"another manager":     {id: id + "-1", environment: "test", manager: "another-manager"},
+		"another environment": {id: id + "-2", environment: "prod", manager: "agent-control-plane"},
+		"another name":        {id: "agent-" + w.agent + "-3", environment: "test", manager: "agent-control-plane"},
+	} {
+		_, err := w.raw.CreateSecret(t.Context(), &secretmanagerpb.CreateSecretRequest{
+			Parent: "projects/" + project, SecretId: row.id,
+			Secret: &secretmanagerpb.Secret{
+				Labels: map[string]string{
+					"agent-id": w.agent, "environment": row.environment, "managed-by": row.manager,
+				},
+				Replication: &secretmanagerpb.Replication{
+					Replication: &secretmanagerpb.Replication_Automatic_{Automatic: &secretmanagerpb.Replication_Automatic{}},
+				},
 			},
-		},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Destroy(t.Context(), w.agent, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("the secret of %s must remain", name)
+		w.secret(t, row.id)
 	}
-	if _, err := w.raw.CreateSecret(t.Context(), foreign); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("value")); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Destroy(t.Context(), w.agent, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.secret(t, foreign.SecretId)
 }
 
 func TestDestroy_SucceedsIfAnotherCallDeletesFirst(t *testing.T) {
@@ -77,7 +83,7 @@ func TestDestroyVersions_FailsWhileAVersionCanBeAccessed(t *testing.T) {
 	if err := w.DestroyVersions(t.Context(), w.agent, "TOKEN", 1, 2); err != nil {
 		t.Error(err)
 	}
-	if got := w.enabled(t, secret.Ref(w.agent, "TOKEN")); got != 1 {
+	if got := w.enabled(t, w.variableID("TOKEN")); got != 1 {
 		t.Errorf("%d versions are left, want 1", got)
 	}
 }

@@ -3,16 +3,18 @@ package secretmanager
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"agents.example/controlplane/shared/secret"
 )
 
 // The labels of every secret that this package makes.
 const (
-	labelManagedBy = "managed-by"
-	labelAgent     = "agent-id"
-	labelKind      = "kind"
-	manager        = "agent-control-plane"
+	labelManagedBy   = "managed-by"
+	labelEnvironment = "environment"
+	labelAgent       = "agent-id"
+	labelKind        = "kind"
+	manager          = "agent-control-plane"
 )
 
 // kind says what a secret holds.
@@ -24,6 +26,8 @@ const (
 )
 
 var (
+	environments = regexp.MustCompile(`^[a-z][a-z0-9]{1,7}$`)
+
 	agentIDs = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	keys     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
@@ -56,17 +60,40 @@ func checkAgent(id string) error {
 	return nil
 }
 
-// id is the secret's id, at most 175 characters, as operations show it. No two secrets share one: agent ids are equally
+// ref is the secret's id within its environment, as operations show it. No two secrets share one: agent ids are equally
 // long, a variable's key holds no "-", and what follows the agent's id begins with the kind.
-func (n name) id() string {
+func (n name) ref() string {
 	if n.kind == kindCredentials {
 		return secret.Ref(n.agent, secret.CredentialsKey)
 	}
 	return secret.Ref(n.agent, n.key)
 }
 
-func (n name) labels() map[string]string {
-	return map[string]string{labelManagedBy: manager, labelAgent: n.agent, labelKind: string(n.kind)}
+// id is the secret's id in the project, at most 184 characters. It begins with the environment, and an environment
+// holds no "-". IAM conditions tell environments apart by it, and credentials from variables by its end.
+func (s *Store) id(n name) string { return s.environment + "-" + n.ref() }
+
+// owns reports whether a secret belongs to an agent of this environment, judging by its full name.
+func (s *Store) owns(fullName, agentID string) bool {
+	id := fullName[strings.LastIndexByte(fullName, '/')+1:]
+	return strings.HasPrefix(id, s.environment+"-agent-"+agentID+"-")
+}
+
+// labels are the labels of a new secret.
+func (s *Store) labels(n name) map[string]string {
+	labels := map[string]string{
+		labelManagedBy: manager, labelEnvironment: s.environment, labelAgent: n.agent, labelKind: string(n.kind),
+	}
+	if s.database != "" {
+		labels[labelDatabase] = s.database
+	}
+	return labels
+}
+
+// filter selects the secrets of this environment with a label.
+func (s *Store) filter(label, value string) string {
+	return "labels." + labelManagedBy + "=" + manager + " AND labels." + labelEnvironment + "=" + s.environment +
+		" AND labels." + label + "=" + value
 }
 
 // secretOf names the secret that is meant by a key.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
@@ -40,7 +39,7 @@ func (s *Store) SecretOwners(ctx context.Context) ([]provisioning.SecretOwner, e
 			return nil, translate("list secrets", err)
 		}
 		for _, found := range listed {
-			addToOwner(owners, found)
+			s.addToOwner(owners, found)
 		}
 		if token = next; token == "" {
 			break
@@ -53,23 +52,23 @@ func (s *Store) SecretOwners(ctx context.Context) ([]provisioning.SecretOwner, e
 	return all, nil
 }
 
-// listPage lists one page of the secrets of all agents of this database.
+// listPage lists one page of the secrets of all agents of this environment and database.
 func (s *Store) listPage(ctx context.Context, token string) (page []*secretmanagerpb.Secret, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	listed := s.client.ListSecrets(ctx, &secretmanagerpb.ListSecretsRequest{
 		Parent: s.project,
-		Filter: "labels." + labelManagedBy + "=" + manager + " AND labels." + labelDatabase + "=" + s.database,
+		Filter: s.filter(labelDatabase, s.database),
 	})
 	next, err = iterator.NewPager(listed, listPage, token).NextPage(&page)
 	return page, next, err
 }
 
 // addToOwner adds a secret to those of its owner, unless the secret is not named as this package names secrets.
-func addToOwner(owners map[string]*provisioning.SecretOwner, found *secretmanagerpb.Secret) {
+func (s *Store) addToOwner(owners map[string]*provisioning.SecretOwner, found *secretmanagerpb.Secret) {
 	id := found.GetLabels()[labelAgent]
 	name := found.GetName()
-	if checkAgent(id) != nil || !strings.HasPrefix(name[strings.LastIndexByte(name, '/')+1:], "agent-"+id+"-") {
+	if checkAgent(id) != nil || !s.owns(name, id) {
 		return
 	}
 	created, since := found.GetCreateTime().AsTime(), orphanedSince(found)

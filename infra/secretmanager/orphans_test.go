@@ -13,7 +13,6 @@ import (
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
-	"agents.example/controlplane/shared/secret"
 )
 
 const database = "project-agents-1"
@@ -21,17 +20,7 @@ const database = "project-agents-1"
 // openDatabase opens a store whose secrets are labeled with a database.
 func (w world) openDatabase(t *testing.T, label string) *secretmanager.Store {
 	t.Helper()
-	s, err := secretmanager.Open(t.Context(),
-		secretmanager.Options{ProjectID: project, Endpoint: w.server.Addr, Database: label})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return openWith(t, secretmanager.Options{Environment: "test", Endpoint: w.server.Addr, Database: label})
 }
 
 func put(t *testing.T, s *secretmanager.Store, agentID string, keys ...string) {
@@ -66,9 +55,11 @@ func TestSecretOwners_ListsTheSecretsOfItsDatabaseByOwner(t *testing.T) {
 	put(t, other, uuid.NewString(), "ONE")
 	put(t, unlabeled, uuid.NewString(), "ONE")
 	foreign := &secretmanagerpb.CreateSecretRequest{
-		Parent: "projects/" + project, SecretId: "api-key-pepper",
+		Parent: "projects/" + project, SecretId: "test-api-key-pepper",
 		Secret: &secretmanagerpb.Secret{
-			Labels: map[string]string{"managed-by": "agent-control-plane", "database": database, "agent-id": w.agent},
+			Labels: map[string]string{
+				"managed-by": "agent-control-plane", "environment": "test", "database": database, "agent-id": w.agent,
+			},
 			Replication: &secretmanagerpb.Replication{
 				Replication: &secretmanagerpb.Replication_Automatic_{Automatic: &secretmanagerpb.Replication_Automatic{}},
 			},
@@ -136,7 +127,7 @@ func TestMarkSecrets_KeepsTheOldestMarkAndClearsAll(t *testing.T) {
 	want(later)
 	mark(time.Time{})
 	want(time.Time{})
-	if labels := w.secret(t, secret.Ref(w.agent, "ONE")).GetLabels(); labels["database"] != database {
+	if labels := w.secret(t, w.variableID("ONE")).GetLabels(); labels["database"] != database {
 		t.Errorf("labels after a mark = %v, want them as they were", labels)
 	}
 }

@@ -33,6 +33,9 @@ const MaxValueBytes = 64 << 10
 type Options struct {
 	// ProjectID is the Google Cloud project that owns them.
 	ProjectID string
+	// Environment is the deployment that owns the secrets, such as "prod": a letter and up to 7 letters and digits, in
+	// lower case. Secrets of other environments in the project do not exist for this one.
+	Environment string
 	// Endpoint is the host:port of a local Secret Manager, called without encryption or credentials. Empty means
 	// Google's service.
 	Endpoint string
@@ -47,6 +50,7 @@ type Options struct {
 type Store struct {
 	client      *client.Client
 	project     string // projects/ID
+	environment string
 	replication *secretmanagerpb.Replication
 	database    string
 }
@@ -56,13 +60,18 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.ProjectID == "" {
 		return nil, errors.New("secret manager: the project must be configured")
 	}
+	if !environments.MatchString(o.Environment) {
+		return nil, fmt.Errorf("secret manager: the environment must be 2 to 8 lowercase letters and digits that begin "+
+			"with a letter, got %q", o.Environment)
+	}
 	c, err := client.NewClient(ctx, clientOptions(o.Endpoint)...)
 	if err != nil {
 		return nil, fmt.Errorf("open the secret manager client: %w", err)
 	}
 	c.CallOptions = callOptions()
 	return &Store{
-		client: c, project: "projects/" + o.ProjectID, replication: replication(o.Regions), database: o.Database,
+		client: c, project: "projects/" + o.ProjectID, environment: o.Environment,
+		replication: replication(o.Regions), database: o.Database,
 	}, nil
 }
 
@@ -137,13 +146,9 @@ func (s *Store) Read(ctx context.Context, agentID, key string, version int64) ([
 func (s *Store) create(ctx context.Context, n name) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	labels := n.labels()
-	if s.database != "" {
-		labels[labelDatabase] = s.database
-	}
 	_, err := s.client.CreateSecret(ctx, &secretmanagerpb.CreateSecretRequest{
-		Parent: s.project, SecretId: n.id(),
-		Secret: &secretmanagerpb.Secret{Replication: s.replication, Labels: labels},
+		Parent: s.project, SecretId: s.id(n),
+		Secret: &secretmanagerpb.Secret{Replication: s.replication, Labels: s.labels(n)},
 	})
 	return err
 }
@@ -181,7 +186,7 @@ func (s *Store) access(ctx context.Context, n name, version int64) ([]byte, erro
 }
 
 // path is the secret's full name.
-func (s *Store) path(n name) string { return s.project + "/secrets/" + n.id() }
+func (s *Store) path(n name) string { return s.project + "/secrets/" + s.id(n) }
 
 // versionNumber reads the number of a version from its name. The rest of the name is not as it was asked for: the
 // service names projects by number.

@@ -13,7 +13,6 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/secret"
 )
 
 func TestStore_LabelsAndReplicatesSecrets(t *testing.T) {
@@ -34,11 +33,13 @@ func TestStore_LabelsAndReplicatesSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			for id, kind := range map[string]string{
-				"agent-" + w.agent + "-env-API_TOKEN": "env",
-				w.credentialsID():                     "credentials",
+				w.variableID("API_TOKEN"): "env",
+				w.credentialsID():         "credentials",
 			} {
 				made := w.secret(t, id)
-				want := map[string]string{"managed-by": "agent-control-plane", "agent-id": w.agent, "kind": kind}
+				want := map[string]string{
+					"managed-by": "agent-control-plane", "environment": "test", "agent-id": w.agent, "kind": kind,
+				}
 				if diff := cmp.Diff(want, made.GetLabels()); diff != "" {
 					t.Errorf("labels of %s (-want +got):\n%s", id, diff)
 				}
@@ -54,9 +55,6 @@ func TestStore_LabelsAndReplicatesSecrets(t *testing.T) {
 				if err != nil || !version.GetClientSpecifiedPayloadChecksum() {
 					t.Errorf("version 1 of %s came without a checksum, %v", id, err)
 				}
-			}
-			if got := secret.Ref(w.agent, "API_TOKEN"); w.secret(t, got) == nil {
-				t.Errorf("there is no secret %s", got)
 			}
 		})
 	}
@@ -106,7 +104,7 @@ func TestPut_IsNotRetriedAfterALostAnswer(t *testing.T) {
 		codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.Internal,
 		codes.DeadlineExceeded,
 	} {
-		before, there := w.server.Calls()["AddSecretVersion"], w.enabled(t, secret.Ref(w.agent, "TOKEN"))
+		before, there := w.server.Calls()["AddSecretVersion"], w.enabled(t, w.variableID("TOKEN"))
 		w.server.Inject(func(string,
 			string,
 		) rpc.Fault {
@@ -120,7 +118,7 @@ func TestPut_IsNotRetriedAfterALostAnswer(t *testing.T) {
 		if got := w.server.Calls()["AddSecretVersion"] - before; got != 1 {
 			t.Errorf("%v: AddSecretVersion was called %d times, want 1", code, got)
 		}
-		if got := w.enabled(t, secret.Ref(w.agent, "TOKEN")); got != there+1 {
+		if got := w.enabled(t, w.variableID("TOKEN")); got != there+1 {
 			t.Errorf("%v: %d versions, want %d", code, got, there+1)
 		}
 	}

@@ -83,8 +83,14 @@ func newWorld(t *testing.T, regions ...string) world {
 // open opens a store and closes it in the cleanup.
 func open(t *testing.T, endpoint string, regions ...string) *secretmanager.Store {
 	t.Helper()
-	s, err := secretmanager.Open(t.Context(),
-		secretmanager.Options{ProjectID: project, Endpoint: endpoint, Regions: regions})
+	return openWith(t, secretmanager.Options{Environment: "test", Endpoint: endpoint, Regions: regions})
+}
+
+// openWith opens a store in the project and closes it in the cleanup.
+func openWith(t *testing.T, o secretmanager.Options) *secretmanager.Store {
+	t.Helper()
+	o.ProjectID = project
+	s, err := secretmanager.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +128,9 @@ func (w world) enabled(t *testing.T, id string) int {
 	return n
 }
 
-func (w world) credentialsID() string { return "agent-" + w.agent + "-credentials" }
+func (w world) credentialsID() string { return "test-agent-" + w.agent + "-credentials" }
+
+func (w world) variableID(key string) string { return "test-agent-" + w.agent + "-env-" + key }
 
 // loseOneAnswer makes the first call of a method take effect and fail.
 func loseOneAnswer(w world, method string, code codes.Code) {

@@ -71,11 +71,11 @@ run "placeholders_of_no_plan" {
   expect_failures = [var.warm_plan]
 }
 
-run "an_environment_like_an_agents_secret" {
+run "an_environment_with_a_hyphen" {
   command = plan
 
   variables {
-    environment = "agent"
+    environment = "prod-a"
   }
 
   expect_failures = [var.environment]

@@ -21,6 +21,8 @@ type Common struct {
 	Port string `env:"PORT, default=8080"`
 	// ProjectID is the Google Cloud project.
 	ProjectID string `env:"GOOGLE_CLOUD_PROJECT, required"`
+	// Environment is the deployment, such as "prod". Names of agents' secrets begin with it.
+	Environment string `env:"ENVIRONMENT, required"`
 	// Database is the Firestore database.
 	Database string `env:"FIRESTORE_DATABASE, default=(default)"`
 	// NudgeTopic is the Pub/Sub topic of nudges.

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 
 func environment() map[string]string {
 	return map[string]string{
-		"GOOGLE_CLOUD_PROJECT": "p", "IDENTITY_ISSUER": "https://issuer.example", "AGENT_DOMAIN": "agents.example.com",
+		"GOOGLE_CLOUD_PROJECT": "p", "ENVIRONMENT": "test", "IDENTITY_ISSUER": "https://issuer.example", "AGENT_DOMAIN": "agents.example.com",
 		"API_KEY_PEPPER": "c2VjcmV0LXBlcHBlci1vZi0zMi1ieXRlcy1hdC1sZWFzdC4=",
 		"CELLS":          `[{"name": "c1", "region": "us-central1", "endpoint": "https://c1.example"}]`,
 		"PLATFORM_IMAGE": "image@sha256:0", "PUSH_SERVICE_ACCOUNT": "push@example",
@@ -63,9 +63,10 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 	t.Parallel()
 	const cells = "configuration: CELLS is invalid: "
 	for name, c := range map[string]struct{ key, value, want string }{
-		"no project": {key: "GOOGLE_CLOUD_PROJECT", value: "", want: "configuration: GOOGLE_CLOUD_PROJECT is required"},
-		"no issuer":  {key: "IDENTITY_ISSUER", value: "", want: "configuration: IDENTITY_ISSUER is required"},
-		"no image":   {key: "PLATFORM_IMAGE", value: "", want: "configuration: PLATFORM_IMAGE is required"},
+		"no project":     {key: "GOOGLE_CLOUD_PROJECT", value: "", want: "configuration: GOOGLE_CLOUD_PROJECT is required"},
+		"no environment": {key: "ENVIRONMENT", value: "", want: "configuration: ENVIRONMENT is required"},
+		"no issuer":      {key: "IDENTITY_ISSUER", value: "", want: "configuration: IDENTITY_ISSUER is required"},
+		"no image":       {key: "PLATFORM_IMAGE", value: "", want: "configuration: PLATFORM_IMAGE is required"},
 		"short pepper": {
 			key: "API_KEY_PEPPER", value: "c2hvcnQ=",
 			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",

@@ -42,7 +42,7 @@ func newClients(t *testing.T) *Clients {
 	}
 	const nowhere = "127.0.0.1:1"
 	c := config.Common{
-		ProjectID: "test", NudgeTopic: "agent-nudges",
+		ProjectID: "test", Environment: "test", NudgeTopic: "agent-nudges",
 		Local: config.Local{FirestoreEmulator: nowhere, PubSubEmulator: nowhere, SecretManager: nowhere},
 	}
 	if err := c.HandoffKey.EnvDecode(key); err != nil {

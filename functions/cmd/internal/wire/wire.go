@@ -94,8 +94,8 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	})
 	o.secrets = lazy(o, "Secret Manager", func(ctx context.Context) (*secretmanager.Store, error) {
 		return secretmanager.Open(ctx, secretmanager.Options{
-			ProjectID: c.ProjectID, Database: c.DatabaseLabel(), Endpoint: c.Local.SecretManager,
-			Regions: c.SecretRegions,
+			ProjectID: c.ProjectID, Environment: c.Environment, Database: c.DatabaseLabel(),
+			Endpoint: c.Local.SecretManager, Regions: c.SecretRegions,
 		})
 	})
 	o.clusters = lazy(o, "Kubernetes", s.Clusters)
