@@ -31,6 +31,18 @@ func (s Selection) has(name string, role function.Role) bool {
 	return (s.Target == "" || s.Target == name) && (len(s.Roles) == 0 || slices.Contains(s.Roles, role))
 }
 
+// Authenticating returns the name of a selected route that authenticates its callers, and whether there is one.
+func (s Selection) Authenticating() (name string, ok bool) {
+	routes := Routes(Dependencies{})
+	i := slices.IndexFunc(routes, func(r function.Route) bool {
+		return r.Access != function.Public && s.has(r.Name, r.Role)
+	})
+	if i < 0 {
+		return "", false
+	}
+	return routes[i].Name, true
+}
+
 // Handler serves the selected functions. Each gets only the dependencies that it needs.
 func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	var served []function.Served

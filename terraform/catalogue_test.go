@@ -198,6 +198,38 @@ func TestFunctions_RunInOneService(t *testing.T) {
 	})
 }
 
+// TestPepper_IsHeldByServicesThatAuthenticate compares the services that have the pepper in their environment, and may
+// read it, with those that serve a route that is not public.
+func TestPepper_IsHeldByServicesThatAuthenticate(t *testing.T) {
+	t.Parallel()
+	const variable = "API_KEY_PEPPER"
+	everyTopology(t, func(t *testing.T, m *module) {
+		want, set, readers := map[string]bool{}, map[string]bool{}, map[string]bool{}
+		for _, r := range functions.Routes(functions.Dependencies{}) {
+			if r.Access != function.Public {
+				want[m.local(t, "service_of").GetAttr(r.Name).AsString()], want["routes"] = true, true
+			}
+		}
+		for service, env := range m.local(t, "secret_environments").AsValueMap() {
+			if _, ok := env.AsValueMap()[variable]; ok {
+				set[service] = true
+			}
+		}
+		pepper := m.local(t, "secrets").GetAttr("pepper").AsString()
+		for _, r := range m.local(t, "secret_readers").AsValueMap() {
+			if r.GetAttr("secret").AsString() == pepper {
+				readers[r.GetAttr("service").AsString()] = true
+			}
+		}
+		if diff := cmp.Diff(want, set); diff != "" {
+			t.Errorf("services with the pepper (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want, readers); diff != "" {
+			t.Errorf("accounts that may read the pepper (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestEnvironment_EqualsConfiguration compares the environment of each service with the variables that its binary
 // reads.
 func TestEnvironment_EqualsConfiguration(t *testing.T) {
@@ -237,7 +269,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 			for name := range read {
 				_, can := settable[name]
 				_, is := set[name]
-				if !can && !is && !slices.Contains(notSet, name) && name != "FUNCTION_TARGET" {
+				if !can && !is && !slices.Contains(notSet, name) && name != "FUNCTION_TARGET" && name != "API_KEY_PEPPER" {
 					t.Errorf("functions/cmd/internal/config reads %s, which Terraform never sets: add it to "+
 						"terraform/environment.tf", name)
 				}

@@ -62,10 +62,11 @@ locals {
     }
   }
 
-  # Secrets, by environment variable.
+  # Secrets, by environment variable. Only services that authenticate callers have the pepper: whoever has it and may write records can make
+  # an API key of any organization.
   secret_environments = {
     for service, s in local.services : service => merge(
-      { API_KEY_PEPPER = local.secrets.pepper },
+      contains([for name in s.members : try(local.routes[name].access, "public") != "public"], true) ? { API_KEY_PEPPER = local.secrets.pepper } : {},
       {
         for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
         if contains(local.provided_secrets, name) && contains(local.needs_of[service], need)

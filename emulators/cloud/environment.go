@@ -22,6 +22,9 @@ const (
 	cellRegion = "us-central1"
 )
 
+// pepperVariable is the variable with the key of the hashes of API keys.
+const pepperVariable = "API_KEY_PEPPER"
+
 // pushAccount is the service account that signs pushes.
 const pushAccount = "pubsub-push@local.iam.gserviceaccount.com"
 
@@ -57,7 +60,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,
 		"MONITORING_ENDPOINT":     c.Monitoring.Addr,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),
-		"API_KEY_PEPPER":          base64.StdEncoding.EncodeToString(c.pepper),
+		pepperVariable:            base64.StdEncoding.EncodeToString(c.pepper),
 		"AGENT_DOMAIN":            AgentDomain,
 		"AGENT_SCHEME":            "http",
 		"AGENT_URL_PORT":          routerPort,

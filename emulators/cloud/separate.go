@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,6 +124,11 @@ func (p *Processes) start(ctx context.Context, name string, role function.Role) 
 		target = ""
 	}
 	env := append([]string{"FUNCTION_TARGET=" + target, "PORT=" + strconv.Itoa(port)}, p.env...)
+	// As deployed, only processes that authenticate callers have the pepper.
+	selection := functions.Selection{Target: target, Roles: []function.Role{role}}
+	if _, authenticates := selection.Authenticating(); !authenticates {
+		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, pepperVariable+"=") })
+	}
 	if p.cells != nil {
 		cells, err := p.cells(name)
 		if err != nil {

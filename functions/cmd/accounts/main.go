@@ -22,6 +22,6 @@ func main() {
 		}
 		openers := providers.Openers(c.Common, c.Providers)
 		openers.Logs = logs.Opener(c.Cells)
-		return wire.Accounts(ctx, c.Common, openers)
+		return wire.Accounts(ctx, c.Routes, openers)
 	})
 }

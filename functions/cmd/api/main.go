@@ -13,7 +13,7 @@ import (
 
 func main() {
 	run.Main(func(ctx context.Context) (run.Service, error) {
-		c, err := config.Read[config.Common](ctx, envconfig.OsLookuper())
+		c, err := config.Read[config.Routes](ctx, envconfig.OsLookuper())
 		if err != nil {
 			return run.Service{}, err
 		}

@@ -37,10 +37,16 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	if err != nil {
 		return Service{}, err
 	}
+	routes, err := config.Read[config.Routes](ctx, lookuper)
+	if err != nil {
+		return Service{}, err
+	}
 	openers, external := cells.Openers(worker), providers.Openers(worker.Common, worker.Providers)
 	openers.Payments, openers.Members = external.Payments, external.Members
 	openers.Logs = logs.Opener(worker.Cells)
-	s, err := wire.All(ctx, worker, wire.Settings{Openers: openers, BillingClock: o.BillingClock})
+	s, err := wire.All(ctx, worker, wire.Settings{
+		Openers: openers, Pepper: routes.Pepper, BillingClock: o.BillingClock,
+	})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }
 

@@ -42,8 +42,6 @@ type Common struct {
 	Issuer string `env:"IDENTITY_ISSUER, required"`
 	// AuthorizedParties lists the accepted azp claims (origins) of session tokens. If empty, all are accepted.
 	AuthorizedParties []string `env:"IDENTITY_AUTHORIZED_PARTIES"`
-	// Pepper is the hash key for stored API keys: at least 32 bytes, in base64.
-	Pepper Pepper `env:"API_KEY_PEPPER, required"`
 
 	// AgentDomain is the parent domain of the agents' hostnames.
 	AgentDomain string `env:"AGENT_DOMAIN, required"`
@@ -72,9 +70,17 @@ type Local struct {
 	Monitoring        string `env:"MONITORING_ENDPOINT"`
 }
 
+// Routes is the configuration of every role that serves routes.
+type Routes struct {
+	Common
+	// Pepper is the hash key for stored API keys: at least 32 bytes, in base64. Package wire refuses to serve a route
+	// that authenticates its callers without it.
+	Pepper Pepper `env:"API_KEY_PEPPER"`
+}
+
 // Accounts is the configuration of the accounts role.
 type Accounts struct {
-	Common
+	Routes
 	Providers
 }
 
@@ -193,6 +199,9 @@ const minPepper = 32
 
 // EnvDecode implements envconfig.Decoder. Its error never contains the value.
 func (p *Pepper) EnvDecode(value string) error {
+	if value == "" {
+		return nil
+	}
 	b, err := base64.StdEncoding.DecodeString(value)
 	if err != nil || len(b) < minPepper {
 		return fmt.Errorf("want at least %d bytes in standard base64", minPepper)

@@ -19,6 +19,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// everything has the variables of all roles.
+type everything struct {
+	config.Worker
+	Routes struct {
+		Pepper config.Pepper `env:"API_KEY_PEPPER"`
+	}
+}
+
 func environment() map[string]string {
 	return map[string]string{
 		"GOOGLE_CLOUD_PROJECT": "p", "ENVIRONMENT": "test", "IDENTITY_ISSUER": "https://issuer.example", "AGENT_DOMAIN": "agents.example.com",
@@ -54,8 +62,32 @@ func TestRead_Defaults(t *testing.T) {
 			t.Errorf("%s = %v, want %v", name, row.got, row.want)
 		}
 	}
+}
+
+func TestPepper_IsRedacted(t *testing.T) {
+	t.Parallel()
+	c, err := config.Read[config.Routes](t.Context(), envconfig.MapLookuper(environment()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(c.Pepper); !strings.HasPrefix(got, "secret") {
+		t.Errorf("the pepper is %q, want that of the environment", got)
+	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v", c, c, c.Pepper), "secret") {
 		t.Error("the printed configuration contains the pepper")
+	}
+}
+
+// TestPepper_IsNotReadByWorkers compares the binaries: only those that serve routes read the pepper, and none needs it
+// to read its configuration.
+func TestPepper_IsNotReadByWorkers(t *testing.T) {
+	t.Parallel()
+	for binary, want := range map[string]bool{
+		"api": true, "accounts": true, "worker": false, "router": false, "notifier": false,
+	} {
+		if required, got := config.Variables(binary)["API_KEY_PEPPER"]; got != want || required {
+			t.Errorf("%s reads the pepper: %t, required: %t; want %t and not required", binary, got, required, want)
+		}
 	}
 }
 
@@ -97,7 +129,7 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 			if c.value == "" {
 				delete(env, c.key)
 			}
-			_, err := config.Read[config.Worker](t.Context(), envconfig.MapLookuper(env))
+			_, err := config.Read[everything](t.Context(), envconfig.MapLookuper(env))
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("error = %v, want it to begin with %q", err, c.want)
 			}

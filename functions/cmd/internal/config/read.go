@@ -29,7 +29,7 @@ func Variables(binary string) map[string]bool {
 	case "notifier":
 		return variablesOf(reflect.TypeFor[Notifier]())
 	default:
-		return variablesOf(reflect.TypeFor[Common]())
+		return variablesOf(reflect.TypeFor[Routes]())
 	}
 }
 

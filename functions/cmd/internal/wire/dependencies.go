@@ -39,7 +39,7 @@ func fills() map[function.Need]fill {
 // For implements functions.Opener.
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
-		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.config.Pepper,
+		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock,
 	}}
 	all := fills()

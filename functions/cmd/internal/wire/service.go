@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/internal/config"
@@ -13,17 +14,18 @@ import (
 )
 
 // API opens the routes of the role api: the target, or all of them.
-func API(ctx context.Context, c config.Common) (run.Service, error) {
-	return New(ctx, c, Settings{}).service(functions.Selection{
+func API(ctx context.Context, c config.Routes) (run.Service, error) {
+	return New(ctx, c.Common, Settings{Pepper: c.Pepper}).service(functions.Selection{
 		Target: c.Target,
 		Roles:  []function.Role{function.RoleAPI},
 	}, nil)
 }
 
 // Accounts opens the routes of the roles api and accounts: the target, or all of them.
-func Accounts(ctx context.Context, c config.Common, openers Openers) (run.Service, error) {
+func Accounts(ctx context.Context, c config.Routes, openers Openers) (run.Service, error) {
 	roles := []function.Role{function.RoleAPI, function.RoleAccounts}
-	return New(ctx, c, Settings{Openers: openers}).service(functions.Selection{Target: c.Target, Roles: roles}, nil)
+	return New(ctx, c.Common, Settings{Openers: openers, Pepper: c.Pepper}).service(
+		functions.Selection{Target: c.Target, Roles: roles}, nil)
 }
 
 // Workers opens the workers: the target, or all of them.
@@ -32,7 +34,7 @@ func Workers(ctx context.Context, c config.Worker, openers Openers) (run.Service
 		functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleWorker}})
 }
 
-// All opens every function of the catalogue, each with the ports that its own needs name.
+// All opens every function of the catalogue, each with the ports that its own needs name. The settings have the pepper.
 func All(ctx context.Context, c config.Worker, s Settings) (run.Service, error) {
 	return withWorkers(ctx, c, s, functions.Selection{})
 }
@@ -49,6 +51,9 @@ func withWorkers(ctx context.Context, c config.Worker, s Settings, selection fun
 }
 
 func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
+	if name, ok := s.Authenticating(); ok && len(o.settings.Pepper) == 0 {
+		return run.Service{}, fmt.Errorf("configuration: API_KEY_PEPPER is required: %s authenticates its callers", name)
+	}
 	if ratio := o.config.TraceRatio; ratio > 0 {
 		stop, err := tracing.Start(o.ctx, tracing.Options{ProjectID: o.config.ProjectID, Ratio: ratio})
 		if err != nil {

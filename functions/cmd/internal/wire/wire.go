@@ -54,6 +54,8 @@ type Openers struct {
 // Settings are the settings of a process in addition to its common configuration.
 type Settings struct {
 	Openers
+	// Pepper is the hash key for stored API keys. A process that serves workers only has none.
+	Pepper config.Pepper
 	// BillingClock is the clock of accounts; nil means time.Now.
 	BillingClock func() time.Time
 }
@@ -154,7 +156,7 @@ func (o *Clients) Guard() (function.Guard, error) {
 	directory := client.Directory()
 	return function.Guard{
 		Authenticator: &identity.Authenticator{
-			Sessions: sessions, Keys: client.Keys(), Directory: directory, Pepper: o.config.Pepper, Now: time.Now,
+			Sessions: sessions, Keys: client.Keys(), Directory: directory, Pepper: o.settings.Pepper, Now: time.Now,
 		},
 		Limiter: ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil),
 		Audit:   client.AuditLog(), Answers: client.Answers(), Organizations: directory,

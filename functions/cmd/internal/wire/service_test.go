@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/shared/function"
+)
+
+// openWithout opens a selection of functions in a process without the pepper.
+func openWithout(t *testing.T, s functions.Selection) error {
+	t.Helper()
+	o := newClients(t)
+	o.config.Issuer = "https://issuer.example"
+	_, err := o.service(s, nil)
+	return err
+}
+
+// TestService_NeedsThePepperUnlessAllItsRoutesArePublic opens every function, and every role, without the pepper.
+func TestService_NeedsThePepperUnlessAllItsRoutesArePublic(t *testing.T) {
+	t.Parallel()
+	const refusal = "configuration: API_KEY_PEPPER is required: "
+	refused := 0
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		err := openWithout(t, functions.Selection{Target: r.Name})
+		if r.Access == function.Public && err != nil {
+			t.Errorf("%s is public and does not start without the pepper: %v", r.Name, err)
+		}
+		if r.Access == function.Public {
+			continue
+		}
+		refused++
+		if err == nil || !strings.HasPrefix(err.Error(), refusal+r.Name+" ") {
+			t.Errorf("%s without the pepper: %v, want %q", r.Name, err, refusal+r.Name)
+		}
+	}
+	if refused == 0 {
+		t.Error("no route authenticates its callers")
+	}
+	for _, role := range []function.Role{function.RoleAPI, function.RoleAccounts} {
+		err := openWithout(t, functions.Selection{Roles: []function.Role{role}})
+		if err == nil || !strings.HasPrefix(err.Error(), refusal) {
+			t.Errorf("all routes of %s without the pepper: %v, want %q", role, err, refusal)
+		}
+	}
+	if err := openWithout(t, functions.Selection{Roles: []function.Role{function.RoleWorker}}); err != nil {
+		t.Errorf("the workers do not start without the pepper: %v", err)
+	}
+}
+
+// TestService_StartsWithThePepper opens all routes.
+func TestService_StartsWithThePepper(t *testing.T) {
+	t.Parallel()
+	o := newClients(t)
+	o.config.Issuer, o.settings.Pepper = "https://issuer.example", config.Pepper(strings.Repeat("p", 32))
+	if _, err := o.service(functions.Selection{Roles: []function.Role{function.RoleAccounts}}, nil); err != nil {
+		t.Error(err)
+	}
+}
