@@ -145,9 +145,14 @@ func TestServices_HaveTheRolesOfTheirNeeds(t *testing.T) {
 		grants := m.local(t, "grants").AsValueMap()
 		places := m.local(t, "places").AsValueMap()
 		got, want := map[string]bool{}, map[string]bool{}
-		for _, g := range m.local(t, "service_grants").AsValueMap() {
-			got[fmt.Sprintf("%s may %s where %q", g.GetAttr("service").AsString(), g.GetAttr("role").AsString(),
-				g.GetAttr("where").AsString())] = true
+		for _, typ := range []string{"google_project_iam_member", "google_pubsub_topic_iam_member"} {
+			for address, g := range m.resources(t, typ) {
+				if !strings.HasPrefix(address, "service[") {
+					continue
+				}
+				where := strings.ReplaceAll(text(t, g, "condition.0.expression"), "(none)", "")
+				got[fmt.Sprintf("%s may %s where %q", text(t, g, "member"), text(t, g, "role"), where)] = true
+			}
 		}
 		for service, s := range m.local(t, "services").AsValueMap() {
 			held := []cty.Value{m.local(t, "common_roles")}
@@ -158,7 +163,8 @@ func TestServices_HaveTheRolesOfTheirNeeds(t *testing.T) {
 			}
 			for _, roles := range held {
 				for role, place := range roles.AsValueMap() {
-					want[fmt.Sprintf("%s may %s where %q", service, role,
+					account := fmt.Sprintf("google_service_account.service[%q].member", service)
+					want[fmt.Sprintf("%s may %s where %q", account, role,
 						places[place.AsString()].GetAttr("where").AsString())] = true
 				}
 			}
