@@ -67,33 +67,6 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 	}
 }
 
-// TestCustomRoles_HaveThesePermissions has the permissions once more.
-func TestCustomRoles_HaveThesePermissions(t *testing.T) {
-	t.Parallel()
-	got := map[string][]string{}
-	for _, role := range load(t, nil).resources(t, "google_project_iam_custom_role") {
-		got[role.GetAttr("role_id").AsString()] = texts(t, role.GetAttr("permissions"))
-	}
-	if diff := cmp.Diff(map[string][]string{
-		"prod_secret_creator": {"secretmanager.secrets.create"},
-		"prod_secret_lister":  {"secretmanager.secrets.list"},
-		"prod_secret_writer": {
-			"secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list",
-		},
-		"prod_secret_manager": {
-			"secretmanager.secrets.delete", "secretmanager.versions.access", "secretmanager.versions.add",
-			"secretmanager.versions.destroy",
-		},
-		"prod_secret_collector": {
-			"secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update",
-		},
-		"prod_cluster_caller": {"container.clusters.connect"},
-		"prod_member_admin":   {"firebaseauth.users.get", "firebaseauth.users.update"},
-	}, got); diff != "" {
-		t.Errorf("custom roles (-want +got):\n%s", diff)
-	}
-}
-
 // TestRoles_NoneAdministers refuses basic roles and roles that administer, in every resource that grants one.
 func TestRoles_NoneAdministers(t *testing.T) {
 	t.Parallel()

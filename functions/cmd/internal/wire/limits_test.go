@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 type deployment struct {
 	records *firestore.Client
 	config  config.Common
+	pepper  config.Pepper
 	token   string
 }
 
@@ -44,8 +45,8 @@ func newDeployment(t *testing.T, factor int) deployment {
 		t.Fatal(err)
 	}
 	closeLater(t, server.Close)
-	d := deployment{token: apikey.Generate(), config: config.Common{
-		ProjectID: "test", RateLimitFactor: factor, Issuer: "https://issuer.test", Pepper: []byte("pepper"),
+	d := deployment{token: apikey.Generate(), pepper: []byte("pepper"), config: config.Common{
+		ProjectID: "test", Environment: "test", RateLimitFactor: factor, Issuer: "https://issuer.test",
 		AgentDomain: "agents.test", Cells: config.Cells{{Name: "cell-1", Region: agent.DefaultRegion}},
 		Local: config.Local{FirestoreEmulator: server.Addr, SecretManager: "127.0.0.1:1"},
 	}}
@@ -73,7 +74,7 @@ func (d deployment) createTenant(t *testing.T) {
 	}
 	if _, err := d.records.Keys().Create(ctx, apikey.Key{
 		ID: "11111111-1111-4111-8111-111111111111", Name: "test", Prefix: d.token[:apikey.PrefixLength],
-		Hash: apikey.Hash(d.config.Pepper, d.token), CreatedAt: time.Now(),
+		Hash: apikey.Hash(d.pepper, d.token), CreatedAt: time.Now(),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func closeLater(t *testing.T, closer func() error) {
 // instance opens a route as a separate process does. It may not publish, so no queue is needed.
 func (d deployment) instance(t *testing.T, route string) http.Handler {
 	t.Helper()
-	o := New(context.WithoutCancel(t.Context()), d.config, Settings{})
+	o := New(context.WithoutCancel(t.Context()), d.config, Settings{Pepper: d.pepper})
 	closeLater(t, o.Close)
 	guard, err := o.Guard()
 	if err != nil {
