@@ -108,15 +108,19 @@ func (m *Module) local(name string) (cty.Value, error) {
 
 // Output evaluates an output.
 func (m *Module) Output(name string) (cty.Value, error) {
+	v, err := m.output(name)
+	return unmarked(v), err
+}
+
+func (m *Module) output(name string) (cty.Value, error) {
 	b := m.blocks["output."+name]
 	if b == nil {
 		return cty.DynamicVal, fmt.Errorf("output.%s is not declared", name)
 	}
-	v, err := m.eval(b.Body.Attributes["value"].Expr, nil)
-	return unmarked(v), err
+	return m.once("output."+name, func() (cty.Value, error) { return m.eval(b.Body.Attributes["value"].Expr, nil) })
 }
 
-// Evaluate evaluates an expression in the module.
+// Evaluate evaluates an expression in the module. As in Terraform's tests, it may refer to outputs.
 func (m *Module) Evaluate(expr hclsyntax.Expression) (cty.Value, error) {
 	v, err := m.eval(expr, nil)
 	return unmarked(v), err
@@ -194,6 +198,8 @@ func (m *Module) reference(root, field string) (cty.Value, error) {
 		return m.local(field)
 	case "var":
 		return m.Variable(field)
+	case "output":
+		return m.output(field)
 	default:
 		return m.resource(root, field)
 	}

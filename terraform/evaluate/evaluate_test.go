@@ -139,19 +139,23 @@ func TestValues_AreThoseOfTerraform(t *testing.T) {
 		}
 		got[name] = written(t, v)
 	}
-	v, err := m.Output("house")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"house", "counts"} {
+		v, err := m.Output(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got["output "+name] = written(t, v)
 	}
-	got["output"] = written(t, v)
-	if v, err = m.Variable("rooms"); err != nil {
+	v, err := m.Variable("rooms")
+	if err != nil {
 		t.Fatal(err)
 	}
 	got["variable"] = written(t, v)
 	want := map[string]string{
 		"names": `{"kitchen":"prod-kitchen"}`, "greeting": `"Hello PROD-KITCHEN!\n"`, "range": `"10.127.0.0/16"`,
-		"chosen": `"third"`, "secret": "unknown", "output": `"google_house.this.id"`,
-		"variable": `{"kitchen":{"color":null,"doors":["front"],"owner":{"name":"landlord"},"size":12}}`,
+		"chosen": `"third"`, "secret": "unknown", "output house": `"google_house.this.id"`,
+		"output counts": "[1,2,4,1]",
+		"variable":      `{"kitchen":{"color":null,"doors":["front"],"owner":{"name":"landlord"},"size":12}}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)

@@ -119,15 +119,19 @@ func anything(name string) []function.Parameter {
 	return []function.Parameter{{Name: name, Type: cty.DynamicPseudoType}}
 }
 
-// length counts the elements of a collection, or the characters of a text.
+// length counts the elements of a collection or an object, or the characters of a text.
 func length() function.Function {
 	return function.New(&function.Spec{
 		Params: anything("v"), Type: function.StaticReturnType(cty.Number),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if args[0].Type() == cty.String {
+			switch typ := args[0].Type(); {
+			case typ == cty.String:
 				return stdlib.Strlen(args[0])
+			case typ.IsObjectType():
+				return cty.NumberIntVal(int64(len(typ.AttributeTypes()))), nil
+			default:
+				return stdlib.Length(args[0])
 			}
-			return stdlib.Length(args[0])
 		},
 	})
 }

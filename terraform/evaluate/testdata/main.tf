@@ -61,6 +61,10 @@ resource "google_ring" "keys" {
   fits   = google_key.spare[0].id
 }
 
+output "counts" {
+  value = [length(google_room.this), length(google_key.spare), length("four"), length(toset(["a", "a"]))]
+}
+
 output "house" {
   value = google_house.this.id
 }
