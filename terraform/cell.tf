@@ -24,15 +24,16 @@ locals {
         "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "guard.yaml", "fence.yaml", "metrics.yaml",
       ] :
       templatefile("${path.module}/cell/${file}", {
-        gateway         = local.gateway
-        canary          = local.canary
-        cell_domain     = local.cell_domains[cell]
-        address         = google_compute_global_address.cell[cell].name
-        certificate_map = google_certificate_manager_certificate_map.agents.name
-        callers         = local.callers
-        project         = var.project_id
-        nudge_topic     = local.topics[local.nudge_topic]
-        image           = var.image
+        gateway          = local.gateway
+        notifier_account = local.notifier_account
+        canary           = local.canary
+        cell_domain      = local.cell_domains[cell]
+        address          = google_compute_global_address.cell[cell].name
+        certificate_map  = google_certificate_manager_certificate_map.agents.name
+        callers          = local.callers
+        project          = var.project_id
+        nudge_topic      = local.topics[local.nudge_topic]
+        image            = var.image
         warm = {
           agents = var.warm_agents
           image  = coalesce(c.image, var.agent_image, var.image)
@@ -43,10 +44,12 @@ locals {
     ])
   }
 
-  # The identity of the notifier, which needs no key. It is the same in all cells of the project.
+  # The identity of the notifier, which needs no key. Google tells the ServiceAccounts of a project's clusters apart by namespace and name
+  # only, so this is the same in all cells of the environment, and the name keeps other environments out.
+  notifier_account = "agent-notifier-${local.prefix}"
   notifier = join("/", [
     "principal://iam.googleapis.com/projects/${var.project_number}/locations/global/workloadIdentityPools/${var.project_id}.svc.id.goog",
-    "subject/ns/${local.gateway.namespace}/sa/agent-notifier",
+    "subject/ns/${local.gateway.namespace}/sa/${local.notifier_account}",
   ])
 }
 

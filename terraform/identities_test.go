@@ -1,9 +1,15 @@
 package terraform_test
 
 import (
+	"errors"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/zclconf/go-cty/cty"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"agents.example/controlplane/functions"
 )
@@ -88,4 +94,63 @@ func TestPushes_AreSignedForTheirWorker(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNotifier_IsKnownByTheServiceAccountOfItsEnvironment follows the identity of the notifier from the grant to its
+// pod. Google knows ServiceAccounts of all clusters of a project by namespace and name: another environment's name must
+// differ.
+func TestNotifier_IsKnownByTheServiceAccountOfItsEnvironment(t *testing.T) {
+	t.Parallel()
+	for environment, account := range map[string]string{"prod": "agent-notifier-prod", "staging": "agent-notifier-staging"} {
+		m := load(t, map[string]cty.Value{"environment": cty.StringVal(environment)})
+		grants := m.resources(t, "google_pubsub_topic_iam_member")
+		want := "principal://iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/" +
+			"my-project.svc.id.goog/subject/ns/agent-gateway/sa/" + account
+		if got := text(t, grants["notifier"], "member"); got != want {
+			t.Errorf("%s: the publisher is %s, want %s", environment, got, want)
+		}
+		got := map[string]string{}
+		for _, o := range renderedObjects(t, m) {
+			switch o.GetKind() {
+			case "ServiceAccount":
+				got["account "+o.GetNamespace()+"/"+o.GetName()] = "exists"
+			case "Deployment":
+				name, _, _ := unstructured.NestedString(o.Object, "spec", "template", "spec", "serviceAccountName")
+				got["pods of "+o.GetNamespace()+"/"+o.GetName()] = name
+			case "ClusterRoleBinding":
+				subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+				for _, s := range subjects {
+					if name := s.(map[string]any)["name"].(string); strings.HasPrefix(name, "agent-notifier") {
+						got["subject of "+o.GetName()] = name
+					}
+				}
+			}
+		}
+		for what, want := range map[string]string{
+			"account agent-gateway/" + account: "exists", "subject of agent-notifier": account,
+			"pods of agent-gateway/agent-notifier": account, "pods of agent-gateway/agent-router": "agent-router",
+		} {
+			if got[what] != want {
+				t.Errorf("%s: %s: %q, want %q", environment, what, got[what], want)
+			}
+		}
+	}
+}
+
+// renderedObjects are the objects that Terraform renders for the first cell.
+func renderedObjects(t *testing.T, m *module) []*unstructured.Unstructured {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	for _, rendered := range m.local(t, "cell_objects").AsValueMap() {
+		for d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(rendered.AsString()), 4096); ; {
+			o := &unstructured.Unstructured{}
+			if err := d.Decode(&o.Object); errors.Is(err, io.EOF) {
+				return objects
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			objects = append(objects, o)
+		}
+	}
+	return objects
 }

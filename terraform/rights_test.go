@@ -21,7 +21,7 @@ import (
 // The accounts of the pods in the cell.
 const (
 	routerAccount   = "system:serviceaccount:agent-gateway:agent-router"
-	notifierAccount = "system:serviceaccount:agent-gateway:agent-notifier"
+	notifierAccount = "system:serviceaccount:agent-gateway:agent-notifier-prod"
 )
 
 // attempt is one call of the API server.

@@ -13,9 +13,6 @@ import (
 // AgentDomain is the domain of agents on a laptop: browsers resolve every name below localhost to the machine itself.
 const AgentDomain = "agents.localhost"
 
-// Environment is the environment of a local cloud. Names of agents' secrets begin with it.
-const Environment = "local"
-
 // The only cell. Its cluster has the same name and location in Cloud Monitoring.
 const (
 	cellName   = "local"
@@ -54,7 +51,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"HANDOFF_SIGNING_KEY":     signing,
 		"HANDOFF_PUBLIC_KEYS":     published,
 		"GOOGLE_CLOUD_PROJECT":    c.Ready.ProjectID,
-		"ENVIRONMENT":             Environment,
+		"ENVIRONMENT":             dataplane.Environment,
 		"FIRESTORE_EMULATOR_HOST": c.Ready.FirestoreEmulatorHost,
 		pubsubHost:                c.Ready.PubSubEmulatorHost,
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/shared/secret"
@@ -74,7 +75,7 @@ type versions struct{ added, enabled int }
 // countVersions counts the versions of one of an agent's secrets.
 func (s *secretStore) countVersions(agentID, key string) (n versions) {
 	for name, states := range s.server.States() {
-		if !strings.HasSuffix(name, "/secrets/"+cloud.Environment+"-"+secret.Ref(agentID, key)) {
+		if !strings.HasSuffix(name, "/secrets/"+dataplane.Environment+"-"+secret.Ref(agentID, key)) {
 			continue
 		}
 		for _, state := range states {

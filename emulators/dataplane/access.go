@@ -18,16 +18,19 @@ import (
 	"agents.example/controlplane/terraform/cell"
 )
 
+// Environment is the environment of a local cloud. Names of agents' secrets begin with it.
+const Environment = "local"
+
 // Accounts of the cell's own programs, whose rights terraform/cell grants.
 const (
 	RouterAccount   = "system:serviceaccount:" + cell.GatewayNamespace + ":agent-router"
-	NotifierAccount = "system:serviceaccount:" + cell.GatewayNamespace + ":agent-notifier"
+	NotifierAccount = "system:serviceaccount:" + cell.GatewayNamespace + ":agent-notifier-" + Environment
 )
 
 // GrantAccess applies those objects of terraform/cell that say who may do what in the cluster. callers are the users
 // that functions call the cluster as, by need. The programs of the cell do not run in the local cluster.
 func GrantAccess(ctx context.Context, kubeconfig, domain string, callers map[string][]string) error {
-	objects, err := cell.Objects(cell.Values{Domain: domain, Callers: callers})
+	objects, err := cell.Objects(cell.Values{Domain: domain, Environment: Environment, Callers: callers})
 	if err != nil {
 		return fmt.Errorf("render the cell's objects: %w", err)
 	}

@@ -50,13 +50,16 @@ type Values struct {
 	Image, AgentImage string
 	// Callers are the users that call the API server, by the need of their functions, such as cluster_apply.
 	Callers map[string][]string
-	// Project and NudgeTopic are where the notifier publishes.
-	Project, NudgeTopic string
+	// Project and NudgeTopic are where the notifier publishes, and Environment is whose notifier it is.
+	Project, NudgeTopic, Environment string
 	// WarmAgents is the number of placeholders for each runtime class, WarmMillicores and WarmMiB the size of one.
 	WarmAgents, WarmMillicores, WarmMiB int64
 	// Address and CertificateMap are names of Google's resources.
 	Address, CertificateMap string
 }
+
+// NotifierAccount is the name of the notifier's ServiceAccount in an environment, as in cell.tf.
+func NotifierAccount(environment string) string { return "agent-notifier-" + environment }
 
 // Objects renders all objects.
 func Objects(v Values) ([]*unstructured.Unstructured, error) {
@@ -123,7 +126,7 @@ func (v Values) context() *hcl.EvalContext {
 			"cell_domain": cty.StringVal(v.Domain), "address": cty.StringVal(v.Address),
 			"certificate_map": cty.StringVal(v.CertificateMap), "callers": cty.ObjectVal(callers),
 			"project": cty.StringVal(v.Project), "nudge_topic": cty.StringVal(v.NudgeTopic),
-			"image": cty.StringVal(v.Image),
+			"image": cty.StringVal(v.Image), "notifier_account": cty.StringVal(NotifierAccount(v.Environment)),
 			"warm": cty.ObjectVal(map[string]cty.Value{
 				"agents": cty.NumberIntVal(v.WarmAgents), "image": cty.StringVal(v.AgentImage),
 				"cpu": cty.NumberIntVal(v.WarmMillicores), "memory": cty.NumberIntVal(v.WarmMiB),
