@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// resources counts what each topology creates, without a domain and with one.
+func resources(dir string) (table, error) {
+	t := table{{
+		"`topology`", "domain", "services", "service accounts", "IAM members", "topics and subscriptions",
+		"backend services", "endpoint groups", "URL map rules", "all resources",
+	}}
+	for _, topology := range []string{"route", "group", "single"} {
+		for _, domain := range []string{"", "api.example.com"} {
+			counted, err := count(dir, topology, domain)
+			if err != nil {
+				return nil, err
+			}
+			with := "no"
+			if domain != "" {
+				with = "yes"
+			}
+			row := []string{"`" + topology + "`", with}
+			for _, n := range counted {
+				row = append(row, strconv.Itoa(n))
+			}
+			t = append(t, row)
+		}
+	}
+	return t, nil
+}
+
+// count returns the numbers of one row.
+func count(dir, topology, domain string) ([]int, error) {
+	m, err := load(dir, topology, domain)
+	if err != nil {
+		return nil, err
+	}
+	var services, accounts, members, messaging, backends, groups, rules, all int
+	for _, typ := range m.Types() {
+		found, err := m.Resources(typ)
+		if err != nil {
+			return nil, err
+		}
+		n := len(found)
+		all += n
+		switch {
+		case typ == "google_cloud_run_v2_service":
+			services += n
+		case typ == "google_service_account":
+			accounts += n
+		case strings.HasSuffix(typ, "_iam_member"):
+			members += n
+		case typ == "google_pubsub_topic" || typ == "google_pubsub_subscription":
+			messaging += n
+		case typ == "google_compute_backend_service":
+			backends += n
+		case typ == "google_compute_region_network_endpoint_group":
+			groups += n
+		case typ == "google_compute_url_map":
+			for _, v := range found {
+				rules += v.GetAttr("path_matcher").Index(cty.Zero).GetAttr("route_rules").LengthInt()
+			}
+		}
+	}
+	return []int{services, accounts, members, messaging, backends, groups, rules, all}, nil
+}
