@@ -4,7 +4,6 @@
 locals {
   # Package shared/agent derives the namespace from the agent's ID. The canary has the nil UUID, and its lines are stored.
   agent_namespaces = "^agent-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
-  canary_namespace = "agent-00000000-0000-0000-0000-000000000000"
 }
 
 resource "google_logging_project_exclusion" "agents" {
@@ -14,6 +13,6 @@ resource "google_logging_project_exclusion" "agents" {
     "resource.type=\"k8s_container\"",
     "resource.labels.cluster_name=(${join(" OR ", [for cell in sort(keys(var.cells)) : "\"${local.prefix}-${cell}\""])})",
     "resource.labels.namespace_name=~\"${local.agent_namespaces}\"",
-    "NOT resource.labels.namespace_name=\"${local.canary_namespace}\"",
+    "NOT resource.labels.namespace_name=\"${local.canary.namespace}\"",
   ])
 }

@@ -1,11 +1,13 @@
 package bench
 
 import (
-	_ "embed"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
+
+	"agents.example/controlplane/terraform/prices"
 )
 
 // Cost is the price of counted operations at list prices.
@@ -24,29 +26,6 @@ type Part struct {
 	What  string
 	Times int64
 	Each  Tally
-}
-
-// price is a list price.
-type price struct {
-	USD    float64 `json:"usd"`
-	Per    float64 `json:"per"`
-	Unit   string  `json:"unit"`
-	Source string  `json:"source"`
-	AsOf   string  `json:"as_of"`
-}
-
-//go:embed prices.json
-var priceList []byte
-
-// prices returns the price list by item.
-func prices() (map[string]price, error) {
-	var list struct {
-		Prices map[string]price `json:"prices"`
-	}
-	if err := json.Unmarshal(priceList, &list); err != nil {
-		return nil, fmt.Errorf("read the price list: %w", err)
-	}
-	return list.Prices, nil
 }
 
 // item is a number of units with one price.
@@ -77,17 +56,16 @@ func (c Cost) total() Tally {
 
 // usd returns the price of a tally and some schedules.
 func usd(t Tally, schedules int64) (float64, error) {
-	list, err := prices()
+	list, err := prices.Load()
 	if err != nil {
 		return 0, err
 	}
 	sum := 0.0
 	for _, i := range append(t.items(), item{"schedule", schedules}) {
-		p, ok := list[i.price]
-		if !ok || p.Per <= 0 {
-			return 0, fmt.Errorf("the price list has no price for a %s", i.price)
-		}
-		sum += float64(i.count) * p.USD / p.Per
+		sum += list.Of(i.price, float64(i.count))
+	}
+	if math.IsNaN(sum) {
+		return 0, errors.New("the price list lacks an item of the tally")
 	}
 	return sum, nil
 }
@@ -115,7 +93,7 @@ func (c Cost) row() Row {
 
 // print writes the cost as a Markdown table.
 func (c Cost) print(w io.Writer) error {
-	list, err := prices()
+	list, err := prices.Load()
 	if err != nil {
 		return err
 	}

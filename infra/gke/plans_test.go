@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/terraform/prices"
 )
 
 // TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp holds what the interface tells customers about the features of
@@ -60,4 +61,28 @@ func describePorts(ports []networkingv1.NetworkPolicyPort) []string {
 		found = append(found, text)
 	}
 	return found
+}
+
+// TestPrices_CountWhatPodsRequest compares the pod of each plan, with its front, with the one that is priced.
+func TestPrices_CountWhatPodsRequest(t *testing.T) {
+	t.Parallel()
+	for _, p := range plan.All() {
+		a := testAgent()
+		a.Plan = p.ID
+		b, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := sum(b.agentResources().Requests, frontResources().Requests)
+		got := prices.Pod{
+			Millicores: requests.Cpu().MilliValue(), MemoryMiB: requests.Memory().Value() >> 20,
+			ScratchMiB: requests.StorageEphemeral().Value() >> 20,
+		}
+		if want := prices.AgentPod(p); got != want {
+			t.Errorf("the pod of a %s agent requests %+v, but %+v is priced", p.ID, got, want)
+		}
+		if spec := b.pod().Spec; len(spec.Containers)+len(spec.InitContainers) != 2 {
+			t.Errorf("the pod of a %s agent has other containers than its own and the front", p.ID)
+		}
+	}
 }

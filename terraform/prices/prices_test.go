@@ -1,0 +1,206 @@
+package prices_test
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/terraform/prices"
+)
+
+func load(t *testing.T) prices.List {
+	t.Helper()
+	list, err := prices.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestPrices_HaveSourcesAndDates(t *testing.T) {
+	t.Parallel()
+	for name, p := range load(t) {
+		if p.USD <= 0 || p.Per <= 0 || p.Unit == "" || !strings.HasPrefix(p.Source, "https://cloud.google.com/") {
+			t.Errorf("price of %s = %+v, want a positive price with a unit and a source", name, p)
+		}
+		if _, err := time.Parse(time.DateOnly, p.AsOf); err != nil {
+			t.Errorf("price of %s: %v", name, err)
+		}
+	}
+	if got := load(t).Of("gold", 1); !math.IsNaN(got) {
+		t.Errorf("price of an item that is not listed = %v, want none", got)
+	}
+}
+
+func near(got, want float64) bool { return math.Abs(got-want) < 0.005 }
+
+// TestPods_AreBilledByAutopilotsRules holds pods inside and outside the limits. Prices are of a month of 730 hours.
+func TestPods_AreBilledByAutopilotsRules(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name         string
+		pod, want    prices.Pod
+		wantUSDMonth float64
+	}{
+		{
+			name: "within the limits", pod: prices.Pod{Millicores: 250, MemoryMiB: 1024},
+			want: prices.Pod{Millicores: 250, MemoryMiB: 1024}, wantUSDMonth: 8.12 + 3.59,
+		},
+		{
+			name: "much memory", pod: prices.Pod{Millicores: 200, MemoryMiB: 2048},
+			want: prices.Pod{Millicores: 308, MemoryMiB: 2048}, wantUSDMonth: 10.01 + 7.19,
+		},
+		{
+			name: "much CPU", pod: prices.Pod{Millicores: 1000, MemoryMiB: 512},
+			want: prices.Pod{Millicores: 1000, MemoryMiB: 1024}, wantUSDMonth: 32.49 + 3.59,
+		},
+		{
+			name: "tiny", pod: prices.Pod{Millicores: 10, MemoryMiB: 32},
+			want: prices.Pod{Millicores: 50, MemoryMiB: 52}, wantUSDMonth: 1.62 + 0.18,
+		},
+	} {
+		got := row.pod.Billed()
+		if got != row.want {
+			t.Errorf("%s: billed as %+v, want %+v", row.name, got, row.want)
+		}
+		if usd := load(t).Pod(got); math.Abs(usd-row.wantUSDMonth) > 0.02 {
+			t.Errorf("%s: $%.2f a month, want $%.2f", row.name, usd, row.wantUSDMonth)
+		}
+	}
+}
+
+// TestPlans_CoverWhatTheirAgentsRequest holds the margin of 20 % over the pods and volumes of a fully used paid plan at
+// list prices. The README's table says where Autopilot's minimums and backups take the margin away.
+func TestPlans_CoverWhatTheirAgentsRequest(t *testing.T) {
+	t.Parallel()
+	const margin = 1.2
+	paid := 0
+	for _, p := range plan.All() {
+		if p.PriceUSDMonth == nil || *p.PriceUSDMonth == 0 {
+			continue
+		}
+		paid++
+		if got := prices.Coverage(p, load(t).Agent(p).Requested); got < margin || math.IsNaN(float64(got)) {
+			t.Errorf("the price of %s is %.3f times what its agents cost, want at least %v", p.ID, float64(got), margin)
+		}
+	}
+	if paid != 4 {
+		t.Errorf("%d plans have a price, want 4", paid)
+	}
+}
+
+// TestPlans_LoseTheirMarginWhereTheReadmeSays holds the sentences below the table. Autopilot raises the CPU request of
+// pods with much memory, and Backup for GKE has a price for each namespace.
+func TestPlans_LoseTheirMarginWhereTheReadmeSays(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[plan.ID]struct{ least, most prices.Ratio }{
+		plan.Starter:  {least: 1.2, most: 1.25},
+		plan.Startup:  {least: 1.1, most: 1.2},
+		plan.Pro:      {least: 0.8, most: 0.9},
+		plan.Business: {least: 0.8, most: 0.9},
+	} {
+		p, err := plan.Get(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := load(t).Agent(p)
+		if got := prices.Coverage(p, a.Billed); got < want.least || got > want.most {
+			t.Errorf("the price of %s is %v times what Autopilot bills, want %v to %v", id, got, want.least, want.most)
+		}
+		if got := prices.Coverage(p, a.Total()); got >= 1 {
+			t.Errorf("the price of %s is %v times its cost with backups, want less than 1", id, got)
+		}
+	}
+}
+
+// TestAgents_CostWhatTheTableSays computes one row by hand: a startup agent requests 260 m and 2,080 MiB, of which
+// Autopilot makes 313 m; its volume has 20 GiB.
+func TestAgents_CostWhatTheTableSays(t *testing.T) {
+	t.Parallel()
+	p, err := plan.Get(plan.Startup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := load(t).Agent(p)
+	memory, scratch := 2.03125*0.0049225*730, 1.0625*0.0001389*730
+	for what, row := range map[string]struct{ got, want float64 }{
+		"requested": {got: got.Requested, want: 0.260*0.0445*730 + memory + scratch + 20*0.10},
+		"billed":    {got: got.Billed, want: 0.313*0.0445*730 + memory + scratch + 20*0.10},
+		"backup":    {got: got.Backup, want: 9 + 20*0.045},
+		"secrets":   {got: got.Secrets, want: 4 * 0.06},
+		"total":     {got: got.Total(), want: got.Billed + 9.9 + 0.24},
+	} {
+		if !near(row.got, row.want) {
+			t.Errorf("%s = $%.3f, want $%.3f", what, row.got, row.want)
+		}
+	}
+	hobby, err := plan.Get(plan.Hobby)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t).Agent(hobby).Backup; got != 0 {
+		t.Errorf("the backup of a hobby agent costs $%.2f, but it has none", got)
+	}
+}
+
+// TestBill_CountsEverySystemPod computes the rows that follow from the objects of a cell: three routers of 250 m and
+// 512 MiB, the notifier of 100 m and 512 MiB, two canaries of 60 m and 96 MiB, and two placeholders of a starter agent.
+func TestBill_CountsEverySystemPod(t *testing.T) {
+	t.Parallel()
+	const vcpu, gib = 0.0445 * 730, 0.0049225 * 730
+	want := map[string]float64{
+		"GKE clusters":                   2 * 73,
+		"routers, notifier and canary":   2 * (0.97*vcpu + 2.1875*gib + 0.5*0.0001389*730),
+		"room that is kept ready":        2 * 2 * (0.26*vcpu + 1.03125*gib + 0.1014),
+		"daily backups":                  1000 * 9.9,
+		"agents' secrets":                240,
+		"Cloud NAT":                      32*0.0014*730 + 4*0.005*730,
+		"load balancers and Cloud Armor": 18.25 + 14 + 131.4*0.75,
+	}
+	rows, err := load(t).Bill(prices.Deployments()[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if math.IsNaN(r.USD) {
+			t.Errorf("%s has no price", r.What)
+		}
+		for what, usd := range want {
+			if strings.HasPrefix(r.What, what) {
+				delete(want, what)
+				if math.Abs(r.USD-usd) > 1 {
+					t.Errorf("%s: $%.2f, want $%.2f", r.What, r.USD, usd)
+				}
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("the bill lacks rows: %v", want)
+	}
+}
+
+// TestReadme_HasTheTables fails if go generate was not run.
+func TestReadme_HasTheTables(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := prices.Tables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := prices.Insert(string(document), tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want != string(document) {
+		t.Error("terraform/README.md has other tables: run go generate ./terraform/prices")
+	}
+	if _, err := prices.Insert("nothing", tables); err == nil {
+		t.Error("tables were inserted into a document without their parts")
+	}
+}
