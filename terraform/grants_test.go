@@ -39,13 +39,14 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"cluster_look":    {custom("cluster_caller"): ""},
 		"cluster_collect": {custom("cluster_caller"): ""},
 		"pod_logs":        {custom("cluster_caller"): ""},
-		"monitoring":      {"roles/monitoring.viewer": ""},
+		"monitoring":      {custom("metric_reader"): ""},
 		"members":         {},
 		"handoff_sign":    {}, "payments": {}, "gateway_access": {},
 	}
 	for issuer, members := range map[string]conditions{
-		"https://issuer.example":                        {},
-		"https://securetoken.google.com/my-app-project": {custom("member_admin"): ""},
+		"https://issuer.example":                             {},
+		"https://securetoken.google.com/my-project":          {custom("member_admin"): ""},
+		"https://securetoken.google.com/my-project-of-users": {},
 	} {
 		want := maps.Clone(want)
 		want["members"] = members

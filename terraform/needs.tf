@@ -2,7 +2,8 @@
 # entry here. The table of rights in README.md is made from this.
 
 locals {
-  firebase = startswith(var.identity_issuer, "https://securetoken.google.com/")
+  # A project issues the session tokens of its own users.
+  firebase = var.identity_issuer == "https://securetoken.google.com/${var.project_id}"
 
   # The project's part of every secret's name, as conditions see it, and the beginning of the names of agents' secrets. infra/secretmanager
   # makes the names: ENVIRONMENT-agent-ID-credentials and ENVIRONMENT-agent-ID-env-VARIABLE.
@@ -95,8 +96,8 @@ locals {
     }
 
     monitoring = {
-      why   = "It collects agents' metrics. The role cannot be narrowed to them."
-      roles = { "roles/monitoring.viewer" = "project" }
+      why   = "It collects agents' metrics. The role cannot be narrowed to those of agents."
+      roles = { (local.custom_roles.metric_reader) = "project" }
     }
 
     # The signing key is a secret of the control plane; secrets.tf grants it to the services that have it in their environment.
@@ -111,9 +112,9 @@ locals {
       roles = {}
     }
 
-    # Only Firebase Authentication needs a role; other identity providers manage members themselves.
+    # Only Firebase Authentication needs a role, in the project that has the users. Other identity providers manage members themselves.
     members = {
-      why   = "It lists members and changes their roles at the identity provider."
+      why   = "It reads the users of Firebase Authentication and changes their roles."
       roles = local.firebase ? { (local.custom_roles.member_admin) = "project" } : {}
     }
 

@@ -140,6 +140,7 @@ func attempts(a agent.Agent) map[string]attempt {
 		"list the cluster's secrets":                  list("secrets", "kube-system"),
 		"watch secrets":                               watch("secrets", ""),
 		"change an agent's secret":                    patch("secrets", own, "probe"),
+		"read an agent's secret by an empty patch":    patch("secrets", own, "probe"),
 		"read the cluster's secret by an empty patch": patch("secrets", "kube-system", "probe"),
 		"list objects":                                list("networkpolicies", ""),
 		"change an agent's network policy":            patch("networkpolicies", own, "agent"),
@@ -172,6 +173,7 @@ func granted() map[string][]string {
 		reconciler: {
 			"read an agent's pod", "list volumes", "change an agent's namespace",
 			"delete an agent's namespace", "create an agent's namespace", "change an agent's secret",
+			"read an agent's secret by an empty patch",
 			"change an agent's network policy", "change an agent's workload",
 		},
 		observer: {"list pods", "read an agent's pod", "list namespaces", "list objects"},

@@ -7,6 +7,7 @@ locals {
     secret_writer    = ["secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list"]
     secret_manager   = ["secretmanager.secrets.delete", "secretmanager.versions.access", "secretmanager.versions.add", "secretmanager.versions.destroy"]
     secret_collector = ["secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update"]
+    metric_reader    = ["monitoring.timeSeries.list"]
     cluster_caller   = ["container.clusters.connect"]
     member_admin     = ["firebaseauth.users.get", "firebaseauth.users.update"]
   }

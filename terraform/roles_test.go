@@ -23,6 +23,7 @@ func TestCustomRoles_HaveExactlyTheirPermissions(t *testing.T) {
 		"prod_secret_collector": {
 			"secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update",
 		},
+		"prod_metric_reader":  {"monitoring.timeSeries.list"},
 		"prod_cluster_caller": {"container.clusters.connect"},
 		"prod_member_admin":   {"firebaseauth.users.get", "firebaseauth.users.update"},
 	}
