@@ -36,6 +36,8 @@ const (
 	observer   = "prod-observe-agents@my-project.iam.gserviceaccount.com"
 	collector  = "prod-collect-orphans@my-project.iam.gserviceaccount.com"
 	logReader  = "prod-get-agent-logs@my-project.iam.gserviceaccount.com"
+	// stranger is an account of another environment in the same project. IAM lets it connect.
+	stranger = "staging-reconcile-agent@my-project.iam.gserviceaccount.com"
 )
 
 // cellObjects renders the files of cell/ as Terraform does.

@@ -2,7 +2,7 @@
 # entry here. The table of rights in README.md is made from this.
 
 locals {
-  # A project issues the session tokens of its own users.
+  # Firebase Authentication issues tokens under the project that has the users.
   firebase = var.identity_issuer == "https://securetoken.google.com/${var.project_id}"
 
   # The project's part of every secret's name, as conditions see it, and the beginning of the names of agents' secrets. infra/secretmanager

@@ -182,6 +182,7 @@ func granted() map[string][]string {
 			"scale an agent's workload",
 		},
 		logReader: {"read an agent's pod", "read an agent's log"},
+		stranger:  {},
 	}
 }
 
