@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -231,4 +232,33 @@ func matches(t *testing.T, filter string, line map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// TestServices_LimitTheHeap compares Go's limit of each service with its memory.
+func TestServices_LimitTheHeap(t *testing.T) {
+	t.Parallel()
+	everyTopology(t, func(t *testing.T, m *module) {
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			memory := mebibytes(t, text(t, s, "template.0.containers.0.resources.0.limits.memory"), "Mi")
+			limit := 0
+			for _, env := range s.GetAttr("template").AsValueSlice()[0].GetAttr("containers").AsValueSlice()[0].
+				GetAttr("env").AsValueSlice() {
+				if env.GetAttr("name").AsString() == "GOMEMLIMIT" {
+					limit = mebibytes(t, env.GetAttr("value").AsString(), "MiB")
+				}
+			}
+			if limit < memory*3/4 || limit > memory*8/10 {
+				t.Errorf("%s limits its heap to %d of %d MiB, want three quarters to four fifths", address, limit, memory)
+			}
+		}
+	})
+}
+
+func mebibytes(t *testing.T, quantity, unit string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSuffix(quantity, unit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

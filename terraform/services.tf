@@ -1,11 +1,12 @@
 # Cloud Run services. All use one image: the role selects a binary, FUNCTION_TARGET a function.
 
 locals {
-  # Workers mostly wait for clusters, routes for Firestore.
+  # Workers mostly wait for clusters, routes for Firestore. Cloud Run ends a process that needs more than its memory, which Go's collector
+  # would only find out afterwards. With heap, it collects more often instead; the rest is for the program and its stacks.
   sizes = {
-    worker   = { memory = "512Mi", concurrency = 40 }
-    accounts = { memory = "256Mi", concurrency = 80 }
-    api      = { memory = "256Mi", concurrency = 80 }
+    worker   = { memory = "512Mi", heap = "400MiB", concurrency = 40 }
+    accounts = { memory = "256Mi", heap = "200MiB", concurrency = 80 }
+    api      = { memory = "256Mi", heap = "200MiB", concurrency = 80 }
   }
 
   # A run of a schedule may take minutes. A push about one agent ends after ten seconds, and an API call after a minute, except that a log is
@@ -83,6 +84,11 @@ resource "google_cloud_run_v2_service" "this" {
         limits            = { cpu = "1", memory = local.sizes[each.value.binary].memory }
         cpu_idle          = true # what is left undone between requests is the sweep's
         startup_cpu_boost = true
+      }
+
+      env {
+        name  = "GOMEMLIMIT"
+        value = local.sizes[each.value.binary].heap
       }
 
       dynamic "env" {

@@ -23,7 +23,7 @@ type Collector struct {
 	Records   WorkerStore
 	Addresses agent.Addresses
 	// Minutes limits the agent-minutes that one run reads, and so its memory. A longer time span of many agents is read
-	// in pieces. 0 means a million.
+	// in pieces. 0 means 500,000.
 	Minutes int
 	// Now is the clock.
 	Now func() time.Time
@@ -38,8 +38,8 @@ const (
 	concurrency = 16
 	// maxWatched limits the agents collected between cycles. Further agents wait for their cell's cycle.
 	maxWatched = 1000
-	// defaultMinutes is the default of Collector.Minutes: some hundred megabytes.
-	defaultMinutes = 1_000_000
+	// defaultMinutes is the default of Collector.Minutes: about 110 MB of samples. Workers have 512 MiB of memory.
+	defaultMinutes = 500_000
 	// maxSaveTries limits how often a snapshot is read and saved again after concurrent writes.
 	maxSaveTries = 3
 )
