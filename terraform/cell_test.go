@@ -50,7 +50,8 @@ func cellObjects(t *testing.T) []*unstructured.Unstructured {
 			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
 			"pod_logs": {logReader},
 		},
-		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod", WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
+		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
+		WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
 		Address: "prod-cell", CertificateMap: "prod-agents",
 	})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// condition evaluates an IAM condition for a resource. The conditions here are also Go expressions: && and !, == between
-// texts, and the methods startsWith, endsWith and extract of resource.name.
+// condition evaluates an IAM condition for a resource. The conditions here are also Go expressions: && and !, ==
+// between texts, and the methods startsWith, endsWith and extract of resource.name.
 func condition(t *testing.T, expression, resource string) bool {
 	t.Helper()
 	if expression == "" {
@@ -106,7 +106,7 @@ func extract(s, template string) string {
 func TestConditions_SelectTheirResources(t *testing.T) {
 	t.Parallel()
 	const id = "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90"
-	const secrets = "projects/123456789012/secrets/"
+	const secrets, elsewhere = "projects/123456789012/secrets/", "projects/210987654321/secrets/"
 	m := load(t, nil)
 	places := m.local(t, "places").AsValueMap()
 	for name, row := range map[string]struct {
@@ -131,7 +131,7 @@ func TestConditions_SelectTheirResources(t *testing.T) {
 		},
 		"another environment":  {resource: secrets + "staging-agent-" + id + "-credentials/versions/1"},
 		"an environment agent": {resource: secrets + "agent-agent-" + id + "-credentials/versions/1"},
-		"another project":      {resource: "projects/210987654321/secrets/prod-agent-" + id + "-credentials/versions/1"},
+		"another project":      {resource: elsewhere + "prod-agent-" + id + "-credentials/versions/1"},
 		"pepper":               {resource: secrets + "prod-api-key-pepper/versions/1"},
 		"signing key":          {resource: secrets + "prod-handoff-signing-key/versions/1"},
 		"payments":             {resource: secrets + "prod-stripe-api-key/versions/latest"},

@@ -60,6 +60,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		maps.Copy(settable, m.local(t, "optional_secrets").AsValueMap())
 		maps.Copy(settable, m.local(t, "routes_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
+		settable["API_KEY_PEPPER"] = m.local(t, "secrets").GetAttr("pepper")
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			binary := m.local(t, "services").GetAttr(service).GetAttr("binary").AsString()
 			read := inprocess.Variables(binary)
@@ -83,7 +84,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 			for name := range read {
 				_, can := settable[name]
 				_, is := set[name]
-				if !can && !is && !slices.Contains(notSet, name) && name != "FUNCTION_TARGET" && name != "API_KEY_PEPPER" {
+				if !can && !is && !slices.Contains(notSet, name) && name != "FUNCTION_TARGET" {
 					t.Errorf("functions/cmd/internal/config reads %s, which Terraform never sets: add it to "+
 						"terraform/environment.tf", name)
 				}

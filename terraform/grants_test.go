@@ -28,12 +28,14 @@ type conditions map[string]string
 func TestGrants_AreTheNarrowest(t *testing.T) {
 	t.Parallel()
 	want := map[string]conditions{
-		"firestore":       {"roles/datastore.user": inDatabase},
-		"firestore_read":  {"roles/datastore.viewer": inDatabase},
-		"publish":         {"roles/pubsub.publisher": "nudges"},
-		"secret_add":      {custom("secret_creator"): "", custom("secret_writer"): inAgentSecrets},
-		"secret_read":     {"roles/secretmanager.secretAccessor": inCredentials},
-		"secret_manage":   {custom("secret_creator"): "", custom("secret_lister"): "", custom("secret_manager"): inAgentSecrets},
+		"firestore":      {"roles/datastore.user": inDatabase},
+		"firestore_read": {"roles/datastore.viewer": inDatabase},
+		"publish":        {"roles/pubsub.publisher": "nudges"},
+		"secret_add":     {custom("secret_creator"): "", custom("secret_writer"): inAgentSecrets},
+		"secret_read":    {"roles/secretmanager.secretAccessor": inCredentials},
+		"secret_manage": {
+			custom("secret_creator"): "", custom("secret_lister"): "", custom("secret_manager"): inAgentSecrets,
+		},
 		"secret_collect":  {custom("secret_lister"): "", custom("secret_collector"): inAgentSecrets},
 		"cluster_apply":   {custom("cluster_caller"): ""},
 		"cluster_look":    {custom("cluster_caller"): ""},

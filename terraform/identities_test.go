@@ -101,7 +101,8 @@ func TestPushes_AreSignedForTheirWorker(t *testing.T) {
 // differ.
 func TestNotifier_IsKnownByTheServiceAccountOfItsEnvironment(t *testing.T) {
 	t.Parallel()
-	for environment, account := range map[string]string{"prod": "agent-notifier-prod", "staging": "agent-notifier-staging"} {
+	for _, environment := range []string{"prod", "staging"} {
+		account := "agent-notifier-" + environment
 		m := load(t, map[string]cty.Value{"environment": cty.StringVal(environment)})
 		grants := m.resources(t, "google_pubsub_topic_iam_member")
 		want := "principal://iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/" +

@@ -190,7 +190,8 @@ func TestRead_CanceledCallIsUnavailable(t *testing.T) {
 
 func TestOpen_RefusesAMissingProject(t *testing.T) {
 	t.Parallel()
-	if _, err := secretmanager.Open(t.Context(), secretmanager.Options{Environment: "test", Endpoint: "127.0.0.1:1"}); err == nil {
+	_, err := secretmanager.Open(t.Context(), secretmanager.Options{Environment: "test", Endpoint: "127.0.0.1:1"})
+	if err == nil {
 		t.Error("no project was taken")
 	}
 }

@@ -95,7 +95,10 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 	t.Parallel()
 	const cells = "configuration: CELLS is invalid: "
 	for name, c := range map[string]struct{ key, value, want string }{
-		"no project":     {key: "GOOGLE_CLOUD_PROJECT", value: "", want: "configuration: GOOGLE_CLOUD_PROJECT is required"},
+		"no project": {
+			key: "GOOGLE_CLOUD_PROJECT", value: "",
+			want: "configuration: GOOGLE_CLOUD_PROJECT is required",
+		},
 		"no environment": {key: "ENVIRONMENT", value: "", want: "configuration: ENVIRONMENT is required"},
 		"no issuer":      {key: "IDENTITY_ISSUER", value: "", want: "configuration: IDENTITY_ISSUER is required"},
 		"no image":       {key: "PLATFORM_IMAGE", value: "", want: "configuration: PLATFORM_IMAGE is required"},
