@@ -41,6 +41,10 @@ func (s *Store) EnsureCredentials(ctx context.Context, agentID, username string)
 // addFirst adds credentials if there are none. If another call was faster, the new version is not the first, and
 // addFirst destroys it. No caller can have used it.
 func (s *Store) addFirst(ctx context.Context, n name, username string) error {
+	// As a rule the secret does not exist either. To add a version first would cost a write of the project's quota.
+	if err := s.create(ctx, n); err != nil && code(err) != codes.AlreadyExists {
+		return err
+	}
 	version, err := s.generate(ctx, n, username)
 	if err != nil || version == first {
 		return err

@@ -166,7 +166,8 @@ func NotFound() *fault.Error {
 	return fault.New(fault.NotFound, "operation_not_found", "Secret operation not found.")
 }
 
-// Ref is the id, in the secret store, of the secret that holds an agent's variable or its credentials.
+// Ref is the id, in the secret store, of the secret that holds an agent's variable or its credentials. It is unique in
+// one environment; the store's adapter may put the environment in front.
 func Ref(agentID, key string) string {
 	if key == CredentialsKey {
 		return "agent-" + agentID + "-credentials"

@@ -11,7 +11,7 @@ type View struct {
 	ID           string    `json:"id"`
 	AgentID      string    `json:"agent_id"`
 	Key          string    `json:"key" jsonschema:"The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials."`
-	SecretRef    *string   `json:"secret_ref" jsonschema:"The id of the secret in the secret store; never a value."`
+	SecretRef    *string   `json:"secret_ref" jsonschema:"The id of the secret in the secret store, without the environment; never a value."`
 	Action       Action    `json:"action"`
 	Stage        Stage     `json:"stage"`
 	Status       Status    `json:"status" jsonschema:"Pending and failed operations can be reconciled."`
