@@ -1,4 +1,4 @@
-# Google's provider is the only one. bootstrap.sh creates what must exist before the first apply, and writes backend.tf, which names the
+# Google's provider is the only one, and lock.sh pins it. bootstrap.sh creates what must exist before the first apply, and writes backend.tf, which names the
 # state bucket. Objects inside clusters are rendered in cell.tf and applied after Terraform.
 terraform {
   required_version = ">= 1.11" # write-only arguments, so that no secret is in the state
@@ -6,7 +6,7 @@ terraform {
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = "~> 7.0"
+      version = "~> 7.46"
     }
   }
 }

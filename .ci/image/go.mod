@@ -2,7 +2,10 @@ module agents.example/controlplane/ci/image
 
 go 1.26.3
 
-tool github.com/google/ko
+tool (
+	github.com/google/go-containerregistry/cmd/crane
+	github.com/google/ko
+)
 
 require github.com/google/go-containerregistry v0.21.7
 
