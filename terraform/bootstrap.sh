@@ -1,21 +1,52 @@
 #!/usr/bin/env bash
-# Creates what must exist before the first deployment: APIs, the state bucket, the image registry, the deployer's service account, and a
-# settings file. Running it again changes nothing that exists.
+# Creates what must exist before the first deployment: APIs, buckets, the image registry, an account for each build, and a settings file.
+# It reads the project's quotas first and creates nothing if one is too small, unless it is told to skip them. Running it again changes
+# nothing that exists.
 #
-#   terraform/bootstrap.sh PROJECT_ID [REGION] [ENVIRONMENT]
+#   terraform/bootstrap.sh [--skip-quotas] PROJECT_ID [REGION] [ENVIRONMENT]
 set -euo pipefail
 cd "$(dirname "$0")"
 
-[ $# -ge 1 ] || { echo "usage: $0 PROJECT_ID [REGION] [ENVIRONMENT]" >&2; exit 2; }
+skip=
+[ "${1:-}" != --skip-quotas ] || { skip=1; shift; }
+[ $# -ge 1 ] || { echo "usage: $0 [--skip-quotas] PROJECT_ID [REGION] [ENVIRONMENT]" >&2; exit 2; }
 project=$1 region=${2:-us-central1} environment=${3:-prod}
-bucket=$project-$environment-terraform
-deployer=$environment-deployer@$project.iam.gserviceaccount.com
-smoke=$environment-smoke-api-key
+[[ $environment =~ ^[a-z][a-z0-9]{1,7}$ ]] ||
+	{ echo "ENVIRONMENT must have 2 to 8 lowercase letters and digits and begin with a letter: $environment" >&2; exit 2; }
+state=$project-$environment-terraform
+builds=$project-$environment-builds
+smoke_key=$environment-smoke-api-key
 
 say() { printf '  %s\n' "$*"; }
 # gc runs gcloud in the project; has reports whether a resource exists.
 gc() { gcloud --project="$project" --quiet "$@"; }
 has() { gc "$@" >/dev/null 2>&1; }
+# grant repeats a grant, because IAM knows a new account only after some seconds.
+grant() {
+	local try
+	for try in 1 2 3 4 5 6; do
+		gc "$@" >/dev/null && return
+		[ "$try" -lt 6 ] || return 1
+		sleep 10
+	done
+}
+email() { echo "$environment-$1@$project.iam.gserviceaccount.com"; }
+account() {
+	say "account: $(email "$1")"
+	has iam service-accounts describe "$(email "$1")" || gc iam service-accounts create "$environment-$1" --display-name="$2"
+}
+# on_project, on_bucket and on_registry grant a role to an account.
+on_project() { grant projects add-iam-policy-binding "$project" --member="serviceAccount:$(email "$1")" --role="$2" --condition=None; }
+on_bucket() { grant storage buckets add-iam-policy-binding "gs://$2" --member="serviceAccount:$(email "$1")" --role="$3"; }
+on_registry() {
+	grant artifacts repositories add-iam-policy-binding "$environment" --location="$region" \
+		--member="serviceAccount:$(email "$1")" --role="$2"
+}
+bucket() {
+	say "bucket: $1"
+	has storage buckets describe "gs://$1" ||
+		gc storage buckets create "gs://$1" --location="$region" --uniform-bucket-level-access --public-access-prevention
+}
 
 number=$(gc projects describe "$project" --format='value(projectNumber)') ||
 	{ echo "project $project does not exist, or $(gcloud config get-value account) has no access to it" >&2; exit 1; }
@@ -23,43 +54,72 @@ number=$(gc projects describe "$project" --format='value(projectNumber)') ||
 say "APIs"
 gc services enable \
 	artifactregistry.googleapis.com billingbudgets.googleapis.com certificatemanager.googleapis.com cloudbuild.googleapis.com \
-	cloudresourcemanager.googleapis.com containerfilesystem.googleapis.com cloudscheduler.googleapis.com cloudtrace.googleapis.com compute.googleapis.com \
-	container.googleapis.com dns.googleapis.com firestore.googleapis.com gkebackup.googleapis.com iam.googleapis.com iamcredentials.googleapis.com \
-	logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com secretmanager.googleapis.com
+	cloudquotas.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com cloudtrace.googleapis.com \
+	compute.googleapis.com container.googleapis.com
+gc services enable \
+	containerfilesystem.googleapis.com dns.googleapis.com firestore.googleapis.com gkebackup.googleapis.com iam.googleapis.com \
+	iamcredentials.googleapis.com logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com \
+	secretmanager.googleapis.com serviceusage.googleapis.com storage.googleapis.com
+
+say "quotas"
+# What this environment has in use already counts as available.
+free=(--free)
+! has storage buckets describe "gs://$state" || free=()
+./quotas.sh ${free[@]+"${free[@]}"} "$project" "$region" || [ -n "$skip" ] || {
+	echo "Raise these quotas and run this again, or run it with --skip-quotas. Nothing was created." >&2
+	exit 1
+}
 
 say "Pub/Sub service agent"
 gc beta services identity create --service=pubsub.googleapis.com >/dev/null
 
-say "state bucket: $bucket"
-has storage buckets describe "gs://$bucket" ||
-	gc storage buckets create "gs://$bucket" --location="$region" --uniform-bucket-level-access --public-access-prevention
-gc storage buckets update "gs://$bucket" --versioning >/dev/null
+# The state bucket also has the source of the deployment. The builder, which runs tests and their libraries, has no access to it.
+bucket "$state"
+gc storage buckets update "gs://$state" --versioning >/dev/null
+bucket "$builds"
 
 say "image registry: $environment"
 has artifacts repositories describe "$environment" --location="$region" ||
 	gc artifacts repositories create "$environment" --location="$region" --repository-format=docker --description="Images of the control plane"
 
-say "deployer: $deployer"
-has iam service-accounts describe "$deployer" ||
-	gc iam service-accounts create "$environment-deployer" --display-name="Deploys the control plane"
-for role in artifactregistry.writer certificatemanager.owner cloudscheduler.admin compute.admin container.admin datastore.owner dns.admin \
-	gkebackup.admin iam.roleAdmin iam.serviceAccountAdmin iam.serviceAccountUser logging.configWriter logging.logWriter monitoring.editor pubsub.admin \
-	resourcemanager.projectIamAdmin run.admin secretmanager.admin serviceusage.serviceUsageConsumer; do
-	gc projects add-iam-policy-binding "$project" --member="serviceAccount:$deployer" --role="roles/$role" --condition=None >/dev/null
-done
-gc storage buckets add-iam-policy-binding "gs://$bucket" --member="serviceAccount:$deployer" --role=roles/storage.admin >/dev/null
+# The builder may read the source of its builds, add a release to the bucket, and push to the registry. It cannot replace a release.
+account builder "Tests and builds the control plane"
+on_project builder roles/logging.logWriter
+on_bucket builder "$builds" roles/storage.objectViewer
+on_bucket builder "$builds" roles/storage.objectCreator
+on_registry builder roles/artifactregistry.writer
 
-say "API key of the smoke test: $smoke"
-if ! has secrets describe "$smoke"; then
-	gc secrets create "$smoke" --replication-policy=automatic
-	printf none | gc secrets versions add "$smoke" --data-file=-
+# The deployer is in effect the owner of the project: it grants roles, edits custom roles, acts as every service account and reads every
+# secret. So nothing but Terraform, kubectl and apply-cells.sh runs as this account.
+account deployer "Deploys the control plane"
+for role in certificatemanager.owner cloudscheduler.admin compute.admin container.admin datastore.owner dns.admin gkebackup.admin \
+	iam.roleAdmin iam.serviceAccountAdmin iam.serviceAccountUser logging.configWriter logging.logWriter monitoring.editor pubsub.admin \
+	resourcemanager.projectIamAdmin run.admin secretmanager.admin serviceusage.serviceUsageConsumer; do
+	on_project deployer "roles/$role"
+done
+on_bucket deployer "$state" roles/storage.admin
+on_registry deployer roles/artifactregistry.reader
+# A budget of one project needs rights on this project only, and none on the billing account.
+has iam roles describe "${environment}_budgets" ||
+	gc iam roles create "${environment}_budgets" --title="$environment budgets" \
+		--permissions=billing.resourcebudgets.read,billing.resourcebudgets.write,resourcemanager.projects.get >/dev/null
+on_project deployer "projects/$project/roles/${environment}_budgets"
+
+say "API key of the smoke test: $smoke_key"
+if ! has secrets describe "$smoke_key"; then
+	gc secrets create "$smoke_key" --replication-policy=automatic
+	printf none | gc secrets versions add "$smoke_key" --data-file=-
 fi
+account smoke "Tests deployments from outside"
+on_project smoke roles/logging.logWriter
+on_bucket smoke "$builds" roles/storage.objectViewer
+grant secrets add-iam-policy-binding "$smoke_key" --member="serviceAccount:$(email smoke)" --role=roles/secretmanager.secretAccessor
 
 say "settings: terraform/backend.tf, terraform/terraform.tfvars"
 [ -e backend.tf ] || cat >backend.tf <<BACKEND
 terraform {
   backend "gcs" {
-    bucket = "$bucket"
+    bucket = "$state"
     prefix = "$environment"
   }
 }
@@ -82,13 +142,15 @@ agent_domain = ""
 # Domain of the API. Without one, the API is at the address of a Cloud Run service.
 # domain       = ""
 # alert_emails = []
+
+# Billing account of the budget.
+# billing_account = ""
+# monthly_budget  = 500
 SETTINGS
 
 cat <<NEXT
 
 Fill in terraform/terraform.tfvars. Then:
 
-  gcloud builds submit --project=$project --region=$region --gcs-source-staging-dir=gs://$bucket/source \\
-    --service-account=projects/$project/serviceAccounts/$deployer \\
-    --substitutions=_REGION=$region,_ENVIRONMENT=$environment
+  terraform/deploy.sh $project $region $environment
 NEXT

@@ -3,107 +3,183 @@
 package terraform_test
 
 import (
-	"context"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// gcloud is a fake of Google's command. It remembers what was created and refuses to create it again.
-const gcloud = `#!/usr/bin/env bash
-set -eu
-words=()
-for word in "$@"; do [[ $word == -* ]] || words+=("$word"); done
-echo "${words[*]}" >>"$GCLOUD_STATE/calls"
-for i in "${!words[@]}"; do
-	thing="${words[*]:0:i} ${words[i+1]:-}"
-	file="$GCLOUD_STATE/$(tr ' /:@.' '_____' <<<"${thing//-deployer@project-1.iam.gserviceaccount.com/-deployer}")"
-	case ${words[i]} in
-		create)
-			[[ ${words[*]} == *"identity create"* ]] && exit 0
-			[ ! -e "$file" ] || { echo "$thing exists" >&2; exit 1; }
-			touch "$file"; exit 0 ;;
-		describe) [[ ${words[0]} == projects ]] && { echo 123456789012; exit 0; }; [ -e "$file" ]; exit $? ;;
-	esac
-done
-[[ ${words[*]} != *"versions add"* ]] || cat >/dev/null
-`
-
-// bootstrap runs the script in dir and returns the gcloud commands that it ran.
-func bootstrap(ctx context.Context, t *testing.T, dir, state string) string {
-	t.Helper()
-	if err := os.RemoveAll(filepath.Join(state, "calls")); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "bootstrap.sh"), "project-1", "europe-west4", "test")
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "GCLOUD_STATE="+state)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	b, err := os.ReadFile(filepath.Join(state, "calls"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// TestBootstrapIsIdempotent runs the script twice: the second run creates nothing and keeps the operator's settings.
-func TestBootstrapIsIdempotent(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("bash, which runs bootstrap.sh, is not installed")
-	}
-	dir, state := t.TempDir(), t.TempDir()
-	script, err := os.ReadFile("bootstrap.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{"bootstrap.sh": script, "gcloud": []byte(gcloud)} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o755); err != nil { //nolint:gosec // to be run
-			t.Fatal(err)
+// creation is a command that creates something. Enabling an API and creating a service agent leave nothing to delete.
+func creations(calls string) []string {
+	var found []string
+	for line := range strings.Lines(calls) {
+		if strings.Contains(line, " create ") && !strings.Contains(line, "services identity create") ||
+			strings.Contains(line, "versions add") {
+			found = append(found, strings.TrimSpace(line))
 		}
 	}
-	first := bootstrap(t.Context(), t, dir, state)
+	return found
+}
+
+// TestBootstrap_IsIdempotent runs the script twice: the second run creates nothing and keeps the operator's settings.
+func TestBootstrap_IsIdempotent(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, 100)
+	first, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	for _, made := range []string{
-		"storage buckets create", "artifacts repositories create", "service-accounts create",
-		"secrets create",
+		"storage buckets create gs://project-1-test-terraform", "storage buckets create gs://project-1-test-builds",
+		"artifacts repositories create test", "service-accounts create test-builder", "service-accounts create test-deployer",
+		"service-accounts create test-smoke", "secrets create test-smoke-api-key",
 	} {
 		if !strings.Contains(first, made) {
 			t.Errorf("first run: no call %q in:\n%s", made, first)
 		}
 	}
-	settings := filepath.Join(dir, "terraform.tfvars")
-	if err := os.WriteFile(settings, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
+	settings := filepath.Join(p.root, "terraform", "terraform.tfvars")
+	p.write(t, settings, "mine", 0o600)
+	second, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	if made := creations(second); len(made) > 0 {
+		t.Errorf("second run creates resources: %s", strings.Join(made, "\n"))
 	}
-	second := strings.ReplaceAll(bootstrap(t.Context(), t, dir, state), "services identity create", "")
-	if strings.Contains(second, " create") || strings.Contains(second, "versions add") {
-		t.Errorf("second run creates resources:\n%s", second)
-	}
-	if b, _ := os.ReadFile(settings); string(b) != "mine" {
-		t.Errorf("second run overwrote the settings: %s", b)
+	if got := read(t, settings); got != "mine" {
+		t.Errorf("second run overwrote the settings: %s", got)
 	}
 }
 
-// TestBootstrapEnablesUsedAPIs compares the enabled APIs with the kinds of resources in Terraform.
-func TestBootstrapEnablesUsedAPIs(t *testing.T) {
+// TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall runs the script in projects with different quotas.
+func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile("bootstrap.sh")
-	if err != nil {
-		t.Fatal(err)
+	fresh := []string{
+		"RAISE SSD_TOTAL_GB of compute.googleapis.com (europe-west4) from 250 to 500",
+		"RAISE CPUS_ALL_REGIONS of compute.googleapis.com (global) from 12 to 16",
+		"RAISE SECURITY_POLICIES of compute.googleapis.com (global) from 0 to ",
+		"ok: run.googleapis.com/cpu_allocation (europe-west4) has 20000, needs 10000",
+		"ok: iam.googleapis.com/quota/service-account-count (global) has 100",
+		"quotas?project=project-1",
 	}
+	networks := quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}
+	cpu := quota{service: "run.googleapis.com", metric: "run.googleapis.com/cpu_allocation", scope: "region"}
+	for name, row := range map[string]struct {
+		room    int
+		prepare func(t *testing.T, p project)
+		args    []string
+		refused bool
+		says    []string
+	}{
+		"fresh project":             {room: 1, refused: true, says: append(fresh, "Nothing was created")},
+		"fresh project, skipped":    {room: 1, args: []string{"--skip-quotas"}, says: fresh},
+		"raised quotas":             {room: 100, says: []string{"ok: SECURITY_POLICIES (global) has 99, needs"}},
+		"raised quotas, all in use": {room: 100, refused: true, prepare: func(t *testing.T, p project) { p.setQuota(t, networks, 5, 5) }, says: []string{"RAISE NETWORKS"}},
+		"raised quotas, own network": {room: 100, prepare: func(t *testing.T, p project) {
+			p.setQuota(t, networks, 5, 5)
+			p.answer(t, "storage_buckets_gs___project-1-test-terraform", "")
+		}, says: []string{"ok: NETWORKS (global) has 5, needs 1"}},
+		"no limit": {room: 100, prepare: func(t *testing.T, p project) {
+			p.answer(t, "quotas-run.googleapis.com", cpu.metric+",europe-west4,-1\n")
+		}, says: []string{"cpu_allocation (europe-west4) has no limit"}},
+		"Cloud Run is limited": {room: 100, refused: true, prepare: func(t *testing.T, p project) { p.setQuota(t, cpu, 9000, 0) }, says: []string{"RAISE run.googleapis.com/cpu_allocation of run.googleapis.com (europe-west4) from 9000 to 10000"}},
+		"quotas cannot be read": {room: 100, prepare: func(t *testing.T, p project) {
+			if err := os.Remove(filepath.Join(p.state, "quotas-iam.googleapis.com")); err != nil {
+				t.Fatal(err)
+			}
+		}, says: []string{"unknown: iam.googleapis.com/quota/service-account-count", "the quotas of iam.googleapis.com could not be read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, row.room)
+			if row.prepare != nil {
+				row.prepare(t, p)
+			}
+			calls, out, err := p.run(t.Context(), t, "bootstrap.sh", append(row.args, "project-1", "europe-west4", "test")...)
+			if (err != nil) != row.refused {
+				t.Fatalf("error = %v, want one: %t\n%s", err, row.refused, out)
+			}
+			if made := creations(calls); row.refused && len(made) > 0 {
+				t.Errorf("creates %s", strings.Join(made, "\n"))
+			}
+			for _, want := range row.says {
+				if !strings.Contains(out, want) {
+					t.Errorf("does not say %q:\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// grantsOf lists what the script grants to each account: the role and where.
+func grantsOf(calls string) map[string][]string {
+	grant := regexp.MustCompile(
+		`gcloud \S+ --quiet (.*) add-iam-policy-binding (\S+) (?:--location=\S+ )?--member=serviceAccount:test-(\w+)@\S+ --role=(\S+)`)
+	found := map[string][]string{}
+	for _, m := range grant.FindAllStringSubmatch(calls, -1) {
+		on := strings.TrimSuffix(m[1], "s")
+		if m[1] != "projects" {
+			on += " " + strings.TrimPrefix(m[2], "gs://")
+		}
+		found[m[3]] = append(found[m[3]], strings.TrimPrefix(m[4], "roles/")+" on "+on)
+	}
+	return found
+}
+
+// TestBootstrap_GrantsEachBuildOnlyItsRights holds the rights of the accounts that run the builds.
+func TestBootstrap_GrantsEachBuildOnlyItsRights(t *testing.T) {
+	t.Parallel()
+	calls, _ := newProject(t, 100).succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	want := map[string][]string{
+		"builder": {
+			"artifactregistry.writer on artifacts repositorie test", "logging.logWriter on project",
+			"storage.objectCreator on storage bucket project-1-test-builds",
+			"storage.objectViewer on storage bucket project-1-test-builds",
+		},
+		"smoke": {
+			"logging.logWriter on project", "secretmanager.secretAccessor on secret test-smoke-api-key",
+			"storage.objectViewer on storage bucket project-1-test-builds",
+		},
+		"deployer": {
+			"artifactregistry.reader on artifacts repositorie test", "certificatemanager.owner on project",
+			"cloudscheduler.admin on project", "compute.admin on project", "container.admin on project",
+			"datastore.owner on project", "dns.admin on project", "gkebackup.admin on project",
+			"iam.roleAdmin on project", "iam.serviceAccountAdmin on project", "iam.serviceAccountUser on project",
+			"logging.configWriter on project", "logging.logWriter on project", "monitoring.editor on project",
+			"projects/project-1/roles/test_budgets on project", "pubsub.admin on project",
+			"resourcemanager.projectIamAdmin on project", "run.admin on project", "secretmanager.admin on project",
+			"serviceusage.serviceUsageConsumer on project", "storage.admin on storage bucket project-1-test-terraform",
+		},
+	}
+	got := grantsOf(calls)
+	for account := range maps.Keys(want) {
+		slices.Sort(got[account])
+		if !slices.Equal(got[account], want[account]) {
+			t.Errorf("%s has\n%s\nwant\n%s", account, strings.Join(got[account], "\n"), strings.Join(want[account], "\n"))
+		}
+	}
+	if n := strings.Count(calls, "add-iam-policy-binding"); len(got) != len(want) || n != len(want["builder"])+len(want["smoke"])+len(want["deployer"]) {
+		t.Errorf("%d grants to %d accounts, want no others than those above", n, len(got))
+	}
+	if !strings.Contains(calls, "--permissions=billing.resourcebudgets.read\\,billing.resourcebudgets.write\\,resourcemanager.projects.get") {
+		t.Errorf("the role of budgets has other permissions:\n%s", calls)
+	}
+}
+
+// TestBootstrap_EnablesUsedAPIs compares the enabled APIs with the kinds of resources in Terraform.
+func TestBootstrap_EnablesUsedAPIs(t *testing.T) {
+	t.Parallel()
+	calls, _ := newProject(t, 100).succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	api := map[string]string{
 		"billing": "billingbudgets", "certificate": "certificatemanager", "cloud": "", "compute": "compute",
-		"container": "container", "dns": "dns",
-		"firestore": "firestore", "gke": "gkebackup", "kms": "cloudkms", "logging": "logging",
-		"monitoring": "monitoring", "project": "cloudresourcemanager",
-		"pubsub": "pubsub", "secret": "secretmanager", "service": "iam",
+		"container": "container", "dns": "dns", "firestore": "firestore", "gke": "gkebackup", "kms": "cloudkms",
+		"logging": "logging", "monitoring": "monitoring", "project": "cloudresourcemanager", "pubsub": "pubsub",
+		"secret": "secretmanager", "service": "iam",
 	}
 	special := map[string]string{"google_cloud_run": "run", "google_cloud_scheduler": "cloudscheduler"}
-	used := map[string]bool{}
+	// What the nodes, the services, the builds and the scripts call.
+	used := map[string]bool{
+		"artifactregistry": true, "cloudbuild": true, "cloudquotas": true, "cloudtrace": true, "containerfilesystem": true,
+		"iamcredentials": true, "serviceusage": true, "storage": true,
+	}
 	for address := range load(t, nil).Blocks() {
 		kind, isResource := strings.CutPrefix(address, "google_")
 		if !isResource {
@@ -122,9 +198,14 @@ func TestBootstrapEnablesUsedAPIs(t *testing.T) {
 		used[name] = true
 	}
 	for name := range maps.Keys(used) {
-		if !strings.Contains(string(script), " "+name+".googleapis.com") &&
-			!strings.Contains(string(script), "\t"+name+".googleapis.com") {
-			t.Errorf("bootstrap.sh does not enable %s.googleapis.com, which Terraform uses", name)
+		if !strings.Contains(calls, " "+name+".googleapis.com") {
+			t.Errorf("bootstrap.sh does not enable %s.googleapis.com, which is used", name)
+		}
+	}
+	// Google enables at most 20 APIs in a call.
+	for line := range strings.Lines(calls) {
+		if n := strings.Count(line, ".googleapis.com "); strings.Contains(line, "services enable") && n >= 20 {
+			t.Errorf("enables %d APIs in one call", n+1)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-# The budget notifies people. It stops nothing: no agent ends because costs grow.
+# The budget notifies people. It stops nothing: no agent ends because costs grow. It is of one project, so that rights on this project are
+# enough to create it; bootstrap.sh grants them.
 
 resource "google_billing_budget" "project" {
   for_each = toset(var.billing_account == "" ? [] : [var.billing_account])

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Compares the project's quotas with quotas.csv and says which ones to raise. It changes nothing. It fails if a quota is too small. With
+# --free, what is in use already does not count as available.
+#
+#   terraform/quotas.sh [--free] PROJECT_ID [REGION]
+set -euo pipefail
+cd "$(dirname "$0")"
+
+free=
+[ "${1:-}" != --free ] || { free=1; shift; }
+[ $# -ge 1 ] || { echo "usage: $0 [--free] PROJECT_ID [REGION]" >&2; exit 2; }
+project=$1 region=${2:-us-central1}
+
+gc() { gcloud --project="$project" --quiet "$@"; }
+
+# A line is service,metric,scope,limit,usage. The values of Compute Engine have a usage, the others have none.
+compute() {
+	local scope=$1
+	shift
+	gc compute "$@" --flatten='quotas[]' --format='csv[no-heading](quotas.metric,quotas.limit,quotas.usage)' |
+		awk -F, -v OFS=, -v scope="$scope" 'NF == 3 { print "compute.googleapis.com", $1, scope, $2, $3 }'
+}
+# A value applies to some regions or to the whole project, and -1 is no limit.
+others() {
+	gc beta quotas info list --service="$1" --flatten='dimensionsInfos[]' \
+		--format='csv[no-heading](metric,dimensionsInfos.applicableLocations.list(separator=" "),dimensionsInfos.details.value)' |
+		awk -F, -v OFS=, -v service="$1" -v region="$region" '
+			$3 == "-1" { $3 = "1e18" }
+			(" " $2 " ") ~ (" " region " ") { print service, $1, "region", $3, 0 }
+			(" " $2 " ") ~ " global " { print service, $1, "project", $3, 0 }'
+}
+
+# An API that was enabled a moment ago refuses calls for a minute or two.
+retry() {
+	local try
+	for try in 1 2 3 4 5 6 7 8; do
+		"$@" && return
+		[ "$try" -lt 8 ] || return 1
+		sleep 15
+	done
+}
+
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+retry compute project project-info describe >"$found"
+retry compute region regions describe "$region" >>"$found"
+for service in run.googleapis.com iam.googleapis.com; do
+	others "$service" >>"$found" || echo "the quotas of $service could not be read" >&2
+done
+
+# Among several values for a quota the smallest one counts.
+awk -F, -v free="$free" -v project="$project" -v region="$region" '
+	FNR == NR {
+		key = $1 "," $2 "," $3
+		value = $4 - (free ? $5 : 0)
+		if (!(key in has) || value < has[key]) has[key] = value
+		next
+	}
+	FNR > 1 {
+		key = $1 "," $2 "," $3
+		need = $5 > $4 ? $5 : $4
+		where = $3 == "region" ? region : "global"
+		if (!(key in has)) {
+			print "  unknown: " $2 " (" where "), needs " need ": " $7
+		} else if (has[key] < need) {
+			short++
+			print "  RAISE " $2 " of " $1 " (" where ") from " has[key] " to " need ": " $7
+		} else {
+			print "  ok: " $2 " (" where ") has " (has[key] > 1e15 ? "no limit" : has[key]) ", needs " need
+		}
+	}
+	END {
+		if (!short) exit 0
+		print "Request higher quotas at https://console.cloud.google.com/iam-admin/quotas?project=" project " (filter by the name)."
+		exit 1
+	}' "$found" quotas.csv
