@@ -28,12 +28,21 @@ output "cell_objects" {
   value       = local.cell_objects
 }
 
+output "api_address" {
+  description = "IP address of the load balancer in front of the API. Empty without a domain."
+  value       = var.domain == "" ? "" : google_compute_global_address.api["api"].address
+}
+
+output "api_certificate" {
+  description = "Name of the API's certificate. Empty without a domain."
+  value       = var.domain == "" ? "" : google_compute_managed_ssl_certificate.api["api"].name
+}
+
 output "next" {
   description = "Remaining manual steps."
-  value = compact([
-    "Delegate ${var.agent_domain} to the name servers in agent_name_servers (NS records in its parent zone). Until then, agents cannot be reached.",
+  value = join("", [for step in compact([
+    "Delegate ${var.agent_domain} to these name servers (NS records in its parent zone): ${join(" ", google_dns_managed_zone.agents.name_servers)}. Until then, agents cannot be reached.",
     var.domain == "" ? "" : "Point ${var.domain} (A record) to ${google_compute_global_address.api["api"].address}. Google issues its certificate within an hour after that.",
     length(var.alert_emails) == 0 ? "Set alert_emails: alerts have no recipient yet." : "",
-    "Apply cell_objects to the clusters, unless cloudbuild.yaml deploys. See terraform/README.md.",
-  ])
+  ]) : "${step}\n"])
 }

@@ -44,7 +44,7 @@ variable "environment" {
 
 variable "image" {
   type        = string
-  description = "Container image with the control plane's binaries, by digest. cloudbuild.yaml builds it."
+  description = "Container image with the control plane's binaries, by digest. The first build of a deployment builds it."
 
   validation {
     condition     = can(regex("@sha256:[0-9a-f]{64}$", var.image))

@@ -3,6 +3,8 @@
 // client does not have.
 //
 //	go run ./terraform/smoke -url https://api.example.com -key-file FILE
+//
+// It imports only the standard library, so that a build runs it without downloads.
 package main
 
 import (
@@ -35,15 +37,21 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	url := flag.String("url", "", "the API's base URL")
+	address := flag.String("address", "",
+		"IP address of the API's load balancer, which is called if the URL's host does not lead to it yet")
 	keyFile := flag.String("key-file", "",
 		`a file with an API key of an organization for tests; "none" in it tests health only`)
 	flag.Parse()
 	key, err := os.ReadFile(*keyFile)
 	if err == nil {
-		err = smoke{
+		s := smoke{
 			url: strings.TrimSuffix(*url, "/"), key: strings.TrimSpace(string(key)), out: os.Stdout,
-			pause: pause,
-		}.run(ctx)
+			pause: pause, client: http.DefaultClient,
+		}
+		if *address != "" {
+			s.client = reach(ctx, s.url, *address, s.out)
+		}
+		err = s.run(ctx)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "smoke:", err)
@@ -55,6 +63,7 @@ func main() {
 type smoke struct {
 	url, key string
 	out      io.Writer
+	client   *http.Client
 	// pause is the time between two polls.
 	pause time.Duration
 }
@@ -138,7 +147,7 @@ func (s smoke) answers(ctx context.Context, dashboard string) error {
 		if err != nil {
 			return false, fmt.Errorf("the agent has no dashboard: %w", err)
 		}
-		res, err := http.DefaultClient.Do(req)
+		res, err := s.client.Do(req)
 		if err != nil {
 			return false, nil //nolint:nilerr // polled again
 		}
@@ -209,7 +218,7 @@ func (s smoke) call(ctx context.Context, method, path string, body any) (status 
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := s.client.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -81,7 +81,9 @@ func TestSmoke_FindsBrokenDeployments(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			err := smoke{url: server.URL, key: row.key, out: &bytes.Buffer{}, pause: time.Millisecond}.run(ctx)
+			err := smoke{
+				url: server.URL, key: row.key, out: &bytes.Buffer{}, pause: time.Millisecond, client: server.Client(),
+			}.run(ctx)
 			if row.want == "" && err != nil {
 				t.Errorf("smoke test failed: %v", err)
 			}

@@ -1,0 +1,327 @@
+//go:build unix
+
+package terraform_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// build is a configuration of Cloud Build.
+type build struct {
+	Steps []struct {
+		ID, Name, Entrypoint string
+		Args, Env, SecretEnv []string
+	}
+	Substitutions    map[string]string
+	AvailableSecrets struct {
+		SecretManager []struct{ VersionName, Env string }
+	}
+	Options struct {
+		Logging string
+		Env     []string
+	}
+	Timeout string
+}
+
+// builds are the configurations by the name that deploy.sh gives them.
+func builds(t *testing.T) map[string]build {
+	t.Helper()
+	all := map[string]build{}
+	for _, name := range []string{"cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/smoke.yaml"} {
+		var b build
+		if err := yaml.UnmarshalStrict([]byte(withoutUnknown(t, read(t, filepath.Join("..", name)))), &b); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all[name] = b
+	}
+	return all
+}
+
+// withoutUnknown removes the options that the tests do not read.
+func withoutUnknown(t *testing.T, text string) string {
+	t.Helper()
+	var whole map[string]any
+	if err := yaml.Unmarshal([]byte(text), &whole); err != nil {
+		t.Fatal(err)
+	}
+	options := whole["options"].(map[string]any)
+	delete(options, "volumes")
+	delete(options, "machineType")
+	b, err := yaml.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// script is what a step runs, with values for its substitutions, in a directory instead of /workspace.
+func (b build) script(t *testing.T, id, workspace string, values map[string]string) string {
+	t.Helper()
+	for _, s := range b.Steps {
+		if s.ID != id {
+			continue
+		}
+		text := s.Args[len(s.Args)-1]
+		for name, v := range values {
+			text = strings.NewReplacer("${"+name+"}", v, "$"+name, v).Replace(text)
+		}
+		return strings.ReplaceAll(strings.ReplaceAll(text, "$$", "$"), "/workspace", workspace)
+	}
+	t.Fatalf("no step %s", id)
+	return ""
+}
+
+// TestBuilds_AreGivenTheSubstitutionsThatTheyUse compares deploy.sh with the configurations: Cloud Build refuses a
+// build with too many or too few.
+func TestBuilds_AreGivenTheSubstitutionsThatTheyUse(t *testing.T) {
+	t.Parallel()
+	calls, _ := newDeployment(t).succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	for _, s := range submissions(t, calls) {
+		used := map[string]bool{}
+		text := regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(read(t, filepath.Join("..", s.config)), "")
+		text = strings.ReplaceAll(text, "$$", "")
+		for _, m := range regexp.MustCompile(`\$\{?([A-Z_]+)`).FindAllStringSubmatch(text, -1) {
+			if m[1] != "PROJECT_ID" {
+				used[m[1]] = true
+			}
+		}
+		if got := maps.Keys(s.substitutions); !slices.Equal(slices.Sorted(got), slices.Sorted(maps.Keys(used))) {
+			t.Errorf("%s uses %q, and is given %q", s.config, slices.Sorted(maps.Keys(used)), slices.Sorted(got))
+		}
+	}
+}
+
+// TestBuilds_RunImagesByDigest holds that every step's image is one that lock.sh pins.
+func TestBuilds_RunImagesByDigest(t *testing.T) {
+	t.Parallel()
+	images := read(t, "build/images")
+	for name, b := range builds(t) {
+		for _, s := range b.Steps {
+			variable := regexp.MustCompile(`^\$\{(_[A-Z_]+)\}$`).FindStringSubmatch(s.Name)
+			if variable == nil || !regexp.MustCompile(`(?m)^`+variable[1]+` +\S+:\S+$`).MatchString(images) {
+				t.Errorf("%s: step %s runs %s, which build/images does not name", name, s.ID, s.Name)
+			}
+		}
+		if b.Options.Logging != "CLOUD_LOGGING_ONLY" || b.Timeout == "" {
+			t.Errorf("%s logs to %q: its account may write to Cloud Logging only", name, b.Options.Logging)
+		}
+	}
+}
+
+// TestDeployBuild_RunsNoProjectCode holds what runs as the account that may change everything.
+func TestDeployBuild_RunsNoProjectCode(t *testing.T) {
+	t.Parallel()
+	b := builds(t)["terraform/build/deploy.yaml"]
+	want := map[string]string{
+		"apply": "${_TERRAFORM} sh", "cells": "${_CLOUD_SDK} terraform/apply-cells.sh", "keep": "${_CLOUD_SDK} gcloud",
+	}
+	for _, s := range b.Steps {
+		if got := s.Name + " " + s.Entrypoint; got != want[s.ID] {
+			t.Errorf("step %s runs %s, want %q", s.ID, got, want[s.ID])
+		}
+		delete(want, s.ID)
+	}
+	if len(want) > 0 || len(b.AvailableSecrets.SecretManager) > 0 {
+		t.Errorf("missing steps %v, secrets %v", want, b.AvailableSecrets.SecretManager)
+	}
+	// The first word of each command of the scripts.
+	commands := regexp.MustCompile(`(?m)(?:^|\$\(|&& |\|\| |do |until |then )\s*([a-z][\w./-]*)(?: |$)`)
+	allowed := strings.Fields("cd terraform attempt until echo sleep done mkdir do exit set for break trap export gcloud " +
+		"kubectl value local printf mktemp import v print python3 then fi if")
+	for name, text := range map[string]string{
+		"step apply": b.script(t, "apply", "/workspace", nil), "apply-cells.sh": read(t, "apply-cells.sh"),
+	} {
+		for _, m := range commands.FindAllStringSubmatch(regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(text, ""), -1) {
+			if !slices.Contains(allowed, m[1]) {
+				t.Errorf("%s runs %s", name, m[1])
+			}
+		}
+	}
+}
+
+// TestDeployBuild_RepeatsPlanAndApply runs the step with a Terraform that fails some times.
+func TestDeployBuild_RepeatsPlanAndApply(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		fails   string
+		applies int
+		ends    bool
+	}{
+		"it succeeds":            {fails: "none", applies: 1},
+		"one apply fails":        {fails: "apply 1", applies: 2},
+		"one plan fails":         {fails: "plan 1", applies: 1},
+		"two applies fail":       {fails: "apply [12]", applies: 3},
+		"every apply fails":      {fails: "apply ?", applies: 3, ends: true},
+		"init fails":             {fails: "init ?", applies: 0, ends: true},
+		"an output is not there": {fails: "output ?", applies: 1, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, 1)
+			workspace := t.TempDir()
+			p.write(t, filepath.Join(p.bin, "terraform"), `#!/bin/sh -e
+echo "$1" >>"`+p.state+`/`+`terraform"
+n=$(grep -c "^$1$" "`+p.state+`/terraform")
+case "$1 $n ${2:-}" in `+strings.ReplaceAll(row.fails, " ", `\ `)+`*) exit 1 ;; esac
+[ "$1" != init ] || [ "$2" = -lockfile=readonly ]
+[ "$1" != plan ] || { [ "$2" = "-out=`+workspace+`/plan" ] && touch "`+workspace+`/plan"; }
+[ "$1" != apply ] || rm "$2"
+[ "$1" != output ] || printf %s "${2#-}-${3:-}"
+`, 0o755)
+			text := builds(t)["terraform/build/deploy.yaml"].script(t, "apply", workspace, nil)
+			cmd := exec.CommandContext(t.Context(), "sh", "-ceu", text)
+			cmd.Dir = p.root
+			cmd.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if (err != nil) != row.ends {
+				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
+			}
+			if got := strings.Count(read(t, filepath.Join(p.state, "terraform")), "apply\n"); got != row.applies {
+				t.Errorf("%d applies, want %d\n%s", got, row.applies, out)
+			}
+			if err != nil {
+				return
+			}
+			want := "url raw-base_url\naddress raw-api_address\ncertificate raw-api_certificate\n"
+			if got := read(t, filepath.Join(workspace, "release/deployment")); got != want {
+				t.Errorf("keeps %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestSmokeBuild_RunsWithoutDownloads runs the step on a copy of its source, where no module can be downloaded.
+func TestSmokeBuild_RunsWithoutDownloads(t *testing.T) {
+	t.Parallel()
+	b := builds(t)["terraform/build/smoke.yaml"]
+	if got := b.AvailableSecrets.SecretManager; len(got) != 1 ||
+		got[0].VersionName != "projects/$PROJECT_ID/secrets/${_ENVIRONMENT}-smoke-api-key/versions/latest" {
+		t.Errorf("reads the secrets %v, want only the API key", got)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("smoke")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-ceuo", "pipefail", b.script(t, "smoke", dir, nil))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "SMOKE_API_KEY=none", "ADDRESS=", "URL="+server.URL)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Only health was tested") {
+		t.Errorf("error = %v, want a test of health only\n%s", err, out)
+	}
+}
+
+// TestBuilds_KnowTheCommandsOfGcloud checks every command of the scripts with the parser of the real gcloud.
+func TestBuilds_KnowTheCommandsOfGcloud(t *testing.T) {
+	t.Parallel()
+	gcloud, err := exec.LookPath("gcloud")
+	if err != nil || testing.Short() {
+		t.Skip("gcloud is not installed, or short tests run")
+	}
+	p := newDeployment(t)
+	bootstrap, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	deploy, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	commands := strings.Split(strings.TrimSpace(bootstrap+deploy), "\n")
+	for _, b := range builds(t) {
+		for _, s := range b.Steps {
+			if s.Entrypoint == "gcloud" {
+				commands = append(commands, "gcloud "+strings.Join(s.Args, " "))
+			}
+		}
+	}
+	type command struct {
+		Text    string `json:"command_string"`
+		Message string `json:"error_message,omitempty"`
+		Success bool   `json:"success,omitempty"`
+	}
+	checked := map[string]command{}
+	for _, line := range commands {
+		// The parser takes a word after a flag for its value, so flags come last.
+		var words, flags []string
+		for _, word := range strings.Fields(strings.ReplaceAll(line, `\ `, "_")) {
+			if strings.HasPrefix(word, "--") {
+				flags = append(flags, word)
+			} else {
+				words = append(words, word)
+			}
+		}
+		text := strings.Join(append(words, flags...), " ")
+		checked[text] = command{Text: text}
+	}
+	file, err := json.Marshal(slices.Collect(maps.Values(checked)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "commands.json")
+	p.write(t, path, string(file), 0o600)
+	out, err := exec.CommandContext(t.Context(), gcloud, "meta", "lint-gcloud-commands", "--commands-file="+path).Output()
+	if err != nil {
+		t.Skipf("this gcloud checks no commands: %v", err)
+	}
+	var results []command
+	if err := json.Unmarshal(out, &results); err != nil || len(results) < 40 {
+		t.Fatalf("%d results for %d commands: %v", len(results), len(checked), err)
+	}
+	for _, r := range results {
+		if !r.Success {
+			t.Errorf("%s: %s", r.Text, r.Message)
+		}
+	}
+}
+
+// TestBuilds_PackSettingsAndLocks holds that gcloud uploads what the builds need, although some of it is not committed.
+func TestBuilds_PackSettingsAndLocks(t *testing.T) {
+	t.Parallel()
+	gcloud, err := exec.LookPath("gcloud")
+	if err != nil {
+		t.Skip("gcloud is not installed")
+	}
+	p := newDeployment(t)
+	p.write(t, filepath.Join(p.root, ".gitignore"), read(t, "../.gitignore"), 0o600)
+	p.write(t, filepath.Join(p.root, "terraform/.terraform/providers/google"), "", 0o600)
+	p.write(t, filepath.Join(p.root, "terraform/terraform.tfstate"), "", 0o600)
+	out, err := exec.CommandContext(t.Context(), gcloud, "meta", "list-files-for-upload", p.root).Output()
+	if err != nil {
+		t.Skipf("this gcloud lists no files: %v", err)
+	}
+	packed := strings.Fields(string(out))
+	for name, want := range map[string]bool{
+		"terraform/terraform.tfvars": true, "terraform/backend.tf": true, "terraform/.terraform.lock.hcl": true,
+		"terraform/build/images.lock": true, "terraform/apply-cells.sh": true,
+		"terraform/.terraform/providers/google": false, "terraform/terraform.tfstate": false,
+	} {
+		if got := slices.Contains(packed, name); got != want {
+			t.Errorf("%s is packed: %t, want %t\n%s", name, got, want, out)
+		}
+	}
+}
+
+// TestScripts_PassShellcheck checks every script if shellcheck is installed.
+func TestScripts_PassShellcheck(t *testing.T) {
+	t.Parallel()
+	shellcheck, err := exec.LookPath("shellcheck")
+	if err != nil {
+		t.Skip("shellcheck is not installed")
+	}
+	names, err := filepath.Glob("*.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), shellcheck, append(names, "../.ci/image/build")...).CombinedOutput(); err != nil {
+		t.Errorf("%s", out)
+	}
+}
