@@ -9,8 +9,6 @@ import (
 	"math"
 )
 
-//go:generate go run ./generate ../README.md
-
 // Price is the list price of a unit.
 type Price struct {
 	USD float64 `json:"usd"`

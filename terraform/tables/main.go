@@ -1,5 +1,5 @@
-// Command tables writes the tables of terraform/README.md that follow from the module: what each topology creates, and
-// what each function may do.
+// Command tables writes the tables of terraform/README.md that follow from the module and the price list: what each
+// topology creates, what each function may do, and what deployments and plans cost.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"agents.example/controlplane/terraform/evaluate"
+	"agents.example/controlplane/terraform/prices"
 )
 
 //go:generate go run .
@@ -43,6 +44,8 @@ func run(dir string) error {
 func update(readme []byte, dir string) ([]byte, error) {
 	tables := map[string]func(dir string) (table, error){
 		"resources": resources, "needs": needs, "rights": rights,
+		"bill":       func(string) (table, error) { return prices.Bills() },
+		"plan-costs": func(string) (table, error) { return prices.Plans() },
 	}
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		t, err := tables[name](dir)
