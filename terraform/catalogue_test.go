@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,14 +26,19 @@ import (
 // everyTopology runs a test for each topology, without a domain and with one.
 func everyTopology(t *testing.T, test func(t *testing.T, m *module)) {
 	t.Helper()
+	everyTopologyWith(t, nil, test)
+}
+
+// everyTopologyWith is everyTopology with values for further variables.
+func everyTopologyWith(t *testing.T, given map[string]cty.Value, test func(t *testing.T, m *module)) {
+	t.Helper()
 	for _, topology := range []string{"route", "group", "single"} {
 		for _, domain := range []string{"", "api.example.com"} {
 			t.Run(topology+" "+domain, func(t *testing.T) {
 				t.Parallel()
-				test(t, load(t, map[string]cty.Value{
-					"topology": cty.StringVal(topology),
-					"domain":   cty.StringVal(domain),
-				}))
+				all := map[string]cty.Value{"topology": cty.StringVal(topology), "domain": cty.StringVal(domain)}
+				maps.Copy(all, given)
+				test(t, load(t, all))
 			})
 		}
 	}
@@ -117,8 +123,7 @@ func TestEveryNeedIsGranted(t *testing.T) {
 	for _, need := range needs {
 		if _, ok := grants[need]; !ok {
 			t.Errorf("no roles are listed for the need %q: add an entry to grants in terraform/needs.tf with the "+
-				"narrowest roles for it, "+
-				"or an empty list if it takes none", need)
+				"narrowest roles for it, if it takes any", need)
 		}
 	}
 	for need := range grants {

@@ -3,43 +3,83 @@ package terraform_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/zclconf/go-cty/cty"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/inprocess"
 	"agents.example/controlplane/shared/function"
 )
 
-// TestPepper_IsHeldByServicesThatAuthenticate compares the services that have the pepper in their environment, and may
-// read it, with those that serve a route that is not public.
-func TestPepper_IsHeldByServicesThatAuthenticate(t *testing.T) {
+// secretsOf are the secrets of the control plane that a function needs, by environment variable.
+func secretsOf(access function.Access, needs []function.Need) map[string]string {
+	held := map[string]string{}
+	if access != function.Public {
+		// Terraform generates it: the version is known once it is written.
+		held["API_KEY_PEPPER"] = "secret prod-api-key-pepper at (unknown)"
+	}
+	if slices.Contains(needs, function.HandoffSign) {
+		held["HANDOFF_SIGNING_KEY"] = "secret prod-handoff-signing-key at latest"
+	}
+	if slices.Contains(needs, function.Payments) {
+		held["STRIPE_API_KEY"] = "secret prod-stripe-api-key at latest"
+		held["STRIPE_WEBHOOK_SECRET"] = "secret prod-stripe-webhook-secret at latest"
+	}
+	return held
+}
+
+// TestSecrets_AreHeldByServicesThatNeedThem compares the secrets in the environment of each service, and those that its
+// account may read, with the needs of its functions. Only services that authenticate callers need the pepper, which no
+// worker does.
+func TestSecrets_AreHeldByServicesThatNeedThem(t *testing.T) {
 	t.Parallel()
-	const variable = "API_KEY_PEPPER"
-	everyTopology(t, func(t *testing.T, m *module) {
-		want, set, readers := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	everyTopologyWith(t, map[string]cty.Value{
+		"app_url": cty.StringVal("https://app.example.com"),
+		"provided_secrets": cty.SetVal([]cty.Value{
+			cty.StringVal("HANDOFF_SIGNING_KEY"), cty.StringVal("STRIPE_API_KEY"),
+			cty.StringVal("STRIPE_WEBHOOK_SECRET"),
+		}),
+	}, func(t *testing.T, m *module) {
+		needed := map[string]map[string]string{}
 		for _, r := range functions.Routes(functions.Dependencies{}) {
-			if r.Access != function.Public {
-				want[m.local(t, "service_of").GetAttr(r.Name).AsString()], want["routes"] = true, true
+			needed[r.Name] = secretsOf(r.Access, r.Needs)
+		}
+		for _, w := range functions.Workers(functions.Dependencies{}) {
+			needed[w.Name] = secretsOf(function.Public, w.Needs)
+		}
+		want, set, readers := map[string]bool{}, map[string]bool{}, map[string]bool{}
+		for service, s := range m.local(t, "services").AsValueMap() {
+			for _, member := range texts(t, s.GetAttr("members")) {
+				for name, secret := range needed[member] {
+					want[service+": "+name+" is "+secret] = true
+				}
 			}
 		}
-		for service, env := range m.local(t, "secret_environments").AsValueMap() {
-			if _, ok := env.AsValueMap()[variable]; ok {
-				set[service] = true
-			}
-		}
-		pepper := m.local(t, "secrets").GetAttr("pepper").AsString()
-		for _, r := range m.local(t, "secret_readers").AsValueMap() {
-			if r.GetAttr("secret").AsString() == pepper {
-				readers[r.GetAttr("service").AsString()] = true
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			service := strings.TrimSuffix(strings.TrimPrefix(address, `this["`), `"]`)
+			for name, value := range variables(t, s) {
+				if strings.HasPrefix(value, "secret ") {
+					set[service+": "+name+" is "+value] = true
+					id := strings.Fields(value)[1]
+					readers[`google_service_account.service["`+service+`"].member reads `+id] = true
+				}
 			}
 		}
 		if diff := cmp.Diff(want, set); diff != "" {
-			t.Errorf("services with the pepper (-want +got):\n%s", diff)
+			t.Errorf("secrets of services (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(want, readers); diff != "" {
-			t.Errorf("accounts that may read the pepper (-want +got):\n%s", diff)
+		granted := map[string]bool{}
+		for _, g := range m.resources(t, "google_secret_manager_secret_iam_member") {
+			granted[text(t, g, "member")+" reads "+text(t, g, "secret_id")] = true
+			if role := text(t, g, "role"); role != "roles/secretmanager.secretAccessor" {
+				t.Errorf("%s has %s on %s", text(t, g, "member"), role, text(t, g, "secret_id"))
+			}
+		}
+		if diff := cmp.Diff(readers, granted); diff != "" {
+			t.Errorf("accounts that may read secrets (-want +got):\n%s", diff)
 		}
 	})
 }
