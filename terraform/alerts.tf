@@ -93,7 +93,7 @@ locals {
     }
     agent_data_lost = {
       title = "An agent lost its volume", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.agent_data_lost}[1h])) > 0"
-      todo  = "The namespace or the volume claim of a running agent was deleted outside the control plane. The line has the agent and the cell. Restore the volume from a snapshot, or stop and start the agent, which begins with an empty volume. Many agents: CELLS of the workers may name the wrong clusters."
+      todo  = "The namespace or the volume claim of a running agent was deleted outside the control plane. The line has the agent and the cell. Restore the volume from its backup (README.md, Restore), or stop and start the agent, which begins with an empty volume. Many agents: CELLS of the workers may name the wrong clusters."
     }
     record_unreadable = {
       title = "A record cannot be read", severity = "ERROR", for = "60s", query = "sum(increase(${local.counted.record_unreadable}[1h])) > 0"
