@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2/hclparse"
@@ -54,7 +55,8 @@ func values(t *testing.T, b *hclsyntax.Body) map[string]cty.Value {
 	return all
 }
 
-// checkRun holds that the assertions of a run are true, and that it expects exactly the variables that are refused.
+// checkRun holds that the assertions of a run are true, and that it expects exactly the variables or
+// resources that are refused.
 func checkRun(t *testing.T, run *hclsyntax.Block, given map[string]cty.Value) {
 	t.Helper()
 	var conditions []hclsyntax.Expression
@@ -73,11 +75,15 @@ func checkRun(t *testing.T, run *hclsyntax.Block, given map[string]cty.Value) {
 	var expected []string
 	if a := run.Body.Attributes["expect_failures"]; a != nil {
 		for _, ref := range a.Expr.Variables() {
-			expected = append(expected, attribute(ref[1]))
+			expected = append(expected, strings.TrimPrefix(ref.RootName()+"."+attribute(ref[1]), "var."))
 		}
 	}
-	if invalid, err := m.Invalid(); err != nil || !slices.Equal(invalid, expected) {
-		t.Errorf("variables %q are refused (%v), want %q", invalid, err, expected)
+	refused, err := m.Invalid()
+	if err == nil && len(refused) == 0 {
+		refused, err = m.Refused()
+	}
+	if err != nil || !slices.Equal(refused, expected) {
+		t.Errorf("variables or resources %q are refused (%v), want %q", refused, err, expected)
 	}
 	for _, condition := range conditions {
 		v, err := m.Evaluate(condition)

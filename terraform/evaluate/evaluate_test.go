@@ -57,17 +57,17 @@ func TestResources_ExpandInstancesAndDynamicBlocks(t *testing.T) {
 			typ: "google_room",
 			want: map[string]string{
 				`this["kitchen"]`: `{"area":12,"door":[{"lock":[{"label":"0-a"},{"label":"0-b"}],"name":"front"}],` + house +
-					`,"name":"prod-kitchen","window":[{"glazing":"double"}]}`,
+					`,"name":"prod-kitchen","window":[{"count":2,"glazing":"double"}]}`,
 			},
 		},
 		"for_each, given": {
 			given: map[string]cty.Value{"rooms": rooms}, typ: "google_room",
 			want: map[string]string{
 				`this["attic"]`: `{"area":7,"door":[{"lock":[{"label":"0-a"},{"label":"0-b"}],"name":"front"}],` + house +
-					`,"name":"prod-attic","window":[{"glazing":"double"}]}`,
+					`,"name":"prod-attic","window":[{"count":2,"glazing":"double"}]}`,
 				`this["hall"]`: `{"area":5,"door":[{"lock":[{"label":"0-a"},{"label":"0-b"}],"name":"x"},` +
 					`{"lock":[{"label":"1-a"},{"label":"1-b"}],"name":"y"}],` + house +
-					`,"name":"prod-hall","window":[{"glazing":"double"}]}`,
+					`,"name":"prod-hall","window":[{"count":2,"glazing":"double"}]}`,
 			},
 		},
 		"for_each of a resource": {
@@ -172,6 +172,18 @@ func TestInvalid_NamesRefusedVariables(t *testing.T) {
 		got, err := load(t, map[string]cty.Value{"environment": cty.StringVal(value)}).Invalid()
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("environment %q: invalid = %q, %v; want %q", value, got, err, want)
+		}
+	}
+}
+
+func TestRefused_NamesResourcesWithAFalsePrecondition(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int64][]string{99: nil, 100: {"google_room.this"}} {
+		room := cty.ObjectVal(map[string]cty.Value{"size": cty.NumberIntVal(size)})
+		given := map[string]cty.Value{"rooms": cty.ObjectVal(map[string]cty.Value{"hall": room, "attic": room})}
+		got, err := load(t, given).Refused()
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("size %d: refused = %q, %v; want %q", size, got, err, want)
 		}
 	}
 }

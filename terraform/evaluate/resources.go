@@ -121,18 +121,21 @@ func (m *Module) complete(address string, v cty.Value, body *hclsyntax.Body) cty
 	return cty.ObjectVal(attributes)
 }
 
-// instance is one instance of a resource. key is the end of its address, and each the key of for_each.
+// instance is one instance of a resource. key is the end of its address, each the key of for_each, and scope the names
+// that its arguments see.
 type instance struct {
 	key   string
 	each  cty.Value
+	scope scope
 	value cty.Value
 }
 
 func (m *Module) instances(b *hclsyntax.Block) ([]instance, error) {
 	var instances []instance
+	own := arguments(b.Body)
 	add := func(key string, each cty.Value, s scope) error {
-		v, err := m.body(b.Body, s)
-		instances = append(instances, instance{key: key, each: each, value: v})
+		v, err := m.body(own, s)
+		instances = append(instances, instance{key: key, each: each, scope: s, value: v})
 		return err
 	}
 	if a := b.Body.Attributes["for_each"]; a != nil {
@@ -215,15 +218,28 @@ func notArguments(name string) bool {
 	}, name)
 }
 
+// arguments is body without what means something to Terraform itself. In a nested block, the same names are arguments.
+func arguments(b *hclsyntax.Body) *hclsyntax.Body {
+	own := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}}
+	for name, a := range b.Attributes {
+		if !notArguments(name) {
+			own.Attributes[name] = a
+		}
+	}
+	for _, block := range b.Blocks {
+		if !notArguments(block.Type) {
+			own.Blocks = append(own.Blocks, block)
+		}
+	}
+	return own
+}
+
 // body evaluates arguments and nested blocks, and expands dynamic blocks.
 //
 // Package hcl/ext/dynblock needs the schema of a body, which only the provider has.
 func (m *Module) body(b *hclsyntax.Body, s scope) (cty.Value, error) {
 	values := map[string]cty.Value{}
 	for name, a := range b.Attributes {
-		if notArguments(name) {
-			continue
-		}
 		v, err := m.eval(a.Expr, s)
 		if err != nil {
 			return cty.DynamicVal, fmt.Errorf("%s: %w", name, err)
@@ -232,9 +248,6 @@ func (m *Module) body(b *hclsyntax.Body, s scope) (cty.Value, error) {
 	}
 	nested := map[string][]cty.Value{}
 	for _, block := range b.Blocks {
-		if notArguments(block.Type) {
-			continue
-		}
 		name, found, err := m.nested(block, s)
 		if err != nil {
 			return cty.DynamicVal, fmt.Errorf("%s: %w", name, err)

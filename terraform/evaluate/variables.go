@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 )
@@ -60,17 +61,67 @@ func (m *Module) Invalid() ([]string, error) {
 			if b.Type != "validation" {
 				continue
 			}
-			v, err := m.Evaluate(b.Body.Attributes["condition"].Expr)
+			holds, err := m.holds(b, nil)
 			if err != nil {
 				return nil, fmt.Errorf("validation of %s: %w", address, err)
 			}
-			if !v.IsKnown() || v.IsNull() || v.Type() != cty.Bool {
-				return nil, fmt.Errorf("validation of %s is neither true nor false: %#v", address, v)
-			}
-			if v.False() && !slices.Contains(invalid, name) {
+			if !holds && !slices.Contains(invalid, name) {
 				invalid = append(invalid, name)
 			}
 		}
 	}
 	return invalid, nil
+}
+
+// holds evaluates the condition of a block.
+func (m *Module) holds(b *hclsyntax.Block, s scope) (bool, error) {
+	v, err := m.eval(b.Body.Attributes["condition"].Expr, s)
+	if err != nil {
+		return false, err
+	}
+	if v = unmarked(v); !v.IsKnown() || v.IsNull() || v.Type() != cty.Bool {
+		return false, fmt.Errorf("the condition is neither true nor false: %#v", v)
+	}
+	return v.True(), nil
+}
+
+// Refused returns the addresses of the resources, such as google_house.this, of which a precondition is false.
+func (m *Module) Refused() ([]string, error) {
+	var refused []string
+	for _, address := range slices.Sorted(maps.Keys(m.blocks)) {
+		b := m.blocks[address]
+		conditions := preconditions(b)
+		if b.Type != "resource" || len(conditions) == 0 {
+			continue
+		}
+		instances, err := m.instances(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", address, err)
+		}
+		for _, i := range instances {
+			for _, condition := range conditions {
+				holds, err := m.holds(condition, i.scope)
+				if err != nil {
+					return nil, fmt.Errorf("precondition of %s%s: %w", address, i.key, err)
+				}
+				if !holds && !slices.Contains(refused, address) {
+					refused = append(refused, address)
+				}
+			}
+		}
+	}
+	return refused, nil
+}
+
+// preconditions lists the preconditions in the lifecycle of a resource.
+func preconditions(b *hclsyntax.Block) []*hclsyntax.Block {
+	var found []*hclsyntax.Block
+	for _, lifecycle := range b.Body.Blocks {
+		for _, condition := range lifecycle.Body.Blocks {
+			if lifecycle.Type == "lifecycle" && condition.Type == "precondition" {
+				found = append(found, condition)
+			}
+		}
+	}
+	return found
 }

@@ -34,10 +34,16 @@ resource "google_room" "this" {
 
   window {
     glazing = "double"
+    count   = 2
   }
 
   lifecycle {
     ignore_changes = [area]
+
+    precondition {
+      condition     = each.value.size < 100
+      error_message = "The room ${each.key} is too large."
+    }
   }
 }
 
