@@ -28,15 +28,21 @@ locals {
     [for name, w in local.workers : local.service_of[name] if w.topic == local.nudge_topic],
   ))
 
-  # Schedules tick once a minute at most. Cloud Run refuses a service whose largest size exceeds the project's quota of CPUs.
+  # The most instances that each function can use: a schedule ticks once a minute at most, and dead letters are rare. Cloud Run refuses a
+  # service whose largest size exceeds the project's quota of CPUs, which is 20 in a new project.
+  most_instances = {
+    for name, f in local.functions : name => (
+      contains(keys(local.scheduled), name) ? 2 : contains(values(local.dead_letters), try(f.topic, "")) ? 3 : 10
+    )
+  }
+
   scaling = {
     for service, s in local.services : service => {
       min_instances = coalesce(
         try(var.scaling[service].min_instances, null), contains(local.creating_services, service) ? var.warm_instances : 0,
       )
       max_instances = coalesce(
-        try(var.scaling[service].max_instances, null),
-        length([for name in s.members : name if !contains(keys(local.scheduled), name)]) > 0 ? 10 : 2,
+        try(var.scaling[service].max_instances, null), max([for name in s.members : local.most_instances[name]]...),
       )
     }
   }
@@ -111,6 +117,13 @@ resource "google_cloud_run_v2_service" "this" {
           }
         }
       }
+    }
+  }
+
+  lifecycle {
+    precondition {
+      condition     = local.scaling[each.key].min_instances <= local.scaling[each.key].max_instances
+      error_message = "The service ${each.key} keeps more instances than it may have. Raise its max_instances in the variable scaling."
     }
   }
 

@@ -36,10 +36,10 @@ func TestServices_ThatCreateAgentsKeepAnInstance(t *testing.T) {
 // TestScaling_IsTheOperatorsFirst overrides both limits of a service that would keep an instance.
 func TestScaling_IsTheOperatorsFirst(t *testing.T) {
 	t.Parallel()
-	scaling := cty.MapVal(map[string]cty.Value{"reconcile-agent": cty.ObjectVal(map[string]cty.Value{
+	scaling := cty.MapVal(map[string]cty.Value{"worker": cty.ObjectVal(map[string]cty.Value{
 		"min_instances": cty.NumberIntVal(0), "max_instances": cty.NumberIntVal(7),
 	})})
-	got := load(t, map[string]cty.Value{"scaling": scaling}).local(t, "scaling").GetAttr("reconcile-agent")
+	got := load(t, map[string]cty.Value{"scaling": scaling}).local(t, "scaling").GetAttr("worker")
 	least, _ := got.GetAttr("min_instances").AsBigFloat().Int64()
 	most, _ := got.GetAttr("max_instances").AsBigFloat().Int64()
 	if least != 0 || most != 7 {

@@ -54,8 +54,8 @@ variable "image" {
 
 variable "topology" {
   type        = string
-  default     = "route"
-  description = "What gets a separate Cloud Run service: every function (route), every role (group), or all routes and all workers (single)."
+  default     = "group"
+  description = "What gets a separate Cloud Run service: every role (group), every function (route), or all routes and all workers (single)."
 
   validation {
     condition     = contains(["route", "group", "single"], var.topology)
@@ -133,7 +133,7 @@ variable "provided_secrets" {
 variable "rate_limit_factor" {
   type        = number
   default     = 1
-  description = "Factor that multiplies the documented rate limits, in the functions and in Cloud Armor."
+  description = "Factor that multiplies the documented rate limits, and the flood limit of the load balancers."
 
   validation {
     condition     = var.rate_limit_factor >= 1 && floor(var.rate_limit_factor) == var.rate_limit_factor
@@ -164,7 +164,7 @@ variable "scaling" {
     max_instances = optional(number)
   }))
   default     = {}
-  description = "Minimum and maximum instances by service; the output services lists the names. Default of max_instances: 10, and 2 for services that only run schedules."
+  description = "Minimum and maximum instances by service; the output services lists the names. Default of max_instances: 10; 3 for a service that only handles dead letters, 2 for one that only runs schedules."
 }
 
 variable "warm_instances" {

@@ -22,6 +22,10 @@ variables {
 run "every_function_is_a_service" {
   command = plan
 
+  variables {
+    topology = "route"
+  }
+
   assert {
     condition     = length(google_cloud_run_v2_service.this) == length(local.functions) + 1
     error_message = "want one service per function and one of all routes"
@@ -38,7 +42,7 @@ run "every_function_is_a_service" {
   }
 
   assert {
-    condition     = length(google_compute_url_map.api) == 0 && length(google_compute_security_policy.api) == 0
+    condition     = length(google_compute_url_map.api) == 0 && length(google_certificate_manager_certificate.api) == 0
     error_message = "want no load balancer without a domain"
   }
 
@@ -65,7 +69,8 @@ run "every_function_behind_a_domain" {
   command = plan
 
   variables {
-    domain = "api.example.com"
+    topology = "route"
+    domain   = "api.example.com"
   }
 
   assert {
@@ -95,10 +100,6 @@ run "every_function_behind_a_domain" {
 run "a_service_a_role" {
   command = plan
 
-  variables {
-    topology = "group"
-  }
-
   assert {
     condition     = toset(keys(google_cloud_run_v2_service.this)) == toset(["accounts", "api", "routes", "worker"])
     error_message = "want one service per role and one of all routes"
@@ -109,8 +110,7 @@ run "a_service_a_role_behind_a_domain" {
   command = plan
 
   variables {
-    topology = "group"
-    domain   = "api.example.com"
+    domain = "api.example.com"
   }
 
   assert {

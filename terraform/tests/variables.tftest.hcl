@@ -80,3 +80,13 @@ run "an_environment_with_a_hyphen" {
 
   expect_failures = [var.environment]
 }
+
+run "more_instances_than_the_maximum" {
+  command = plan
+
+  variables {
+    scaling = { worker = { min_instances = 11 } }
+  }
+
+  expect_failures = [google_cloud_run_v2_service.this]
+}
