@@ -1,21 +1,32 @@
-# Rate limits at the load balancer. They are the global ones: an instance enforces only its share of the documented limits and does not
-# know what other instances receive.
+# Protection of the load balancers from floods. These are not the documented rate limits, which are counted where the caller is known: the
+# organization's record counts creations of agents, and every instance counts the other calls that it serves.
 
-resource "google_compute_security_policy" "api" {
-  for_each = toset(local.door)
+locals {
+  # Requests that one address may send in a minute. With the documented limits, a key of the largest plan may send 30,660: 600 reads, 60
+  # changes, and five reads a second of each of its 100 agents. Several such clients may share an address. Cloud Armor takes a million at most.
+  flood = min(60000 * var.rate_limit_factor, 1000000)
 
-  name        = "${local.prefix}-api"
-  description = "Limits by token, and by IP address for requests without a token."
+  protected = coalesce(var.cloud_armor, var.domain != "") ? concat(["agents"], local.door) : []
+}
 
-  # Health, API description and webhooks need no token, so they are limited by IP address.
+# The key is the address alone. A header is no key for requests whose token is not verified yet: whoever makes up a new token for each
+# request would never be refused. And Cloud Armor reads 128 bytes of a header, which are the same in all session tokens of an issuer.
+resource "google_compute_security_policy" "edge" {
+  for_each = toset(local.protected)
+
+  name        = "${local.prefix}-${each.key}"
+  description = "Refuses an address that floods a backend service. Cloud Armor counts each backend service separately."
+
   rule {
     action      = "throttle"
     priority    = 1000
-    description = "Requests without a token, by IP address"
+    description = "Requests from one address to one backend service"
 
     match {
-      expr {
-        expression = "!has(request.headers['authorization'])"
+      versioned_expr = "SRC_IPS_V1"
+
+      config {
+        src_ip_ranges = ["*"]
       }
     }
 
@@ -25,43 +36,17 @@ resource "google_compute_security_policy" "api" {
       enforce_on_key = "IP"
 
       rate_limit_threshold {
-        count        = 300 * var.rate_limit_factor
+        count        = local.flood
         interval_sec = 60
       }
     }
   }
 
-  # Reads are limited to 10 a second, and polling one agent to another 5 a second. This leaves room for several agents.
-  rule {
-    action      = "throttle"
-    priority    = 2000
-    description = "Requests by token"
-
-    match {
-      versioned_expr = "SRC_IPS_V1"
-
-      config {
-        src_ip_ranges = ["*"]
-      }
-    }
-
-    rate_limit_options {
-      conform_action      = "allow"
-      exceed_action       = "deny(429)"
-      enforce_on_key      = "HTTP_HEADER"
-      enforce_on_key_name = "Authorization"
-
-      rate_limit_threshold {
-        count        = 1800 * var.rate_limit_factor
-        interval_sec = 60
-      }
-    }
-  }
-
+  # Every policy must have a default rule.
   rule {
     action      = "allow"
     priority    = 2147483647
-    description = "Everything that the rules above allow"
+    description = "Default"
 
     match {
       versioned_expr = "SRC_IPS_V1"
@@ -70,5 +55,10 @@ resource "google_compute_security_policy" "api" {
         src_ip_ranges = ["*"]
       }
     }
+  }
+
+  # Backend services stop using a policy before it is deleted.
+  lifecycle {
+    create_before_destroy = true
   }
 }

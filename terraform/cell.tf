@@ -30,6 +30,8 @@ locals {
         cell_domain      = local.cell_domains[cell]
         address          = google_compute_global_address.cell[cell].name
         certificate_map  = google_certificate_manager_certificate_map.agents.name
+        ssl_policy       = google_compute_ssl_policy.edge.name
+        security_policy  = try(google_compute_security_policy.edge["agents"].name, "")
         callers          = local.callers
         project          = var.project_id
         nudge_topic      = local.topics[local.nudge_topic]

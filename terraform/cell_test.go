@@ -52,7 +52,7 @@ func cellObjects(t *testing.T) []*unstructured.Unstructured {
 		},
 		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 		WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
-		Address: "prod-cell", CertificateMap: "prod-agents",
+		Address: "prod-cell", CertificateMap: "prod-agents", SSLPolicy: "prod-edge", SecurityPolicy: "prod-agents",
 	})
 	if err != nil {
 		t.Fatal(err)

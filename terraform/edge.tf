@@ -12,14 +12,39 @@ resource "google_compute_global_address" "api" {
   name = "${local.prefix}-api"
 }
 
-# The name contains the domain: the domains of a certificate cannot change, and the proxy needs a certificate at every moment.
-resource "google_compute_managed_ssl_certificate" "api" {
-  for_each = toset(local.door)
+# The certificate of the domain. The DNS authorization lets Google issue it before the domain points here, so the domain can move without an
+# interruption. The names contain the domain because it cannot change in any of them.
+locals {
+  certificates = { for door in local.door : door => "${local.prefix}-api-${substr(sha1(var.domain), 0, 8)}" }
 
-  name = "${local.prefix}-api-${substr(sha1(var.domain), 0, 8)}"
+  # What the zone of the domain must have. The authorization comes first.
+  api_records = flatten([
+    for door in local.door : [
+      [for r in google_certificate_manager_dns_authorization.api[door].dns_resource_record : "${r.name} ${r.type} ${r.data}"],
+      "${var.domain}. A ${google_compute_global_address.api[door].address}",
+    ]
+  ])
+}
+
+resource "google_certificate_manager_dns_authorization" "api" {
+  for_each = local.certificates
+
+  name   = each.value
+  domain = var.domain
+
+  lifecycle {
+    create_before_destroy = true
+  }
+}
+
+resource "google_certificate_manager_certificate" "api" {
+  for_each = local.certificates
+
+  name = each.value
 
   managed {
-    domains = [var.domain]
+    domains            = [var.domain]
+    dns_authorizations = [google_certificate_manager_dns_authorization.api[each.key].id]
   }
 
   lifecycle {
@@ -27,10 +52,24 @@ resource "google_compute_managed_ssl_certificate" "api" {
   }
 }
 
-resource "google_compute_ssl_policy" "api" {
+resource "google_certificate_manager_certificate_map" "api" {
   for_each = toset(local.door)
 
-  name            = "${local.prefix}-api"
+  name = "${local.prefix}-api"
+}
+
+resource "google_certificate_manager_certificate_map_entry" "api" {
+  for_each = local.certificates
+
+  name         = each.value
+  map          = google_certificate_manager_certificate_map.api[each.key].name
+  hostname     = var.domain
+  certificates = [google_certificate_manager_certificate.api[each.key].id]
+}
+
+# TLS 1.2 or newer, for the API and for agents.
+resource "google_compute_ssl_policy" "edge" {
+  name            = "${local.prefix}-edge"
   profile         = "MODERN"
   min_tls_version = "TLS_1_2"
 }
@@ -53,7 +92,7 @@ resource "google_compute_backend_service" "service" {
   name                  = local.names[each.key]
   load_balancing_scheme = "EXTERNAL_MANAGED"
   protocol              = "HTTPS"
-  security_policy       = google_compute_security_policy.api["api"].id
+  security_policy       = try(google_compute_security_policy.edge["api"].id, null)
 
   backend {
     group = google_compute_region_network_endpoint_group.service[each.key].id
@@ -68,10 +107,10 @@ resource "google_compute_backend_service" "service" {
 resource "google_compute_target_https_proxy" "api" {
   for_each = toset(local.door)
 
-  name             = "${local.prefix}-api"
-  url_map          = google_compute_url_map.api[each.key].id
-  ssl_certificates = [google_compute_managed_ssl_certificate.api[each.key].id]
-  ssl_policy       = google_compute_ssl_policy.api[each.key].id
+  name            = "${local.prefix}-api"
+  url_map         = google_compute_url_map.api[each.key].id
+  certificate_map = "//certificatemanager.googleapis.com/${google_certificate_manager_certificate_map.api[each.key].id}"
+  ssl_policy      = google_compute_ssl_policy.edge.id
 }
 
 # There is no HTTP listener: a redirect would come after the client has sent its token in plain text.

@@ -7,10 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/zclconf/go-cty/cty"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -100,17 +102,45 @@ func selects(t *testing.T, selector metav1.LabelSelector, d appsv1.Deployment) b
 	return s.Matches(labels.Set(d.Spec.Template.Labels))
 }
 
-// TestPolicies_ApplyToTheRouter holds that each policy names what exists. A policy about nothing is no error on GKE.
+// TestPolicies_OfGoogleApplyToTheGatewayAndTheRouter holds that each policy names what exists, in its namespace. A
+// policy about nothing is no error on GKE, and neither is one that names no policy of Cloud Armor or TLS.
+func TestPolicies_OfGoogleApplyToTheGatewayAndTheRouter(t *testing.T) {
+	t.Parallel()
+	const router, gateway = "/Service/agent-router", "gateway.networking.k8s.io/Gateway/agents"
+	got := map[string]string{}
+	for _, o := range cellObjects(t) {
+		target, found, _ := unstructured.NestedStringMap(o.Object, "spec", "targetRef")
+		if found {
+			got[o.GetKind()] = target["group"] + "/" + target["kind"] + "/" + target["name"]
+		}
+		if found && o.GetNamespace() != cell.GatewayNamespace {
+			t.Errorf("%s is in %s, want it in %s", o.GetKind(), o.GetNamespace(), cell.GatewayNamespace)
+		}
+	}
+	want := map[string]string{"HealthCheckPolicy": router, "GCPBackendPolicy": router, "GCPGatewayPolicy": gateway}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("targets of policies (-want +got):\n%s", diff)
+	}
+	m := load(t, map[string]cty.Value{"cloud_armor": cty.True})
+	rendered := m.local(t, "cell_objects").GetAttr("us-central1-1").AsString()
+	for what, name := range map[string]string{
+		"sslPolicy":      text(t, m.resources(t, "google_compute_ssl_policy")["edge"], "name"),
+		"securityPolicy": text(t, m.resources(t, "google_compute_security_policy")[`edge["agents"]`], "name"),
+	} {
+		if !strings.Contains(rendered, "    "+what+": "+name+"\n") {
+			t.Errorf("no policy of the cell has %s: %s", what, name)
+		}
+	}
+	without := load(t, nil).local(t, "cell_objects").GetAttr("us-central1-1").AsString()
+	if strings.Contains(without, "securityPolicy:") {
+		t.Error("a policy of the cell names one of Cloud Armor that does not exist")
+	}
+}
+
+// TestPolicies_ApplyToTheRouter holds that the cluster's own policies select the router and the notifier.
 func TestPolicies_ApplyToTheRouter(t *testing.T) {
 	t.Parallel()
 	router := object[appsv1.Deployment](t, "Deployment", "agent-router")
-	for _, o := range cellObjects(t) {
-		target, found, _ := unstructured.NestedStringMap(o.Object, "spec", "targetRef")
-		want := map[string]string{"group": "", "kind": "Service", "name": "agent-router"}
-		if found && !maps.Equal(target, want) {
-			t.Errorf("%s targets %v, want %v", o.GetKind(), target, want)
-		}
-	}
 	budget := object[policyv1.PodDisruptionBudget](t, "PodDisruptionBudget", "agent-router")
 	if !selects(t, *budget.Spec.Selector, router) || budget.Spec.MinAvailable.IntValue() != 2 {
 		t.Errorf("disruption budget = %+v, want 2 of the router's pods", budget.Spec)

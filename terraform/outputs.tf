@@ -3,6 +3,11 @@ output "base_url" {
   value       = var.domain == "" ? local.urls[local.all_routes] : "https://${var.domain}"
 }
 
+output "api_records" {
+  description = "DNS records to create for the domain of the API."
+  value       = local.api_records
+}
+
 output "services" {
   description = "Cloud Run services, by the names that the variable scaling takes."
   value       = { for service, name in local.names : service => { name = name, functions = local.services[service].members } }
@@ -35,14 +40,14 @@ output "api_address" {
 
 output "api_certificate" {
   description = "Name of the API's certificate. Empty without a domain."
-  value       = var.domain == "" ? "" : google_compute_managed_ssl_certificate.api["api"].name
+  value       = var.domain == "" ? "" : google_certificate_manager_certificate.api["api"].name
 }
 
 output "next" {
   description = "Remaining manual steps."
   value = join("", [for step in compact([
     "Delegate ${var.agent_domain} to these name servers (NS records in its parent zone): ${join(" ", google_dns_managed_zone.agents.name_servers)}. Until then, agents cannot be reached.",
-    var.domain == "" ? "" : "Point ${var.domain} (A record) to ${google_compute_global_address.api["api"].address}. Google issues its certificate within an hour after that.",
+    var.domain == "" ? "" : "Create the DNS records of the API: ${join(", ", local.api_records)}. Google issues its certificate once the CNAME record exists.",
     length(var.alert_emails) == 0 ? "Set alert_emails: alerts have no recipient yet." : "",
   ]) : "${step}\n"])
 }

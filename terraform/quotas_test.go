@@ -51,15 +51,9 @@ func needed(t *testing.T, domain string) map[string]int {
 	m := load(t, map[string]cty.Value{"domain": cty.StringVal(domain), "topology": cty.StringVal("group")})
 	count := func(typ string) int { return len(m.resources(t, typ)) }
 	cells := m.variable(t, "cells").LengthInt()
-	rules, expressions := 0, 0
+	rules := 0
 	for _, policy := range m.resources(t, "google_compute_security_policy") {
-		for _, r := range policy.GetAttr("rule").AsValueSlice() {
-			rules++
-			match := r.GetAttr("match").Index(cty.Zero)
-			if match.Type().HasAttribute("expr") && match.GetAttr("expr").LengthInt() > 0 {
-				expressions++
-			}
-		}
+		rules += policy.GetAttr("rule").LengthInt()
 	}
 	largest := 0
 	for _, s := range m.resources(t, "google_cloud_run_v2_service") {
@@ -79,8 +73,7 @@ func needed(t *testing.T, domain string) map[string]int {
 		"SSD_TOTAL_GB": nodes*nodeDisk + volumes, "IN_USE_ADDRESSES": 1,
 		"STATIC_ADDRESSES": count("google_compute_global_address"), "NETWORKS": count("google_compute_network"),
 		"SECURITY_POLICIES":     count("google_compute_security_policy"),
-		"SECURITY_POLICY_RULES": rules, "SECURITY_POLICY_CEVAL_RULES": expressions,
-		"SSL_POLICIES": count("google_compute_ssl_policy"),
+		"SECURITY_POLICY_RULES": rules, "SSL_POLICIES": count("google_compute_ssl_policy"),
 		"GLOBAL_EXTERNAL_MANAGED_FORWARDING_RULES": count("google_compute_global_forwarding_rule") + cells,
 		"TARGET_HTTPS_PROXIES":                     count("google_compute_target_https_proxy") + cells,
 		"URL_MAPS":                                 count("google_compute_url_map") + cells,

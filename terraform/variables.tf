@@ -74,6 +74,12 @@ variable "domain" {
   }
 }
 
+variable "cloud_armor" {
+  type        = bool
+  default     = null
+  description = "Whether Cloud Armor refuses addresses that flood the API's domain or agents. A new project may have no quota for it. Null: only with a domain."
+}
+
 variable "identity_issuer" {
   type        = string
   description = "Issuer of session tokens, exactly as in their iss claim."

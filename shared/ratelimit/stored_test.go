@@ -21,10 +21,12 @@ func TestTakeStored_CountsAgainstTheStoredTime(t *testing.T) {
 		wantRemaining int
 		wantReset     time.Duration
 	}{
-		"no time":            {unset: true, wantAllowed: true, wantRemaining: 9, wantReset: 6 * time.Second},
-		"long ago":           {fullAt: -time.Hour, wantAllowed: true, wantRemaining: 9, wantReset: 6 * time.Second},
-		"now":                {fullAt: 0, wantAllowed: true, wantRemaining: 9, wantReset: 6 * time.Second},
-		"half full":          {fullAt: 30 * time.Second, wantAllowed: true, wantRemaining: 4, wantReset: 36 * time.Second},
+		"no time":  {unset: true, wantAllowed: true, wantRemaining: 9, wantReset: 6 * time.Second},
+		"long ago": {fullAt: -time.Hour, wantAllowed: true, wantRemaining: 9, wantReset: 6 * time.Second},
+		"now":      {fullAt: 0, wantAllowed: true, wantRemaining: 9, wantReset: 6 * time.Second},
+		"half full": {
+			fullAt: 30 * time.Second, wantAllowed: true, wantRemaining: 4, wantReset: 36 * time.Second,
+		},
 		"last call":          {fullAt: 54 * time.Second, wantAllowed: true, wantRemaining: 0, wantReset: time.Minute},
 		"just empty":         {fullAt: 54*time.Second + beyond, wantReset: beyond},
 		"empty":              {fullAt: time.Minute, wantReset: 6 * time.Second},

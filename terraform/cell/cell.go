@@ -54,8 +54,8 @@ type Values struct {
 	Project, NudgeTopic, Environment string
 	// WarmAgents is the number of placeholders for each runtime class, WarmMillicores and WarmMiB the size of one.
 	WarmAgents, WarmMillicores, WarmMiB int64
-	// Address and CertificateMap are names of Google's resources.
-	Address, CertificateMap string
+	// Address, CertificateMap, SSLPolicy and SecurityPolicy are names of Google's resources.
+	Address, CertificateMap, SSLPolicy, SecurityPolicy string
 }
 
 // NotifierAccount is the name of the notifier's ServiceAccount in an environment, as in cell.tf.
@@ -125,6 +125,7 @@ func (v Values) context() *hcl.EvalContext {
 			}),
 			"cell_domain": cty.StringVal(v.Domain), "address": cty.StringVal(v.Address),
 			"certificate_map": cty.StringVal(v.CertificateMap), "callers": cty.ObjectVal(callers),
+			"ssl_policy": cty.StringVal(v.SSLPolicy), "security_policy": cty.StringVal(v.SecurityPolicy),
 			"project": cty.StringVal(v.Project), "nudge_topic": cty.StringVal(v.NudgeTopic),
 			"image": cty.StringVal(v.Image), "notifier_account": cty.StringVal(NotifierAccount(v.Environment)),
 			"warm": cty.ObjectVal(map[string]cty.Value{

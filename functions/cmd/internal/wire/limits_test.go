@@ -173,7 +173,8 @@ func TestLimits_OverTwoInstances(t *testing.T) {
 			all.Wait()
 			most := c.wantAllowed + int(math.Ceil(c.wantRefill*time.Since(began).Seconds()))
 			if got := int(allowed.Load()); got < c.wantAllowed || got > most {
-				t.Errorf("two instances allowed %d calls, want %d, and at most %d in this time", got, c.wantAllowed, most)
+				t.Errorf("two instances allowed %d calls, want %d, and at most %d in this time", got, c.wantAllowed,
+					most)
 			}
 			t.Logf("two instances allowed %d calls and refused %d in %v", allowed.Load(), refused.Load(),
 				time.Since(began).Round(time.Millisecond))
