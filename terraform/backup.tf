@@ -18,6 +18,9 @@ resource "google_gke_backup_backup_plan" "cell" {
     include_volume_data = true
     include_secrets     = false
 
+    # What would be hard to restore in one namespace must not cost all others their backup. The backup's state has the reason.
+    permissive_mode = true
+
     selected_namespace_labels {
       resource_labels {
         key   = local.backup_label.key

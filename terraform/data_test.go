@@ -94,7 +94,7 @@ func TestBackups_HoldPaidAgentsOnly(t *testing.T) {
 		wantSettings(t, "backup plan "+instance, plans[instance], fields{
 			"location": "us-central1", "cluster": "google_container_cluster." + instance + ".id",
 			"backup_config": block(fields{
-				"include_secrets": false, "include_volume_data": true,
+				"include_secrets": false, "include_volume_data": true, "permissive_mode": true,
 				"selected_namespace_labels": block(fields{
 					"resource_labels": block(fields{"key": "agents.example/backup", "value": "daily"}),
 				}),
