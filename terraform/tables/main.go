@@ -1,5 +1,5 @@
 // Command tables writes the tables of terraform/README.md that follow from the module and the price list: what each
-// topology creates, what each function may do, and what deployments and plans cost.
+// topology creates, which quotas it needs, what each function may do, and what deployments and plans cost.
 package main
 
 import (
@@ -33,20 +33,24 @@ func run(dir string) error {
 	if err != nil {
 		return err
 	}
-	b, err = update(b, dir)
+	b, err = update(b, dir, tables())
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(name, b, 0o644)
 }
 
-// update replaces the tables of a README by those of the module in dir.
-func update(readme []byte, dir string) ([]byte, error) {
-	tables := map[string]func(dir string) (table, error){
-		"resources": resources, "needs": needs, "rights": rights,
+// tables makes each table from the module in a directory.
+func tables() map[string]func(dir string) (table, error) {
+	return map[string]func(dir string) (table, error){
+		"resources": resources, "quotas": quotas, "needs": needs, "rights": rights,
 		"bill":       func(string) (table, error) { return prices.Bills() },
 		"plan-costs": func(string) (table, error) { return prices.Plans() },
 	}
+}
+
+// update replaces the tables of a README by those of the module in dir.
+func update(readme []byte, dir string, tables map[string]func(dir string) (table, error)) ([]byte, error) {
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		t, err := tables[name](dir)
 		if err != nil {
