@@ -21,7 +21,7 @@ type Deployment struct {
 	Cells  int64
 	// Nodes and Addresses are those of the one Cloud NAT gateway.
 	Nodes, Addresses float64
-	// Doors are the load balancers with a Cloud Armor policy: one for all cells, and one for an API with a domain.
+	// Doors are the policies of Cloud Armor: with a domain, one for the API and one for all cells; otherwise none.
 	Doors float64
 	// Requests is the number of API requests in a month. Without a domain, Cloud Armor does not see them.
 	Requests float64
@@ -38,7 +38,7 @@ func Deployments() []Deployment {
 	return []Deployment{
 		{
 			Title:  "5 hobby agents, no domain",
-			Agents: 5, Plan: plan.Hobby, Cells: 1, Nodes: 3, Addresses: 1, Doors: 1,
+			Agents: 5, Plan: plan.Hobby, Cells: 1, Nodes: 3, Addresses: 1, Doors: 0,
 			Firestore: 1, CPUTime: 0, Telemetry: 1,
 		},
 		{
