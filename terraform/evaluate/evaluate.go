@@ -28,8 +28,9 @@ type Module struct {
 	blocks    map[string]*hclsyntax.Block
 	given     map[string]cty.Value
 	functions map[string]function.Function
-	computed  []string // every attribute that a reference names
+	computed  []string // attributes of resources that references name
 	results   map[string]cty.Value
+	expanded  map[*hclsyntax.Block][]instance
 	running   map[string]bool
 }
 
@@ -39,6 +40,7 @@ func Load(dir string, given map[string]cty.Value) (*Module, error) {
 		dir: dir, given: given, functions: functions(),
 		files: map[string]*hclsyntax.Body{}, locals: map[string]hclsyntax.Expression{},
 		blocks: map[string]*hclsyntax.Block{}, results: map[string]cty.Value{}, running: map[string]bool{},
+		expanded: map[*hclsyntax.Block][]instance{},
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "*.tf"))
 	if err == nil && len(names) == 0 {
@@ -212,10 +214,13 @@ func attribute(t hcl.Traverser) string {
 	return ""
 }
 
-// referencedAttributes lists every attribute that a reference in the files names.
+// referencedAttributes lists the attributes that references in the files name, except of variables and local values.
 func referencedAttributes(files map[string]*hclsyntax.Body) []string {
 	names := map[string]bool{}
 	add := func(t hcl.Traversal) {
+		if !t.IsRelative() && (t.RootName() == "var" || t.RootName() == "local") {
+			return
+		}
 		for _, step := range t {
 			if name := attribute(step); name != "" {
 				names[name] = true

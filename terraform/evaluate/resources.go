@@ -131,6 +131,18 @@ type instance struct {
 }
 
 func (m *Module) instances(b *hclsyntax.Block) ([]instance, error) {
+	if instances, ok := m.expanded[b]; ok {
+		return instances, nil
+	}
+	instances, err := m.expand(b)
+	if err == nil {
+		m.expanded[b] = instances
+	}
+	return instances, err
+}
+
+// expand evaluates the instances of a resource.
+func (m *Module) expand(b *hclsyntax.Block) ([]instance, error) {
 	var instances []instance
 	own := arguments(b.Body)
 	add := func(key string, each cty.Value, s scope) error {
