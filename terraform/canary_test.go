@@ -58,7 +58,7 @@ func TestCanary_IsReachedAsAnAgent(t *testing.T) {
 		return nil
 	})
 	got := ask(t.Context(), r, "/health/ready")
-	want := load(t, nil).text(t, "uptime_checks", "cell-us-central1-1", "content")
+	want := text(t, load(t, nil).local(t, "uptime_checks"), "cell-us-central1-1.content")
 	if !strings.Contains(got.Body.String(), want) {
 		t.Errorf("the canary answers %q, and the uptime check looks for %q", got.Body, want)
 	}
@@ -166,7 +166,7 @@ func TestCanary_HasTheNamesThatTerraformUses(t *testing.T) {
 	for field, want := range map[string]string{
 		"namespace": cell.CanaryNamespace, "slug": cell.CanarySlug, "label": cell.CanaryLabel,
 	} {
-		if got := m.text(t, "canary", field); got != want {
+		if got := text(t, m.local(t, "canary"), field); got != want {
 			t.Errorf("local.canary.%s = %q in uptime.tf, want %q", field, got, want)
 		}
 	}

@@ -4,9 +4,24 @@ locals {
   on_run  = "monitored_resource=\"cloud_run_revision\",service_name=~\"${local.prefix}-.*\""
   on_push = "monitored_resource=\"pubsub_subscription\",subscription_id=~\"${local.prefix}-.*\""
 
+  on_records = "monitored_resource=\"firestore.googleapis.com/Database\""
+
   charts = [
-    { title = "Calls per second, by function", query = "sum by (function) (rate(${local.calls}[5m]))" },
-    { title = "Failed calls per second, by function and status", query = "sum by (function, status) (rate(${local.calls}{status=~\"5..\"}[5m]))" },
+    {
+      title = "Share of requests from outside that succeed, by host"
+      query = "avg by (host) (avg_over_time(monitoring_googleapis_com:uptime_check_check_passed{monitored_resource=\"uptime_url\",host=~\"${local.checks}\"}[5m]))"
+    },
+    {
+      title = "Seconds until a new agent runs, median and 90th percentile"
+      query = join(" or ", [
+        for quantile in [0.5, 0.9] :
+        "label_replace(histogram_quantile(${quantile}, sum by (le) (increase(${local.starts}_bucket{${local.on_functions}}[1h]))), \"quantile\", \"${quantile}\", \"\", \"\")"
+      ])
+    },
+    { title = "Pods without a node", query = "count by (cluster, namespace) (kube_pod_status_unschedulable{${local.on_cluster},namespace=~\"agent-.*\"} == 1)" },
+    { title = "Most used quotas, share", query = "topk(5, ${local.quota_use})" },
+    { title = "Calls per second, by function", query = "sum by (function) (rate(${local.calls}{${local.on_functions}}[5m]))" },
+    { title = "Failed calls per second, by function and status", query = "sum by (function, status) (rate(${local.calls}{${local.on_functions},status=~\"5..\"}[5m]))" },
     {
       title = "Request latency, 95th percentile, ms"
       query = "histogram_quantile(0.95, sum by (le, service_name) (rate(run_googleapis_com:request_latencies_bucket{${local.on_run}}[5m])))"
@@ -19,8 +34,8 @@ locals {
     { title = "Waiting messages", query = "sum by (subscription_id) (pubsub_googleapis_com:subscription_num_undelivered_messages{${local.on_push}})" },
     { title = "Age of the oldest message, s", query = "max by (subscription_id) (pubsub_googleapis_com:subscription_oldest_unacked_message_age{${local.on_push}})" },
     { title = "Documents read and written per second", query = join(" or ", [
-      "label_replace(sum(rate(firestore_googleapis_com:document_read_ops_count{database_id=\"${local.database}\"}[5m])), \"op\", \"read\", \"\", \"\")",
-      "label_replace(sum(rate(firestore_googleapis_com:document_write_ops_count{database_id=\"${local.database}\"}[5m])), \"op\", \"write\", \"\", \"\")",
+      "label_replace(sum(rate(firestore_googleapis_com:document_read_ops_count{${local.on_records},database_id=\"${local.database}\"}[5m])), \"op\", \"read\", \"\", \"\")",
+      "label_replace(sum(rate(firestore_googleapis_com:document_write_ops_count{${local.on_records},database_id=\"${local.database}\"}[5m])), \"op\", \"write\", \"\", \"\")",
     ]) },
     { title = "Events per hour", query = join(" or ", [
       for name in sort(keys(local.events)) : "label_replace(sum(increase(${local.counted[name]}[1h])), \"event\", \"${name}\", \"\", \"\")"

@@ -49,20 +49,6 @@ func (m *module) local(t *testing.T, name string) cty.Value {
 	return v
 }
 
-// text evaluates a local value, and follows the path of attributes and keys to a text in it.
-func (m *module) text(t *testing.T, name string, path ...string) string {
-	t.Helper()
-	v := m.local(t, name)
-	for _, step := range path {
-		fields := v.AsValueMap()
-		if _, ok := fields[step]; !ok {
-			t.Fatalf("local.%s has no %q of %q", name, step, path)
-		}
-		v = fields[step]
-	}
-	return v.AsString()
-}
-
 // variable is what is given for a variable, or its default.
 func (m *module) variable(t *testing.T, name string) cty.Value {
 	t.Helper()

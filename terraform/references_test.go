@@ -2,12 +2,10 @@ package terraform_test
 
 import (
 	"bytes"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -168,37 +166,4 @@ func productionCode(t *testing.T) string {
 		}
 	}
 	return code.String()
-}
-
-// TestAlerts_AreExplained holds that the README has a section for each alert, with a query for the events it counts.
-func TestAlerts_AreExplained(t *testing.T) {
-	t.Parallel()
-	b, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, alerts, _ := strings.Cut(string(b), "\n## Alerts\n")
-	sections := map[string]string{}
-	for section := range strings.SplitSeq(alerts, "\n### ") {
-		title, text, _ := strings.Cut(section, "\n")
-		sections[title] = text
-	}
-	m := load(t, nil)
-	counted := regexp.MustCompile(`user_\w+?_(` +
-		strings.Join(slices.Collect(maps.Keys(m.local(t, "events").AsValueMap())), "|") + `)`)
-	for name, alert := range m.local(t, "event_alerts").AsValueMap() {
-		title := alert.GetAttr("title").AsString()
-		section, ok := sections[title]
-		if !ok {
-			t.Errorf("terraform/README.md has no section %q for the alert %s", title, name)
-		}
-		for _, event := range counted.FindAllStringSubmatch(alert.GetAttr("query").AsString(), -1) {
-			if !strings.Contains(section, `"`+event[1]+`"`) {
-				t.Errorf("the section %q of terraform/README.md has no log query for the event %q", title, event[1])
-			}
-		}
-	}
-	if sections["A worker does not run"] == "" {
-		t.Error(`terraform/README.md has no section "A worker does not run" for the alerts about silent workers`)
-	}
 }

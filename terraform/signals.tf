@@ -3,6 +3,18 @@
 locals {
   functions_log = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=~\"^${local.prefix}-\""
 
+  # The functions' log, and that of the router and the notifier of each cell.
+  control_plane_log = "((${local.functions_log}) OR (resource.type=\"k8s_container\" AND resource.labels.cluster_name=~\"^${local.prefix}-\" AND resource.labels.namespace_name=\"${local.gateway.namespace}\"))"
+
+  # The PromQL names of the log-based metrics. A query must name the resource, because such a metric may have several.
+  counters     = { for name in keys(local.events) : name => "logging_googleapis_com:user_${local.prefix}_${name}" }
+  starts       = "logging_googleapis_com:user_${local.prefix}_agent_start_seconds"
+  calls        = "logging_googleapis_com:user_${local.prefix}_calls"
+  on_functions = "monitored_resource=\"cloud_run_revision\""
+
+  # The counters of events that functions log.
+  counted = { for name, counter in local.counters : name => "${counter}{${local.on_functions}}" }
+
   # The log lines that are counted: the names of package shared/logevent, which lines carry as the attribute event.
   events = {
     agents_expired             = "agents whose pod was not ready at its deadline"
@@ -75,7 +87,7 @@ resource "google_logging_metric" "event" {
 
   name        = "${local.prefix}_${each.key}"
   description = "Counts ${each.value}"
-  filter      = "${local.functions_log} AND jsonPayload.event=\"${each.key}\""
+  filter      = "${local.control_plane_log} AND jsonPayload.event=\"${each.key}\""
 
   # The worker that the line names; empty for lines that name none.
   label_extractors = { worker = "EXTRACT(jsonPayload.worker)" }

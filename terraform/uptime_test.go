@@ -70,7 +70,7 @@ func checkRequest(t *testing.T, address string, check cty.Value) {
 // TestUptimeChecks_FindWhatTheAPIAnswers asks the real route, which is public.
 func TestUptimeChecks_FindWhatTheAPIAnswers(t *testing.T) {
 	t.Parallel()
-	content := load(t, nil).text(t, "uptime_checks", "api", "content")
+	content := text(t, load(t, nil).local(t, "uptime_checks"), "api.content")
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		if r.Path == uptimePath && r.Access != function.Public {
 			t.Errorf("%s asks for a credential, which uptime checks do not have", uptimePath)

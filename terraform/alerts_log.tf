@@ -1,0 +1,53 @@
+# Alerts about single log lines, by their attribute event; see package shared/logevent. They are rare, and each is worth a look.
+
+locals {
+  # Workers by how often they run. One failed run of the first is repaired within a minute.
+  minutely = [for name, w in local.scheduled : name if w.schedule == "* * * * *"]
+  often    = [for name, w in local.scheduled : name if startswith(w.schedule, "*/")]
+  seldom   = [for name, w in local.scheduled : name if !startswith(w.schedule, "*")]
+
+  log_alerts = {
+    agents_expired = {
+      title = "Agents missed their deadline", severity = "ERROR", lines = "jsonPayload.event=\"agents_expired\""
+      todo  = "The pods of agents were not ready at their deadline; the agents are in error now. config.error names the reason. One agent: check its image and its volume. Many agents: check the cell (nodes, quota, router) and the worker's log."
+    }
+    nudge_dead_lettered = {
+      title = "Work on an agent was given up", severity = "ERROR", lines = "jsonPayload.event=\"nudge_dead_lettered\""
+      todo  = "Work on an agent failed 20 times, not counting outages. The log line has its ID; its config.error has the reason. Fix the cause, then POST /api/v1/agents/{agent_id}/restart."
+    }
+    usage_drift_repaired = {
+      title = "Usage drifted", severity = "WARNING", lines = "jsonPayload.event=\"usage_drift_repaired\""
+      todo  = "The recorded usage of an organization differed from what its agents hold. It was repaired, but it indicates a bug: the log line has both counts. Report it with the organization's audit log of that day."
+    }
+    cleanup_refused = {
+      title = "Cleanup refused to delete", severity = "CRITICAL"
+      lines = "jsonPayload.event=(\"orphan_limit_exceeded\" OR \"orphan_unproven\" OR \"missing_pod_limit_exceeded\")"
+      todo  = "Many namespaces or secrets have no agent, a whole cell has no known agent, or many running agents have no pod. Nothing was deleted, and nothing will be while this lasts. Check FIRESTORE_DATABASE and CELLS of the workers, and whether the database was restored."
+    }
+    plan_unknown = {
+      title = "A plan is unknown", severity = "ERROR", lines = "jsonPayload.event=\"plan_unknown\""
+      todo  = "An organization or an agent is on a plan that this release does not know, as after a roll-back. Billing leaves its agents as they are. Deploy a release that knows the plan that the log line names."
+    }
+    rare_run_failed = {
+      title = "A rare run failed", severity = "ERROR"
+      lines = "jsonPayload.event=\"scheduled_run_failed\" AND jsonPayload.worker=(${join(" OR ", [for name in local.seldom : "\"${name}\""])})"
+      todo  = "A run of a worker that runs once an hour or once a day failed, in whole or for some of the agents. The next run repeats the work. The log line names the worker and has the errors: a cell that is down, a record, a permission."
+    }
+    drift_limit_exceeded = {
+      title = "Many agents' objects differ from their records", severity = "ERROR", lines = "jsonPayload.event=\"drift_limit_exceeded\""
+      todo  = "The drift check repairs 100 agents in ten minutes. After a release that changes policies or routes this is expected and ends by itself. Otherwise something changes or deletes agents' objects, or CELLS names the wrong clusters: the lines of event drift_repaired have the objects."
+    }
+    agent_data_lost = {
+      title = "An agent lost its volume", severity = "ERROR", lines = "jsonPayload.event=\"agent_data_lost\""
+      todo  = "The namespace or the volume claim of a running agent was deleted outside the control plane. The line has the agent and the cell. Restore the volume from its backup (README.md, Restore), or stop and start the agent, which begins with an empty volume. Many agents: CELLS of the workers may name the wrong clusters."
+    }
+    record_unreadable = {
+      title = "A record cannot be read", severity = "ERROR", lines = "jsonPayload.event=\"record_unreadable\""
+      todo  = "A list left out a record that this release cannot decode, so no worker attends to it. The log line has its collection, its ID and the field: repair the document, or roll back to the release that wrote it."
+    }
+    audit_entry_missing = {
+      title = "The audit log has a gap", severity = "ERROR", lines = "jsonPayload.event=\"audit_entry_missing\""
+      todo  = "Firestore refused an audit entry. The log line has the entry: keep it."
+    }
+  }
+}

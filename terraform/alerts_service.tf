@@ -1,0 +1,76 @@
+# Alerts about the API, the workers and what they call.
+
+locals {
+  route_services = join("|", [for service, s in local.services : local.names[service] if s.public])
+  on_routes      = "monitored_resource=\"cloud_run_revision\",service_name=~\"${local.route_services}\""
+
+  # How long a worker may be silent: twice its longest pause and the delay of the metric. Alerts cannot look back far enough for workers that
+  # run once a day.
+  silence_windows = merge(
+    { for name in concat(local.minutely, local.often) : name => { back = "30m", for = "300s" } },
+    { for name, w in local.scheduled : name => { back = "3h", for = "600s" } if can(regex("^[0-9,]+ \\*", w.schedule)) },
+  )
+
+  # Publishers of nudges: functions, and the notifiers of the cells.
+  publishers = [local.on_functions, "monitored_resource=\"k8s_container\""]
+
+  # The used share of each quota. Usage is reported again after a day if it does not change. A limit below zero is none.
+  quota_use = join(" / ", [
+    "max by (quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_allocation_usage{monitored_resource=\"consumer_quota\"}[1d]))",
+    "min by (quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_limit{monitored_resource=\"consumer_quota\"}[1d]) > 0)",
+  ])
+
+  service_alerts = {
+    api_out_of_reach = {
+      title = "The API is out of reach", severity = "CRITICAL", for = "120s"
+      query = "avg(avg_over_time(monitoring_googleapis_com:uptime_check_check_passed{monitored_resource=\"uptime_url\",host=\"${local.uptime_checks.api.host}\"}[5m])) < 0.5"
+      todo  = "Requests from outside to the API's /health/ready fail. If /health/live answers, the body of /health/ready names the system that is down. Otherwise follow the way of a request: DNS, certificate, load balancer, Cloud Armor, Cloud Run."
+    }
+    errors = {
+      title = "The API is failing", severity = "CRITICAL", for = "300s"
+      query = join("", [
+        "sum(rate(run_googleapis_com:request_count{${local.on_routes},response_code_class=\"5xx\"}[5m]))",
+        " / sum(rate(run_googleapis_com:request_count{${local.on_routes}}[5m])) > 0.02",
+      ])
+      todo = "More than 2 % of requests end in 5xx. After a deployment, roll back first. Error Reporting groups the causes; /health/ready names the system that is down. Running agents are not affected."
+    }
+    oldest = {
+      title = "Nudges are waiting", severity = "WARNING", for = "600s"
+      query = "max(pubsub_googleapis_com:subscription_oldest_unacked_message_age{monitored_resource=\"pubsub_subscription\",subscription_id=~\"${local.prefix}-.*\"}) > 1800"
+      todo  = "A message has waited for half an hour. Check whether the worker answers 503 (its log says why) or runs at its maximum number of instances (raise scaling)."
+    }
+    nudges_not_published = {
+      title = "Nudges are not published", severity = "WARNING", for = "60s"
+      query = join(" or ", [for where in local.publishers : "sum(increase(${local.counters.nudge_not_published}{${where}}[15m])) > 10"])
+      todo  = "Functions or the notifier of a cell could not publish more than ten nudges within 15 minutes. The sweep repeats them, so agents change a minute or two later. Look at the status of Pub/Sub, at the topic and at its publishers' rights."
+    }
+    scheduled_run_failed = {
+      title = "Scheduled work fails", severity = "ERROR", for = "60s"
+      query = join(" or ", [
+        "sum by (worker) (increase(${local.counters.scheduled_run_failed}{${local.on_functions},worker=~\"${join("|", local.minutely)}\"}[15m])) > 5",
+        "sum by (worker) (increase(${local.counters.scheduled_run_failed}{${local.on_functions},worker=~\"${join("|", local.often)}\"}[1h])) > 2",
+      ])
+      todo = "Runs of the worker that the alert names fail, in whole or for some of the agents. A tick is not delivered again; the next one repeats the work. The log line has the errors: a cell that is down, a record, a permission."
+    }
+    quota = {
+      title = "A quota is nearly used up", severity = "WARNING", for = "600s", query = "${local.quota_use} > 0.8"
+      todo  = "More than 80 % of the quota that the alert names is used. At its limit no more nodes, disks or services are created, so no new agents start. Ask for more on the page Quotas & System Limits, or add a cell in another region."
+    }
+    throttled = {
+      title = "Google refuses requests", severity = "ERROR", for = "300s"
+      query = "sum by (service) (increase(serviceruntime_googleapis_com:api_request_count{monitored_resource=\"consumed_api\",service=~\"firestore.googleapis.com|secretmanager.googleapis.com\",response_code=\"429\"}[10m])) > 10"
+      todo  = "Firestore or Secret Manager refuse requests because of a rate quota (Secret Manager: 600 writes a minute). Calls are repeated, so the API gets slower. Look for an organization that changes many agents, and ask for a higher quota."
+    }
+  }
+
+  silent_alerts = {
+    for name, window in local.silence_windows : "silent ${name}" => {
+      title = "${name} does not run", severity = "ERROR", for = window.for
+      query = join("", [
+        "(sum(increase(pubsub_googleapis_com:subscription_push_request_count{monitored_resource=\"pubsub_subscription\",",
+        "subscription_id=\"${local.prefix}-${local.own_service[name]}\",response_class=\"ack\"}[${window.back}])) or vector(0)) < 0.5",
+      ])
+      todo = "No tick was answered in ${window.back}. Check that the Cloud Scheduler job ${local.prefix}-${local.own_service[name]} is enabled, then read the worker's log."
+    }
+  }
+}
