@@ -11,37 +11,6 @@ import (
 	"testing"
 )
 
-// fakeGcloud stands in for Google's command. It records its arguments, remembers what was created and refuses to create
-// it again, and answers with the files of its state.
-const fakeGcloud = `#!/usr/bin/env bash
-set -eu
-{ printf '%s' gcloud; printf ' %q' "$@"; echo; } >>"$GCLOUD_STATE/calls"
-words=()
-for word in "$@"; do [[ $word == -* ]] || words+=("$word"); done
-answer() { [ -e "$GCLOUD_STATE/$1" ] && cat "$GCLOUD_STATE/$1"; }
-case "${words[*]}" in
-	projects\ describe*) echo 123456789012; exit 0 ;;
-	compute\ project-info\ describe) answer quotas-project; exit $? ;;
-	compute\ regions\ describe*) answer quotas-region; exit $? ;;
-	beta\ quotas\ info\ list) for a in "$@"; do [[ $a != --service=* ]] || answer "quotas-${a#*=}"; done; exit $? ;;
-	storage\ cat*) answer "$(basename "${words[2]}")"; exit $? ;;
-	certificate-manager*) answer certificate; exit $? ;;
-	beta\ builds\ submit*) for a in "$@"; do [[ $a != --config=* ]] || [ ! -e "$GCLOUD_STATE/fail-$(basename -- "${a#*=}")" ] || exit 1; done; exit 0 ;;
-	*identity\ create*) exit 0 ;;
-	*versions\ add*) cat >/dev/null; exit 0 ;;
-esac
-for i in "${!words[@]}"; do
-	thing="${words[*]:0:i} ${words[i+1]:-}"
-	file="$GCLOUD_STATE/$(tr ' /:@.' '_____' <<<"${thing//@project-1.iam.gserviceaccount.com/}")"
-	case ${words[i]} in
-		create)
-			[ ! -e "$file" ] || { echo "$thing exists" >&2; exit 1; }
-			touch "$file"; exit 0 ;;
-		describe) [ -e "$file" ]; exit $? ;;
-	esac
-done
-`
-
 // project is a copy of what the scripts run, and the state of a fake of Google Cloud.
 type project struct{ root, bin, state string }
 
@@ -59,7 +28,7 @@ func newProject(t *testing.T, room int) project {
 	for _, name := range append(names, "quotas.csv", "build/images") {
 		p.write(t, filepath.Join(p.root, "terraform", name), read(t, name), 0o755)
 	}
-	p.write(t, filepath.Join(p.bin, "gcloud"), fakeGcloud, 0o755)
+	p.write(t, filepath.Join(p.bin, "gcloud"), read(t, "testdata/gcloud"), 0o755)
 	p.write(t, filepath.Join(p.bin, "sleep"), "#!/bin/sh\necho slept $1\n", 0o755)
 	p.answer(t, "quotas-project", "")
 	p.answer(t, "quotas-region", "")
