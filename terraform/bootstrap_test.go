@@ -31,8 +31,8 @@ func TestBootstrap_IsIdempotent(t *testing.T) {
 	first, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	for _, made := range []string{
 		"storage buckets create gs://project-1-test-terraform", "storage buckets create gs://project-1-test-builds",
-		"artifacts repositories create test", "service-accounts create test-builder", "service-accounts create test-deployer",
-		"service-accounts create test-smoke", "secrets create test-smoke-api-key",
+		"artifacts repositories create test", "service-accounts create test-builder",
+		"service-accounts create test-deployer", "service-accounts create test-smoke", "secrets create test-smoke-api-key",
 	} {
 		if !strings.Contains(first, made) {
 			t.Errorf("first run: no call %q in:\n%s", made, first)
@@ -55,12 +55,13 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 	fresh := []string{
 		"RAISE SSD_TOTAL_GB of compute.googleapis.com (europe-west4) from 250 to 500",
 		"RAISE CPUS_ALL_REGIONS of compute.googleapis.com (global) from 12 to 16",
-		"RAISE SECURITY_POLICIES of compute.googleapis.com (global) from 0 to ",
+		"for a domain, raise SECURITY_POLICIES of compute.googleapis.com (global) from 0 to ",
 		"ok: run.googleapis.com/cpu_allocation (europe-west4) has 20000, needs 10000",
 		"ok: iam.googleapis.com/quota/service-account-count (global) has 100",
 		"quotas?project=project-1",
 	}
 	networks := quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}
+	armor := quota{service: "compute.googleapis.com", metric: "SECURITY_POLICIES", scope: "project"}
 	cpu := quota{service: "run.googleapis.com", metric: "run.googleapis.com/cpu_allocation", scope: "region"}
 	for name, row := range map[string]struct {
 		room    int
@@ -81,6 +82,17 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 			prepare: func(t *testing.T, p project) {
 				p.setQuota(t, networks, 5, 5)
 				p.answer(t, "storage_buckets_gs___project-1-test-terraform", "")
+			},
+		},
+		"no Cloud Armor, no domain": {
+			room: 100, says: []string{"for a domain, raise SECURITY_POLICIES"},
+			prepare: func(t *testing.T, p project) { p.setQuota(t, armor, 0, 0) },
+		},
+		"no Cloud Armor, a domain": {
+			room: 100, refused: true, says: []string{"RAISE SECURITY_POLICIES of compute.googleapis.com (global) from 0 to "},
+			prepare: func(t *testing.T, p project) {
+				p.setQuota(t, armor, 0, 0)
+				p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), "domain       = \"api.example.com\"\n", 0o600)
 			},
 		},
 		"no limit": {

@@ -5,22 +5,26 @@
 #   2. terraform/build/deploy.yaml  plans and applies, in the project and in the clusters
 #   3. terraform/build/smoke.yaml   tests the deployment from outside
 #
-#   terraform/deploy.sh [--image=IMAGE | --smoke=RELEASE] PROJECT_ID [REGION] [ENVIRONMENT]
+#   terraform/deploy.sh [--skip-quotas] [--image=IMAGE | --smoke=RELEASE] PROJECT_ID [REGION] [ENVIRONMENT]
 #
 # --image deploys an image that was built before, and skips the first build. --smoke runs only the third, for a release that is deployed.
 # BUILD_REGION is where builds run, and BUILD_MACHINE is the machine of the first build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { echo "usage: terraform/deploy.sh [--image=IMAGE | --smoke=RELEASE] PROJECT_ID [REGION] [ENVIRONMENT]" >&2; exit 2; }
+usage() { echo "usage: terraform/deploy.sh [--skip-quotas] [--image=IMAGE | --smoke=RELEASE] PROJECT_ID [REGION] [ENVIRONMENT]" >&2; exit 2; }
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 
-image='' release=''
-case ${1:-} in
-	--image=?*) image=${1#*=}; shift ;;
-	--smoke=?*) release=${1#*=}; shift ;;
-	-*) usage ;;
-esac
+image='' release='' skip=''
+while [[ ${1:-} == -* ]]; do
+	case $1 in
+		--image=?*) image=${1#*=} ;;
+		--smoke=?*) release=${1#*=} ;;
+		--skip-quotas) skip=1 ;;
+		*) usage ;;
+	esac
+	shift
+done
 [ $# -ge 1 ] || usage
 project=$1 region=${2:-us-central1} environment=${3:-prod}
 state=$project-$environment-terraform
@@ -54,6 +58,10 @@ done
 case $(setting identity_issuer) in
 	https://securetoken.google.com/*) gc services enable identitytoolkit.googleapis.com ;;
 esac
+if [ -z "$skip$release" ]; then
+	echo "quotas"
+	terraform/quotas.sh "$project" "$region" || fail "Raise these quotas, or deploy with --skip-quotas."
+fi
 if [ ! -e terraform/.terraform.lock.hcl ] || [ ! -e terraform/build/images.lock ]; then
 	terraform/lock.sh
 fi

@@ -130,9 +130,22 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 		"versions that cannot be pinned": {
 			prepare: func(t *testing.T, p project) {
 				removeFile(t, p, "terraform/build/images.lock")
-				p.write(t, filepath.Join(p.root, "terraform/lock.sh"), "#!/bin/sh\necho nothing pinned\nexit 1\n", 0o755)
+				script := filepath.Join(p.root, "terraform/lock.sh")
+				p.write(t, script, "#!/bin/sh\necho nothing pinned\nexit 1\n", 0o755)
 			},
 			args: args, says: []string{"nothing pinned"},
+		},
+		"quotas that are too small": {
+			prepare: func(t *testing.T, p project) {
+				p.setQuota(t, quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}, 0, 0)
+			},
+			args: args, says: []string{"RAISE NETWORKS"},
+		},
+		"quotas that are too small, skipped": {
+			prepare: func(t *testing.T, p project) {
+				p.setQuota(t, quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}, 0, 0)
+			},
+			args: append([]string{"--skip-quotas"}, args...), want: []string{first, second, third}, succeeds: true,
 		},
 		"no settings": {
 			prepare: func(t *testing.T, p project) { removeFile(t, p, tfvars) },

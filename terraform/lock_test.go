@@ -51,9 +51,9 @@ func TestLock_PinsImagesAndProvider(t *testing.T) {
 	if got := read(t, lock); got != want {
 		t.Errorf("images.lock is\n%s\nwant\n%s", got, want)
 	}
-	if got := read(t, filepath.Join(p.root, "terraform/.terraform.lock.hcl")); !strings.HasPrefix(got, "providers lock ") ||
-		!strings.Contains(got, "-platform=linux_amd64") {
-		t.Errorf("locks the provider with %q", got)
+	locked := read(t, filepath.Join(p.root, "terraform/.terraform.lock.hcl"))
+	if !strings.HasPrefix(locked, "providers lock ") || !strings.Contains(locked, "-platform=linux_amd64") {
+		t.Errorf("locks the provider with %q", locked)
 	}
 	p.write(t, images, "_GO "+host+"/go:unknown\n", 0o600)
 	if _, out, err := p.run(t.Context(), t, "lock.sh"); err == nil {

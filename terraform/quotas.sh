@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares the project's quotas with quotas.csv and says which ones to raise. It changes nothing. It fails if a quota is too small. With
-# --free, what is in use already does not count as available.
+# Compares the project's quotas with quotas.csv and says which ones to raise. It changes nothing. It fails if a quota is too small. What
+# only a domain needs counts once terraform.tfvars names one. With --free, what is in use already does not count as available.
 #
 #   terraform/quotas.sh [--free] PROJECT_ID [REGION]
 set -euo pipefail
@@ -48,8 +48,11 @@ for service in run.googleapis.com iam.googleapis.com; do
 	others "$service" >>"$found" || echo "the quotas of $service could not be read" >&2
 done
 
+domain=
+[ ! -e terraform.tfvars ] || domain=$(sed -n 's/^domain[[:space:]]*=[[:space:]]*"\(.*\)".*/\1/p' terraform.tfvars)
+
 # Among several values for a quota the smallest one counts.
-awk -F, -v free="$free" -v project="$project" -v region="$region" '
+awk -F, -v free="$free" -v domain="$domain" -v project="$project" -v region="$region" '
 	FNR == NR {
 		key = $1 "," $2 "," $3
 		value = $4 - (free ? $5 : 0)
@@ -58,13 +61,15 @@ awk -F, -v free="$free" -v project="$project" -v region="$region" '
 	}
 	FNR > 1 {
 		key = $1 "," $2 "," $3
-		need = $5 > $4 ? $5 : $4
+		need = domain == "" ? $4 : $5
 		where = $3 == "region" ? region : "global"
 		if (!(key in has)) {
 			print "  unknown: " $2 " (" where "), needs " need ": " $7
 		} else if (has[key] < need) {
 			short++
 			print "  RAISE " $2 " of " $1 " (" where ") from " has[key] " to " need ": " $7
+		} else if (has[key] < $5) {
+			print "  for a domain, raise " $2 " of " $1 " (" where ") from " has[key] " to " $5 ": " $7
 		} else {
 			print "  ok: " $2 " (" where ") has " (has[key] > 1e15 ? "no limit" : has[key]) ", needs " need
 		}

@@ -48,7 +48,7 @@ const (
 // needed computes the needs of the module with its default topology.
 func needed(t *testing.T, domain string) map[string]int {
 	t.Helper()
-	m := load(t, map[string]cty.Value{"domain": cty.StringVal(domain), "topology": cty.StringVal("group")})
+	m := load(t, map[string]cty.Value{"domain": cty.StringVal(domain)})
 	count := func(typ string) int { return len(m.resources(t, typ)) }
 	cells := m.variable(t, "cells").LengthInt()
 	rules := 0

@@ -43,7 +43,8 @@ func TestReach_CallsTheAddressWhileTheDomainLeadsElsewhere(t *testing.T) {
 			}
 			roots := x509.NewCertPool()
 			roots.AddCert(server.Certificate())
-			client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+			trusting := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+			client.Transport.(*http.Transport).TLSClientConfig = trusting
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base, nil)
 			if err != nil {
 				t.Fatal(err)
