@@ -90,7 +90,7 @@ func agentAlertCases() map[string]alertCase {
 			firing: map[string][]string{
 				"six of ten that are called": slices.Concat(unanswered,
 					each(4, `http_requests_total{cluster="prod-a1",host="ok%d",code="200"} 0+1x20`),
-					each(40, `http_requests_total{cluster="prod-a1",host="idle%d",code="200"} 7x20`)),
+					each(40, `http_requests_total{cluster="prod-a1",host="idle%d",code="200"} 0 7x20`)),
 			},
 			quiet: map[string][]string{
 				"five of five":            unanswered[:5],

@@ -70,7 +70,7 @@ func serviceAlertCases() map[string]alertCase {
 		"scheduled_run_failed": {
 			firing: map[string][]string{
 				"six runs of one each minute":      each(2, failedRuns("ObserveAgents")+" 0x10 0.5+0.5x5 3x4"),
-				"all runs of one each ten minutes": each(2, failedRuns("CheckDrift")+" 0x9 0.5x9 1x9 1.5x9 2x9 3x9"),
+				"all runs of one each ten minutes": each(2, failedRuns("CheckDrift")+" 0x9 0.5x9 1x9 1.5x19"),
 			},
 			quiet: map[string][]string{
 				"four runs of one each minute":        each(1, failedRuns("ObserveAgents")+" 0x10 1+1x3 4x6"),
