@@ -61,7 +61,7 @@ resource "google_monitoring_alert_policy" "log" {
     display_name = each.value.title
 
     condition_matched_log {
-      filter = "${local.control_plane_log} AND ${each.value.lines}"
+      filter = "${try(each.value.log, local.control_plane_log)} AND ${each.value.lines}"
     }
   }
 

@@ -1,4 +1,5 @@
-# Alerts about single log lines, by their attribute event; see package shared/logevent. They are rare, and each is worth a look.
+# Alerts about single log lines, by their attribute event; see package shared/logevent. They are rare, and each is worth a look. Lines of
+# Google's services name their log.
 
 locals {
   # Workers by how often they run. One failed run of the first is repaired within a minute.
@@ -40,6 +41,11 @@ locals {
     agent_data_lost = {
       title = "An agent lost its volume", severity = "ERROR", lines = "jsonPayload.event=\"agent_data_lost\""
       todo  = "The namespace or the volume claim of a running agent was deleted outside the control plane. The line has the agent and the cell. Restore the volume from its backup (README.md, Restore), or stop and start the agent, which begins with an empty volume. Many agents: CELLS of the workers may name the wrong clusters."
+    }
+    backup_failed = {
+      title = "A backup failed", severity = "ERROR", lines = "jsonPayload.inputBackup.state=\"FAILED\""
+      log   = "resource.type=\"gkebackup.googleapis.com/BackupPlan\" AND ${local.backups_log}"
+      todo  = "A daily backup of agents' volumes in a cell failed, so what customers were promised is a day old and getting older. The line has the reason. Repair it and start a backup by hand."
     }
     record_unreadable = {
       title = "A record cannot be read", severity = "ERROR", lines = "jsonPayload.event=\"record_unreadable\""

@@ -3,6 +3,12 @@
 
 locals {
   backup_label = { key = "agents.example/backup", value = "daily" }
+
+  # The lines that Backup for GKE writes about backups of the cells.
+  backups_log = join(" AND ", [
+    "logName=\"projects/${var.project_id}/logs/gkebackup.googleapis.com%2Fbackup_change\"",
+    "jsonPayload.backup=~\"/backupPlans/${local.prefix}-(${join("|", sort(keys(var.cells)))})/\"",
+  ])
 }
 
 resource "google_gke_backup_backup_plan" "cell" {

@@ -2,9 +2,6 @@ package terraform_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,6 +111,33 @@ func TestBackups_HoldPaidAgentsOnly(t *testing.T) {
 	}
 }
 
+// TestBackups_RaiseAnAlertWhenTheyFail evaluates the alert with lines of the form that Backup for GKE documents.
+func TestBackups_RaiseAnAlertWhenTheyFail(t *testing.T) {
+	t.Parallel()
+	filter := load(t, map[string]cty.Value{"cells": cells("a1", "b1")}).logFilters(t)["backup_failed"]
+	for _, row := range []struct {
+		log, plan, state string
+		raised           bool
+	}{
+		{log: "backup_change", plan: "prod-a1", state: "FAILED", raised: true},
+		{log: "backup_change", plan: "prod-b1", state: "FAILED", raised: true},
+		{log: "backup_change", plan: "prod-a1", state: "SUCCEEDED"},
+		{log: "backup_change", plan: "prod-a1-copy", state: "FAILED"},
+		{log: "backup_change", plan: "staging-a1", state: "FAILED"},
+		{log: "restore_change", plan: "prod-a1", state: "FAILED"},
+	} {
+		e := entry{
+			"logName":                       "projects/my-project/logs/gkebackup.googleapis.com%2F" + row.log,
+			"resource.type":                 "gkebackup.googleapis.com/BackupPlan",
+			"jsonPayload.inputBackup.state": row.state,
+			"jsonPayload.backup":            "projects/1/locations/us-central1/backupPlans/" + row.plan + "/backups/daily",
+		}
+		if got := e.matches(t, filter); got != row.raised {
+			t.Errorf("%s of %s, %s: raised %t, want %t", row.log, row.plan, row.state, got, row.raised)
+		}
+	}
+}
+
 // TestBackups_KeepWhatTheInterfacePromises refuses settings that keep less.
 func TestBackups_KeepWhatTheInterfacePromises(t *testing.T) {
 	t.Parallel()
@@ -191,47 +215,14 @@ func TestLogs_OfAgentsAreNotStored(t *testing.T) {
 		{typ: "k8s_container", cluster: "prod-a1", namespace: "not-" + agent.Namespace(id)},
 		{typ: "k8s_container", cluster: "prod-a1", namespace: agent.Namespace(id) + "-2"},
 	} {
-		labels := map[string]string{
+		line := entry{
 			"resource.type": row.typ, "resource.labels.cluster_name": row.cluster,
 			"resource.labels.namespace_name": row.namespace,
 		}
-		if got := matches(t, filter, labels); got != row.excluded {
+		if got := line.matches(t, filter); got != row.excluded {
 			t.Errorf("%s of %s in %s: excluded %t, want %t", row.typ, row.namespace, row.cluster, got, row.excluded)
 		}
 	}
-}
-
-// matches evaluates a filter of terms that are joined with AND. A term compares a field with a value, a list of values
-// or a regular expression, which matches anywhere in the field.
-func matches(t *testing.T, filter string, line map[string]string) bool {
-	t.Helper()
-	term := regexp.MustCompile(`^(NOT )?([a-z_.]+)(=~|=)(.+)$`)
-	for part := range strings.SplitSeq(filter, " AND ") {
-		found := term.FindStringSubmatch(part)
-		if found == nil {
-			t.Fatalf("the term %q of the filter is of no known form", part)
-		}
-		got, ok := line[found[2]]
-		if !ok {
-			t.Fatalf("the filter compares %s", found[2])
-		}
-		var values []string
-		for value := range strings.SplitSeq(strings.Trim(found[4], "()"), " OR ") {
-			var text string
-			if err := json.Unmarshal([]byte(value), &text); err != nil {
-				t.Fatal(fmt.Errorf("value %s: %w", value, err))
-			}
-			values = append(values, text)
-		}
-		holds := slices.Contains(values, got)
-		if found[3] == "=~" {
-			holds = regexp.MustCompile(values[0]).MatchString(got)
-		}
-		if holds == (found[1] != "") {
-			return false
-		}
-	}
-	return true
 }
 
 // TestServices_LimitTheHeap compares Go's limit of each service with its memory.

@@ -13,6 +13,6 @@ resource "google_logging_project_exclusion" "agents" {
     "resource.type=\"k8s_container\"",
     "resource.labels.cluster_name=(${join(" OR ", [for cell in sort(keys(var.cells)) : "\"${local.prefix}-${cell}\""])})",
     "resource.labels.namespace_name=~\"${local.agent_namespaces}\"",
-    "NOT resource.labels.namespace_name=\"${local.canary.namespace}\"",
+    "resource.labels.namespace_name!=\"${local.canary.namespace}\"",
   ])
 }
