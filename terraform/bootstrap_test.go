@@ -32,7 +32,8 @@ func TestBootstrap_IsIdempotent(t *testing.T) {
 	for _, made := range []string{
 		"storage buckets create gs://project-1-test-terraform", "storage buckets create gs://project-1-test-builds",
 		"artifacts repositories create test", "service-accounts create test-builder",
-		"service-accounts create test-deployer", "service-accounts create test-smoke", "secrets create test-smoke-api-key",
+		"service-accounts create test-deployer", "service-accounts create test-smoke",
+		"secrets create test-smoke-api-key",
 	} {
 		if !strings.Contains(first, made) {
 			t.Errorf("first run: no call %q in:\n%s", made, first)
@@ -89,10 +90,11 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 			prepare: func(t *testing.T, p project) { p.setQuota(t, armor, 0, 0) },
 		},
 		"no Cloud Armor, a domain": {
-			room: 100, refused: true, says: []string{"RAISE SECURITY_POLICIES of compute.googleapis.com (global) from 0 to "},
+			room: 100, refused: true, says: []string{"RAISE SECURITY_POLICIES of compute.googleapis.com"},
 			prepare: func(t *testing.T, p project) {
 				p.setQuota(t, armor, 0, 0)
-				p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), "domain       = \"api.example.com\"\n", 0o600)
+				settings := filepath.Join(p.root, "terraform/terraform.tfvars")
+				p.write(t, settings, "domain       = \"api.example.com\"\n", 0o600)
 			},
 		},
 		"no limit": {
