@@ -130,7 +130,7 @@ func TestBackups_RaiseAnAlertWhenTheyFail(t *testing.T) {
 			"logName":                       "projects/my-project/logs/gkebackup.googleapis.com%2F" + row.log,
 			"resource.type":                 "gkebackup.googleapis.com/BackupPlan",
 			"jsonPayload.inputBackup.state": row.state,
-			"jsonPayload.backup":            "projects/1/locations/us-central1/backupPlans/" + row.plan + "/backups/daily",
+			"jsonPayload.backup":            "projects/1/locations/r/backupPlans/" + row.plan + "/backups/daily",
 		}
 		if got := e.matches(t, filter); got != row.raised {
 			t.Errorf("%s of %s, %s: raised %t, want %t", row.log, row.plan, row.state, got, row.raised)
@@ -239,7 +239,8 @@ func TestServices_LimitTheHeap(t *testing.T) {
 				}
 			}
 			if limit < memory*3/4 || limit > memory*8/10 {
-				t.Errorf("%s limits its heap to %d of %d MiB, want three quarters to four fifths", address, limit, memory)
+				t.Errorf("%s limits its heap to %d of %d MiB, want three quarters to four fifths", address, limit,
+					memory)
 			}
 		}
 	})
