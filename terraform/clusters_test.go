@@ -77,6 +77,41 @@ func TestNodes_HaveTheRightsOfNodes(t *testing.T) {
 	}
 }
 
+// TestNodes_ReachTheInternetThroughNAT holds that each region with a cell has one router, whose NAT serves all of its
+// subnetworks. Nodes have no public address, so agents have no other way out.
+func TestNodes_ReachTheInternetThroughNAT(t *testing.T) {
+	t.Parallel()
+	one, two := cells("a1", "b1"), everything()["cells"]
+	for name, row := range map[string]struct {
+		cells   cty.Value
+		regions []string
+	}{
+		"two cells in a region": {cells: one, regions: []string{"us-central1"}},
+		"two regions":           {cells: two, regions: []string{"us-central1", "europe-west4"}},
+	} {
+		m := load(t, map[string]cty.Value{"cells": row.cells})
+		nats := m.resources(t, "google_compute_router_nat")
+		if len(nats) != len(row.regions) {
+			t.Errorf("%s: %d NATs, want %d", name, len(nats), len(row.regions))
+		}
+		for _, region := range row.regions {
+			want := map[string]string{
+				"router": "prod-cells-" + region, "region": region, "nat_ip_allocate_option": "AUTO_ONLY",
+				"source_subnetwork_ip_ranges_to_nat": "ALL_SUBNETWORKS_ALL_IP_RANGES",
+				"enable_dynamic_port_allocation":     "true", "min_ports_per_vm": "32", "max_ports_per_vm": "4096",
+				"enable_endpoint_independent_mapping": "false",
+			}
+			if diff := cmp.Diff(want, arguments(t, nats[`cells["`+region+`"]`], want)); diff != "" {
+				t.Errorf("%s: NAT of %s (-want +got):\n%s", name, region, diff)
+			}
+			router := m.resources(t, "google_compute_router")[`cells["`+region+`"]`]
+			if got := text(t, router, "network"); got != "google_compute_network.cells.id" {
+				t.Errorf("%s: the router of %s is in %s", name, region, got)
+			}
+		}
+	}
+}
+
 // TestCells_HaveSeparateRanges holds that the ranges of all 63 numbers are disjoint, and that they leave out the range
 // that GKE uses for Services.
 func TestCells_HaveSeparateRanges(t *testing.T) {

@@ -1,8 +1,6 @@
 package terraform_test
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -62,22 +60,6 @@ func TestServices_HaveSeparateAccounts(t *testing.T) {
 				t.Errorf("%s and %s run as %s", address, other, account)
 			}
 			accounts[account] = address
-		}
-	})
-}
-
-// TestServices_ScaleUpwards holds that no service's minimum of instances exceeds its maximum.
-func TestServices_ScaleUpwards(t *testing.T) {
-	t.Parallel()
-	everyTopology(t, func(t *testing.T, m *module) {
-		services := m.resources(t, "google_cloud_run_v2_service")
-		for _, address := range slices.Sorted(maps.Keys(services)) {
-			scaling := find(t, services[address], "template.0.scaling.0")
-			least, _ := find(t, scaling, "min_instance_count").AsBigFloat().Int64()
-			most, _ := find(t, scaling, "max_instance_count").AsBigFloat().Int64()
-			if least < 0 || least > 1 || most < 2 || most > 10 {
-				t.Errorf("%s scales from %d to %d instances, want from 0 or 1 to 2 to 10", address, least, most)
-			}
 		}
 	})
 }

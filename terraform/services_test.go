@@ -24,10 +24,14 @@ func TestServices_ThatCreateAgentsKeepAnInstance(t *testing.T) {
 		} else {
 			want = append(want, serviceOf["CreateAgent"].AsString())
 		}
-		for service, s := range m.local(t, "scaling").AsValueMap() {
-			kept, _ := s.GetAttr("min_instances").AsBigFloat().Int64()
-			if (kept == 1) != slices.Contains(want, service) {
-				t.Errorf("%s keeps %d instances, want one in %q only", service, kept, want)
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			kept, _ := instances(t, s)
+			wanted := int64(0)
+			if slices.ContainsFunc(want, func(service string) bool { return address == `this["`+service+`"]` }) {
+				wanted = 1
+			}
+			if kept != wanted {
+				t.Errorf("%s keeps %d instances, want one in %q only", address, kept, want)
 			}
 		}
 	})

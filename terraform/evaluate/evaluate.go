@@ -1,8 +1,8 @@
 // Package evaluate evaluates a Terraform module without a provider, so that tests and generated tables can use the
 // values that Terraform would plan. It does not check attributes against a provider's schema.
 //
-// A value that only the provider knows has a stand-in. The attributes id, name, email, member and self_link are the
-// text of the reference, such as google_service_account.push.member. All other attributes are unknown.
+// A value that only the provider knows has a stand-in. The attributes id, name, email, member, self_link and address
+// are the text of the reference, such as google_service_account.push.member. All other attributes are unknown.
 package evaluate
 
 import (
