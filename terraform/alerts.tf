@@ -14,7 +14,8 @@ resource "google_monitoring_notification_channel" "email" {
   labels       = { email_address = each.value }
 }
 
-# Metric validation is off because a log-based metric exists only after its first log line.
+# Metric validation is off because a log-based metric exists only after its first log line. Google bills the series that a query returns each
+# time, so a query with a series for each agent runs every ten minutes.
 resource "google_monitoring_alert_policy" "this" {
   for_each = local.metric_alerts
 
@@ -29,7 +30,7 @@ resource "google_monitoring_alert_policy" "this" {
     condition_prometheus_query_language {
       query                     = each.value.query
       duration                  = each.value.for
-      evaluation_interval       = "60s"
+      evaluation_interval       = try(each.value.every, "60s")
       disable_metric_validation = true
     }
   }

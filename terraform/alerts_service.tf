@@ -53,7 +53,7 @@ locals {
       todo = "Runs of the worker that the alert names fail, in whole or for some of the agents. A tick is not delivered again; the next one repeats the work. The log line has the errors: a cell that is down, a record, a permission."
     }
     quota = {
-      title = "A quota is nearly used up", severity = "WARNING", for = "600s", query = "${local.quota_use} > 0.8"
+      title = "A quota is nearly used up", severity = "WARNING", for = "600s", every = "600s", query = "${local.quota_use} > 0.8"
       todo  = "More than 80 % of the quota that the alert names is used. At its limit no more nodes, disks or services are created, so no new agents start. Ask for more on the page Quotas & System Limits, or add a cell in another region."
     }
     throttled = {

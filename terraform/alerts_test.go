@@ -183,6 +183,21 @@ func TestEvents_RaiseAlertsOrAreHarmless(t *testing.T) {
 	}
 }
 
+// evaluated is how often a query is evaluated, and how often it may be: one with a series for each agent or quota costs
+// most.
+func evaluated(t *testing.T, policy cty.Value) (got, want string) {
+	t.Helper()
+	const condition = "conditions.0.condition_prometheus_query_language.0."
+	query := text(t, policy, condition+"query")
+	if query == "(none)" {
+		return "", ""
+	}
+	if regexp.MustCompile(`by \([^)]*(namespace_name|quota_metric)`).MatchString(query) {
+		return text(t, policy, condition+"evaluation_interval"), "600s"
+	}
+	return text(t, policy, condition+"evaluation_interval"), "60s"
+}
+
 // TestAlerts_TellWhatToDoAndWhoReads holds the policies to what their alerts say.
 func TestAlerts_TellWhatToDoAndWhoReads(t *testing.T) {
 	t.Parallel()
@@ -196,6 +211,9 @@ func TestAlerts_TellWhatToDoAndWhoReads(t *testing.T) {
 		titles[title] = true
 		if n := len(text(t, policy, "documentation.0.content")); n < 40 || n > 8192 {
 			t.Errorf("%s: the text has %d characters, want 40 to 8,192", address, n)
+		}
+		if got, want := evaluated(t, policy); got != want {
+			t.Errorf("%s is evaluated every %s, want %s", address, got, want)
 		}
 		if n := policy.GetAttr("notification_channels").LengthInt(); n != 1 {
 			t.Errorf("%s has %d recipients, want 1", address, n)
