@@ -74,7 +74,7 @@ locals {
       todo  = "The volume of the agent that the namespace names is nearly full. The agent fails when it is. Tell its owner to delete data or to choose a larger plan."
     }
     egress = {
-      title = "An agent sends much data", severity = "WARNING", for = "0s", every = "600s"
+      title = "An agent sends much data", severity = "WARNING", for = "600s", every = "600s"
       query = "sum by (cluster_name, namespace_name) (increase(kubernetes_io:pod_network_sent_bytes_count{${local.on_pods},namespace_name!=\"${local.gateway.namespace}\"}[6h])) > ${local.egress_limit}"
       todo  = "The agent that the namespace names sent more than 10 GiB within six hours, answers to its clients included. Egress to the internet costs about $0.16 a GiB. If it is abuse, suspend the organization with the operator's tool, which stops its agents."
     }
