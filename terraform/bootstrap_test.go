@@ -143,6 +143,22 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 	}
 }
 
+// TestBootstrap_WaitsForWhatIsNotKnownYet runs the script where Google does not know a new API and a new account yet.
+func TestBootstrap_WaitsForWhatIsNotKnownYet(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, 100)
+	p.answer(t, "refusals", "project-info describe\nadd-iam-policy-binding\nadd-iam-policy-binding\n")
+	_, out := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	if left := read(t, filepath.Join(p.state, "refusals")); left != "" || strings.Count(out, "slept 10") != 2 {
+		t.Errorf("want two waits for an account, and no refusals left of %q:\n%s", left, out)
+	}
+	p = newProject(t, 100)
+	p.answer(t, "refusals", strings.Repeat("add-iam-policy-binding\n", 6))
+	if _, out, err := p.run(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test"); err == nil {
+		t.Errorf("a right that is refused ends nothing:\n%s", out)
+	}
+}
+
 // grantsOf lists what the script grants to each account: the role and where.
 func grantsOf(calls string) map[string][]string {
 	grant := regexp.MustCompile(
