@@ -21,10 +21,10 @@ func TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp(t *testing.T) {
 		internet []string // no ports are all ports
 		backup   string
 	}{
-		plan.Hobby:      {internet: web, backup: ""},
-		plan.Starter:    {backup: "daily"},
-		plan.Startup:    {backup: "daily"},
-		plan.Pro:        {backup: "daily"},
+		plan.Hobby:      {internet: web},
+		plan.Starter:    {},
+		plan.Startup:    {},
+		plan.Pro:        {},
 		plan.Business:   {backup: "daily"},
 		plan.Enterprise: {backup: "daily"},
 	} {

@@ -13,7 +13,7 @@ import (
 func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 	t.Parallel()
 	const byContract = -1
-	paid := []string{"all_ports", "daily_backups"}
+	ports, backups := []string{"all_ports"}, []string{"all_ports", "daily_backups"}
 	want := []struct {
 		id                 plan.ID
 		cpu                float64
@@ -23,13 +23,13 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 		features           []string
 	}{
 		{id: plan.Hobby, cpu: 0.5, memoryGiB: 1, diskGiB: 5, agents: 1, priceUSD: 0},
-		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, priceUSD: 49, features: paid},
-		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, priceUSD: 109, features: paid},
-		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, priceUSD: 599, features: paid},
-		{id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, priceUSD: 2999, features: paid},
+		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, priceUSD: 49, features: ports},
+		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, priceUSD: 109, features: ports},
+		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, priceUSD: 599, features: ports},
+		{id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, priceUSD: 2999, features: backups},
 		{
 			id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, priceUSD: byContract,
-			features: append(slices.Clone(paid), "audit_log"),
+			features: append(slices.Clone(backups), "audit_log"),
 		},
 	}
 	all := plan.All()

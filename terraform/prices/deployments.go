@@ -82,7 +82,7 @@ func (l List) Bill(d Deployment) ([]Row, error) {
 	return []Row{
 		{"GKE clusters (the first of a billing account is free)", l.Of("cluster", cells*hoursOfMonth)},
 		{"agents' pods and volumes, as Autopilot bills them", agents * agent.Billed},
-		{"daily backups of agents' volumes, if they are full", agents * agent.Backup},
+		{"daily backups of agents' volumes (business and enterprise)", agents * agent.Backup},
 		{"agents' secrets, four versions each", agents * agent.Secrets},
 		{"routers, notifier and canary", cells * l.Pod(system)},
 		{"room that is kept ready (`warm_agents = 1`, for each of two runtime classes)", cells * l.Pod(room)},

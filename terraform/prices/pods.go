@@ -59,7 +59,8 @@ type Agent struct {
 	// Requested is the price of its pod as the control plane requests it and of its volume, and Billed that of the pod
 	// as Autopilot raises it.
 	Requested, Billed float64
-	// Backup is the price of daily backups of a full volume that does not change, and Secrets that of its secrets.
+	// Backup is the price of daily backups of a full volume that does not change, if the plan has them, and Secrets that
+	// of its secrets.
 	Backup, Secrets float64
 }
 
@@ -71,9 +72,14 @@ func (l List) Agent(p plan.Plan) Agent {
 		Secrets: l.Of("secret_version", versionsPerAgent),
 	}
 	if p.Has(plan.DailyBackups) {
-		a.Backup = l.Of("backup", 1) + l.Of("backup_gib", float64(p.StorageGiB))
+		a.Backup = l.Backup(p)
 	}
 	return a
+}
+
+// Backup returns what daily backups of an agent of a plan cost, whether or not the plan has them.
+func (l List) Backup(p plan.Plan) float64 {
+	return l.Of("backup", 1) + l.Of("backup_gib", float64(p.StorageGiB))
 }
 
 // Total is everything that an agent costs without traffic.

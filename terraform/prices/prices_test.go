@@ -91,8 +91,8 @@ func TestPlans_CoverWhatTheirAgentsRequest(t *testing.T) {
 	}
 }
 
-// TestPlans_LoseTheirMarginWhereTheReadmeSays holds the sentences below the table. Autopilot raises the CPU request of
-// pods with much memory, and Backup for GKE has a price for each namespace.
+// TestPlans_LoseTheirMarginWhereTheReadmeSays holds the sentences about Autopilot below the table: it raises the CPU
+// request of pods with much memory.
 func TestPlans_LoseTheirMarginWhereTheReadmeSays(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[plan.ID]struct{ least, most prices.Ratio }{
@@ -105,12 +105,23 @@ func TestPlans_LoseTheirMarginWhereTheReadmeSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := load(t).Agent(p)
-		if got := prices.Coverage(p, a.Billed); got < want.least || got > want.most {
+		if got := prices.Coverage(p, load(t).Agent(p).Billed); got < want.least || got > want.most {
 			t.Errorf("the price of %s is %v times what Autopilot bills, want %v to %v", id, got, want.least, want.most)
 		}
-		if got := prices.Coverage(p, a.Total()); got >= 1 {
-			t.Errorf("the price of %s is %v times its cost with backups, want less than 1", id, got)
+	}
+}
+
+// TestPlans_HaveBackupsWhereThePriceCoversThem holds which plans have daily backups: those whose price covers what
+// agents request, their secrets and a backup. Backup for GKE has a price for each namespace.
+func TestPlans_HaveBackupsWhereThePriceCoversThem(t *testing.T) {
+	t.Parallel()
+	for _, p := range plan.All() {
+		if p.PriceUSDMonth == nil || *p.PriceUSDMonth == 0 {
+			continue
+		}
+		a, backup := load(t).Agent(p), load(t).Backup(p)
+		if got := prices.Coverage(p, a.Requested+a.Secrets+backup) >= 1; got != p.Has(plan.DailyBackups) {
+			t.Errorf("the price of %s covers backups: %t, and it has them: %t", p.ID, got, !got)
 		}
 	}
 }
@@ -128,20 +139,20 @@ func TestAgents_CostWhatTheTableSays(t *testing.T) {
 	for what, row := range map[string]struct{ got, want float64 }{
 		"requested": {got: got.Requested, want: 0.260*0.0445*730 + memory + scratch + 20*0.10},
 		"billed":    {got: got.Billed, want: 0.313*0.0445*730 + memory + scratch + 20*0.10},
-		"backup":    {got: got.Backup, want: 9 + 20*0.045},
+		"backup":    {got: load(t).Backup(p), want: 9 + 20*0.045},
 		"secrets":   {got: got.Secrets, want: 4 * 0.06},
-		"total":     {got: got.Total(), want: got.Billed + 9.9 + 0.24},
+		"total":     {got: got.Total(), want: got.Billed + 0.24},
 	} {
 		if !near(row.got, row.want) {
 			t.Errorf("%s = $%.3f, want $%.3f", what, row.got, row.want)
 		}
 	}
-	hobby, err := plan.Get(plan.Hobby)
+	business, err := plan.Get(plan.Business)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := load(t).Agent(hobby).Backup; got != 0 {
-		t.Errorf("the backup of a hobby agent costs $%.2f, but it has none", got)
+	if got, with := got.Backup, load(t).Agent(business).Backup; got != 0 || !near(with, 9+80*0.045) {
+		t.Errorf("backups of agents cost $%.2f on startup and $%.2f on business, want none and $12.60", got, with)
 	}
 }
 
@@ -154,7 +165,7 @@ func TestBill_CountsEverySystemPod(t *testing.T) {
 		"GKE clusters":                   2 * 73,
 		"routers, notifier and canary":   2 * (0.97*vcpu + 2.1875*gib + 0.5*0.0001389*730),
 		"room that is kept ready":        2 * 2 * (0.26*vcpu + 1.03125*gib + 0.1014),
-		"daily backups":                  1000 * 9.9,
+		"daily backups":                  0,
 		"agents' secrets":                240,
 		"Cloud NAT":                      32*0.0014*730 + 4*0.005*730,
 		"load balancers and Cloud Armor": 18.25 + 14 + 131.4*0.75,
@@ -198,10 +209,14 @@ func TestTables_SayWhereAPlanCostsMoreThanItBrings(t *testing.T) {
 		want string
 	}{
 		{what: "hobby", got: plans[1], want: "hobby|$0|1|$6.09|$6.09|–|$0.24|–|–|–"},
-		{what: "startup", got: plans[3], want: "startup|$109|5|$17.85|$19.57|$9.90|$0.24|1.22|1.11|**0.73**"},
-		{what: "pro", got: plans[4], want: "pro|$599|10|$49.53|$73.12|$10.80|$0.24|1.21|**0.82**|**0.71**"},
+		{what: "startup", got: plans[3], want: "startup|$109|5|$17.85|$19.57|–|$0.24|1.22|1.11|1.10"},
+		{what: "pro", got: plans[4], want: "pro|$599|10|$49.53|$73.12|–|$0.24|1.21|**0.82**|**0.82**"},
+		{
+			what: "business", got: plans[5],
+			want: "business|$2,999|25|$98.52|$145.86|$12.60|$0.24|1.22|**0.82**|**0.76**",
+		},
 		{what: "enterprise", got: plans[6], want: "enterprise|by contract|100|$200.50|$295.30|$18.00|$0.24|–|–|–"},
-		{what: "backups", got: bills[3], want: "daily backups of agents' volumes, if they are full|$0|$9,900"},
+		{what: "backups", got: bills[3], want: "daily backups of agents' volumes (business and enterprise)|$0|$0"},
 	} {
 		if got := strings.Join(row.got, "|"); got != row.want {
 			t.Errorf("the row of %s is %s, want %s", row.what, got, row.want)
