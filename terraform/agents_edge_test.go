@@ -14,13 +14,15 @@ func TestAgentDomain_LeadsToEachCell(t *testing.T) {
 	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})
 	zone := m.resources(t, "google_dns_managed_zone")["agents"]
 	want := map[string]string{
-		"name": "prod-agents", "dns_name": "agents.example.com.", "dnssec_config.0.state": "on", "visibility": "(none)",
+		"name": "prod-agents", "dns_name": "agents.example.com.", "dnssec_config.0.state": "on",
+		"visibility": "(none)",
 	}
 	if diff := cmp.Diff(want, arguments(t, zone, want)); diff != "" {
 		t.Errorf("zone (-want +got):\n%s", diff)
 	}
 	type edge struct {
-		Record, Type, Zone, Address, Authorization, AuthorizationType, Domain, Certified, By, Hostname, Served, Map string
+		Record, Type, Zone, Address, Authorization, AuthorizationType, Domain string
+		Certified, By, Hostname, Served, Map                                  string
 	}
 	for _, cell := range []string{"a1", "b1"} {
 		of := func(typ, name string) cty.Value { return m.resources(t, typ)[name+`["`+cell+`"]`] }

@@ -45,7 +45,6 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 			}
 		}
 		want["routes"] = row("accounts", "(none)", "660s")
-		want["routes"] = withoutTarget(want["routes"])
 		for _, w := range functions.Workers(functions.Dependencies{}) {
 			timeout := "30s"
 			if w.Schedule != "" {
@@ -63,11 +62,6 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 			t.Errorf("containers (-want +got):\n%s", diff)
 		}
 	})
-}
-
-func withoutTarget(c container) container {
-	c.Target = "(none)"
-	return c
 }
 
 func containerOf(t *testing.T, service cty.Value) container {

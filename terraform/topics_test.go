@@ -20,7 +20,8 @@ func TestSubscriptions_KeepNudgesAndDropOldTicks(t *testing.T) {
 	want := map[string]subscription{}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
 		row := subscription{
-			Deadline: "30", Retention: week, Expires: never, DeadLetters: none, Attempts: none, Least: "10s", Most: "600s",
+			Deadline: "30", Retention: week, Expires: never, DeadLetters: none, Attempts: none,
+			Least: "10s", Most: "600s",
 		}
 		if w.Schedule != "" {
 			row.Deadline, row.Retention = "600", hour
@@ -37,7 +38,8 @@ func TestSubscriptions_KeepNudgesAndDropOldTicks(t *testing.T) {
 			Expires:     text(t, s, "expiration_policy.0.ttl"),
 			DeadLetters: text(t, s, "dead_letter_policy.0.dead_letter_topic"),
 			Attempts:    text(t, s, "dead_letter_policy.0.max_delivery_attempts"),
-			Least:       text(t, s, "retry_policy.0.minimum_backoff"), Most: text(t, s, "retry_policy.0.maximum_backoff"),
+			Least:       text(t, s, "retry_policy.0.minimum_backoff"),
+			Most:        text(t, s, "retry_policy.0.maximum_backoff"),
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
