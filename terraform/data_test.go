@@ -77,8 +77,8 @@ func wantSettings(t *testing.T, address string, v cty.Value, want fields) {
 	}
 }
 
-// TestBackups_HoldTheVolumesOfLabeledNamespaces holds what the interface promises of daily backups: a copy a day, kept for a week.
-// TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp of infra/gke holds the label of the namespaces.
+// TestBackups_HoldTheVolumesOfLabeledNamespaces holds what the interface promises of daily backups: a copy a day, kept
+// for a week. TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp of infra/gke holds the label of the namespaces.
 func TestBackups_HoldTheVolumesOfLabeledNamespaces(t *testing.T) {
 	t.Parallel()
 	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})

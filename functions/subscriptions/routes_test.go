@@ -73,7 +73,9 @@ func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
 	if got := views[0].Agent; got.CPUCores != 0.5 || got.MemoryBytes != 1<<30 {
 		t.Errorf("an agent on hobby has the size %+v, want half a core and 1 GiB", got)
 	}
-	for i, want := range [][]string{{}, 1: {"all_ports"}, 4: {"all_ports", "daily_backups"}, 5: {"all_ports", "daily_backups", "audit_log"}} {
+	for i, want := range [][]string{
+		{}, 1: {"all_ports"}, 4: {"all_ports", "daily_backups"}, 5: {"all_ports", "daily_backups", "audit_log"},
+	} {
 		if want != nil && !slices.Equal(views[i].Features, want) {
 			t.Errorf("features of %s = %v, want %v", views[i].ID, views[i].Features, want)
 		}

@@ -59,8 +59,8 @@ type Agent struct {
 	// Requested is the price of its pod as the control plane requests it and of its volume, and Billed that of the pod
 	// as Autopilot raises it.
 	Requested, Billed float64
-	// Backup is the price of daily backups of a full volume that does not change, if the plan has them, and Secrets that
-	// of its secrets.
+	// Backup is the price of daily backups of a full volume that does not change, if the plan has them, and Secrets
+	// that of its secrets.
 	Backup, Secrets float64
 }
 

@@ -100,7 +100,8 @@ func (e *Endpoints) changed(object any) {
 	if !ok {
 		return
 	}
-	if _, ok := agent.IDFromNamespace(slice.Namespace); !ok { // foreign slices with copied labels must not become agents
+	// A foreign slice with copied labels must not become an agent.
+	if _, ok := agent.IDFromNamespace(slice.Namespace); !ok {
 		return
 	}
 	found, err := e.informer.GetIndexer().ByIndex(cache.NamespaceIndex, slice.Namespace)

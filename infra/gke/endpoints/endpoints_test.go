@@ -36,7 +36,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := shared.Start(t)
 	w := &world{
-		Interface: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig), id: uuid.NewString(),
+		Interface: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig),
+		id: uuid.NewString(),
 	}
 	w.createNamespace(t, w.namespace())
 	return w

@@ -74,7 +74,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := shared.Start(t)
 	w := &world{
-		Interface: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig), id: uuid.NewString(),
+		Interface: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig),
+		id: uuid.NewString(),
 	}
 	_, err := w.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: w.meta(w.namespace())}, metav1.CreateOptions{})

@@ -52,7 +52,8 @@ func withWorkers(ctx context.Context, c config.Worker, s Settings, selection fun
 
 func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
 	if name, ok := s.Authenticating(); ok && len(o.settings.Pepper) == 0 {
-		return run.Service{}, fmt.Errorf("configuration: API_KEY_PEPPER is required: %s authenticates its callers", name)
+		return run.Service{}, fmt.Errorf("configuration: API_KEY_PEPPER is required: %s authenticates its callers",
+			name)
 	}
 	if ratio := o.config.TraceRatio; ratio > 0 {
 		stop, err := tracing.Start(o.ctx, tracing.Options{ProjectID: o.config.ProjectID, Ratio: ratio})
