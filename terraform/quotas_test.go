@@ -2,6 +2,7 @@ package terraform_test
 
 import (
 	"encoding/csv"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,15 @@ type quota struct {
 	service, metric, scope           string
 	withoutDomain, withDomain, fresh int
 	why                              string
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

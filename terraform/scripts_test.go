@@ -119,12 +119,3 @@ func removeFile(t *testing.T, p project, name string) {
 		t.Fatal(err)
 	}
 }
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
