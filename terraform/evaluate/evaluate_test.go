@@ -38,7 +38,7 @@ func written(t *testing.T, v cty.Value) string {
 
 func TestResources_ExpandInstancesAndDynamicBlocks(t *testing.T) {
 	t.Parallel()
-	const house = `"house":"google_house.this.id"`
+	const house = `"house":"test_house.this.id"`
 	rooms := cty.ObjectVal(map[string]cty.Value{
 		"hall": cty.ObjectVal(map[string]cty.Value{
 			"size": cty.NumberIntVal(5), "doors": cty.TupleVal([]cty.Value{cty.StringVal("x"), cty.StringVal("y")}),
@@ -51,17 +51,17 @@ func TestResources_ExpandInstancesAndDynamicBlocks(t *testing.T) {
 		want  map[string]string
 	}{
 		"single": {
-			typ: "google_house", want: map[string]string{"this": `{"address":"1 Main St"}`},
+			typ: "test_house", want: map[string]string{"this": `{"address":"1 Main St"}`},
 		},
 		"for_each, with a default inside a default": {
-			typ: "google_room",
+			typ: "test_room",
 			want: map[string]string{
 				`this["kitchen"]`: `{"area":12,"door":[{"lock":[{"label":"0-a"},{"label":"0-b"}],"name":"front"}],` + house +
 					`,"name":"prod-kitchen","window":[{"count":2,"glazing":"double"}]}`,
 			},
 		},
 		"for_each, given": {
-			given: map[string]cty.Value{"rooms": rooms}, typ: "google_room",
+			given: map[string]cty.Value{"rooms": rooms}, typ: "test_room",
 			want: map[string]string{
 				`this["attic"]`: `{"area":7,"door":[{"lock":[{"label":"0-a"},{"label":"0-b"}],"name":"front"}],` + house +
 					`,"name":"prod-attic","window":[{"count":2,"glazing":"double"}]}`,
@@ -71,22 +71,22 @@ func TestResources_ExpandInstancesAndDynamicBlocks(t *testing.T) {
 			},
 		},
 		"for_each of a resource": {
-			typ:  "google_painting",
+			typ:  "test_painting",
 			want: map[string]string{`room["kitchen"]`: "unknown"},
 		},
 		"count": {
-			typ: "google_key",
+			typ: "test_key",
 			want: map[string]string{
 				"spare[0]": `{"label":"spare 0"}`,
 				"spare[1]": `{"label":"spare 1"}`,
 			},
 		},
 		"count of zero": {
-			given: map[string]cty.Value{"spares": cty.NumberIntVal(0)}, typ: "google_key", want: map[string]string{},
+			given: map[string]cty.Value{"spares": cty.NumberIntVal(0)}, typ: "test_key", want: map[string]string{},
 		},
 		"reference to counted instances": {
-			typ:  "google_ring",
-			want: map[string]string{"keys": `{"fits":"google_key.spare[0].id","labels":["spare 0","spare 1"]}`},
+			typ:  "test_ring",
+			want: map[string]string{"keys": `{"fits":"test_key.spare[0].id","labels":["spare 0","spare 1"]}`},
 		},
 		"no such type": {typ: "google_garden", want: map[string]string{}},
 	}
@@ -111,7 +111,7 @@ func TestResources_ExpandInstancesAndDynamicBlocks(t *testing.T) {
 // TestResources_KnowArgumentsOfOthers reads what one resource takes from another.
 func TestResources_KnowArgumentsOfOthers(t *testing.T) {
 	t.Parallel()
-	found, err := load(t, nil).Resources("google_painting")
+	found, err := load(t, nil).Resources("test_painting")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,14 +153,14 @@ func TestValues_AreThoseOfTerraform(t *testing.T) {
 	got["variable"] = written(t, v)
 	want := map[string]string{
 		"names": `{"kitchen":"prod-kitchen"}`, "greeting": `"Hello PROD-KITCHEN!\n"`, "range": `"10.127.0.0/16"`,
-		"chosen": `"third"`, "secret": "unknown", "output house": `"google_house.this.id"`,
+		"chosen": `"third"`, "secret": "unknown", "output house": `"test_house.this.id"`,
 		"output counts": "[1,2,4,1]",
 		"variable":      `{"kitchen":{"color":null,"doors":["front"],"owner":{"name":"landlord"},"size":12}}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
-	if want := []string{"google_house", "google_key", "google_painting", "google_ring", "google_room"}; !slices.Equal(
+	if want := []string{"test_house", "test_key", "test_painting", "test_ring", "test_room"}; !slices.Equal(
 		m.Types(), want) {
 		t.Errorf("types = %q, want %q", m.Types(), want)
 	}
@@ -178,7 +178,7 @@ func TestInvalid_NamesRefusedVariables(t *testing.T) {
 
 func TestRefused_NamesResourcesWithAFalsePrecondition(t *testing.T) {
 	t.Parallel()
-	for size, want := range map[int64][]string{99: nil, 100: {"google_room.this"}} {
+	for size, want := range map[int64][]string{99: nil, 100: {"test_room.this"}} {
 		room := cty.ObjectVal(map[string]cty.Value{"size": cty.NumberIntVal(size)})
 		given := map[string]cty.Value{"rooms": cty.ObjectVal(map[string]cty.Value{"hall": room, "attic": room})}
 		got, err := load(t, given).Refused()

@@ -6,15 +6,15 @@ locals {
   secret   = base64sha256(uuid())
 }
 
-resource "google_house" "this" {
+resource "test_house" "this" {
   address = "1 Main St"
 }
 
-resource "google_room" "this" {
+resource "test_room" "this" {
   for_each = var.rooms
 
   name  = local.names[each.key]
-  house = google_house.this.id
+  house = test_house.this.id
   area  = each.value.size
 
   dynamic "door" {
@@ -47,8 +47,8 @@ resource "google_room" "this" {
   }
 }
 
-resource "google_painting" "room" {
-  for_each = google_room.this
+resource "test_painting" "room" {
+  for_each = test_room.this
 
   room    = each.value.name
   door    = each.value.door[0].lock[1].label
@@ -56,21 +56,21 @@ resource "google_painting" "room" {
   glazing = [for w in each.value.window : w.glazing]
 }
 
-resource "google_key" "spare" {
+resource "test_key" "spare" {
   count = var.spares
 
   label = "spare ${count.index}"
 }
 
-resource "google_ring" "keys" {
-  labels = google_key.spare[*].label
-  fits   = google_key.spare[0].id
+resource "test_ring" "keys" {
+  labels = test_key.spare[*].label
+  fits   = test_key.spare[0].id
 }
 
 output "counts" {
-  value = [length(google_room.this), length(google_key.spare), length("four"), length(toset(["a", "a"]))]
+  value = [length(test_room.this), length(test_key.spare), length("four"), length(toset(["a", "a"]))]
 }
 
 output "house" {
-  value = google_house.this.id
+  value = test_house.this.id
 }
