@@ -26,7 +26,10 @@ func (r Route) bucket(c identity.Caller, req *http.Request) (ratelimit.Class, st
 // parsed id, because one UUID can be written in several ways, and the organization, so that a caller cannot use up the
 // bucket of another organization.
 func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
-	return r.Limit, c.OrganizationID + " " + r.pathTarget(req.PathValue).ID, r.Limit != ""
+	if r.Limit == "" {
+		return "", "", false
+	}
+	return r.Limit, c.OrganizationID + " " + r.pathTarget(req.PathValue).ID, true
 }
 
 // countCall counts a call and sets the RateLimit headers. The error is RateLimited.
