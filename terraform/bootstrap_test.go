@@ -54,12 +54,17 @@ func TestBootstrap_IsIdempotent(t *testing.T) {
 func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 	t.Parallel()
 	fresh := []string{
-		"RAISE SSD_TOTAL_GB of compute.googleapis.com (europe-west4) from 250 to 500",
-		"RAISE CPUS_ALL_REGIONS of compute.googleapis.com (global) from 12 to 16",
+		"ok: SSD_TOTAL_GB (europe-west4) has 250, needs 250",
+		"ok: CPUS_ALL_REGIONS (global) has 12, needs 8",
 		"for a domain, raise SECURITY_POLICIES of compute.googleapis.com (global) from 0 to ",
 		"ok: run.googleapis.com/cpu_allocation (europe-west4) has 20000, needs 10000",
 		"ok: iam.googleapis.com/quota/service-account-count (global) has 100",
-		"quotas?project=project-1",
+	}
+	small := []string{
+		"RAISE SSD_TOTAL_GB of compute.googleapis.com (europe-west4) from 200 to 250", "quotas?project=project-1",
+	}
+	tooSmall := func(t *testing.T, p project) {
+		p.setQuota(t, quota{service: "compute.googleapis.com", metric: "SSD_TOTAL_GB", scope: "region"}, 200, 0)
 	}
 	networks := quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}
 	armor := quota{service: "compute.googleapis.com", metric: "SECURITY_POLICIES", scope: "project"}
@@ -71,8 +76,9 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 		refused bool
 		says    []string
 	}{
-		"fresh project":          {room: 1, refused: true, says: append(fresh, "Nothing was created")},
-		"fresh project, skipped": {room: 1, args: []string{"--skip-quotas"}, says: fresh},
+		"fresh project":          {room: 1, says: fresh},
+		"small project":          {room: 1, prepare: tooSmall, refused: true, says: append(small, "Nothing was created")},
+		"small project, skipped": {room: 1, prepare: tooSmall, args: []string{"--skip-quotas"}, says: small},
 		"raised quotas":          {room: 100, says: []string{"ok: SECURITY_POLICIES (global) has 99, needs"}},
 		"raised quotas, all in use": {
 			room: 100, refused: true, says: []string{"RAISE NETWORKS"},

@@ -150,6 +150,11 @@ func TestPolicies_ApplyToTheRouter(t *testing.T) {
 		t.Errorf("the autoscaler keeps %d of %s, and the Deployment says %v: want at least 3 routers, set by the "+
 			"autoscaler alone", *scaler.Spec.MinReplicas, scaler.Spec.ScaleTargetRef.Name, router.Spec.Replicas)
 	}
+	spread := router.Spec.Template.Spec.TopologySpreadConstraints[0]
+	if spread.TopologyKey != corev1.LabelTopologyZone || spread.WhenUnsatisfiable != corev1.DoNotSchedule ||
+		spread.MinDomains == nil || *spread.MinDomains != 2 {
+		t.Errorf("the routers spread by %+v, want over two zones at least", spread)
+	}
 	for _, name := range []string{"agent-router", "agent-notifier"} {
 		policy := object[networkingv1.NetworkPolicy](t, "NetworkPolicy", name)
 		if !selects(t, policy.Spec.PodSelector, object[appsv1.Deployment](t, "Deployment", name)) {

@@ -50,7 +50,7 @@ func readQuotas(t *testing.T) []quota {
 // estimates are what Google decides: the nodes of a cell, and the load balancer that it makes of a Gateway, which has
 // the router's backend and the one that answers 404, each with endpoints in three zones.
 const (
-	nodes, nodeCPUs, nodeDisk, volumes = 4, 4, 100, 100
+	nodes, nodeCPUs, nodeDisk, volumes = 2, 4, 100, 50
 	gatewayBackends, zones             = 2, 3
 	bootstrapAccounts, defaultAccounts = 3, 1
 )
@@ -114,5 +114,17 @@ func TestQuotas_AreThoseOfTheModule(t *testing.T) {
 	}
 	if len(seen) != len(with) {
 		t.Errorf("quotas.csv has %d quotas, want %d", len(seen), len(with))
+	}
+}
+
+// TestQuotas_OfAFreshProjectSuffice holds that a fresh project takes a deployment without a domain, and that only Cloud
+// Armor keeps it from one with a domain.
+func TestQuotas_OfAFreshProjectSuffice(t *testing.T) {
+	t.Parallel()
+	for _, q := range readQuotas(t) {
+		if q.withoutDomain > q.fresh || q.withDomain > q.fresh && !strings.HasPrefix(q.metric, "SECURITY_POLIC") {
+			t.Errorf("%s needs %d without and %d with a domain, and a fresh project has %d", q.metric, q.withoutDomain,
+				q.withDomain, q.fresh)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func TestTables_SayWhatIsGranted(t *testing.T) {
 		},
 		"a custom role": {table: needs, want: "`secret_lister` on the project"},
 		"a quota to raise": {
-			table: quotas, want: "| `SSD_TOTAL_GB` | region | **500** | **500** | 250 | 100 GB for each node",
+			table: quotas, want: "| `SECURITY_POLICIES` | project | 0 | **2** | 0 | Cloud Armor",
 		},
 		"topologies": {table: resources, want: "| `single` | yes | 2 | 4 |"},
 	} {
