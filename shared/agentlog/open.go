@@ -178,6 +178,9 @@ func (s *stream) Next() (Line, error) {
 	defer s.mu.Unlock()
 	for {
 		l, err := s.reader.Next()
+		if errors.Is(err, io.EOF) && s.ctx.Err() != nil { // the end of a request may look like the end of a log
+			err = context.Cause(s.ctx)
+		}
 		switch {
 		case err == nil:
 			return l, nil
