@@ -230,7 +230,8 @@ func TestDifferences_LeaveThePodTemplateOfAnotherRelease(t *testing.T) {
 func TestDifferences_FindThePoliciesOfAnotherPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.runningAgent(t)
+	a := onPlan(w.runningAgent(t), plan.Business)
+	w.apply(t, a, testRuntimeInput())
 	w.apply(t, onPlan(a, plan.Hobby), testRuntimeInput(), agent.StageNamespace, agent.StagePolicy)
 	w.wantDifferences(t, "with the policies of hobby", a,
 		"Namespace "+a.Namespace()+": changed", "NetworkPolicy agent: changed", "ResourceQuota agent: changed")
