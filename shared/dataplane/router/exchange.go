@@ -15,7 +15,9 @@ type exchange struct {
 	http.ResponseWriter
 	tunnels *tunnels
 	body    clientBody
-	began   time.Time
+	// persistent means that the client's connection serves one request after the other, as HTTP/1.1 does.
+	persistent bool
+	began      time.Time
 	// took is how long a WebSocket took to open. Its life is not a request's duration.
 	took     time.Duration
 	status   int
@@ -27,9 +29,16 @@ type exchange struct {
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
+//
+// An answer that begins before the request's body has ended is the last one of its connection, and says so. What is
+// left of the body must not be read as another request. And in full duplex, net/http panics on such a connection when
+// it awaits the next request, so the client would lose a request that it has already sent.
 func (x *exchange) WriteHeader(status int) {
 	if status >= http.StatusOK && x.status == 0 {
 		x.status = status
+		if x.persistent && x.body.unread() {
+			x.Header().Set("Connection", "close")
+		}
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
@@ -37,7 +46,7 @@ func (x *exchange) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (x *exchange) Write(b []byte) (int, error) {
 	if x.status == 0 {
-		x.status = http.StatusOK
+		x.WriteHeader(http.StatusOK)
 	}
 	return x.ResponseWriter.Write(b)
 }
@@ -71,17 +80,23 @@ func (x *exchange) outcome(clientGone bool) (int, time.Duration) {
 	}
 }
 
-// clientBody is the body that a client sends. It remembers whether the client broke it.
+// clientBody is the body that a client sends. It remembers whether it ended, and whether the client broke it.
 type clientBody struct {
 	io.ReadCloser
-	failed atomic.Bool
+	ended, failed atomic.Bool
 }
 
 // Read implements io.Reader.
 func (b *clientBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
+		b.ended.Store(true)
+	case err != nil:
 		b.failed.Store(true)
 	}
 	return n, err
 }
+
+// unread reports whether a part of the body may still have to be read.
+func (b *clientBody) unread() bool { return b.ReadCloser != nil && !b.ended.Load() }

@@ -129,7 +129,6 @@ func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error)
 	case errors.Is(err, errNotReady):
 		refuse(w, req, agentNotReady)
 	case ok && x.body.failed.Load():
-		w.Header().Set("Connection", "close")
 		refuse(w, req, brokenBody)
 	default:
 		if id := refuse(w, req, agentUnreachable); a.router.failures.Allow() {

@@ -111,9 +111,11 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, a *route) {
 		refuse(w, req, routerBusy)
 		return
 	}
-	x := &exchange{ResponseWriter: w, tunnels: &r.tunnels, began: time.Now()}
+	x := &exchange{ResponseWriter: w, tunnels: &r.tunnels, persistent: req.ProtoMajor == 1, began: time.Now()}
 	if req.Body != nil && req.Body != http.NoBody {
 		x.body.ReadCloser = req.Body
+		// The server keeps its own request. It looks at the body's type to see whether it can reuse the connection.
+		req = req.WithContext(req.Context())
 		req.Body = &x.body
 	}
 	defer func() { a.observe(x, req.Context().Err() != nil) }()
