@@ -4,6 +4,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -182,14 +183,18 @@ func (c *Cloud) progress(format string, args ...any) {
 // dialTimeout bounds connecting to the local router.
 const dialTimeout = 5 * time.Second
 
-// newAgentClient returns a client that connects to the router for every hostname.
-func newAgentClient(routerAddr string) *http.Client {
+// newAgentClient returns a client that connects to the router for every hostname. Like the load balancer, it gives up
+// an idle connection before the router does: a POST on a connection that the router is closing would be lost.
+func newAgentClient(routerAddr string, timeouts router.Timeouts) *http.Client {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return &http.Client{
 		Timeout: 30 * time.Second,
-		Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, routerAddr)
-		}},
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return dialer.DialContext(ctx, network, routerAddr)
+			},
+			IdleConnTimeout: cmp.Or(timeouts.Idle/2, time.Minute),
+		},
 	}
 }
 

@@ -74,7 +74,7 @@ func (c *Cloud) startRouter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Router, c.Client = r, newAgentClient(r.Addr)
+	c.Router, c.Client = r, newAgentClient(r.Addr, c.options.RouterTimeouts)
 	c.closeLater(r.Close)
 	c.watchPart("The router", r.Done)
 	c.closeLater(func() error { c.Client.CloseIdleConnections(); return nil })
