@@ -94,7 +94,7 @@ func TestRouter_AnnouncesTheEndOfAConnection(t *testing.T) {
 	}
 }
 
-// TestRouter_LosesNoRequestToAnUnreachableAgent: clients that reuse their connections send POSTs, which they may not repeat.
+// TestRouter_LosesNoRequestToAnUnreachableAgent sends POSTs, which clients may not repeat, on connections that they reuse.
 func TestRouter_LosesNoRequestToAnUnreachableAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
