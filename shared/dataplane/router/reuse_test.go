@@ -94,7 +94,7 @@ func TestRouter_AnnouncesTheEndOfAConnection(t *testing.T) {
 	}
 }
 
-// TestRouter_LosesNoRequestToAnUnreachableAgent sends POSTs, which clients may not repeat, on connections that they reuse.
+// TestRouter_LosesNoRequestToAnUnreachableAgent sends POSTs, which clients may not repeat, on used connections.
 func TestRouter_LosesNoRequestToAnUnreachableAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
