@@ -76,8 +76,10 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 		refused bool
 		says    []string
 	}{
-		"fresh project":          {room: 1, says: fresh},
-		"small project":          {room: 1, prepare: tooSmall, refused: true, says: append(small, "Nothing was created")},
+		"fresh project": {room: 1, says: fresh},
+		"small project": {
+			room: 1, prepare: tooSmall, refused: true, says: append(small, "Nothing was created"),
+		},
 		"small project, skipped": {room: 1, prepare: tooSmall, args: []string{"--skip-quotas"}, says: small},
 		"raised quotas":          {room: 100, says: []string{"ok: SECURITY_POLICIES (global) has 99, needs"}},
 		"raised quotas, all in use": {
