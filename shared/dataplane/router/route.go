@@ -128,7 +128,7 @@ func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error)
 		w.WriteHeader(clientClosed)
 	case errors.Is(err, errNotReady):
 		refuse(w, req, agentNotReady)
-	case ok && x.body.failed.Load():
+	case ok && x.BodyFailed():
 		refuse(w, req, brokenBody)
 	default:
 		if id := refuse(w, req, agentUnreachable); a.router.failures.Allow() {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"agents.example/controlplane/shared/dataplane/duplex"
 )
 
 // Router is the handler of all requests for the agents of a cell.
@@ -111,18 +113,10 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, a *route) {
 		refuse(w, req, routerBusy)
 		return
 	}
-	x := &exchange{ResponseWriter: w, tunnels: &r.tunnels, persistent: req.ProtoMajor == 1, began: time.Now()}
-	if req.Body != nil && req.Body != http.NoBody {
-		x.body.ReadCloser = req.Body
-		// The server keeps its own request. It looks at the body's type to see whether it can reuse the connection.
-		req = req.WithContext(req.Context())
-		req.Body = &x.body
-	}
+	answer, req := duplex.Enable(w, req)
+	x := &exchange{Writer: answer, tunnels: &r.tunnels, began: time.Now()}
 	defer func() { a.observe(x, req.Context().Err() != nil) }()
-	// Without full duplex, the server closes the request's body when the answer begins. If the transport is about to
-	// read the end of that body, it takes the closed body for an error and cuts the answer.
-	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 has it anyway
-	a.proxy.ServeHTTP(x, req)                            // it panics with http.ErrAbortHandler if the answer breaks off
+	a.proxy.ServeHTTP(x, req) // it panics with http.ErrAbortHandler if the answer breaks off
 	x.complete = true
 }
 

@@ -1,0 +1,88 @@
+// Package duplex lets a reverse proxy answer a request while it still reads the request's body. It does not forward
+// requests itself.
+package duplex
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// Writer writes the answer to a request, which may begin before the request's body has ended.
+type Writer struct {
+	http.ResponseWriter
+	body body
+	// persistent means that the client's connection serves one request after the other, as HTTP/1.1 does.
+	persistent bool
+	status     int
+}
+
+// Enable enables full duplex for a request. It returns the writer of the answer, and the request to forward.
+//
+// Without full duplex, the server closes the request's body when the answer begins. If a transport is about to read the
+// end of that body, it takes the closed body for an error and cuts the answer.
+func Enable(w http.ResponseWriter, req *http.Request) (*Writer, *http.Request) {
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 has it anyway
+	x := &Writer{ResponseWriter: w, persistent: req.ProtoMajor == 1}
+	if req.Body != nil && req.Body != http.NoBody {
+		x.body.ReadCloser = req.Body
+		// The server keeps its own request. It looks at the body's type to see whether it can reuse the connection.
+		req = req.WithContext(req.Context())
+		req.Body = &x.body
+	}
+	return x, req
+}
+
+// Status returns the status of the answer, or 0 if it has not begun.
+func (w *Writer) Status() int { return w.status }
+
+// BodyFailed reports whether the request's body broke off before its end.
+func (w *Writer) BodyFailed() bool { return w.body.failed.Load() }
+
+// Unwrap lets http.ResponseController flush and hijack.
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+//
+// An answer that begins before the request's body has ended is the last one of its connection, and says so. What is
+// left of the body must not be read as another request. And in full duplex, net/http panics on such a connection when
+// it awaits the next request (golang/go#68560), so the client would lose a request that it has already sent.
+func (w *Writer) WriteHeader(status int) {
+	if status >= http.StatusOK && w.status == 0 {
+		w.status = status
+		if w.persistent && w.body.unread() {
+			w.Header().Set("Connection", "close")
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *Writer) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// body is the body that a client sends. It remembers whether it ended, and whether the client broke it.
+type body struct {
+	io.ReadCloser
+	ended, failed atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case errors.Is(err, io.EOF):
+		b.ended.Store(true)
+	case err != nil:
+		b.failed.Store(true)
+	}
+	return n, err
+}
+
+// unread reports whether a part of the body may still have to be read.
+func (b *body) unread() bool { return b.ReadCloser != nil && !b.ended.Load() }
