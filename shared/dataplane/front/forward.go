@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane/duplex"
 )
 
 const (
@@ -47,10 +49,8 @@ type passage struct {
 type passageKey struct{}
 
 func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api bool) {
-	// Without full duplex, the server closes the request's body when the answer begins. If the transport is about to
-	// read the end of that body, it takes the closed body for an error and cuts the answer.
-	_ = http.NewResponseController(w).EnableFullDuplex() // every HTTP/1.1 server supports it
-	f.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), passageKey{}, passage{v, api})))
+	answer, req := duplex.Enable(w, req)
+	f.proxy.ServeHTTP(answer, req.WithContext(context.WithValue(req.Context(), passageKey{}, passage{v, api})))
 }
 
 func (f *Front) newProxy() *httputil.ReverseProxy {
