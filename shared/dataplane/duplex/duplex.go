@@ -6,8 +6,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
+	"time"
 )
+
+// lingerTime bounds how long the server reads what is left of a request's body before it closes the connection, so
+// that a client that is still sending finds the answer.
+const lingerTime = 2 * time.Second
 
 // Writer writes the answer to a request, which may begin before the request's body has ended.
 type Writer struct {
@@ -18,7 +24,8 @@ type Writer struct {
 	status     int
 }
 
-// Enable enables full duplex for a request. It returns the writer of the answer, and the request to forward.
+// Enable enables full duplex for a request. It returns the writer of the answer, and the request to forward. The
+// handler must call Finish before it returns.
 //
 // Without full duplex, the server closes the request's body when the answer begins. If a transport is about to read the
 // end of that body, it takes the closed body for an error and cuts the answer.
@@ -32,6 +39,21 @@ func Enable(w http.ResponseWriter, req *http.Request) (*Writer, *http.Request) {
 		req.Body = &x.body
 	}
 	return x, req
+}
+
+// Finish ends a read of the request's body that is still in flight, because the transport may read for longer than the
+// proxy. If such a read reaches the body's end while the server finishes the request, the server would wait until the
+// client sends more.
+func (w *Writer) Finish() {
+	if !w.persistent || !w.body.unread() {
+		return
+	}
+	c := http.NewResponseController(w.ResponseWriter)
+	if c.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return // the read cannot be ended
+	}
+	w.body.close()
+	_ = c.SetReadDeadline(time.Now().Add(lingerTime)) // it was supported
 }
 
 // Status returns the status of the answer, or 0 if it has not begun.
@@ -70,10 +92,17 @@ func (w *Writer) Write(b []byte) (int, error) {
 type body struct {
 	io.ReadCloser
 	ended, failed atomic.Bool
+	mu            sync.Mutex // held by a read
+	closed        bool
 }
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -82,6 +111,13 @@ func (b *body) Read(p []byte) (int, error) {
 		b.failed.Store(true)
 	}
 	return n, err
+}
+
+// close waits for the end of a read in flight. The body gives nothing after that.
+func (b *body) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
 }
 
 // unread reports whether a part of the body may still have to be read.

@@ -50,6 +50,7 @@ type passageKey struct{}
 
 func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api bool) {
 	answer, req := duplex.Enable(w, req)
+	defer answer.Finish()
 	f.proxy.ServeHTTP(answer, req.WithContext(context.WithValue(req.Context(), passageKey{}, passage{v, api})))
 }
 

@@ -45,7 +45,7 @@ func TestForward_AnnouncesTheEndOfAConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			port := freePort(t)
+			port := refusingPort(t)
 			if row.serve != nil {
 				port = serveContainer(t, row.serve)
 			}
@@ -85,7 +85,7 @@ func TestForward_AnnouncesTheEndOfAConnection(t *testing.T) {
 // may not repeat.
 func TestForward_LosesNoRequestWhileTheContainerRefusesConnections(t *testing.T) {
 	t.Parallel()
-	f := start(t, freePort(t), nil)
+	f := start(t, refusingPort(t), nil)
 	var clients sync.WaitGroup
 	for range 8 {
 		clients.Go(func() {
@@ -108,6 +108,22 @@ func TestForward_LosesNoRequestWhileTheContainerRefusesConnections(t *testing.T)
 		})
 	}
 	clients.Wait()
+}
+
+// refusingPort returns a port that refuses connections. A client uses it, so no other test can listen on it.
+func refusingPort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.LocalAddr().(*net.TCPAddr).Port
 }
 
 // dial opens a connection to the front.

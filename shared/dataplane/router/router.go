@@ -114,6 +114,7 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, a *route) {
 		return
 	}
 	answer, req := duplex.Enable(w, req)
+	defer answer.Finish()
 	x := &exchange{Writer: answer, tunnels: &r.tunnels, began: time.Now()}
 	defer func() { a.observe(x, req.Context().Err() != nil) }()
 	a.proxy.ServeHTTP(x, req) // it panics with http.ErrAbortHandler if the answer breaks off
