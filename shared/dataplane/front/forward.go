@@ -49,9 +49,14 @@ type passage struct {
 type passageKey struct{}
 
 func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api bool) {
+	req = req.WithContext(context.WithValue(req.Context(), passageKey{}, passage{v, api}))
+	if req.Body == nil || req.Body == http.NoBody { // nothing is read while the answer is written
+		f.proxy.ServeHTTP(w, req)
+		return
+	}
 	answer, req := duplex.Enable(w, req)
 	defer answer.Finish()
-	f.proxy.ServeHTTP(answer, req.WithContext(context.WithValue(req.Context(), passageKey{}, passage{v, api})))
+	f.proxy.ServeHTTP(answer, req)
 }
 
 func (f *Front) newProxy() *httputil.ReverseProxy {
