@@ -3,6 +3,8 @@ package stripe
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,11 +14,12 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// maxSignatureAge bounds the age of an event's signature, so that a recorded event cannot be replayed later.
+// maxSignatureAge bounds the age of an event's signature, so that a recorded event cannot be replayed later. A signature
+// may lie as far in the future, because clocks differ.
 const maxSignatureAge = 5 * time.Minute
 
-// maxIDLength exceeds the length of every id of Stripe.
-const maxIDLength = 255
+// ids matches the ids of Stripe's objects. Firestore accepts every match as the id of a document.
+var ids = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_-]{0,254}$")
 
 // Event implements billing.Payments. It reads only the event's id, type and subscription, so the API version of the
 // endpoint does not matter.
@@ -24,15 +27,40 @@ func (p *Payments) Event(body []byte, signature string) (billing.Event, error) {
 	e, err := webhook.ConstructEventWithOptions(body, signature, p.webhookSecret, webhook.ConstructEventOptions{
 		Tolerance: maxSignatureAge, IgnoreAPIVersionMismatch: true,
 	})
-	if err != nil || e.ID == "" || len(e.ID) > maxIDLength || strings.Contains(e.ID, "/") {
-		return billing.Event{}, fault.New(fault.BadRequest, "invalid_signature",
-			"The event's Stripe signature is missing, not valid, or too old.").WithCause(signatureError(err))
-	}
-	if e.Data == nil || !concernsSubscription(string(e.Type)) {
+	switch {
+	case err != nil:
+		return billing.Event{}, errInvalid(signatureError(err))
+	case time.Until(signedAt(signature)) > maxSignatureAge:
+		return billing.Event{}, errInvalid(errors.New("the signature is of the future"))
+	case !ids.MatchString(e.ID):
+		return billing.Event{}, errInvalid(errNoEvent)
+	case e.Data == nil, !concernsSubscription(string(e.Type)):
 		return billing.Event{ID: e.ID}, nil
 	}
-	return billing.Event{ID: e.ID, SubscriptionID: subscriptionIn(e.Data.Raw)}, nil
+	subscription := subscriptionIn(e.Data.Raw)
+	if subscription != "" && !ids.MatchString(subscription) {
+		return billing.Event{}, errInvalid(errNoEvent)
+	}
+	return billing.Event{ID: e.ID, SubscriptionID: subscription}, nil
 }
+
+func errInvalid(cause error) error {
+	return fault.New(fault.BadRequest, "invalid_signature",
+		"The event's Stripe signature is missing, not valid, too old, or of the future.").WithCause(cause)
+}
+
+// signedAt returns the time of a signature that Stripe's library accepted. The library uses the last "t", too.
+func signedAt(signature string) time.Time {
+	var at int64
+	for _, pair := range strings.Split(signature, ",") {
+		if value, ok := strings.CutPrefix(pair, "t="); ok {
+			at, _ = strconv.ParseInt(value, 10, 64) // the library parsed it
+		}
+	}
+	return time.Unix(at, 0)
+}
+
+var errNoEvent = errors.New("the body is not an event")
 
 // signatureError returns the reason to refuse a body, without quoting the body.
 func signatureError(err error) error {
@@ -44,7 +72,7 @@ func signatureError(err error) error {
 			return known
 		}
 	}
-	return errors.New("the body is not an event")
+	return errNoEvent
 }
 
 // concernsSubscription reports whether an event type announces changes to a subscription.

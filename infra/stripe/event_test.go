@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -76,14 +77,19 @@ func TestEvent_RefusesForgedEventsWithoutQuotingThem(t *testing.T) {
 			body:      body,
 			signature: stripeemu.Signature(secret, []byte(body), now.Add(-maxSignatureAge-2*time.Second)),
 		},
+		"a signature of the future": {
+			body:      body,
+			signature: stripeemu.Signature(secret, []byte(body), now.Add(maxSignatureAge+time.Minute)),
+		},
+		"a signature of the future after a current time": {
+			body: body,
+			signature: fmt.Sprintf("t=%d,", now.Unix()) +
+				stripeemu.Signature(secret, []byte(body), now.Add(maxSignatureAge+time.Minute)),
+		},
 		"signed, but not JSON": {body: canary, signature: stripeemu.Signature(secret, []byte(canary), now)},
 		"signed, but not an event": {
 			body:      `{"note": "` + canary + `"}`,
 			signature: stripeemu.Signature(secret, []byte(`{"note": "`+canary+`"}`), now),
-		},
-		"signed, but an invalid id": {
-			body:      `{"id": "a/b", "object": "event"}`,
-			signature: stripeemu.Signature(secret, []byte(`{"id": "a/b", "object": "event"}`), now),
 		},
 		"signed, but an event of API v2": {
 			body:      `{"id": "evt_1", "object": "v2.core.event"}`,
@@ -102,6 +108,47 @@ func TestEvent_RefusesForgedEventsWithoutQuotingThem(t *testing.T) {
 		}
 		if strings.Contains(e.Error(), canary) {
 			t.Errorf("%s: the error quotes the body: %v", name, e)
+		}
+	}
+}
+
+func TestEvent_AcceptsTheClockOfAnotherHost(t *testing.T) {
+	t.Parallel()
+	p := openPayments(t, nil)
+	body := []byte(`{"id": "evt_1", "object": "event"}`)
+	for name, offset := range map[string]time.Duration{
+		"behind": -maxSignatureAge + time.Minute,
+		"ahead":  maxSignatureAge - time.Minute,
+	} {
+		signature := stripeemu.Signature(stripeServer.WebhookSecret, body, time.Now().Add(offset))
+		if _, err := p.Event(body, signature); err != nil {
+			t.Errorf("%s: Event returned %v, want no error", name, err)
+		}
+	}
+}
+
+// TestEvent_RefusesOddIDs checks ids that Stripe never uses and that the store or Stripe's API could not take.
+func TestEvent_RefusesOddIDs(t *testing.T) {
+	t.Parallel()
+	p := openPayments(t, nil)
+	odd := []string{
+		"", "a/b", "__x__", "__", "_evt", ".", "..", "-1", "evt 1", "evt\u00001", "evt\n", "é", "../customers",
+		strings.Repeat("x", 256),
+	}
+	for _, id := range odd {
+		bodies := map[string]string{
+			"event": `{"id": "` + id + `", "object": "event"}`,
+		}
+		if id != "" { // an event without a subscription is valid
+			bodies["subscription"] = `{"id": "evt_1", "object": "event", "type": "customer.subscription.updated", ` +
+				`"data": {"object": {"id": "` + id + `", "object": "subscription"}}}`
+		}
+		for object, body := range bodies {
+			_, err := p.Event([]byte(body),
+				stripeemu.Signature(stripeServer.WebhookSecret, []byte(body), time.Now()))
+			if !fault.Is(err, fault.BadRequest) {
+				t.Errorf("%s with the id %.20q: Event returned %v, want a BadRequest", object, id, err)
+			}
 		}
 	}
 }
