@@ -126,6 +126,22 @@ func TestSessions_ReadClaims(t *testing.T) {
 			changes: []string{"o", `{"id":"org_1","rol":"org:administrator"}`},
 			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
 		},
+		"a role that ends in admin: superadmin": {
+			changes: []string{"o", `{"id":"org_1","rol":"superadmin"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
+		"a role that ends in admin: billing_admin": {
+			changes: []string{"o", `{"id":"org_1","rol":"billing_admin"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
+		"a role that ends in admin: org:billing:admin": {
+			changes: []string{"o", `{"id":"org_1","rol":"org:billing:admin"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
+		"a role that ends in admin: org:org:admin": {
+			changes: []string{"o", `{"id":"org_1","rol":"org:org:admin"}`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
+		},
 		"role in capitals": {
 			changes: []string{"o", `{"id":"org_1","rol":"ADMIN"}`},
 			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleMember},
