@@ -21,7 +21,7 @@ type createInput struct {
 		Plan   plan.ID           `json:"resource_plan"`
 		Cloud  agent.Cloud       `json:"cloud,omitempty" jsonschema:"Cloud partner id; gcp by default."`
 		Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
-		Env    map[string]string `json:"env_vars,omitempty" jsonschema:"The agent's environment variables. Values whose keys look like secrets go to the secret store. Keys reserved for the platform or for dashboard authentication are refused."`
+		Env    map[string]string `json:"env_vars,omitempty" jsonschema:"The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys reserved for the platform or for dashboard authentication are refused."`
 		Config map[string]any    `json:"config,omitempty" jsonschema:"The client's own keys. Keys that the control plane fills are ignored."`
 	} `json:"body"`
 }

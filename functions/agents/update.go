@@ -14,7 +14,7 @@ type updateInput struct {
 	change
 	Body struct {
 		Name   *agent.Name         `json:"name,omitempty"`
-		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: null removes a key, and keys that are not listed stay. Secrets are refused."`
+		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused."`
 		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396."`
 	} `json:"body"`
 }

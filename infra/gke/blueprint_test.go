@@ -2,6 +2,7 @@ package gke
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -157,5 +158,33 @@ func TestObjects_SecretValuesAreInTheSecretOnly(t *testing.T) {
 	}
 	if secrets != 1 {
 		t.Errorf("%d Secrets, want 1", secrets)
+	}
+}
+
+// An earlier release accepted plain variables that are now named like secrets. The record decides what they are, so
+// that a release restarts no agent.
+func TestEnvironment_HoldsPlainVariablesThatAreNamedLikeSecrets(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	a.Env = []agent.EnvVar{{Key: "PGPASSWORD", Value: "x"}, {Key: "URL", Value: "postgres://a:b@c/d"}}
+	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range a.Env {
+		if !agent.LooksSecret(e.Key) && !agent.LooksSecretValue(e.Value) {
+			t.Errorf("%s looks like no secret: the test proves nothing", e.Key)
+		}
+	}
+	objects, err := b.environment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"PGPASSWORD": "x", "URL": "postgres://a:b@c/d"}
+	if plain := objects[1].(*corev1.ConfigMap); !maps.Equal(plain.Data, want) {
+		t.Errorf("the ConfigMap holds %v, want %v", plain.Data, want)
+	}
+	if hasSecrets(a) {
+		t.Errorf("secret keys = %v, want none", secretKeys(a))
 	}
 }

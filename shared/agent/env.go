@@ -34,22 +34,6 @@ func EnvKeyViolation(key string) string {
 	}
 }
 
-// LooksSecret reports whether a key is named like a secret. Its value then belongs in the secret store.
-func LooksSecret(key string) bool {
-	words := strings.Split(strings.ToUpper(key), "_")
-	for i, w := range words {
-		switch w {
-		case "TOKEN", "PASSWORD", "PASSWD", "SECRET", "APIKEY", "CREDENTIAL", "CREDENTIALS":
-			return true
-		case "KEY":
-			if i > 0 && (words[i-1] == "API" || words[i-1] == "PRIVATE") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // EnvViolations checks a client's env_vars as decoded from JSON. Each key is reported once, for the first rule that it
 // breaks. keyRules follow the rules of every key; each returns what is wrong, or "". The schema checks the values'
 // types. No violation quotes a value.
@@ -112,7 +96,7 @@ func sortedKeys[V any](m map[string]V) []string {
 func PlainEnv(env map[string]string) []EnvVar {
 	vars := make([]EnvVar, 0, len(env))
 	for _, key := range sortedKeys(env) {
-		if !LooksSecret(key) {
+		if !isSecret(key, env[key]) {
 			vars = append(vars, EnvVar{Key: key, Value: env[key]})
 		}
 	}
@@ -123,12 +107,15 @@ func PlainEnv(env map[string]string) []EnvVar {
 func SecretEnv(env map[string]string) map[string]string {
 	secrets := map[string]string{}
 	for key, value := range env {
-		if LooksSecret(key) {
+		if isSecret(key, value) {
 			secrets[key] = value
 		}
 	}
 	return secrets
 }
+
+// isSecret reports whether the value of a new variable belongs in the secret store.
+func isSecret(key, value string) bool { return LooksSecret(key) || LooksSecretValue(value) }
 
 // SortEnv sorts variables by key.
 func SortEnv(vars []EnvVar) {

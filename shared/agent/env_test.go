@@ -15,6 +15,7 @@ const (
 	badPattern       = "a key must have 1 to 128 letters, digits and underscores and must not begin with a digit"
 	reservedForAgent = "the key is reserved for the agent's dashboard and API authentication"
 	isSecret         = "the key names a secret; set or delete it with PUT /agents/{agent_id}/secrets"
+	valueIsSecret    = "the value looks like a secret; set it with PUT /agents/{agent_id}/secrets"
 	secretIsEmpty    = "a secret must not be empty"
 	tooLong          = "a value must not exceed 8192 bytes"
 )
@@ -35,6 +36,8 @@ func TestEnvViolations_ReportAKeyOnceByItsFirstRule(t *testing.T) {
 		{key: "MY_TOKEN", value: long, create: tooLong, update: isSecret},
 		{key: "MODE", value: long, create: tooLong, update: tooLong},
 		{key: "MODE", value: "", create: "", update: ""},
+		{key: "MODE", value: "http://ada:hunter2@host", create: "", update: valueIsSecret},
+		{key: "PGPASSWORD", value: "http://ada:hunter2@host", create: "", update: isSecret},
 	} {
 		body := map[string]any{"env_vars": map[string]any{c.key: c.value}}
 		for _, route := range []struct {

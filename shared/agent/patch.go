@@ -21,14 +21,24 @@ type Patch struct {
 // UpdateViolations checks what the schema of a patch can't express and does not depend on the agent.
 func UpdateViolations(body map[string]any) []fault.Violation {
 	return bodyViolations(body, func(key string, value any) string {
-		if LooksSecret(key) && value != EnvIsSecret {
+		text, isText := value.(string)
+		switch {
+		case !isText, text == EnvIsSecret, text == EnvIsConfigured:
+			return "" // mergeEnv decides: it knows the present variable
+		case LooksSecret(key):
 			return secretElsewhere
+		case LooksSecretValue(text):
+			return secretValueElsewhere
+		default:
+			return ""
 		}
-		return ""
 	})
 }
 
-const secretElsewhere = "the key names a secret; set or delete it with PUT /agents/{agent_id}/secrets"
+const (
+	secretElsewhere      = "the key names a secret; set or delete it with PUT /agents/{agent_id}/secrets"
+	secretValueElsewhere = "the value looks like a secret; set it with PUT /agents/{agent_id}/secrets"
+)
 
 func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
@@ -104,7 +114,8 @@ func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool
 		case exists && value != nil &&
 			(*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()):
 			continue // the client sends back the placeholder that it read
-		case old.Secret(), a.isSetting(key):
+		case old.Secret(), a.isSetting(key), LooksSecret(key) && (value != nil || !exists):
+			// A plain variable that is named like a secret can be removed: an earlier release accepted it.
 			return nil, false, fault.Validation(secretViolation(key))
 		case value == nil && exists:
 			delete(vars, key)

@@ -10,21 +10,6 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-func TestLooksSecret_ComparesWholeWords(t *testing.T) {
-	t.Parallel()
-	for key, want := range map[string]bool{
-		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "db_password": true, "MY_SECRET": true, "APIKEY": true,
-		"TLS_PRIVATE_KEY": true,
-		"AWS_CREDENTIALS": true, "PASSWD": true,
-		"MAX_TOKENS": false, "TOKENIZERS_PARALLELISM": false, "KEY": false, "PUBLIC_KEY": false, "API_URL": false,
-		"MONKEY": false,
-	} {
-		if got := agent.LooksSecret(key); got != want {
-			t.Errorf("LooksSecret(%q) = %t, want %t", key, got, want)
-		}
-	}
-}
-
 func TestEnvKeyViolation_RefusesReservedAndMalformedKeys(t *testing.T) {
 	t.Parallel()
 	for key, wantRefused := range map[string]bool{
