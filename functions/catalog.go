@@ -32,6 +32,7 @@ import (
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
 )
@@ -83,6 +84,8 @@ type Settings struct {
 	HandoffKeys handoff.KeySet
 	// BillingClock decides when the grace period of a failed payment ends; nil is time.Now.
 	BillingClock func() time.Time
+	// Slots bound the answers that this process holds open; nil for no bound.
+	Slots *ratelimit.Slots
 }
 
 func (s Settings) billingClock() func() time.Time {
@@ -106,7 +109,7 @@ func Routes(d Dependencies) []function.Route {
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),
 		agents.Create(writer, d.Cells, d.Addresses),
-		agents.Get(d.Agents, d.Handoff, d.Addresses),
+		agents.Get(d.Agents, d.Handoff, d.Addresses, d.Slots),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
 		agents.Update(d.Agents, d.Addresses),
 		agents.Delete(d.Agents, d.Addresses),
@@ -117,7 +120,7 @@ func Routes(d Dependencies) []function.Route {
 		agents.Start(d.Agents, d.Addresses),
 		agents.MigrateSandbox(d.Agents, d.Addresses),
 		agentmetrics.Get(d.Agents, d.Metrics),
-		agentlogs.Get(d.Agents, d.Logs),
+		agentlogs.Get(d.Agents, d.Logs, d.Slots),
 		apikeys.List(d.Keys),
 		apikeys.Create(d.Keys, d.Pepper),
 		apikeys.Revoke(d.Keys),

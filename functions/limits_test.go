@@ -11,6 +11,21 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
+// TestDescription_ListsTheHeldAnswers compares the second table in the API description with the limits of production.
+func TestDescription_ListsTheHeldAnswers(t *testing.T) {
+	t.Parallel()
+	rows := regexp.MustCompile("(?m)^\\| [a-z ]+ \\| ([0-9]+) at a time.* \\|$")
+	var described []int
+	for _, row := range rows.FindAllStringSubmatch(readDocument(t, "functions/generate/description.md"), -1) {
+		n, _ := strconv.Atoi(row[1])
+		described = append(described, n)
+	}
+	limits := ratelimit.StandardSlots(1, 0)
+	if diff := cmp.Diff([]int{limits.Caller, limits.Organization}, described); diff != "" {
+		t.Errorf("functions/generate/description.md does not list the held answers (-want +got):\n%s", diff)
+	}
+}
+
 // TestDescription_ListsTheRateLimits compares the table in the API description with the limits of production.
 func TestDescription_ListsTheRateLimits(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,9 @@ locals {
   # Behind a load balancer, the last address in X-Forwarded-For is the load balancer's.
   routes_environment = { PROXY_HOPS = var.domain == "" ? "0" : "1" }
 
+  # Answers that clients wait for, such as logs that are followed, take at most half of the requests that an instance serves at the same time.
+  held_answers = { for binary, s in local.sizes : binary => tostring(floor(s.concurrency / 2)) }
+
   # Only services that handle payments get these variables.
   payments_environment = { APP_URL = var.app_url }
 
@@ -56,7 +59,9 @@ locals {
       for name, value in merge(
         local.common_environment,
         s.target == "" ? {} : { FUNCTION_TARGET = s.target },
-        s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : local.routes_environment,
+        s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : merge(
+          local.routes_environment, { MAX_HELD_ANSWERS = local.held_answers[s.binary] },
+        ),
         contains(local.needs_of[service], "payments") ? local.payments_environment : {},
       ) : name => value if value != ""
     }

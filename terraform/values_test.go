@@ -31,7 +31,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 	for service, own := range map[string]map[string]string{
 		"routes": {
 			"PROXY_HOPS": "1", "GOMEMLIMIT": "200MiB", "API_KEY_PEPPER": "secret prod-api-key-pepper at (unknown)",
-			"HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
+			"MAX_HELD_ANSWERS": "40", "HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
 		},
 		"worker": {
 			"PLATFORM_IMAGE": "image" + digest, "AGENT_IMAGE": "agent" + digest, "AGENT_PORT": "3000",

@@ -70,6 +70,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"PUSH_SERVICE_ACCOUNT":    pushAccount,
 		"LISTEN_HOST":             "127.0.0.1",
 		"RATE_LIMIT_FACTOR":       strconv.Itoa(c.limitFactor()),
+		"MAX_HELD_ANSWERS":        strconv.Itoa(40 * c.limitFactor()),
 	}
 	if c.Stripe != nil {
 		env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"], env["STRIPE_URL"] = c.Stripe.Key, c.Stripe.WebhookSecret,

@@ -7,13 +7,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"agents.example/controlplane/functions/agentlogs"
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
 	"agents.example/controlplane/shared/function"
@@ -198,28 +201,67 @@ func TestFollow_EndsAtAShutdownAndWithItsClient(t *testing.T) {
 	}
 }
 
-func TestFollow_LimitsTheAnswersOfAnOrganization(t *testing.T) {
+// TestFollow_LimitsTheAnswersOfACaller also ends the answers in every way, after which others may follow.
+func TestFollow_LimitsTheAnswersOfACaller(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(f fixture, cancel func(), shutdown chan struct{}){
+		"the client goes away": func(_ fixture, cancel func(), _ chan struct{}) { cancel() },
+		"shutdown":             func(_ fixture, _ func(), shutdown chan struct{}) { close(shutdown) },
+		"no pod":               func(f fixture, _ func(), _ chan struct{}) { f.cell.Remove(f.agent.ID) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture()
+			f.cell.Start(f.agent.ID)
+			shutdown := make(chan struct{})
+			ctx, cancel := context.WithCancel(function.WithShutdown(context.Background(), shutdown))
+			defer cancel()
+			var answers []<-chan functiontest.Response
+			for range 4 {
+				answers = append(answers, f.answerOf(t, "follow=true", functiontest.WithContext(ctx)))
+			}
+			res := f.get(t, "follow=true").Want(t, http.StatusTooManyRequests, "too_many_followers")
+			if got := res.Header.Get("Retry-After"); got != "10" {
+				t.Errorf("%s: Retry-After = %q, want 10", name, got)
+			}
+			f.get(t, "").Want(t, http.StatusOK, "")
+			end(f, cancel, shutdown)
+			for _, answer := range answers {
+				<-answer
+			}
+			synctest.Wait()
+			if held := f.slots.Held(); held != 0 {
+				t.Errorf("%s: %d slots are held after all answers have ended", name, held)
+			}
+		})
+	}
+}
+
+func TestFollow_HoldsNoSlotAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
-		f.cell.Start(f.agent.ID)
-		ctx, cancel := context.WithCancel(t.Context())
-		var answers []<-chan functiontest.Response
 		for range 10 {
-			answers = append(answers, f.answerOf(t, "follow=true", functiontest.WithContext(ctx)))
+			f.get(t, "follow=true").Want(t, http.StatusConflict, "agent_not_running")
 		}
-		f.get(t, "follow=true").Want(t, http.StatusTooManyRequests, "too_many_followers")
-		f.get(t, "").Want(t, http.StatusOK, "")
-		cancel()
-		for _, answer := range answers {
-			<-answer
-		}
+		broken := agentlogs.Get(oneAgent{agent: f.agent}, panickingSource{}, f.slots)
+		ctx, cancel := context.WithCancel(t.Context())
+		functiontest.Call(t, broken, functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID),
+			functiontest.Query(url.Values{"follow": {"true"}}), functiontest.WithContext(ctx)).
+			Want(t, http.StatusInternalServerError, "internal_error")
+		cancel() // as the server does when the handler has returned
 		synctest.Wait()
-		ctx, cancel = context.WithCancel(t.Context())
-		answer := f.answerOf(t, "follow=true", functiontest.WithContext(ctx))
-		cancel()
-		(<-answer).Want(t, http.StatusOK, "")
+		if held := f.slots.Held(); held != 0 {
+			t.Errorf("%d slots are held, want none", held)
+		}
 	})
+}
+
+// panickingSource opens no log.
+type panickingSource struct{ agentlog.Source }
+
+// Open implements agentlog.Source.
+func (panickingSource) Open(context.Context, agent.Agent, agentlog.Options) (agentlog.Stream, error) {
+	panic("a defect")
 }
 
 // TestFollow_SendsLinesImmediately uses a real connection, because a recorder does not show when bytes are sent.

@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // tail is a number of lines.
@@ -80,9 +81,28 @@ func (in getInput) options(now time.Time) (agentlog.Options, error) {
 	return o, nil
 }
 
-// Get reads an agent's log from its cell, and follows it if asked to.
-func Get(agents agent.Store, logs agentlog.Source) function.Route {
-	var following followers
+// retryFollow is when a client should ask again to follow a log if it found no free slot.
+const retryFollow = 10 * time.Second
+
+// hold takes a slot for an answer that follows a log, until release is called or ctx ends. The server ends the context
+// of a request with its answer, also if no body is written. Errors: RateLimited.
+func hold(ctx context.Context, slots *ratelimit.Slots) (release func(), err error) {
+	caller := identity.From(ctx)
+	release, ok := slots.Acquire(caller.OrganizationID, caller.Key())
+	if !ok {
+		refusal := fault.New(fault.RateLimited, "too_many_followers",
+			"Too many answers follow logs or wait for agents. End one of them, or retry in %g s.",
+			retryFollow.Seconds())
+		refusal.RetryAfter = retryFollow
+		return nil, refusal
+	}
+	context.AfterFunc(ctx, release)
+	return release, nil
+}
+
+// Get reads an agent's log from its cell, and follows it if asked to. An answer that follows a log holds one of the
+// slots.
+func Get(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "GetAgentLogs", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/logs",
 		Role: function.RoleAccounts, Access: function.Admin,
@@ -100,16 +120,18 @@ func Get(agents agent.Store, logs agentlog.Source) function.Route {
 			if err != nil {
 				return Log{}, err
 			}
+			release := func() {}
 			if o.Follow {
-				if err := following.admit(ctx, identity.From(ctx).OrganizationID); err != nil {
+				if release, err = hold(ctx, slots); err != nil {
 					return Log{}, err
 				}
 			}
 			s, err := logs.Open(ctx, a, o)
 			if err != nil {
+				release()
 				return Log{}, err
 			}
-			return Log{ctx: ctx, source: logs, agent: a, stream: s, follow: o.Follow}, nil
+			return Log{ctx: ctx, source: logs, agent: a, stream: s, follow: o.Follow, release: release}, nil
 		}),
 	}
 }
@@ -121,6 +143,8 @@ type Log struct {
 	agent  agent.Agent
 	stream agentlog.Stream
 	follow bool
+	// release frees the slot of an answer that follows the log.
+	release func()
 }
 
 // linesType is the media type of lines of JSON.
@@ -151,6 +175,7 @@ func (l Log) copy(w io.Writer) error {
 }
 
 func (l Log) send(w io.Writer, e agentlog.Encoder) error {
+	defer l.release()
 	f := agentlog.Follower{
 		Source: l.source, Agent: l.agent, Shutdown: function.Shutdown(l.ctx),
 		Flush: func() error { return function.Flush(w) },

@@ -22,6 +22,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 const org = "org-1"
@@ -45,6 +46,7 @@ type fixture struct {
 	cell  *agentlogtest.Cell
 	agent agent.Agent
 	route function.Route
+	slots *ratelimit.Slots
 }
 
 func newFixture() fixture {
@@ -52,7 +54,8 @@ func newFixture() fixture {
 		cell:  agentlogtest.NewCell(),
 		agent: agent.Agent{ID: uuid.NewString(), OrganizationID: org, Cell: "cell-1"},
 	}
-	f.route = agentlogs.Get(oneAgent{agent: f.agent}, f.cell)
+	f.slots = ratelimit.NewSlots(ratelimit.StandardSlots(1, 40))
+	f.route = agentlogs.Get(oneAgent{agent: f.agent}, f.cell, f.slots)
 	return f
 }
 
@@ -276,7 +279,7 @@ func TestGet_KeepsLinesOutOfOurLog(t *testing.T) { //nolint:paralleltest // capt
 	ended, end := context.WithCancel(t.Context())
 	end()
 	f.get(t, "follow=true", functiontest.WithContext(ended))
-	failing := agentlogs.Get(oneAgent{agent: f.agent}, brokenSource{})
+	failing := agentlogs.Get(oneAgent{agent: f.agent}, brokenSource{}, f.slots)
 	functiontest.Call(t, failing, functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID)).
 		Want(t, http.StatusServiceUnavailable, "cluster_unavailable")
 	if n := strings.Count(logged.String(), "GetAgentLogs"); n != 3 || strings.Contains(logged.String(), "CANARY") {

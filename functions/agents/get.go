@@ -13,11 +13,15 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // maxWait is the longest wait for a steady status, in seconds. It is below the minute after which load balancers end a
 // call.
 const maxWait = 55
+
+// retryWait is when a client should ask again for a wait that found no free slot, in seconds.
+const retryWait = 5
 
 // seconds is a wait of at most maxWait. Longer waits are cut.
 type seconds int
@@ -28,7 +32,7 @@ func (seconds) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "integer", Minimum: &least, Default: []byte("0"),
 		Description: "Wait at most this many seconds until the status is running, paused, stopped or error. " +
-			"Values above 55 count as 55.",
+			"Values above 55 count as 55. The answer comes earlier, with Retry-After, if too many answers wait already.",
 	}
 }
 
@@ -49,31 +53,70 @@ type getInput struct {
 	} `json:"query"`
 }
 
-// Get reads one agent, immediately or as soon as its status is steady. An admin's session also gets a link that opens
-// the dashboard.
-func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses) function.Route {
+// answer is an agent that a client has waited for.
+type answer struct {
+	agent.View
+	// early means that no slot was free to wait in, so the agent may not be steady yet.
+	early bool
+}
+
+// Reply implements function.Reply.
+func (a answer) Reply(h http.Header) any {
+	if a.early {
+		h.Set("Retry-After", strconv.Itoa(retryWait))
+	}
+	return a.View.Reply(h)
+}
+
+// Example implements function.Exampler. Its headers are those of an early answer.
+func (answer) Example() any {
+	v, _ := agent.View{}.Example().(agent.View)
+	return answer{View: v, early: true}
+}
+
+// Get reads one agent, immediately or as soon as its status is steady. A wait holds one of the slots. An admin's session
+// also gets a link that opens the dashboard.
+func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "GetAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Member, Needs: []function.Need{function.Firestore, function.HandoffSign}, Reads: readsAgent,
 		Status: http.StatusOK, Summary: "Get an agent",
-		Handle: function.Handle(func(ctx context.Context, in getInput) (agent.View, error) {
-			a, err := get(ctx, agents, in)
+		Handle: function.Handle(func(ctx context.Context, in getInput) (answer, error) {
+			a, early, err := get(ctx, agents, slots, in)
 			if err != nil {
-				return agent.View{}, err
+				return answer{}, err
 			}
 			v := show(ctx, a, d)
 			v.DashboardHandoff, err = links.Link(a, identity.From(ctx), d, time.Now())
-			return v, err
+			return answer{View: v, early: early}, err
 		}),
 	}
 }
 
-func get(ctx context.Context, agents agent.Store, in getInput) (agent.Agent, error) {
-	a, err := agents.Get(ctx, in.id())
+// get reads the agent, and waits for it if a slot is free. A wait ends early, with the present agent, when the process
+// shuts down. early is true if no slot was free.
+func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in getInput) (
+	a agent.Agent, early bool, err error,
+) {
+	a, err = agents.Get(ctx, in.id())
 	if err != nil || in.Query.Wait == 0 || a.Status.IsSteady() {
-		return a, err
+		return a, false, err
 	}
+	caller := identity.From(ctx)
+	release, ok := slots.Acquire(caller.OrganizationID, caller.Key())
+	if !ok {
+		return a, true, nil
+	}
+	defer release()
 	wait, cancel := context.WithTimeout(ctx, time.Duration(in.Query.Wait)*time.Second)
 	defer cancel()
-	return agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.IsSteady() })
+	go func() {
+		select {
+		case <-function.Shutdown(ctx):
+			cancel()
+		case <-wait.Done():
+		}
+	}()
+	a, err = agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.IsSteady() })
+	return a, false, err
 }

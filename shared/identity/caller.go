@@ -52,6 +52,9 @@ type Caller struct {
 	KeyPrefix string
 }
 
+// Key names the caller in limits: it differs for two callers, also if a key and a user had the same id.
+func (c Caller) Key() string { return string(c.Type) + " " + c.ID }
+
 // Admin reports whether the caller may change things in its organization.
 func (c Caller) Admin() bool { return c.OrganizationID != "" && c.Role == RoleAdmin }
 

@@ -76,6 +76,9 @@ type Routes struct {
 	// Pepper is the hash key for stored API keys: at least 32 bytes, in base64. Package wire refuses to serve a route
 	// that authenticates its callers without it.
 	Pepper Pepper `env:"API_KEY_PEPPER"`
+	// MaxHeldAnswers is how many answers an instance holds open for clients that wait: half of the requests that it
+	// serves at the same time.
+	MaxHeldAnswers int `env:"MAX_HELD_ANSWERS, default=40"`
 }
 
 // Accounts is the configuration of the accounts role.

@@ -40,7 +40,7 @@ func fills() map[function.Need]fill {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
-		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock,
+		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
 	}}
 	all := fills()
 	for _, need := range needs {

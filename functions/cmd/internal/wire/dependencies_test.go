@@ -142,3 +142,21 @@ func TestFor_FillsTheFieldsOfANeed(t *testing.T) {
 		}
 	}
 }
+
+// TestFor_BoundsTheHeldAnswersOfAllRoutesTogether holds that routes share their slots, whatever their needs.
+func TestFor_BoundsTheHeldAnswersOfAllRoutesTogether(t *testing.T) {
+	t.Parallel()
+	o := New(t.Context(), config.Common{RateLimitFactor: 1}, Settings{MaxHeldAnswers: 2})
+	var got []bool
+	for i := range 4 {
+		d, err := o.For(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, ok := d.Slots.Acquire(strconv.Itoa(i), "caller")
+		got = append(got, ok)
+	}
+	if want := []bool{true, true, false, false}; !slices.Equal(got, want) {
+		t.Errorf("with two slots, four routes got a slot: %v, want %v", got, want)
+	}
+}

@@ -15,17 +15,15 @@ import (
 
 // API opens the routes of the role api: the target, or all of them.
 func API(ctx context.Context, c config.Routes) (run.Service, error) {
-	return New(ctx, c.Common, Settings{Pepper: c.Pepper}).service(functions.Selection{
-		Target: c.Target,
-		Roles:  []function.Role{function.RoleAPI},
-	}, nil)
+	return New(ctx, c.Common, Settings{Pepper: c.Pepper, MaxHeldAnswers: c.MaxHeldAnswers}).service(
+		functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAPI}}, nil)
 }
 
 // Accounts opens the routes of the roles api and accounts: the target, or all of them.
 func Accounts(ctx context.Context, c config.Routes, openers Openers) (run.Service, error) {
 	roles := []function.Role{function.RoleAPI, function.RoleAccounts}
-	return New(ctx, c.Common, Settings{Openers: openers, Pepper: c.Pepper}).service(
-		functions.Selection{Target: c.Target, Roles: roles}, nil)
+	s := Settings{Openers: openers, Pepper: c.Pepper, MaxHeldAnswers: c.MaxHeldAnswers}
+	return New(ctx, c.Common, s).service(functions.Selection{Target: c.Target, Roles: roles}, nil)
 }
 
 // Workers opens the workers: the target, or all of them.

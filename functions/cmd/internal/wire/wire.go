@@ -58,6 +58,8 @@ type Settings struct {
 	Pepper config.Pepper
 	// BillingClock is the clock of accounts; nil means time.Now.
 	BillingClock func() time.Time
+	// MaxHeldAnswers is how many answers all routes of the process together may hold open.
+	MaxHeldAnswers int
 }
 
 // Clients opens each client when it is first needed.
@@ -65,6 +67,7 @@ type Clients struct {
 	ctx      context.Context // bounds opening, which happens later
 	config   config.Common
 	settings Settings
+	slots    *ratelimit.Slots // of all routes
 
 	firestore     func() (*firestore.Client, error)
 	publisher     func() (*pubsub.Publisher, error)
@@ -81,7 +84,10 @@ type Clients struct {
 
 // New returns the clients of a configuration. It opens none of them yet; ctx bounds opening.
 func New(ctx context.Context, c config.Common, s Settings) *Clients {
-	o := &Clients{ctx: ctx, config: c, settings: s}
+	o := &Clients{
+		ctx: ctx, config: c, settings: s,
+		slots: ratelimit.NewSlots(ratelimit.StandardSlots(c.RateLimitFactor, s.MaxHeldAnswers)),
+	}
 	o.firestore = lazy(o, "Firestore", func(ctx context.Context) (*firestore.Client, error) {
 		return firestore.Open(ctx, firestore.Options{
 			ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator,
