@@ -94,6 +94,12 @@ resource "google_compute_backend_service" "service" {
   protocol              = "HTTPS"
   security_policy       = try(google_compute_security_policy.edge["api"].id, null)
 
+  # The address of the client, which functions believe because of the secret; see shared/clientip.
+  custom_request_headers = [
+    "X-Edge-Client-Address:{client_ip_address}",
+    "X-Edge-Secret:${sensitive(local.edge_secrets[0])}",
+  ]
+
   backend {
     group = google_compute_region_network_endpoint_group.service[each.key].id
   }

@@ -44,9 +44,6 @@ locals {
     PUSH_SERVICE_ACCOUNT = local.push_account
   }
 
-  # Behind a load balancer, the last address in X-Forwarded-For is the load balancer's.
-  routes_environment = { PROXY_HOPS = var.domain == "" ? "0" : "1" }
-
   # Answers that clients wait for, such as logs that are followed, take at most half of the requests that an instance serves at the same time.
   held_answers = { for binary, s in local.sizes : binary => tostring(floor(s.concurrency / 2)) }
 
@@ -59,19 +56,20 @@ locals {
       for name, value in merge(
         local.common_environment,
         s.target == "" ? {} : { FUNCTION_TARGET = s.target },
-        s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : merge(
-          local.routes_environment, { MAX_HELD_ANSWERS = local.held_answers[s.binary] },
-        ),
+        s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : {
+          MAX_HELD_ANSWERS = local.held_answers[s.binary]
+        },
         contains(local.needs_of[service], "payments") ? local.payments_environment : {},
       ) : name => value if value != ""
     }
   }
 
-  # Secrets, by environment variable. Only services that authenticate callers have the pepper: whoever has it and may write records can make
+  # Secrets, by environment variable. Behind the load balancer, routes have its secret. Only services that authenticate callers have the pepper: whoever has it and may write records can make
   # an API key of any organization.
   secret_environments = {
     for service, s in local.services : service => merge(
       contains([for name in s.members : try(local.routes[name].access, "public") != "public"], true) ? { API_KEY_PEPPER = local.secrets.pepper } : {},
+      var.domain != "" && s.public ? { EDGE_SECRETS = local.secrets.edge } : {},
       {
         for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
         if contains(local.provided_secrets, name) && contains(local.needs_of[service], need)

@@ -33,7 +33,7 @@ func secretsOf(access function.Access, needs []function.Need) map[string]string 
 
 // TestSecrets_AreHeldByServicesThatNeedThem compares the secrets in the environment of each service, and those that its
 // account may read, with the needs of its functions. Only services that authenticate callers need the pepper, which no
-// worker does.
+// worker does. Behind the load balancer, every service of routes needs the load balancer's secret.
 func TestSecrets_AreHeldByServicesThatNeedThem(t *testing.T) {
 	t.Parallel()
 	everyTopologyWith(t, map[string]cty.Value{
@@ -46,6 +46,9 @@ func TestSecrets_AreHeldByServicesThatNeedThem(t *testing.T) {
 		needed := map[string]map[string]string{}
 		for _, r := range functions.Routes(functions.Dependencies{}) {
 			needed[r.Name] = secretsOf(r.Access, r.Needs)
+			if m.variable(t, "domain").AsString() != "" {
+				needed[r.Name]["EDGE_SECRETS"] = "secret prod-edge-secrets at (unknown)"
+			}
 		}
 		for _, w := range functions.Workers(functions.Dependencies{}) {
 			needed[w.Name] = secretsOf(function.Public, w.Needs)
@@ -98,9 +101,9 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		settable := m.local(t, "common_environment").AsValueMap()
 		maps.Copy(settable, m.local(t, "worker_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "optional_secrets").AsValueMap())
-		maps.Copy(settable, m.local(t, "routes_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
 		settable["API_KEY_PEPPER"] = m.local(t, "secrets").GetAttr("pepper")
+		settable["EDGE_SECRETS"] = m.local(t, "secrets").GetAttr("edge")
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			binary := m.local(t, "services").GetAttr(service).GetAttr("binary").AsString()
 			read := inprocess.Variables(binary)

@@ -38,6 +38,7 @@ func everything() map[string]cty.Value {
 			"start_time": text("2026-12-01T00:00:00Z"), "end_time": text("2026-12-08T00:00:00Z"),
 			"scope": text("NO_UPGRADES"),
 		})}),
+		"edge_secret_version": cty.NumberIntVal(2),
 		"scaling": cty.ObjectVal(map[string]cty.Value{
 			"routes": cty.ObjectVal(map[string]cty.Value{"min_instances": cty.NumberIntVal(2)}),
 		}),

@@ -10,37 +10,38 @@ import (
 )
 
 // reach says who can call a service: the networks that lead to it, whether Cloud Run lets every caller through, and
-// how many addresses load balancers append to X-Forwarded-For.
-type reach struct{ Ingress, Unchecked, Hops string }
+// the secret by which the service knows the load balancer.
+type reach struct{ Ingress, Unchecked, Edge string }
 
 // TestServices_AreReachedByTheirCallersOnly holds that the internet reaches routes in one way: through the load
 // balancer or, without a domain, at the service of all routes. Pub/Sub reaches workers, and Cloud Run checks its token.
 func TestServices_AreReachedByTheirCallersOnly(t *testing.T) {
 	t.Parallel()
-	const notSet = ""
+	const notSet, secret = "", "secret prod-edge-secrets at (unknown)"
 	everyTopology(t, func(t *testing.T, m *module) {
+		const balanced = "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
 		direct := m.variable(t, "domain").AsString() == ""
 		want := map[string]reach{}
 		for _, r := range functions.Routes(functions.Dependencies{}) {
 			service := m.local(t, "service_of").GetAttr(r.Name).AsString()
-			want[service] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER", Unchecked: "true", Hops: "1"}
+			want[service] = reach{Ingress: balanced, Unchecked: "true", Edge: secret}
 			if direct {
-				want[service] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER", Unchecked: "true", Hops: "0"}
+				want[service] = reach{Ingress: balanced, Unchecked: "true", Edge: notSet}
 			}
 		}
-		want["routes"] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER", Unchecked: "true", Hops: "1"}
+		want["routes"] = reach{Ingress: balanced, Unchecked: "true", Edge: secret}
 		if direct {
-			want["routes"] = reach{Ingress: "INGRESS_TRAFFIC_ALL", Unchecked: "true", Hops: "0"}
+			want["routes"] = reach{Ingress: "INGRESS_TRAFFIC_ALL", Unchecked: "true", Edge: notSet}
 		}
 		for _, w := range functions.Workers(functions.Dependencies{}) {
 			service := m.local(t, "service_of").GetAttr(w.Name).AsString()
-			want[service] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_ONLY", Unchecked: "false", Hops: notSet}
+			want[service] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_ONLY", Unchecked: "false", Edge: notSet}
 		}
 		got := map[string]reach{}
 		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
 			got[strings.TrimSuffix(strings.TrimPrefix(address, `this["`), `"]`)] = reach{
 				Ingress: text(t, s, "ingress"), Unchecked: text(t, s, "invoker_iam_disabled"),
-				Hops: variables(t, s)["PROXY_HOPS"],
+				Edge: variables(t, s)["EDGE_SECRETS"],
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -1,7 +1,7 @@
 # Secrets of the control plane. Functions create agents' secrets at run time.
 
 locals {
-  secrets = { pepper = "${local.prefix}-api-key-pepper" }
+  secrets = { pepper = "${local.prefix}-api-key-pepper", edge = "${local.prefix}-edge-secrets" }
 
   # Secrets that an operator may provide, by environment variable, with the need of the functions that read them. They are created without
   # a value; provided_secrets names those that have one.
@@ -18,6 +18,7 @@ locals {
   # A secret that Terraform generates is read at its version; one that was added by hand is read at latest when an instance starts.
   secret_versions = merge(
     { for id, v in google_secret_manager_secret_version.generated : id => v.version },
+    { (local.secrets.edge) = google_secret_manager_secret_version.edge.version },
     { for id in values(local.optional_secret_ids) : id => "latest" },
   )
 

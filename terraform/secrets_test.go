@@ -9,14 +9,15 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// TestSecrets_AreProtected holds that the control plane's secrets cannot be deleted by accident, and that no generated
-// value is in the state.
+// TestSecrets_AreProtected holds that the control plane's secrets cannot be deleted by accident, and that the
+// generated pepper is not in the state.
 func TestSecrets_AreProtected(t *testing.T) {
 	t.Parallel()
 	m := load(t, nil)
 	secrets := m.resources(t, "google_secret_manager_secret")
 	for _, id := range []string{
 		"prod-api-key-pepper", "prod-handoff-signing-key", "prod-stripe-api-key", "prod-stripe-webhook-secret",
+		"prod-edge-secrets",
 	} {
 		want := map[string]string{"secret_id": id, "deletion_protection": "true"}
 		s := secrets[`this["`+id+`"]`]
@@ -33,8 +34,8 @@ func TestSecrets_AreProtected(t *testing.T) {
 	}
 	versions := m.resources(t, "google_secret_manager_secret_version")
 	if diff := cmp.Diff(want, arguments(t, versions[`generated["prod-api-key-pepper"]`], want)); diff != "" ||
-		len(versions) != 1 {
-		t.Errorf("%d versions, want one (-want +got):\n%s", len(versions), diff)
+		len(versions) != 2 {
+		t.Errorf("%d versions, want two (-want +got):\n%s", len(versions), diff)
 	}
 }
 

@@ -30,8 +30,10 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 	}
 	for service, own := range map[string]map[string]string{
 		"routes": {
-			"PROXY_HOPS": "1", "GOMEMLIMIT": "200MiB", "API_KEY_PEPPER": "secret prod-api-key-pepper at (unknown)",
-			"MAX_HELD_ANSWERS": "40", "HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
+			"GOMEMLIMIT": "200MiB", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
+			"API_KEY_PEPPER":      "secret prod-api-key-pepper at (unknown)",
+			"HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
+			"MAX_HELD_ANSWERS":    "40",
 		},
 		"worker": {
 			"PLATFORM_IMAGE": "image" + digest, "AGENT_IMAGE": "agent" + digest, "AGENT_PORT": "3000",

@@ -74,6 +74,17 @@ variable "domain" {
   }
 }
 
+variable "edge_secret_version" {
+  type        = number
+  default     = 1
+  description = "Number of the load balancer's secret. Raise it by one to replace the secret: requests with the previous one stay accepted until the next replacement."
+
+  validation {
+    condition     = var.edge_secret_version >= 1 && floor(var.edge_secret_version) == var.edge_secret_version
+    error_message = "edge_secret_version must be a whole number of at least 1."
+  }
+}
+
 variable "cloud_armor" {
   type        = bool
   default     = null

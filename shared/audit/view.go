@@ -18,7 +18,7 @@ type View struct {
 	Outcome   string       `json:"outcome" jsonschema:"Either succeeded or an error code. New codes may be added. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown."`
 	Replayed  bool         `json:"replayed" jsonschema:"True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing."`
 	RequestID string       `json:"request_id"`
-	IP        string       `json:"ip" jsonschema:"The client's IP address."`
+	IP        string       `json:"ip" jsonschema:"The client's IP address, or unknown."`
 	UserAgent string       `json:"user_agent"`
 	Changes   []ChangeView `json:"changes" jsonschema:"The fields that changed; empty if none did. Secret values are never shown."`
 }

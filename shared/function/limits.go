@@ -3,6 +3,7 @@ package function
 import (
 	"net/http"
 
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
@@ -66,12 +67,12 @@ func (g Guard) checkAddress(ip string) error {
 	if g.Limiter == nil {
 		return nil
 	}
-	return g.Limiter.Peek(ratelimit.Authentication, ip).Err()
+	return g.Limiter.Peek(ratelimit.Authentication, clientip.Bucket(ip)).Err()
 }
 
 // countFailure counts a failed authentication against the address.
 func (g Guard) countFailure(err error, ip string) {
 	if g.Limiter != nil && fault.Is(err, fault.Unauthenticated) {
-		g.Limiter.Take(ratelimit.Authentication, ip)
+		g.Limiter.Take(ratelimit.Authentication, clientip.Bucket(ip))
 	}
 }

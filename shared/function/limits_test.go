@@ -171,7 +171,7 @@ func TestRoute_TakesAddressFromPlatformProxy(t *testing.T) {
 		},
 		"no proxy":              {remoteAddr: "203.0.113.7:5", forwardedFor: "", want: "203.0.113.7"},
 		"no proxy, IPv6":        {remoteAddr: "[2001:db8::7]:5", forwardedFor: "", want: "2001:db8::7"},
-		"no proxy, and no port": {remoteAddr: "somewhere", forwardedFor: "", want: "somewhere"},
+		"no proxy, and no port": {remoteAddr: "somewhere", forwardedFor: "", want: "unknown"},
 	} {
 		log := &fakeAuditLog{}
 		req := newRequest("POST", actPath, "member", validBody)

@@ -3,15 +3,14 @@ package function
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/idempotency"
 )
 
@@ -72,7 +71,7 @@ func instrument(name string, handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := time.Now()
 		facts := audit.Request{
-			Action: name, RequestID: requestID(req.Header), IP: remoteIP(req), UserAgent: req.UserAgent(),
+			Action: name, RequestID: requestID(req.Header), IP: clientip.Of(req), UserAgent: req.UserAgent(),
 		}
 		req, span := startSpan(req.WithContext(audit.With(req.Context(), facts)), name)
 		w.Header().Set("X-Request-Id", facts.RequestID)
@@ -109,18 +108,4 @@ func requestID(h http.Header) string {
 		return id
 	}
 	return uuid.NewString()
-}
-
-// remoteIP returns the client's address: the last hop of X-Forwarded-For, which the platform's proxy appended. Earlier
-// hops are the client's own claim.
-func remoteIP(req *http.Request) string {
-	if chain := req.Header.Get("X-Forwarded-For"); chain != "" {
-		hops := strings.Split(chain, ",")
-		return strings.TrimSpace(hops[len(hops)-1])
-	}
-	host, _, err := net.SplitHostPort(req.RemoteAddr)
-	if err != nil {
-		return req.RemoteAddr
-	}
-	return host
 }

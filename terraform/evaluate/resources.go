@@ -18,7 +18,9 @@ func unmarked(v cty.Value) cty.Value {
 }
 
 // standIns are the computed attributes whose stand-in is text.
-func standIns() []string { return []string{"id", "name", "email", "member", "self_link", "address"} }
+func standIns() []string {
+	return []string{"id", "name", "email", "member", "self_link", "address", "output"}
+}
 
 // Resources returns the instances of a type of resource by address without the type, such as this["key"]. Arguments
 // that are not set are absent. A nested block is a tuple of objects under the name of its type.

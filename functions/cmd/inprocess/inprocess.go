@@ -45,7 +45,8 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	openers.Payments, openers.Members = external.Payments, external.Members
 	openers.Logs = logs.Opener(worker.Cells)
 	s, err := wire.All(ctx, worker, wire.Settings{
-		Openers: openers, Pepper: routes.Pepper, BillingClock: o.BillingClock, MaxHeldAnswers: routes.MaxHeldAnswers,
+		Openers: openers, Pepper: routes.Pepper, EdgeSecrets: routes.EdgeSecrets, BillingClock: o.BillingClock,
+		MaxHeldAnswers: routes.MaxHeldAnswers,
 	})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }

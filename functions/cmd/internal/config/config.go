@@ -35,8 +35,6 @@ type Common struct {
 	Debug bool `env:"LOG_DEBUG"`
 	// TraceRatio is the share of requests that are traced, from 0 to 1. It must be the same in all functions.
 	TraceRatio float64 `env:"TRACE_RATIO, default=0"`
-	// ProxyHops is the number of our own proxies in front of the function. Each appends an address to X-Forwarded-For.
-	ProxyHops int `env:"PROXY_HOPS, default=0"`
 
 	// Issuer is the identity provider's issuer URL, exactly as in its tokens.
 	Issuer string `env:"IDENTITY_ISSUER, required"`
@@ -79,6 +77,9 @@ type Routes struct {
 	// MaxHeldAnswers is how many answers an instance holds open for clients that wait: half of the requests that it
 	// serves at the same time.
 	MaxHeldAnswers int `env:"MAX_HELD_ANSWERS, default=40"`
+	// EdgeSecrets are the secrets of the load balancer, which sends the first of them with every request. Only requests
+	// with one of them may report their client's address.
+	EdgeSecrets EdgeSecrets `env:"EDGE_SECRETS"`
 }
 
 // Accounts is the configuration of the accounts role.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,8 @@ func TestMain(m *testing.M) {
 type everything struct {
 	config.Worker
 	Routes struct {
-		Pepper config.Pepper `env:"API_KEY_PEPPER"`
+		Pepper config.Pepper      `env:"API_KEY_PEPPER"`
+		Edge   config.EdgeSecrets `env:"EDGE_SECRETS"`
 	}
 }
 
@@ -91,6 +93,33 @@ func TestPepper_IsNotReadByWorkers(t *testing.T) {
 	}
 }
 
+// TestEdgeSecrets_AreReadByRoutesOnly also holds that they are redacted.
+func TestEdgeSecrets_AreReadByRoutesOnly(t *testing.T) {
+	t.Parallel()
+	for binary, want := range map[string]bool{
+		"api": true, "accounts": true, "worker": false, "router": false, "notifier": false,
+	} {
+		if required, got := config.Variables(binary)["EDGE_SECRETS"]; got != want || required {
+			t.Errorf("%s reads the edge's secrets: %t, required: %t; want %t and not required", binary, got, required,
+				want)
+		}
+	}
+	present, previous := strings.Repeat("canary-1", 4), strings.Repeat("canary-2", 4)
+	for value, want := range map[string]config.EdgeSecrets{
+		"": nil, present: {present}, present + "," + previous: {present, previous},
+	} {
+		env := environment()
+		env["EDGE_SECRETS"] = value
+		c, err := config.Read[config.Routes](t.Context(), envconfig.MapLookuper(env))
+		if err != nil || !slices.Equal(c.EdgeSecrets, want) {
+			t.Errorf("%d characters: %d secrets, %v; want %d", len(value), len(c.EdgeSecrets), err, len(want))
+		}
+		if strings.Contains(fmt.Sprintf("%v %+v %#v %s", c, c, c, c.EdgeSecrets), "canary") {
+			t.Error("the printed configuration contains a secret")
+		}
+	}
+}
+
 func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 	t.Parallel()
 	const cells = "configuration: CELLS is invalid: "
@@ -109,6 +138,18 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 		"pepper is not base64": {
 			key: "API_KEY_PEPPER", value: "secret!",
 			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
+		},
+		"short edge secret": {
+			key: "EDGE_SECRETS", value: "secret!",
+			want: "configuration: EDGE_SECRETS is invalid: want values of at least 32 characters",
+		},
+		"edge secret with a space": {
+			key: "EDGE_SECRETS", value: "secret!" + strings.Repeat("x", 32) + ", ",
+			want: "configuration: EDGE_SECRETS is invalid: want values of at least 32 characters",
+		},
+		"three edge secrets": {
+			key: "EDGE_SECRETS", value: strings.Repeat("x", 32) + strings.Repeat(",secret!"+strings.Repeat("x", 32), 2),
+			want: "configuration: EDGE_SECRETS is invalid: want at most 2 values",
 		},
 		"cells are not JSON": {key: "CELLS", value: "c1", want: cells + "want a JSON array"},
 		"cell without region": {

@@ -10,20 +10,27 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/run"
 	"agents.example/controlplane/infra/oidc"
 	"agents.example/controlplane/infra/tracing"
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/function"
 )
 
 // API opens the routes of the role api: the target, or all of them.
 func API(ctx context.Context, c config.Routes) (run.Service, error) {
-	return New(ctx, c.Common, Settings{Pepper: c.Pepper, MaxHeldAnswers: c.MaxHeldAnswers}).service(
+	return New(ctx, c.Common, routeSettings(c, Openers{})).service(
 		functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAPI}}, nil)
 }
 
 // Accounts opens the routes of the roles api and accounts: the target, or all of them.
 func Accounts(ctx context.Context, c config.Routes, openers Openers) (run.Service, error) {
 	roles := []function.Role{function.RoleAPI, function.RoleAccounts}
-	s := Settings{Openers: openers, Pepper: c.Pepper, MaxHeldAnswers: c.MaxHeldAnswers}
-	return New(ctx, c.Common, s).service(functions.Selection{Target: c.Target, Roles: roles}, nil)
+	return New(ctx, c.Common, routeSettings(c, openers)).service(
+		functions.Selection{Target: c.Target, Roles: roles}, nil)
+}
+
+func routeSettings(c config.Routes, openers Openers) Settings {
+	return Settings{
+		Openers: openers, Pepper: c.Pepper, EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
+	}
 }
 
 // Workers opens the workers: the target, or all of them.
@@ -71,7 +78,7 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())
 	}
-	h = run.BehindProxies(h, o.config.ProxyHops)
+	h = clientip.NewEdge(o.settings.EdgeSecrets).Handler(h)
 	return run.Service{
 		Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Debug: o.config.Debug,
 		Close: o.Close,

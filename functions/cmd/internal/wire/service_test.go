@@ -1,11 +1,15 @@
 package wire
 
 import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -57,5 +61,33 @@ func TestService_StartsWithThePepper(t *testing.T) {
 	o.config.Issuer, o.settings.Pepper = "https://issuer.example", config.Pepper(strings.Repeat("p", 32))
 	if _, err := o.service(functions.Selection{Roles: []function.Role{function.RoleAccounts}}, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestService_TakesAddressesFromItsEdge reads the address of the client from the log line of a call.
+func TestService_TakesAddressesFromItsEdge(t *testing.T) { //nolint:paralleltest // the logger is the process's
+	const secret, front, client = "secret-of-the-edge-0123456789-abcdef", "192.0.2.1", "198.51.100.1"
+	o := newClients(t)
+	o.config.Issuer = "https://issuer.example"
+	c := config.Routes{Common: o.config, Pepper: config.Pepper(strings.Repeat("p", 32)), EdgeSecrets: []string{secret}}
+	o.settings = routeSettings(c, o.settings.Openers)
+	s, err := o.service(functions.Selection{Roles: []function.Role{function.RoleAPI}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	former := slog.Default()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(former) })
+	for sent, want := range map[string]string{secret: client, "another": front} {
+		log.Reset()
+		req := httptest.NewRequest(http.MethodGet, "/nowhere", nil)
+		req.Header.Set("X-Forwarded-For", front)
+		req.Header.Set(clientip.SecretHeader, sent)
+		req.Header.Set(clientip.AddressHeader, client)
+		s.Handler.ServeHTTP(httptest.NewRecorder(), req)
+		if !strings.Contains(log.String(), `"remoteIp":"`+want+`"`) || strings.Contains(log.String(), secret) {
+			t.Errorf("with the secret %q the log has %s, want the address %s and no secret", sent, log.String(), want)
+		}
 	}
 }

@@ -56,6 +56,8 @@ type Settings struct {
 	Openers
 	// Pepper is the hash key for stored API keys. A process that serves workers only has none.
 	Pepper config.Pepper
+	// EdgeSecrets are those by which the process knows requests of its load balancer.
+	EdgeSecrets config.EdgeSecrets
 	// BillingClock is the clock of accounts; nil means time.Now.
 	BillingClock func() time.Time
 	// MaxHeldAnswers is how many answers all routes of the process together may hold open.
