@@ -8,6 +8,7 @@
 //	go run ./emulators open                   print a link that opens the agent's dashboard in a browser
 //	go run ./emulators token ...              print a session token for the running cloud
 //	go run ./emulators bench                  count what operations cost, and price a month
+//	go run ./emulators load                   measure what hostile clients take from others
 package main
 
 import (
@@ -35,7 +36,7 @@ func main() {
 
 // usage is the help of the command without a subcommand, above its flags.
 const usage = `Usage: go run ./emulators [flags]
-       go run ./emulators build | open | token | bench [flags]
+       go run ./emulators build | open | token | bench | load [flags]
 
 Starts the whole control plane on this machine, creates an agent and stays up until Ctrl-C.
 
@@ -44,6 +45,7 @@ Commands:
   open     print a link that opens an agent's dashboard in a browser
   token    print a session token for the running cloud
   bench    count what operations cost, and price a month
+  load     measure what hostile clients take from others
 
 Flags:
 `
@@ -61,6 +63,8 @@ func command(ctx context.Context, args []string) error {
 		return token(ctx, args[1:])
 	case "bench":
 		return countCosts(ctx, args[1:])
+	case "load":
+		return measureLoad(ctx, args[1:])
 	default:
 		return up(ctx, args)
 	}

@@ -54,7 +54,7 @@ func parse(args []string) (settings, error) {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q; want build, open, token, bench or no command", flags.Arg(0))
+		return s, fmt.Errorf("unknown command %q; want build, open, token, bench, load or no command", flags.Arg(0))
 	}
 	return s, nil
 }

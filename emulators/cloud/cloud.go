@@ -46,6 +46,9 @@ type Options struct {
 	// Separate runs every function, the router and the notifier in separate processes, as when deployed. Otherwise all
 	// run in this process.
 	Separate bool
+	// Grouped changes Separate to one process for each role, as the topology "group" of Terraform has services. Each
+	// serves as many requests concurrently as an instance on Cloud Run.
+	Grouped bool
 	// Binaries is the directory of the binaries for separate processes, such as those of the image; empty builds them.
 	Binaries string
 	// Payments takes payments through an emulated Stripe. Otherwise the operator sets plans.

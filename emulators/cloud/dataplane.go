@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/functions"
@@ -24,19 +25,21 @@ func callerOf(name string) string { return name + "@local.iam.gserviceaccount.co
 // callers lists the users of the cluster by the need that gives them rights.
 func (c *Cloud) callers() map[string][]string {
 	all := map[string][]string{}
-	add := func(name string, needs []function.Need) {
-		if !c.options.Separate {
+	add := func(name string, role function.Role, needs []function.Need) {
+		if name = c.serviceOf(name, role); !c.options.Separate {
 			name = allFunctions
 		}
 		for _, need := range needs {
-			all[string(need)] = append(all[string(need)], callerOf(name))
+			if caller := callerOf(name); !slices.Contains(all[string(need)], caller) {
+				all[string(need)] = append(all[string(need)], caller)
+			}
 		}
 	}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
-		add(r.Name, r.Needs)
+		add(r.Name, r.Role, r.Needs)
 	}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
-		add(w.Name, w.Needs)
+		add(w.Name, function.RoleWorker, w.Needs)
 	}
 	return all
 }

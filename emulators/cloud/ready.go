@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -101,6 +102,20 @@ func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
 		Role: "member",
 	})
 	return err
+}
+
+// AddOrganization creates an organization on a plan. It returns a session token of its admin, and an API key.
+func (c *Cloud) AddOrganization(ctx context.Context, id string, on plan.ID) (token, key string, err error) {
+	records, err := firestore.Open(ctx,
+		firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
+	if token, key, err = c.createOrganization(ctx, id); err != nil {
+		return "", "", err
+	}
+	return token, key, records.Directory().SetPlan(ctx, id, on)
 }
 
 // createOrganization signs in as the admin of a new organization and creates an API key.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,13 +22,14 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Processes runs every function of the catalogue in a separate process.
+// Processes runs the services of the deployment in a process each.
 type Processes struct {
 	binaries dataplane.Binaries
 	env      []string
-	// cells returns the cells with the access of one function; nil if env has those of all functions.
-	cells func(function string) (string, error)
-	ports map[string]int // complete before the first process starts
+	// cells returns the cells with the access of one service; nil if env has those of all functions.
+	cells    func(service string) (string, error)
+	ports    map[string]int     // complete before the first process starts
+	services map[string]service // as above
 
 	mu      sync.Mutex
 	running map[string]*process.Process
@@ -37,36 +39,61 @@ type Processes struct {
 // the binary that links what all routes need.
 const allRoutes = "all-routes"
 
-// routedFunction is a function and the patterns that the router sends to it.
-type routedFunction struct {
+// service is a process, and the patterns that the router sends to it.
+type service struct {
 	name     string
 	role     function.Role
+	target   string // the only function that it serves; empty for all of its binary
 	patterns []string
+	env      []string // only of this process
 }
 
-// routedFunctions returns every function of the catalogue, and the process for all other paths.
-func routedFunctions() []routedFunction {
-	all := []routedFunction{{allRoutes, function.RoleAccounts, []string{"/"}}}
-	for _, r := range functions.Routes(functions.Dependencies{}) {
-		p := routedFunction{r.Name, r.Role, []string{r.Method + " " + r.Path}}
-		if short, ok := strings.CutPrefix(r.Path, function.Prefix); ok && strings.HasPrefix(short, "/agents") {
-			p.patterns = append(p.patterns, r.Method+" "+short)
+// services returns what runs in a process each: every function of the catalogue, or every role, and the process for all
+// other paths.
+func (c *Cloud) services() []service {
+	all := []service{{name: allRoutes, role: function.RoleAccounts, patterns: []string{"/"}}}
+	add := func(name string, role function.Role, patterns ...string) {
+		s := service{name: c.serviceOf(name, role), role: role, patterns: patterns}
+		if !c.options.Grouped {
+			s.target = name
 		}
-		all = append(all, p)
+		if i := slices.IndexFunc(all, func(other service) bool { return other.name == s.name }); i >= 0 {
+			all[i].patterns = append(all[i].patterns, patterns...)
+			return
+		}
+		all = append(all, s)
+	}
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		patterns := []string{r.Method + " " + r.Path}
+		if short, ok := strings.CutPrefix(r.Path, function.Prefix); ok && strings.HasPrefix(short, "/agents") {
+			patterns = append(patterns, r.Method+" "+short)
+		}
+		add(r.Name, r.Role, patterns...)
 	}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
-		all = append(all, routedFunction{w.Name, function.RoleWorker, []string{"POST " + w.Path()}})
+		add(w.Name, function.RoleWorker, "POST "+w.Path())
 	}
 	return all
+}
+
+// serviceOf returns the name of the service that runs a function in a separate process. The process for other paths has
+// the binary of accounts, and its access.
+func (c *Cloud) serviceOf(name string, role function.Role) string {
+	if c.options.Grouped {
+		return string(role)
+	}
+	return name
 }
 
 // concurrentStarts is how many processes start concurrently.
 const concurrentStarts = 4
 
-// serveSeparately builds the binaries, starts one process for each function and routes requests to them, as the load
-// balancer does.
+// serveSeparately starts the services and routes requests to them, as the load balancer does.
 func (c *Cloud) serveSeparately(ctx context.Context) error {
-	p := &Processes{binaries: c.binaries, running: map[string]*process.Process{}, ports: map[string]int{}}
+	p := &Processes{
+		binaries: c.binaries, running: map[string]*process.Process{}, ports: map[string]int{},
+		services: map[string]service{},
+	}
 	for k, v := range c.env {
 		p.env = append(p.env, k+"="+v)
 	}
@@ -77,28 +104,42 @@ func (c *Cloud) serveSeparately(ctx context.Context) error {
 	}
 	c.Functions = p
 	c.closeLater(p.close)
-	router, all := http.NewServeMux(), routedFunctions()
+	router, all := http.NewServeMux(), c.services()
 	ports, err := process.FreePorts(len(all))
 	if err != nil {
 		return err
 	}
-	for i, f := range all {
-		port := ports[i]
-		p.ports[f.name] = port
-		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})
-		for _, pattern := range f.patterns {
+	for i, s := range all {
+		if c.options.Grouped {
+			s.env = instanceEnvironment(s.role)
+		}
+		p.ports[s.name], p.services[s.name] = ports[i], s
+		proxy := c.newProxy(s.role, ports[i])
+		for _, pattern := range s.patterns {
 			router.Handle(pattern, proxy)
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentStarts)
-	for _, f := range all {
-		group.Go(func() error { return p.start(ctx, f.name, f.role) })
+	for _, s := range p.services {
+		group.Go(func() error { return p.start(ctx, s) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	return c.listen(router)
+}
+
+// newProxy returns the proxy to the process at a port of this machine.
+func (c *Cloud) newProxy(role function.Role, port int) http.Handler {
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})
+	if !c.options.Grouped {
+		return proxy
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: concurrency(role), IdleConnTimeout: time.Minute}
+	c.closeLater(func() error { transport.CloseIdleConnections(); return nil })
+	proxy.Transport = transport
+	return limitConcurrency(proxy, concurrency(role), queueTime)
 }
 
 // buildBinaries builds the programs that run in separate processes, from the module in the working directory.
@@ -117,13 +158,11 @@ func (c *Cloud) buildBinaries(ctx context.Context) (err error) {
 	return err
 }
 
-// start starts the process of one function on its port.
-func (p *Processes) start(ctx context.Context, name string, role function.Role) error {
-	port, target := p.ports[name], name
-	if name == allRoutes {
-		target = ""
-	}
+// start starts the process of a service on its port.
+func (p *Processes) start(ctx context.Context, s service) error {
+	name, role, target, port := s.name, s.role, s.target, p.ports[s.name]
 	env := append([]string{"FUNCTION_TARGET=" + target, "PORT=" + strconv.Itoa(port)}, p.env...)
+	env = append(env, s.env...)
 	// As deployed, only processes that authenticate callers have the pepper.
 	selection := functions.Selection{Target: target, Roles: []function.Role{role}}
 	if _, authenticates := selection.Authenticating(); !authenticates {
@@ -150,6 +189,9 @@ func (p *Processes) start(ctx context.Context, name string, role function.Role) 
 	return nil
 }
 
+// Addr returns the address of a service's process.
+func (p *Processes) Addr(service string) string { return "127.0.0.1:" + strconv.Itoa(p.ports[service]) }
+
 // Kill kills the process of a function with SIGKILL, as a crash does, and waits until it has exited.
 func (p *Processes) Kill(name string) error {
 	p.mu.Lock()
@@ -167,9 +209,9 @@ func (p *Processes) Kill(name string) error {
 	return nil
 }
 
-// Restart starts the process of a worker again after Kill.
+// Restart starts a process again after Kill.
 func (p *Processes) Restart(ctx context.Context, name string) error {
-	return p.start(ctx, name, function.RoleWorker)
+	return p.start(ctx, p.services[name])
 }
 
 func (p *Processes) close() error {
