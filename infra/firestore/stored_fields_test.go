@@ -1,0 +1,139 @@
+package firestore
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/secret"
+)
+
+// TestStoredFields_KeepTheirNames compares the fields of every document with testdata/stored_fields.txt, which names
+// the collection, the stored field and the field of the record. Releases read each other's documents, so a line may be
+// added, but no line may change.
+func TestStoredFields_KeepTheirNames(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("testdata/stored_fields.txt")
+	must(t, err)
+	want := strings.Split(strings.TrimSpace(string(b)), "\n")
+	var got []string
+	for collection, r := range storedRecords() {
+		got = append(got, describeFields(collection+" ", "", r.record, r.fields)...)
+	}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("documents of other releases have the field %q, which is renamed or gone", line)
+		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("if no release stored this field under another name, add to testdata/stored_fields.txt:\n%s", line)
+		}
+	}
+}
+
+// TestDocumentIDs_StayTheSame holds the ids that functions derive. With another id, a release does not find what a
+// former one wrote.
+func TestDocumentIDs_StayTheSame(t *testing.T) {
+	t.Parallel()
+	const want = "org_1~75a16a56-acd7-5b1b-a544-d27459715a4c"
+	if got := membershipID("org_1", "user_1"); got != want {
+		t.Errorf("the id of a membership is %s, want %s", got, want)
+	}
+}
+
+// storedRecord is a record with the fields that a document stores of it.
+type storedRecord struct {
+	record any // a pointer
+	fields fields
+}
+
+func storedRecords() map[string]storedRecord {
+	a, k, u, e := &agent.Agent{}, &apikey.Key{}, &organization.User{}, &audit.Entry{}
+	o := &billing.Account{}
+	given, event, m, l := &answer{}, &appliedEvent{}, &membership{}, &lease{}
+	s, p, operation, shown := &metrics.Snapshot{}, &metrics.Progress{}, &secret.Operation{}, &agentAnswer{}
+	return map[string]storedRecord{
+		agentCollection:                   {a, agentFields(a, new(string))},
+		organizationCollection:            {o, slices.Concat(organizationFields(&o.Organization), accountFields(o))},
+		keyCollection:                     {k, keyFields(k)},
+		userCollection:                    {u, userFields(u)},
+		auditCollection:                   {e, entryFields(e)},
+		idempotencyCollection:             {given, answerFields(given)},
+		idempotencyCollection + " answer": {shown, agentAnswerFields(shown)},
+		eventCollection:                   {event, appliedEventFields(event)},
+		membershipCollection:              {m, membershipFields(m)},
+		leaseCollection:                   {l, leaseFields(l)},
+		metricsCollection:                 {s, metricsFields(s)},
+		progressCollection:                {p, progressFields(p)},
+		operationCollection:               {operation, historyFields(operation)},
+	}
+}
+
+// TestStoredRecords_HaveEveryCollection compares storedRecords with storedFields, which TestExpiringDocuments_AreDeleted
+// compares with the collections.
+func TestStoredRecords_HaveEveryCollection(t *testing.T) {
+	t.Parallel()
+	records := storedRecords()
+	for _, collection := range slices.Sorted(maps.Keys(storedFields())) {
+		if records[collection].fields == nil {
+			t.Errorf("storedRecords lacks the collection %s: add it", collection)
+		}
+	}
+}
+
+// variable is a variable of a record. A struct has the address of its first field, but another type.
+type variable struct {
+	address uintptr
+	of      reflect.Type
+}
+
+// describeFields returns a line for each field, with the variable that it stores; "-" for one outside the record.
+func describeFields(stored, path string, record any, f fields) (lines []string) {
+	names := map[variable]string{}
+	nameVariables(reflect.ValueOf(record).Elem(), path, names)
+	for _, field := range f {
+		if g, ok := field.place.(groupPlace); ok {
+			lines = append(lines, describeFields(stored+field.name+".", path, record, g.of)...)
+			continue
+		}
+		at := reflect.ValueOf(field.place).FieldByName("at")
+		name := names[variable{at.Pointer(), at.Type().Elem()}]
+		if name == "" {
+			name = "-"
+		}
+		lines = append(lines, stored+field.name+" "+name)
+		if c, ok := field.place.(container); ok {
+			element, of := c.element()
+			lines = append(lines, describeFields(stored+field.name+".", name+".", element, of)...)
+		}
+	}
+	return lines
+}
+
+// container is a place that stores records of another type.
+type container interface{ element() (record any, f fields) }
+
+func (p optionalPlace[T]) element() (any, fields) { e := new(T); return e, p.of(e) }
+
+func (p arrayPlace[T]) element() (any, fields) { e := new(T); return e, p.of(e) }
+
+// nameVariables names the fields of a struct, and their fields, by their paths.
+func nameVariables(v reflect.Value, path string, names map[variable]string) {
+	for i := range v.NumField() {
+		f, name := v.Field(i), path+v.Type().Field(i).Name
+		names[variable{f.UnsafeAddr(), f.Type()}] = name
+		if f.Kind() == reflect.Struct {
+			nameVariables(f, name+".", names)
+		}
+	}
+}
