@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/secret"
@@ -70,14 +71,40 @@ func TestReveal_WritesAnAuditEntryEachTime(t *testing.T) {
 	for range 2 {
 		reveal(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
 	}
+	wantReveals(t, b, 2)
+}
+
+// wantReveals counts the audit entries of org-1's reveals.
+func wantReveals(t *testing.T, b *functiontest.Backend, want int) {
+	t.Helper()
 	ctx := identity.With(t.Context(), identity.Caller{OrganizationID: "org-1"})
 	found, err := b.Audit.List(ctx, audit.Filter{Action: "RevealCredentials"}, page.Request{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found.Items) != 2 {
-		t.Errorf("%d audit entries, want 2", len(found.Items))
+	if len(found.Items) != want {
+		t.Errorf("%d audit entries, want %d", len(found.Items), want)
 	}
+	for _, e := range found.Items {
+		if e.Outcome != audit.Succeeded || e.Replayed {
+			t.Errorf("the outcome is %s, replayed %t; want a success that showed the credentials", e.Outcome, e.Replayed)
+		}
+	}
+}
+
+// A kept answer would hold secrets, so a repeated request reads the credentials again.
+func TestReveal_RepeatedWithAKeyWritesAnotherAuditEntry(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	a := b.RunningAgent(t, "org-1", nil)
+	for range 2 {
+		res := b.Call(t, credentials.Reveal(b.Agents, b.Credentials), functiontest.AsAdmin("org-1"),
+			functiontest.Path("agent_id", a.ID), functiontest.Header(idempotency.Header, "once"))
+		if res.Want(t, http.StatusOK, "").Text("dashboard_password") == "" {
+			t.Error("the answer has no password")
+		}
+	}
+	wantReveals(t, b, 2)
 }
 
 func TestReveal_RefusesAnAgentWithoutCredentials(t *testing.T) {

@@ -1,0 +1,87 @@
+package functions_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/ratelimit"
+)
+
+// routeRights returns who may call each route. It is written by hand: the other tests of access derive their
+// expectations from the routes, and so would find no route that admits too many callers.
+func routeRights() map[string]function.Access {
+	rights := map[string]function.Access{}
+	for access, names := range map[function.Access][]string{
+		function.Public: {
+			"GetHandoffKeys", "GetHealth", "GetHealthLive", "GetHealthLiveV1", "GetHealthReady",
+			"GetHealthReadyV1", "GetHealthV1", "GetOpenAPI", "GetPlayground", "GetPlaygroundAsset",
+			"ReceiveStripeEvent",
+		},
+		function.User: {
+			"GetMe",
+		},
+		function.Member: {
+			"GetAgent", "GetAgentMetrics", "GetCurrentOrganization", "GetDashboardReachability",
+			"GetSubscription", "ListAgents", "ListMembers", "ListPlans",
+		},
+		function.Admin: {
+			"CreateAPIKey", "CreateAgent", "CreateCheckoutSession", "CreatePortalSession", "DeleteAgent",
+			"DeleteSecret", "ExportAuditLog", "GetAgentLogs", "GetSecretOperation", "ListAPIKeys",
+			"ListAuditLog", "ListSecretOperations", "ListSecrets", "MigrateAgentSandbox", "PauseAgent",
+			"PutSecrets", "ReconcileSecretOperation", "RemoveMember", "RestartAgent", "ResumeAgent",
+			"RevealCredentials", "RevokeAPIKey", "RotateCredentials", "SetMember", "StartAgent", "StopAgent",
+			"UpdateAgent",
+		},
+	} {
+		for _, name := range names {
+			rights[name] = access
+		}
+	}
+	return rights
+}
+
+// TestRoutes_AreForTheseCallers holds the access of every route, and the limits that single routes have.
+func TestRoutes_AreForTheseCallers(t *testing.T) {
+	t.Parallel()
+	limits := map[string]ratelimit.Class{}
+	want, got := routeRights(), map[string]function.Access{}
+	wantLimits := map[string]ratelimit.Class{"RevealCredentials": ratelimit.Reveals}
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		got[r.Name] = r.Access
+		if r.Limit != "" {
+			limits[r.Name] = r.Limit
+		}
+		if access, listed := want[r.Name]; !listed || access != r.Access {
+			t.Errorf("%s is for %q, want %q; a new route needs an entry in routeRights", r.Name, r.Access, access)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if _, exists := got[name]; !exists {
+			t.Errorf("routeRights has %s, which is no route", name)
+		}
+	}
+	if !maps.Equal(limits, wantLimits) {
+		t.Errorf("the limits of single routes are %v, want %v", limits, wantLimits)
+	}
+}
+
+// TestWorkers_RunAtTheseTimes holds the schedules of the workers. Each bounds how long a loss goes unnoticed.
+func TestWorkers_RunAtTheseTimes(t *testing.T) {
+	t.Parallel()
+	want, got := map[string]string{
+		"SweepAgents": "* * * * *", "ObserveAgents": "* * * * *", "CollectMetrics": "* * * * *",
+		"KeepAccounts": "* * * * *", "CheckDrift": "*/10 * * * *", "CollectOrphans": "17 * * * *",
+		"RecountUsage": "41 3 * * *",
+	}, map[string]string{}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		if w.Schedule != "" {
+			got[w.Name] = w.Schedule
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the schedules are %v, want %v", got, want)
+	}
+}
