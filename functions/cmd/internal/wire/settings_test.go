@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	gcp "cloud.google.com/go/secretmanager/apiv1"
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+
+	"agents.example/controlplane/emulators/firestoreemu/embedded"
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/emulators/secretmanageremu"
+	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+)
+
+// These tests hold that a setting reaches the client that it is for. What the setting does is tested with the client.
+
+// cloud is the configuration of a process whose Firestore and identity provider run in this process.
+func cloud(t *testing.T) (config.Common, *issuer.Issuer) {
+	t.Helper()
+	store, err := embedded.Start(t.Context(), embedded.Options{Indexes: firestore.Indexes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, store.Close)
+	idp, err := issuer.Start(t.Context(), issuer.Options{Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, idp.Close)
+	return config.Common{
+		ProjectID: "test", Environment: "test", NudgeTopic: "agent-nudges", Issuer: idp.URL(),
+		Local: config.Local{FirestoreEmulator: store.Addr, PubSubEmulator: "127.0.0.1:1"},
+	}, idp
+}
+
+func TestSettings_SessionsAreForTheConfiguredParties(t *testing.T) {
+	t.Parallel()
+	const app = "https://app.test"
+	c, idp := cloud(t)
+	c.AuthorizedParties = []string{app}
+	o := New(context.WithoutCancel(t.Context()), c, Settings{Pepper: config.Pepper("pepper")})
+	closeLater(t, o.Close)
+	guard, err := o.Guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for party, wantCode := range map[string]string{app: "", "https://other.test": "invalid_token"} {
+		token, err := idp.Session(issuer.Session{Subject: "ada", Claims: map[string]any{"azp": party}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := guard.Authenticator.Authenticate(t.Context(), token, document.Ref{}); fault.Code(err) != wantCode {
+			t.Errorf("a token for %s: %v, want the code %q", party, err, wantCode)
+		}
+	}
+}
+
+func TestSettings_WorkersTakeOnlyTheConfiguredPushes(t *testing.T) {
+	t.Parallel()
+	const audience, account = "https://worker.test", "push@test.iam.gserviceaccount.com"
+	common, idp := cloud(t)
+	common.Target = "SweepAgents"
+	c := config.Worker{Common: common, PushIssuer: idp.URL(), PushAudience: audience, PushServiceAccount: account}
+	s, err := Workers(context.WithoutCancel(t.Context()), c, Openers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, s.Close)
+	mint := func(audience, account string) string {
+		token, err := idp.Push(audience, account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + token
+	}
+	for name, row := range map[string]struct {
+		authorization string
+		want          int
+	}{
+		"the subscription": {mint(audience, account), http.StatusNoContent},
+		"no token":         {"", http.StatusUnauthorized},
+		"another audience": {mint("https://other.test", account), http.StatusUnauthorized},
+		"another account":  {mint(audience, "other@test.iam.gserviceaccount.com"), http.StatusUnauthorized},
+	} {
+		req := httptest.NewRequest(http.MethodPost, "/workers/SweepAgents",
+			strings.NewReader(`{"message": {"messageId": "1"}}`))
+		if row.authorization != "" {
+			req.Header.Set("Authorization", row.authorization)
+		}
+		w := httptest.NewRecorder()
+		s.Handler.ServeHTTP(w, req)
+		if w.Code != row.want {
+			t.Errorf("a push from %s: status %d, want %d: %s", name, w.Code, row.want, w.Body)
+		}
+	}
+}
+
+func TestSettings_SecretsStayInTheirRegions(t *testing.T) {
+	t.Parallel()
+	server, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, server.Close)
+	o := New(context.WithoutCancel(t.Context()), config.Common{
+		ProjectID: "test", Environment: "test", Local: config.Local{SecretManager: server.Addr},
+		SecretRegions: []string{"europe-west1"},
+	}, Settings{})
+	closeLater(t, o.Close)
+	d, err := o.For([]function.Need{function.SecretAdd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.SecretWriter.Put(t.Context(), "3fa85f64-5717-4562-b3fc-2c963f66afa6", "KEY", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	if got := regionsOfSecrets(t, server); !slices.Equal(got, []string{"europe-west1"}) {
+		t.Errorf("the secret is stored in %v, want only europe-west1", got)
+	}
+}
+
+// regionsOfSecrets lists where the project's secrets are stored.
+func regionsOfSecrets(t *testing.T, server *secretmanageremu.Server) (regions []string) {
+	t.Helper()
+	client, err := gcp.NewClient(t.Context(), server.ClientOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, client.Close)
+	for s, err := range client.ListSecrets(t.Context(),
+		&secretmanagerpb.ListSecretsRequest{Parent: "projects/test"}).All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range s.GetReplication().GetUserManaged().GetReplicas() {
+			regions = append(regions, r.GetLocation())
+		}
+	}
+	return regions
+}
