@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/secret"
 )
@@ -24,6 +25,56 @@ func (r *storingRecords) Update(ctx context.Context, a agent.Agent, change func(
 		r.store = nil
 	}
 	return r.WorkerStore.Update(ctx, a, change)
+}
+
+// forgetful is a Prober to which the agent accepts every credentials until a time, as a gateway does that applies new
+// ones late.
+type forgetful struct {
+	provisioning.AgentProber
+	until time.Time
+}
+
+func (f forgetful) Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (provisioning.Verdict, error) {
+	if time.Now().Before(f.until) {
+		return provisioning.Accepted, nil
+	}
+	return f.AgentProber.Accepts(ctx, a, c)
+}
+
+// A rotation after a leak is worth nothing while the leaked password still opens the dashboard.
+func TestReconcile_KeepsARotationPendingWhileTheFormerCredentialsWork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		version, err := w.secretClient().AddCredentials(t.Context(), w.id, agent.DashboardUsername)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.change(func(a *agent.Agent) {
+			_, err := a.BeginOperations(a.SecretsRevision, []secret.Operation{{
+				ID: "rotation", AgentID: w.id, Key: secret.CredentialsKey, Action: secret.Rotate,
+			}}, time.Now())
+			stored := []agent.Outcome{{OperationID: "rotation", Version: version}}
+			if err := cmp.Or(err, a.RecordStored(stored, time.Now())); err != nil {
+				t.Error(err)
+			}
+		})
+		late := time.Now().Add(time.Minute)
+		for range 100 {
+			r := w.reconciler()
+			r.Prober = forgetful{r.Prober, late}
+			_ = r.Reconcile(t.Context(), w.id) // an error is tried again
+			if !w.record().RotationPending {
+				break
+			}
+			time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
+		}
+		if w.record().RotationPending || time.Now().Before(late) {
+			t.Errorf("the rotation is pending: %t, %v before the agent refuses the former credentials; want it done then",
+				w.record().RotationPending, time.Until(late))
+		}
+	})
 }
 
 // recordingCluster records the environment of each pod.

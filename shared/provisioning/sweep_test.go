@@ -189,6 +189,25 @@ func TestSweep_ReportsFailedNudges(t *testing.T) {
 	}
 }
 
+// unwritable are records that can be read but not written.
+type unwritable struct{ agent.WorkerStore }
+
+// Update implements agent.WorkerStore.
+func (unwritable) Update(_ context.Context, a agent.Agent, _ func(*agent.Agent)) (agent.Agent, error) {
+	return a, errLost
+}
+
+// An acknowledged dead letter is gone, and the agent would look busy forever.
+func TestDeadLetter_ReportsARecordThatItCannotWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.change(func(a *agent.Agent) { a.Attempts = agent.MaxAttempts })
+	s := &provisioning.Sweeper{Records: unwritable{w.records()}, Nudger: &nudges{}, Now: time.Now}
+	if err := s.DeadLetter(t.Context(), w.id); !errors.Is(err, errLost) {
+		t.Errorf("DeadLetter = %v, want %v", err, errLost)
+	}
+}
+
 func TestDeadLetter_GivesUpOnlyAfterManyAttempts(t *testing.T) {
 	t.Parallel()
 	failed := func(attempts int, outage bool) func(*agent.Agent) {
