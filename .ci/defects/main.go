@@ -124,9 +124,6 @@ func plant(ctx context.Context, o options, root string, defects []*Defect, out i
 		Generate: func(ctx context.Context) error { return generate(ctx, dir) },
 		Progress: out,
 	}
-	if err := r.Baseline(ctx, defects); err != nil {
-		return err
-	}
 	outcomes, err := r.Run(ctx, defects)
 	return errors.Join(err, report(out, outcomes, len(defects)))
 }

@@ -19,6 +19,7 @@ const (
 	notApplied   verdict = "NOT APPLIED"
 	notCompiled  verdict = "NOT COMPILED"
 	notGenerated verdict = "NOT GENERATED"
+	proofless    verdict = "PROVES NOTHING"
 )
 
 // An Outcome is a row of the table.
@@ -41,16 +42,20 @@ type Runner struct {
 	Progress io.Writer
 }
 
-// Baseline runs the tests of all defects without a defect. A test that fails or is skipped then proves nothing.
-func (r *Runner) Baseline(ctx context.Context, defects []*Defect) error {
-	type group struct {
-		pkg  string
-		full bool
-	}
+// group is what one call of go test runs.
+type group struct {
+	pkg  string
+	full bool
+}
+
+func (d *Defect) group() group { return group{d.Package, d.Full} }
+
+// baseline runs the tests of all defects without a defect.
+func (r *Runner) baseline(ctx context.Context, defects []*Defect) (map[group]Result, error) {
 	tests := map[group][]string{}
 	var groups []group
 	for _, d := range defects {
-		g := group{d.Package, d.Full}
+		g := d.group()
 		if _, ok := tests[g]; !ok {
 			groups = append(groups, g)
 		}
@@ -60,19 +65,17 @@ func (r *Runner) Baseline(ctx context.Context, defects []*Defect) error {
 			}
 		}
 	}
-	var errs []error
+	results := map[group]Result{}
 	for _, g := range groups {
 		started := time.Now()
 		result, err := r.Test(ctx, g.pkg, tests[g], g.full)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := result.wanted("pass", tests[g]); err != nil {
-			errs = append(errs, fmt.Errorf("%s without a defect: %w\n%s", g.pkg, err, result.Output))
-		}
+		results[g] = result
 		fmt.Fprintf(r.Progress, "%6.1f s  without a defect: %s\n", time.Since(started).Seconds(), g.pkg)
 	}
-	return errors.Join(errs...)
+	return results, nil
 }
 
 // wanted reports tests for which go test did not report action.
@@ -93,12 +96,25 @@ func (r Result) wanted(action string, tests []string) error {
 	return errors.Join(errs...)
 }
 
-// Run plants each defect, runs its tests, and restores the tree.
+// Run plants each defect, runs its tests, and restores the tree. A test that fails or is skipped without a defect
+// proves nothing.
 func (r *Runner) Run(ctx context.Context, defects []*Defect) ([]Outcome, error) {
+	sound, err := r.baseline(ctx, defects)
+	if err != nil {
+		return nil, err
+	}
 	outcomes := make([]Outcome, 0, len(defects))
 	for i, d := range defects {
 		started := time.Now()
-		outcome, err := r.try(ctx, d)
+		var outcome Outcome
+		if base := sound[d.group()]; base.wanted("pass", d.Tests) != nil {
+			outcome = Outcome{
+				Verdict: proofless,
+				Detail:  fmt.Sprintf("without the defect: %v\n%s", base.wanted("pass", d.Tests), base.Output),
+			}
+		} else {
+			outcome, err = r.try(ctx, d)
+		}
 		if restored := r.Tree.Restore(context.WithoutCancel(ctx)); restored != nil {
 			return outcomes, restored
 		}

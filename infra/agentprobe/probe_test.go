@@ -81,6 +81,29 @@ func TestProbe_AsksTheHostnameForReadiness(t *testing.T) {
 	}
 }
 
+// A connection that is kept would prove nothing about the way to the agent.
+func TestProbe_ConnectsEachTime(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	p := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
+	for range 3 {
+		if err := p.Probe(t.Context(), testAgent()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := connections.Load(); got != 3 {
+		t.Errorf("three probes made %d connections, want 3", got)
+	}
+}
+
 func TestProbe_ReportsWhyTheAgentIsUnhealthy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -216,6 +216,23 @@ func TestRead_FindsTheAgentOfRequestsByHost(t *testing.T) {
 	}
 }
 
+func TestRead_TakesTheLatencyOfFiveMinutes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 0)
+	point := func(at int, counts ...int64) monitoringemu.Sample {
+		return f.prometheusPoint(durations, minutesAgo(60), minutesAgo(at), histogram(counts...),
+			map[string]string{"host": f.host()})
+	}
+	f.feed(point(40, 0, 0, 0, 0), point(6, 0, 0, 0, 500), point(1, 0, 20, 0, 500)) // slow requests, and then fast ones
+	got, _, err := f.read(metrics.Query{Metric: metrics.Latency, Agents: []string{f.agent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := got[f.agent+f.host()][0]; v < 100 || v > 200 {
+		t.Errorf("the latency is %v, want that of the last five minutes, 100 to 200 ms", got)
+	}
+}
+
 func TestRead_TakesTheMemoryOfSandboxedAgentsFromTheirFront(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 0)

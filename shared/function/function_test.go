@@ -199,6 +199,24 @@ func TestRoute_ReplacesUnsafeRequestIDs(t *testing.T) {
 	}
 }
 
+// The value of a panic may be anything, such as a request with a secret.
+func TestRoute_LogsNoValueOfAPanic(t *testing.T) { //nolint:paralleltest // captures the process's logger
+	logs := captureLogs(t, "")
+	route := function.Route{
+		Name: "R", Method: http.MethodGet, Path: "/r", Access: function.Public, Status: http.StatusOK,
+		Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) {
+			panic(errors.New("hunter2"))
+		}),
+	}
+	r := call(t, route.Handler(function.Guard{}), httptest.NewRequest(http.MethodGet, "/r", nil))
+	if r.status != http.StatusInternalServerError {
+		t.Errorf("status = %d, want 500", r.status)
+	}
+	if !strings.Contains(logs.String(), "panic of type") || strings.Contains(logs.String(), "hunter2") {
+		t.Errorf("the log is %s, want the type of the panic without its value", logs)
+	}
+}
+
 func TestRoute_LogsOneLineWithoutSecrets(t *testing.T) { //nolint:paralleltest // captures the process's logger
 	logs := captureLogs(t, "proj")
 	req := postJSON("/api/v1/admin?token=secret-in-query", "Bearer admin", `{"text": "secret in the body"}`)
@@ -335,6 +353,10 @@ func TestWorker_AnswersPushes(t *testing.T) {
 		"temporary error": {
 			authorization: "Bearer t", body: push,
 			handlerErr: fault.New(fault.Unavailable, "busy", "Later."), wantStatus: 503,
+		},
+		"permanent error": {
+			authorization: "Bearer t", body: push,
+			handlerErr: fault.New(fault.BadRequest, "agent_id_malformed", "It is no id."), wantStatus: 400,
 		},
 		"unwrapped message": {authorization: "Bearer t", body: `{"agent_id":"a"}`, wantStatus: 400},
 		"body is not JSON":  {authorization: "Bearer t", body: `{`, wantStatus: 400},

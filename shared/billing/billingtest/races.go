@@ -56,6 +56,8 @@ func startNeedsPayment(t *testing.T, w Fixture) {
 	id, system := w.tenant(t)
 	admin := identity.With(system,
 		identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin})
+	key := identity.With(system,
+		identity.Caller{Type: identity.APIKey, ID: "key_1", OrganizationID: id, Role: identity.RoleAdmin})
 	setAccount := func(status billing.Status, on plan.ID, suspended bool) {
 		t.Helper()
 		a := w.account(t, id)
@@ -93,7 +95,11 @@ func startNeedsPayment(t *testing.T, w Fixture) {
 	} {
 		setAccount(c.status, plan.Startup, c.suspended)
 		_, createErr := w.Agents.Create(admin, agenttest.Draft(plan.Hobby))
-		for call, err := range map[string]error{"create": createErr, "start": act(admin, ids[0], agent.Start)} {
+		_, createByKeyErr := w.Agents.Create(key, agenttest.Draft(plan.Hobby))
+		for call, err := range map[string]error{
+			"create": createErr, "create by API key": createByKeyErr,
+			"start": act(admin, ids[0], agent.Start), "start by API key": act(key, ids[0], agent.Start),
+		} {
 			if !fault.Is(err, fault.PaymentRequired) || fault.Code(err) != c.wantCode {
 				t.Errorf("billingtest: %s while %s (suspended %t): %v, want %s", call, c.status, c.suspended, err,
 					c.wantCode)
