@@ -35,12 +35,11 @@ func (c *Cloud) serve(ctx context.Context) error {
 		return err
 	}
 	c.closeLater(service.Close)
-	return c.listen(service.Handler)
+	return c.listen(function.NewServer(c.options.Wrap(service.Handler)))
 }
 
-// listen serves a handler on the cloud's address until the cloud is closed.
-func (c *Cloud) listen(h http.Handler) error {
-	server := &http.Server{Handler: c.options.Wrap(h), ReadHeaderTimeout: 10 * time.Second}
+// listen lets a server serve on the cloud's address until the cloud is closed.
+func (c *Cloud) listen(server *http.Server) error {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {

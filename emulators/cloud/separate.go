@@ -127,7 +127,7 @@ func (c *Cloud) serveSeparately(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return c.listen(router)
+	return c.listen(&http.Server{Handler: c.options.Wrap(router), ReadHeaderTimeout: 10 * time.Second})
 }
 
 // newProxy returns the proxy to the process at a port of this machine.

@@ -152,7 +152,6 @@ const linesType = "application/x-ndjson"
 
 // Reply implements function.Reply.
 func (l Log) Reply(h http.Header) any {
-	h.Set("Cache-Control", "no-store")
 	if l.stream != nil && !l.follow {
 		h.Set("Vary", "Accept") // as for an answer that follows
 		return function.Raw{ContentType: linesType, Stream: l.copy, Item: agentlog.LineView{}}

@@ -62,12 +62,6 @@ func (Reachable) Example() any {
 	}
 }
 
-// Reply implements function.Reply. The answer may not be cached.
-func (r Reachable) Reply(h http.Header) any {
-	h.Set("Cache-Control", "no-store")
-	return r
-}
-
 // Reachability probes an agent on its own hostname. It writes no record: only a worker clears the flags of an agent.
 func Reachability(agents agent.Store, p provisioning.AgentProber, d agent.Addresses) function.Route {
 	probes := &probeCache{prober: p, recent: map[string]*probe{}}

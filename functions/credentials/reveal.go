@@ -45,12 +45,6 @@ func (View) Example() any {
 	}
 }
 
-// Reply implements function.Reply. No proxy may store the answer.
-func (v View) Reply(h http.Header) any {
-	h.Set("Cache-Control", "no-store")
-	return v
-}
-
 // Reveal shows the password of an agent's dashboard and the key of its API. It writes the time to the agent's record,
 // so that the same commit writes an audit entry.
 func Reveal(agents agent.Store, secrets credential.Reader) function.Route {

@@ -73,6 +73,11 @@ func requestErrors() map[fault.Kind]errorResponse {
 // protocolErrors are the responses to malformed or excessive requests, and to failures of the service.
 func protocolErrors() map[fault.Kind]errorResponse {
 	return map[fault.Kind]errorResponse{
+		fault.RequestTimeout: {
+			text: "The request body arrived too slowly. The description has the limit.",
+			example: fault.New(fault.RequestTimeout, "request_timeout",
+				"The request body arrived too slowly. Send the request again."),
+		},
 		fault.TooLarge: {
 			text: "The request body is too large.",
 			example: fault.New(fault.TooLarge, "body_too_large", "The request body exceeds the limit of %d bytes.",

@@ -62,14 +62,14 @@ func TestDescribe_DerivesStatuses(t *testing.T) {
 		change func(*function.Route)
 		want   string
 	}{
-		"admin route with id and body": {change: nil, want: "200 400 401 403 404 413 415 422 429 500 503"},
+		"admin route with id and body": {change: nil, want: "200 400 401 403 404 408 413 415 422 429 500 503"},
 		"user route": {
 			change: func(r *function.Route) { r.Access = function.User },
-			want:   "200 400 401 404 413 415 422 429 500 503",
+			want:   "200 400 401 404 408 413 415 422 429 500 503",
 		},
 		"admin route with id": {
 			change: func(r *function.Route) { r.Handle = onlyID() },
-			want:   "200 400 401 403 404 413 422 429 500 503",
+			want:   "200 400 401 403 404 408 413 422 429 500 503",
 		},
 		"member route that reads, with id": {change: func(r *function.Route) {
 			r.Method, r.Access, r.Handle = http.MethodGet, function.Member, onlyID()

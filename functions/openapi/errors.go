@@ -38,13 +38,13 @@ func kinds(r function.Route, in input) []fault.Kind {
 		k = append(k, fault.NotFound)
 	}
 	if in.body != nil {
-		k = append(k, fault.BadRequest, fault.TooLarge, fault.UnsupportedMedia)
+		k = append(k, fault.BadRequest, fault.RequestTimeout, fault.TooLarge, fault.UnsupportedMedia)
 	}
 	if in.body != nil || in.refusable {
 		k = append(k, fault.Invalid)
 	}
 	if repeatable(r) {
-		k = append(k, fault.BadRequest, fault.TooLarge, fault.Invalid)
+		k = append(k, fault.BadRequest, fault.RequestTimeout, fault.TooLarge, fault.Invalid)
 	}
 	if in.conditional {
 		k = append(k, fault.PreconditionFailed)
@@ -69,7 +69,7 @@ func (d *describer) responses() (map[string]response, error) {
 		}
 		rendered := recorder{header: http.Header{}}
 		function.WriteError(&rendered, exampleRequestID, a.example)
-		names := map[string]bool{"X-Request-Id": true}
+		names := commonHeaders()
 		for h := range rendered.header {
 			names[h] = true
 		}
@@ -94,7 +94,9 @@ func (d *describer) responses() (map[string]response, error) {
 		}}
 	}
 	if d.used[responsePrefix+notModified] {
-		described, err := d.headers(map[string]bool{"X-Request-Id": true, "ETag": true})
+		names := commonHeaders()
+		names["ETag"], names["Cache-Control"] = true, true
+		described, err := d.headers(names)
 		if err != nil {
 			return nil, err
 		}

@@ -39,10 +39,16 @@ func headers() map[string]header {
 		"Deprecation": {"When the operation was deprecated (RFC 9745): `@` and Unix seconds.", true, text()},
 		"Sunset":      {"When the operation may stop working (RFC 8594).", true, text()},
 
-		"Content-Security-Policy": {"What the page may load: only content of this service.", true, text()},
-		"Referrer-Policy":         {"The page sends no Referer header.", true, text()},
-		"X-Content-Type-Options":  {"The declared media type applies; clients must not guess another.", true, text()},
+		"Content-Security-Policy":   {"What the page may load: only content of this service.", true, text()},
+		"Referrer-Policy":           {"The page sends no Referer header.", true, text()},
+		"Strict-Transport-Security": {"Browsers must use HTTPS. Present if the request came by HTTPS.", false, text()},
+		"X-Content-Type-Options":    {"The declared media type applies; clients must not guess another.", true, text()},
 	}
+}
+
+// commonHeaders returns the headers of every response; the value reports whether a header is always present.
+func commonHeaders() map[string]bool {
+	return map[string]bool{"X-Request-Id": true, "X-Content-Type-Options": true, "Strict-Transport-Security": false}
 }
 
 // spelling returns the usual spelling of a header if Go's canonical form differs.

@@ -49,7 +49,10 @@ func (d *describer) success(r function.Route) (success, error) {
 	if hasExample {
 		shown = render(example)
 	}
-	names := map[string]bool{"X-Request-Id": true}
+	names := commonHeaders()
+	if r.Access != function.Public {
+		names["Cache-Control"] = true
+	}
 	switch always.body.(type) {
 	case function.Negotiable, function.Formats:
 		names["Vary"] = true

@@ -66,7 +66,6 @@ func (p Page) Reply(h http.Header) any {
 	h.Set("Content-Security-Policy", contentSecurityPolicy())
 	h.Set("ETag", entityTag(p.body, ""))
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
 	return function.Raw{ContentType: "text/html; charset=utf-8", Bytes: p.body}
 }
 

@@ -42,7 +42,6 @@ func (a Asset) Reply(h http.Header) any {
 	h.Set("Cache-Control", assetCaching)
 	h.Set("ETag", entityTag(a.body, a.encoding))
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("X-Content-Type-Options", "nosniff")
 	if a.encoding != "" {
 		h.Set("Content-Encoding", a.encoding)
 	}

@@ -133,9 +133,6 @@ func (a Agent) showConfig() ConfigView {
 // Reply implements function.Reply. It sets the entity tag.
 func (v View) Reply(h http.Header) any {
 	h.Set("ETag", v.entityTag)
-	if v.DashboardHandoff != nil { // anyone who has the link can open the dashboard
-		h.Set("Cache-Control", "no-store")
-	}
 	return v
 }
 

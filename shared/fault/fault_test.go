@@ -24,6 +24,7 @@ func TestKind_HasStatusAndRetryRule(t *testing.T) {
 		fault.Forbidden:          {status: 403, retryable: false},
 		fault.NotFound:           {status: 404, retryable: false},
 		fault.MethodNotAllowed:   {status: 405, retryable: false},
+		fault.RequestTimeout:     {status: 408, retryable: true},
 		fault.Conflict:           {status: 409, retryable: false},
 		fault.PreconditionFailed: {status: 412, retryable: false},
 		fault.TooLarge:           {status: 413, retryable: false},

@@ -18,6 +18,7 @@ const (
 	Forbidden                      // 403: role, plan feature or organization
 	NotFound                       // 404: unknown, or in another organization
 	MethodNotAllowed               // 405: the path exists, the method does not
+	RequestTimeout                 // 408: the body arrived too slowly
 	Conflict                       // 409: the current state does not allow it
 	PreconditionFailed             // 412: If-Match names a different version
 	TooLarge                       // 413: the body is over the limit
@@ -41,16 +42,16 @@ func ruleOf(k Kind) rule {
 		Internal: http.StatusInternalServerError, BadRequest: http.StatusBadRequest,
 		Unauthenticated: http.StatusUnauthorized, PaymentRequired: http.StatusPaymentRequired,
 		Forbidden: http.StatusForbidden, NotFound: http.StatusNotFound,
-		MethodNotAllowed: http.StatusMethodNotAllowed, Conflict: http.StatusConflict,
-		PreconditionFailed: http.StatusPreconditionFailed,
-		TooLarge:           http.StatusRequestEntityTooLarge, UnsupportedMedia: http.StatusUnsupportedMediaType,
+		MethodNotAllowed: http.StatusMethodNotAllowed, RequestTimeout: http.StatusRequestTimeout,
+		Conflict: http.StatusConflict, PreconditionFailed: http.StatusPreconditionFailed,
+		TooLarge: http.StatusRequestEntityTooLarge, UnsupportedMedia: http.StatusUnsupportedMediaType,
 		Invalid: http.StatusUnprocessableEntity, RateLimited: http.StatusTooManyRequests,
 		Unavailable: http.StatusServiceUnavailable,
 	}[k]
 	// Internal errors are also retried: repeating work until it is dead-lettered is better than losing it.
 	return rule{
 		status: status, title: http.StatusText(status),
-		retry: k == Internal || k == RateLimited || k == Unavailable,
+		retry: k == Internal || k == RequestTimeout || k == RateLimited || k == Unavailable,
 	}
 }
 

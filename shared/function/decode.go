@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -135,13 +136,21 @@ func (r Route) decodeBody(w http.ResponseWriter, req *http.Request, document map
 	return nil
 }
 
+// readBody reads the whole body. It refuses a body that is declared too large without reading it. Errors: TooLarge,
+// RequestTimeout, BadRequest.
 func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, error) {
+	tooLarge := fault.New(fault.TooLarge, "body_too_large", "The request body exceeds the limit of %d bytes.", limit)
+	if req.ContentLength > limit {
+		return nil, tooLarge
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, limit))
-	var tooLarge *http.MaxBytesError
+	var over *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return nil, fault.New(fault.TooLarge, "body_too_large", "The request body exceeds the limit of %d bytes.",
-			limit)
+	case errors.As(err, &over):
+		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fault.New(fault.RequestTimeout, "request_timeout",
+			"The request body arrived too slowly. Send the request again.").WithCause(err)
 	case err != nil:
 		return nil, fault.New(fault.BadRequest, "body_unreadable",
 			"The request body is incomplete. Send the request again.").WithCause(err)

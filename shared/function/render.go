@@ -74,6 +74,17 @@ func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 	return writeJSON(w, r.Status, "application/json", body)
 }
 
+// setSecurityHeaders sets the headers that protect browsers. Google's front end sets X-Forwarded-Proto.
+func setSecurityHeaders(h http.Header, req *http.Request) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	if req.Header.Get("X-Forwarded-Proto") == "https" {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// forbidCaching keeps a response out of every cache. Clients may still send the entity tag that they know.
+func forbidCaching(h http.Header) { h.Set("Cache-Control", "no-store") }
+
 func (r Route) renderRaw(w http.ResponseWriter, req *http.Request, body Raw) error {
 	if body.Stream != nil {
 		return body.stream(w, req, r.Status)
@@ -147,6 +158,7 @@ func WriteError(w http.ResponseWriter, requestID string, err error) {
 	if len(e.Violations) > 0 {
 		p.Detail = e.Violations
 	}
+	forbidCaching(w.Header())
 	if e.Kind == fault.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}

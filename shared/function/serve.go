@@ -17,7 +17,7 @@ import (
 // A request to a route passes these steps, in this order. If a step fails, the request continues at step 11.
 //
 //	 1. request id, trace span      instrument; runRecovering turns a panic in any later step into an error
-//	 2. deprecation headers         Deprecation.setHeaders
+//	 2. headers of every response   setSecurityHeaders, Deprecation.setHeaders, forbidCaching
 //	 3. authentication              Guard.admit: Guard.authenticate
 //	 4. access                      Guard.admit: Access.check
 //	 5. rate limits                 Guard.admit: Guard.countCall
@@ -34,6 +34,9 @@ import (
 func (r Route) Handler(g Guard) http.Handler {
 	return instrument(r.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 		r.Deprecated.setHeaders(w.Header())
+		if r.Access != Public {
+			forbidCaching(w.Header())
+		}
 		ctx, refusal := g.admit(r, w, req)
 		out, err := g.withAuditEntry(ctx, r, req, func(audited context.Context) (_ any, err error) {
 			if refusal != nil {
@@ -75,6 +78,7 @@ func instrument(name string, handle handler) http.Handler {
 		}
 		req, span := startSpan(req.WithContext(audit.With(req.Context(), facts)), name)
 		w.Header().Set("X-Request-Id", facts.RequestID)
+		setSecurityHeaders(w.Header(), req)
 		rec := &statusRecorder{ResponseWriter: w}
 		ctx, err := runRecovering(rec, req, handle)
 		if err != nil && rec.status == 0 {

@@ -11,11 +11,9 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 	"golang.org/x/term"
 
 	"agents.example/controlplane/shared/function"
@@ -57,16 +55,7 @@ func Main(open func(ctx context.Context) (Service, error)) {
 
 func run(ctx context.Context, s Service) (err error) {
 	slog.SetDefault(logger(os.Stderr, s))
-	var server ending
-	failed := make(chan error, 1)
-	server.begun = make(chan struct{})
-	go func() { failed <- serve(server.watch(s.Handler), s.Host, s.Port) }()
-	select {
-	case err = <-failed:
-	case <-ctx.Done():
-		err = server.end(drainTime)
-	}
-	return errors.Join(err, s.Close())
+	return errors.Join(serve(ctx, s), s.Close())
 }
 
 // logger writes structured logs for Cloud Logging, or text if out is a terminal.
@@ -81,47 +70,39 @@ func logger(out *os.File, s Service) *slog.Logger {
 	return function.NewLogger(out, level, s.Project)
 }
 
-// serve passes the handler to the framework. The handler is a mux with complete patterns, so it is registered for every
-// path.
-func serve(h http.Handler, host, port string) error {
-	ctx := context.Background()
-	if err := funcframework.RegisterHTTPFunctionContext(ctx, "/", h.ServeHTTP); err != nil {
-		return fmt.Errorf("register the function: %w", err)
+// serve serves until ctx is done and the requests in flight have finished.
+func serve(ctx context.Context, s Service) error {
+	var listening net.ListenConfig
+	l, err := listening.Listen(ctx, "tcp", net.JoinHostPort(s.Host, s.Port))
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
 	}
-	slog.Info("serving", "address", net.JoinHostPort(host, port))
-	return funcframework.StartHostPort(host, port)
-}
-
-// ending shuts down the framework's server. The framework does not expose it, so ending takes it from the context of a
-// request. A process that has served no request has nothing to finish.
-type ending struct {
-	server atomic.Pointer[http.Server]
-	// begun is closed when the shutdown begins.
-	begun chan struct{}
-}
-
-func (e *ending) watch(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if e.server.Load() == nil {
-			if s, ok := req.Context().Value(http.ServerContextKey).(*http.Server); ok {
-				e.server.Store(s)
-			}
-		}
-		h.ServeHTTP(w, req.WithContext(function.WithShutdown(req.Context(), e.begun)))
-	})
-}
-
-// end refuses new requests and waits for the responses of those in flight.
-func (e *ending) end(most time.Duration) error {
-	close(e.begun)
-	s := e.server.Load()
-	if s == nil {
-		return nil
+	h, err := frameworkHandler(ctx, s.Handler)
+	if err != nil {
+		return errors.Join(err, l.Close())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), most)
+	ending := make(chan struct{})
+	server := function.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h.ServeHTTP(w, req.WithContext(function.WithShutdown(req.Context(), ending)))
+	}))
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	slog.Info("serving", "address", l.Addr().String())
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	close(ending)
+	return drain(server)
+}
+
+// drain refuses new requests and waits for the responses of those in flight.
+func drain(server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		return fmt.Errorf("requests were still in flight %s after the shutdown began: %w", most, err)
+	if err := server.Shutdown(ctx); err != nil {
+		return fmt.Errorf("requests were still in flight %s after the shutdown began: %w", drainTime, err)
 	}
 	return nil
 }

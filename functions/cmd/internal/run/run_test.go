@@ -33,12 +33,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slowService prints a line when a request has arrived, answers it after a line on standard input, and prints a line
-// when it closes.
+// slowService answers at /quick and, when it has read the body, at /body. It prints a line when a
+// request at /slow has arrived, answers it after a line on standard input, and prints a line when it closes.
 func slowService(port string) Service {
 	stdin := bufio.NewReader(os.Stdin)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/quick", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "quick") })
+	mux.HandleFunc("/body", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); errors.Is(err, os.ErrDeadlineExceeded) {
+			w.WriteHeader(http.StatusRequestTimeout)
+		}
+	})
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Println("arrived")
 		_, _ = stdin.ReadString('\n')
