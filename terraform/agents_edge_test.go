@@ -14,7 +14,7 @@ func TestAgentDomain_LeadsToEachCell(t *testing.T) {
 	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})
 	zone := m.resources(t, "google_dns_managed_zone")["agents"]
 	want := map[string]string{
-		"name": "prod-agents", "dns_name": "agents.example.com.", "dnssec_config.0.state": "on",
+		"name": "prod-agents", "dns_name": "agents.example.net.", "dnssec_config.0.state": "on",
 		"visibility": "(none)",
 	}
 	if diff := cmp.Diff(want, arguments(t, zone, want)); diff != "" {
@@ -38,7 +38,7 @@ func TestAgentDomain_LeadsToEachCell(t *testing.T) {
 			By:        text(t, certificate, "managed.0.dns_authorizations.0"),
 			Hostname:  text(t, entry, "hostname"), Served: text(t, entry, "certificates.0"), Map: text(t, entry, "map"),
 		}
-		domain := cell + ".agents.example.com"
+		domain := cell + ".agents.example.net"
 		want := edge{
 			Record: "*." + domain + ".", Type: "A", Zone: "prod-agents",
 			Address:       `google_compute_global_address.cell["` + cell + `"].address`,

@@ -8,8 +8,8 @@ import (
 
 // Series of the alerts in alerts_agents.tf.
 const (
-	canaryA1 = cell.CanaryLabel + ".a1.agents.example.com"
-	canaryB1 = cell.CanaryLabel + ".b1.agents.example.com"
+	canaryA1 = cell.CanaryLabel + ".a1.agents.example.net"
+	canaryB1 = cell.CanaryLabel + ".b1.agents.example.net"
 	onK8sPod = `monitored_resource="k8s_pod",cluster_name="prod-a1",namespace_name="agent-x",pod_name="agent-0",`
 	filled   = `kubernetes_io:pod_volume_utilization{` + onK8sPod
 	sent     = `kubernetes_io:pod_network_sent_bytes_count{` + onK8sPod

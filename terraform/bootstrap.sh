@@ -133,7 +133,7 @@ environment    = "$environment"
 # Issuer of session tokens, exactly as in their iss claim.
 identity_issuer = ""
 
-# Parent domain of agents' hostnames.
+# Parent domain of agents' hostnames, below another registered domain than the API and the web app.
 agent_domain = ""
 
 # Image of agents, by digest. Without one, agents run the sample agent.

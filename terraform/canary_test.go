@@ -33,7 +33,7 @@ import (
 )
 
 // canaryHost is the hostname of the canary in the cell of cellObjects.
-const canaryHost = cell.CanaryLabel + ".cell.agents.example.com"
+const canaryHost = cell.CanaryLabel + ".cell.agents.example.net"
 
 // TestCanary_IsReachedAsAnAgent runs the canary's programs in a real cluster, and asks for it through the router.
 func TestCanary_IsReachedAsAnAgent(t *testing.T) {
@@ -82,7 +82,7 @@ func startRouter(t *testing.T, f cellFixture) *router.Router {
 	if err := agents.AwaitSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := router.New(router.Options{Domain: "cell.agents.example.com", Endpoints: agents})
+	r, err := router.New(router.Options{Domain: "cell.agents.example.net", Endpoints: agents})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,12 +170,12 @@ func TestCanary_HasTheNamesThatTerraformUses(t *testing.T) {
 			t.Errorf("local.canary.%s = %q in uptime.tf, want %q", field, got, want)
 		}
 	}
-	id, ok := agent.IDFromHostname(canaryHost, "cell.agents.example.com")
+	id, ok := agent.IDFromHostname(canaryHost, "cell.agents.example.net")
 	if !ok || agent.Namespace(id) != cell.CanaryNamespace {
 		t.Errorf("%s leads to the namespace %q, want %q", canaryHost, agent.Namespace(id), cell.CanaryNamespace)
 	}
 	canary := agent.Agent{ID: id, Slug: cell.CanarySlug, Cell: "cell"}
-	if got := canary.Hostname(agent.Addresses{Domain: "agents.example.com"}); got != canaryHost {
+	if got := canary.Hostname(agent.Addresses{Domain: "agents.example.net"}); got != canaryHost {
 		t.Errorf("an agent with the canary's names has the hostname %q, want %q", got, canaryHost)
 	}
 }

@@ -51,7 +51,7 @@ func TestCells_GetTheObjectsThatTestsApply(t *testing.T) {
 		image, agentImage := required()["image"].AsString(), required()["agent_image"].AsString()
 		for _, name := range []string{"a1", "b1"} {
 			values := cell.Values{
-				Domain: name + ".agents.example.com", Image: image, AgentImage: agentImage,
+				Domain: name + ".agents.example.net", Image: image, AgentImage: agentImage,
 				Callers: callersOf(m.variable(t, "topology").AsString()),
 				Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 				WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,

@@ -45,7 +45,7 @@ func cellObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	digest := "@sha256:" + strings.Repeat("0", 64)
 	objects, err := cell.Objects(cell.Values{
-		Domain: "cell.agents.example.com", Image: "image" + digest, AgentImage: "agent" + digest,
+		Domain: "cell.agents.example.net", Image: "image" + digest, AgentImage: "agent" + digest,
 		Callers: map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
 			"pod_logs": {logReader},
@@ -147,7 +147,7 @@ func (f cellFixture) clusters(t *testing.T, user string) *gke.Clusters {
 	clusters, err := gke.Open(t.Context(), gke.Settings{
 		Cells:           []gke.Cell{{Name: "cell", Kubeconfig: f.kubeconfigOf(t, user)}},
 		PlatformImage:   "image@sha256:" + strings.Repeat("0", 64),
-		Addresses:       agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
+		Addresses:       agent.Addresses{Domain: "agents.example.net", Scheme: "https"},
 		RouterNamespace: cell.GatewayNamespace,
 		Database:        "test",
 	})

@@ -157,7 +157,7 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 		"settings that are not filled in": {
 			prepare: func(t *testing.T, p project) {
 				b := read(t, filepath.Join(p.root, tfvars))
-				p.write(t, filepath.Join(p.root, tfvars), strings.ReplaceAll(b, "agents.example.com", ""), 0o600)
+				p.write(t, filepath.Join(p.root, tfvars), strings.ReplaceAll(b, "agents.example.net", ""), 0o600)
 			},
 			args: args, says: []string{"set agent_domain"},
 		},
@@ -222,7 +222,7 @@ func TestDeploy_FollowsBootstrap(t *testing.T) {
 	}
 	settings := filepath.Join(p.root, "terraform/terraform.tfvars")
 	p.write(t, settings, strings.NewReplacer(`identity_issuer = ""`, `identity_issuer = "https://securetoken.google.com/x"`,
-		`agent_domain = ""`, `agent_domain = "agents.example.com"`).Replace(read(t, settings)), 0o600)
+		`agent_domain = ""`, `agent_domain = "agents.example.net"`).Replace(read(t, settings)), 0o600)
 	calls, _ := p.succeed(t.Context(), t, printed[1], strings.Fields(printed[2])...)
 	if !strings.Contains(calls, "services enable identitytoolkit.googleapis.com") {
 		t.Error("does not enable the API of Firebase's accounts")

@@ -21,7 +21,7 @@ func required() map[string]cty.Value {
 		"project_id": cty.StringVal("my-project"), "project_number": cty.StringVal("123456789012"),
 		"image": cty.StringVal("image" + digest), "agent_image": cty.StringVal("agent" + digest),
 		"identity_issuer": cty.StringVal("https://issuer.example"),
-		"agent_domain":    cty.StringVal("agents.example.com"),
+		"agent_domain":    cty.StringVal("agents.example.net"),
 	}
 }
 

@@ -64,7 +64,7 @@ func ports(d appsv1.Deployment) map[string]int32 {
 // TestGateway_LeadsToTheRouter follows a request from the listener to the router's port.
 func TestGateway_LeadsToTheRouter(t *testing.T) {
 	t.Parallel()
-	const hostname = "*.cell.agents.example.com"
+	const hostname = "*.cell.agents.example.net"
 	gateway := object[gatewayv1.Gateway](t, "Gateway", cell.GatewayName)
 	route := object[gatewayv1.HTTPRoute](t, "HTTPRoute", cell.GatewayName)
 	service := object[corev1.Service](t, "Service", "agent-router")

@@ -80,7 +80,7 @@ func (p project) settings(t *testing.T) {
 	p.write(t, filepath.Join(dir, "backend.tf"), `bucket = "project-1-test-terraform"`, 0o600)
 	p.write(t, filepath.Join(dir, "terraform.tfvars"), strings.Join([]string{
 		`project_id     = "project-1"`, `region         = "europe-west4"`, `environment    = "test"`,
-		`identity_issuer = "https://issuer.example"`, `agent_domain = "agents.example.com"`, "",
+		`identity_issuer = "https://issuer.example"`, `agent_domain = "agents.example.net"`, "",
 	}, "\n"), 0o600)
 	p.write(t, filepath.Join(dir, ".terraform.lock.hcl"), "", 0o600)
 	p.write(t, filepath.Join(dir, "build/images.lock"),

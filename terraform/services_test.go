@@ -80,7 +80,7 @@ func TestPushes_EndBeforeTheirDeadlines(t *testing.T) {
 // that the control plane gives to its agents.
 func TestCells_HaveRecordsOfTheirHostnames(t *testing.T) {
 	t.Parallel()
-	addresses := agent.Addresses{Domain: "agents.example.com", Scheme: "https"}
+	addresses := agent.Addresses{Domain: "agents.example.net", Scheme: "https"}
 	for name, domain := range load(t, nil).local(t, "cell_domains").AsValueMap() {
 		a := agent.Agent{ID: uuid.NewString(), Slug: "one", Cell: name}
 		hostname := a.Hostname(addresses)

@@ -36,8 +36,8 @@ func TestUptimeChecks_AskForTheAPIAndForEachCell(t *testing.T) {
 		}
 		want := map[string]string{
 			`this["api"]`:     api,
-			`this["cell-a1"]`: cell.CanaryLabel + ".a1.agents.example.com",
-			`this["cell-b1"]`: cell.CanaryLabel + ".b1.agents.example.com",
+			`this["cell-a1"]`: cell.CanaryLabel + ".a1.agents.example.net",
+			`this["cell-b1"]`: cell.CanaryLabel + ".b1.agents.example.net",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("hosts with the domain %q (-want +got):\n%s", domain, diff)

@@ -22,7 +22,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 		"GOOGLE_CLOUD_PROJECT": "my-project", "ENVIRONMENT": "prod", "FIRESTORE_DATABASE": "agents-prod-2",
 		"NUDGE_TOPIC": "prod-agent-nudges", "SECRET_REGIONS": "us-central1,us-east1", "RATE_LIMIT_FACTOR": "3",
 		"LOG_DEBUG": "true", "TRACE_RATIO": "0", "IDENTITY_ISSUER": "https://securetoken.google.com/my-project",
-		"IDENTITY_AUTHORIZED_PARTIES": "https://app.example.com", "AGENT_DOMAIN": "agents.example.com",
+		"IDENTITY_AUTHORIZED_PARTIES": "https://app.example.com", "AGENT_DOMAIN": "agents.example.net",
 		"HANDOFF_PUBLIC_KEYS": `{"keys": []}`, "APP_URL": "https://app.example.com",
 		"CELLS":                 "(unknown)", // it has the endpoints of clusters; see below
 		"STRIPE_API_KEY":        "secret prod-stripe-api-key at latest",

@@ -5,9 +5,23 @@ variable "agent_domain" {
   description = "Parent domain of the agents' hostnames. Terraform creates its DNS zone; delegate the domain to it."
 
   validation {
-    condition     = can(regex("^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z]{2,}$", var.agent_domain)) && var.agent_domain != var.domain
-    error_message = "agent_domain must be a domain name such as agents.example.com. It must differ from domain, so that agents' pages cannot read the API's cookies."
+    condition     = can(regex("^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z]{2,}$", var.agent_domain))
+    error_message = "agent_domain must be a domain name such as agents.example.net."
   }
+
+  validation {
+    condition     = !contains([for host in local.pages : try(regex(local.site, host), host)], try(regex(local.site, var.agent_domain), ""))
+    error_message = "agent_domain must be below another registered domain than domain, app_url and identity_authorized_parties, as agents.example.net is to api.example.com. Agents' pages are customers': below the same one, they could set the web app's cookies."
+  }
+}
+
+# What browsers take for one site is decided by the Public Suffix List, by which functions compare the domains when they start. The pattern
+# knows the suffixes of one label, and those such as co.uk.
+locals {
+  site = "[^.]+\\.(?:(?:ac|co|com|edu|gob|gov|go|ne|net|nom|or|org)\\.[a-z]{2}|[^.]+)$"
+  pages = concat([var.domain], [
+    for url in concat([var.app_url], var.identity_authorized_parties) : try(regex("^https?://([^/:]+)", lower(url))[0], "")
+  ])
 }
 
 variable "agent_image" {

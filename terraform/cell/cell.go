@@ -44,7 +44,7 @@ const (
 
 // Values fill the templates. Terraform derives them from its variables.
 type Values struct {
-	// Domain is the cell's part of hostnames, such as us-central1-1.agents.example.com.
+	// Domain is the cell's part of hostnames, such as us-central1-1.agents.example.net.
 	Domain string
 	// Image is the control plane's image, AgentImage that of agents.
 	Image, AgentImage string

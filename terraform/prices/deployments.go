@@ -116,7 +116,7 @@ func systemPods() (system, room Pod, err error) {
 	}
 	size := AgentPod(warm)
 	objects, err := cell.Objects(cell.Values{
-		Domain: "cell.agents.example.com", WarmAgents: 1, WarmMillicores: size.Millicores, WarmMiB: size.MemoryMiB,
+		Domain: "cell.agents.example.net", WarmAgents: 1, WarmMillicores: size.Millicores, WarmMiB: size.MemoryMiB,
 	})
 	if err != nil {
 		return Pod{}, Pod{}, err

@@ -88,7 +88,7 @@ func load(dir, topology, domain string) (*evaluate.Module, error) {
 		"project_id": cty.StringVal("PROJECT"), "project_number": cty.StringVal("1"),
 		"image": cty.StringVal("image" + digest), "agent_image": cty.StringVal("agent" + digest),
 		"identity_issuer": cty.StringVal("https://securetoken.google.com/PROJECT"),
-		"agent_domain":    cty.StringVal("agents.example.com"), "app_url": cty.StringVal("https://app.example.com"),
+		"agent_domain":    cty.StringVal("agents.example.net"), "app_url": cty.StringVal("https://app.example.com"),
 		"handoff_public_keys": cty.StringVal(`{"keys": []}`),
 		"provided_secrets": cty.SetVal([]cty.Value{
 			cty.StringVal("STRIPE_API_KEY"), cty.StringVal("STRIPE_WEBHOOK_SECRET"),

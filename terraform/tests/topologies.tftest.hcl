@@ -5,7 +5,7 @@
 mock_provider "google" {
   mock_resource "google_certificate_manager_dns_authorization" {
     defaults = {
-      dns_resource_record = [{ name = "_acme-challenge.agents.example.com.", type = "CNAME", data = "1.authorize.certificatemanager.goog." }]
+      dns_resource_record = [{ name = "_acme-challenge.agents.example.net.", type = "CNAME", data = "1.authorize.certificatemanager.goog." }]
     }
   }
 }
@@ -15,7 +15,7 @@ variables {
   project_number  = "123456789012"
   image           = "us-central1-docker.pkg.dev/my-project/prod/controlplane@sha256:0000000000000000000000000000000000000000000000000000000000000000"
   identity_issuer = "https://issuer.example.com"
-  agent_domain    = "agents.example.com"
+  agent_domain    = "agents.example.net"
   agent_image     = "us-central1-docker.pkg.dev/my-project/prod/agent@sha256:1111111111111111111111111111111111111111111111111111111111111111"
 }
 

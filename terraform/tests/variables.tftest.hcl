@@ -7,7 +7,7 @@ variables {
   project_number  = "123456789012"
   image           = "us-central1-docker.pkg.dev/my-project/prod/controlplane@sha256:0000000000000000000000000000000000000000000000000000000000000000"
   identity_issuer = "https://issuer.example.com"
-  agent_domain    = "agents.example.com"
+  agent_domain    = "agents.example.net"
   agent_image     = "us-central1-docker.pkg.dev/my-project/prod/agent@sha256:1111111111111111111111111111111111111111111111111111111111111111"
 }
 
@@ -45,7 +45,18 @@ run "agents_on_the_domain_of_the_api" {
   command = plan
 
   variables {
-    domain = "agents.example.com"
+    domain = "agents.example.net"
+  }
+
+  expect_failures = [var.agent_domain]
+}
+
+run "agents_next_to_the_api" {
+  command = plan
+
+  variables {
+    domain       = "api.example.com"
+    agent_domain = "agents.example.com"
   }
 
   expect_failures = [var.agent_domain]

@@ -14,7 +14,11 @@ import (
 
 // Read fills a role's configuration from a lookuper: the environment, or a map.
 func Read[T any](ctx context.Context, from envconfig.Lookuper) (T, error) {
-	return environment.Read[T](ctx, from)
+	c, err := environment.Read[T](ctx, from)
+	if v, ok := any(c).(validator); ok && err == nil {
+		err = v.validate()
+	}
+	return c, err
 }
 
 // Variables lists the environment variables that a binary reads in production, and whether each is required.
