@@ -52,6 +52,7 @@ type Dependencies struct {
 	Metrics            metrics.Store          `need:"firestore"`
 	MetricsWorkerStore metrics.WorkerStore    `need:"firestore"`
 	Operations         secret.Operations      `need:"firestore"`
+	SecretBudget       secretwrite.Budget     `need:"firestore"`
 	Checks             []system.Check         `need:"firestore_read"`
 	// Nudger is for workers. Agents publishes its own nudges if the function has the need.
 	Nudger        agent.Nudger                 `need:"publish"`
@@ -104,7 +105,7 @@ var description []byte
 
 // Routes lists every route. To add a route, write one file next to its siblings and add one line here.
 func Routes(d Dependencies) []function.Route {
-	writer := secretwrite.Service{Agents: d.Agents, Secrets: d.SecretWriter, Now: time.Now}
+	writer := secretwrite.Service{Agents: d.Agents, Secrets: d.SecretWriter, Budget: d.SecretBudget, Now: time.Now}
 	memberService := &member.Service{Provider: d.Members, Records: d.MemberRecords, Audit: d.Audit}
 	routes := []function.Route{
 		agents.List(d.Agents, d.Addresses),

@@ -29,7 +29,7 @@ func TestDescription_ListsTheHeldAnswers(t *testing.T) {
 // TestDescription_ListsTheRateLimits compares the table in the API description with the limits of production.
 func TestDescription_ListsTheRateLimits(t *testing.T) {
 	t.Parallel()
-	rows := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| .* \\| ([0-9]+) in ([0-9]+) s \\|$")
+	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| .* \\| ([0-9]+) in ([0-9]+) s \\|$")
 	described := ratelimit.Limits{}
 	for _, row := range rows.FindAllStringSubmatch(readDocument(t, "functions/generate/description.md"), -1) {
 		quota, _ := strconv.Atoi(row[2])

@@ -51,6 +51,10 @@ locals {
       title = "A record cannot be read", severity = "ERROR", lines = "jsonPayload.event=\"record_unreadable\""
       todo  = "A list left out a record that this release cannot decode, so no worker attends to it. The log line has its collection, its ID and the field: repair the document, or roll back to the release that wrote it."
     }
+    secret_budget_exhausted = {
+      title = "Requests may not write secrets", severity = "ERROR", lines = "jsonPayload.event=\"secret_budget_exhausted\""
+      todo  = "All requests together reached their share of Secret Manager's quota, so customers get 503 secret_quota_exceeded. Workers have the rest and go on. Raise the project's quota of writes and reads and set secret_manager_writes_per_minute. The lines name the organizations: one that is in most of them may be misused."
+    }
     audit_entry_missing = {
       title = "The audit log has a gap", severity = "ERROR", lines = "jsonPayload.event=\"audit_entry_missing\""
       todo  = "Firestore refused an audit entry. The log line has the entry: keep it."

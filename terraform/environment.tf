@@ -28,6 +28,8 @@ locals {
     AGENT_DOMAIN                = var.agent_domain
     HANDOFF_PUBLIC_KEYS         = var.handoff_public_keys
     CELLS                       = jsonencode(local.cells)
+
+    SECRET_MANAGER_WRITES_PER_MINUTE = tostring(var.secret_manager_writes_per_minute)
   }
 
   worker_environment = {

@@ -31,6 +31,7 @@ locals {
     drift_limit_exceeded       = "runs that found more agents whose objects differ than one run may repair"
     agent_data_lost            = "checks that found an agent without its namespace or its volume claim"
     record_unreadable          = "records that could not be decoded and were left out of a list"
+    secret_budget_exhausted    = "requests refused because all requests together reached their share of Secret Manager's quota"
     agent_started              = "new agents that run for the first time"
     agent_broke                = "agents that went from running to error"
   }

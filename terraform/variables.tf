@@ -158,6 +158,17 @@ variable "rate_limit_factor" {
   }
 }
 
+variable "secret_manager_writes_per_minute" {
+  type        = number
+  default     = 600
+  description = "The project's quota of write requests in Secret Manager a minute. Its quota of read requests must be at least as large. The requests of clients take less than half of it."
+
+  validation {
+    condition     = var.secret_manager_writes_per_minute >= 600 && floor(var.secret_manager_writes_per_minute) == var.secret_manager_writes_per_minute
+    error_message = "secret_manager_writes_per_minute must be a whole number of at least 600, Google's quota of a new project."
+  }
+}
+
 variable "trace_ratio" {
   type        = number
   default     = 0.05

@@ -33,6 +33,9 @@ func (c *Cloud) limitFactor() int {
 	return 100
 }
 
+// secretManagerWrites is Google's quota of writes in Secret Manager for a new project, a minute.
+const secretManagerWrites = 600
+
 // environment returns the environment variables of every function.
 func (c *Cloud) environment() (map[string]string, error) {
 	_, routerPort, err := net.SplitHostPort(c.Router.Addr)
@@ -71,6 +74,8 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"LISTEN_HOST":             "127.0.0.1",
 		"RATE_LIMIT_FACTOR":       strconv.Itoa(c.limitFactor()),
 		"MAX_HELD_ANSWERS":        strconv.Itoa(40 * c.limitFactor()),
+
+		"SECRET_MANAGER_WRITES_PER_MINUTE": strconv.Itoa(secretManagerWrites * c.limitFactor()),
 	}
 	if c.Stripe != nil {
 		env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"], env["STRIPE_URL"] = c.Stripe.Key, c.Stripe.WebhookSecret,

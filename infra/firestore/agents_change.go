@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // Create implements agent.Store. It fills in OrganizationID, CreatedBy and ChangeID. Further errors: Conflict when the
@@ -59,6 +60,9 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 			return err
 		}
 		b := s.client.batch().Create(ref, doc)
+		if err := s.chargeNewSecrets(ctx, ch, b, &state.org, a); err != nil {
+			return err
+		}
 		state.org.saveCreation(b)
 		s.client.createMetrics(b, a)
 		s.client.saveOperations(b, agent.Agent{}, a)
@@ -89,6 +93,19 @@ func chargeNewAgent(ch change, org *organizationState, a agent.Agent, size plan.
 		return err
 	}
 	return org.CountCreation(ch.client.creations, ch.at)
+}
+
+// chargeNewSecrets charges for the secrets that an agent is created with.
+func (s *Agents) chargeNewSecrets(ctx context.Context, ch change, b *batch, org *organizationState, a agent.Agent) error {
+	cost := secretwrite.CreationCost(a)
+	if cost == (secretwrite.Cost{}) {
+		return nil
+	}
+	service, err := s.client.readOne(ctx, s.client.requestBudget())
+	if err != nil {
+		return err
+	}
+	return ch.chargeSecrets(ctx, b, org, service, cost)
 }
 
 // Change implements agent.Store.

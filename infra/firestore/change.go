@@ -16,10 +16,11 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// A client's change is one atomic commit. The commit of an agent's change writes up to five kinds of documents:
+// A client's change is one atomic commit. The commit of an agent's change writes up to six kinds of documents:
 //
 //	the agent                      Agents.Create, Agents.saveChange
 //	its organization's usage       organizationState.saveUsage, if the usage changed
+//	the limit of secret requests   change.chargeSecrets, with a new agent that has secrets
 //	its metrics                    createMetrics, with a new agent only
 //	its secret operations          saveOperations, each one that the change began or moved
 //	the audit entry of the call    change.writeEntry, and
@@ -51,27 +52,41 @@ type change struct {
 
 // beginChange begins a change in the organization of the caller in ctx. Errors: Forbidden without an organization.
 func (c *Client) beginChange(ctx context.Context) (change, error) {
+	ch, err := c.beginUnaudited(ctx)
+	if err != nil {
+		return change{}, err
+	}
+	ch.trail = audit.CallEntryFrom(ctx)
+	ch.first = ch.trail.Claim()
+	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), ch.id))
+	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
+		ch.amends = a.Used()
+		err = ch.useAttempt(a)
+	}
+	return ch, err
+}
+
+// useAttempt makes the change use an idempotency key.
+func (ch *change) useAttempt(a *idempotency.Attempt) error {
+	ref, ok := ch.client.ref(idempotencyCollection, a.ID)
+	if !ok {
+		return fmt.Errorf("begin a change with an idempotency key: %w", errBadID)
+	}
+	ch.attempt, ch.answer = a, ref
+	return nil
+}
+
+// beginUnaudited begins a change that has no audit entry. Errors: Forbidden without an organization.
+func (c *Client) beginUnaudited(ctx context.Context) (change, error) {
 	caller := identity.From(ctx)
 	org, ok := c.ref(organizationCollection, caller.OrganizationID)
 	if !ok {
 		return change{}, fault.New(fault.Forbidden, "organization_required",
 			"The caller has no active organization. Select one first.")
 	}
-	id := uuid.NewString()
-	ch := change{
-		client: c, id: id, at: c.now(), caller: caller, request: audit.From(ctx), organization: org,
-		trail: audit.CallEntryFrom(ctx),
-	}
-	ch.first = ch.trail.Claim()
-	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), id))
-	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
-		ch.amends = a.Used()
-		if ch.answer, ok = c.ref(idempotencyCollection, a.ID); !ok {
-			return change{}, fmt.Errorf("begin a change with an idempotency key: %w", errBadID)
-		}
-		ch.attempt = a
-	}
-	return ch, nil
+	return change{
+		client: c, id: uuid.NewString(), at: c.now(), caller: caller, request: audit.From(ctx), organization: org,
+	}, nil
 }
 
 // changeState is what a change read before it decides.
@@ -175,10 +190,10 @@ func (o *organizationState) chargeUsage(moved organization.Usage) error {
 // read.
 func (o organizationState) saveUsage(b *batch) { o.save(b, setUsage(o.Usage)) }
 
-// saveCreation writes what a creation changes of the organization: its usage and the state of its rate limit. The
+// saveCreation writes what a creation changes of the organization: its usage and the state of its rate limits. The
 // commit fails as that of saveUsage does.
 func (o organizationState) saveCreation(b *batch) {
-	o.save(b, append(setUsage(o.Usage), setCreations(o.Organization)))
+	o.save(b, append(setUsage(o.Usage), setCreations(o.Organization), setSecretWrites(o.Organization)))
 }
 
 // save writes some fields of the organization, or the whole record if there is none.

@@ -39,6 +39,7 @@ const (
 	metricsCollection      = "metrics"
 	progressCollection     = "metrics_progress"
 	operationCollection    = "secret_operations"
+	budgetCollection       = "budgets"
 )
 
 // defaultTimeout is well below the deadlines of callers, so that a call that hangs can still be answered.
@@ -59,6 +60,11 @@ type Options struct {
 	Now func() time.Time
 	// Creations is the rate limit of creations of agents in one organization; zero means no limit.
 	Creations ratelimit.Limit
+	// SecretWrites is the rate limit of secret writes in one organization; zero means no limit.
+	SecretWrites ratelimit.Limit
+	// SecretRequests is the limit of the calls that all requests together make of the secret store; zero means no
+	// limit.
+	SecretRequests ratelimit.Limit
 	// Observe is called with the full method name of every call, retries included. It may be nil.
 	Observe func(method string)
 	// DialOptions are added to the connection's, such as interceptors.
@@ -67,10 +73,11 @@ type Options struct {
 
 // Client is an open database. It and the stores that it returns are safe for concurrent use.
 type Client struct {
-	db        *gcp.Client
-	timeout   time.Duration
-	clock     func() time.Time
-	creations ratelimit.Limit
+	db      *gcp.Client
+	timeout time.Duration
+	clock   func() time.Time
+	// The limits of Options.
+	creations, secretWrites, secretRequests ratelimit.Limit
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
 	// checks them once.
 	ensured *knownRecords
@@ -95,6 +102,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := &Client{
 		db: db, timeout: o.Timeout, clock: o.Now, creations: o.Creations,
+		secretWrites: o.SecretWrites, secretRequests: o.SecretRequests,
 		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 	}
 	if c.timeout <= 0 {

@@ -10,18 +10,23 @@ import (
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
-// TestOrganization_KeepsTheRateLimitOfCreations lets every writer of an organization's record write it after the limit
-// is reached. Only a creation may change the state of the limit.
-func TestOrganization_KeepsTheRateLimitOfCreations(t *testing.T) {
+// TestOrganization_KeepsItsRateLimits lets every writer of an organization's record write it after the limits are
+// reached. Only a creation and a charge may change the state of the limits.
+func TestOrganization_KeepsItsRateLimits(t *testing.T) {
 	t.Parallel()
-	c := open(t, "", Options{Creations: ratelimit.Limit{Quota: 1, Window: time.Hour}})
+	once := ratelimit.Limit{Quota: 1, Window: time.Hour}
+	c := open(t, "", Options{Creations: once, SecretWrites: once})
 	x := newTenantFixture(t, c)
+	_, err := c.SecretBudget().Charge(x.org.Ctx, secretwrite.Cost{Secrets: 1})
+	must(t, err)
 	reached, err := c.Directory().Organization(x.org.Ctx, x.org.ID)
 	must(t, err)
-	if reached.CreationsFullAt.IsZero() {
-		t.Fatal("CreationsFullAt is zero after a creation")
+	if reached.CreationsFullAt.IsZero() || reached.SecretWritesFullAt.IsZero() {
+		t.Fatalf("the limits are %v and %v after a creation and a charge, want both set", reached.CreationsFullAt,
+			reached.SecretWritesFullAt)
 	}
 	system := identity.With(x.org.Ctx, identity.Caller{Type: identity.System, ID: "operator", OrganizationID: x.org.ID})
 	other := open(t, c.project(), Options{})
@@ -71,6 +76,10 @@ func TestOrganization_KeepsTheRateLimitOfCreations(t *testing.T) {
 		must(t, err)
 		if o.CreationsFullAt != reached.CreationsFullAt {
 			t.Errorf("%s: CreationsFullAt = %v, want %v", writer.name, o.CreationsFullAt, reached.CreationsFullAt)
+		}
+		if o.SecretWritesFullAt != reached.SecretWritesFullAt {
+			t.Errorf("%s: SecretWritesFullAt = %v, want %v", writer.name, o.SecretWritesFullAt,
+				reached.SecretWritesFullAt)
 		}
 		if _, err := c.Agents(nil).Create(x.org.Ctx, agenttest.Draft(plan.Hobby)); !fault.Is(err, fault.RateLimited) {
 			t.Errorf("%s: a creation over the limit: %v, want RateLimited", writer.name, err)

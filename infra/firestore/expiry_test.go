@@ -32,6 +32,7 @@ func storedFields() map[string]fields {
 		metricsCollection:     metricsFields(&metrics.Snapshot{}),
 		progressCollection:    progressFields(&metrics.Progress{}),
 		operationCollection:   historyFields(&secret.Operation{}),
+		budgetCollection:      budgetFields(&budget{}),
 	}
 }
 

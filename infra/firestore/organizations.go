@@ -31,6 +31,7 @@ func organizationFields(o *organization.Organization) fields {
 		{"usage", group(usageFields(&o.Usage))},
 		{"created_at", timestamp(&o.CreatedAt)},
 		{creationsField, timestamp(&o.CreationsFullAt)},
+		{secretWritesField, timestamp(&o.SecretWritesFullAt)},
 	}
 }
 
@@ -40,6 +41,14 @@ const creationsField = "creations_full_at"
 // setCreations replaces the state of the rate limit of creations.
 func setCreations(o organization.Organization) gcp.Update {
 	return gcp.Update{Path: creationsField, Value: timestamp(&o.CreationsFullAt).encode()}
+}
+
+// secretWritesField is the state of the rate limit of secret writes. Only a creation and a charge write it.
+const secretWritesField = "secret_writes_full_at"
+
+// setSecretWrites replaces the state of the rate limit of secret writes.
+func setSecretWrites(o organization.Organization) gcp.Update {
+	return gcp.Update{Path: secretWritesField, Value: timestamp(&o.SecretWritesFullAt).encode()}
 }
 
 func usageFields(u *organization.Usage) fields {

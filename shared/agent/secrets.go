@@ -74,6 +74,13 @@ func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, no
 	return begun, a.secretViolations(begun)
 }
 
+// PlanOperations returns the operations that BeginOperations would begin now. It changes nothing. Errors: those of
+// BeginOperations.
+func (a Agent) PlanOperations(requested []secret.Operation, now time.Time) ([]secret.Operation, error) {
+	a.Operations = slices.Clone(a.Operations)
+	return a.BeginOperations(a.SecretsRevision, requested, now)
+}
+
 // isSatisfied reports whether an operation would change nothing: the secret to delete does not exist or is being
 // deleted, or the credentials to rotate are being rotated.
 func (a Agent) isSatisfied(requested secret.Operation) bool {

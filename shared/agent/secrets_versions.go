@@ -48,6 +48,16 @@ func (a Agent) HighestVersion(key string) int64 {
 	return highest
 }
 
+// SameSecret reports whether the record of a key is the same as in an earlier record of the agent. Then no request has
+// added a version of the key in between: each one records its operation before and its version after.
+func (a Agent) SameSecret(before Agent, key string) bool {
+	of := func(a Agent) []secret.Operation {
+		return slices.DeleteFunc(slices.Clone(a.Operations), func(o secret.Operation) bool { return o.Key != key })
+	}
+	return a.HighestVersion(key) == before.HighestVersion(key) && a.versionRange(key) == before.versionRange(key) &&
+		slices.Equal(of(a), of(before))
+}
+
 // SecretKeys lists, sorted, the keys under which the secret store may have secrets of the agent, its credentials
 // included.
 func (a Agent) SecretKeys() []string {

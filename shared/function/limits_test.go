@@ -61,7 +61,7 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 	upper := func(path string) string { return strings.Replace(path, agentID, strings.ToUpper(agentID), 1) }
 	conflict := fault.New(fault.Conflict, "agent_state_conflict", "No.")
 	_, creation := ratelimit.Limit{Quota: 1, Window: time.Hour}.
-		TakeStored(ratelimit.Creations, time.Unix(3600, 0), time.Unix(600, 0))
+		TakeStored(ratelimit.Creations, 1, time.Unix(3600, 0), time.Unix(600, 0))
 	for name, calls := range map[string][]struct {
 		method, path, token string
 		handlerErr          error

@@ -40,6 +40,9 @@ const (
 	AgentDataLost Name = "agent_data_lost"
 	// RecordUnreadable: a stored record could not be decoded and was left out of a list.
 	RecordUnreadable Name = "record_unreadable"
+	// SecretBudgetExhausted: a request was refused, because all requests together reached their share of the secret
+	// store's quota.
+	SecretBudgetExhausted Name = "secret_budget_exhausted"
 	// AgentStarted: a new agent runs for the first time. The line has the seconds since the request for it.
 	AgentStarted Name = "agent_started"
 	// AgentBroke: a running agent failed, and its status is now error.

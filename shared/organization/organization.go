@@ -87,6 +87,8 @@ type Organization struct {
 	// CreationsFullAt is the state of the rate limit of creations; see ratelimit.Limit.TakeStored. Its zero value is
 	// the state of an organization that has created no agent.
 	CreationsFullAt time.Time
+	// SecretWritesFullAt is the state of the rate limit of secret writes, as CreationsFullAt is of creations.
+	SecretWritesFullAt time.Time
 }
 
 // New makes the record of a new organization.
@@ -175,8 +177,16 @@ func (o *Organization) AddUsage(change Usage) error {
 // CountCreation counts the creation of an agent against the rate limit. If the limit is reached, the record stays the
 // same and the error is RateLimited. A limit without a quota counts nothing.
 func (o *Organization) CountCreation(limit ratelimit.Limit, now time.Time) error {
-	fullAt, d := limit.TakeStored(ratelimit.Creations, o.CreationsFullAt, now)
+	fullAt, d := limit.TakeStored(ratelimit.Creations, 1, o.CreationsFullAt, now)
 	o.CreationsFullAt = fullAt
+	return d.Err()
+}
+
+// CountSecretWrites counts a number of secret writes against the rate limit. If they exceed the limit, the record stays
+// the same and the error is RateLimited. A limit without a quota counts nothing.
+func (o *Organization) CountSecretWrites(limit ratelimit.Limit, writes int, now time.Time) error {
+	fullAt, d := limit.TakeStored(ratelimit.SecretWrites, writes, o.SecretWritesFullAt, now)
+	o.SecretWritesFullAt = fullAt
 	return d.Err()
 }
 

@@ -30,6 +30,9 @@ const (
 	Mutations Class = "mutations"
 	// Creations of agents in one organization. Only successful ones count, in the organization's record.
 	Creations Class = "creations"
+	// SecretWrites of one organization: each secret that a request sets, deletes or rotates counts, in the
+	// organization's record.
+	SecretWrites Class = "secret_writes"
 	// Reveals of one agent's credentials.
 	Reveals Class = "reveals"
 	// Authentication counts failed authentications from one address.
@@ -52,6 +55,7 @@ func Standard(factor int) Limits {
 		Polling:        {5 * factor, time.Second},
 		Mutations:      {60 * factor, time.Minute},
 		Creations:      {10 * factor, time.Minute},
+		SecretWrites:   {100 * factor, 100 * time.Second},
 		Reveals:        {10 * factor, time.Minute},
 		Authentication: {20 * factor, 5 * time.Minute},
 	}

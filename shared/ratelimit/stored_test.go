@@ -42,7 +42,7 @@ func TestTakeStored_CountsAgainstTheStoredTime(t *testing.T) {
 		if c.unset {
 			fullAt = time.Time{}
 		}
-		next, d := limit.TakeStored(ratelimit.Creations, fullAt, now)
+		next, d := limit.TakeStored(ratelimit.Creations, 1, fullAt, now)
 		want := ratelimit.Decision{
 			Class: ratelimit.Creations, Limit: limit, Allowed: c.wantAllowed, Remaining: c.wantRemaining,
 			Reset: c.wantReset,
@@ -70,7 +70,7 @@ func TestTakeStored_AllowsTheQuotaInARow(t *testing.T) {
 		var fullAt time.Time
 		allowed := 0
 		for {
-			next, d := limit.TakeStored(ratelimit.Creations, fullAt, now)
+			next, d := limit.TakeStored(ratelimit.Creations, 1, fullAt, now)
 			if !d.Allowed {
 				break
 			}
@@ -81,8 +81,44 @@ func TestTakeStored_AllowsTheQuotaInARow(t *testing.T) {
 			t.Errorf("quota %d: %d calls in a row, want the quota", quota, allowed)
 		}
 	}
-	if _, d := (ratelimit.Limit{}).TakeStored(ratelimit.Creations, now.Add(time.Hour), now); !d.Allowed {
+	if _, d := (ratelimit.Limit{}).TakeStored(ratelimit.Creations, 1, now.Add(time.Hour), now); !d.Allowed {
 		t.Error("a limit without a quota refused a call")
+	}
+}
+
+func TestTakeStored_TakesTheCost(t *testing.T) {
+	t.Parallel()
+	limit := ratelimit.Limit{Quota: 100, Window: 100 * time.Second}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		fullAt        time.Duration // from now
+		cost          int
+		wantAllowed   bool
+		wantRemaining int
+		wantReset     time.Duration
+	}{
+		"none of a full bucket":          {cost: 0, wantAllowed: true},
+		"none of an empty bucket":        {fullAt: 100 * time.Second, cost: 0, wantAllowed: true},
+		"part of a full bucket":          {cost: 20, wantAllowed: true, wantRemaining: 80, wantReset: 20 * time.Second},
+		"the whole bucket":               {cost: 100, wantAllowed: true, wantRemaining: 0, wantReset: 100 * time.Second},
+		"more than the bucket":           {cost: 500, wantAllowed: true, wantRemaining: 0, wantReset: 100 * time.Second},
+		"the rest":                       {fullAt: 80 * time.Second, cost: 20, wantAllowed: true, wantReset: 100 * time.Second},
+		"more than the rest":             {fullAt: 85 * time.Second, cost: 20, wantReset: 5 * time.Second},
+		"more than the bucket, not full": {fullAt: time.Second, cost: 500, wantReset: time.Second},
+		"the bucket, a clock 1 s ahead":  {fullAt: 101 * time.Second, cost: 100, wantReset: 101 * time.Second},
+	} {
+		next, d := limit.TakeStored(ratelimit.SecretWrites, c.cost, now.Add(c.fullAt), now)
+		if d.Allowed != c.wantAllowed || d.Remaining != c.wantRemaining || d.Reset != c.wantReset {
+			t.Errorf("%s: allowed %t, %d remaining, reset %s, want %t, %d, %s", name, d.Allowed, d.Remaining, d.Reset,
+				c.wantAllowed, c.wantRemaining, c.wantReset)
+		}
+		want := now.Add(c.fullAt)
+		if c.wantAllowed && c.cost > 0 {
+			want = now.Add(c.wantReset)
+		}
+		if !next.Equal(want) {
+			t.Errorf("%s: full again at %s, want %s", name, next, want)
+		}
 	}
 }
 

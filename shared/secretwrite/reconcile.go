@@ -13,7 +13,7 @@ import (
 
 // Reconcile retries the present stage of an operation. At the store stage it adds nothing: it finds out whether the
 // request had added the value. It returns nil if the agent has no open operation with this id. Errors: NotFound for the
-// agent, Conflict, BadRequest if the value was not stored, Unavailable.
+// agent, Conflict, BadRequest if the value was not stored, RateLimited, Unavailable.
 func (d Service) Reconcile(ctx context.Context, agentID, operationID string) (*secret.Operation, error) {
 	a, err := d.Agents.Get(ctx, agentID)
 	for range maxTries {
@@ -51,6 +51,12 @@ func (d Service) retry(ctx context.Context, a agent.Agent, o secret.Operation) (
 		return nil, agent.ErrOperationInProgress()
 	case o.Stage != secret.Store || a.Status == agent.Deleting:
 		return func(a *agent.Agent) error { return a.RetryOperation(o.ID, now) }, nil
+	}
+	switch kept, err := d.charge(ctx, Cost{Secrets: 1, Calls: 1}); {
+	case err != nil:
+		return nil, err
+	case kept: // the store replays the answer without running the change
+		return func(*agent.Agent) error { return agent.ErrSecretsChanged }, nil
 	}
 	added, err := d.findAdded(ctx, a, o)
 	if err != nil {

@@ -39,6 +39,13 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 			return a, nil, idempotency.InProgress()
 		}
 	}
+	var total Cost
+	for _, o := range left {
+		total = total.Plus(cost(a, o))
+	}
+	if _, err := d.charge(ctx, total); err != nil {
+		return a, nil, err
+	}
 	idempotency.Resume(ctx)
 	return d.resume(ctx, a, batch, values)
 }

@@ -23,6 +23,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/secret"
 )
@@ -31,6 +32,8 @@ import (
 type Service struct {
 	Agents  agent.Store
 	Secrets credential.SecretWriter
+	// Budget limits the calls of Secrets; nil means no limit.
+	Budget Budget
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -39,8 +42,8 @@ type Service struct {
 const maxTries = 8
 
 // Put sets and deletes an agent's secrets: a nil value deletes. It returns the agent and the operations, also if only
-// some of the values could be stored. Errors: NotFound, Conflict, Invalid, Unavailable, and the secret store's if no
-// value could be stored.
+// some of the values could be stored. Errors: NotFound, Conflict, Invalid, RateLimited, Unavailable, and the secret
+// store's if no value could be stored.
 func (d Service) Put(ctx context.Context, agentID string, changes map[string]*string) (agent.Agent, []secret.Operation,
 	error,
 ) {
@@ -91,7 +94,7 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 	var stored agent.Agent
 	if idempotency.From(ctx).Replayed() {
 		stored, _, err = d.replay(ctx, created, requested[0].Batch, bytes)
-		if idempotency.IsInProgress(err) {
+		if idempotency.IsInProgress(err) || fault.Is(err, fault.RateLimited) {
 			return created, err // only a later repeat knows whether the first request stored the values
 		}
 	} else {
@@ -139,24 +142,28 @@ func assignIDs(ctx context.Context, agentID string, requested []secret.Operation
 }
 
 // recordOperations records operations together with the latest versions of their keys. Requests with values for the
-// same key wait for each other. Errors: those of agent.Store and Agent.BeginOperations; Conflict if other requests keep
-// changing the agent's secrets.
+// same key wait for each other. Errors: those of agent.Store, Agent.BeginOperations and Budget; Conflict if other
+// requests keep changing the agent's secrets.
 func (d Service) recordOperations(ctx context.Context, agentID string, requested []secret.Operation) (agent.Agent,
 	[]secret.Operation, error,
 ) {
 	a, err := d.Agents.Get(ctx, agentID)
+	latest := lookups{}
 	for range maxTries {
 		if err != nil {
 			return a, nil, err
 		}
 		revision := a.SecretsRevision
-		if err := d.readLatestVersions(ctx, a, requested); err != nil {
+		if err := d.lookUp(ctx, a, requested, latest); err != nil {
 			return a, nil, err
 		}
 		now := d.now()
 		var begun []secret.Operation
 		a, err = d.Agents.Change(ctx, agentID, func(a *agent.Agent) (err error) {
 			begun, err = a.BeginOperations(revision, requested, now)
+			if err == nil && !latest.cover(begun) {
+				err = agent.ErrSecretsChanged
+			}
 			return err
 		})
 		switch {
@@ -167,30 +174,6 @@ func (d Service) recordOperations(ctx context.Context, agentID string, requested
 		}
 	}
 	return a, nil, agent.ErrOperationInProgress()
-}
-
-// readLatestVersions sets LatestBefore of each operation. If the outcome of an earlier operation of the key is unknown,
-// its version may be newer than what the store lists and what the record knows. It is then looked up by its number, so
-// that it is not taken for the new operation's, and is destroyed with it.
-func (d Service) readLatestVersions(ctx context.Context, a agent.Agent, requested []secret.Operation) error {
-	if idempotency.From(ctx).Replaying() {
-		return nil // the answer is kept, so nothing is recorded
-	}
-	return forEach(len(requested), func(i int) error {
-		o := &requested[i]
-		listed, err := d.Secrets.LatestVersion(ctx, a.ID, o.Key)
-		o.LatestBefore = max(listed, a.HighestVersion(o.Key))
-		uncertain := slices.ContainsFunc(a.Operations, func(older secret.Operation) bool {
-			return older.Key == o.Key && older.Open() && older.Stage == secret.Store
-		})
-		for found := uncertain; err == nil && found; {
-			_, found, err = d.Secrets.VersionCreated(ctx, a.ID, o.Key, o.LatestBefore+1)
-			if found {
-				o.LatestBefore++
-			}
-		}
-		return err
-	})
 }
 
 // awaitOtherWriters waits until no other request can be adding values under the same keys, and returns the present

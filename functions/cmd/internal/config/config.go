@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/handoff"
@@ -31,6 +32,9 @@ type Common struct {
 	SecretRegions []string `env:"SECRET_REGIONS"`
 	// RateLimitFactor multiplies the documented rate limits.
 	RateLimitFactor int `env:"RATE_LIMIT_FACTOR, default=1"`
+	// SecretManagerWrites is the project's quota of writes in Secret Manager a minute. The quota of reads must be at
+	// least as large.
+	SecretManagerWrites SecretManagerWrites `env:"SECRET_MANAGER_WRITES_PER_MINUTE, default=600"`
 	// Debug enables debug logging.
 	Debug bool `env:"LOG_DEBUG"`
 	// TraceRatio is the share of requests that are traced, from 0 to 1. It must be the same in all functions.
@@ -194,6 +198,22 @@ func (c Cells) Placement() agent.Cells {
 		cells[i] = agent.Cell{Name: cell.Name, Region: cell.Region, Closed: cell.Closed}
 	}
 	return cells
+}
+
+// SecretManagerWrites is a quota of writes a minute.
+type SecretManagerWrites int
+
+// minSecretManagerWrites is the quota of a new project. A smaller one would not allow the largest request.
+const minSecretManagerWrites = 600
+
+// EnvDecode implements envconfig.Decoder.
+func (w *SecretManagerWrites) EnvDecode(value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < minSecretManagerWrites {
+		return fmt.Errorf("want a whole number of at least %d", minSecretManagerWrites)
+	}
+	*w = SecretManagerWrites(n)
+	return nil
 }
 
 // Pepper is a secret key that is redacted when printed.

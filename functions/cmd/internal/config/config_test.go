@@ -46,19 +46,20 @@ func TestRead_Defaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]struct{ got, want any }{
-		"Database":        {got: c.Database, want: "(default)"},
-		"Port":            {got: c.Port, want: "8080"},
-		"AgentScheme":     {got: c.AgentScheme, want: "https"},
-		"RateLimitFactor": {got: c.RateLimitFactor, want: 1},
-		"AgentImage":      {got: c.AgentImage, want: ""},
-		"AgentPort":       {got: c.AgentPort, want: config.AgentPort(3000)},
-		"AgentAPIPort":    {got: c.AgentAPIPort, want: config.AgentPort(0)},
-		"AgentHealthPath": {got: c.AgentHealthPath, want: config.HealthPath("")},
-		"AgentAuth":       {got: c.AgentAuth, want: config.AgentAuth("front")},
-		"RouterNamespace": {got: c.RouterNamespace, want: "agent-gateway"},
-		"PushIssuer":      {got: c.PushIssuer, want: "https://accounts.google.com"},
-		"number of cells": {got: len(c.Cells), want: 1},
-		"Local":           {got: c.Local, want: config.Local{}},
+		"Database":            {got: c.Database, want: "(default)"},
+		"Port":                {got: c.Port, want: "8080"},
+		"AgentScheme":         {got: c.AgentScheme, want: "https"},
+		"RateLimitFactor":     {got: c.RateLimitFactor, want: 1},
+		"SecretManagerWrites": {got: c.SecretManagerWrites, want: config.SecretManagerWrites(600)},
+		"AgentImage":          {got: c.AgentImage, want: ""},
+		"AgentPort":           {got: c.AgentPort, want: config.AgentPort(3000)},
+		"AgentAPIPort":        {got: c.AgentAPIPort, want: config.AgentPort(0)},
+		"AgentHealthPath":     {got: c.AgentHealthPath, want: config.HealthPath("")},
+		"AgentAuth":           {got: c.AgentAuth, want: config.AgentAuth("front")},
+		"RouterNamespace":     {got: c.RouterNamespace, want: "agent-gateway"},
+		"PushIssuer":          {got: c.PushIssuer, want: "https://accounts.google.com"},
+		"number of cells":     {got: len(c.Cells), want: 1},
+		"Local":               {got: c.Local, want: config.Local{}},
 	} {
 		if row.got != row.want {
 			t.Errorf("%s = %v, want %v", name, row.got, row.want)
@@ -160,6 +161,10 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 			key:   "CELLS",
 			value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`,
 			want:  cells + "cell 0: name, region and either",
+		},
+		"smaller quota than Google's": {
+			key: "SECRET_MANAGER_WRITES_PER_MINUTE", value: "599",
+			want: "configuration: SECRET_MANAGER_WRITES_PER_MINUTE is invalid: want a whole number of at least 600",
 		},
 		"not a number": {
 			key: "RATE_LIMIT_FACTOR", value: "many",

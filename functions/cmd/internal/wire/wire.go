@@ -25,6 +25,7 @@ import (
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // Clusters is the client for the cells.
@@ -93,7 +94,9 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	o.firestore = lazy(o, "Firestore", func(ctx context.Context) (*firestore.Client, error) {
 		return firestore.Open(ctx, firestore.Options{
 			ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator,
-			Creations: ratelimit.Standard(c.RateLimitFactor)[ratelimit.Creations],
+			Creations:      ratelimit.Standard(c.RateLimitFactor)[ratelimit.Creations],
+			SecretWrites:   ratelimit.Standard(c.RateLimitFactor)[ratelimit.SecretWrites],
+			SecretRequests: secretwrite.RequestLimit(int(c.SecretManagerWrites)),
 		})
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
