@@ -41,6 +41,7 @@ type Backend struct {
 	LogCell *agentlogtest.Cell
 
 	uses           *uses
+	described      descriptions
 	nudger         agent.Nudger
 	records, reads *firestore.Client
 }
@@ -206,8 +207,10 @@ func (b *Backend) ForgetUses() {
 	clear(b.uses.seen)
 }
 
-// Call calls a route behind the backend's guard.
+// Call calls a route behind the backend's guard. The answer must be one that the route describes.
 func (b *Backend) Call(t testing.TB, route function.Route, options ...Option) Response {
 	t.Helper()
-	return Call(t, route, append([]Option{WithGuard(b.Guard)}, options...)...)
+	res := Call(t, route, append([]Option{WithGuard(b.Guard)}, options...)...)
+	b.described.check(t, route, res)
+	return res
 }
