@@ -115,7 +115,7 @@ func (r *Runner) Run(ctx context.Context, defects []*Defect) ([]Outcome, error) 
 		} else {
 			outcome, err = r.try(ctx, d)
 		}
-		if restored := r.Tree.Restore(context.WithoutCancel(ctx)); restored != nil {
+		if restored := r.Tree.Restore(); restored != nil {
 			return outcomes, restored
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,87 +14,94 @@ import (
 
 // A Tree is a copy of a repository, in which defects are planted.
 type Tree struct {
-	source string
-	dir    string
+	dir   string
+	files map[string]content // by their paths
 }
 
-// openTree makes dir a copy of the working tree source, without the files that Git ignores. Everything else in
-// dir is removed. A directory that is used again keeps Go's build cache valid, because the cache depends on paths.
+// content is what a file is restored to.
+type content struct {
+	bytes []byte
+	mode  fs.FileMode
+	link  string // the target of a symbolic link
+}
+
+// openTree makes dir a copy of the working tree source as it is now, without the files that Git ignores. Everything
+// else in dir is removed. A directory that is used again keeps Go's build cache valid, because the cache depends on
+// paths.
 func openTree(ctx context.Context, source, dir string) (*Tree, error) {
-	t := &Tree{source: source, dir: dir}
-	return t, t.Restore(ctx)
+	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = source
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("git ls-files: %w", err)
+	}
+	t := &Tree{dir: dir, files: map[string]content{}}
+	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+		c, err := readContent(filepath.Join(source, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, and not yet committed
+		}
+		if err != nil {
+			return nil, err
+		}
+		t.files[name] = c
+	}
+	return t, t.Restore()
+}
+
+func readContent(file string) (c content, err error) {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return c, err
+	}
+	c.mode = info.Mode()
+	if c.mode&fs.ModeSymlink != 0 {
+		c.link, err = os.Readlink(file)
+	} else {
+		c.bytes, err = os.ReadFile(file)
+	}
+	return c, err
 }
 
 // Restore undoes all changes in the copy.
-func (t *Tree) Restore(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	cmd.Dir = t.source
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("git ls-files: %w", err)
-	}
-	tracked := map[string]bool{}
-	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
-		present, err := t.copyFile(name)
-		if err != nil {
+func (t *Tree) Restore() error {
+	for name, want := range t.files {
+		file := filepath.Join(t.dir, name)
+		have, err := readContent(file)
+		if err == nil && have.link == want.link && bytes.Equal(have.bytes, want.bytes) {
+			continue
+		}
+		if err := want.write(file); err != nil {
 			return err
 		}
-		tracked[name] = present
 	}
-	return t.removeOthers(tracked)
+	return t.removeOthers()
 }
 
-// copyFile copies a file whose copy differs. It reports false for a file that is deleted and not yet committed.
-func (t *Tree) copyFile(name string) (bool, error) {
-	from, to := filepath.Join(t.source, name), filepath.Join(t.dir, name)
-	info, err := os.Lstat(from)
-	if os.IsNotExist(err) {
-		return false, nil
+func (c content) write(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
 	}
-	if err != nil {
-		return false, err
+	if c.link == "" {
+		return os.WriteFile(file, c.bytes, c.mode.Perm())
 	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		return true, copyLink(from, to)
+	if err := os.RemoveAll(file); err != nil {
+		return err
 	}
-	want, err := os.ReadFile(from)
-	if err != nil {
-		return false, err
-	}
-	if have, err := os.ReadFile(to); err == nil && bytes.Equal(have, want) {
-		return true, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return false, err
-	}
-	return true, os.WriteFile(to, want, info.Mode().Perm())
+	return os.Symlink(c.link, file)
 }
 
-func copyLink(from, to string) error {
-	target, err := os.Readlink(from)
-	if err != nil {
-		return err
-	}
-	if have, err := os.Readlink(to); err == nil && have == target {
-		return nil
-	}
-	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	return os.Symlink(target, to)
-}
-
-func (t *Tree) removeOthers(tracked map[string]bool) error {
+func (t *Tree) removeOthers() error {
 	return filepath.WalkDir(t.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		name, err := filepath.Rel(t.dir, path)
-		if err != nil || tracked[filepath.ToSlash(name)] || name == lockFile {
+		if err != nil || name == lockFile {
 			return err
+		}
+		if _, ours := t.files[filepath.ToSlash(name)]; ours {
+			return nil
 		}
 		return os.Remove(path)
 	})
