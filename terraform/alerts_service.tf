@@ -20,6 +20,13 @@ locals {
     "min by (quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_limit{monitored_resource=\"consumer_quota\"}[1d]) > 0)",
   ])
 
+  # The used share of Secret Manager's quotas of requests a minute, over five minutes.
+  on_secrets = "monitored_resource=\"consumer_quota\",service=\"secretmanager.googleapis.com\""
+  secret_use = join(" / ", [
+    "60 * sum by (quota_metric, location) (rate(serviceruntime_googleapis_com:quota_rate_net_usage{${local.on_secrets}}[5m]))",
+    "min by (quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_limit{${local.on_secrets}}[1d]) > 0)",
+  ])
+
   service_alerts = {
     api_out_of_reach = {
       title = "The API is out of reach", severity = "CRITICAL", for = "120s"
@@ -55,6 +62,10 @@ locals {
     quota = {
       title = "A quota is nearly used up", severity = "WARNING", for = "600s", every = "600s", query = "${local.quota_use} > 0.8"
       todo  = "More than 80 % of the quota that the alert names is used. At its limit no more nodes, disks or services are created, so no new agents start. Ask for more on the page Quotas & System Limits, or add a cell in another region."
+    }
+    secret_quota = {
+      title = "Secret Manager's quota is nearly used up", severity = "WARNING", for = "60s", query = "${local.secret_use} > 0.8"
+      todo  = "More than 80 % of a quota of Secret Manager was used over five minutes. Requests take at most half of the writes, so workers write the rest: many new agents, a sweep after an outage, or another environment of the project. At the limit, agents start later. Ask for a higher quota."
     }
     throttled = {
       title = "Google refuses requests", severity = "ERROR", for = "300s"

@@ -80,7 +80,7 @@ func serviceAlertCases() map[string]alertCase {
 				"a run of one that has another alert": each(1, failedRuns("RecountUsage")+" 0x10 9x10"),
 			},
 		},
-		"quota": quotaCase(),
+		"quota": quotaCase(), "secret_quota": secretQuotaCase(),
 		"throttled": {
 			firing: map[string][]string{
 				"two a minute, of two methods": each(2, refused("secretmanager.googleapis.com", "429")+" 0+1x20"),
@@ -113,6 +113,36 @@ func quotaCase() alertCase {
 				used("CPUS", "europe-west1") + " 81x20", limit("CPUS", region, "A") + " 100x20",
 				limit("CPUS", "europe-west1", "A") + " 1000x20",
 			},
+		},
+	}
+}
+
+func secretQuotaCase() alertCase {
+	const secrets, writes, reads = "secretmanager.googleapis.com", "writes", "reads"
+	requests := func(service, metric string) string {
+		return `serviceruntime_googleapis_com:quota_rate_net_usage{monitored_resource="consumer_quota",service="` +
+			service + `",quota_metric="` + metric + `",location="global",method="m%d"}`
+	}
+	allowed := func(service, metric string) string {
+		return strings.Replace(limit(metric, "global", "L"), "{", `{service="`+service+`",`, 1)
+	}
+	return alertCase{
+		firing: map[string][]string{
+			"500 of 600 writes a minute, of two methods": slices.Concat(each(2, requests(secrets, writes)+" 0+250x20"),
+				[]string{allowed(secrets, writes) + " 600 _x20"}),
+			"reads alone": slices.Concat(each(1, requests(secrets, writes)+" 0+100x20"),
+				each(1, requests(secrets, reads)+" 0+550x20"), []string{allowed(secrets, writes) + " 600x20"},
+				[]string{allowed(secrets, reads) + " 600x20"}),
+		},
+		quiet: map[string][]string{
+			"460 of 600 a minute": slices.Concat(each(2, requests(secrets, writes)+" 0+230x20"),
+				[]string{allowed(secrets, writes) + " 600x20"}),
+			"a burst of one minute": slices.Concat(each(1, requests(secrets, writes)+" 0x10 600x10"),
+				[]string{allowed(secrets, writes) + " 600x20"}),
+			"a higher quota": slices.Concat(each(2, requests(secrets, writes)+" 0+250x20"),
+				[]string{allowed(secrets, writes) + " 6000x20"}),
+			"another service": slices.Concat(each(1, requests("run.googleapis.com", writes)+" 0+600x20"),
+				[]string{allowed("run.googleapis.com", writes) + " 600x20"}),
 		},
 	}
 }

@@ -183,8 +183,8 @@ func TestEvents_RaiseAlertsOrAreHarmless(t *testing.T) {
 	}
 }
 
-// evaluated is how often a query is evaluated, and how often it may be: one with a series for each agent or quota costs
-// most.
+// evaluated is how often a query is evaluated, and how often it may be: one with a series for each agent, or for each quota
+// of all services, costs most.
 func evaluated(t *testing.T, policy cty.Value) (got, want string) {
 	t.Helper()
 	const condition = "conditions.0.condition_prometheus_query_language.0."
@@ -192,7 +192,8 @@ func evaluated(t *testing.T, policy cty.Value) (got, want string) {
 	if query == "(none)" {
 		return "", ""
 	}
-	if regexp.MustCompile(`by \([^)]*(namespace_name|quota_metric)`).MatchString(query) {
+	ofOneService := strings.Contains(query, `service="`)
+	if regexp.MustCompile(`by \([^)]*(namespace_name|quota_metric)`).MatchString(query) && !ofOneService {
 		return text(t, policy, condition+"evaluation_interval"), "600s"
 	}
 	return text(t, policy, condition+"evaluation_interval"), "60s"
