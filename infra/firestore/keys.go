@@ -222,9 +222,20 @@ func (s *Keys) Find(ctx context.Context, hash string, also document.Ref) (contex
 		return ctx, apikey.Key{}, err
 	}
 	if len(snaps) > 1 {
-		ctx = document.WithFetched(ctx, also, snaps[1])
+		ctx = document.WithFetched(ctx, also, ownerOf(snaps[1]), snaps[1])
 	}
 	return ctx, k, nil
+}
+
+// ownerOf returns the organization of a document, without decoding the rest. It is empty for a document that does not
+// exist.
+func ownerOf(snap *gcp.DocumentSnapshot) string {
+	value, err := snap.DataAt("organization_id")
+	if err != nil {
+		return ""
+	}
+	owner, _ := value.(string)
+	return owner
 }
 
 // Touch implements apikey.Finder. It writes in the background; Flush and Close wait for it.

@@ -13,14 +13,25 @@ type Ref struct {
 type fetchedKey struct{}
 
 type fetched struct {
-	ref      Ref
-	snapshot any
+	ref            Ref
+	organizationID string
+	snapshot       any
 }
 
-// WithFetched returns a context that carries a document as the store read it. Only reads may use it; a change must read
-// the document again.
-func WithFetched(ctx context.Context, ref Ref, snapshot any) context.Context {
-	return context.WithValue(ctx, fetchedKey{}, fetched{ref, snapshot})
+// WithFetched returns a context that carries a document as the store read it, and the organization that owns it; empty
+// for a document that does not exist. Only reads may use it; a change must read the document again.
+func WithFetched(ctx context.Context, ref Ref, organizationID string, snapshot any) context.Context {
+	return context.WithValue(ctx, fetchedKey{}, fetched{ref, organizationID, snapshot})
+}
+
+// Owner returns the organization that owns the document, if ctx carries the document. It is empty for a document that
+// does not exist.
+func Owner(ctx context.Context, ref Ref) (organizationID string, ok bool) {
+	f, ok := ctx.Value(fetchedKey{}).(fetched)
+	if !ok || f.ref != ref {
+		return "", false
+	}
+	return f.organizationID, true
 }
 
 // Fetched returns the snapshot of ref, if ctx carries that document.

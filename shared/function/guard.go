@@ -35,33 +35,35 @@ type Guard struct {
 }
 
 // admit authenticates the caller and checks access, rate limits and the plan. It does not read the body, and its errors
-// do not reveal whether the object in the path exists.
-func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context.Context, error) {
+// do not reveal whether the object in the path exists. The caller passes the outcome
+// of the handler to the settlement.
+func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context.Context, settlement, error) {
 	ctx := req.Context()
 	if r.Access == Public {
-		return ctx, nil
+		return ctx, nil, nil
 	}
 	ctx, caller, err := g.authenticate(r, req)
 	if err != nil {
-		return ctx, err
+		return ctx, nil, err
 	}
 	ctx = identity.With(ctx, caller)
 	if err := r.Access.check(caller); err != nil {
-		return ctx, g.countRefusal(r, caller, req, err)
+		return ctx, nil, g.countRefusal(r, caller, err)
 	}
-	if err := g.countCall(r, caller, w, req); err != nil {
-		return ctx, err
+	settle, err := g.countCall(ctx, r, caller, w, req)
+	if err != nil {
+		return ctx, nil, err
 	}
-	return ctx, g.checkFeature(ctx, r, caller)
+	return ctx, settle, g.checkFeature(ctx, r, caller)
 }
 
 // countRefusal counts a mutating call that access control refused, because it costs an audit entry. It returns the
 // refusal, or RateLimited.
-func (g Guard) countRefusal(r Route, c identity.Caller, req *http.Request, refusal error) error {
+func (g Guard) countRefusal(r Route, c identity.Caller, refusal error) error {
 	if g.Limiter == nil || !r.Mutates() || c.OrganizationID == "" {
 		return refusal
 	}
-	if err := g.Limiter.Take(r.bucket(c, req)).Err(); err != nil {
+	if err := g.Limiter.Take(ratelimit.Mutations, c.Key()).Err(); err != nil {
 		return err
 	}
 	return refusal

@@ -37,9 +37,13 @@ func captureLogs(t *testing.T, project string) *bytes.Buffer {
 type fakeAuthenticator struct{}
 
 func (fakeAuthenticator) Authenticate(
-	ctx context.Context, token string, _ document.Ref,
+	ctx context.Context, token string, reads document.Ref,
 ) (context.Context, identity.Caller, error) {
 	switch token {
+	case "key": // fetches the document with the caller; o1 owns the agent agentID
+		owners := map[string]string{agentID: "o1", otherAgentID: "o2"}
+		return document.WithFetched(ctx, reads, owners[reads.ID], nil),
+			identity.Caller{Type: identity.APIKey, ID: "k1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
 	case "admin":
 		return ctx, identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
 	case "member":

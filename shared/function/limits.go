@@ -1,26 +1,62 @@
 package function
 
 import (
+	"context"
 	"net/http"
 
 	"agents.example/controlplane/shared/clientip"
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// bucket returns the class and key of the bucket that counts every call of the route. Reads of one agent have their own
-// bucket, so that polling does not use up the budget of other reads.
-func (r Route) bucket(c identity.Caller, req *http.Request) (ratelimit.Class, string) {
-	who := string(c.Type) + " " + c.ID
-	switch {
-	case r.Mutates():
-		return ratelimit.Mutations, who
-	case r.Reads != nil:
-		return ratelimit.Polling, who + " " + r.Reads(req.PathValue).ID
-	default:
-		return ratelimit.Reads, who
+// settlement corrects how a call was counted, when the outcome of its handler is known. It is nil if there is nothing to
+// correct.
+type settlement func(h http.Header, outcome error)
+
+// countRead counts a read. Reads of one agent have a separate bucket, so that polling does not use up the budget of other
+// reads. Only an agent of the caller's organization has one: a read of any other id counts as a read, and before the
+// agent is looked up, so that a flood of ids costs no look-ups beyond the limit.
+//
+// The agent is known if it was fetched with the caller's API key, or if the caller has read it before. Otherwise the call
+// counts as a read until the handler has found the agent.
+func (g Guard) countRead(ctx context.Context, r Route, c identity.Caller, req *http.Request) (
+	ratelimit.Decision, settlement,
+) {
+	who := c.Key()
+	if r.Reads == nil {
+		return g.Limiter.Take(ratelimit.Reads, who), nil
 	}
+	ref := r.Reads(req.PathValue)
+	agent := who + " " + ref.ID
+	owner, fetched := document.Owner(ctx, ref)
+	switch {
+	case fetched && owner == c.OrganizationID:
+		return g.Limiter.Take(ratelimit.Polling, agent), nil
+	case fetched:
+		return g.Limiter.Take(ratelimit.Reads, who), nil
+	case g.Limiter.Known(ratelimit.Polling, agent):
+		return g.Limiter.Take(ratelimit.Polling, agent), func(_ http.Header, outcome error) {
+			if fault.Is(outcome, fault.NotFound) {
+				g.Limiter.Forget(ratelimit.Polling, agent)
+				g.Limiter.Charge(ratelimit.Reads, who)
+			}
+		}
+	default:
+		return g.Limiter.Take(ratelimit.Reads, who), func(h http.Header, outcome error) {
+			if found(outcome) {
+				g.Limiter.Refund(ratelimit.Reads, who)
+				setRateLimit(h, g.Limiter.Charge(ratelimit.Polling, agent))
+			}
+		}
+	}
+}
+
+// found reports whether a handler with this outcome has found its agent: it succeeded, or failed because of the agent's
+// state or of a limit on the agent's organization.
+func found(outcome error) bool {
+	return outcome == nil || fault.Is(outcome, fault.Conflict) || fault.Is(outcome, fault.RateLimited)
 }
 
 // extraBucket returns the class and key of the bucket for Route.Limit, if the route has one. The key contains the
@@ -34,19 +70,26 @@ func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimi
 }
 
 // countCall counts a call and sets the RateLimit headers. The error is RateLimited.
-func (g Guard) countCall(r Route, c identity.Caller, w http.ResponseWriter, req *http.Request) error {
+func (g Guard) countCall(ctx context.Context, r Route, c identity.Caller, w http.ResponseWriter, req *http.Request) (
+	settlement, error,
+) {
 	if g.Limiter == nil || r.Access == Public {
-		return nil
+		return nil, nil
 	}
-	class, key := r.bucket(c, req)
-	d := g.Limiter.Take(class, key)
+	var d ratelimit.Decision
+	var settle settlement
+	if r.Mutates() {
+		d = g.Limiter.Take(ratelimit.Mutations, c.Key())
+	} else {
+		d, settle = g.countRead(ctx, r, c, req)
+	}
 	if extra, key, ok := r.extraBucket(c, req); ok && d.Allowed {
 		if e := g.Limiter.Take(extra, key); !e.Allowed {
 			d = e
 		}
 	}
 	setRateLimit(w.Header(), d)
-	return d.Err()
+	return settle, d.Err()
 }
 
 func setRateLimit(h http.Header, d ratelimit.Decision) {

@@ -3,9 +3,14 @@ package function_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
@@ -51,15 +56,18 @@ func serveLimitedRoutes(err *error) http.Handler {
 func TestRoute_CountsCallsPerBucket(t *testing.T) {
 	t.Parallel()
 	const (
-		list   = "/agents"
-		one    = "/agents/" + agentID
-		other  = "/agents/" + otherAgentID
-		stop   = one + "/stop"
-		reveal = one + "/reveal"
-		public = "/api/v1/public"
+		list    = "/agents"
+		one     = "/agents/" + agentID
+		other   = "/agents/" + otherAgentID
+		unknown = "/agents/9f1c7f3e-6d0a-4a53-8f5e-1f2a3b4c5d6e"
+		stop    = one + "/stop"
+		reveal  = one + "/reveal"
+		public  = "/api/v1/public"
 	)
 	upper := func(path string) string { return strings.Replace(path, agentID, strings.ToUpper(agentID), 1) }
 	conflict := fault.New(fault.Conflict, "agent_state_conflict", "No.")
+	missing := fault.New(fault.NotFound, "agent_not_found", "No.")
+	unavailable := fault.New(fault.Unavailable, "store_unavailable", "Down.")
 	_, creation := ratelimit.Limit{Quota: 1, Window: time.Hour}.
 		TakeStored(ratelimit.Creations, 1, time.Unix(3600, 0), time.Unix(600, 0))
 	for name, calls := range map[string][]struct {
@@ -86,6 +94,74 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 			{method: "GET", path: one, token: "member", wantStatus: 204, wantLimit: `"polling";r=1;t=1800`},
 			{method: "GET", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
 			{method: "POST", path: stop, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
+		},
+		"a session's reads of unknown ids count as reads": {
+			{
+				method: "GET", path: one, token: "admin", handlerErr: missing, wantStatus: 404,
+				wantLimit: `"reads";r=2;t=1200`,
+			},
+			{
+				method: "GET", path: other, token: "admin", handlerErr: missing, wantStatus: 404,
+				wantLimit: `"reads";r=1;t=2400`,
+			},
+			{
+				method: "GET", path: one, token: "admin", handlerErr: unavailable, wantStatus: 503,
+				wantLimit: `"reads";r=0;t=3600`,
+			},
+			{
+				method: "GET", path: one, token: "admin", handlerErr: missing, wantStatus: 429,
+				wantLimit: `"reads";r=0;t=1200`,
+			},
+			{method: "GET", path: list, token: "admin", wantStatus: 429, wantLimit: `"reads";r=0;t=1200`},
+		},
+		"an agent that was found has its budget, also if its state fails the call": {
+			{
+				method: "GET", path: one, token: "admin", handlerErr: conflict, wantStatus: 409,
+				wantLimit: `"polling";r=1;t=1800`,
+			},
+			{method: "GET", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
+			{method: "GET", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=1;t=2400`},
+			{method: "GET", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=0;t=3600`},
+			{method: "GET", path: one, token: "admin", wantStatus: 204, wantLimit: `"polling";r=0;t=3600`},
+		},
+		"a removed agent loses its budget": {
+			{method: "GET", path: one, token: "admin", wantStatus: 204, wantLimit: `"polling";r=1;t=1800`},
+			{
+				method: "GET", path: one, token: "admin", handlerErr: missing, wantStatus: 404,
+				wantLimit: `"polling";r=0;t=3600`,
+			},
+			{
+				method: "GET", path: one, token: "admin", handlerErr: missing, wantStatus: 404,
+				wantLimit: `"reads";r=1;t=2400`,
+			},
+		},
+		"a key's own agent is known from the first read": {
+			{method: "GET", path: one, token: "key", wantStatus: 204, wantLimit: `"polling";r=1;t=1800`},
+			{
+				method: "GET", path: upper(one), token: "key", handlerErr: unavailable, wantStatus: 503,
+				wantLimit: `"polling";r=0;t=3600`,
+			},
+			{method: "GET", path: one, token: "key", wantStatus: 429, wantLimit: `"polling";r=0;t=1800`},
+			{method: "GET", path: list, token: "key", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
+		},
+		"a key's reads of other organizations' agents and of unknown ids count as reads": {
+			{
+				method: "GET", path: other, token: "key", handlerErr: missing, wantStatus: 404,
+				wantLimit: `"reads";r=2;t=1200`,
+			},
+			{
+				method: "GET", path: unknown, token: "key", handlerErr: missing, wantStatus: 404,
+				wantLimit: `"reads";r=1;t=2400`,
+			},
+			{
+				method: "GET", path: other, token: "key", handlerErr: missing, wantStatus: 404,
+				wantLimit: `"reads";r=0;t=3600`,
+			},
+			{
+				method: "GET", path: other, token: "key", handlerErr: missing, wantStatus: 429,
+				wantLimit: `"reads";r=0;t=1200`,
+			},
+			{method: "GET", path: one, token: "key", wantStatus: 204, wantLimit: `"polling";r=1;t=1800`},
 		},
 		"a limit of the store replaces the caller's": {
 			{method: "POST", path: list, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
@@ -155,6 +231,41 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRoute_LooksUpNoAgentBeyondTheLimit holds that a flood of ids reaches the handler, and so the store, no more often
+// than the limit on reads allows, also if the requests come concurrently.
+func TestRoute_LooksUpNoAgentBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	var lookups atomic.Int64
+	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	limiter := ratelimit.New(ratelimit.Standard(1), func() time.Time { return now })
+	h := serveRoutes(function.Guard{Limiter: limiter}, function.Route{
+		Name: "Test", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}", Access: function.Member,
+		Status: http.StatusNoContent,
+		Reads: func(path func(string) string) document.Ref {
+			return document.Ref{Collection: "agents", ID: path("agent_id")}
+		},
+		Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) {
+			lookups.Add(1)
+			return function.None{}, fault.New(fault.NotFound, "agent_not_found", "No.")
+		}),
+	})
+	for _, token := range []string{"admin", "key"} {
+		var all sync.WaitGroup
+		for range 300 {
+			all.Go(func() {
+				h.ServeHTTP(httptest.NewRecorder(), newRequest("GET", "/agents/"+uuid.NewString(), token, ""))
+			})
+		}
+		all.Wait()
+		if got := lookups.Swap(0); got != 40 {
+			t.Errorf("%s: 300 reads of unknown ids cost %d look-ups, want 40", token, got)
+		}
+	}
+	if got := limiter.Buckets(); got != 2 {
+		t.Errorf("Buckets = %d after reads of unknown ids, want one for each caller", got)
 	}
 }
 

@@ -37,7 +37,7 @@ func (r Route) Handler(g Guard) http.Handler {
 		if r.Access != Public {
 			forbidCaching(w.Header())
 		}
-		ctx, refusal := g.admit(r, w, req)
+		ctx, settle, refusal := g.admit(r, w, req)
 		out, err := g.withAuditEntry(ctx, r, req, func(audited context.Context) (_ any, err error) {
 			if refusal != nil {
 				return nil, refusal
@@ -50,6 +50,9 @@ func (r Route) Handler(g Guard) http.Handler {
 				return nil, err
 			}
 			out, err := g.callHandler(ctx, r, input)
+			if settle != nil {
+				settle(w.Header(), err)
+			}
 			showRefusal(w.Header(), err)
 			if a := idempotency.From(ctx); a.Replayed() && !a.DiscardsAnswer() {
 				audit.CallEntryFrom(ctx).MarkReplayed()

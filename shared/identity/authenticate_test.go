@@ -43,7 +43,7 @@ func (f *fakeStores) Find(ctx context.Context, hash string, also document.Ref) (
 	case !ok:
 		return ctx, k, apikey.NotFound()
 	default:
-		return document.WithFetched(ctx, also, "fetched"), k, nil
+		return document.WithFetched(ctx, also, k.OrganizationID, "fetched"), k, nil
 	}
 }
 

@@ -5,14 +5,10 @@
 package ratelimit
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"agents.example/controlplane/shared/fault"
 )
@@ -22,9 +18,9 @@ type Class string
 
 // The classes.
 const (
-	// Reads of one key or user.
+	// Reads of one key or user, also of ids that are no agents of the organization.
 	Reads Class = "reads"
-	// Polling of one agent by one key or user. It does not count as Reads.
+	// Polling of one agent of the organization by one key or user. It does not count as Reads.
 	Polling Class = "polling"
 	// Mutations of one key or user.
 	Mutations Class = "mutations"
@@ -111,89 +107,127 @@ func (d Decision) Header() string {
 
 // Limiter counts calls. It is safe for concurrent use.
 type Limiter struct {
-	limits   Limits
-	now      func() time.Time
-	capacity int // of buckets
-
-	mu      sync.Mutex
-	buckets map[bucketKey]*list.Element
-	recent  *list.List // of *bucket, most recently used first
+	limits Limits
+	now    func() time.Time
+	start  time.Time
+	// tables hold, for each class, the time since start when a bucket is full again. A bucket without a time is full.
+	tables map[Class]*table
 }
 
-type bucketKey struct {
-	class Class
-	key   string
-}
-
-type bucket struct {
-	key   bucketKey
-	rates *rate.Limiter
-}
-
-// maxBuckets bounds the memory of a limiter to about 20 MB. Beyond it, the least recently used bucket is dropped.
-const maxBuckets = 100_000
+// maxBuckets bounds the buckets of each class. Those of all classes take about 10 MB.
+const maxBuckets = 25_000
 
 // New returns a limiter. now is the clock; nil means time.Now.
 func New(limits Limits, now func() time.Time) *Limiter { return NewBounded(limits, maxBuckets, now) }
 
-// NewBounded returns a limiter that remembers at most a number of buckets, for processes with little memory.
+// NewBounded returns a limiter that remembers at most a number of buckets of each class, for processes with little
+// memory.
+//
+// When a class has that many, a new bucket replaces one of those that are soonest full again: it forgets the least. A
+// caller would need as many buckets, each emptier than its own, to lose a bucket that it has used up. Until then, such a
+// bucket refills by itself.
 func NewBounded(limits Limits, buckets int, now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now
 	}
-	return &Limiter{
-		limits: limits, now: now, capacity: buckets, buckets: map[bucketKey]*list.Element{},
-		recent: list.New(),
+	l := &Limiter{limits: limits, now: now, start: now(), tables: map[Class]*table{}}
+	for class := range limits {
+		l.tables[class] = newTable(buckets)
 	}
+	return l
 }
 
 // Take counts a call if the bucket allows it.
-func (l *Limiter) Take(class Class, key string) Decision { return l.decide(class, key, 1) }
+func (l *Limiter) Take(class Class, key string) Decision {
+	return l.decide(class, key, func(b bucket) (time.Duration, bool) { return b.plus(1), b.allows() })
+}
 
-// Peek decides about a call without counting it.
-func (l *Limiter) Peek(class Class, key string) Decision { return l.decide(class, key, 0) }
+// Peek decides about a call without counting it. It remembers nothing about a new key.
+func (l *Limiter) Peek(class Class, key string) Decision {
+	return l.decide(class, key, func(bucket) (time.Duration, bool) { return 0, false })
+}
 
-func (l *Limiter) decide(class Class, key string, cost int) Decision {
+// Charge counts a call that was already served, whether the bucket allows it or not. An overdrawn bucket refuses calls
+// until it is refilled, for one window more at most.
+func (l *Limiter) Charge(class Class, key string) Decision {
+	return l.decide(class, key, func(b bucket) (time.Duration, bool) { return min(b.plus(1), b.now+2*b.burst()), true })
+}
+
+// Refund takes back a call that Take allowed.
+func (l *Limiter) Refund(class Class, key string) {
+	l.decide(class, key, func(b bucket) (time.Duration, bool) { return b.plus(-1), b.fullAt > b.now })
+}
+
+// decide decides about a call. change returns the time to store for the bucket, if it changes.
+func (l *Limiter) decide(class Class, key string, change func(bucket) (fullAt time.Duration, changed bool)) Decision {
 	limit, limited := l.limits[class]
-	if !limited {
+	if !limited || limit.Quota <= 0 {
 		return Decision{Class: class, Allowed: true}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now, rates := l.now(), l.bucket(bucketKey{class, key}, limit)
-	d := Decision{Class: class, Limit: limit, Allowed: rates.TokensAt(now) >= 1}
-	if d.Allowed && cost > 0 {
-		rates.AllowN(now, cost)
+	t, sum := l.tables[class], sumOf(key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := bucket{limit: limit, now: l.now().Sub(l.start), fullAt: t.times[sum]}
+	d := Decision{Class: class, Limit: limit, Allowed: b.allows()}
+	if fullAt, changed := change(b); changed {
+		b.fullAt = fullAt
+		t.put(sum, fullAt)
 	}
-	tokens := math.Max(0, rates.TokensAt(now))
-	d.Remaining = int(tokens)
-	missing := float64(limit.Quota) - tokens
+	d.Remaining, d.Reset = b.left(), b.missing()
 	if !d.Allowed {
-		missing = 1 - tokens
+		d.Reset = b.plus(1) - b.burst() - b.now
 	}
-	d.Reset = time.Duration(missing / float64(rates.Limit()) * float64(time.Second))
 	return d
 }
 
-// bucket returns the bucket of a key. A new bucket is full, and replaces the least recently used one at capacity.
-func (l *Limiter) bucket(key bucketKey, limit Limit) *rate.Limiter {
-	if e, ok := l.buckets[key]; ok {
-		l.recent.MoveToFront(e)
-		return e.Value.(*bucket).rates //nolint:forcetypeassert // the list holds only buckets
+// Known reports whether there is a bucket of the key.
+func (l *Limiter) Known(class Class, key string) bool {
+	t, ok := l.tables[class]
+	if !ok {
+		return false
 	}
-	if l.recent.Len() >= l.capacity {
-		oldest := l.recent.Back()
-		delete(l.buckets, oldest.Value.(*bucket).key) //nolint:forcetypeassert // as above
-		l.recent.Remove(oldest)
+	_, known := t.get(sumOf(key))
+	return known
+}
+
+// Forget drops the bucket of a key.
+func (l *Limiter) Forget(class Class, key string) {
+	if t, ok := l.tables[class]; ok {
+		t.remove(sumOf(key))
 	}
-	b := &bucket{key: key, rates: rate.NewLimiter(rate.Limit(float64(limit.Quota)/limit.Window.Seconds()), limit.Quota)}
-	l.buckets[key] = l.recent.PushFront(b)
-	return b.rates
 }
 
 // Buckets returns the number of buckets in memory.
 func (l *Limiter) Buckets() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.buckets)
+	n := 0
+	for _, t := range l.tables {
+		n += t.size()
+	}
+	return n
 }
+
+// bucket is a bucket at one time. Times are since the start of the limiter.
+type bucket struct {
+	limit       Limit
+	now, fullAt time.Duration
+}
+
+// interval is the time in which one call is refilled.
+func (b bucket) interval() time.Duration { return max(b.limit.Window/time.Duration(b.limit.Quota), 1) }
+
+// burst is the time in which an empty bucket is refilled.
+func (b bucket) burst() time.Duration { return b.interval() * time.Duration(b.limit.Quota) }
+
+// missing is the time until the bucket is full.
+func (b bucket) missing() time.Duration { return max(b.fullAt-b.now, 0) }
+
+// plus is when the bucket will be full again after a number of further calls.
+func (b bucket) plus(calls int) time.Duration {
+	return max(b.fullAt, b.now) + time.Duration(calls)*b.interval()
+}
+
+// allows reports whether the bucket holds a call.
+func (b bucket) allows() bool { return b.left() >= 1 }
+
+// left is how many calls the bucket holds.
+func (b bucket) left() int { return int(max(b.burst()-b.missing(), 0) / b.interval()) }

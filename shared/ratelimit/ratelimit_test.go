@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,9 +85,62 @@ func TestPeek_CountsNoCall(t *testing.T) {
 	t.Parallel()
 	l := ratelimit.New(ratelimit.Standard(1), nil)
 	for i := range 1000 {
-		if d := l.Peek(ratelimit.Authentication, "192.0.2.1"); !d.Allowed {
-			t.Fatalf("call %d: Allowed = false, want true", i)
+		if d := l.Peek(ratelimit.Authentication, fmt.Sprint("192.0.2.", i%8)); !d.Allowed || d.Remaining != 20 {
+			t.Fatalf("call %d: Allowed, Remaining = %t, %d, want true, 20", i, d.Allowed, d.Remaining)
 		}
+	}
+	if got := l.Buckets(); got != 0 {
+		t.Errorf("Buckets = %d after calls that count nothing, want 0", got)
+	}
+}
+
+func TestCharge_OverdrawsTheBucketByOneWindow(t *testing.T) {
+	t.Parallel()
+	l, advance := newLimiter()
+	for range 1000 {
+		l.Charge(ratelimit.Mutations, "key-1")
+	}
+	if d := l.Take(ratelimit.Mutations, "key-1"); d.Allowed || d.Reset != 61*time.Second {
+		t.Errorf("Allowed, Reset = %t, %s, want false, 61s", d.Allowed, d.Reset)
+	}
+	advance(61 * time.Second)
+	if d := l.Take(ratelimit.Mutations, "key-1"); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("a window later: Allowed, Remaining = %t, %d, want true, 0", d.Allowed, d.Remaining)
+	}
+}
+
+func TestRefund_TakesBackOneCall(t *testing.T) {
+	t.Parallel()
+	l, advance := newLimiter()
+	useUpMutations(t, l, "key-1")
+	l.Refund(ratelimit.Mutations, "key-1")
+	if d := l.Take(ratelimit.Mutations, "key-1"); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("Allowed, Remaining = %t, %d, want true, 0", d.Allowed, d.Remaining)
+	}
+	advance(time.Hour)
+	l.Refund(ratelimit.Mutations, "key-1")
+	l.Refund(ratelimit.Mutations, "key-2")
+	for _, key := range []string{"key-1", "key-2"} {
+		if d := l.Peek(ratelimit.Mutations, key); d.Remaining != 60 {
+			t.Errorf("Remaining of the full bucket %s = %d after a refund, want 60", key, d.Remaining)
+		}
+	}
+}
+
+func TestForget_MakesABucketUnknown(t *testing.T) {
+	t.Parallel()
+	l, _ := newLimiter()
+	known := func() bool { return l.Known(ratelimit.Polling, "agent") }
+	before := known()
+	l.Take(ratelimit.Polling, "agent")
+	taken := known()
+	l.Forget(ratelimit.Polling, "agent")
+	if got := []bool{before, taken, known()}; !slices.Equal(got, []bool{false, true, false}) {
+		t.Errorf("Known before, after a call and after Forget = %v, want false, true, false", got)
+	}
+	l.Forget("unlimited", "agent")
+	if l.Known("unlimited", "agent") {
+		t.Error("a class without a limit has a bucket")
 	}
 }
 
@@ -101,16 +155,5 @@ func TestTake_AllowsEveryCallOfAClassWithoutLimit(t *testing.T) {
 		if err := d.Err(); err != nil {
 			t.Fatalf("call %d: Err = %v, want nil", i, err)
 		}
-	}
-}
-
-func TestLimiter_BoundsItsMemory(t *testing.T) {
-	t.Parallel()
-	l := ratelimit.New(ratelimit.Standard(1), nil)
-	for i := range 250_000 {
-		l.Take(ratelimit.Authentication, fmt.Sprint(i))
-	}
-	if got := l.Buckets(); got > 100_000 {
-		t.Errorf("Buckets = %d, want at most 100000", got)
 	}
 }
