@@ -17,12 +17,12 @@ import (
 )
 
 // TestLimits_CountReadsOfAgentsThatAreNotTheCallersAsReads sends reads of agents that do not exist, and of those of
-// another organization. A caller must not be able to tell them apart, and gets no budget for either.
+// another organization. Neither gets a budget as the caller's own agents do.
 func TestLimits_CountReadsOfAgentsThatAreNotTheCallersAsReads(t *testing.T) {
 	t.Parallel()
 	const calls = 300
 	d := newDeployment(t, 1)
-	foreign := d.createForeignAgent(t)
+	foreign, own := d.createAgent(t, "org_2"), d.createAgent(t, "org_1")
 	for name, id := range map[string]func() string{
 		"unknown":              uuid.NewString,
 		"another organization": func() string { return foreign },
@@ -30,17 +30,25 @@ func TestLimits_CountReadsOfAgentsThatAreNotTheCallersAsReads(t *testing.T) {
 		get := function.Mux([]function.Served{{
 			Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}", Handler: d.instance(t, "GetAgent"),
 		}})
-		began := time.Now()
-		counts := map[int]int{}
-		for range calls {
-			req := httptest.NewRequest(http.MethodGet, "/api/v1/agents/"+id(), nil)
+		read := func(id string) *httptest.ResponseRecorder {
+			req := httptest.NewRequest(http.MethodGet, "/api/v1/agents/"+id, nil)
 			req.Header.Set("Authorization", "Bearer "+d.token)
 			w := httptest.NewRecorder()
 			get.ServeHTTP(w, req)
+			return w
+		}
+		began := time.Now()
+		counts := map[int]int{}
+		for range calls {
+			w := read(id())
 			counts[w.Code]++
 			if w.Code == http.StatusTooManyRequests {
 				checkRefusal(t, w, `"reads";q=40;w=4`)
 			}
+		}
+		res := read(own)
+		if got, want := res.Header().Get("RateLimit-Policy"), `"polling";q=5;w=1`; res.Code != 200 || got != want {
+			t.Errorf("%s: then a read of the caller's agent: %d, policy %s, want 200, %s", name, res.Code, got, want)
 		}
 		most := 40 + int(math.Ceil(10*time.Since(began).Seconds()))
 		if got := counts[http.StatusNotFound]; got < 40 || got > most || got+counts[429] != calls {
@@ -49,12 +57,11 @@ func TestLimits_CountReadsOfAgentsThatAreNotTheCallersAsReads(t *testing.T) {
 	}
 }
 
-// createForeignAgent creates an agent of another organization than the key's.
-func (d deployment) createForeignAgent(t *testing.T) (id string) {
+// createAgent creates an agent of an organization.
+func (d deployment) createAgent(t *testing.T, org string) (id string) {
 	t.Helper()
-	const org = "org_2"
 	ctx := identity.With(t.Context(), identity.Caller{
-		Type: identity.Session, ID: "user_2", OrganizationID: org, Role: identity.RoleAdmin,
+		Type: identity.Session, ID: "user of " + org, OrganizationID: org, Role: identity.RoleAdmin,
 	})
 	if err := d.records.Directory().Ensure(ctx, org, organization.User{}); err != nil {
 		t.Fatal(err)
