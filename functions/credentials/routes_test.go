@@ -87,7 +87,7 @@ func wantReveals(t *testing.T, b *functiontest.Backend, want int) {
 	}
 	for _, e := range found.Items {
 		if e.Outcome != audit.Succeeded || e.Replayed {
-			t.Errorf("the outcome is %s, replayed %t; want a success that showed the credentials", e.Outcome, e.Replayed)
+			t.Errorf("outcome %s, replayed %t; want a success that showed the credentials", e.Outcome, e.Replayed)
 		}
 	}
 }

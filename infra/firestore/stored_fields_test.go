@@ -79,8 +79,8 @@ func storedRecords() map[string]storedRecord {
 	}
 }
 
-// TestStoredRecords_HaveEveryCollection compares storedRecords with storedFields, which TestExpiringDocuments_AreDeleted
-// compares with the collections.
+// TestStoredRecords_HaveEveryCollection compares storedRecords with storedFields, which another test compares with the
+// collections.
 func TestStoredRecords_HaveEveryCollection(t *testing.T) {
 	t.Parallel()
 	records := storedRecords()

@@ -71,7 +71,7 @@ func TestReconcile_KeepsARotationPendingWhileTheFormerCredentialsWork(t *testing
 			time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
 		}
 		if w.record().RotationPending || time.Now().Before(late) {
-			t.Errorf("the rotation is pending: %t, %v before the agent refuses the former credentials; want it done then",
+			t.Errorf("pending: %t, %v before the agent refuses its former credentials; want the rotation done then",
 				w.record().RotationPending, time.Until(late))
 		}
 	})

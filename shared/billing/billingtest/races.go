@@ -51,6 +51,12 @@ func concurrentEventsAndCreations(t *testing.T, w Fixture) {
 	}
 }
 
+// act is a client's action on an agent.
+func (w Fixture) act(ctx context.Context, agentID string, trigger agent.Trigger) error {
+	_, err := w.Agents.Change(ctx, agentID, func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, now()) })
+	return err
+}
+
 // startNeedsPayment checks that an organization that owes payment can't create or start agents, but can do all else.
 func startNeedsPayment(t *testing.T, w Fixture) {
 	id, system := w.tenant(t)
@@ -67,11 +73,6 @@ func startNeedsPayment(t *testing.T, w Fixture) {
 		a.Suspend(suspended, now())
 		w.save(system, t, a, "")
 	}
-	act := func(ctx context.Context, agentID string, trigger agent.Trigger) error {
-		_, err := w.Agents.Change(ctx, agentID,
-			func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, now()) })
-		return err
-	}
 	setAccount(billing.Active, plan.Startup, false)
 	var ids []string
 	for range 2 {
@@ -81,7 +82,7 @@ func startNeedsPayment(t *testing.T, w Fixture) {
 		}
 		ids = append(ids, a.ID)
 	}
-	if err := act(admin, ids[0], agent.Stop); err != nil {
+	if err := w.act(admin, ids[0], agent.Stop); err != nil {
 		t.Fatalf("billingtest: stop an agent: %v", err)
 	}
 	for _, c := range []struct {
@@ -98,7 +99,7 @@ func startNeedsPayment(t *testing.T, w Fixture) {
 		_, createByKeyErr := w.Agents.Create(key, agenttest.Draft(plan.Hobby))
 		for call, err := range map[string]error{
 			"create": createErr, "create by API key": createByKeyErr,
-			"start": act(admin, ids[0], agent.Start), "start by API key": act(key, ids[0], agent.Start),
+			"start": w.act(admin, ids[0], agent.Start), "start by API key": w.act(key, ids[0], agent.Start),
 		} {
 			if !fault.Is(err, fault.PaymentRequired) || fault.Code(err) != c.wantCode {
 				t.Errorf("billingtest: %s while %s (suspended %t): %v, want %s", call, c.status, c.suspended, err,
@@ -109,7 +110,7 @@ func startNeedsPayment(t *testing.T, w Fixture) {
 			t.Errorf("billingtest: get while %s (suspended %t): %v", c.status, c.suspended, err)
 		}
 	}
-	if err := errors.Join(act(admin, ids[1], agent.Delete), act(admin, ids[0], agent.Delete)); err != nil {
+	if err := errors.Join(w.act(admin, ids[1], agent.Delete), w.act(admin, ids[0], agent.Delete)); err != nil {
 		t.Errorf("billingtest: delete agents: %v", err)
 	}
 	setAccount(billing.Active, plan.Startup, false)

@@ -58,7 +58,8 @@ func TestSettings_SessionsAreForTheConfiguredParties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := guard.Authenticator.Authenticate(t.Context(), token, document.Ref{}); fault.Code(err) != wantCode {
+		_, _, err = guard.Authenticator.Authenticate(t.Context(), token, document.Ref{})
+		if fault.Code(err) != wantCode {
 			t.Errorf("a token for %s: %v, want the code %q", party, err, wantCode)
 		}
 	}
@@ -120,7 +121,8 @@ func TestSettings_SecretsStayInTheirRegions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.SecretWriter.Put(t.Context(), "3fa85f64-5717-4562-b3fc-2c963f66afa6", "KEY", []byte("v")); err != nil {
+	const agentID = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	if _, err := d.SecretWriter.Put(t.Context(), agentID, "KEY", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
 	if got := regionsOfSecrets(t, server); !slices.Equal(got, []string{"europe-west1"}) {
