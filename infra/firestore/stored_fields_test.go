@@ -62,6 +62,7 @@ func storedRecords() map[string]storedRecord {
 	o := &billing.Account{}
 	given, event, m, l := &answer{}, &appliedEvent{}, &membership{}, &lease{}
 	s, p, operation, shown := &metrics.Snapshot{}, &metrics.Progress{}, &secret.Operation{}, &agentAnswer{}
+	limit := &budget{}
 	return map[string]storedRecord{
 		agentCollection:                   {a, agentFields(a, new(string))},
 		organizationCollection:            {o, slices.Concat(organizationFields(&o.Organization), accountFields(o))},
@@ -76,6 +77,7 @@ func storedRecords() map[string]storedRecord {
 		metricsCollection:                 {s, metricsFields(s)},
 		progressCollection:                {p, progressFields(p)},
 		operationCollection:               {operation, historyFields(operation)},
+		budgetCollection:                  {limit, budgetFields(limit)},
 	}
 }
 
