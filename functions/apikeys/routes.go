@@ -34,7 +34,7 @@ type createInput struct {
 	Body struct {
 		Name          name           `json:"name"`
 		Purpose       apikey.Purpose `json:"purpose,omitempty"`
-		ExpiresInDays *days          `json:"expires_in_days,omitempty"`
+		ExpiresInDays *days          `json:"expires_in_days,omitempty" jsonschema:"Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result."`
 	} `json:"body"`
 }
 
@@ -68,7 +68,7 @@ func Create(keys apikey.Store, pepper []byte) function.Route {
 	return function.Route{
 		Name: "CreateAPIKey", Method: http.MethodPost, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
-		// Conflict: the plan has no room for another key.
+		// Conflict: the plan has no room for another key, or the creating key has too many ancestors.
 		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in createInput) (apikey.CreatedView, error) {
 			k, secret := in.key(identity.From(ctx), pepper, time.Now().UTC())
@@ -109,15 +109,22 @@ type revokeInput struct {
 	Path struct {
 		KeyID function.UUID `json:"key_id"`
 	} `json:"path"`
+	Query struct {
+		Descendants bool `json:"descendants,omitempty" jsonschema:"Also revoke the keys that were created with this key, with those keys, and so on. The key itself may already be revoked."`
+	} `json:"query"`
 }
 
-// Revoke ends a key immediately: every request that begins after the answer is refused.
+// Revoke ends a key immediately: every request that begins after the answer is refused. It can end the keys that were
+// created with it, too.
 func Revoke(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "RevokeAPIKey", Method: http.MethodDelete, Path: "/api/v1/api-keys/{key_id}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
 		Status: http.StatusNoContent, Summary: "Revoke an API key",
 		Handle: function.Handle(func(ctx context.Context, in revokeInput) (function.None, error) {
+			if in.Query.Descendants {
+				return function.None{}, keys.RevokeWithDescendants(ctx, string(in.Path.KeyID))
+			}
 			return function.None{}, keys.Revoke(ctx, string(in.Path.KeyID))
 		}),
 	}

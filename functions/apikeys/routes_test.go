@@ -87,6 +87,56 @@ func TestCreate_RepeatedWithAnIdempotencyKeyHidesTheSecret(t *testing.T) {
 	}
 }
 
+func TestCreate_WithAKeyExpiresWithThatKeyAtTheLatest(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	parent := create(t, b, map[string]any{"name": "CI", "expires_in_days": 1}).Want(t, http.StatusCreated, "")
+	with := functiontest.WithToken(parent.Text("secret"))
+	for name, body := range map[string]map[string]any{
+		"without end": {"name": "child"},
+		"later":       {"name": "child", "expires_in_days": 365},
+	} {
+		child := b.Call(t, apikeys.Create(b.Keys, b.Pepper), with, functiontest.Body(body)).
+			Want(t, http.StatusCreated, "")
+		if got, want := child.Text("expires_at"), parent.Text("expires_at"); got != want {
+			t.Errorf("%s: expires_at = %s, want the creating key's %s", name, got, want)
+		}
+	}
+	endless := create(t, b, map[string]any{"name": "CI"}).Text("secret")
+	child := b.Call(t, apikeys.Create(b.Keys, b.Pepper), functiontest.WithToken(endless),
+		functiontest.Body(map[string]any{"name": "child"})).Want(t, http.StatusCreated, "")
+	if got := child.JSON["expires_at"]; got != nil {
+		t.Errorf("expires_at = %v of a key that an endless key created, want null", got)
+	}
+}
+
+func TestRevoke_EndsDescendantsIfAsked(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	id, secret := b.CreateKey(t, "org-1")
+	child := b.Call(t, apikeys.Create(b.Keys, b.Pepper), functiontest.WithToken(secret),
+		functiontest.Body(map[string]any{"name": "child"})).Want(t, http.StatusCreated, "").Text("secret")
+	revoke := func(options ...functiontest.Option) functiontest.Response {
+		options = append(options, functiontest.AsAdmin("org-1"), functiontest.Path("key_id", id),
+			functiontest.Header(idempotency.Header, "once"))
+		return b.Call(t, apikeys.Revoke(b.Keys), options...)
+	}
+	descendants := functiontest.Query(map[string][]string{"descendants": {"true"}})
+	revoke().Want(t, http.StatusNoContent, "")
+	b.Call(t, apikeys.List(b.Keys), functiontest.WithToken(child)).Want(t, http.StatusOK, "")
+	// The query is part of the request: with the same Idempotency-Key it is another one.
+	revoke(descendants).Want(t, http.StatusUnprocessableEntity, "idempotency_key_reused")
+	b.Call(t, apikeys.List(b.Keys), functiontest.WithToken(child)).Want(t, http.StatusOK, "")
+	with := func(key string) functiontest.Option { return functiontest.Header(idempotency.Header, key) }
+	again := func() functiontest.Response {
+		return b.Call(t, apikeys.Revoke(b.Keys), functiontest.AsAdmin("org-1"), functiontest.Path("key_id", id),
+			descendants, with("again"))
+	}
+	again().Want(t, http.StatusNoContent, "")
+	again().Want(t, http.StatusNoContent, "")
+	b.Call(t, apikeys.List(b.Keys), functiontest.WithToken(child)).Want(t, http.StatusUnauthorized, "invalid_token")
+}
+
 func TestCreate_RefusesMoreKeysThanThePlanHas(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)

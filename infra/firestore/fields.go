@@ -103,6 +103,37 @@ func (p textPlace[S]) decode(name string, value any) error {
 	return err
 }
 
+// textsPlace stores a slice of strings as an array, or as null when it is empty.
+type textsPlace struct{ at *[]string }
+
+func texts(at *[]string) place { return textsPlace{at} }
+
+func (p textsPlace) encode() any {
+	if len(*p.at) == 0 {
+		return nil
+	}
+	items := make([]any, len(*p.at))
+	for i, s := range *p.at {
+		items[i] = s
+	}
+	return items
+}
+
+func (p textsPlace) decode(name string, value any) error {
+	values, err := cast[[]any](name, value)
+	if err != nil || len(values) == 0 {
+		return err
+	}
+	items := make([]string, len(values))
+	for i, v := range values {
+		if items[i], err = cast[string](name, v); err != nil {
+			return err
+		}
+	}
+	*p.at = items
+	return nil
+}
+
 type numberPlace[N int | int64] struct{ at *N }
 
 func number[N int | int64](at *N) place { return numberPlace[N]{at} }

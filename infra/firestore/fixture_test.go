@@ -6,6 +6,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -130,6 +131,21 @@ func operations() map[string]operation {
 		},
 		"revoke a key": {
 			run:       func(c *Client, x tenantFixture) error { return c.Keys().Revoke(x.org.Ctx, x.key.ID) },
+			timesDone: func(t *testing.T, x tenantFixture) int { return 1 - len(x.listKeys(t)) },
+		},
+		"create a key with a key": {
+			run: func(c *Client, x tenantFixture) error {
+				caller := identity.From(x.org.Ctx)
+				caller.Type, caller.ID = identity.APIKey, x.key.ID
+				_, err := c.Keys().Create(identity.With(x.org.Ctx, caller), newKey())
+				return err
+			},
+			timesDone: func(t *testing.T, x tenantFixture) int { return len(x.listKeys(t)) - 1 },
+		},
+		"revoke a key with its descendants": {
+			run: func(c *Client, x tenantFixture) error {
+				return c.Keys().RevokeWithDescendants(x.org.Ctx, x.key.ID)
+			},
 			timesDone: func(t *testing.T, x tenantFixture) int { return 1 - len(x.listKeys(t)) },
 		},
 		"ensure a user": {

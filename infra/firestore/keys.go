@@ -42,6 +42,7 @@ func keyFields(k *apikey.Key) fields {
 		{"purpose", text(&k.Purpose)},
 		{"prefix", text(&k.Prefix)},
 		{"created_by", text(&k.CreatedBy)},
+		{"ancestors", texts(&k.Ancestors)},
 		{"created_at", timestamp(&k.CreatedAt)},
 		{"last_used_at", timestamp(&k.LastUsedAt)},
 		{"expires_at", timestamp(&k.ExpiresAt)},
@@ -73,11 +74,7 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 		return apikey.Key{}, fmt.Errorf("create an API key: %w", errBadID)
 	}
 	k.OrganizationID = ch.caller.OrganizationID
-	doc := keyFields(&k).encode()
 	created := apikey.Key{Hash: k.Hash}
-	if err := keyFields(&created).decode(doc); err != nil {
-		return apikey.Key{}, fmt.Errorf("create an API key: %w", err)
-	}
 	noneExpired := false
 	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, ref)
@@ -109,7 +106,16 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 			}
 			return &undecided{cause: status.Error(codes.Aborted, "expired keys were deleted first")}
 		}
+		bounded, err := s.boundByCreator(ctx, ch, k)
+		if err != nil {
+			return err
+		}
 		org.Usage.APIKeys++
+		doc := keyFields(&bounded).encode()
+		created = apikey.Key{Hash: k.Hash}
+		if err := keyFields(&created).decode(doc); err != nil {
+			return fmt.Errorf("create an API key: %w", err)
+		}
 		b := s.client.batch().Create(ref, doc)
 		org.saveUsage(b)
 		ch.writeEntry(b, org, keyTarget(k), nil)
@@ -174,10 +180,7 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 		if err != nil || state.committed || ch.replays(state.answer) {
 			return err
 		}
-		found, err := s.client.runQuery(ctx, query{
-			collection: keyCollection, limit: 1,
-			equal: []equality{{"organization_id", ch.caller.OrganizationID}, {"id", id}},
-		})
+		found, err := s.query(ctx, ch, id)
 		if err != nil {
 			return err
 		}

@@ -32,8 +32,11 @@ type Key struct {
 	Purpose        Purpose
 	Prefix         string
 	// Hash is the keyed hash of the key, and the id of its document.
-	Hash       string
-	CreatedBy  string
+	Hash      string
+	CreatedBy string
+	// Ancestors are the ids of the keys through which a user's session led to this key, the oldest first. The last one is
+	// CreatedBy. They stay when an ancestor is revoked.
+	Ancestors  []string
 	CreatedAt  time.Time
 	LastUsedAt time.Time // zero: never
 	ExpiresAt  time.Time // zero: never
@@ -53,7 +56,7 @@ type View struct {
 	KeyPrefix  string     `json:"key_prefix" jsonschema:"The leading part of the key."`
 	CreatedAt  time.Time  `json:"created_at"`
 	LastUsedAt *time.Time `json:"last_used_at" jsonschema:"Updated at most once in five minutes; null before the first use."`
-	ExpiresAt  *time.Time `json:"expires_at" jsonschema:"Null if the key does not expire."`
+	ExpiresAt  *time.Time `json:"expires_at" jsonschema:"Null if the key does not expire. A key that an API key created expires with it at the latest."`
 	CreatedBy  string     `json:"created_by" jsonschema:"The id of the user or API key that created the key."`
 }
 
@@ -111,13 +114,17 @@ func (k Key) Show() View {
 type Store interface {
 	// Create writes a key, the organization's count and the audit entry in one transaction, and returns the record. For
 	// a repeated request (package idempotency) it returns the first request's record: its id differs from k's, and its
-	// hash is empty. Errors: Conflict when the limit of live keys is reached, Unavailable.
+	// hash is empty. A key that a key creates is bounded by Key.MadeWith. Errors: Conflict when the limit of live keys is
+	// reached, those of Key.MadeWith, Unauthenticated when the creating key is revoked before the commit, Unavailable.
 	Create(ctx context.Context, k Key) (Key, error)
 	// List reads a page of keys, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, p page.Request) (page.Page[Key], error)
 	// Revoke deletes a key. Once it has returned, no new request is authenticated with the key. Errors: NotFound,
 	// Unavailable.
 	Revoke(ctx context.Context, id string) error
+	// RevokeWithDescendants does the same to a key and to the keys of WithDescendants in one transaction. The key itself
+	// may already be revoked. Errors: NotFound when no key is left, Unavailable.
+	RevokeWithDescendants(ctx context.Context, id string) error
 }
 
 // Finder looks up keys to authenticate requests.

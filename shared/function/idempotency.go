@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"agents.example/controlplane/shared/fault"
@@ -34,8 +35,16 @@ func (r Route) withAttempt(ctx context.Context, w http.ResponseWriter, req *http
 	}
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	return idempotency.With(ctx, idempotency.New(caller.OrganizationID, key, idempotency.Request{
-		Method: r.Method, Path: req.URL.EscapedPath(), Body: body,
+		Method: r.Method, Path: target(req.URL), Body: body,
 	})), nil
+}
+
+// target returns the path and the query of a request, without the order of the parameters.
+func target(u *url.URL) string {
+	if query := u.Query().Encode(); query != "" {
+		return u.EscapedPath() + "?" + query
+	}
+	return u.EscapedPath()
 }
 
 // callHandler runs the handler of a route. A repeat of a call with an Idempotency-Key gets the kept answer, even if the

@@ -71,7 +71,7 @@ func Reused() *fault.Error {
 // Request holds the parts that two requests must share to count as the same.
 type Request struct {
 	Method string
-	// Path is the canonical path, escaped.
+	// Path is the canonical path, escaped, with the query, if there is one.
 	Path string
 	Body []byte
 }

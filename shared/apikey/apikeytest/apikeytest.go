@@ -34,6 +34,7 @@ func Test(t *testing.T, open func(*testing.T) Fixture) {
 		"two changes of one call share an entry":     changesOfOneCallShareEntry,
 	}
 	maps.Copy(tests, idempotencyTests())
+	maps.Copy(tests, descentTests())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +45,9 @@ func Test(t *testing.T, open func(*testing.T) Fixture) {
 
 func createdKeyIsFound(t *testing.T, w Fixture) {
 	org := w.tenant(t)
-	k := org.create(func(k *apikey.Key) { k.ExpiresAt, k.LastUsedAt = now().Add(time.Hour), now() })
+	k := org.create(func(k *apikey.Key) {
+		k.ExpiresAt, k.LastUsedAt, k.Ancestors = now().Add(time.Hour), now(), []string{"key_1", "key_2"}
+	})
 	expired := org.create(func(k *apikey.Key) { k.ExpiresAt = now().Add(-time.Hour) })
 	for _, want := range []apikey.Key{k, expired} {
 		_, got, err := w.Finder.Find(t.Context(), want.Hash, document.Ref{})
