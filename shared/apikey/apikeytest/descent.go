@@ -143,7 +143,7 @@ func revocationAfterRevocation(t *testing.T, w Fixture) {
 
 // descendantsRace creates keys with a key and with its child while both are revoked.
 func descendantsRace(t *testing.T, w Fixture) {
-	const rounds = 4
+	const rounds = 2
 	for range rounds {
 		org := w.tenant(t)
 		root := org.create(nil)
