@@ -54,6 +54,9 @@ func sources() map[string]source {
 		"serviceruntime_googleapis_com:quota_limit": {
 			resource: "consumer_quota", labels: "quota_metric limit_name location service",
 		},
+		"serviceruntime_googleapis_com:quota_rate_net_usage": {
+			resource: "consumer_quota", labels: "quota_metric method location service",
+		},
 		"serviceruntime_googleapis_com:api_request_count": {
 			resource: "consumed_api", labels: "service method response_code response_code_class",
 		},
@@ -183,8 +186,8 @@ func TestEvents_RaiseAlertsOrAreHarmless(t *testing.T) {
 	}
 }
 
-// evaluated is how often a query is evaluated, and how often it may be: one with a series for each agent, or for each quota
-// of all services, costs most.
+// evaluated is how often a query is evaluated, and how often it may be: one with a series for each agent, or for each
+// quota of all services, costs most.
 func evaluated(t *testing.T, policy cty.Value) (got, want string) {
 	t.Helper()
 	const condition = "conditions.0.condition_prometheus_query_language.0."
