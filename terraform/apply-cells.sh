@@ -2,9 +2,17 @@
 # Applies the objects that every cell has before any agent. OUTPUTS is a file with the output of `terraform output -json`.
 #
 #   terraform/apply-cells.sh OUTPUTS PROJECT_ID
+#   terraform/apply-cells.sh --admit=IMAGES OUTPUTS PROJECT_ID
+#
+# A cell admits pods of agents only with images that a deployment has; see cell/workload.yaml. With --admit, the script adds those of the
+# next deployment, before its services start. IMAGES is a file with the answer of `terraform console` to jsonencode(local.cell_images),
+# OUTPUTS is of the former deployment. A cell that cannot be reached keeps its images: Terraform may be about to repair it. Until the
+# cell's objects are applied, it refuses what the new services write, and they retry.
 set -euo pipefail
 
-[ $# -eq 2 ] || { echo "usage: $0 OUTPUTS PROJECT_ID" >&2; exit 2; }
+images=''
+[[ ${1-} != --admit=?* ]] || { images=${1#*=}; shift; }
+[ $# -eq 2 ] || { echo "usage: $0 [--admit=IMAGES] OUTPUTS PROJECT_ID" >&2; exit 2; }
 outputs=$1 project=$2
 attempts=30 # a new cluster serves Google's custom resources only after some minutes
 
@@ -17,16 +25,46 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export KUBECONFIG=$work/kubeconfig
 
+connect() {
+	gcloud container clusters get-credentials "$(value clusters value "$1" name)" \
+		--project="$project" --region="$(value clusters value "$1" region)" --dns-endpoint
+}
+
+# admitted prints what the cell's record of images is to have: the present images of the deployment as the previous ones, and the next ones.
+# A deployment that failed leaves its images among the next ones, because its services may run. Deploying twice keeps the previous ones.
+admitted() { python3 -c 'import json, sys
+new = json.loads(json.load(open(sys.argv[1]))).get(sys.argv[2], [])
+data = json.loads(sys.stdin.read() or "{}").get("data", {})
+deployed = data.get("deployed", "")
+previous = data.get("previous", "") if set(deployed.split()) == set(new) else deployed
+print(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "agent-images", "namespace": "agent-gateway"},
+	"data": {"previous": previous, "next": " ".join(dict.fromkeys(data.get("next", "").split() + new))}}))' "$images" "$1"; }
+
+admit() {
+	connect "$1" && kubectl get configmap agent-images --namespace=agent-gateway --ignore-not-found --output=json >"$work/images" &&
+		admitted "$1" <"$work/images" >"$work/admitted" &&
+		kubectl apply --server-side --force-conflicts --field-manager=release -f "$work/admitted"
+}
+
+if [ -n "$images" ]; then
+	[ "$(cat "$outputs")" != "{}" ] || { echo "no cell exists yet"; exit 0; }
+	for cell in $(value clusters value); do
+		echo "cell $cell"
+		admit "$cell" || echo "cell $cell admits the next images only with its objects" >&2
+	done
+	exit 0
+fi
+
 for cell in $(value clusters value); do
 	echo "cell $cell"
-	gcloud container clusters get-credentials "$(value clusters value "$cell" name)" \
-		--project="$project" --region="$(value clusters value "$cell" region)" --dns-endpoint
+	connect "$cell"
 	value cell_objects value "$cell" >"$work/$cell.yaml"
 	for ((attempt = 1; ; attempt++)); do
 		kubectl apply --server-side --force-conflicts --field-manager=deployment -f "$work/$cell.yaml" && break
 		[ "$attempt" -lt "$attempts" ] || { echo "cell $cell refused its objects; see the errors above" >&2; exit 1; }
 		sleep 20
 	done
+	kubectl patch configmap agent-images --namespace=agent-gateway --type=merge --field-manager=release --patch='{"data":{"next":""}}'
 	for deployment in agent-router agent-notifier; do
 		kubectl rollout status --namespace=agent-gateway --timeout=15m "deployment/$deployment"
 	done

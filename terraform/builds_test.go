@@ -124,6 +124,7 @@ func TestDeployBuild_RunsNoProjectCode(t *testing.T) {
 	t.Parallel()
 	b := builds(t)["terraform/build/deploy.yaml"]
 	want := map[string]string{
+		"images": "${_TERRAFORM} sh", "admit": "${_CLOUD_SDK} terraform/apply-cells.sh",
 		"apply": "${_TERRAFORM} sh", "cells": "${_CLOUD_SDK} terraform/apply-cells.sh", "keep": "${_CLOUD_SDK} gcloud",
 	}
 	for _, s := range b.Steps {
@@ -138,9 +139,11 @@ func TestDeployBuild_RunsNoProjectCode(t *testing.T) {
 	// The first word of each command of the scripts.
 	commands := regexp.MustCompile(`(?m)(?:^|\$\(|&& |\|\| |do |until |then )\s*([a-z][\w./-]*)(?: |$)`)
 	allowed := strings.Fields("cd terraform attempt until echo sleep done mkdir do exit set for break trap export " +
-		"gcloud kubectl value local printf mktemp import v print python3 then fi if")
+		"gcloud kubectl value local printf mktemp import v print python3 then fi if connect admit admitted new data " +
+		"deployed previous cat shift")
 	for name, text := range map[string]string{
-		"step apply": b.script(t, "apply", "/workspace", nil), "apply-cells.sh": read(t, "apply-cells.sh"),
+		"step images": b.script(t, "images", "/workspace", nil),
+		"step apply":  b.script(t, "apply", "/workspace", nil), "apply-cells.sh": read(t, "apply-cells.sh"),
 	} {
 		for _, m := range commands.FindAllStringSubmatch(regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(text, ""), -1) {
 			if !slices.Contains(allowed, m[1]) {

@@ -18,10 +18,13 @@ locals {
   # A placeholder takes as much room as an agent's pod: its container and the front.
   warm_plan = [for p in jsondecode(file("${path.module}/../shared/plan/plans.json")) : p if p.id == var.warm_plan][0]
 
+  # The images of agents' pods. The build reads them before Terraform applies anything, so they must follow from variables alone.
+  cell_images = { for cell, c in var.cells : cell => distinct([var.image, coalesce(c.image, var.agent_image, var.image)]) }
+
   cell_objects = {
     for cell, c in var.cells : cell => join("\n---\n", [
       for file in [
-        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "guard.yaml", "fence.yaml", "metrics.yaml",
+        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "guard.yaml", "isolation.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
       ] :
       templatefile("${path.module}/cell/${file}", {
         gateway          = local.gateway
@@ -36,6 +39,7 @@ locals {
         project          = var.project_id
         nudge_topic      = local.topics[local.nudge_topic]
         image            = var.image
+        images           = local.cell_images[cell]
         warm = {
           agents = var.warm_agents
           image  = coalesce(c.image, var.agent_image, var.image)

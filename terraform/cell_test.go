@@ -141,16 +141,20 @@ func (f cellFixture) kubeconfigOf(t *testing.T, user string) string {
 	return path
 }
 
-// clusters returns the control plane's client of the cell as a user.
-func (f cellFixture) clusters(t *testing.T, user string) *gke.Clusters {
+// clusters returns the control plane's client of the cell as a user. change changes its settings.
+func (f cellFixture) clusters(t *testing.T, user string, change ...func(*gke.Settings)) *gke.Clusters {
 	t.Helper()
-	clusters, err := gke.Open(t.Context(), gke.Settings{
+	settings := gke.Settings{
 		Cells:           []gke.Cell{{Name: "cell", Kubeconfig: f.kubeconfigOf(t, user)}},
 		PlatformImage:   "image@sha256:" + strings.Repeat("0", 64),
 		Addresses:       agent.Addresses{Domain: "agents.example.net", Scheme: "https"},
 		RouterNamespace: cell.GatewayNamespace,
 		Database:        "test",
-	})
+	}
+	for _, f := range change {
+		f(&settings)
+	}
+	clusters, err := gke.Open(t.Context(), settings)
 	if err != nil {
 		t.Fatal(err)
 	}

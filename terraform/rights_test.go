@@ -102,6 +102,22 @@ func create(kind schema.GroupVersionKind, resource, namespace, name string, subr
 	}
 }
 
+// createNamespace creates a namespace as isolated as agents' are.
+func createNamespace(name string) attempt {
+	return func(ctx context.Context, c dynamic.Interface) error {
+		id, _ := agent.IDFromNamespace(name)
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+		o.SetName(name)
+		o.SetLabels(map[string]string{
+			"agents.example/agent-id": id, "pod-security.kubernetes.io/enforce": "restricted",
+			"pod-security.kubernetes.io/enforce-version": "v1.35",
+		})
+		_, err := at(c, "namespaces", "").Create(ctx, o, metav1.CreateOptions{DryRun: dryRun()})
+		return err
+	}
+}
+
 // attempts are calls by name. Each caller is held to all of them: those that it may make, and no others.
 func attempts(a agent.Agent) map[string]attempt {
 	own, another, gateway := a.Namespace(), newAgent().Namespace(), cell.GatewayNamespace
@@ -128,7 +144,7 @@ func attempts(a agent.Agent) map[string]attempt {
 		"watch namespaces":                            watch("namespaces", ""),
 		"change an agent's namespace":                 patch("namespaces", "", own),
 		"delete an agent's namespace":                 remove("namespaces", "", own),
-		"create an agent's namespace":                 create(core("Namespace"), "namespaces", "", another),
+		"create an agent's namespace":                 createNamespace(another),
 		"change a namespace of the cluster":           patch("namespaces", "", "kube-system"),
 		"delete a namespace of the cluster":           remove("namespaces", "", "default"),
 		"delete the router's namespace":               remove("namespaces", "", gateway),

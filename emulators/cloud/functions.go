@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/inprocess"
@@ -25,6 +26,9 @@ func (c *Cloud) serve(ctx context.Context) error {
 		if err := change(c.env); err != nil {
 			return err
 		}
+	}
+	if err := dataplane.AdmitImages(ctx, c.Ready.Kubeconfig, c.env["PLATFORM_IMAGE"], c.env["AGENT_IMAGE"]); err != nil {
+		return err
 	}
 	if c.options.Separate {
 		return c.serveSeparately(ctx)

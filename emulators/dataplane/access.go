@@ -30,7 +30,21 @@ const (
 // GrantAccess applies those objects of terraform/cell that say who may do what in the cluster. callers are the users
 // that functions call the cluster as, by need. The programs of the cell do not run in the local cluster.
 func GrantAccess(ctx context.Context, kubeconfig, domain string, callers map[string][]string) error {
-	objects, err := cell.Objects(cell.Values{Domain: domain, Environment: Environment, Callers: callers})
+	return applyCell(ctx, kubeconfig, cell.Values{Domain: domain, Environment: Environment, Callers: callers}, grants)
+}
+
+// AdmitImages lets agents' pods run the control plane's image and that of agents, which may be empty. A deployment does
+// so before its services start.
+func AdmitImages(ctx context.Context, kubeconfig, image, agentImage string) error {
+	return applyCell(ctx, kubeconfig, cell.Values{Image: image, AgentImage: agentImage},
+		func(o *unstructured.Unstructured) bool { return o.GetKind() == "ConfigMap" })
+}
+
+// applyCell applies some of the objects of terraform/cell.
+func applyCell(ctx context.Context, kubeconfig string, values cell.Values,
+	some func(*unstructured.Unstructured) bool,
+) error {
+	objects, err := cell.Objects(values)
 	if err != nil {
 		return fmt.Errorf("render the cell's objects: %w", err)
 	}
@@ -44,7 +58,7 @@ func GrantAccess(ctx context.Context, kubeconfig, domain string, callers map[str
 		return fmt.Errorf("connect to the cluster: %w", err)
 	}
 	for _, o := range objects {
-		if !grants(o) {
+		if !some(o) {
 			continue
 		}
 		if err := apply(ctx, client, o); err != nil {

@@ -4,6 +4,7 @@ package cell
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ var templates embed.FS
 func Files() []string {
 	return []string{
 		"gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml",
-		"guard.yaml", "fence.yaml", "metrics.yaml",
+		"guard.yaml", "isolation.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
 	}
 }
 
@@ -46,7 +47,7 @@ const (
 type Values struct {
 	// Domain is the cell's part of hostnames, such as us-central1-1.agents.example.net.
 	Domain string
-	// Image is the control plane's image, AgentImage that of agents.
+	// Image is the control plane's image, AgentImage that of agents; if empty, agents run the control plane's.
 	Image, AgentImage string
 	// Callers are the users that call the API server, by the need of their functions, such as cluster_apply.
 	Callers map[string][]string
@@ -110,10 +111,15 @@ func (v Values) context() *hcl.EvalContext {
 		}
 		callers[need] = cty.TupleVal(users)
 	}
+	agentImage := cmp.Or(v.AgentImage, v.Image)
+	images := []cty.Value{cty.StringVal(v.Image), cty.StringVal(agentImage)}
+	if agentImage == v.Image {
+		images = images[:1]
+	}
 	return &hcl.EvalContext{
 		Functions: map[string]function.Function{
-			"distinct": stdlib.DistinctFunc, "flatten": stdlib.FlattenFunc, "jsonencode": stdlib.JSONEncodeFunc,
-			"values": stdlib.ValuesFunc,
+			"distinct": stdlib.DistinctFunc, "flatten": stdlib.FlattenFunc, "join": stdlib.JoinFunc,
+			"jsonencode": stdlib.JSONEncodeFunc, "values": stdlib.ValuesFunc,
 		},
 		Variables: map[string]cty.Value{
 			"gateway": cty.ObjectVal(map[string]cty.Value{
@@ -127,9 +133,10 @@ func (v Values) context() *hcl.EvalContext {
 			"certificate_map": cty.StringVal(v.CertificateMap), "callers": cty.ObjectVal(callers),
 			"ssl_policy": cty.StringVal(v.SSLPolicy), "security_policy": cty.StringVal(v.SecurityPolicy),
 			"project": cty.StringVal(v.Project), "nudge_topic": cty.StringVal(v.NudgeTopic),
-			"image": cty.StringVal(v.Image), "notifier_account": cty.StringVal(NotifierAccount(v.Environment)),
+			"image": cty.StringVal(v.Image), "images": cty.ListVal(images),
+			"notifier_account": cty.StringVal(NotifierAccount(v.Environment)),
 			"warm": cty.ObjectVal(map[string]cty.Value{
-				"agents": cty.NumberIntVal(v.WarmAgents), "image": cty.StringVal(v.AgentImage),
+				"agents": cty.NumberIntVal(v.WarmAgents), "image": cty.StringVal(agentImage),
 				"cpu": cty.NumberIntVal(v.WarmMillicores), "memory": cty.NumberIntVal(v.WarmMiB),
 			}),
 		},

@@ -1,0 +1,225 @@
+//go:build unix
+
+package terraform_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/infra/gke"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/terraform/cell"
+)
+
+// shared is the cluster of the tests of admission policies.
+var shared clustertest.Shared
+
+func TestMain(m *testing.M) { os.Exit(shared.Run(m).Run()) }
+
+// policyCell returns a cell in which RBAC lets the reconciler do everything, so that only admission policies hold it
+// back.
+func policyCell(t *testing.T) cellFixture {
+	t.Helper()
+	kubeconfig := shared.Start(t).Kubeconfig
+	f := cellFixture{kubeconfig: kubeconfig, admin: client(t, kubeconfig)}
+	all := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+		"metadata": map[string]any{"name": "unbound"},
+		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "ClusterRole", "name": "cluster-admin"},
+		"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": reconciler}},
+	}}
+	for _, o := range append(cellObjects(t), all) {
+		if !served(o) {
+			continue
+		}
+		if err := apply(t.Context(), f.admin, o); err != nil {
+			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+	f.awaitPolicies(t)
+	return f
+}
+
+// awaitPolicies waits until the API server enforces the last policy of the cell, which takes a moment.
+func (f cellFixture) awaitPolicies(t *testing.T) {
+	t.Helper()
+	c := client(t, f.kubeconfigOf(t, reconciler))
+	miner := createObject("statefulsets", cell.CanaryNamespace, `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: miner}]}}
+`)
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		if err := miner(ctx, c); err == nil || !strings.Contains(err.Error(), "no deployment with the images") {
+			return fmt.Errorf("the policies are not enforced yet: %w", err)
+		}
+		return nil
+	})
+}
+
+// digestOf returns an image by digest.
+func digestOf(name string, digit string) string { return name + "@sha256:" + strings.Repeat(digit, 64) }
+
+// admitImages sets the images that apply-cells.sh writes.
+func (f cellFixture) admitImages(t *testing.T, key, images string) {
+	t.Helper()
+	body := fmt.Appendf(nil, `{"data":{%q:%q}}`, key, images)
+	if _, err := at(f.admin, "configmaps", cell.GatewayNamespace).Patch(t.Context(), "agent-images",
+		types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// images returns the object that apply-cells.sh keeps the images in.
+func (f cellFixture) images(t *testing.T) map[string]any {
+	t.Helper()
+	o, err := at(f.admin, "configmaps", cell.GatewayNamespace).Get(t.Context(), "agent-images", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Object
+}
+
+// applyAll applies all stages of an agent.
+func applyAll(ctx context.Context, clusters *gke.Clusters, a agent.Agent) error {
+	input := provisioning.RuntimeInput{Secrets: map[string][]byte{}, Credentials: credential.Credentials{
+		DashboardUsername: "admin", DashboardPassword: "password", APIKey: "key",
+	}}
+	for _, e := range a.Env {
+		if e.Secret() {
+			input.Secrets[e.Key] = []byte("value")
+		}
+	}
+	for _, stage := range agent.StageNames() {
+		if err := clusters.Apply(ctx, a, stage, input); err != nil {
+			return fmt.Errorf("%s: %w", stage, err)
+		}
+	}
+	return nil
+}
+
+// TestPolicies_AdmitEveryAgent applies agents with every plan and setting as the worker does, with a real API server
+// that enforces the cell's admission policies.
+func TestPolicies_AdmitEveryAgent(t *testing.T) {
+	t.Parallel()
+	f := policyCell(t)
+	type row struct {
+		change   func(*agent.Agent)
+		settings func(*gke.Settings)
+	}
+	own := digestOf("agent", "0")
+	rows := map[string]row{
+		"an agent of the sample image": {},
+		"a sandboxed agent":            {change: func(a *agent.Agent) { a.Sandbox = true }},
+		"a stopped agent":              {change: func(a *agent.Agent) { a.Status = agent.Stopped }},
+		"an agent with secrets": {change: func(a *agent.Agent) {
+			a.Env = append(a.Env, agent.EnvVar{Key: "TOKEN", SecretVersion: 1})
+		}},
+		"an image of the operator": {settings: func(s *gke.Settings) { s.Image = own }},
+		"an image of the cell":     {settings: func(s *gke.Settings) { s.Cells[0].Image = own }},
+		"an image that checks credentials": {settings: func(s *gke.Settings) {
+			s.Image, s.Auth, s.AgentAPIPort, s.HealthPath = own, dataplane.AuthImage, 3001, "/healthz"
+		}},
+		"name servers of the operator": {settings: func(s *gke.Settings) {
+			s.Resolvers = []string{"10.8.0.10/32", "169.254.169.254/32"}
+		}},
+	}
+	for _, p := range plan.All() {
+		rows["plan "+string(p.ID)] = row{change: func(a *agent.Agent) { a.Plan = p.ID }}
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent()
+			if row.change != nil {
+				row.change(&a)
+			}
+			var settings []func(*gke.Settings)
+			if row.settings != nil {
+				settings = append(settings, row.settings)
+			}
+			clusters := f.clusters(t, reconciler, settings...)
+			for range 2 { // the second time updates
+				if err := applyAll(t.Context(), clusters, a); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestPolicies_AdmitTheImagesOfReleases goes through a deployment: agents may run the images of the one before and of
+// the one that is under way, and keep the images they have.
+func TestPolicies_AdmitTheImagesOfReleases(t *testing.T) {
+	t.Parallel()
+	f := policyCell(t)
+	of := func(image string) *gke.Clusters {
+		return f.clusters(t, reconciler, func(s *gke.Settings) { s.PlatformImage = image })
+	}
+	refuses := func(clusters *gke.Clusters) {
+		t.Helper()
+		clustertest.Eventually(t, func(ctx context.Context) error {
+			err := applyAll(ctx, clusters, newAgent())
+			if err == nil || !strings.Contains(cause(err), "no deployment with the images") {
+				return fmt.Errorf("got %w, want a refusal of the images", err)
+			}
+			return nil
+		})
+	}
+	admits := func(clusters *gke.Clusters, a agent.Agent) {
+		t.Helper()
+		clustertest.Eventually(t, func(ctx context.Context) error { return applyAll(ctx, clusters, a) })
+	}
+	// The images of the other tests stay.
+	others, _, err := unstructured.NestedString(f.images(t), "data", "deployed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, running := digestOf("release", "1"), digestOf("release", "2"), newAgent()
+	former, next := of(before), of(after)
+	f.admitImages(t, "deployed", others+" "+before)
+	admits(former, running)
+	refuses(next)
+	f.admitImages(t, "next", after)
+	admits(next, newAgent())
+	admits(former, newAgent())
+
+	f.admitImages(t, "previous", before)
+	f.admitImages(t, "deployed", others+" "+after)
+	f.admitImages(t, "next", "")
+	admits(next, newAgent())
+	admits(former, newAgent())
+
+	f.admitImages(t, "previous", "")
+	refuses(former)
+	running.Env = nil
+	running.Generation++
+	if err := applyAll(t.Context(), former, running); err != nil {
+		t.Errorf("an agent that has the former image: %v", err)
+	}
+}
+
+// cause is the text of an error with what it wraps, which the texts of faults leave out.
+func cause(err error) string {
+	var parts []string
+	for ; err != nil; err = errors.Unwrap(err) {
+		parts = append(parts, err.Error())
+	}
+	return strings.Join(parts, ": ")
+}
