@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -164,24 +165,44 @@ func TestServer_KeepsConnectionsOfSmallBodies(t *testing.T) {
 	}
 }
 
-// TestServer_RefusalReachesClientsThatSend: a client that sends a large body quickly finds the refusal, although the
-// server does not need the body.
+// TestServer_DoesNotAskForUnneededBodies: a client that waits for 100 Continue gets the refusal instead.
+func TestServer_DoesNotAskForUnneededBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := servePipes(t, slowRoutes()).dial()
+		defer conn.Close() //nolint:errcheck // the test is over
+		go func() {
+			_, _ = io.WriteString(conn, "POST /authenticated HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n"+
+				"Expect: 100-continue\r\n\r\n")
+		}()
+		res, err := receive(bufio.NewReader(conn))
+		if err != nil || res.status != http.StatusUnauthorized || !res.closes {
+			t.Errorf("response = %+v, %v; want 401 that closes the connection", res, err)
+		}
+	})
+}
+
+// TestServer_RefusalReachesClientsThatSend: a client that sends its whole body before it reads finds the refusal,
+// although the server does not need the body.
 func TestServer_RefusalReachesClientsThatSend(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewUnstartedServer(nil)
 	s.Config = function.NewServer(slowRoutes())
 	s.Start()
 	defer s.Close()
-	for range 50 {
-		res, err := s.Client().Post(s.URL+"/authenticated", "application/json",
-			strings.NewReader(strings.Repeat("x", 250_000)))
+	r := clientRequest{path: "/authenticated", length: 250_000}
+	for range 20 {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {
-			t.Fatalf("no response: %v", err)
+			t.Fatal(err)
 		}
-		_ = res.Body.Close()
-		if res.StatusCode != http.StatusUnauthorized {
-			t.Fatalf("status = %d, want 401", res.StatusCode)
+		if _, err := io.WriteString(conn, r.header()+strings.Repeat("x", r.length)); err != nil {
+			t.Errorf("the body could not be sent: %v", err)
 		}
+		if res, err := receive(bufio.NewReader(conn)); err != nil || res.status != http.StatusUnauthorized {
+			t.Errorf("response = %+v, %v; want 401", res, err)
+		}
+		_ = conn.Close()
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"agents.example/controlplane/shared/dataplane/duplex"
 )
 
 const (
@@ -50,13 +48,7 @@ type passageKey struct{}
 
 func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api bool) {
 	req = req.WithContext(context.WithValue(req.Context(), passageKey{}, passage{v, api}))
-	if req.Body == nil || req.Body == http.NoBody { // nothing is read while the answer is written
-		f.proxy.ServeHTTP(w, req)
-		return
-	}
-	answer, req := duplex.Enable(w, req)
-	defer answer.Finish()
-	f.proxy.ServeHTTP(answer, req)
+	f.proxy.ServeHTTP(w, req)
 }
 
 func (f *Front) newProxy() *httputil.ReverseProxy {

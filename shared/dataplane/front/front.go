@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/duplex"
 )
 
 // Options configure a Front.
@@ -97,6 +98,11 @@ func (f *Front) Close() {
 func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if f.draining.Load() {
 		w.Header().Set("Connection", "close") // the router's next request goes to another connection
+	}
+	if req.Body != nil && req.Body != http.NoBody {
+		answer, reading := duplex.Enable(w, req) // no answer waits for the request's body
+		defer answer.Finish()
+		w, req = answer, reading
 	}
 	api, ambiguous := isAPI(req.URL.Path)
 	switch {

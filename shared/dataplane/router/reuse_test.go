@@ -44,7 +44,9 @@ func TestRouter_AnnouncesTheEndOfAConnection(t *testing.T) {
 		"unreachable, withheld":     {length: large, withheld: true, want: 502, last: true},
 		"unreachable, 100-continue": {length: small, header: "Expect: 100-continue\r\n", want: 502, last: true},
 		"unreachable, no body":      {want: 502},
-		"not ready":                 {length: small, state: router.NotReady, want: 503},
+		"not ready":                 {length: small, state: router.NotReady, want: 503, last: true},
+		"not ready, withheld":       {length: small, withheld: true, state: router.NotReady, want: 503, last: true},
+		"not ready, no body":        {state: router.NotReady, want: 503},
 		"not ready, large":          {length: large, state: router.NotReady, want: 503, last: true},
 	} {
 		t.Run(name, func(t *testing.T) {

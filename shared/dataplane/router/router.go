@@ -81,24 +81,26 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.serveHealth(w)
 		return
 	}
+	answer, req := duplex.Enable(w, req) // no answer waits for the request's body
+	defer answer.Finish()
 	a, endpoint := r.find(host)
 	switch {
 	case a == nil:
 		r.metrics.countUnknown()
-		refuse(w, req, unknownHost)
+		refuse(answer, req, unknownHost)
 	case req.Method == http.MethodConnect:
 		a.count(http.StatusMethodNotAllowed)
-		refuse(w, req, connectRefused)
+		refuse(answer, req, connectRefused)
 	case endpoint.State != Ready:
 		a.count(http.StatusServiceUnavailable)
-		refuse(w, req, agentNotReady)
+		refuse(answer, req, agentNotReady)
 	default:
-		r.forward(w, req, a)
+		r.forward(answer, req, a)
 	}
 }
 
 // forward sends a request to an agent, if the limits leave room for it.
-func (r *Router) forward(w http.ResponseWriter, req *http.Request, a *route) {
+func (r *Router) forward(w *duplex.Writer, req *http.Request, a *route) {
 	defer a.inFlight.Add(-1)
 	if a.inFlight.Add(1) > r.limits.AgentRequests {
 		r.metrics.agentLimit.Inc()
@@ -113,9 +115,7 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, a *route) {
 		refuse(w, req, routerBusy)
 		return
 	}
-	answer, req := duplex.Enable(w, req)
-	defer answer.Finish()
-	x := &exchange{Writer: answer, tunnels: &r.tunnels, began: time.Now()}
+	x := &exchange{Writer: w, tunnels: &r.tunnels, began: time.Now()}
 	defer func() { a.observe(x, req.Context().Err() != nil) }()
 	a.proxy.ServeHTTP(x, req) // it panics with http.ErrAbortHandler if the answer breaks off
 	x.complete = true
