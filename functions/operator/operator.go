@@ -31,8 +31,8 @@ type Commands struct {
 	Records  agent.WorkerStore
 	Nudger   agent.Nudger
 	Audit    audit.Log
-	// Name is the operator in audit log entries.
-	Name string
+	// Name is the verified identity of the operator, the actor in audit log entries. Note is what the operator adds.
+	Name, Note string
 	// Now is the clock.
 	Now func() time.Time
 	// Out receives the output.
@@ -159,7 +159,9 @@ func (d Commands) on(ctx context.Context, organizationID, action string) context
 	ctx = identity.With(ctx, identity.Caller{
 		Type: identity.Operator, ID: d.Name, OrganizationID: organizationID, Role: identity.RoleAdmin,
 	})
-	return audit.With(ctx, audit.Request{Action: action, RequestID: uuid.NewString(), UserAgent: "operator"})
+	return audit.With(ctx, audit.Request{
+		Action: action, RequestID: uuid.NewString(), UserAgent: "operator (" + d.Note + ")",
+	})
 }
 
 // record adds the audit entry of a command that changes no record.

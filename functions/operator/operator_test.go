@@ -83,7 +83,7 @@ func newFixture(t *testing.T) fixture {
 	f.commands = operator.Commands{
 		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
 		Nudger: f.nudges, Audit: c.AuditLog(),
-		Name: "grace", Now: time.Now, Out: f.out, Err: f.warnings,
+		Name: "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
 	}
 	f.admin = identity.With(t.Context(),
 		identity.Caller{Type: identity.Session, ID: "ada", OrganizationID: org, Role: identity.RoleAdmin})
@@ -141,6 +141,9 @@ func (f fixture) auditedActions() []string {
 	for _, e := range slices.Backward(entries.Items) {
 		if e.Actor.Type != identity.Operator {
 			f.t.Errorf("entry %s: actor type = %s, want operator", e.Action, e.Actor.Type)
+		}
+		if e.Request.UserAgent != "operator (on call)" {
+			f.t.Errorf("entry %s: user agent = %q, want the note", e.Action, e.Request.UserAgent)
 		}
 		if e.Request.RequestID == "" {
 			f.t.Errorf("entry %s: request id is empty", e.Action)

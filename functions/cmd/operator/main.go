@@ -1,7 +1,7 @@
 // Command operator runs the operator's commands, which customers cannot run. It uses the database that its environment
 // names, or a local cloud:
 //
-//	operator [-ready FILE] [-as NAME] COMMAND [FLAGS]
+//	operator [-ready FILE] [-as NOTE] COMMAND [FLAGS]
 package main
 
 import (

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
+	"agents.example/controlplane/functions/cmd/internal/config"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -68,6 +71,26 @@ func TestRun_UsesTheLocalCloudOfTheReadyFile(t *testing.T) {
 	for _, args := range []string{"-ready " + ready + ".not list", "-ready main.go list", "-color list"} {
 		if err := run(t.Context(), strings.Fields(args), &out); err == nil {
 			t.Errorf("run(%s) succeeded, want an error", args)
+		}
+	}
+}
+
+func TestActor_IsTheIdentityOfTheCredentials(t *testing.T) {
+	t.Parallel()
+	local := config.Local{FirestoreEmulator: "127.0.0.1:1"}
+	for name, c := range map[string]struct {
+		configured config.Operator
+		email      string
+		err        error
+		want       string
+	}{
+		"Google Cloud":  {configured: config.Operator{Note: "ada"}, email: "grace@example.com", want: "grace@example.com"},
+		"no identity":   {configured: config.Operator{Note: "ada"}, err: errors.New("no email")},
+		"a local cloud": {configured: config.Operator{Note: "ada", Local: local}, err: errors.New("no email"), want: "ada"},
+	} {
+		got, err := actor(t.Context(), c.configured, func(context.Context) (string, error) { return c.email, c.err })
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: actor = %q, %v, want %q", name, got, err, c.want)
 		}
 	}
 }

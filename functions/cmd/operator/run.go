@@ -14,14 +14,16 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/config"
 	"agents.example/controlplane/functions/operator"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/googleidentity"
 	"agents.example/controlplane/infra/pubsub"
 )
 
 func usage(w io.Writer) {
-	fmt.Fprintln(w, "operator [-ready FILE] [-as NAME] COMMAND [FLAGS]")
+	fmt.Fprintln(w, "operator [-ready FILE] [-as NOTE] COMMAND [FLAGS]")
 	operator.Usage(w)
 	fmt.Fprintln(w, "  -ready    the ready file of a local cloud; by default the environment names the database")
-	fmt.Fprintln(w, "  -as       your name in the audit log; by default OPERATOR")
+	fmt.Fprintln(w, "  -as       a note for the audit log, such as your name; by default OPERATOR. The log's actor is")
+	fmt.Fprintln(w, "            the email address of your Google credentials, and with a local cloud the note")
 }
 
 // run runs one command.
@@ -38,7 +40,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	if *as != "" {
-		c.Name = *as
+		c.Note = *as
+	}
+	name, err := actor(ctx, c, func(ctx context.Context) (string, error) { return googleidentity.Email(ctx) })
+	if err != nil {
+		return err
 	}
 	records, err := firestore.Open(ctx,
 		firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.FirestoreEmulator})
@@ -55,8 +61,22 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return operator.Commands{
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
 		Records: records.WorkerStore(),
-		Nudger:  nudges, Audit: records.AuditLog(), Name: c.Name, Now: time.Now, Out: out, Err: os.Stderr,
+		Nudger:  nudges, Audit: records.AuditLog(), Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr,
 	}.Run(ctx, flags.Args())
+}
+
+// actor returns who runs the command: the owner of the Google credentials, so that an operator can't sign with another
+// name. The emulator of a local cloud takes no credentials, so there it is the note.
+func actor(ctx context.Context, c config.Operator, credentials func(context.Context) (string, error)) (string, error) {
+	if c.FirestoreEmulator != "" {
+		return c.Note, nil
+	}
+	email, err := credentials(ctx)
+	if err != nil {
+		return "", fmt.Errorf("the audit log needs your Google identity: %w; "+
+			"run gcloud auth application-default login", err)
+	}
+	return email, nil
 }
 
 // read reads the configuration from the environment or, if ready is set, from the ready file of a local cloud.

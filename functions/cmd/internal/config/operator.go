@@ -14,8 +14,8 @@ type Operator struct {
 	ProjectID  string `env:"GOOGLE_CLOUD_PROJECT, required"`
 	Database   string `env:"FIRESTORE_DATABASE, default=(default)"`
 	NudgeTopic string `env:"NUDGE_TOPIC, default=agent-nudges"`
-	// Name is the operator in audit log entries.
-	Name string `env:"OPERATOR, default=operator"`
+	// Note is what audit log entries say about the operator in addition to the identity.
+	Note string `env:"OPERATOR, default=operator"`
 
 	Local
 }
