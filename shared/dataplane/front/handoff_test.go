@@ -250,6 +250,13 @@ func TestFront_RefusesRequestsOfOtherSitesPages(t *testing.T) {
 	}
 	evil, own := header("Origin", "https://evil.test"), header("Origin", "https://"+hostname)
 	sibling := header("Sec-Fetch-Site", "same-site")
+	fetch := func(site, mode, destination string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", site)
+			r.Header.Set("Sec-Fetch-Mode", mode)
+			r.Header.Set("Sec-Fetch-Dest", destination)
+		}
+	}
 	for name, c := range map[string]struct {
 		method string
 		path   string
@@ -264,6 +271,14 @@ func TestFront_RefusesRequestsOfOtherSitesPages(t *testing.T) {
 		"another site's form, Basic":  {"POST", "/", basic, evil, none, 403},
 		"another agent's page":        {"DELETE", "/", session, sibling, none, 403},
 		"another site's link":         {"GET", "/", session, evil, none, 200},
+		"another agent's link":        {"GET", "/", session, fetch("same-site", "navigate", "document"), none, 200},
+		"another site's link, Basic":  {"GET", "/", basic, fetch("cross-site", "navigate", "document"), none, 200},
+		"another agent's frame":       {"GET", "/", session, fetch("same-site", "navigate", "iframe"), none, 403},
+		"another agent's script":      {"GET", "/", session, fetch("same-site", "no-cors", "script"), none, 403},
+		"another agent's fetch":       {"GET", "/", session, fetch("same-site", "cors", "empty"), none, 403},
+		"another site's image, Basic": {"GET", "/", basic, fetch("cross-site", "no-cors", "image"), none, 403},
+		"own script":                  {"GET", "/", session, fetch("same-origin", "no-cors", "script"), none, 200},
+		"the address bar":             {"GET", "/", session, fetch("none", "navigate", "document"), none, 200},
 		"another site's WebSocket":    {"GET", "/", session, evil, upgrade, 403},
 		"another agent's WebSocket":   {"GET", "/", session, sibling, upgrade, 403},
 		"own WebSocket":               {"GET", "/", session, own, upgrade, 200},

@@ -79,7 +79,9 @@ func cookieName(req *http.Request) (name string, secure bool) {
 	return secureCookie, true
 }
 
-// sessionCookie returns the cookie that carries a session's token.
+// sessionCookie returns the cookie that carries a session's token. SameSite is Lax, because the link is on a page of
+// another site, and the redirect that answers it continues that page's navigation: browsers send no Strict cookie with
+// it, so the dashboard would ask for the password.
 func sessionCookie(req *http.Request, token string) *http.Cookie {
 	name, secure := cookieName(req)
 	return &http.Cookie{
