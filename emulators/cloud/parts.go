@@ -127,7 +127,9 @@ func (c *Cloud) startIssuer(ctx context.Context) (part, error) {
 const secretsLag = 2 * time.Second
 
 func (c *Cloud) startSecretManager(ctx context.Context) (part, error) {
-	s, err := secretmanageremu.Start(ctx, secretmanageremu.Options{Lag: secretsLag})
+	s, err := secretmanageremu.Start(ctx, secretmanageremu.Options{
+		Lag: secretsLag, Quotas: secretmanageremu.Times(c.limitFactor()),
+	})
 	if err != nil {
 		return part{}, err
 	}

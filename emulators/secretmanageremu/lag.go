@@ -17,7 +17,7 @@ type former struct {
 }
 
 // now is the time. The caller holds the lock.
-func (s *service) now() time.Time { return time.Now().Add(s.ahead) }
+func (s *service) now() time.Time { return s.machine().Add(s.ahead) }
 
 // timestamp is now as a message. The caller holds the lock.
 func (s *service) timestamp() *timestamppb.Timestamp { return timestamppb.New(s.now()) }

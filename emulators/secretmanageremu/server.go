@@ -7,6 +7,8 @@
 // Secret Manager promises little about consistency: a version can be accessed by its number immediately after it was
 // added, and everything else "typically converges within minutes, but may take a few hours". Options.Lag makes the
 // stand-in as slow: metadata, lists, aliases and "latest" are then answered from an old state.
+//
+// Calls over Google's quotas of a minute are answered with RESOURCE_EXHAUSTED.
 package secretmanageremu
 
 import (
@@ -27,6 +29,10 @@ type Options struct {
 	Address string
 	// Lag is how old the state is from which all requests but AccessSecretVersion by number are answered.
 	Lag time.Duration
+	// Quotas limit the calls of each project. The zero value is Google's for a new project.
+	Quotas Quotas
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 // Server is a running Secret Manager. Addr is its address, Calls counts calls by method, Inject makes calls fail,
@@ -66,10 +72,18 @@ func (s *Server) States() map[string][]secretmanagerpb.SecretVersion_State {
 
 // Start serves an empty Secret Manager. Every project exists. ctx only bounds opening the listener.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	s := &service{secrets: map[string]*secret{}, lag: options.Lag}
+	s := &service{secrets: map[string]*secret{}, lag: options.Lag, machine: options.Now}
+	if s.machine == nil {
+		s.machine = time.Now
+	}
+	s.quotas = newQuotas(options.Quotas, func() time.Time {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.now()
+	})
 	server, err := rpc.Start(ctx, options.Address, func(r grpc.ServiceRegistrar) {
 		secretmanagerpb.RegisterSecretManagerServiceServer(r, s)
-	}, resource)
+	}, resource, grpc.ChainUnaryInterceptor(s.quotas.intercept))
 	if err != nil {
 		return nil, fmt.Errorf("start the Secret Manager stand-in: %w", err)
 	}
@@ -84,8 +98,10 @@ type service struct {
 	secrets map[string]*secret // by full name, with the project number
 	clock   int64              // increases with every change; provides order and etags
 	lag     time.Duration
+	machine func() time.Time
 	ahead   time.Duration // how much the clock is ahead of the machine's
-	past    []former      // the changes that are younger than the lag, in order
+	quotas  *quotas
+	past    []former // the changes that are younger than the lag, in order
 }
 
 // resource returns the resource that a request names, for faults.

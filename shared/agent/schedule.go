@@ -160,9 +160,10 @@ func (a *Agent) AwaitDeletion(latest, now time.Time) {
 }
 
 // RetryDestroy records why the versions that operations have replaced could not be destroyed, and schedules another
-// run. A failure that is not an outage ends the operations after MaxAttempts runs; then they wait for a client.
+// run. A failure that is not an outage ends the operations after MaxAttempts runs; then they wait for a client. The
+// superseded versions of an agent at rest are retried forever.
 func (a *Agent) RetryDestroy(code string, outage bool, now time.Time) {
-	if len(a.OperationsAt(secret.Destroy, secret.Complete)) == 0 {
+	if len(a.OperationsAt(secret.Destroy, secret.Complete)) == 0 && !a.PruneDue() {
 		return // another worker destroyed them
 	}
 	a.Attempts++
@@ -183,7 +184,7 @@ func (a *Agent) endWork() {
 	if !a.replacesPod() {
 		a.Warming = false
 	}
-	if !a.OperationsDue() {
+	if !a.OperationsDue() && !a.PruneDue() {
 		a.WorkDueAt, a.RetryAt, a.Attempts = time.Time{}, time.Time{}, 0
 	}
 }

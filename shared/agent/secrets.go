@@ -71,6 +71,9 @@ func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, no
 	if err := a.checkSecretKeys(); err != nil {
 		return begun, err
 	}
+	if err := a.checkLiveVersions(begun); err != nil {
+		return begun, err
+	}
 	return begun, a.secretViolations(begun)
 }
 

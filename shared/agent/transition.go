@@ -178,13 +178,14 @@ func (a *Agent) BecameReady(now time.Time) {
 	a.MarkObserved(now)
 }
 
-// MarkObserved records that a worker completed the present generation. Secret operations may still have work for it.
+// MarkObserved records that a worker completed the present generation. Secret operations and the versions that they
+// superseded may still have work for it.
 func (a *Agent) MarkObserved(now time.Time) {
 	a.ObservedGeneration, a.Attempts = a.Generation, 0
 	a.WorkDueAt, a.RetryAt = time.Time{}, time.Time{}
 	a.endWait()
 	a.Lease, a.UpdatedAt = Lease{}, now
-	if a.OperationsDue() {
+	if a.OperationsDue() || a.PruneDue() {
 		a.WorkDueAt = now.Add(NudgeGrace)
 	}
 }

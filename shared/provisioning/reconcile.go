@@ -125,7 +125,7 @@ func (w *run) record(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // working reports whether a worker has work to do for an agent.
-func working(a agent.Agent) bool { return !a.Converged() || a.OperationsDue() }
+func working(a agent.Agent) bool { return !a.Converged() || a.OperationsDue() || a.PruneDue() }
 
 // errFinished ends a run whose work another run has finished.
 var errFinished = errors.New("another worker finished the work")

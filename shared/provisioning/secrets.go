@@ -136,32 +136,54 @@ func (w *run) wants(ctx context.Context, a agent.Agent, c credential.Credentials
 }
 
 // finish destroys the versions that operations have replaced. It never destroys a version newer than the operation's:
-// another request may be adding it.
+// another request may be adding it. If a version can't be destroyed, finish records those that are.
 func (w *run) finish(ctx context.Context, a agent.Agent) (agent.Agent, error) {
-	done := a.OperationsAt(secret.Destroy, secret.Complete)
-	if len(done) == 0 {
+	done, superseded := a.OperationsAt(secret.Destroy, secret.Complete), a.SupersededVersions()
+	if len(done) == 0 && len(superseded) == 0 {
 		return a, nil
 	}
-	ids := make([]string, len(done))
-	for i, o := range done {
-		ids[i] = o.ID
+	var ids []string
+	for _, o := range done {
 		from, before := a.ObsoleteVersions(o)
-		if from >= before {
-			continue
+		if err := w.destroy(ctx, a, agent.VersionSpan{Key: o.Key, From: from, Before: before}); err != nil {
+			return a, w.recordFailedDestroy(ctx, a, ids, nil, err)
 		}
-		if err := w.Secrets.DestroyVersions(ctx, a.ID, o.Key, from, before); err != nil {
-			return a, w.recordFailedDestroy(ctx, a, err)
+		ids = append(ids, o.ID)
+	}
+	for i, span := range superseded {
+		if err := w.destroy(ctx, a, span); err != nil {
+			return a, w.recordFailedDestroy(ctx, a, ids, superseded[:i], err)
 		}
 	}
-	return w.Records.Update(ctx, a, func(a *agent.Agent) { a.FinishOperations(ids, w.Now()) })
+	return w.Records.Update(ctx, a, func(a *agent.Agent) { w.recordDestroyed(a, ids, superseded) })
 }
 
-// recordFailedDestroy records why versions could not be destroyed. The agent itself is not affected.
-func (w *run) recordFailedDestroy(ctx context.Context, a agent.Agent, cause error) error {
+// destroy destroys versions of an agent.
+func (w *run) destroy(ctx context.Context, a agent.Agent, v agent.VersionSpan) error {
+	if v.From >= v.Before {
+		return nil
+	}
+	return w.Secrets.DestroyVersions(ctx, a.ID, v.Key, v.From, v.Before)
+}
+
+// recordDestroyed records that the versions of operations, and superseded ones, are destroyed.
+func (w *run) recordDestroyed(a *agent.Agent, ids []string, superseded []agent.VersionSpan) {
+	a.MarkPruned(superseded)
+	a.FinishOperations(ids, w.Now())
+}
+
+// recordFailedDestroy records why versions could not be destroyed, and which ones were. The agent itself is not
+// affected.
+func (w *run) recordFailedDestroy(ctx context.Context, a agent.Agent, ids []string, superseded []agent.VersionSpan,
+	cause error,
+) error {
 	last, cancel := w.record(ctx)
 	defer cancel()
 	e := fault.From(cause)
-	_, err := w.Records.Update(last, a, func(a *agent.Agent) { a.RetryDestroy(e.Code, isOutage(e), w.Now()) })
+	_, err := w.Records.Update(last, a, func(a *agent.Agent) {
+		w.recordDestroyed(a, ids, superseded)
+		a.RetryDestroy(e.Code, isOutage(e), w.Now())
+	})
 	if err != nil {
 		return err
 	}

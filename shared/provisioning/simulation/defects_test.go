@@ -176,6 +176,15 @@ func domainDefects() []defect {
 		{"leftovers stay", "objects of former generations are deleted", Plant{
 			Cluster: ClusterRules{KeepLeftovers: true},
 		}},
+		{"superseded versions kept at rest", "superseded versions of an agent at rest are destroyed", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "worker" {
+					return inner
+				}
+				return keeper{inner}
+			},
+			Focus: restingWrites,
+		}},
 		{"list ends early", "a page without a record is not the last", Plant{
 			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
 				if process != "health" {
@@ -224,6 +233,15 @@ func storesValues(_ *Scheduler, u *Setup) {
 	*u = Setup{
 		Start: agent.Running, Scripts: [][]string{{"put", "put", "reconcile"}}, Workers: 1, Faults: 3, Lags: 2,
 		FaultRate: 0.4, FaultService: &service, Verdicts: []Verdict{Refused, Late, Lost}, Steps: 150,
+	}
+}
+
+// restingWrites sets values of an agent that rests while workers fail to destroy versions.
+func restingWrites(_ *Scheduler, u *Setup) {
+	service := SecretService
+	*u = Setup{
+		Start: agent.Running, Scripts: [][]string{{"stop", "put", "put", "put"}}, Workers: 2, Stalls: 1, Faults: 2,
+		FaultRate: 0.3, FaultService: &service, Verdicts: []Verdict{Refused, Lost}, Steps: 150, Restarts: 1,
 	}
 }
 

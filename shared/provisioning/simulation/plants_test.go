@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -105,6 +106,29 @@ func (g gravedigger) Load(ctx context.Context, id string) (agent.Agent, error) {
 		return a, err
 	}
 	return g.Update(ctx, a, func(a *agent.Agent) { giveUp(a, "attempts_exhausted") })
+}
+
+// keeper shows workers no version of an agent without a pod as superseded.
+type keeper struct{ agent.WorkerStore }
+
+func (k keeper) Load(ctx context.Context, id string) (agent.Agent, error) {
+	a, err := k.WorkerStore.Load(ctx, id)
+	return withoutSuperseded(a), err
+}
+
+func (k keeper) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	present, err := k.WorkerStore.Update(ctx, a, change)
+	return withoutSuperseded(present), err
+}
+
+func withoutSuperseded(a agent.Agent) agent.Agent {
+	a.SecretVersions = slices.Clone(a.SecretVersions)
+	for i := range a.SecretVersions {
+		if r := &a.SecretVersions[i]; !a.WantsPod() {
+			r.DestroyedBefore = r.Highest + 1
+		}
+	}
+	return a
 }
 
 // forgetful lists no agent that is due.

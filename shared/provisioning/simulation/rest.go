@@ -111,6 +111,10 @@ func (w *World) checkSecretsAtRest(a agent.Agent) {
 			if v.destroyed || w.named(a, found.key, int64(i)+1) {
 				continue
 			}
+			if bound := boundVersion(a, found.key); !a.WantsPod() && int64(i)+1 < bound {
+				w.violate("superseded versions", "agent %s is %s with version %d of %s, and version %d is not destroyed",
+					short(a.ID), a.Status, bound, found.key, i+1)
+			}
 			if found.key == secret.CredentialsKey && v.value == "" && w.Secrets.surplus[a.ID] {
 				continue // surplus first credentials of a worker that died: the next rotation destroys them
 			}
@@ -123,6 +127,16 @@ func (w *World) checkSecretsAtRest(a agent.Agent) {
 				short(a.ID))
 		}
 	}
+}
+
+// boundVersion is the version of a variable that the agent's next start needs; 0 for none.
+func boundVersion(a agent.Agent, key string) int64 {
+	for _, e := range a.Env {
+		if e.Key == key {
+			return e.SecretVersion
+		}
+	}
+	return 0
 }
 
 func (w *World) sortedSecrets(id string) []string {
