@@ -84,6 +84,34 @@ func TestRow_OK(t *testing.T) {
 	}
 }
 
+// TestReport_NamesWhatAnAttackSlows prints the slowest kinds of requests only where an attack has an effect.
+func TestReport_NamesWhatAnAttackSlows(t *testing.T) {
+	t.Parallel()
+	quick := Stats{Requests: 10, P99: time.Millisecond, Kinds: map[string]time.Duration{"get": time.Millisecond}}
+	slow := Stats{
+		Requests: 10, Failures: 1, P99: time.Second, Reasons: map[string]int{"get 503": 1},
+		Kinds: map[string]time.Duration{"get": time.Second, "list": time.Millisecond},
+	}
+	var b bytes.Buffer
+	r := Report{Rows: []Row{
+		{Attack: "harmless", Without: quick, With: quick}, {Attack: "bad", Without: quick, With: slow},
+	}}
+	if err := r.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"EFFECT", "bad, failures with: get 503: 1\n",
+		"bad, slowest with (p99): get 1s (without 1ms), list 1ms (without 0s)\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "harmless, slowest") {
+		t.Errorf("the report names what an attack without effect slows:\n%s", b.String())
+	}
+}
+
 func TestStats_SeparatesStartsFromRequests(t *testing.T) {
 	t.Parallel()
 	var seen tally

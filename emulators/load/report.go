@@ -1,8 +1,12 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -76,6 +80,7 @@ func (r Report) Print(w io.Writer) error {
 			{"hostile client", row.Hostile},
 			{"failures without", counts(row.Without.Reasons)},
 			{"failures with", counts(row.With.Reasons)},
+			{"slowest with (p99)", slowest(row)},
 		} {
 			if note.text != "" {
 				fmt.Fprintf(w, "%s, %s: %s\n", row.Attack, note.what, note.text)
@@ -86,6 +91,25 @@ func (r Report) Print(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// mostKinds is how many kinds of requests slowest names.
+const mostKinds = 3
+
+// slowest names the kinds of requests that took longest with an attack that has an effect.
+func slowest(r Row) string {
+	if r.OK() {
+		return ""
+	}
+	kinds := slices.SortedFunc(maps.Keys(r.With.Kinds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.With.Kinds[b], r.With.Kinds[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, kind := range kinds[:min(mostKinds, len(kinds))] {
+		parts = append(parts, fmt.Sprintf("%s %s (without %s)", kind, shown(r.With.Kinds[kind]),
+			shown(r.Without.Kinds[kind])))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // shown rounds a time to what differs between measurements.

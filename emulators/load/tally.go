@@ -40,6 +40,8 @@ type Stats struct {
 	Start time.Duration
 	// Reasons counts failures by kind of request and reason.
 	Reasons map[string]int
+	// Kinds has the 99th percentile of each kind of request.
+	Kinds map[string]time.Duration
 }
 
 // ErrorRate returns the share of requests that failed.
@@ -51,8 +53,9 @@ const start = "start"
 func (t *tally) stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Reasons: map[string]int{}}
+	s := Stats{Reasons: map[string]int{}, Kinds: map[string]time.Duration{}}
 	var requests, starts []time.Duration
+	kinds := map[string][]time.Duration{}
 	for _, o := range t.outcomes {
 		s.Requests++
 		if o.failure != "" {
@@ -63,7 +66,11 @@ func (t *tally) stats() Stats {
 			starts = append(starts, o.took)
 		} else {
 			requests = append(requests, o.took)
+			kinds[o.kind] = append(kinds[o.kind], o.took)
 		}
+	}
+	for kind, took := range kinds {
+		s.Kinds[kind] = percentile(took, 99)
 	}
 	s.P50, s.P99, s.Start = percentile(requests, 50), percentile(requests, 99), percentile(starts, 50)
 	return s
