@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -270,7 +269,7 @@ func TestFollow_SendsLinesImmediately(t *testing.T) {
 	for _, accept := range []string{"application/x-ndjson", events} {
 		f := newFixture()
 		p := f.cell.Start(f.agent.ID)
-		server := httptest.NewServer(function.Mux([]function.Served{{
+		server := functiontest.Serve(t, function.Mux([]function.Served{{
 			Method: f.route.Method, Path: f.route.Path, Handler: f.route.Handler(functiontest.NewGuard()),
 		}}))
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -148,6 +148,16 @@ func (r *Request) send(handler http.Handler, method, path string) Response {
 	return res
 }
 
+// Serve serves a handler over TCP until the test ends, with the server of deployed processes.
+func Serve(t testing.TB, handler http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = function.NewServer(handler)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
 // fillPath puts values in place of the parameters of a path.
 func fillPath(t testing.TB, path string, values map[string]string) string {
 	t.Helper()

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -120,8 +119,7 @@ func (w world) run(t *testing.T) *history {
 	if w.wrap != nil {
 		handler = w.wrap(handler)
 	}
-	server := httptest.NewServer(handler)
-	defer server.Close()
+	server := functiontest.Serve(t, handler)
 	h.url = server.URL
 	if w.workers {
 		stop := queue.work(t, b)

@@ -45,8 +45,8 @@ type readiness struct {
 	at   time.Time // the end of the last run
 }
 
-// get returns the outcome of a run that ended less than readyFor ago. A run continues if its caller disconnects, because
-// other callers wait for it.
+// get returns the outcome of a run that ended less than readyFor ago. A run continues if its caller disconnects,
+// because other callers wait for it.
 func (r *readiness) get(ctx context.Context) error {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()

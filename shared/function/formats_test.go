@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -48,7 +47,7 @@ func TestFormats_SendsThePreferredOneWhenItIsFlushed(t *testing.T) {
 	} {
 		release := make(chan struct{})
 		answer := func(context.Context, function.Empty) (twoFormats, error) { return twoFormats{release}, nil }
-		server := httptest.NewServer(servePublic(http.MethodGet, function.Handle(answer)))
+		server := serveTCP(t, servePublic(http.MethodGet, function.Handle(answer)))
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/test", nil)
 		if err != nil {

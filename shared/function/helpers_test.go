@@ -84,6 +84,16 @@ func serveRoutes(g function.Guard, routes ...function.Route) http.Handler {
 	return function.Mux(served)
 }
 
+// serveTCP serves a handler over TCP until the test ends, with the server of deployed processes.
+func serveTCP(t *testing.T, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = function.NewServer(h)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
 // servePublic serves one public route at /test.
 func servePublic(method string, handle function.Endpoint) http.Handler {
 	return serveRoutes(function.Guard{}, function.Route{

@@ -6,14 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"agents.example/controlplane/shared/function"
 )
 
 // TestServer_RefusesSlowBodies measures when a response begins. A body that arrives at half of the least rate of
@@ -186,10 +183,7 @@ func TestServer_DoesNotAskForUnneededBodies(t *testing.T) {
 // although the server does not need the body.
 func TestServer_RefusalReachesClientsThatSend(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewUnstartedServer(nil)
-	s.Config = function.NewServer(slowRoutes())
-	s.Start()
-	defer s.Close()
+	s := serveTCP(t, slowRoutes())
 	r := clientRequest{path: "/authenticated", length: 250_000}
 	for range 20 {
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())

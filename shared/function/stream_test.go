@@ -93,7 +93,8 @@ func TestStream_LateErrorsBreakTheConnection(t *testing.T) {
 		for _, wantHTTP := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, HTTP/%d", name, wantHTTP), func(t *testing.T) {
 				t.Parallel()
-				s := httptest.NewUnstartedServer(serveStream(c.write))
+				s := httptest.NewUnstartedServer(nil)
+				s.Config = function.NewServer(serveStream(c.write))
 				s.EnableHTTP2 = wantHTTP == 2
 				s.StartTLS()
 				defer s.Close()
@@ -138,7 +139,7 @@ func TestStream_LateErrorsBreakTheConnection(t *testing.T) {
 func TestStream_WriterFailsAfterTheClientDisconnects(t *testing.T) {
 	t.Parallel()
 	writerErr := make(chan error, 1)
-	s := httptest.NewServer(serveStream(func(w io.Writer) error {
+	s := serveTCP(t, serveStream(func(w io.Writer) error {
 		for {
 			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 				writerErr <- err

@@ -81,6 +81,35 @@ func TestForward_AnnouncesTheEndOfAConnection(t *testing.T) {
 	}
 }
 
+// TestServe_RefusesWithoutTheBody: a client without a credential holds no connection, because the front does not wait
+// for the body of a request that it refuses.
+func TestServe_RefusesWithoutTheBody(t *testing.T) {
+	t.Parallel()
+	f := start(t, serveContainer(t, readAll), nil)
+	for name, row := range map[string]struct {
+		path, host string
+		want       int
+	}{
+		"no credential":  {path: "/v1/x", host: hostname, want: http.StatusUnauthorized},
+		"dashboard":      {path: "/", host: hostname, want: http.StatusUnauthorized},
+		"another agent":  {path: "/v1/x", host: "other.example.com", want: http.StatusMisdirectedRequest},
+		"ambiguous path": {path: "/v1/../x", host: hostname, want: http.StatusBadRequest},
+		"hand-off":       {path: "/handoff", host: hostname, want: http.StatusMethodNotAllowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, in := f.dial(t) // with a deadline of ten seconds
+			send(t, conn, "POST "+row.path+" HTTP/1.1\r\nHost: "+row.host+"\r\nContent-Length: 1000\r\n\r\nx")
+			if last := readAnswer(t, in, row.want); !last {
+				t.Error("the answer does not say that it is the last of its connection")
+			}
+			if after, err := io.ReadAll(in); len(after) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("after its last answer, the connection gives %q, %v, want its end", after, err)
+			}
+		})
+	}
+}
+
 // TestForward_LosesNoRequestWhileTheContainerRefusesConnections: routers reuse their connections for POSTs, which they
 // may not repeat.
 func TestForward_LosesNoRequestWhileTheContainerRefusesConnections(t *testing.T) {
