@@ -32,7 +32,8 @@ func (seconds) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "integer", Minimum: &least, Default: []byte("0"),
 		Description: "Wait at most this many seconds until the status is running, paused, stopped or error. " +
-			"Values above 55 count as 55. The answer comes earlier, with Retry-After, if too many answers wait already.",
+			"Values above 55 count as 55. The answer comes immediately, with Retry-After, if too many answers wait " +
+			"already.",
 	}
 }
 
@@ -74,8 +75,8 @@ func (answer) Example() any {
 	return answer{View: v, early: true}
 }
 
-// Get reads one agent, immediately or as soon as its status is steady. A wait holds one of the slots. An admin's session
-// also gets a link that opens the dashboard.
+// Get reads one agent, immediately or as soon as its status is steady. A wait holds one of the slots. An admin's
+// session also gets a link that opens the dashboard.
 func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "GetAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}",

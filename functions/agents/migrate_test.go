@@ -9,7 +9,6 @@ import (
 
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 )
@@ -28,7 +27,7 @@ func (s *singleAgentStore) Change(_ context.Context, _ string, change func(*agen
 type adminAuthenticator struct{}
 
 func (adminAuthenticator) Authenticate(
-	ctx context.Context, _ string, _ document.Ref,
+	ctx context.Context, _ identity.Attempt,
 ) (context.Context, identity.Caller, error) {
 	return ctx, identity.Caller{ID: "u", OrganizationID: "org_1", Role: identity.RoleAdmin}, nil
 }

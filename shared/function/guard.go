@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
@@ -16,8 +16,9 @@ import (
 // Authenticator identifies the caller behind a bearer token.
 type Authenticator interface {
 	// Authenticate verifies a token. If that reads an API key from the store, the same round trip fetches the document
-	// named by reads, and the returned context carries it. Errors: Unauthenticated, Unavailable.
-	Authenticate(ctx context.Context, token string, reads document.Ref) (context.Context, identity.Caller, error)
+	// that the route reads, and the returned context carries it. Errors: Unauthenticated; RateLimited for the look-up of
+	// a key from an address with too many invalid ones; Unavailable.
+	Authenticate(ctx context.Context, t identity.Attempt) (context.Context, identity.Caller, error)
 }
 
 // Guard decides which calls a route accepts, and writes the audit entries of mutating calls.
@@ -35,8 +36,8 @@ type Guard struct {
 }
 
 // admit authenticates the caller and checks access, rate limits and the plan. It does not read the body, and its errors
-// do not reveal whether the object in the path exists. The caller passes the outcome
-// of the handler to the settlement.
+// do not reveal whether the object in the path exists. The caller passes the outcome of the
+// handler to the settlement.
 func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context.Context, settlement, error) {
 	ctx := req.Context()
 	if r.Access == Public {
@@ -69,23 +70,18 @@ func (g Guard) countRefusal(r Route, c identity.Caller, refusal error) error {
 	return refusal
 }
 
-// authenticate identifies the caller. It refuses an address with too many failures without checking its token.
+// authenticate identifies the caller.
 func (g Guard) authenticate(r Route, req *http.Request) (context.Context, identity.Caller, error) {
-	ctx, ip := req.Context(), audit.From(req.Context()).IP
-	if err := g.checkAddress(ip); err != nil {
-		return ctx, identity.Caller{}, err
-	}
+	ctx := req.Context()
 	token, err := bearerToken(req.Header)
 	if err != nil {
 		return ctx, identity.Caller{}, err
 	}
-	var reads document.Ref
+	t := identity.Attempt{Token: token, Address: clientip.Bucket(audit.From(ctx).IP)}
 	if r.Reads != nil {
-		reads = r.Reads(req.PathValue)
+		t.Reads = r.Reads(req.PathValue)
 	}
-	fetched, caller, err := g.Authenticator.Authenticate(ctx, token, reads)
-	g.countFailure(err, ip)
-	return fetched, caller, err
+	return g.Authenticator.Authenticate(ctx, t)
 }
 
 // check returns Forbidden unless the caller has this access.

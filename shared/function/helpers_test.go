@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 func TestMain(m *testing.M) {
@@ -33,16 +34,17 @@ func captureLogs(t *testing.T, project string) *bytes.Buffer {
 	return &b
 }
 
-// fakeAuthenticator knows a few tokens, each named for its caller. Every other token is invalid.
-type fakeAuthenticator struct{}
+// fakeAuthenticator knows a few tokens, each named for its caller. Every other token is invalid, and counts for its
+// address.
+type fakeAuthenticator struct{ limiter *ratelimit.Limiter }
 
-func (fakeAuthenticator) Authenticate(
-	ctx context.Context, token string, reads document.Ref,
+func (f fakeAuthenticator) Authenticate(
+	ctx context.Context, t identity.Attempt,
 ) (context.Context, identity.Caller, error) {
-	switch token {
+	switch t.Token {
 	case "key": // fetches the document with the caller; o1 owns the agent agentID
 		owners := map[string]string{agentID: "o1", otherAgentID: "o2"}
-		return document.WithFetched(ctx, reads, owners[reads.ID], nil),
+		return document.WithFetched(ctx, t.Reads, owners[t.Reads.ID], nil),
 			identity.Caller{Type: identity.APIKey, ID: "k1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
 	case "admin":
 		return ctx, identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
@@ -55,6 +57,11 @@ func (fakeAuthenticator) Authenticate(
 	case "outage":
 		return ctx, identity.Caller{}, fault.New(fault.Unavailable, "identity_provider_unavailable", "Down.")
 	default:
+		if f.limiter != nil {
+			if err := f.limiter.Take(ratelimit.Authentication, t.Address).Err(); err != nil {
+				return ctx, identity.Caller{}, err
+			}
+		}
 		return ctx, identity.Caller{}, identity.InvalidToken()
 	}
 }
@@ -76,7 +83,7 @@ const agentID = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 
 // serveRoutes serves routes behind a guard with fakeAuthenticator.
 func serveRoutes(g function.Guard, routes ...function.Route) http.Handler {
-	g.Authenticator = fakeAuthenticator{}
+	g.Authenticator = fakeAuthenticator{g.Limiter}
 	var served []function.Served
 	for _, r := range routes {
 		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)})

@@ -4,23 +4,22 @@ import (
 	"context"
 	"net/http"
 
-	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// settlement corrects how a call was counted, when the outcome of its handler is known. It is nil if there is nothing to
-// correct.
+// settlement corrects how a call was counted, when the outcome of its handler is known. It is nil if there is nothing
+// to correct.
 type settlement func(h http.Header, outcome error)
 
-// countRead counts a read. Reads of one agent have a separate bucket, so that polling does not use up the budget of other
-// reads. Only an agent of the caller's organization has one: a read of any other id counts as a read, and before the
-// agent is looked up, so that a flood of ids costs no look-ups beyond the limit.
+// countRead counts a read. Reads of one agent have a separate bucket, so that polling does not use up the budget of
+// other reads. Only an agent of the caller's organization has one: a read of any other id counts as a read, and before
+// the agent is looked up, so that a flood of ids costs no look-ups beyond the limit.
 //
-// The agent is known if it was fetched with the caller's API key, or if the caller has read it before. Otherwise the call
-// counts as a read until the handler has found the agent.
+// The agent is known if it was fetched with the caller's API key, or if the caller has read it before. Otherwise the
+// call counts as a read until the handler has found the agent.
 func (g Guard) countRead(ctx context.Context, r Route, c identity.Caller, req *http.Request) (
 	ratelimit.Decision, settlement,
 ) {
@@ -102,20 +101,5 @@ func setRateLimit(h http.Header, d ratelimit.Decision) {
 func showRefusal(h http.Header, err error) {
 	if d, ok := ratelimit.Refusal(err); ok {
 		setRateLimit(h, d)
-	}
-}
-
-// checkAddress returns RateLimited for an address with too many failed authentications.
-func (g Guard) checkAddress(ip string) error {
-	if g.Limiter == nil {
-		return nil
-	}
-	return g.Limiter.Peek(ratelimit.Authentication, clientip.Bucket(ip)).Err()
-}
-
-// countFailure counts a failed authentication against the address.
-func (g Guard) countFailure(err error, ip string) {
-	if g.Limiter != nil && fault.Is(err, fault.Unauthenticated) {
-		g.Limiter.Take(ratelimit.Authentication, clientip.Bucket(ip))
 	}
 }

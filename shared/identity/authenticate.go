@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // InvalidToken returns the error for every invalid bearer token. It does not reveal what is wrong with the token.
@@ -30,16 +31,34 @@ type Authenticator struct {
 	Pepper []byte
 	// Now is the clock.
 	Now func() time.Time
+	// Limiter bounds the look-ups of unknown keys from one address; nil for no bound.
+	Limiter *ratelimit.Limiter
+	// RecentKeys remembers the keys that were valid lately, whose look-ups are not bounded; nil remembers none.
+	RecentKeys *ratelimit.Recent
 }
 
-// Authenticate implements function.Authenticator.
-func (a *Authenticator) Authenticate(
-	ctx context.Context, token string, reads document.Ref,
-) (context.Context, Caller, error) {
-	if strings.HasPrefix(token, apikey.Scheme) {
-		return a.authenticateKey(ctx, token, reads)
+// NewRecentKeys returns the memory of valid keys of a process, about 1 MB. now is the clock; nil means time.Now.
+func NewRecentKeys(now func() time.Time) *ratelimit.Recent {
+	return ratelimit.NewRecent(10*time.Minute, 20_000, now)
+}
+
+// Attempt is what a request shows of its caller.
+type Attempt struct {
+	Token string
+	// Address stands for the client's address in limits.
+	Address string
+	// Reads names the document that the route reads, if any.
+	Reads document.Ref
+}
+
+// Authenticate implements function.Authenticator. What can be checked without the store is checked first: the form and
+// the checksum of a key, and the signature and the claims of a session. A refusal there costs little and counts for no
+// address, so that garbage does not shut out the other callers behind its address.
+func (a *Authenticator) Authenticate(ctx context.Context, t Attempt) (context.Context, Caller, error) {
+	if strings.HasPrefix(t.Token, apikey.Scheme) {
+		return a.authenticateKey(ctx, t)
 	}
-	claims, err := a.Sessions.Verify(ctx, token)
+	claims, err := a.Sessions.Verify(ctx, t.Token)
 	if err != nil {
 		return ctx, Caller{}, err
 	}
@@ -59,26 +78,49 @@ func userID(c Claims) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.Issuer+"#"+c.Subject)).String()
 }
 
-// authenticateKey identifies the caller behind an API key and records the key's use.
-func (a *Authenticator) authenticateKey(
-	ctx context.Context, token string, reads document.Ref,
-) (context.Context, Caller, error) {
-	if !apikey.WellFormed(token) {
+// authenticateKey identifies the caller behind an API key and records the key's use. An address with too many look-ups
+// of invalid keys gets no look-up of a further key, unless that was valid lately. The store decides about every key in
+// each call, so that a revoked key is refused immediately.
+func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (context.Context, Caller, error) {
+	if !apikey.WellFormed(t.Token) {
 		return ctx, Caller{}, InvalidToken()
 	}
-	fetched, k, err := a.Keys.Find(ctx, apikey.Hash(a.Pepper, token), reads)
+	if err := a.checkAddress(t); err != nil {
+		return ctx, Caller{}, err
+	}
+	fetched, k, err := a.Keys.Find(ctx, apikey.Hash(a.Pepper, t.Token), t.Reads)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return ctx, Caller{}, InvalidToken()
+		return ctx, Caller{}, a.refuseKey(t)
 	case err != nil:
 		return ctx, Caller{}, err
 	case k.Expired(a.Now()):
 		slog.DebugContext(ctx, "expired API key refused", "key_prefix", k.Prefix)
-		return ctx, Caller{}, InvalidToken()
+		return ctx, Caller{}, a.refuseKey(t)
 	}
+	a.RecentKeys.Add(t.Token)
 	a.Keys.Touch(ctx, k)
 	c := Caller{
 		Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: RoleAdmin, KeyPrefix: k.Prefix,
 	}
 	return fetched, c, nil
+}
+
+// checkAddress returns RateLimited for a key that was not valid lately, from an address with too many look-ups of
+// invalid keys.
+func (a *Authenticator) checkAddress(t Attempt) error {
+	if a.Limiter == nil || a.RecentKeys.Has(t.Token) {
+		return nil
+	}
+	return a.Limiter.Peek(ratelimit.Authentication, t.Address).Err()
+}
+
+// refuseKey counts a look-up of an invalid key. It counts those that were under way when the limit was reached, too, so
+// that sending many at the same time gains nothing.
+func (a *Authenticator) refuseKey(t Attempt) error {
+	a.RecentKeys.Remove(t.Token)
+	if a.Limiter != nil {
+		a.Limiter.Charge(ratelimit.Authentication, t.Address)
+	}
+	return InvalidToken()
 }

@@ -106,7 +106,7 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 				Sessions: stores, Keys: stores, Directory: stores, Pepper: pepper,
 				Now: func() time.Time { return now },
 			}
-			ctx, got, err := a.Authenticate(t.Context(), c.token, agent)
+			ctx, got, err := a.Authenticate(t.Context(), identity.Attempt{Token: c.token, Reads: agent})
 			if code := fault.Code(err); code != c.wantCode {
 				t.Fatalf("error = %v, want code %q", err, c.wantCode)
 			}

@@ -31,7 +31,7 @@ const (
 	SecretWrites Class = "secret_writes"
 	// Reveals of one agent's credentials.
 	Reveals Class = "reveals"
-	// Authentication counts failed authentications from one address.
+	// Authentication counts look-ups of invalid API keys from one address.
 	Authentication Class = "authentication"
 )
 
@@ -123,9 +123,8 @@ func New(limits Limits, now func() time.Time) *Limiter { return NewBounded(limit
 // NewBounded returns a limiter that remembers at most a number of buckets of each class, for processes with little
 // memory.
 //
-// When a class has that many, a new bucket replaces one of those that are soonest full again: it forgets the least. A
-// caller would need as many buckets, each emptier than its own, to lose a bucket that it has used up. Until then, such a
-// bucket refills by itself.
+// When a class has that many, a new bucket replaces one of those that are soonest full again, so it forgets the least.
+// A caller who wants to lose a used-up bucket would have to use up nearly as many others, after it.
 func NewBounded(limits Limits, buckets int, now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now

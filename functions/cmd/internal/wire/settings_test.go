@@ -16,9 +16,9 @@ import (
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions/cmd/internal/config"
 	"agents.example/controlplane/infra/firestore"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
 )
 
 // These tests hold that a setting reaches the client that it is for. What the setting does is tested with the client.
@@ -58,7 +58,7 @@ func TestSettings_SessionsAreForTheConfiguredParties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = guard.Authenticator.Authenticate(t.Context(), token, document.Ref{})
+		_, _, err = guard.Authenticator.Authenticate(t.Context(), identity.Attempt{Token: token})
 		if fault.Code(err) != wantCode {
 			t.Errorf("a token for %s: %v, want the code %q", party, err, wantCode)
 		}

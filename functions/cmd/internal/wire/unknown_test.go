@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -71,4 +72,33 @@ func (d deployment) createAgent(t *testing.T, org string) (id string) {
 		t.Fatal(err)
 	}
 	return a.ID
+}
+
+// TestLimits_AFloodOfTokensLeavesTheKeysBehindItsAddress sends bad tokens from the address of a good key, as an agent
+// behind the same NAT may.
+func TestLimits_AFloodOfTokensLeavesTheKeysBehindItsAddress(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, 1)
+	list := d.instance(t, "ListAgents")
+	call := func(token string) int {
+		return deployment{token: token}.call(list, http.MethodGet, "").Code
+	}
+	for range 100 {
+		if got := call("so_bad"); got != http.StatusUnauthorized {
+			t.Fatalf("status of a malformed key = %d, want 401", got)
+		}
+	}
+	if got := call(d.token); got != http.StatusOK {
+		t.Errorf("status of a good key after malformed ones = %d, want 200", got)
+	}
+	counts := map[int]int{}
+	for range 40 {
+		counts[call(apikey.Generate())]++
+	}
+	if counts[401] < 20 || counts[401] > 21 || counts[429] != 40-counts[401] {
+		t.Errorf("statuses of 40 unknown keys = %v, want 401 for 20 of them and 429 for the others", counts)
+	}
+	if got := call(d.token); got != http.StatusOK {
+		t.Errorf("status of a good key after unknown ones = %d, want 200", got)
+	}
 }

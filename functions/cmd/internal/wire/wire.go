@@ -164,12 +164,13 @@ func (o *Clients) Guard() (function.Guard, error) {
 	if err != nil {
 		return function.Guard{}, err
 	}
-	directory := client.Directory()
+	directory, limiter := client.Directory(), ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil)
 	return function.Guard{
 		Authenticator: &identity.Authenticator{
 			Sessions: sessions, Keys: client.Keys(), Directory: directory, Pepper: o.settings.Pepper, Now: time.Now,
+			Limiter: limiter, RecentKeys: identity.NewRecentKeys(nil),
 		},
-		Limiter: ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil),
+		Limiter: limiter,
 		Audit:   client.AuditLog(), Answers: client.Answers(), Organizations: directory,
 	}, nil
 }

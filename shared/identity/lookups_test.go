@@ -1,0 +1,145 @@
+package identity_test
+
+import (
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/ratelimit"
+)
+
+const (
+	nat       = "203.0.113.55"
+	elsewhere = "203.0.113.56"
+)
+
+// limited is an authenticator with the limits of production, two valid keys, a valid session "jwt" and a clock.
+type limited struct {
+	*identity.Authenticator
+	stores     *fakeStores
+	now        *time.Time
+	key, other string
+}
+
+func newLimited() limited {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	l := limited{key: apikey.Generate(), other: apikey.Generate(), now: &now}
+	l.stores = &fakeStores{
+		sessions: map[string]identity.Claims{"jwt": {Issuer: "i", Subject: "s"}},
+		keys: map[string]apikey.Key{
+			apikey.Hash(nil, l.key):   {ID: "k1", OrganizationID: "o"},
+			apikey.Hash(nil, l.other): {ID: "k2", OrganizationID: "o"},
+		},
+	}
+	l.Authenticator = &identity.Authenticator{
+		Sessions: l.stores, Keys: l.stores, Directory: l.stores, Now: clock,
+		Limiter: ratelimit.New(ratelimit.Standard(1), clock), RecentKeys: identity.NewRecentKeys(clock),
+	}
+	return l
+}
+
+// want authenticates a token, and checks the error code and whether the store was asked for a key.
+func (l limited) want(t *testing.T, token, address, wantCode string, wantLookups int) {
+	t.Helper()
+	before := l.stores.finds
+	_, _, err := l.Authenticate(t.Context(), identity.Attempt{Token: token, Address: address})
+	if code := fault.Code(err); code != wantCode {
+		t.Errorf("from %s: error %v, want code %q", address, err, wantCode)
+	}
+	if got := l.stores.finds - before; got != wantLookups {
+		t.Errorf("from %s: %d look-ups, want %d", address, got, wantLookups)
+	}
+}
+
+// flood sends unknown keys until the address may send no more.
+func (l limited) flood(t *testing.T, address string) {
+	t.Helper()
+	for range 20 {
+		l.want(t, apikey.Generate(), address, "invalid_token", 1)
+	}
+	l.want(t, apikey.Generate(), address, "rate_limited", 0)
+}
+
+func TestAuthenticator_RefusesGarbageWithoutALookUp(t *testing.T) {
+	t.Parallel()
+	l := newLimited()
+	mistyped := l.key[:len(l.key)-1] + "!"
+	for _, token := range []string{"so_bad", mistyped, "eyJ.e30.x", "garbage"} {
+		for range 100 {
+			l.want(t, token, nat, "invalid_token", 0)
+		}
+	}
+	if got := l.Limiter.Buckets(); got != 0 {
+		t.Errorf("Buckets = %d after garbage, want 0", got)
+	}
+	l.want(t, l.key, nat, "", 1)
+}
+
+func TestAuthenticator_BoundsLookUpsOfUnknownKeysByAddress(t *testing.T) {
+	t.Parallel()
+	l := newLimited()
+	l.flood(t, nat)
+	l.want(t, l.key, elsewhere, "", 1)
+	*l.now = l.now.Add(15 * time.Second)
+	l.want(t, apikey.Generate(), nat, "invalid_token", 1)
+	l.want(t, apikey.Generate(), nat, "rate_limited", 0)
+}
+
+// TestAuthenticator_AFloodLeavesOthersBehindTheAddress holds who passes from an address that may look up no further
+// key.
+func TestAuthenticator_AFloodLeavesOthersBehindTheAddress(t *testing.T) {
+	t.Parallel()
+	l := newLimited()
+	l.want(t, l.key, nat, "", 1)
+	l.flood(t, nat)
+	for range 100 {
+		l.want(t, l.key, nat, "", 1)
+		l.want(t, "jwt", nat, "", 0)
+	}
+	l.want(t, l.other, nat, "rate_limited", 0) // it was never seen
+	l.want(t, l.other, elsewhere, "", 1)
+	l.want(t, l.other, nat, "", 1)
+	*l.now = l.now.Add(9 * time.Minute)
+	l.want(t, l.key, nat, "", 1)
+	*l.now = l.now.Add(9 * time.Minute) // the last use counts
+	l.flood(t, nat)
+	l.want(t, l.key, nat, "", 1)
+	*l.now = l.now.Add(10 * time.Minute)
+	l.flood(t, nat)
+	l.want(t, l.key, nat, "rate_limited", 0)
+}
+
+// TestAuthenticator_RefusesARevokedKeyImmediately revokes and expires keys that were valid a moment before.
+func TestAuthenticator_RefusesARevokedKeyImmediately(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(l limited){
+		"revoked": func(l limited) { delete(l.stores.keys, apikey.Hash(nil, l.key)) },
+		"expired": func(l limited) {
+			l.stores.keys[apikey.Hash(nil, l.key)] = apikey.Key{ID: "k1", ExpiresAt: *l.now}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLimited()
+			l.want(t, l.key, nat, "", 1)
+			end(l)
+			l.flood(t, nat)
+			l.want(t, l.key, nat, "invalid_token", 1)
+			l.want(t, l.key, nat, "rate_limited", 0)
+		})
+	}
+}
+
+func TestAuthenticator_CountsNoOutages(t *testing.T) {
+	t.Parallel()
+	l := newLimited()
+	l.stores.down = true
+	for range 100 {
+		l.want(t, l.other, nat, "store_unavailable", 1)
+	}
+	l.stores.down = false
+	l.want(t, l.other, nat, "", 1)
+}
