@@ -21,8 +21,9 @@ resource "google_dns_managed_zone" "agents" {
 resource "google_certificate_manager_dns_authorization" "cell" {
   for_each = local.cell_domains
 
-  name   = "${local.prefix}-${each.key}"
-  domain = each.value
+  project = local.cells_project
+  name    = "${local.prefix}-${each.key}"
+  domain  = each.value
 }
 
 resource "google_dns_record_set" "authorization" {
@@ -38,7 +39,8 @@ resource "google_dns_record_set" "authorization" {
 resource "google_certificate_manager_certificate" "cell" {
   for_each = local.cell_domains
 
-  name = "${local.prefix}-${each.key}"
+  project = local.cells_project
+  name    = "${local.prefix}-${each.key}"
 
   managed {
     domains            = ["*.${each.value}"]
@@ -47,12 +49,14 @@ resource "google_certificate_manager_certificate" "cell" {
 }
 
 resource "google_certificate_manager_certificate_map" "agents" {
-  name = "${local.prefix}-agents"
+  project = local.cells_project
+  name    = "${local.prefix}-agents"
 }
 
 resource "google_certificate_manager_certificate_map_entry" "cell" {
   for_each = local.cell_domains
 
+  project      = local.cells_project
   name         = "${local.prefix}-${each.key}"
   map          = google_certificate_manager_certificate_map.agents.name
   hostname     = "*.${each.value}"
@@ -62,7 +66,8 @@ resource "google_certificate_manager_certificate_map_entry" "cell" {
 resource "google_compute_global_address" "cell" {
   for_each = var.cells
 
-  name = "${local.prefix}-${each.key}"
+  project = local.cells_project
+  name    = "${local.prefix}-${each.key}"
 }
 
 resource "google_dns_record_set" "cell" {

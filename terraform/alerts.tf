@@ -4,11 +4,28 @@
 
 locals {
   metric_alerts = merge(local.agent_alerts, local.service_alerts, local.silent_alerts)
+
+  log_alert_projects = { for name, alert in local.log_alerts : name => try(alert.of_cells, false) ? local.cells_project : var.project_id }
+
+  # The recipients of alerts, by project.
+  channels = merge(
+    { (local.cells_project) = [for c in google_monitoring_notification_channel.cells_email : c.id] },
+    { (var.project_id) = [for c in google_monitoring_notification_channel.email : c.id] },
+  )
 }
 
 resource "google_monitoring_notification_channel" "email" {
   for_each = toset(var.alert_emails)
 
+  display_name = "${local.prefix}: ${each.value}"
+  type         = "email"
+  labels       = { email_address = each.value }
+}
+
+resource "google_monitoring_notification_channel" "cells_email" {
+  for_each = toset(length(local.separate) == 0 ? [] : var.alert_emails)
+
+  project      = local.cells_project
   display_name = "${local.prefix}: ${each.value}"
   type         = "email"
   labels       = { email_address = each.value }
@@ -48,15 +65,16 @@ resource "google_monitoring_alert_policy" "this" {
   depends_on = [google_logging_metric.calls, google_logging_metric.event, google_logging_metric.start]
 }
 
-# A log-match condition sees every line within seconds, also the first of its kind. It is the only condition of its policy, and needs a
+# Such a policy sees the lines of its project only, and notifies channels of its project. A log-match condition sees every line within seconds, also the first of its kind. It is the only condition of its policy, and needs a
 # limit of notifications.
 resource "google_monitoring_alert_policy" "log" {
   for_each = local.log_alerts
 
+  project               = local.log_alert_projects[each.key]
   display_name          = "${local.prefix}: ${each.value.title}"
   combiner              = "OR"
   severity              = each.value.severity
-  notification_channels = [for c in google_monitoring_notification_channel.email : c.id]
+  notification_channels = local.channels[local.log_alert_projects[each.key]]
 
   conditions {
     display_name = each.value.title

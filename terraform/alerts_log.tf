@@ -44,7 +44,7 @@ locals {
     }
     backup_failed = {
       title = "A backup failed", severity = "ERROR", lines = "jsonPayload.inputBackup.state=\"FAILED\""
-      log   = "resource.type=\"gkebackup.googleapis.com/BackupPlan\" AND ${local.backups_log}"
+      log   = "resource.type=\"gkebackup.googleapis.com/BackupPlan\" AND ${local.backups_log}", of_cells = true
       todo  = "A daily backup of agents' volumes in a cell failed, so what customers were promised is a day old and getting older. The line has the reason. Repair it and start a backup by hand."
     }
     record_unreadable = {

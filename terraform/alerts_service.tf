@@ -16,15 +16,15 @@ locals {
 
   # The used share of each quota. Usage is reported again after a day if it does not change. A limit below zero is none.
   quota_use = join(" / ", [
-    "max by (quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_allocation_usage{monitored_resource=\"consumer_quota\"}[1d]))",
-    "min by (quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_limit{monitored_resource=\"consumer_quota\"}[1d]) > 0)",
+    "max by (project_id, quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_allocation_usage{monitored_resource=\"consumer_quota\"}[1d]))",
+    "min by (project_id, quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_limit{monitored_resource=\"consumer_quota\"}[1d]) > 0)",
   ])
 
   # The used share of Secret Manager's quotas of requests a minute, over five minutes.
   on_secrets = "monitored_resource=\"consumer_quota\",service=\"secretmanager.googleapis.com\""
   secret_use = join(" / ", [
-    "60 * sum by (quota_metric, location) (rate(serviceruntime_googleapis_com:quota_rate_net_usage{${local.on_secrets}}[5m]))",
-    "min by (quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_limit{${local.on_secrets}}[1d]) > 0)",
+    "60 * sum by (project_id, quota_metric, location) (rate(serviceruntime_googleapis_com:quota_rate_net_usage{${local.on_secrets}}[5m]))",
+    "min by (project_id, quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_limit{${local.on_secrets}}[1d]) > 0)",
   ])
 
   service_alerts = {

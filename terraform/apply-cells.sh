@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Applies the objects that every cell has before any agent. OUTPUTS is a file with the output of `terraform output -json`.
+# Applies the objects that every cell has before any agent. OUTPUTS is a file with the output of `terraform output -json`. A release
+# whose output names no project for a cluster has its cells in PROJECT_ID.
 #
 #   terraform/apply-cells.sh OUTPUTS PROJECT_ID
 #   terraform/apply-cells.sh --admit=IMAGES OUTPUTS PROJECT_ID
@@ -27,7 +28,7 @@ export KUBECONFIG=$work/kubeconfig
 
 connect() {
 	gcloud container clusters get-credentials "$(value clusters value "$1" name)" \
-		--project="$project" --region="$(value clusters value "$1" region)" --dns-endpoint
+		--project="$(value clusters value "$1" project 2>/dev/null || echo "$project")" --region="$(value clusters value "$1" region)" --dns-endpoint
 }
 
 # admitted prints what the cell's record of images is to have: the present images of the deployment as the previous ones, and the next ones.

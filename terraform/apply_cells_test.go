@@ -19,7 +19,7 @@ func TestApplyCells_AppliesObjectsAndWaitsForThem(t *testing.T) {
 	}
 	outputs, err := json.Marshal(map[string]any{
 		"clusters": map[string]any{"value": map[string]any{
-			"a1": map[string]string{"name": "test-a1", "region": "us-central1"},
+			"a1": map[string]string{"name": "test-a1", "region": "us-central1", "project": "cells-1"},
 			"b1": map[string]string{"name": "test-b1", "region": "europe-west4"},
 		}},
 		"cell_objects": map[string]any{"value": map[string]string{"a1": "objects of a1", "b1": "objects of b1"}},
@@ -65,8 +65,10 @@ esac
 			if row.ends {
 				return
 			}
-			for cell, region := range map[string]string{"a1": "us-central1", "b1": "europe-west4"} {
-				want := "get-credentials test-" + cell + " --project=project-1 --region=" + region + " --dns-endpoint"
+			for cell, place := range map[string]string{
+				"a1": "--project=cells-1 --region=us-central1", "b1": "--project=project-1 --region=europe-west4",
+			} {
+				want := "get-credentials test-" + cell + " " + place + " --dns-endpoint"
 				if !strings.Contains(calls, want) {
 					t.Errorf("no call %s in:\n%s", want, calls)
 				}

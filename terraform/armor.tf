@@ -14,6 +14,7 @@ locals {
 resource "google_compute_security_policy" "edge" {
   for_each = toset(local.protected)
 
+  project     = each.key == "agents" ? local.cells_project : var.project_id
   name        = "${local.prefix}-${each.key}"
   description = "Refuses an address that floods a backend service. Cloud Armor counts each backend service separately."
 

@@ -6,7 +6,7 @@ locals {
 
   # The lines that Backup for GKE writes about backups of the cells.
   backups_log = join(" AND ", [
-    "logName=\"projects/${var.project_id}/logs/gkebackup.googleapis.com%2Fbackup_change\"",
+    "logName=\"projects/${local.cells_project}/logs/gkebackup.googleapis.com%2Fbackup_change\"",
     "jsonPayload.backup=~\"/backupPlans/${local.prefix}-(${join("|", sort(keys(var.cells)))})/\"",
   ])
 }
@@ -14,6 +14,7 @@ locals {
 resource "google_gke_backup_backup_plan" "cell" {
   for_each = var.cells
 
+  project     = local.cells_project
   name        = google_container_cluster.cell[each.key].name
   location    = each.value.region
   cluster     = google_container_cluster.cell[each.key].id
@@ -49,6 +50,7 @@ resource "google_gke_backup_backup_plan" "cell" {
 resource "google_gke_backup_restore_plan" "cell" {
   for_each = var.cells
 
+  project     = local.cells_project
   name        = google_gke_backup_backup_plan.cell[each.key].name
   location    = each.value.region
   cluster     = google_container_cluster.cell[each.key].id

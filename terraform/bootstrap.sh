@@ -3,19 +3,31 @@
 # It reads the project's quotas first and creates nothing if one is too small, unless it is told to skip them. Running it again changes
 # nothing that exists.
 #
-#   terraform/bootstrap.sh [--skip-quotas] PROJECT_ID [REGION] [ENVIRONMENT]
+# With --cells-project, agents' clusters get a project without the control plane.
+#
+#   terraform/bootstrap.sh [--skip-quotas] [--cells-project=ID] PROJECT_ID [REGION] [ENVIRONMENT]
 set -euo pipefail
 cd "$(dirname "$0")"
 
-skip=
-[ "${1:-}" != --skip-quotas ] || { skip=1; shift; }
-[ $# -ge 1 ] || { echo "usage: $0 [--skip-quotas] PROJECT_ID [REGION] [ENVIRONMENT]" >&2; exit 2; }
+usage() { echo "usage: $0 [--skip-quotas] [--cells-project=ID] PROJECT_ID [REGION] [ENVIRONMENT]" >&2; exit 2; }
+skip='' cells=''
+while [[ ${1:-} == -* ]]; do
+	case $1 in
+		--skip-quotas) skip=1 ;;
+		--cells-project=?*) cells=${1#*=} ;;
+		*) usage ;;
+	esac
+	shift
+done
+[ $# -ge 1 ] || usage
 project=$1 region=${2:-us-central1} environment=${3:-prod}
 [[ $environment =~ ^[a-z][a-z0-9]{1,7}$ ]] ||
 	{ echo "ENVIRONMENT must have 2 to 8 lowercase letters and digits and begin with a letter: $environment" >&2; exit 2; }
 state=$project-$environment-terraform
 builds=$project-$environment-builds
 smoke_key=$environment-smoke-api-key
+[ -n "$cells" ] || [ ! -e terraform.tfvars ] ||
+	cells=$(sed -n 's/^cells_project[[:space:]]*=[[:space:]]*"\(.*\)".*/\1/p' terraform.tfvars)
 
 say() { printf '  %s\n' "$*"; }
 # gc runs gcloud in the project; has reports whether a resource exists.
@@ -35,8 +47,9 @@ account() {
 	say "account: $(email "$1")"
 	has iam service-accounts describe "$(email "$1")" || gc iam service-accounts create "$environment-$1" --display-name="$2"
 }
-# on_project, on_bucket and on_registry grant a role to an account.
+# on_project, on_cells, on_bucket and on_registry grant a role to an account.
 on_project() { grant projects add-iam-policy-binding "$project" --member="serviceAccount:$(email "$1")" --role="$2" --condition=None; }
+on_cells() { grant projects add-iam-policy-binding "$cells" --member="serviceAccount:$(email "$1")" --role="$2" --condition=None; }
 on_bucket() { grant storage buckets add-iam-policy-binding "gs://$2" --member="serviceAccount:$(email "$1")" --role="$3"; }
 on_registry() {
 	grant artifacts repositories add-iam-policy-binding "$environment" --location="$region" \
@@ -51,6 +64,10 @@ bucket() {
 number=$(gc projects describe "$project" --format='value(projectNumber)') ||
 	{ echo "project $project does not exist, or $(gcloud config get-value account) has no access to it" >&2; exit 1; }
 
+cells_number=
+[ -z "$cells" ] || cells_number=$(gc projects describe "$cells" --format='value(projectNumber)') ||
+	{ echo "project $cells does not exist, or $(gcloud config get-value account) has no access to it" >&2; exit 1; }
+
 say "APIs"
 gc services enable \
 	artifactregistry.googleapis.com billingbudgets.googleapis.com certificatemanager.googleapis.com cloudbuild.googleapis.com \
@@ -61,11 +78,16 @@ gc services enable \
 	iamcredentials.googleapis.com logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com \
 	secretmanager.googleapis.com serviceusage.googleapis.com storage.googleapis.com
 
+[ -z "$cells" ] || gcloud --project="$cells" --quiet services enable \
+	certificatemanager.googleapis.com cloudquotas.googleapis.com cloudresourcemanager.googleapis.com compute.googleapis.com \
+	container.googleapis.com containerfilesystem.googleapis.com gkebackup.googleapis.com iam.googleapis.com \
+	iamcredentials.googleapis.com logging.googleapis.com monitoring.googleapis.com serviceusage.googleapis.com
+
 say "quotas"
 # What this environment has in use already counts as available.
 free=(--free)
 ! has storage buckets describe "gs://$state" || free=()
-./quotas.sh ${free[@]+"${free[@]}"} "$project" "$region" || [ -n "$skip" ] || {
+CELLS_PROJECT=$cells ./quotas.sh ${free[@]+"${free[@]}"} "$project" "$region" || [ -n "$skip" ] || {
 	echo "Raise these quotas and run this again, or run it with --skip-quotas. Nothing was created." >&2
 	exit 1
 }
@@ -105,6 +127,21 @@ has iam roles describe "${environment}_budgets" ||
 		--permissions=billing.resourcebudgets.read,billing.resourcebudgets.write,resourcemanager.projects.get >/dev/null
 on_project deployer "projects/$project/roles/${environment}_budgets"
 
+# It is in effect the owner of the project of the cells, too, where it can read no secret and no record.
+if [ -n "$cells" ]; then
+	say "project of the cells: $cells"
+	on_project deployer roles/monitoring.metricsScopesAdmin
+	for role in certificatemanager.owner compute.admin container.admin gkebackup.admin iam.roleAdmin iam.serviceAccountAdmin \
+		iam.serviceAccountUser logging.configWriter monitoring.editor monitoring.metricsScopesAdmin resourcemanager.projectIamAdmin \
+		serviceusage.serviceUsageConsumer; do
+		on_cells deployer "roles/$role"
+	done
+	gcloud --project="$cells" --quiet iam roles describe "${environment}_budgets" >/dev/null 2>&1 ||
+		gcloud --project="$cells" --quiet iam roles create "${environment}_budgets" --title="$environment budgets" \
+			--permissions=billing.resourcebudgets.read,billing.resourcebudgets.write,resourcemanager.projects.get >/dev/null
+	on_cells deployer "projects/$cells/roles/${environment}_budgets"
+fi
+
 say "API key of the smoke test: $smoke_key"
 if ! has secrets describe "$smoke_key"; then
 	gc secrets create "$smoke_key" --replication-policy=automatic
@@ -129,6 +166,10 @@ project_id     = "$project"
 project_number = "$number"
 region         = "$region"
 environment    = "$environment"
+
+# Project of the agents' clusters. It cannot change later.
+cells_project        = "$cells"
+cells_project_number = "$cells_number"
 
 # Issuer of session tokens, exactly as in their iss claim.
 identity_issuer = ""

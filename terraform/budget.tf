@@ -1,14 +1,17 @@
-# The budget notifies people. It stops nothing: no agent ends because costs grow. It is of one project, so that rights on this project are
-# enough to create it; bootstrap.sh grants them.
+# The budget notifies people. It stops nothing: no agent ends because costs grow. Each is of one project, so that rights on this project
+# are enough to create it; bootstrap.sh grants them.
 
 resource "google_billing_budget" "project" {
-  for_each = toset(var.billing_account == "" ? [] : [var.billing_account])
+  for_each = var.billing_account == "" ? {} : merge(
+    { (var.billing_account) = { title = "control plane", number = var.project_number } },
+    { for name in local.separate : name => { title = "cells", number = local.cells_project_number } },
+  )
 
-  billing_account = each.value
-  display_name    = "${local.prefix}: control plane"
+  billing_account = var.billing_account
+  display_name    = "${local.prefix}: ${each.value.title}"
 
   budget_filter {
-    projects = ["projects/${var.project_number}"]
+    projects = ["projects/${each.value.number}"]
   }
 
   amount {

@@ -54,7 +54,7 @@ locals {
   # only, so this is the same in all cells of the environment, and the name keeps other environments out.
   notifier_account = "agent-notifier-${local.prefix}"
   notifier = join("/", [
-    "principal://iam.googleapis.com/projects/${var.project_number}/locations/global/workloadIdentityPools/${var.project_id}.svc.id.goog",
+    "principal://iam.googleapis.com/projects/${local.cells_project_number}/locations/global/workloadIdentityPools/${local.cells_project}.svc.id.goog",
     "subject/ns/${local.gateway.namespace}/sa/${local.notifier_account}",
   ])
 }

@@ -1,6 +1,17 @@
 # Cells: the clusters that run agents. They share a network and nothing else.
 
+locals {
+  # The project of the clusters, and of all that they need. In a project of the control plane, agents' nodes would share its network, its
+  # quotas and its logs.
+  cells_project        = var.cells_project == "" ? var.project_id : var.cells_project
+  cells_project_number = var.cells_project == "" ? var.project_number : var.cells_project_number
+
+  # What only a separate project needs.
+  separate = var.cells_project == "" ? [] : ["cells"]
+}
+
 resource "google_compute_network" "cells" {
+  project                 = local.cells_project
   name                    = "${local.prefix}-cells"
   auto_create_subnetworks = false
 }
@@ -8,6 +19,7 @@ resource "google_compute_network" "cells" {
 resource "google_compute_subnetwork" "cell" {
   for_each = var.cells
 
+  project                  = local.cells_project
   name                     = "${local.prefix}-${each.key}"
   region                   = each.value.region
   network                  = google_compute_network.cells.id
@@ -25,6 +37,7 @@ resource "google_compute_subnetwork" "cell" {
 resource "google_compute_router" "cells" {
   for_each = toset([for c in var.cells : c.region])
 
+  project = local.cells_project
   name    = "${local.prefix}-cells-${each.key}"
   region  = each.key
   network = google_compute_network.cells.id
@@ -33,6 +46,7 @@ resource "google_compute_router" "cells" {
 resource "google_compute_router_nat" "cells" {
   for_each = google_compute_router.cells
 
+  project                             = local.cells_project
   name                                = each.value.name
   router                              = each.value.name
   region                              = each.key
@@ -46,6 +60,7 @@ resource "google_compute_router_nat" "cells" {
 
 # No agent submits mail. Network policies have no rules that deny a port, and Compute Engine itself blocks port 25 only.
 resource "google_compute_firewall" "mail" {
+  project            = local.cells_project
   name               = "${local.prefix}-cells-no-mail"
   description        = "Closes the ports on which mail is submitted to everything that runs in the cells"
   network            = google_compute_network.cells.id
@@ -62,6 +77,7 @@ resource "google_compute_firewall" "mail" {
 # Nodes may write logs and metrics and pull images, and nothing else. Image streaming, with which a pod starts before its image is on the
 # node, needs the last role.
 resource "google_service_account" "nodes" {
+  project      = local.cells_project
   account_id   = "${local.prefix}-nodes"
   display_name = "Control plane: nodes of cells"
 }
@@ -71,7 +87,8 @@ resource "google_project_iam_member" "nodes" {
     "roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader", "roles/serviceusage.serviceUsageConsumer",
   ])
 
-  project = var.project_id
+  # The image registry is in the project of the control plane.
+  project = each.value == "roles/artifactregistry.reader" ? var.project_id : local.cells_project
   role    = each.value
   member  = google_service_account.nodes.member
 }
@@ -79,6 +96,7 @@ resource "google_project_iam_member" "nodes" {
 resource "google_container_cluster" "cell" {
   for_each = var.cells
 
+  project             = local.cells_project
   name                = "${local.prefix}-${each.key}"
   location            = each.value.region
   enable_autopilot    = true

@@ -74,6 +74,16 @@ resource "google_compute_ssl_policy" "edge" {
   min_tls_version = "TLS_1_2"
 }
 
+# A Gateway uses the policy of this name in the project of its cluster.
+resource "google_compute_ssl_policy" "cells" {
+  for_each = toset(local.separate)
+
+  project         = local.cells_project
+  name            = google_compute_ssl_policy.edge.name
+  profile         = google_compute_ssl_policy.edge.profile
+  min_tls_version = google_compute_ssl_policy.edge.min_tls_version
+}
+
 resource "google_compute_region_network_endpoint_group" "service" {
   for_each = local.edge
 

@@ -42,7 +42,7 @@ locals {
     AGENT_STORAGE_CLASS  = var.agent_storage_class
     JWKS_URL             = "${var.domain == "" ? local.urls[local.all_routes] : "https://${var.domain}"}/.well-known/jwks.json"
     ROUTER_NAMESPACE     = local.gateway.namespace
-    MONITORING_PROJECT   = var.project_id
+    MONITORING_PROJECT   = local.cells_project
     PUSH_SERVICE_ACCOUNT = local.push_account
   }
 

@@ -21,7 +21,8 @@ const (
 // custom is the name of a custom role.
 func custom(id string) string { return "projects/my-project/roles/prod_" + id }
 
-// conditions maps roles to the conditions of their grants on the project; "nudges" is a grant on the topic of nudges.
+// conditions maps roles to the conditions of their grants on the project; "cells" is a grant on the project of the cells,
+// and "nudges" one on the topic of nudges.
 type conditions map[string]string
 
 // TestGrants_AreTheNarrowest has the roles of every need once more, for whoever changes one.
@@ -37,11 +38,11 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 			custom("secret_creator"): "", custom("secret_lister"): "", custom("secret_manager"): inAgentSecrets,
 		},
 		"secret_collect":  {custom("secret_lister"): "", custom("secret_collector"): inAgentSecrets},
-		"cluster_apply":   {custom("cluster_caller"): ""},
-		"cluster_look":    {custom("cluster_caller"): ""},
-		"cluster_collect": {custom("cluster_caller"): ""},
-		"pod_logs":        {custom("cluster_caller"): ""},
-		"monitoring":      {custom("metric_reader"): ""},
+		"cluster_apply":   {custom("cluster_caller"): "cells"},
+		"cluster_look":    {custom("cluster_caller"): "cells"},
+		"cluster_collect": {custom("cluster_caller"): "cells"},
+		"pod_logs":        {custom("cluster_caller"): "cells"},
+		"monitoring":      {custom("metric_reader"): "cells"},
 		"members":         {},
 		"handoff_sign":    {}, "payments": {}, "gateway_access": {},
 	}

@@ -7,6 +7,7 @@ locals {
 }
 
 resource "google_logging_project_exclusion" "agents" {
+  project     = local.cells_project
   name        = "${local.prefix}-agents"
   description = "Output of agents' containers"
   filter = join(" AND ", [

@@ -60,6 +60,7 @@ func TestModule_EvaluatesInEveryTopology(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]map[string]cty.Value{
 		"one cell": {"cells": cells("a1")}, "two cells": {"cells": cells("a1", "b1")}, "every setting": everything(),
+		"a project of the cells": separateCells(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +98,7 @@ func TestModule_TakesEverySetting(t *testing.T) {
 	for _, name := range []string{
 		"region", "environment", "topology", "domain", "rate_limit_factor", "debug", "warm_instances", "monthly_budget",
 		"secret_manager_writes_per_minute", "agent_port", "agent_auth", "warm_agents", "warm_plan", "maintenance_window", "backup_schedule",
-		"backup_retention_days",
+		"backup_retention_days", "cells_project", "cells_project_number",
 	} {
 		set[name] = cty.True
 	}

@@ -10,9 +10,10 @@ locals {
   agent_secrets = "projects/${var.project_number}/secrets/${local.prefix}-agent-"
   version_of    = "resource.name.extract(\"/secrets/{name}/versions/\")"
 
-  # What a role is granted on: the project or the topic of nudges. where is an IAM condition on a grant on the project; empty means none.
+  # What a role is granted on: the project, that of the cells, or the topic of nudges. where is an IAM condition on a grant on the project; empty means none.
   places = {
     project = { on = "project", where = "", scope = "the project" }
+    cells   = { on = "cells", where = "", scope = "the project of the cells" }
     nudges  = { on = "nudges", where = "", scope = "the topic of nudges" }
     database = {
       on    = "project"
@@ -80,24 +81,24 @@ locals {
     # The role allows only connecting to the API servers. cell/access.yaml has the RBAC rules of each need.
     cluster_apply = {
       why   = "It applies and deletes agents' objects in the clusters. RBAC narrows it to these."
-      roles = { (local.custom_roles.cluster_caller) = "project" }
+      roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
     cluster_look = {
       why   = "It compares agents' objects and pods with their records. RBAC lets it list the metadata and write nothing."
-      roles = { (local.custom_roles.cluster_caller) = "project" }
+      roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
     cluster_collect = {
       why   = "It deletes namespaces without an agent. RBAC narrows it to these."
-      roles = { (local.custom_roles.cluster_caller) = "project" }
+      roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
     pod_logs = {
       why   = "It reads agents' logs. RBAC narrows it to these."
-      roles = { (local.custom_roles.cluster_caller) = "project" }
+      roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
 
     monitoring = {
       why   = "It collects agents' metrics. The role cannot be narrowed to those of agents."
-      roles = { (local.custom_roles.metric_reader) = "project" }
+      roles = { (local.custom_roles.metric_reader) = "cells" }
     }
 
     # The signing key is a secret of the control plane; secrets.tf grants it to the services that have it in their environment.
@@ -136,9 +137,9 @@ locals {
 }
 
 resource "google_project_iam_member" "service" {
-  for_each = { for key, g in local.service_grants : key => g if g.on == "project" }
+  for_each = { for key, g in local.service_grants : key => g if g.on != "nudges" }
 
-  project = var.project_id
+  project = each.value.on == "cells" ? local.cells_project : var.project_id
   role    = each.value.role
   member  = google_service_account.service[each.value.service].member
 

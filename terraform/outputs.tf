@@ -24,8 +24,8 @@ output "agent_name_servers" {
 }
 
 output "clusters" {
-  description = "Cluster name and region of each cell."
-  value       = { for cell, c in google_container_cluster.cell : cell => { name = c.name, region = c.location } }
+  description = "Cluster name, region and project of each cell."
+  value       = { for cell, c in google_container_cluster.cell : cell => { name = c.name, region = c.location, project = c.project } }
 }
 
 output "cell_objects" {

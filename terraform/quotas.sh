@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compares the project's quotas with quotas.csv and says which ones to raise. It changes nothing. It fails if a quota is too small. What
-# only a domain needs counts once terraform.tfvars names one. With --free, what is in use already does not count as available.
+# only a domain needs counts once terraform.tfvars names one. With --free, what is in use already does not count as available. If CELLS_PROJECT
+# or terraform.tfvars names a project of the cells, each of the two projects is compared with what it gets.
 #
 #   terraform/quotas.sh [--free] PROJECT_ID [REGION]
 set -euo pipefail
@@ -10,6 +11,11 @@ free=
 [ "${1:-}" != --free ] || { free=1; shift; }
 [ $# -ge 1 ] || { echo "usage: $0 [--free] PROJECT_ID [REGION]" >&2; exit 2; }
 project=$1 region=${2:-us-central1}
+
+# setting prints the value of a setting that is a text, if there is one.
+setting() { [ ! -e terraform.tfvars ] || sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform.tfvars; }
+domain=$(setting domain)
+cells=${CELLS_PROJECT:-$(setting cells_project)}
 
 gc() { gcloud --project="$project" --quiet "$@"; }
 
@@ -42,40 +48,56 @@ retry() {
 
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
-retry compute project project-info describe >"$found"
-retry compute region regions describe "$region" >>"$found"
-for service in run.googleapis.com iam.googleapis.com; do
-	others "$service" >>"$found" || echo "the quotas of $service could not be read" >&2
-done
 
-domain=
-[ ! -e terraform.tfvars ] || domain=$(sed -n 's/^domain[[:space:]]*=[[:space:]]*"\(.*\)".*/\1/p' terraform.tfvars)
+# compare compares the quotas of a project with what one place needs: services, cells, or all.
+compare() {
+	local project=$1 place=$2 service
+	retry compute project project-info describe >"$found" && retry compute region regions describe "$region" >>"$found" || return 1
+	for service in run.googleapis.com iam.googleapis.com; do
+		[ "$service $place" != "run.googleapis.com cells" ] || continue
+		others "$service" >>"$found" || echo "the quotas of $service could not be read" >&2
+	done
+	report "$project" "$place"
+}
 
 # Among several values for a quota the smallest one counts.
-awk -F, -v free="$free" -v domain="$domain" -v project="$project" -v region="$region" '
-	FNR == NR {
-		key = $1 "," $2 "," $3
-		value = $4 - (free ? $5 : 0)
-		if (!(key in has) || value < has[key]) has[key] = value
-		next
-	}
-	FNR > 1 {
-		key = $1 "," $2 "," $3
-		need = domain == "" ? $4 : $5
-		where = $3 == "region" ? region : "global"
-		if (!(key in has)) {
-			print "  unknown: " $2 " (" where "), needs " need ": " $7
-		} else if (has[key] < need) {
-			short++
-			print "  RAISE " $2 " of " $1 " (" where ") from " has[key] " to " need ": " $7
-		} else if (has[key] < $5) {
-			print "  for a domain, raise " $2 " of " $1 " (" where ") from " has[key] " to " $5 ": " $7
-		} else {
-			print "  ok: " $2 " (" where ") has " (has[key] > 1e15 ? "no limit" : has[key]) ", needs " need
+report() {
+	awk -F, -v free="$free" -v domain="$domain" -v project="$1" -v place="$2" -v region="$region" '
+		FNR == NR {
+			key = $1 "," $2 "," $3
+			value = $4 - (free ? $5 : 0)
+			if (!(key in has) || value < has[key]) has[key] = value
+			next
 		}
-	}
-	END {
-		if (!short) exit 0
-		print "Request higher quotas at https://console.cloud.google.com/iam-admin/quotas?project=" project " (filter by the name)."
-		exit 1
-	}' "$found" quotas.csv
+		FNR > 1 && (place == "all" || $8 == "both" || $8 == place) {
+			key = $1 "," $2 "," $3
+			need = domain == "" ? $4 : $5
+			where = $3 == "region" ? region : "global"
+			if (!(key in has)) {
+				print "  unknown: " $2 " (" where "), needs " need ": " $7
+			} else if (has[key] < need) {
+				short++
+				print "  RAISE " $2 " of " $1 " (" where ") from " has[key] " to " need ": " $7
+			} else if (has[key] < $5) {
+				print "  for a domain, raise " $2 " of " $1 " (" where ") from " has[key] " to " $5 ": " $7
+			} else {
+				print "  ok: " $2 " (" where ") has " (has[key] > 1e15 ? "no limit" : has[key]) ", needs " need
+			}
+		}
+		END {
+			if (!short) exit 0
+			print "Request higher quotas at https://console.cloud.google.com/iam-admin/quotas?project=" project " (filter by the name)."
+			exit 1
+		}' "$found" quotas.csv
+}
+
+if [ -z "$cells" ]; then
+	compare "$project" all
+	exit
+fi
+short=
+echo "  project $project:"
+compare "$project" services || short=1
+echo "  project $cells:"
+compare "$cells" cells || short=1
+[ -z "$short" ]

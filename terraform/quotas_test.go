@@ -14,7 +14,7 @@ import (
 type quota struct {
 	service, metric, scope           string
 	withoutDomain, withDomain, fresh int
-	why                              string
+	why, place                       string
 }
 
 func read(t *testing.T, name string) string {
@@ -36,7 +36,7 @@ func readQuotas(t *testing.T) []quota {
 	}
 	var all []quota
 	for _, l := range lines[1:] {
-		q := quota{service: l[0], metric: l[1], scope: l[2], why: l[6]}
+		q := quota{service: l[0], metric: l[1], scope: l[2], why: l[6], place: l[7]}
 		for i, n := range []*int{&q.withoutDomain, &q.withDomain, &q.fresh} {
 			if *n, err = strconv.Atoi(l[3+i]); err != nil {
 				t.Fatalf("%s: %v", q.metric, err)
@@ -97,6 +97,18 @@ func needed(t *testing.T, domain string) map[string]int {
 	}
 }
 
+// placeOf says which of two projects needs a quota: that of the services, that of the cells, or both.
+func placeOf(metric string) string {
+	switch metric {
+	case "CPUS_ALL_REGIONS", "CPUS", "INSTANCES", "SSD_TOTAL_GB", "IN_USE_ADDRESSES", "NETWORKS", "HEALTH_CHECKS":
+		return "cells"
+	case "run.googleapis.com/cpu_allocation":
+		return "services"
+	default:
+		return "both"
+	}
+}
+
 // TestQuotas_AreThoseOfTheModule computes quotas.csv from the module.
 func TestQuotas_AreThoseOfTheModule(t *testing.T) {
 	t.Parallel()
@@ -110,6 +122,9 @@ func TestQuotas_AreThoseOfTheModule(t *testing.T) {
 		}
 		if q.scope != "project" && q.scope != "region" || q.why == "" {
 			t.Errorf("quotas.csv: %s has scope %q and reason %q", q.metric, q.scope, q.why)
+		}
+		if want := placeOf(q.metric); q.place != want {
+			t.Errorf("quotas.csv: %s is needed by %q, want %q", q.metric, q.place, want)
 		}
 	}
 	if len(seen) != len(with) {

@@ -12,13 +12,19 @@ locals {
     member_admin     = ["firebaseauth.users.get", "firebaseauth.users.update"]
   }
 
+  # A custom role can be granted in its project only. These are granted where the cells are.
+  cells_roles = ["cluster_caller", "metric_reader"]
+
+  role_projects = { for id, _ in local.role_permissions : id => contains(local.cells_roles, id) ? local.cells_project : var.project_id }
+
   # The names are computed, so that a plan shows them before the roles exist.
-  custom_roles = { for id, _ in local.role_permissions : id => "projects/${var.project_id}/roles/${local.prefix}_${id}" }
+  custom_roles = { for id, project in local.role_projects : id => "projects/${project}/roles/${local.prefix}_${id}" }
 }
 
 resource "google_project_iam_custom_role" "this" {
   for_each = local.role_permissions
 
+  project     = local.role_projects[each.key]
   role_id     = "${local.prefix}_${each.key}"
   title       = "${local.prefix} ${replace(each.key, "_", " ")}"
   description = "The permissions that functions of the control plane need."

@@ -35,6 +35,21 @@ locals {
     agent_started              = "new agents that run for the first time"
     agent_broke                = "agents that went from running to error"
   }
+
+  # A metric counts the lines of its project. The notifiers of the cells log these events.
+  cells_events = ["nudge_not_published"]
+  counted_events = merge(
+    { for event, _ in local.events : event => { event = event, project = var.project_id } },
+    length(local.separate) == 0 ? {} : { for event in local.cells_events : "cells ${event}" => { event = event, project = local.cells_project } },
+  )
+}
+
+# The alerts, the dashboard and the functions read the metrics of both projects in that of the control plane.
+resource "google_monitoring_monitored_project" "cells" {
+  for_each = toset(local.separate)
+
+  metrics_scope = var.project_id
+  name          = local.cells_project
 }
 
 resource "google_logging_metric" "calls" {
@@ -84,11 +99,12 @@ resource "google_logging_metric" "start" {
 }
 
 resource "google_logging_metric" "event" {
-  for_each = local.events
+  for_each = local.counted_events
 
-  name        = "${local.prefix}_${each.key}"
-  description = "Counts ${each.value}"
-  filter      = "${local.control_plane_log} AND jsonPayload.event=\"${each.key}\""
+  project     = each.value.project
+  name        = "${local.prefix}_${each.value.event}"
+  description = "Counts ${local.events[each.value.event]}"
+  filter      = "${local.control_plane_log} AND jsonPayload.event=\"${each.value.event}\""
 
   # The worker that the line names; empty for lines that name none.
   label_extractors = { worker = "EXTRACT(jsonPayload.worker)" }

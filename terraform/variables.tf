@@ -222,7 +222,7 @@ variable "billing_account" {
 variable "monthly_budget" {
   type        = number
   default     = 500
-  description = "Monthly budget in the currency of the billing account. Notifications are sent at 50, 90 and 100 percent. A budget stops nothing."
+  description = "Monthly budget of each project in the currency of the billing account. Notifications are sent at 50, 90 and 100 percent. A budget stops nothing."
 }
 
 variable "handoff_public_keys" {

@@ -41,6 +41,28 @@ variable "agent_storage_class" {
   description = "Storage class of agents' volumes. Empty: the default of the cluster."
 }
 
+variable "cells_project" {
+  type        = string
+  default     = ""
+  description = "ID of the project of the cells: clusters, network, backups and agents' load balancers. Production should have a separate one; see README.md. Empty: project_id. It cannot change later."
+
+  validation {
+    condition     = var.cells_project == "" || can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.cells_project)) && var.cells_project != var.project_id
+    error_message = "cells_project must be the id of another project than project_id, or empty."
+  }
+}
+
+variable "cells_project_number" {
+  type        = string
+  default     = ""
+  description = "Number of the project of the cells. Required with cells_project."
+
+  validation {
+    condition     = var.cells_project == "" ? var.cells_project_number == "" : can(regex("^[0-9]{6,}$", var.cells_project_number))
+    error_message = "cells_project_number must be the number of cells_project, and empty without one."
+  }
+}
+
 variable "cells" {
   type = map(object({
     # number determines the cell's IP ranges. Never change or reuse it.

@@ -165,3 +165,23 @@ run "it_can_be_applied" {
     error_message = "want the objects of the cells in the output"
   }
 }
+
+run "cells_in_a_separate_project" {
+  command = apply
+
+  variables {
+    domain               = "api.example.com"
+    cells_project        = "my-cells"
+    cells_project_number = "210987654321"
+  }
+
+  assert {
+    condition     = alltrue([for c in google_container_cluster.cell : c.project == "my-cells"]) && google_compute_network.cells.project == "my-cells"
+    error_message = "want the clusters and their network in the project of the cells"
+  }
+
+  assert {
+    condition     = google_monitoring_monitored_project.cells["cells"].name == "my-cells"
+    error_message = "want the metrics of the cells in the control plane's project"
+  }
+}
