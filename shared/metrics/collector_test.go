@@ -308,6 +308,20 @@ func TestCollect_DoesNotCountMissingSamplesOfAllAgentsAsDowntime(t *testing.T) {
 	f.wantUptime(b.ID, 100)
 }
 
+// Cloud Monitoring shows the other metrics, so that the collector goes on.
+func TestCollect_DoesNotCountAMissingMetricAsDowntime(t *testing.T) {
+	t.Parallel()
+	f := newCollectorFixture(t)
+	a := f.putAgent(agent.Running)
+	f.collect()
+	f.source.missing = metrics.Uptime
+	f.advance(60)
+	f.source.missing = ""
+	f.advance(5)
+	f.wantStale(a.ID, false)
+	f.wantUptime(a.ID, 100)
+}
+
 func TestCollect_KeepsCellsApart(t *testing.T) {
 	t.Parallel()
 	f := newCollectorFixture(t)

@@ -21,6 +21,7 @@ type fakeSource struct {
 	agents  []string
 	down    map[string]bool      // agents without samples
 	started map[string]time.Time // agents have no samples before this time
+	missing metrics.Metric       // a metric without samples
 	err     error
 	queries []metrics.Query
 }
@@ -36,7 +37,7 @@ func (s *fakeSource) Read(_ context.Context, q metrics.Query, visit func(metrics
 	}
 	for _, id := range s.agents {
 		if s.down[id] || q.Agents != nil && !slices.Contains(q.Agents, id) || q.Metric != metrics.CPU &&
-			q.Metric != metrics.Uptime {
+			q.Metric != metrics.Uptime || q.Metric == s.missing {
 			continue
 		}
 		u.Series++
