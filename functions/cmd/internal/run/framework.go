@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 	"time"
 
@@ -88,12 +89,22 @@ func (c *capture) start(ctx context.Context) (http.Handler, error) {
 			return nil, fmt.Errorf("end the server of functions-framework: %w", err)
 		}
 		close(c.captured)
-		return server.Handler, nil
+		return functionOf(server.Handler), nil
 	case err := <-ended:
 		return nil, fmt.Errorf("start functions-framework: %w", err)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("start functions-framework: %w", ctx.Err())
 	}
+}
+
+// functionOf returns the handler of the function behind the framework's mux, which would redirect paths with empty or
+// dotted segments. The function answers them itself.
+func functionOf(framework http.Handler) http.Handler {
+	if mux, ok := framework.(*http.ServeMux); ok {
+		h, _ := mux.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}})
+		return h
+	}
+	return framework
 }
 
 const loopback = "127.0.0.1"
@@ -109,11 +120,11 @@ func freePort(ctx context.Context) (string, error) {
 }
 
 // send sends requests until one has an answer or ctx is done.
-func send(ctx context.Context, url string) {
+func send(ctx context.Context, address string) {
 	const pause = time.Millisecond
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 		if err != nil {
 			return
 		}

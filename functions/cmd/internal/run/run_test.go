@@ -55,7 +55,14 @@ func slowService(port string) Service {
 		fmt.Fprint(w, "the end")
 	})
 	return Service{
-		Handler: mux, Host: "127.0.0.1", Port: port,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path == "//raw/../path" { // the mux would redirect
+				fmt.Fprint(w, "raw")
+				return
+			}
+			mux.ServeHTTP(w, req)
+		}),
+		Host: "127.0.0.1", Port: port,
 		Close: func() error { fmt.Println("closed"); return nil },
 	}
 }
@@ -177,6 +184,14 @@ func TestMain_FinishesRequestsInFlight(t *testing.T) {
 	p.waitForLine(t, "closed")
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("exit of the process: %v, want 0", err)
+	}
+}
+
+// TestMain_PassesPathsUnchanged: functions-framework must not redirect, because clients then drop bodies and headers.
+func TestMain_PassesPathsUnchanged(t *testing.T) {
+	t.Parallel()
+	if got, err := start(t).get(t.Context(), "//raw/../path"); got != "raw" || err != nil {
+		t.Errorf("answer = %q, %v; want that of the handler", got, err)
 	}
 }
 
