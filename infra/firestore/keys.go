@@ -74,7 +74,7 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 		return apikey.Key{}, fmt.Errorf("create an API key: %w", errBadID)
 	}
 	k.OrganizationID = ch.caller.OrganizationID
-	created := apikey.Key{Hash: k.Hash}
+	var created apikey.Key
 	noneExpired := false
 	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, ref)
@@ -112,9 +112,8 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 		}
 		org.Usage.APIKeys++
 		doc := keyFields(&bounded).encode()
-		created = apikey.Key{Hash: k.Hash}
-		if err := keyFields(&created).decode(doc); err != nil {
-			return fmt.Errorf("create an API key: %w", err)
+		if created, err = storedKey(k.Hash, doc); err != nil {
+			return err
 		}
 		b := s.client.batch().Create(ref, doc)
 		org.saveUsage(b)
@@ -127,6 +126,15 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 		return apikey.Key{}, err
 	}
 	return created, nil
+}
+
+// storedKey makes the key of an encoded record: what a later read returns.
+func storedKey(hash string, doc map[string]any) (apikey.Key, error) {
+	k := apikey.Key{Hash: hash}
+	if err := keyFields(&k).decode(doc); err != nil {
+		return apikey.Key{}, fmt.Errorf("create an API key: %w", err)
+	}
+	return k, nil
 }
 
 func errTooManyKeys(current, most int64) error {

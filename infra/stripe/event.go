@@ -14,8 +14,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// maxSignatureAge bounds the age of an event's signature, so that a recorded event cannot be replayed later. A signature
-// may lie as far in the future, because clocks differ.
+// maxSignatureAge bounds the age of an event's signature, so that a recorded event cannot be replayed later. A
+// signature may lie as far in the future, because clocks differ.
 const maxSignatureAge = 5 * time.Minute
 
 // ids matches the ids of Stripe's objects. Firestore accepts every match as the id of a document.

@@ -46,8 +46,8 @@ func anySecretWord(words []string, counts bool) bool {
 	return false
 }
 
-// harmless removes the words that contain the name of a secret, but name none.
-var harmless = strings.NewReplacer("TOKENI", "", "SECRETAR", "", "PASSWORDLESS", "")
+// harmless matches words that contain the name of a secret, but name none: TOKENIZER, SECRETARY, PASSWORDLESS.
+var harmless = regexp.MustCompile("TOKENI|SECRETAR|PASSWORDLESS")
 
 // secretAnywhere reports whether a word contains the name of a secret. counts is true for a key that counts tokens of
 // text, such as MAX_TOKENS.
@@ -56,7 +56,7 @@ func secretAnywhere(word string, counts bool) bool {
 	case "CRED", "CREDS":
 		return true
 	}
-	word = harmless.Replace(word)
+	word = harmless.ReplaceAllString(word, "")
 	if counts {
 		word = strings.ReplaceAll(word, "TOKENS", "")
 	}

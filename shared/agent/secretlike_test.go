@@ -37,7 +37,8 @@ func TestLooksSecret_FindsTheNamesOfSecrets(t *testing.T) {
 			CHUNK_SIZE_TOKENS_LIMIT TOKENIZERS_PARALLELISM TOKENIZER TOKENIZER_PATH TOKENIZATION tokenizerName
 			KEY KEYS KEY_ID PUBLIC_KEY publicKey SSH_PUBLIC_KEY RSA_PUBLIC_KEY CACHE_KEY PRIMARY_KEY PARTITION_KEY
 			SORT_KEY KEYBOARD KEYBOARD_LAYOUT API_KEYBOARD MASTER_KEYBOARD MONKEY MONKEYS TURKEY KEYCLOAK_URL HOTKEY
-			API_URL API_VERSION APIVERSION PRIVATE_NETWORK PRIVATE_BETA ACCESS_LOG ACCESS_MODE SSH_HOST SIGNING_ALGORITHM
+			API_URL API_VERSION APIVERSION PRIVATE_NETWORK PRIVATE_BETA ACCESS_LOG ACCESS_MODE SSH_HOST
+			SIGNING_ALGORITHM
 			PASSENGERS PASSENGER_COUNT COMPASS COMPASS_URL BYPASS BYPASS_CACHE ENABLE_BYPASS PASS_RATE PASS_THROUGH
 			PASSPORT_COUNTRY PASSIVE_MODE OVERPASS_API TRESPASS PASSWORDLESS_LOGIN ENCOMPASS
 			OLDPWD CWD SECRETARY SECRETARY_EMAIL SECRETARIAT PATH_PREFIX PATTERN PATIENT_ID PATCH PAT PATH_PAT_ERN
@@ -128,7 +129,8 @@ func TestLooksSecretValue_FindsTheFormsOfSecrets(t *testing.T) {
 func TestEnv_SplitsSecretsFromPlainVariables(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{
-		"MODE": "fast", "PGPASSWORD": "x", "DATABASE_URL": "postgres://app:hunter2@db/app", "REDIS_URL": "redis://cache",
+		"MODE": "fast", "PGPASSWORD": "x", "DATABASE_URL": "postgres://app:hunter2@db/app",
+		"REDIS_URL": "redis://cache",
 	}
 	wantSecrets := map[string]string{"PGPASSWORD": "x", "DATABASE_URL": "postgres://app:hunter2@db/app"}
 	if diff := cmp.Diff(wantSecrets, agent.SecretEnv(env)); diff != "" {
@@ -164,13 +166,13 @@ func TestApply_KeepsPlainVariablesThatAreNamedLikeSecrets(t *testing.T) {
 			patch:   map[string]*string{"PGPASSWORD": nil, "DATABASE_URL": nil},
 			wantEnv: "MODE=fast", wantReplaced: true,
 		},
-		"another value":                    {patch: map[string]*string{"PGPASSWORD": text("y")}, wantRefused: true},
-		"the same value":                   {patch: map[string]*string{"PGPASSWORD": text("x")}, wantRefused: true},
-		"the placeholder of a secret":      {patch: map[string]*string{"PGPASSWORD": text("gsm")}, wantRefused: true},
-		"another value with a password":    {patch: map[string]*string{"MODE": text("http://a:b@c")}, wantRefused: true},
-		"a new secret":                     {patch: map[string]*string{"DB_PASS": text("y")}, wantRefused: true},
-		"a placeholder for an unknown key": {patch: map[string]*string{"DB_PASS": text("configured")}, wantRefused: true},
-		"removal of an unknown key":        {patch: map[string]*string{"DB_PASS": nil}, wantRefused: true},
+		"another value":               {patch: map[string]*string{"PGPASSWORD": text("y")}, wantRefused: true},
+		"the same value":              {patch: map[string]*string{"PGPASSWORD": text("x")}, wantRefused: true},
+		"the placeholder of a secret": {patch: map[string]*string{"PGPASSWORD": text("gsm")}, wantRefused: true},
+		"a value with a password":     {patch: map[string]*string{"MODE": text("http://a:b@c")}, wantRefused: true},
+		"a new secret":                {patch: map[string]*string{"DB_PASS": text("y")}, wantRefused: true},
+		"a placeholder of no key":     {patch: map[string]*string{"DB_PASS": text("configured")}, wantRefused: true},
+		"removal of an unknown key":   {patch: map[string]*string{"DB_PASS": nil}, wantRefused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

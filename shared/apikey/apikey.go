@@ -34,8 +34,8 @@ type Key struct {
 	// Hash is the keyed hash of the key, and the id of its document.
 	Hash      string
 	CreatedBy string
-	// Ancestors are the ids of the keys through which a user's session led to this key, the oldest first. The last one is
-	// CreatedBy. They stay when an ancestor is revoked.
+	// Ancestors are the ids of the keys through which a user's session led to this key, the oldest first. The last one
+	// is CreatedBy. They stay when an ancestor is revoked.
 	Ancestors  []string
 	CreatedAt  time.Time
 	LastUsedAt time.Time // zero: never
@@ -114,16 +114,17 @@ func (k Key) Show() View {
 type Store interface {
 	// Create writes a key, the organization's count and the audit entry in one transaction, and returns the record. For
 	// a repeated request (package idempotency) it returns the first request's record: its id differs from k's, and its
-	// hash is empty. A key that a key creates is bounded by Key.MadeWith. Errors: Conflict when the limit of live keys is
-	// reached, those of Key.MadeWith, Unauthenticated when the creating key is revoked before the commit, Unavailable.
+	// hash is empty. A key that a key creates is bounded by Key.MadeWith. Errors: Conflict when the limit of live keys
+	// is reached, those of Key.MadeWith, Unauthenticated when the creating key is revoked before the commit,
+	// Unavailable.
 	Create(ctx context.Context, k Key) (Key, error)
 	// List reads a page of keys, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, p page.Request) (page.Page[Key], error)
 	// Revoke deletes a key. Once it has returned, no new request is authenticated with the key. Errors: NotFound,
 	// Unavailable.
 	Revoke(ctx context.Context, id string) error
-	// RevokeWithDescendants does the same to a key and to the keys of WithDescendants in one transaction. The key itself
-	// may already be revoked. Errors: NotFound when no key is left, Unavailable.
+	// RevokeWithDescendants does the same to a key and to the keys of WithDescendants in one transaction. The key
+	// itself may already be revoked. Errors: NotFound when no key is left, Unavailable.
 	RevokeWithDescendants(ctx context.Context, id string) error
 }
 

@@ -84,9 +84,13 @@ func TestActor_IsTheIdentityOfTheCredentials(t *testing.T) {
 		err        error
 		want       string
 	}{
-		"Google Cloud":  {configured: config.Operator{Note: "ada"}, email: "grace@example.com", want: "grace@example.com"},
-		"no identity":   {configured: config.Operator{Note: "ada"}, err: errors.New("no email")},
-		"a local cloud": {configured: config.Operator{Note: "ada", Local: local}, err: errors.New("no email"), want: "ada"},
+		"Google Cloud": {
+			configured: config.Operator{Note: "ada"}, email: "grace@example.com", want: "grace@example.com",
+		},
+		"no identity": {configured: config.Operator{Note: "ada"}, err: errors.New("no email")},
+		"a local cloud": {
+			configured: config.Operator{Note: "ada", Local: local}, err: errors.New("no email"), want: "ada",
+		},
 	} {
 		got, err := actor(t.Context(), c.configured, func(context.Context) (string, error) { return c.email, c.err })
 		if got != c.want || (err == nil) != (c.want != "") {
