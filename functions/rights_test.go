@@ -48,7 +48,10 @@ func TestRoutes_AreForTheseCallers(t *testing.T) {
 	t.Parallel()
 	limits := map[string]ratelimit.Class{}
 	want, got := routeRights(), map[string]function.Access{}
-	wantLimits := map[string]ratelimit.Class{"RevealCredentials": ratelimit.Reveals}
+	wantLimits := map[string]ratelimit.Class{
+		"RevealCredentials": ratelimit.Reveals, "CreateCheckoutSession": ratelimit.Payments,
+		"CreatePortalSession": ratelimit.Payments, "SetMember": ratelimit.Members, "RemoveMember": ratelimit.Members,
+	}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		got[r.Name] = r.Access
 		if r.Limit != "" {

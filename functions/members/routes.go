@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 const path = "/api/v1/organizations/current/members"
@@ -103,6 +104,7 @@ func Set(service *member.Service) function.Route {
 	return function.Route{
 		Name: "SetMember", Method: http.MethodPut, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),
+		Limit:      ratelimit.Members,
 		KeepAnswer: true, Target: target,
 		// Conflict: the last admin
 		Status: http.StatusOK, Summary: "Set a member's role", Errors: []fault.Kind{fault.Conflict},
@@ -124,6 +126,7 @@ func Remove(service *member.Service) function.Route {
 	return function.Route{
 		Name: "RemoveMember", Method: http.MethodDelete, Path: path + "/{user_id}", Role: function.RoleAccounts,
 		Access: function.Admin, Needs: needs(),
+		Limit:      ratelimit.Members,
 		KeepAnswer: true, Target: target,
 		// Conflict: the last admin.
 		Status: http.StatusNoContent, Summary: "Remove a member", Errors: []fault.Kind{fault.Conflict},

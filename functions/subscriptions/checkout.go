@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // SessionView is a page of the payment provider.
@@ -46,6 +47,7 @@ func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payme
 		Name: "CreateCheckoutSession", Method: http.MethodPost, Path: "/api/v1/billing/checkout-session",
 		Role: function.RoleAccounts, KeepAnswer: true,
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Payments},
+		Limit:  ratelimit.Payments,
 		Status: http.StatusOK, Summary: "Buy or change a plan",
 		Errors: []fault.Kind{fault.Conflict, fault.PaymentRequired},
 		Handle: function.Handle(func(ctx context.Context, in checkoutInput) (SessionView, error) {

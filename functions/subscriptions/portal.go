@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Portal creates a page on which the caller's organization sees its invoices and changes its payment method.
@@ -17,6 +18,7 @@ func Portal(accounts billing.Store, payments billing.Payments) function.Route {
 		Name: "CreatePortalSession", Method: http.MethodPost, Path: "/api/v1/billing/portal-session",
 		Role: function.RoleAccounts, KeepAnswer: true,
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Payments},
+		Limit:  ratelimit.Payments,
 		Status: http.StatusOK, Summary: "Open the billing portal", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (SessionView, error) {
 			// A repeated call asks the provider again, which answers the same key with the same page. The page is a

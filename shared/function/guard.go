@@ -67,6 +67,9 @@ func (g Guard) countRefusal(r Route, c identity.Caller, refusal error) error {
 	if err := g.Limiter.Take(ratelimit.Mutations, c.Key()).Err(); err != nil {
 		return err
 	}
+	if err := g.countOrganization(r, c).Err(); err != nil {
+		return err
+	}
 	return refusal
 }
 

@@ -58,14 +58,17 @@ func found(outcome error) bool {
 	return outcome == nil || fault.Is(outcome, fault.Conflict) || fault.Is(outcome, fault.RateLimited)
 }
 
-// extraBucket returns the class and key of the bucket for Route.Limit, if the route has one. The key contains the
-// parsed id, because one UUID can be written in several ways, and the organization, so that a caller cannot use up the
-// bucket of another organization.
+// extraBucket returns the class and key of the bucket for Route.Limit, if the route has one. A route of one agent counts
+// each agent separately, other routes count the organization. The key contains the parsed id, because one UUID can be
+// written in several ways, and the organization, so that a caller cannot use up the bucket of another organization.
 func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
 	if r.Limit == "" {
 		return "", "", false
 	}
-	return r.Limit, c.OrganizationID + " " + r.pathTarget(req.PathValue).ID, true
+	if target := r.pathTarget(req.PathValue); target.Type == "agent" {
+		return r.Limit, c.OrganizationID + " " + target.ID, true
+	}
+	return r.Limit, c.OrganizationID, true
 }
 
 // countCall counts a call and sets the RateLimit headers. The error is RateLimited.
@@ -87,8 +90,25 @@ func (g Guard) countCall(ctx context.Context, r Route, c identity.Caller, w http
 			d = e
 		}
 	}
+	if d.Allowed {
+		if o := g.countOrganization(r, c); !o.Allowed {
+			d = o
+		}
+	}
 	setRateLimit(w.Header(), d)
 	return settle, d.Err()
+}
+
+// countOrganization counts a call against the limit of all callers of its organization. A call that its caller's own
+// limit refused must not count, because one runaway script would then lock out everyone else in the organization.
+func (g Guard) countOrganization(r Route, c identity.Caller) ratelimit.Decision {
+	if c.OrganizationID == "" {
+		return ratelimit.Decision{Allowed: true}
+	}
+	if r.Mutates() {
+		return g.Limiter.Take(ratelimit.OrganizationMutations, c.OrganizationID)
+	}
+	return g.Limiter.Take(ratelimit.OrganizationReads, c.OrganizationID)
 }
 
 func setRateLimit(h http.Header, d ratelimit.Decision) {

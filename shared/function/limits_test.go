@@ -2,6 +2,7 @@ package function_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,7 +28,8 @@ func serveLimitedRoutes(err *error) http.Handler {
 	perHour := func(quota int) ratelimit.Limit { return ratelimit.Limit{Quota: quota, Window: time.Hour} }
 	limiter := ratelimit.New(ratelimit.Limits{
 		ratelimit.Reads: perHour(3), ratelimit.Polling: perHour(2), ratelimit.Mutations: perHour(9),
-		ratelimit.Reveals: perHour(2), ratelimit.Authentication: perHour(2),
+		ratelimit.Reveals: perHour(2), ratelimit.Authentication: perHour(2), ratelimit.Members: perHour(2),
+		ratelimit.OrganizationReads: perHour(6), ratelimit.OrganizationMutations: perHour(12),
 	}, func() time.Time { return now })
 	handle := function.Handle(func(context.Context, function.Empty) (function.None, error) {
 		return function.None{}, *err
@@ -43,6 +45,9 @@ func serveLimitedRoutes(err *error) http.Handler {
 		{
 			Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/reveal", Access: function.Admin,
 			Limit: ratelimit.Reveals,
+		},
+		{
+			Method: http.MethodPut, Path: "/api/v1/members/{user_id}", Access: function.Admin, Limit: ratelimit.Members,
 		},
 		{Method: http.MethodGet, Path: "/api/v1/public", Access: function.Public},
 	}
@@ -62,6 +67,7 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 		unknown = "/agents/9f1c7f3e-6d0a-4a53-8f5e-1f2a3b4c5d6e"
 		stop    = one + "/stop"
 		reveal  = one + "/reveal"
+		members = "/api/v1/members/"
 		public  = "/api/v1/public"
 	)
 	upper := func(path string) string { return strings.Replace(path, agentID, strings.ToUpper(agentID), 1) }
@@ -189,6 +195,18 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 				wantLimit: `"mutations";r=5;t=1600`,
 			},
 		},
+		"changes of members count per organization, whoever the member is": {
+			{method: "PUT", path: members + agentID, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
+			{method: "PUT", path: members + "ada", token: "key", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
+			{
+				method: "PUT", path: members + otherAgentID, token: "admin", wantStatus: 429,
+				wantLimit: `"members";r=0;t=1800`,
+			},
+			{
+				method: "PUT", path: members + "ada", token: "other-admin", wantStatus: 204,
+				wantLimit: `"mutations";r=8;t=400`,
+			},
+		},
 		"failed authentications count per address": {
 			{method: "GET", path: list, token: "garbage", wantStatus: 401, wantLimit: ""},
 			{method: "GET", path: list, token: "outage", wantStatus: 503, wantLimit: ""},
@@ -264,8 +282,8 @@ func TestRoute_LooksUpNoAgentBeyondTheLimit(t *testing.T) {
 			t.Errorf("%s: 300 reads of unknown ids cost %d look-ups, want 40", token, got)
 		}
 	}
-	if got := limiter.Buckets(); got != 2 {
-		t.Errorf("Buckets = %d after reads of unknown ids, want one for each caller", got)
+	if got := limiter.Buckets(); got != 3 {
+		t.Errorf("Buckets = %d after reads of unknown ids, want one for each caller and their organization", got)
 	}
 }
 
@@ -297,6 +315,54 @@ func TestRoute_TakesAddressFromPlatformProxy(t *testing.T) {
 		}
 		if got := log.entries[0].Request.IP; got != c.want {
 			t.Errorf("%s: IP = %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestRoute_BoundsAllCallersOfAnOrganization makes more calls with each token than its own limit allows. Only calls that
+// the callers' own limits allow count for the organization.
+func TestRoute_BoundsAllCallersOfAnOrganization(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method, path string
+		tokens       []string
+		wantAnswers  map[int]int // calls by status
+		wantLimit    string      // which refuses the last token first
+	}{
+		"reads": {
+			method: "GET", path: "/agents", tokens: []string{"admin", "member", "key"},
+			wantAnswers: map[int]int{204: 6, 429: 24}, wantLimit: "organization_reads",
+		},
+		"mutations": {
+			method: "POST", path: "/agents", tokens: []string{"admin", "key"},
+			wantAnswers: map[int]int{204: 12, 429: 8}, wantLimit: "organization_mutations",
+		},
+		"mutations that access refuses": {
+			method: "POST", path: "/agents", tokens: []string{"member", "key"},
+			wantAnswers: map[int]int{403: 9, 204: 3, 429: 8}, wantLimit: "organization_mutations",
+		},
+	} {
+		var handlerErr error
+		h := serveLimitedRoutes(&handlerErr)
+		answers, firstRefusal := map[int]int{}, ""
+		for _, token := range c.tokens {
+			firstRefusal = ""
+			for range 10 {
+				r := call(t, h, newRequest(c.method, c.path, token, ""))
+				answers[r.status]++
+				if r.status == http.StatusTooManyRequests && firstRefusal == "" {
+					firstRefusal = r.body["meta"].(map[string]any)["limit"].(string)
+				}
+			}
+		}
+		if !maps.Equal(answers, c.wantAnswers) {
+			t.Errorf("%s: answers %v, want %v", name, answers, c.wantAnswers)
+		}
+		if firstRefusal != c.wantLimit {
+			t.Errorf("%s: the limit %q refused, want %q", name, firstRefusal, c.wantLimit)
+		}
+		if r := call(t, h, newRequest(c.method, c.path, "other-admin", "")); r.status != 204 {
+			t.Errorf("%s: another organization got %d, want 204", name, r.status)
 		}
 	}
 }

@@ -88,8 +88,9 @@ type Route struct {
 	Deprecated *Deprecation
 	// BodyLimit is the largest request body in bytes; zero means DefaultBodyLimit.
 	BodyLimit int64
-	// Limit is a second rate limit that counts this route's calls on one object, in addition to the limit on every
-	// call; empty for none. Like that one, it counts in the memory of the process.
+	// Limit is a second rate limit, in addition to the limits on every call; empty for none. It counts the
+	// organization's calls of the routes with the same Limit, or, for a route of one agent, those on the agent. It
+	// counts in the memory of the process.
 	Limit ratelimit.Class
 	// Reads returns the document that the route reads, given the path parameters. Authentication fetches it in the
 	// same round trip as the API key.

@@ -31,6 +31,15 @@ const (
 	SecretWrites Class = "secret_writes"
 	// Reveals of one agent's credentials.
 	Reveals Class = "reveals"
+	// Payments are calls of one organization that call the payment provider.
+	Payments Class = "payments"
+	// Members are changes of the members of one organization, which call the identity provider.
+	Members Class = "members"
+	// OrganizationReads are the reads of all keys and users of one organization, polling included. An organization has
+	// up to a hundred keys, so limits of callers alone would not bound it.
+	OrganizationReads Class = "organization_reads"
+	// OrganizationMutations are the mutations of all keys and users of one organization.
+	OrganizationMutations Class = "organization_mutations"
 	// Authentication counts look-ups of invalid API keys from one address.
 	Authentication Class = "authentication"
 )
@@ -47,13 +56,17 @@ type Limits map[Class]Limit
 // Standard returns the documented limits with each quota multiplied by factor, which is 1 in production.
 func Standard(factor int) Limits {
 	return Limits{
-		Reads:          {40 * factor, 4 * time.Second},
-		Polling:        {5 * factor, time.Second},
-		Mutations:      {60 * factor, time.Minute},
-		Creations:      {10 * factor, time.Minute},
-		SecretWrites:   {100 * factor, 100 * time.Second},
-		Reveals:        {10 * factor, time.Minute},
-		Authentication: {20 * factor, 5 * time.Minute},
+		Reads:                 {40 * factor, 4 * time.Second},
+		Polling:               {5 * factor, time.Second},
+		Mutations:             {60 * factor, time.Minute},
+		Creations:             {10 * factor, time.Minute},
+		SecretWrites:          {100 * factor, 100 * time.Second},
+		Reveals:               {10 * factor, time.Minute},
+		Payments:              {10 * factor, time.Minute},
+		Members:               {20 * factor, time.Minute},
+		OrganizationReads:     {6000 * factor, 10 * time.Second},
+		OrganizationMutations: {600 * factor, time.Minute},
+		Authentication:        {20 * factor, 5 * time.Minute},
 	}
 }
 
