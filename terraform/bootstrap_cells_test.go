@@ -27,7 +27,8 @@ func rolesIn(calls, project string) []string {
 func TestBootstrap_PreparesTheProjectOfTheCells(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, 100)
-	calls, out := p.succeed(t.Context(), t, "bootstrap.sh", "--cells-project=cells-1", "project-1", "europe-west4", "test")
+	calls, out := p.succeed(t.Context(), t, "bootstrap.sh", "--cells-project=cells-1", "project-1", "europe-west4",
+		"test")
 	want := []string{
 		"certificatemanager.owner", "compute.admin", "container.admin", "gkebackup.admin", "iam.roleAdmin",
 		"iam.serviceAccountAdmin", "iam.serviceAccountUser", "logging.configWriter", "monitoring.editor",

@@ -21,8 +21,8 @@ const (
 // custom is the name of a custom role.
 func custom(id string) string { return "projects/my-project/roles/prod_" + id }
 
-// conditions maps roles to the conditions of their grants on the project; "cells" is a grant on the project of the cells,
-// and "nudges" one on the topic of nudges.
+// conditions maps roles to the conditions of their grants on the project. "cells" is a grant on the project of the
+// cells, and "nudges" one on the topic of nudges.
 type conditions map[string]string
 
 // TestGrants_AreTheNarrowest has the roles of every need once more, for whoever changes one.

@@ -84,9 +84,10 @@ func TestOf_BelievesOnlyProxies(t *testing.T) {
 			header: []string{chain, client, secret, current}, want: unknown,
 		},
 
-		"the last hop":          {header: []string{chain, forged + ", " + client}, want: client},
-		"the last of two lines": {header: []string{chain, forged, chain, client}, want: client},
-		"hops without spaces":   {header: []string{chain, forged + "," + client}, want: client},
+		"the last hop":           {header: []string{chain, forged + ", " + client}, want: client},
+		"the last of three hops": {header: []string{chain, forged + ", " + balancer + ", " + client}, want: client},
+		"the last of two lines":  {header: []string{chain, forged, chain, client}, want: client},
+		"hops without spaces":    {header: []string{chain, forged + "," + client}, want: client},
 		"the last hop is garbage": {
 			header: []string{chain, client + ", <script>alert(1)</script>"}, want: unknown,
 		},

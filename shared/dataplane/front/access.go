@@ -7,9 +7,10 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
+
+	"agents.example/controlplane/shared/clientip"
 )
 
 // Credentials are what the front accepts. They do not print.
@@ -154,15 +155,7 @@ func clientAddress(req *http.Request) string {
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host
 	}
-	address, err := netip.ParseAddr(text)
-	if err != nil {
-		return "unknown"
-	}
-	if address = address.Unmap(); address.Is4() {
-		return address.String()
-	}
-	network, _ := address.WithZone("").Prefix(64) // 64 bits are within every IPv6 address
-	return network.String()
+	return clientip.Bucket(text)
 }
 
 // printable reports whether a text can be the value of a header.
