@@ -53,7 +53,8 @@ func TestApplyCells_AdmitsImagesBeforeServicesStart(t *testing.T) {
 			want: map[string]images{"a1": {"old", "new"}, "b1": {"new", "new own"}},
 		},
 		"one cell cannot be reached": {
-			outputs: outputs, present: `{"deployed":"old"}`, broken: "a1", want: map[string]images{"b1": {"old", "new own"}},
+			outputs: outputs, present: `{"deployed":"old"}`, broken: "a1",
+			want: map[string]images{"b1": {"old", "new own"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,8 +73,10 @@ echo "${4#test-}" >"$GCLOUD_STATE/cell"
 `, 0o755)
 			p.write(t, filepath.Join(p.bin, "kubectl"), `#!/bin/sh -e
 case "$*" in
-	"get configmap agent-images --namespace=agent-gateway --ignore-not-found --output=json") cat "$GCLOUD_STATE/record.json" ;;
-	"apply --server-side --force-conflicts --field-manager=release -f "*) cp "$6" "$GCLOUD_STATE/$(cat "$GCLOUD_STATE/cell").applied" ;;
+	"get configmap agent-images --namespace=agent-gateway --ignore-not-found --output=json")
+		cat "$GCLOUD_STATE/record.json" ;;
+	"apply --server-side --force-conflicts --field-manager=release -f "*)
+		cp "$6" "$GCLOUD_STATE/$(cat "$GCLOUD_STATE/cell").applied" ;;
 	*) exit 1 ;;
 esac
 `, 0o755)
@@ -89,8 +92,8 @@ esac
 				if err := errors.Join(err, json.Unmarshal(b, &applied)); err != nil {
 					t.Fatal(err)
 				}
-				if applied.Kind != "ConfigMap" || applied.Name != "agent-images" || applied.Namespace != cell.GatewayNamespace ||
-					len(applied.Data) != 2 {
+				if applied.Kind != "ConfigMap" || applied.Name != "agent-images" ||
+					applied.Namespace != cell.GatewayNamespace || len(applied.Data) != 2 {
 					t.Errorf("%s: applied %s, want the record of images", name, b)
 				}
 				got[name] = images{Previous: applied.Data["previous"], Next: applied.Data["next"]}
