@@ -57,7 +57,9 @@ func Create(writer secretwrite.Service, cells agent.Cells, d agent.Addresses) fu
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
-		Status: http.StatusCreated, Summary: "Create an agent", Errors: []fault.Kind{fault.PaymentRequired},
+		Status: http.StatusCreated, Summary: "Create an agent",
+		// Conflict: a call with the same Idempotency-Key is still running.
+		Errors: []fault.Kind{fault.PaymentRequired, fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in createInput) (agent.Created, error) {
 			a, err := create(in, cells)
 			if err != nil {
