@@ -42,6 +42,10 @@ type brokenWriter struct {
 
 func errDown() error { return fault.New(fault.Unavailable, "secret_store_unavailable", "Later.") }
 
+func (w brokenWriter) PutFirst(ctx context.Context, id, key string, value []byte) (int64, error) {
+	return w.Put(ctx, id, key, value)
+}
+
 func (w brokenWriter) Put(context.Context, string, string, []byte) (int64, error) {
 	w.during()
 	return 0, errDown()

@@ -122,6 +122,12 @@ func (s secretWriter) Put(ctx context.Context, agentID, key string, value []byte
 	return s.writer.Put(ctx, agentID, key, value)
 }
 
+// PutFirst implements credential.SecretWriter.
+func (s secretWriter) PutFirst(ctx context.Context, agentID, key string, value []byte) (int64, error) {
+	s.add("SecretWriter")
+	return s.writer.PutFirst(ctx, agentID, key, value)
+}
+
 // AddCredentials implements credential.SecretWriter.
 func (s secretWriter) AddCredentials(ctx context.Context, agentID, username string) (int64, error) {
 	s.add("SecretWriter")

@@ -169,6 +169,10 @@ type dying struct {
 
 var errDead = errors.New("the process is dead")
 
+func (d dying) PutFirst(ctx context.Context, id, key string, value []byte) (int64, error) {
+	return d.Put(ctx, id, key, value)
+}
+
 func (d dying) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
 	d.dead.Store(true)
 	if d.afterAdding {

@@ -106,6 +106,18 @@ func (s *Store) Close() error { return s.client.Close() }
 
 // Put implements credential.SecretWriter. Errors: Unavailable with one of the codes of this package.
 func (s *Store) Put(ctx context.Context, agentID, key string, value []byte) (int64, error) {
+	return s.put(ctx, agentID, key, value, s.addOrCreate)
+}
+
+// PutFirst implements credential.SecretWriter. Errors: those of Put.
+func (s *Store) PutFirst(ctx context.Context, agentID, key string, value []byte) (int64, error) {
+	return s.put(ctx, agentID, key, value, s.createAndAdd)
+}
+
+// put adds a version of a variable in one of two ways.
+func (s *Store) put(ctx context.Context, agentID, key string, value []byte,
+	add func(context.Context, name, []byte) (int64, error),
+) (int64, error) {
 	name, err := variable(agentID, key)
 	if err != nil {
 		return 0, err
@@ -114,8 +126,16 @@ func (s *Store) Put(ctx context.Context, agentID, key string, value []byte) (int
 		return 0, fmt.Errorf("secret variable %s: a value of %d bytes instead of 1 to %d", key, len(value),
 			MaxValueBytes)
 	}
-	version, err := s.addOrCreate(ctx, name, value)
+	version, err := add(ctx, name, value)
 	return version, translateAdd("add a version", err)
+}
+
+// createAndAdd creates the secret, which may exist, and adds a version, exactly once.
+func (s *Store) createAndAdd(ctx context.Context, n name, value []byte) (int64, error) {
+	if err := s.create(ctx, n); err != nil && code(err) != codes.AlreadyExists {
+		return 0, fmt.Errorf("%w: the secret could not be created: %w", credential.ErrRefused, err)
+	}
+	return s.add(ctx, n, value)
 }
 
 // addOrCreate adds a version, exactly once. It creates the secret only after NotFound, which proves that the first call
@@ -125,10 +145,7 @@ func (s *Store) addOrCreate(ctx context.Context, n name, value []byte) (int64, e
 	if code(err) != codes.NotFound {
 		return version, err
 	}
-	if err := s.create(ctx, n); err != nil && code(err) != codes.AlreadyExists {
-		return 0, fmt.Errorf("%w: the secret could not be created: %w", credential.ErrRefused, err)
-	}
-	return s.add(ctx, n, value)
+	return s.createAndAdd(ctx, n, value)
 }
 
 // Read implements credential.SecretStore. Errors: BadRequest (secret_value_unavailable) for a version that is missing

@@ -155,3 +155,20 @@ func TestStore_RefusesInvalidAgentIDsKeysAndValues(t *testing.T) {
 		t.Errorf("the service was called: %v", calls)
 	}
 }
+
+// TestPutFirst_MakesNoCallThatFails counts writes, of which a project has few. Put of a new secret makes one more.
+func TestPutFirst_MakesNoCallThatFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, want := range []int64{1, 2} { // the second time, the secret exists
+		version, err := w.PutFirst(t.Context(), w.agent, "TOKEN", []byte("value"))
+		if err != nil || version != want {
+			t.Fatalf("PutFirst = %d, %v, want version %d", version, err, want)
+		}
+		if want == 1 {
+			if diff := cmp.Diff(map[string]int{"CreateSecret": 1, "AddSecretVersion": 1}, w.server.Calls()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		}
+	}
+}

@@ -75,6 +75,8 @@ type SecretWriter interface {
 	// Put stores the value of a secret variable as a new version. It never retries by itself: after a lost answer, the
 	// caller must find out whether the version was added. Errors: Unavailable, which may wrap ErrRefused.
 	Put(ctx context.Context, agentID, key string, value []byte) (version int64, err error)
+	// PutFirst is Put for a variable that probably has no secret yet. It makes fewer calls of the store in that case.
+	PutFirst(ctx context.Context, agentID, key string, value []byte) (version int64, err error)
 	// AddCredentials stores new credentials as a new version. It never retries by itself, either. Errors: those of Put.
 	AddCredentials(ctx context.Context, agentID, username string) (version int64, err error)
 	// LatestVersion returns the number of the version that was added last, even if it is destroyed; 0 if there never

@@ -51,6 +51,10 @@ func (c *counted) Charge(ctx context.Context, cost secretwrite.Cost) (bool, erro
 	return false, c.refuse
 }
 
+func (c *counted) PutFirst(ctx context.Context, id, key string, value []byte) (int64, error) {
+	return c.Put(ctx, id, key, value)
+}
+
 func (c *counted) Put(ctx context.Context, id, key string, value []byte) (int64, error) {
 	c.count()
 	if c.added != nil {

@@ -20,6 +20,10 @@ type failing struct {
 	add map[string]func() error
 }
 
+func (f failing) PutFirst(ctx context.Context, id, key string, value []byte) (int64, error) {
+	return f.Put(ctx, id, key, value)
+}
+
 func (f failing) Put(ctx context.Context, id, key string, value []byte) (int64, error) {
 	if add := f.add[key]; add != nil {
 		return 0, add()

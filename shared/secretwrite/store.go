@@ -53,11 +53,7 @@ func (d Service) addValues(
 	outcomes = make([]agent.Outcome, len(adding))
 	failure = forEach(len(adding), func(i int) (err error) {
 		outcomes[i].OperationID = adding[i].ID
-		if adding[i].Action == secret.Rotate {
-			outcomes[i].Version, err = d.Secrets.AddCredentials(ctx, agentID, agent.DashboardUsername)
-		} else {
-			outcomes[i].Version, err = d.Secrets.Put(ctx, agentID, adding[i].Key, values[adding[i].Key])
-		}
+		outcomes[i].Version, err = d.addValue(ctx, adding[i], values[adding[i].Key])
 		if err != nil {
 			outcomes[i].Version, outcomes[i].Code = 0, code(err)
 			outcomes[i].Refused = errors.Is(err, credential.ErrRefused)
@@ -65,6 +61,18 @@ func (d Service) addValues(
 		return err
 	})
 	return outcomes, failure
+}
+
+// addValue adds the value of an operation.
+func (d Service) addValue(ctx context.Context, o secret.Operation, value []byte) (version int64, err error) {
+	switch {
+	case o.Action == secret.Rotate:
+		return d.Secrets.AddCredentials(ctx, o.AgentID, agent.DashboardUsername)
+	case o.LatestBefore == 0:
+		return d.Secrets.PutFirst(ctx, o.AgentID, o.Key, value)
+	default:
+		return d.Secrets.Put(ctx, o.AgentID, o.Key, value)
+	}
 }
 
 // currentOperations returns the present state of operations. One that is no longer in the agent's record was

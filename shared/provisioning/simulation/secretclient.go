@@ -122,6 +122,11 @@ func (c SecretClient) Put(ctx context.Context, id, key string, value []byte) (in
 	return c.put(ctx, id, key, func() secretVersion { return secretVersion{value: string(value)} })
 }
 
+// PutFirst implements credential.SecretWriter.
+func (c SecretClient) PutFirst(ctx context.Context, id, key string, value []byte) (int64, error) {
+	return c.Put(ctx, id, key, value)
+}
+
 // AddCredentials implements credential.SecretWriter.
 func (c SecretClient) AddCredentials(ctx context.Context, id, username string) (int64, error) {
 	return c.put(ctx, id, secret.CredentialsKey, func() secretVersion {
