@@ -53,7 +53,9 @@ type Dependencies struct {
 	MetricsWorkerStore metrics.WorkerStore    `need:"firestore"`
 	Operations         secret.Operations      `need:"firestore"`
 	SecretBudget       secretwrite.Budget     `need:"firestore"`
-	Checks             []system.Check         `need:"firestore_read"`
+
+	CleanupBudget provisioning.CleanupBudget `need:"firestore"`
+	Checks        []system.Check             `need:"firestore_read"`
 	// Nudger is for workers. Agents publishes its own nudges if the function has the need.
 	Nudger        agent.Nudger                 `need:"publish"`
 	SecretStore   credential.SecretStore       `need:"secret_manage"`
@@ -176,7 +178,8 @@ func Workers(d Dependencies) []function.Worker {
 	sweeper := &provisioning.Sweeper{Records: d.WorkerStore, Nudger: d.Nudger, Now: time.Now}
 	return []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
-			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober, Now: time.Now,
+			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
+			Cleanup: d.CleanupBudget, Now: time.Now,
 		}),
 		workers.Sweep(sweeper),
 		workers.DeadLetter(sweeper),

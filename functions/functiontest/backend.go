@@ -130,7 +130,7 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	d.Keys, d.Directory = c.Keys(), c.Directory()
 	d.Counts, d.Audit, d.Accounts, d.MemberRecords = c.Counts(), c.AuditLog(), c.Accounts(), c.Members()
 	d.Metrics, d.MetricsWorkerStore, d.Operations = c.Metrics(), c.Metrics(), c.Operations()
-	d.SecretBudget = c.SecretBudget()
+	d.SecretBudget, d.CleanupBudget = c.SecretBudget(), c.SecretBudget()
 	d.RecordIndex = b.reads.WorkerStore()
 	d.Checks = []system.Check{{Name: "firestore", Run: b.reads.Ping}}
 }

@@ -65,6 +65,9 @@ type Options struct {
 	// SecretRequests is the limit of the calls that all requests together make of the secret store; zero means no
 	// limit.
 	SecretRequests ratelimit.Limit
+	// SecretCleanup is the limit of the calls that all workers together make to destroy secrets' versions; zero means
+	// no limit.
+	SecretCleanup ratelimit.Limit
 	// Observe is called with the full method name of every call, retries included. It may be nil.
 	Observe func(method string)
 	// DialOptions are added to the connection's, such as interceptors.
@@ -77,7 +80,7 @@ type Client struct {
 	timeout time.Duration
 	clock   func() time.Time
 	// The limits of Options.
-	creations, secretWrites, secretRequests ratelimit.Limit
+	creations, secretWrites, secretRequests, secretCleanup ratelimit.Limit
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
 	// checks them once.
 	ensured *knownRecords
@@ -102,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := &Client{
 		db: db, timeout: o.Timeout, clock: o.Now, creations: o.Creations,
-		secretWrites: o.SecretWrites, secretRequests: o.SecretRequests,
+		secretWrites: o.SecretWrites, secretRequests: o.SecretRequests, secretCleanup: o.SecretCleanup,
 		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 	}
 	if c.timeout <= 0 {

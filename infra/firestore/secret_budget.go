@@ -3,17 +3,19 @@ package firestore
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/logevent"
+	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/secretwrite"
 )
 
-// SecretBudget implements secretwrite.Budget. The limit of an organization is part of its document, and the limit of
+// SecretBudget implements secretwrite.Budget and provisioning.CleanupBudget. The limit of an organization is part of its document, and the limit of
 // the service is a separate document. One commit writes both, on the condition that neither changed since it was
 // read: so both limits hold exactly, however many instances charge them.
 //
@@ -23,13 +25,19 @@ type SecretBudget struct {
 	client *Client
 }
 
-var _ secretwrite.Budget = (*SecretBudget)(nil)
+var (
+	_ secretwrite.Budget         = (*SecretBudget)(nil)
+	_ provisioning.CleanupBudget = (*SecretBudget)(nil)
+)
 
 // SecretBudget is the store of what requests spend of the secret store's quota.
 func (c *Client) SecretBudget() *SecretBudget { return &SecretBudget{client: c} }
 
-// requestBudget is the id of the document with the limit of all requests together.
-const requestBudget = "secret_requests"
+// The ids of the documents with the limits of all requests together, and of all workers that destroy versions.
+const (
+	requestBudget = "secret_requests"
+	cleanupBudget = "secret_cleanup"
+)
 
 // budget is a rate limit of the whole service.
 type budget struct{ fullAt time.Time }
@@ -71,6 +79,56 @@ func (s *SecretBudget) Charge(ctx context.Context, c secretwrite.Cost) (kept boo
 	return kept, err
 }
 
+// TakeCleanup implements provisioning.CleanupBudget. A lost answer may take twice.
+func (s *SecretBudget) TakeCleanup(ctx context.Context, calls int64) error {
+	if s.client.secretCleanup.Quota <= 0 || calls <= 0 {
+		return nil
+	}
+	ref, _ := s.client.ref(budgetCollection, cleanupBudget)
+	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		snap, err := s.client.readOne(ctx, ref)
+		if err != nil {
+			return err
+		}
+		b := s.client.batch()
+		d, err := takeBudget(b, snap, s.client.secretCleanup, int(min(calls, math.MaxInt32)), s.client.now())
+		switch {
+		case err != nil:
+			return err
+		case !d.Allowed:
+			return secretwrite.QuotaExceeded(d.Reset)
+		}
+		_, err = s.client.commit(ctx, b)
+		return err
+	})
+}
+
+// takeBudget takes calls from a limit of the whole service. It adds the limit's state to a batch if it allows them.
+func takeBudget(b *batch, snap *gcp.DocumentSnapshot, l ratelimit.Limit, calls int, now time.Time) (ratelimit.Decision,
+	error,
+) {
+	if l.Quota <= 0 || calls <= 0 {
+		return ratelimit.Decision{Allowed: true}, nil
+	}
+	var stored budget
+	if snap.Exists() {
+		if err := decode(snap, budgetFields(&stored)); err != nil {
+			return ratelimit.Decision{}, err
+		}
+	}
+	var d ratelimit.Decision
+	if stored.fullAt, d = l.TakeStored(serviceBudget, calls, stored.fullAt, now); !d.Allowed {
+		return d, nil
+	}
+	doc := budgetFields(&stored).encode()
+	if snap.Exists() {
+		b.Update(snap.Ref, updates(doc), gcp.LastUpdateTime(snap.UpdateTime))
+	} else {
+		b.Create(snap.Ref, doc)
+	}
+	return d, nil
+}
+
 // requestBudget names the document with the limit of all requests together.
 func (c *Client) requestBudget() *gcp.DocumentRef {
 	ref, _ := c.ref(budgetCollection, requestBudget)
@@ -97,28 +155,18 @@ func (ch change) chargeSecrets(ctx context.Context, b *batch, org *organizationS
 	if err := org.CountSecretWrites(ch.client.secretWrites, c.Secrets, ch.at); err != nil {
 		return err
 	}
-	var stored budget
-	if service.Exists() {
-		if err := decode(service, budgetFields(&stored)); err != nil {
-			return err
-		}
-	}
-	var d ratelimit.Decision
-	stored.fullAt, d = ch.client.secretRequests.TakeStored(serviceRequests, c.Calls, stored.fullAt, ch.at)
-	if !d.Allowed {
+	d, err := takeBudget(b, service, ch.client.secretRequests, c.Calls, ch.at)
+	switch {
+	case err != nil:
+		return err
+	case !d.Allowed:
 		slog.WarnContext(ctx, "limit of all requests to the secret store reached", logevent.Key,
 			logevent.SecretBudgetExhausted, "organization_id", org.ID, "calls", c.Calls, "wait_seconds",
 			d.Reset.Seconds())
 		return secretwrite.QuotaExceeded(d.Reset)
 	}
-	doc := budgetFields(&stored).encode()
-	if service.Exists() {
-		b.Update(service.Ref, updates(doc), gcp.LastUpdateTime(service.UpdateTime))
-	} else {
-		b.Create(service.Ref, doc)
-	}
 	return nil
 }
 
-// serviceRequests is the class of the limit of all requests together. Clients do not see it.
-const serviceRequests ratelimit.Class = "secret_requests"
+// serviceBudget is the class of the limits of the whole service. Clients do not see it.
+const serviceBudget ratelimit.Class = "secret_store"

@@ -175,3 +175,29 @@ func TestCreate_CountsSecretsOfAgentsThatItCreates(t *testing.T) {
 	create(org.Ctx, 0, "")
 	create(org.Ctx, 1, "")
 }
+
+func TestTakeCleanup_IsLimitedApartFromRequests(t *testing.T) {
+	t.Parallel()
+	now := agenttest.Now()
+	options := limitedSecrets(func() time.Time { return now })
+	options.SecretCleanup = ratelimit.Limit{Quota: 5, Window: 30 * time.Second}
+	c := open(t, "", options)
+	org := agentFixture(c).Tenant(t, plan.Hobby).Ctx
+	take := func(about string, calls int64, wantCode string) {
+		t.Helper()
+		if err := c.SecretBudget().TakeCleanup(t.Context(), calls); fault.Code(err) != wantCode {
+			t.Errorf("%s: %v, want code %q", about, err, wantCode)
+		}
+	}
+	if got := charge(org, t, c, secretwrite.Cost{Secrets: 10, Calls: 15}); got != "" {
+		t.Fatalf("the requests' limit refuses a charge: %s", got)
+	}
+	take("after requests took all of theirs", 4, "")
+	take("more than is left", 2, "secret_quota_exceeded")
+	take("what is left", 1, "")
+	now = now.Add(30 * time.Second)
+	take("more than the whole limit, which is full", 500, "")
+	if got := charge(org, t, c, secretwrite.Cost{Secrets: 1, Calls: 5}); got != "" {
+		t.Errorf("workers took from the limit of requests, which refuses 5 calls after 30 s: %s", got)
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // RuntimeInput holds the secrets from which an agent's objects are built, in addition to its record. It is never
@@ -44,6 +45,21 @@ type AgentProber interface {
 	// Accepts checks whether the agent accepts credentials, in the way its users present them. Errors: Unavailable,
 	// with the answer in its metadata.
 	Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (Verdict, error)
+}
+
+// CleanupBudget limits what workers spend of the secret store's quota to destroy versions. Bringing agents up has no
+// limit, so cleanup must leave it enough.
+type CleanupBudget interface {
+	// TakeCleanup takes a number of calls from the budget of all workers. Errors: Unavailable (secret_quota_exceeded)
+	// if they must wait.
+	TakeCleanup(ctx context.Context, calls int64) error
+}
+
+// CleanupLimit is the limit of all workers together for a secret store that allows a number of writes a minute. It
+// refills as fast as that of requests, so that workers destroy as many versions as requests add, and in every minute it
+// allows at most a quarter of the writes. With what requests get, a quarter is left to bring agents up.
+func CleanupLimit(writesPerMinute int) ratelimit.Limit {
+	return ratelimit.Limit{Quota: writesPerMinute / 12, Window: 30 * time.Second}
 }
 
 // Verdict is whether an agent accepts credentials.

@@ -20,6 +20,8 @@ type Reconciler struct {
 	Cluster Cluster
 	Secrets credential.SecretStore
 	Prober  AgentProber
+	// Cleanup limits the destruction of versions; nil means no limit.
+	Cleanup CleanupBudget
 	// Now is the clock.
 	Now func() time.Time
 }

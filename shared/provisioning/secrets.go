@@ -163,6 +163,11 @@ func (w *run) destroy(ctx context.Context, a agent.Agent, v agent.VersionSpan) e
 	if v.From >= v.Before {
 		return nil
 	}
+	if w.Cleanup != nil {
+		if err := w.Cleanup.TakeCleanup(ctx, v.Before-v.From); err != nil {
+			return err
+		}
+	}
 	return w.Secrets.DestroyVersions(ctx, a.ID, v.Key, v.From, v.Before)
 }
 

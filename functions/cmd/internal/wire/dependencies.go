@@ -69,7 +69,7 @@ func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need)
 	d.Agents, d.WorkerStore = client.Agents(d.Nudger), client.WorkerStore()
 	d.Keys, d.Directory = client.Keys(), client.Directory()
 	d.Counts, d.Audit, d.Operations = client.Counts(), client.AuditLog(), client.Operations()
-	d.SecretBudget = client.SecretBudget()
+	d.SecretBudget, d.CleanupBudget = client.SecretBudget(), client.SecretBudget()
 	d.Accounts, d.MemberRecords = client.Accounts(), client.Members()
 	d.Metrics, d.MetricsWorkerStore = client.Metrics(), client.Metrics()
 	return nil

@@ -97,6 +97,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 			Creations:      ratelimit.Standard(c.RateLimitFactor)[ratelimit.Creations],
 			SecretWrites:   ratelimit.Standard(c.RateLimitFactor)[ratelimit.SecretWrites],
 			SecretRequests: secretwrite.RequestLimit(int(c.SecretManagerWrites)),
+			SecretCleanup:  provisioning.CleanupLimit(int(c.SecretManagerWrites)),
 		})
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
