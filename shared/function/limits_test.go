@@ -319,8 +319,8 @@ func TestRoute_TakesAddressFromPlatformProxy(t *testing.T) {
 	}
 }
 
-// TestRoute_BoundsAllCallersOfAnOrganization makes more calls with each token than its own limit allows. Only calls that
-// the callers' own limits allow count for the organization.
+// TestRoute_BoundsAllCallersOfAnOrganization makes more calls with each token than its own limit allows. Only calls
+// that the callers' own limits allow count for the organization.
 func TestRoute_BoundsAllCallersOfAnOrganization(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

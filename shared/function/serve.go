@@ -32,6 +32,10 @@ import (
 
 // Handler returns the HTTP handler of the route.
 func (r Route) Handler(g Guard) http.Handler {
+	decode := r.decode
+	if r.Access == Public {
+		decode = r.limitReceiving()
+	}
 	return instrument(r.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 		r.Deprecated.setHeaders(w.Header())
 		if r.Access != Public {
@@ -45,7 +49,7 @@ func (r Route) Handler(g Guard) http.Handler {
 			if ctx, err = r.withAttempt(audited, w, req); err != nil {
 				return nil, err
 			}
-			input, err := r.decode(w, req)
+			input, err := decode(w, req)
 			if err != nil {
 				return nil, err
 			}

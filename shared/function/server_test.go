@@ -315,3 +315,33 @@ func TestServer_WaitsForHandlers(t *testing.T) {
 		})
 	}
 }
+
+// TestServer_LimitsTheBodiesOfStrangers lets strangers send slowly to a public route. Other routes are served, and so is
+// the public one when the slow requests have ended.
+func TestServer_LimitsTheBodiesOfStrangers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := servePipes(t, slowRoutes())
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				if res := (clientRequest{path: "/public", length: 1000}).do(t, p); res.status != http.StatusRequestTimeout {
+					t.Errorf("a slow request got %d, want 408", res.status)
+				}
+			})
+		}
+		synctest.Wait()
+		fast := clientRequest{path: "/public", length: 100, first: 100}
+		if res := fast.do(t, p); res.status != http.StatusServiceUnavailable || res.took > 0 {
+			t.Errorf("one request more got %d after %s, want 503 immediately", res.status, res.took)
+		}
+		other := clientRequest{path: "/authenticated", token: "admin", length: 100, first: 100}
+		if res := other.do(t, p); res.status != http.StatusOK {
+			t.Errorf("another route answered %d, want 200", res.status)
+		}
+		all.Wait()
+		if res := fast.do(t, p); res.status != http.StatusOK {
+			t.Errorf("the public route answered %d after the slow requests, want 200", res.status)
+		}
+	})
+}
