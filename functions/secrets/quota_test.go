@@ -145,8 +145,8 @@ func (m *market) put(t *testing.T, a *attacker) string {
 	return fault.Code(err)
 }
 
-// attackers makes four organizations with a stopped agent each, and four with one that does not come up. The agents have
-// secrets, and all limits are full.
+// attackers makes four organizations with a stopped agent each, and four with one that does not come up. The agents
+// have secrets, and all limits are full.
 func (m *market) attackers(t *testing.T) []*attacker {
 	t.Helper()
 	var all []*attacker

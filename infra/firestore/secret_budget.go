@@ -15,9 +15,10 @@ import (
 	"agents.example/controlplane/shared/secretwrite"
 )
 
-// SecretBudget implements secretwrite.Budget and provisioning.CleanupBudget. The limit of an organization is part of its document, and the limit of
-// the service is a separate document. One commit writes both, on the condition that neither changed since it was
-// read: so both limits hold exactly, however many instances charge them.
+// SecretBudget implements secretwrite.Budget and provisioning.CleanupBudget. The limit of an organization is part of its
+// document, and the limits of the service are separate documents. One commit writes both limits that a request is
+// charged to, on the condition that neither changed since it was read: so they hold exactly, however many instances
+// charge them.
 //
 // All charges write the document of the service, so concurrent ones have to try again. The limit itself bounds how
 // often that happens: each charge that succeeds takes at least one token of it.

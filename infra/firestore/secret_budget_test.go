@@ -46,6 +46,7 @@ func TestCharge_ChargesTheOrganizationAndTheServiceOrNeither(t *testing.T) {
 	c := open(t, "", limitedSecrets(func() time.Time { return now }))
 	f := agentFixture(c)
 	first, second := f.Tenant(t, plan.Hobby).Ctx, f.Tenant(t, plan.Hobby).Ctx
+	of := func(secrets, calls int) secretwrite.Cost { return secretwrite.Cost{Secrets: secrets, Calls: calls} }
 	for i, step := range []struct {
 		about      string
 		after      time.Duration
@@ -54,12 +55,12 @@ func TestCharge_ChargesTheOrganizationAndTheServiceOrNeither(t *testing.T) {
 		wantRefuse string
 	}{
 		{about: "within both limits", ctx: first, cost: secretwrite.Cost{Secrets: 8, Calls: 8}},
-		{about: "over the organization's", ctx: first, cost: secretwrite.Cost{Secrets: 3, Calls: 3}, wantRefuse: "organization"},
-		{about: "another organization's rest of the service", ctx: second, cost: secretwrite.Cost{Secrets: 4, Calls: 7}},
+		{about: "over the organization's", ctx: first, cost: of(3, 3), wantRefuse: "organization"},
+		{about: "another organization's rest of the service", ctx: second, cost: of(4, 7)},
 		{about: "over the service's", ctx: second, cost: secretwrite.Cost{Secrets: 1, Calls: 1}, wantRefuse: "service"},
-		{about: "the refused one was not charged", after: 6 * time.Second, ctx: second, cost: secretwrite.Cost{Secrets: 1, Calls: 1}},
+		{about: "the refused one was not charged", after: 6 * time.Second, ctx: second, cost: of(1, 1)},
 		{about: "without calls", ctx: second, cost: secretwrite.Cost{Secrets: 5}},
-		{about: "all that is left of the organization's", ctx: second, cost: secretwrite.Cost{Secrets: 2}, wantRefuse: "organization"},
+		{about: "all that is left of the organization's", ctx: second, cost: of(2, 0), wantRefuse: "organization"},
 		{about: "after 90 s", after: 90 * time.Second, ctx: first, cost: secretwrite.Cost{Secrets: 10, Calls: 15}},
 	} {
 		now = now.Add(step.after)
@@ -136,7 +137,8 @@ func withSecrets(t *testing.T, n int) agent.Agent {
 	var requested []secret.Operation
 	for i := range n {
 		requested = append(requested, secret.Operation{
-			ID: agenttest.ID(), AgentID: a.ID, Key: "K" + string(rune('A'+i)), Action: secret.Set, RequiredToStart: true,
+			ID: agenttest.ID(), AgentID: a.ID, Key: "K" + string(rune('A'+i)), Action: secret.Set,
+			RequiredToStart: true,
 		})
 	}
 	_, err := a.BeginOperations(0, requested, a.CreatedAt)

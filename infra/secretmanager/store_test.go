@@ -166,7 +166,8 @@ func TestPutFirst_MakesNoCallThatFails(t *testing.T) {
 			t.Fatalf("PutFirst = %d, %v, want version %d", version, err, want)
 		}
 		if want == 1 {
-			if diff := cmp.Diff(map[string]int{"CreateSecret": 1, "AddSecretVersion": 1}, w.server.Calls()); diff != "" {
+			calls := map[string]int{"CreateSecret": 1, "AddSecretVersion": 1}
+			if diff := cmp.Diff(calls, w.server.Calls()); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		}

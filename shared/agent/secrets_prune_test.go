@@ -34,14 +34,15 @@ func restWith(t *testing.T, status agent.Status, last int64) agent.Agent {
 
 func TestSupersededVersions_AreThoseThatNoStartNeeds(t *testing.T) {
 	t.Parallel()
+	former := []agent.VersionSpan{{Key: "TOKEN", From: 1, Before: 4}}
 	for name, c := range map[string]struct {
 		given agent.Agent
 		then  func(*testing.T, *agent.Agent)
 		want  []agent.VersionSpan
 	}{
-		"stopped":  {given: restWith(t, agent.Stopped, 4), want: []agent.VersionSpan{{Key: "TOKEN", From: 1, Before: 4}}},
-		"paused":   {given: restWith(t, agent.Paused, 4), want: []agent.VersionSpan{{Key: "TOKEN", From: 1, Before: 4}}},
-		"in error": {given: restWith(t, agent.Error, 4), want: []agent.VersionSpan{{Key: "TOKEN", From: 1, Before: 4}}},
+		"stopped":  {given: restWith(t, agent.Stopped, 4), want: former},
+		"paused":   {given: restWith(t, agent.Paused, 4), want: former},
+		"in error": {given: restWith(t, agent.Error, 4), want: former},
 		"only one": {given: restWith(t, agent.Stopped, 1)},
 		"destroyed once": {
 			given: restWith(t, agent.Stopped, 4),

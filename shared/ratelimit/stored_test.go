@@ -97,15 +97,17 @@ func TestTakeStored_TakesTheCost(t *testing.T) {
 		wantRemaining int
 		wantReset     time.Duration
 	}{
-		"none of a full bucket":          {cost: 0, wantAllowed: true},
-		"none of an empty bucket":        {fullAt: 100 * time.Second, cost: 0, wantAllowed: true},
-		"part of a full bucket":          {cost: 20, wantAllowed: true, wantRemaining: 80, wantReset: 20 * time.Second},
-		"the whole bucket":               {cost: 100, wantAllowed: true, wantRemaining: 0, wantReset: 100 * time.Second},
-		"more than the bucket":           {cost: 500, wantAllowed: true, wantRemaining: 0, wantReset: 100 * time.Second},
-		"the rest":                       {fullAt: 80 * time.Second, cost: 20, wantAllowed: true, wantReset: 100 * time.Second},
-		"more than the rest":             {fullAt: 85 * time.Second, cost: 20, wantReset: 5 * time.Second},
-		"more than the bucket, not full": {fullAt: time.Second, cost: 500, wantReset: time.Second},
-		"the bucket, a clock 1 s ahead":  {fullAt: 101 * time.Second, cost: 100, wantReset: 101 * time.Second},
+		"none of a full bucket": {cost: 0, wantAllowed: true},
+		"none of empty":         {fullAt: 100 * time.Second, cost: 0, wantAllowed: true},
+		"part of a full bucket": {cost: 20, wantAllowed: true, wantRemaining: 80, wantReset: 20 * time.Second},
+		"the whole bucket":      {cost: 100, wantAllowed: true, wantRemaining: 0, wantReset: 100 * time.Second},
+		"more than the bucket":  {cost: 500, wantAllowed: true, wantRemaining: 0, wantReset: 100 * time.Second},
+		"the rest": {
+			fullAt: 80 * time.Second, cost: 20, wantAllowed: true, wantReset: 100 * time.Second,
+		},
+		"more than the rest": {fullAt: 85 * time.Second, cost: 20, wantReset: 5 * time.Second},
+		"not full":           {fullAt: time.Second, cost: 500, wantReset: time.Second},
+		"a clock 1 s ahead":  {fullAt: 101 * time.Second, cost: 100, wantReset: 101 * time.Second},
 	} {
 		next, d := limit.TakeStored(ratelimit.SecretWrites, c.cost, now.Add(c.fullAt), now)
 		if d.Allowed != c.wantAllowed || d.Remaining != c.wantRemaining || d.Reset != c.wantReset {

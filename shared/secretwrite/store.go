@@ -17,7 +17,7 @@ func (d Service) storeAndRecord(
 	ctx context.Context, a agent.Agent, begun []secret.Operation, values map[string][]byte,
 ) (agent.Agent, []secret.Operation, error) {
 	ctx = context.WithoutCancel(ctx)
-	outcomes, failure := d.addValues(ctx, a.ID, begun, values)
+	outcomes, failure := d.addValues(ctx, begun, values)
 	now := d.now()
 	after, err := d.Agents.Change(ctx, a.ID, func(a *agent.Agent) error {
 		return a.RecordStored(outcomes, now)
@@ -35,7 +35,7 @@ func (d Service) storeAndRecord(
 
 // addValues adds the values. The error is that of the first value that may not have been added.
 func (d Service) addValues(
-	ctx context.Context, agentID string, begun []secret.Operation, values map[string][]byte,
+	ctx context.Context, begun []secret.Operation, values map[string][]byte,
 ) (outcomes []agent.Outcome, failure error) {
 	now := d.now()
 	until := now.Add(secret.StoringTime)

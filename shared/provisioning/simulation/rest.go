@@ -112,7 +112,7 @@ func (w *World) checkSecretsAtRest(a agent.Agent) {
 				continue
 			}
 			if bound := boundVersion(a, found.key); !a.WantsPod() && int64(i)+1 < bound {
-				w.violate("superseded versions", "agent %s is %s with version %d of %s, and version %d is not destroyed",
+				w.violate("superseded versions", "agent %s is %s with version %d of %s, and version %d is left",
 					short(a.ID), a.Status, bound, found.key, i+1)
 			}
 			if found.key == secret.CredentialsKey && v.value == "" && w.Secrets.surplus[a.ID] {
