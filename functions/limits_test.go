@@ -14,7 +14,7 @@ import (
 // TestDescription_ListsTheHeldAnswers compares the second table in the API description with the limits of production.
 func TestDescription_ListsTheHeldAnswers(t *testing.T) {
 	t.Parallel()
-	rows := regexp.MustCompile("(?m)^\\| [a-z ]+ \\| ([0-9]+) at a time.* \\|$")
+	rows := regexp.MustCompile(`(?m)^\| [a-z ]+ \| ([0-9]+) at a time.* \|$`)
 	var described []int
 	for _, row := range rows.FindAllStringSubmatch(readDocument(t, "functions/generate/description.md"), -1) {
 		n, _ := strconv.Atoi(row[1])

@@ -224,9 +224,15 @@ func revealRound(_ *testing.T, s *samples, _ int) ([]functiontest.Option, func()
 }
 
 func putSecretsRound(t *testing.T, s *samples, n int) ([]functiontest.Option, func() int) {
-	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) { a.Operations = nil })
+	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) { endOperations(a, otherKey) })
 	return s.about(functiontest.Body(map[string]any{"secrets": map[string]string{otherKey: fmt.Sprint(n)}})),
 		s.versions(t, otherKey)
+}
+
+// endOperations makes a record what it is after a worker: the operations have ended, and former versions are destroyed.
+func endOperations(a *agent.Agent, key string) {
+	a.MarkPruned([]agent.VersionSpan{{Key: key, Before: a.HighestVersion(key)}})
+	a.Operations, a.RotationPending = nil, false
 }
 
 func deleteSecretRound(t *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
@@ -249,7 +255,7 @@ func reconcileRound(t *testing.T, s *samples, _ int) ([]functiontest.Option, fun
 }
 
 func rotateRound(t *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
-	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) { a.Operations, a.RotationPending = nil, false })
+	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) { endOperations(a, secret.CredentialsKey) })
 	return s.about(), s.versions(t, secret.CredentialsKey)
 }
 

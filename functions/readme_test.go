@@ -283,3 +283,31 @@ func checkTerraform(t *testing.T, words []string) string {
 	}
 	return ""
 }
+
+// TestQuotaTable_NamesEveryNeed holds that whoever gives functions a new outside system says what bounds an
+// organization there.
+func TestQuotaTable_NamesEveryNeed(t *testing.T) {
+	t.Parallel()
+	_, table, found := strings.Cut(readDocument(t, "infra/README.md"), "\n## Shared quotas\n")
+	if !found {
+		t.Fatal("infra/README.md has no section Shared quotas")
+	}
+	named := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if spenders, _, row := strings.Cut(strings.TrimPrefix(line, "| "), " | "); row {
+			for need := range strings.SplitSeq(spenders, ", ") {
+				named[strings.Trim(need, "`")] = true
+			}
+		}
+	}
+	declared := regexp.MustCompile(`(?m)^\t\w+ +Need = "(\w+)"`)
+	needs := declared.FindAllStringSubmatch(readDocument(t, "shared/function/route.go"), -1)
+	if len(needs) < 10 {
+		t.Fatalf("found only the needs %v in shared/function/route.go", needs)
+	}
+	for _, need := range needs {
+		if !named[need[1]] {
+			t.Errorf("the table of shared quotas in infra/README.md has no row of the need %s", need[1])
+		}
+	}
+}

@@ -77,7 +77,8 @@ func (l *environment) deploy(ctx context.Context) (_ *deployment, err error) {
 		return nil, err
 	}
 	d.closers = append(d.closers, d.monitoring.Close)
-	if d.secrets, err = secretmanageremu.Start(ctx, secretmanageremu.Options{Quotas: secretmanageremu.Times(1000)}); err != nil {
+	quotas := secretmanageremu.Times(1000)
+	if d.secrets, err = secretmanageremu.Start(ctx, secretmanageremu.Options{Quotas: quotas}); err != nil {
 		return nil, err
 	}
 	d.closers = append(d.closers, d.secrets.Close)

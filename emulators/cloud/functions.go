@@ -27,7 +27,8 @@ func (c *Cloud) serve(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := dataplane.AdmitImages(ctx, c.Ready.Kubeconfig, c.env["PLATFORM_IMAGE"], c.env["AGENT_IMAGE"]); err != nil {
+	err = dataplane.AdmitImages(ctx, c.Ready.Kubeconfig, c.env["PLATFORM_IMAGE"], c.env["AGENT_IMAGE"])
+	if err != nil {
 		return err
 	}
 	if c.options.Separate {

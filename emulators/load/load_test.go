@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// TestRun_GoodClientsAreServedDuringAttacks runs a short form of the command: no request of a good client fails. It does
-// not judge times, because other tests use the machine, too.
+// TestRun_GoodClientsAreServedDuringAttacks runs a short form of the command: no request of a good client fails. It
+// does not judge times, because other tests use the machine, too.
 func TestRun_GoodClientsAreServedDuringAttacks(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -54,12 +54,13 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 	return json.Marshal(document)
 }
 
-// maxPublicBodies is how many requests of a public route a process receives at the same time. It is well below the number
-// of requests that an instance serves, so that strangers who send slowly do not take the instance from other routes.
+// maxPublicBodies is how many requests of a public route a process receives at the same time. It is well below the
+// number of requests that an instance serves, so that strangers who send slowly leave room for other routes.
 const maxPublicBodies = 16
 
-// limitReceiving returns decode for a public route: it refuses a request while maxPublicBodies others are being received.
-// Callers of other routes are authenticated before their bodies are read. Errors: those of decode, Unavailable.
+// limitReceiving returns decode for a public route: it refuses a request while maxPublicBodies others are being
+// received. Callers of other routes are authenticated before their bodies are read. Errors: those of decode,
+// Unavailable.
 func (r Route) limitReceiving() func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	receiving := make(chan struct{}, maxPublicBodies)
 	return func(w http.ResponseWriter, req *http.Request) ([]byte, error) {

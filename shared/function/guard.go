@@ -16,8 +16,8 @@ import (
 // Authenticator identifies the caller behind a bearer token.
 type Authenticator interface {
 	// Authenticate verifies a token. If that reads an API key from the store, the same round trip fetches the document
-	// that the route reads, and the returned context carries it. Errors: Unauthenticated; RateLimited for the look-up of
-	// a key from an address with too many invalid ones; Unavailable.
+	// that the route reads, and the returned context carries it. Errors: Unauthenticated; RateLimited for the look-up
+	// of a key from an address with too many invalid ones; Unavailable.
 	Authenticate(ctx context.Context, t identity.Attempt) (context.Context, identity.Caller, error)
 }
 

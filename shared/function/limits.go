@@ -58,9 +58,9 @@ func found(outcome error) bool {
 	return outcome == nil || fault.Is(outcome, fault.Conflict) || fault.Is(outcome, fault.RateLimited)
 }
 
-// extraBucket returns the class and key of the bucket for Route.Limit, if the route has one. A route of one agent counts
-// each agent separately, other routes count the organization. The key contains the parsed id, because one UUID can be
-// written in several ways, and the organization, so that a caller cannot use up the bucket of another organization.
+// extraBucket returns the class and key of the bucket for Route.Limit, if the route has one. A route of one agent
+// counts each agent separately, other routes count the organization. The key contains the parsed id, because one UUID
+// can be written in several ways, and the organization, so that a caller cannot use up the bucket of another one.
 func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
 	if r.Limit == "" {
 		return "", "", false

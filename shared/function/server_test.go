@@ -316,8 +316,8 @@ func TestServer_WaitsForHandlers(t *testing.T) {
 	}
 }
 
-// TestServer_LimitsTheBodiesOfStrangers lets strangers send slowly to a public route. Other routes are served, and so is
-// the public one when the slow requests have ended.
+// TestServer_LimitsTheBodiesOfStrangers lets strangers send slowly to a public route. Other routes are served, and so
+// is the public one when the slow requests have ended.
 func TestServer_LimitsTheBodiesOfStrangers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -325,7 +325,8 @@ func TestServer_LimitsTheBodiesOfStrangers(t *testing.T) {
 		var all sync.WaitGroup
 		for range 16 {
 			all.Go(func() {
-				if res := (clientRequest{path: "/public", length: 1000}).do(t, p); res.status != http.StatusRequestTimeout {
+				res := clientRequest{path: "/public", length: 1000}.do(t, p)
+				if res.status != http.StatusRequestTimeout {
 					t.Errorf("a slow request got %d, want 408", res.status)
 				}
 			})

@@ -215,10 +215,10 @@ func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api boo
 	f.forward(w, req, v, api)
 }
 
-// fromAnotherSite reports whether a page of another site made the browser send a request that may change something, that
-// opens a WebSocket, or whose answer becomes a part of that page. The pages of other agents are other sites. Browsers
-// send cookies with the requests of pages below the same parent domain whatever SameSite says, so Sec-Fetch-Site
-// decides. A link on another site's page opens the agent in a separate tab or window.
+// fromAnotherSite reports whether a page of another site made the browser send a request that may change something,
+// that opens a WebSocket, or whose answer becomes a part of that page. The pages of other agents are other sites.
+// Browsers send cookies with the requests of pages below the same parent domain whatever SameSite says, so
+// Sec-Fetch-Site decides. A link on another site's page opens the agent in a separate tab or window.
 func (f *Front) fromAnotherSite(req *http.Request) bool {
 	h := req.Header
 	if site := h.Get("Sec-Fetch-Site"); site == "same-site" || site == "cross-site" {
