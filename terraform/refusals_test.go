@@ -4,6 +4,7 @@ package terraform_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -188,4 +189,24 @@ func surroundingRefusals(own string) map[string]refusal {
 		"a quota without memory": drop("resourcequotas", own, "agent", "/spec/hard/limits.memory", refusesQuota),
 		"a quota without pods":   drop("resourcequotas", own, "agent", "/spec/hard/pods", refusesQuota),
 	}
+}
+
+// rangeRefusals open one of the ranges to agents that are not on the internet, for each of them.
+func rangeRefusals(own string) map[string]refusal {
+	found := map[string]refusal{}
+	for internet, closed := range map[string][]string{
+		"0.0.0.0/0": {
+			"0.0.0.0/8", "10.0.0.0/8", "34.118.224.0/20", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+			"172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15", "240.0.0.0/4",
+		},
+		"::/0": {"::1/128", "fc00::/7", "fe80::/10"},
+	} {
+		for i, open := range closed {
+			rest := slices.Delete(slices.Clone(closed), i, i+1)
+			found["requests to "+open] = refusal{edit("networkpolicies", own, "agent",
+				`[{"op":"add","path":"/spec/egress/1/to/-","value":{"ipBlock":{"cidr":"`+internet+
+					`","except":["`+strings.Join(rest, `","`)+`"]}}}]`), refusesEgress}
+		}
+	}
+	return found
 }

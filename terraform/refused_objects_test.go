@@ -124,8 +124,9 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 			t.Errorf("%s without a change: %v", name, err)
 		}
 	}
-	for _, group := range []map[string]refusal{podRefusals(own), surroundingRefusals(own), objectRefusals(own,
-		empty)} {
+	for _, group := range []map[string]refusal{
+		podRefusals(own), surroundingRefusals(own), rangeRefusals(own), objectRefusals(own, empty),
+	} {
 		for name, r := range group {
 			err := r.write(ctx, worker)
 			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), r.want) {
