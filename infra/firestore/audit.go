@@ -210,11 +210,15 @@ func (ch change) writeEntry(b *batch, org organizationState, target audit.Target
 		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: ch.trail.Outcome(), Request: ch.request,
 		Changes: changes,
 	}, ch.id)
-	if ch.first {
+	if ch.first() {
 		b.Create(ch.entry, doc)
 		return
 	}
-	// The entry may not exist: the call's first change may have written nothing.
+	// The entry may not exist, if the commit of the first change was refused. If it exists, its outcome stays: this
+	// commit may land after the server has written the one that the client was told.
+	if ch.trail.Written() {
+		delete(doc, "outcome")
+	}
 	added, _ := doc["changes"].([]any)
 	doc["changes"], doc[commitsField] = gcp.ArrayUnion(added...), gcp.ArrayUnion(ch.id)
 	b.Set(ch.entry, doc, gcp.MergeAll)

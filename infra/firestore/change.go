@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -41,8 +42,8 @@ type change struct {
 	organization *gcp.DocumentRef
 	entry        *gcp.DocumentRef
 	trail        *audit.CallEntry
-	// first is true for the call's first change, which creates the entry.
-	first bool
+	// first reports whether the change is the first of the call that sends a commit, which creates the entry.
+	first func() bool
 	// attempt is nil when the change has no idempotency key. answer is the document of the idempotent answer.
 	attempt *idempotency.Attempt
 	answer  *gcp.DocumentRef
@@ -57,7 +58,7 @@ func (c *Client) beginChange(ctx context.Context) (change, error) {
 		return change{}, err
 	}
 	ch.trail = audit.CallEntryFrom(ctx)
-	ch.first = ch.trail.Claim()
+	ch.first = sync.OnceValue(ch.trail.Claim)
 	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), ch.id))
 	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
 		ch.amends = a.Used()

@@ -21,6 +21,7 @@ func callEntryTests() map[string]func(testing.TB, Fixture) {
 		"changes of one call share an entry":      changesOfOneCall,
 		"entry is written by a later change":      entryOfLaterChange,
 		"call whose entry was taken can't commit": entryTaken,
+		"outcome of a call stays":                 outcomeStays,
 	}
 }
 
@@ -189,19 +190,51 @@ const longEnoughToFail = 300 * time.Millisecond
 func entryTaken(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
+	for name, before := range map[string]func(context.Context){
+		"first change": func(context.Context) {},
+		"after a refused change": func(ctx context.Context) {
+			_, _ = w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return errors.New("refused") })
+		},
+	} {
+		ctx, entry := org.Call()
+		before(ctx)
+		if err := w.Log.Append(ctx, audit.Entry{
+			ID: entry.ID(), OrganizationID: org.ID, Action: "TestAgent", Outcome: "store_unavailable",
+			Target: audit.Target{Type: "agent", ID: a.ID},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(ctx, longEnoughToFail)
+		defer cancel()
+		_, err := w.Store.Change(short, a.ID, act(agent.Stop))
+		if !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: Change of a call that was given up = %v, want Unavailable", name, err)
+		}
+		equal(t, name+": Written", entry.Written(), false)
+		equal(t, name+": version of the agent", org.load(a.ID).Version, a.Version)
+	}
+}
+
+// outcomeStays lets the second change of a call land after the server has written the outcome that the client was told.
+func outcomeStays(t testing.TB, w Fixture) {
+	org := w.Tenant(t, plan.Enterprise)
+	a := org.Create(plan.Hobby)
 	ctx, entry := org.Call()
-	if err := w.Log.Append(ctx, audit.Entry{
-		ID: entry.ID(), OrganizationID: org.ID, Action: "TestAgent", Outcome: "store_unavailable",
-		Target: audit.Target{Type: "agent", ID: a.ID},
-	}); err != nil {
+	entry.Begin()
+	rename := func(a *agent.Agent) error { a.Name += "!"; return nil }
+	if _, err := w.Store.Change(ctx, a.ID, rename); err != nil {
 		t.Fatal(err)
 	}
-	short, cancel := context.WithTimeout(ctx, longEnoughToFail)
-	defer cancel()
-	_, err := w.Store.Change(short, a.ID, act(agent.Stop))
-	if !fault.Is(err, fault.Unavailable) {
-		t.Errorf("Change of a call that was given up = %v, want Unavailable", err)
+	if err := w.Log.Finish(ctx, entry.ID(), "store_unavailable"); err != nil {
+		t.Fatal(err)
 	}
-	equal(t, "Written", entry.Written(), false)
-	equal(t, "version of the agent", org.load(a.ID).Version, a.Version)
+	if _, err := w.Store.Change(ctx, a.ID, rename); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range org.Entries() {
+		if e.ID == entry.ID() {
+			equal(t, "outcome", e.Outcome, "store_unavailable")
+			equal(t, "changes", len(e.Changes), 2)
+		}
+	}
 }

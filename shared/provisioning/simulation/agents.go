@@ -150,6 +150,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 			return err
 		}
 		var saved agent.Agent // a late effect must not change what the call returned
+		c.first()             // claims when the commit is sent, not when it lands
 		err := s.Process.Step(ctx, DatabaseService, "commit create", func() (err error) {
 			saved, err = s.Database.commitAgent(c, read, agent.Agent{}, cloneAgent(a), true)
 			return err
@@ -209,6 +210,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 		}
 		after.ChangeID = c.id
 		var saved agent.Agent // a late effect must not change what the call returned
+		c.first()             // claims when the commit is sent, not when it lands
 		err = s.Process.Step(ctx, DatabaseService, "commit change", func() (err error) {
 			saved, err = s.Database.commitAgent(c, read, before, after, false)
 			return err

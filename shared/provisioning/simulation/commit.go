@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -23,7 +24,7 @@ type change struct {
 	request audit.Request
 	trail   *audit.CallEntry
 	entryID string
-	first   bool
+	first   func() bool // whether this is the first change of the call that sends a commit
 	attempt *idempotency.Attempt
 	amends  bool
 	call    string
@@ -34,7 +35,7 @@ func (d *Database) beginChange(ctx context.Context, id string, at time.Time) cha
 		id: id, at: at, caller: identity.From(ctx), request: audit.From(ctx), trail: audit.CallEntryFrom(ctx),
 		entryID: id, call: callFrom(ctx),
 	}
-	c.first = c.trail.Claim()
+	c.first = sync.OnceValue(c.trail.Claim)
 	if c.trail.ID() != "" {
 		c.entryID = c.trail.ID()
 	}
@@ -106,7 +107,7 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 	case (moved != (organization.Usage{}) || after.Started(before)) &&
 		d.organizations[s.org.ID].version != s.org.version:
 		return agent.Agent{}, errConflict
-	case c.first && hasEntry:
+	case c.first() && hasEntry:
 		return agent.Agent{}, errConflict
 	case c.attempt != nil && (!s.answered || c.amends) && d.answers[c.attempt.ID].version != s.answer.version:
 		return agent.Agent{}, errConflict

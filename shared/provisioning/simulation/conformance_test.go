@@ -78,6 +78,16 @@ func (l log) Append(_ context.Context, e audit.Entry) error {
 	return nil
 }
 
+// Finish implements audit.Log.
+func (l log) Finish(_ context.Context, id, outcome string) error {
+	l.u.Lock()
+	defer l.u.Unlock()
+	e := l.d.Entries[id]
+	e.Outcome = outcome
+	l.d.Entries[id] = e
+	return nil
+}
+
 func TestAgents_Conform(t *testing.T) { t.Parallel(); agenttest.TestStore(t, fixture) }
 
 func TestWorkerStore_Conforms(t *testing.T) { t.Parallel(); agenttest.TestWorkerStore(t, fixture) }
