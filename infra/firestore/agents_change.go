@@ -96,7 +96,9 @@ func chargeNewAgent(ch change, org *organizationState, a agent.Agent, size plan.
 }
 
 // chargeNewSecrets charges for the secrets that an agent is created with.
-func (s *Agents) chargeNewSecrets(ctx context.Context, ch change, b *batch, org *organizationState, a agent.Agent) error {
+func (s *Agents) chargeNewSecrets(
+	ctx context.Context, ch change, b *batch, org *organizationState, a agent.Agent,
+) error {
 	cost := secretwrite.CreationCost(a)
 	if cost == (secretwrite.Cost{}) {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/secretwrite"
 )
 
-// SecretBudget implements secretwrite.Budget and provisioning.CleanupBudget. The limit of an organization is part of its
-// document, and the limits of the service are separate documents. One commit writes both limits that a request is
+// SecretBudget implements secretwrite.Budget and provisioning.CleanupBudget. The limit of an organization is part of
+// its document, and the limits of the service are separate documents. One commit writes both limits that a request is
 // charged to, on the condition that neither changed since it was read: so they hold exactly, however many instances
 // charge them.
 //

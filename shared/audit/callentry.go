@@ -49,10 +49,10 @@ func (e *CallEntry) ID() string {
 	return e.id
 }
 
-// Claim reports whether the caller's change is the first of the call that sends a commit. That change creates the entry,
-// later ones add to it. A change claims when it sends its first commit, not earlier: the commit that creates the entry
-// fails if the server has already written it, so it cannot land after the call has failed. For nil every change is a
-// first one.
+// Claim reports whether the caller's change is the first of the call that sends a commit. That change creates the
+// entry, later ones add to it. A change claims when it sends its first commit, not earlier: the commit that creates
+// the entry fails if the server has already written it, so it cannot land after the call has failed. For nil every
+// change is a first one.
 func (e *CallEntry) Claim() (first bool) {
 	if e == nil {
 		return true
