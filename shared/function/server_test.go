@@ -104,8 +104,9 @@ func TestServer_RefusesWithoutTheBody(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d bytes sent", name, sent), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					c.request.first = sent
-					res := c.request.do(t, servePipes(t, slowRoutes()))
+					request := c.request
+					request.first = sent
+					res := request.do(t, servePipes(t, slowRoutes()))
 					if res.status != c.status || !res.closes {
 						t.Errorf("status = %d, closes = %t; want %d, true", res.status, res.closes, c.status)
 					}
