@@ -36,8 +36,8 @@ type Guard struct {
 }
 
 // admit authenticates the caller and checks access, rate limits and the plan. It does not read the body, and its errors
-// do not reveal whether the object in the path exists. The caller passes the outcome of the
-// handler to the settlement.
+// do not reveal whether the object in the path exists. The caller passes the outcome of the handler to the settlement,
+// unless it is nil.
 func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context.Context, settlement, error) {
 	ctx := req.Context()
 	if r.Access == Public {
