@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/nettest"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 )
@@ -224,10 +226,7 @@ func TestProbe_ChecksCertificates(t *testing.T) {
 
 func TestProbe_ReportsUnreachableAndUnknownHosts(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewServer(http.NotFoundHandler())
-	address := hostOf(t, s)
-	s.Close()
-	p := New(Options{Addresses: addresses("http", ""), DialAddress: address})
+	p := New(Options{Addresses: addresses("http", ""), DialAddress: nettest.Refusing(t).String()})
 	wantUnhealthy(t, p.Probe(t.Context(), testAgent()), "connect", 0)
 	wantUnhealthy(t, p.Probe(t.Context(), agent.Agent{ID: "no id"}), "dns", 0)
 	unknown := newProber(Options{Addresses: addresses("http", "")},

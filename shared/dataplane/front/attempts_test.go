@@ -59,7 +59,7 @@ func TestAttempts_CountTheAddressThatTheRouterSaw(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := start(t, freePort(t), nil)
+			f := start(t, refusingPort(t), nil)
 			last := 0
 			for i := range 21 {
 				last, _ = f.get(t, "/auth/check", wrong, from(address(i+1)))
@@ -73,7 +73,7 @@ func TestAttempts_CountTheAddressThatTheRouterSaw(t *testing.T) {
 
 func TestAttempts_RequestsWithoutACredentialDoNotCount(t *testing.T) {
 	t.Parallel()
-	f := start(t, freePort(t), nil)
+	f := start(t, refusingPort(t), nil)
 	for range 30 {
 		if got, _ := f.get(t, "/"); got != http.StatusUnauthorized {
 			t.Fatalf("status %d, want 401", got)

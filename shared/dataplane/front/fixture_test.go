@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/nettest"
+
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	"go.uber.org/goleak"
@@ -68,16 +70,8 @@ func portOf(t *testing.T, rawURL string) int {
 	return port
 }
 
-// freePort returns a port on which no program listens.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // was never used
-	return l.Addr().(*net.TCPAddr).Port
-}
+// refusingPort returns a port that refuses connections.
+func refusingPort(t *testing.T) int { t.Helper(); return int(nettest.Refusing(t).Port()) }
 
 // serveContainer runs a container.
 func serveContainer(t *testing.T, h http.HandlerFunc) (port int) {

@@ -211,7 +211,7 @@ func TestNew_RefusesIncompleteOptions(t *testing.T) {
 
 func TestFront_AnswersCallersOfTheAPIInItsFormat(t *testing.T) {
 	t.Parallel()
-	f := start(t, freePort(t), nil)
+	f := start(t, refusingPort(t), nil)
 	for name, prepare := range map[string]func(*http.Request){
 		"authentication_error": func(*http.Request) {}, "server_error": bearer,
 	} {

@@ -71,7 +71,7 @@ func TestHandoff_PlainCookieIsNoneOverHTTPS(t *testing.T) {
 
 func TestHandoff_RefusesWhatIsNoValidLink(t *testing.T) {
 	t.Parallel()
-	f, i := startWithLinks(t, freePort(t))
+	f, i := startWithLinks(t, refusingPort(t))
 	private, _ := i.key.Key.(*ecdsa.PrivateKey)
 	coordinates, err := private.PublicKey.Bytes()
 	if err != nil {
@@ -125,7 +125,7 @@ func TestHandoff_RefusesWhatIsNoValidLink(t *testing.T) {
 
 func TestHandoff_RedeemsALinkOnce(t *testing.T) {
 	t.Parallel()
-	f, i := startWithLinks(t, freePort(t))
+	f, i := startWithLinks(t, refusingPort(t))
 	link := i.link(t, f.clock.now(), "1")
 	if res := f.request(t, http.MethodHead, link); res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("HEAD: status %d, want 405", res.StatusCode)
@@ -146,7 +146,7 @@ func TestHandoff_RedeemsALinkOnce(t *testing.T) {
 
 func TestHandoff_RedeemsALinkOnceConcurrently(t *testing.T) {
 	t.Parallel()
-	f, i := startWithLinks(t, freePort(t))
+	f, i := startWithLinks(t, refusingPort(t))
 	link := i.link(t, f.clock.now(), "1")
 	statuses := make(chan int, 16)
 	for range cap(statuses) {
@@ -175,7 +175,7 @@ func TestHandoff_RedeemsALinkOnceConcurrently(t *testing.T) {
 func TestHandoff_WithoutKeysRefusesEveryLink(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
-	f := start(t, freePort(t), nil)
+	f := start(t, refusingPort(t), nil)
 	if got, _ := f.get(t, i.link(t, f.clock.now(), "1")); got != http.StatusUnauthorized {
 		t.Errorf("status %d, want 401", got)
 	}
@@ -184,7 +184,7 @@ func TestHandoff_WithoutKeysRefusesEveryLink(t *testing.T) {
 // TestKeys_FollowTheIssuer rotates the key, makes up key IDs, and stops the issuer.
 func TestKeys_FollowTheIssuer(t *testing.T) {
 	t.Parallel()
-	f, i := startWithLinks(t, freePort(t))
+	f, i := startWithLinks(t, refusingPort(t))
 	open := func(what, id string, want int) {
 		t.Helper()
 		if got, _ := f.get(t, i.link(t, f.clock.now(), id), from("192.0.2."+id)); got != want {
@@ -216,7 +216,7 @@ func TestKeys_FollowTheIssuer(t *testing.T) {
 
 func TestKeys_WithdrawnKeyEndsToWork(t *testing.T) {
 	t.Parallel()
-	f, i := startWithLinks(t, freePort(t))
+	f, i := startWithLinks(t, refusingPort(t))
 	f.get(t, i.link(t, f.clock.now(), "1"))
 	withdrawn := i.key
 	i.rotate(newKey(t, "second"))

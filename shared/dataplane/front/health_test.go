@@ -73,7 +73,7 @@ func TestReady_MeansThatTheContainerServes(t *testing.T) {
 
 func TestReady_WithoutAPathMeansThatThePortsAreOpen(t *testing.T) {
 	t.Parallel()
-	open, closed := serveContainer(t, func(http.ResponseWriter, *http.Request) {}), freePort(t)
+	open, closed := serveContainer(t, func(http.ResponseWriter, *http.Request) {}), refusingPort(t)
 	for name, c := range map[string]struct{ port, api, want int }{
 		"open": {open, 0, 200}, "closed": {closed, 0, 503}, "API closed": {open, closed, 503},
 		"dashboard closed": {closed, open, 503}, "both open": {open, open, 200},

@@ -139,22 +139,6 @@ func TestForward_LosesNoRequestWhileTheContainerRefusesConnections(t *testing.T)
 	clients.Wait()
 }
 
-// refusingPort returns a port that refuses connections. A client uses it, so no other test can listen on it.
-func refusingPort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn.LocalAddr().(*net.TCPAddr).Port
-}
-
 // dial opens a connection to the front.
 func (f *fixture) dial(t *testing.T) (net.Conn, *bufio.Reader) {
 	t.Helper()

@@ -152,7 +152,7 @@ func TestForward_SaysWhatIsWrongWithTheContainer(t *testing.T) {
 		port int
 		want string
 	}{
-		"nothing listens":        {freePort(t), "must listen on the port in its variable PORT"},
+		"nothing listens":        {refusingPort(t), "must listen on the port in its variable PORT"},
 		"dies before its answer": {serveContainer(t, abort), "closed the connection before it answered"},
 	} {
 		f := start(t, c.port, nil)
@@ -265,7 +265,7 @@ func TestFront_BoundsConcurrentRequests(t *testing.T) {
 
 func TestServe_RefusesConnectionsBeyondItsBound(t *testing.T) {
 	t.Parallel()
-	f := start(t, freePort(t), nil)
+	f := start(t, refusingPort(t), nil)
 	var open []net.Conn
 	for range 512 {
 		conn, err := net.Dial("tcp", f.addr)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/nettest"
+
 	"github.com/coder/websocket"
 
 	"agents.example/controlplane/shared/agent"
@@ -186,9 +188,7 @@ func (l lookup) Lookup(namespace string) router.Endpoint { return l(namespace) }
 // TestRouter_RepeatsARequestOnceIfThePodMoved: an address that refuses connections may be that of the previous pod.
 func TestRouter_RepeatsARequestOnceIfThePodMoved(t *testing.T) {
 	t.Parallel()
-	closed := listen(t)
-	gone := netip.MustParseAddrPort(closed.Addr().String())
-	_ = closed.Close()
+	gone := nettest.Refusing(t)
 	a := newAgent("a")
 	var requests atomic.Int64
 	for _, row := range []struct {

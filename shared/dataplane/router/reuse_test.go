@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/nettest"
+
 	"agents.example/controlplane/shared/dataplane/router"
 )
 
@@ -57,9 +59,7 @@ func TestRouter_AnnouncesTheEndOfAConnection(t *testing.T) {
 			if row.agent != nil {
 				w.startAs(a, row.agent)
 			} else {
-				l := listen(t)
-				_ = l.Close()
-				w.ready(a, l.Addr())
+				w.ready(a, nettest.Refusing(t))
 			}
 			if row.state != router.Unknown {
 				w.set(a, router.Endpoint{State: row.state})
@@ -101,9 +101,7 @@ func TestRouter_LosesNoRequestToAnUnreachableAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := newAgent("a")
-	l := listen(t)
-	_ = l.Close()
-	w.ready(a, l.Addr())
+	w.ready(a, nettest.Refusing(t))
 	c := w.client()
 	var clients sync.WaitGroup
 	for range 8 {
@@ -132,9 +130,7 @@ func TestRouter_KeepsAnHTTP2ConnectionWhenABodyIsUnread(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := newAgent("a")
-	l := listen(t)
-	_ = l.Close()
-	w.ready(a, l.Addr())
+	w.ready(a, nettest.Refusing(t))
 	c := h2(w.client())
 	first := ""
 	for range 3 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -105,6 +106,19 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
+// listenForAgent listens at a random loopback address, as pods have one each: after the agent is killed, no other test
+// listens there. Where the operating system has only 127.0.0.1, it uses that.
+func listenForAgent(t *testing.T) net.Listener {
+	t.Helper()
+	host := netip.AddrFrom4([4]byte{127, byte(1 + rand.N(254)), byte(rand.N(256)), byte(1 + rand.N(254))})
+	if l, err := net.Listen("tcp", netip.AddrPortFrom(host, 0).String()); err == nil {
+		return l
+	}
+	return listen(t)
+}
+
+func addressOf(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }
+
 // newAgent returns an agent without an address.
 func newAgent(name string) agent.Agent {
 	return agent.Agent{ID: uuid.NewString(), Slug: agent.Slug(name), Cell: "us-1"}
@@ -123,19 +137,19 @@ func (w *world) start(name string, h http.HandlerFunc) agent.Agent {
 // startAs starts the pod of an agent, and returns what kills it.
 func (w *world) startAs(a agent.Agent, h http.HandlerFunc) (kill func()) {
 	w.t.Helper()
-	l := listen(w.t)
+	l := listenForAgent(w.t)
 	s := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
 	kill = func() { _ = s.Close(); <-done }
 	w.t.Cleanup(kill)
-	w.ready(a, l.Addr())
+	w.ready(a, addressOf(l))
 	return kill
 }
 
 // ready makes an address the agent's.
-func (w *world) ready(a agent.Agent, at net.Addr) {
-	w.set(a, router.Endpoint{State: router.Ready, Addr: netip.MustParseAddrPort(at.String())})
+func (w *world) ready(a agent.Agent, at netip.AddrPort) {
+	w.set(a, router.Endpoint{State: router.Ready, Addr: at})
 }
 
 // client returns a client whose connections all go to the router.

@@ -106,7 +106,7 @@ func TestRouter_PassesAtMostOneWellFormedRequest(t *testing.T) {
 					serving.Go(func() { r.serve(c) })
 				}
 			})
-			w.ready(a, l.Addr())
+			w.ready(a, addressOf(l))
 			c := w.raw()
 			c.send(strings.ReplaceAll(sent, "{}", hostname(a)) + end)
 			_ = c.SetReadDeadline(time.Now().Add(time.Second)) // if a body lacks its end
