@@ -2,6 +2,7 @@ package firestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -237,30 +238,51 @@ func agentQuery(organizationID string, f agent.Filter) query {
 	return q
 }
 
-// Await implements agent.Store. It listens to the document instead of polling it.
+// listenTries bounds how often Await listens.
+const listenTries = 3
+
+// Await implements agent.Store. It listens to the document instead of polling it. Where a listener fails in a way that
+// the client library does not repeat, it listens again.
 func (s *Agents) Await(ctx context.Context, id string, until func(agent.Agent) bool) (agent.Agent, error) {
 	ref, ok := s.client.agent(id)
 	if !ok {
 		return agent.Agent{}, agent.NotFound()
 	}
 	caller := identity.From(ctx)
+	var last *agent.Agent
+	for try := 1; ; try++ {
+		a, err := listen(ctx, ref, caller, func(a agent.Agent) bool { last = &a; return until(a) })
+		var failed *listenError
+		switch {
+		case !errors.As(err, &failed):
+			return a, err
+		case ctx.Err() != nil && last != nil:
+			return *last, nil
+		case ctx.Err() != nil:
+			return s.Get(identity.With(context.WithoutCancel(ctx), caller), id)
+		case try == listenTries:
+			return agent.Agent{}, faultOf("listen", failed.error)
+		}
+		_ = pause(ctx, try) // if ctx ends it, the next listener ends immediately
+	}
+}
+
+// listenError is the error of a listener, not that of the agent it listens to.
+type listenError struct{ error }
+
+// listen returns the agent as soon as until is true for it.
+func listen(ctx context.Context, ref *gcp.DocumentRef, caller identity.Caller, until func(agent.Agent) bool,
+) (agent.Agent, error) {
 	changes := ref.Snapshots(ctx)
 	defer changes.Stop()
-	var last *agent.Agent
 	for {
 		snap, err := changes.Next()
-		switch {
-		case err != nil && ctx.Err() != nil && last != nil:
-			return *last, nil
-		case err != nil && ctx.Err() != nil:
-			return s.Get(identity.With(context.WithoutCancel(ctx), caller), id)
-		case err != nil:
-			return agent.Agent{}, faultOf("listen", err)
+		if err != nil {
+			return agent.Agent{}, &listenError{err}
 		}
 		a, err := ownAgent(snap, caller)
 		if err != nil || until(a) {
 			return a, err
 		}
-		last = &a
 	}
 }

@@ -1,0 +1,106 @@
+package firestore
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/plan"
+)
+
+// brokenListener makes the listeners of a client fail.
+type brokenListener struct {
+	// fail replaces what a listener received after skip messages.
+	fail func(received proto.Message) error
+	skip int
+	// times is how many listeners fail.
+	times int64
+
+	opened atomic.Int64
+}
+
+func (b *brokenListener) options() Options {
+	return Options{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		stream, err := open(ctx, desc, cc, method, opts...)
+		if err != nil || !strings.HasSuffix(method, "/Listen") || b.opened.Add(1) > b.times {
+			return stream, err
+		}
+		return &brokenStream{ClientStream: stream, fail: b.fail, skip: b.skip}, nil
+	})}}
+}
+
+type brokenStream struct {
+	grpc.ClientStream
+	fail func(received proto.Message) error
+	skip int
+}
+
+func (s *brokenStream) RecvMsg(m any) error {
+	if err := s.ClientStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if s.skip--; s.skip >= 0 {
+		return nil
+	}
+	return s.fail(m.(proto.Message))
+}
+
+// TestAwait_ListensAgain: the service and the emulator end listeners now and then, also with a message that has no
+// content, which the client library takes for a permanent error.
+func TestAwait_ListensAgain(t *testing.T) {
+	t.Parallel()
+	empty := func(received proto.Message) error { proto.Reset(received); return nil }
+	aborted := func(proto.Message) error { return status.Error(codes.Aborted, "injected fault") }
+	for name, b := range map[string]*brokenListener{
+		"no content, from the start":   {fail: empty, times: listenTries - 1},
+		"no content, after some":       {fail: empty, times: 1, skip: 4},
+		"aborted, from the start":      {fail: aborted, times: listenTries - 1},
+		"aborted, after some messages": {fail: aborted, times: 1, skip: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := open(t, "", b.options())
+			org := agentFixture(c).Tenant(t, plan.Enterprise)
+			a := org.Create(plan.Pro)
+			seen := false
+			got, err := c.Agents(nil).Await(org.Ctx, a.ID, func(current agent.Agent) bool {
+				if !seen {
+					seen = true
+					_, err := c.WorkerStore().Update(t.Context(), current, func(a *agent.Agent) { a.Rollout++ })
+					must(t, err)
+				}
+				return current.Rollout > a.Rollout
+			})
+			if err != nil || got.Rollout != a.Rollout+1 {
+				t.Errorf("Await = rollout %d, %v, want %d", got.Rollout, err, a.Rollout+1)
+			}
+			if b.opened.Load() <= b.times {
+				t.Errorf("%d listeners were opened, want more than the %d that fail", b.opened.Load(), b.times)
+			}
+		})
+	}
+}
+
+func TestAwait_GivesUpWhenNoListenerWorks(t *testing.T) {
+	t.Parallel()
+	aborted := func(proto.Message) error { return status.Error(codes.Aborted, "injected fault") }
+	b := &brokenListener{fail: aborted, times: 1000}
+	c := open(t, "", b.options())
+	org := agentFixture(c).Tenant(t, plan.Enterprise)
+	a := org.Create(plan.Pro)
+	_, err := c.Agents(nil).Await(org.Ctx, a.ID, func(agent.Agent) bool { return false })
+	if !fault.Is(err, fault.Unavailable) || b.opened.Load() != listenTries {
+		t.Errorf("Await = %v after %d listeners, want Unavailable after %d", err, b.opened.Load(), listenTries)
+	}
+}
