@@ -17,8 +17,8 @@ func Refusing(t *testing.T) netip.AddrPort {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	// Without an address of its own, the connection would only get its port when it connects, and then other connections
-	// may share it, also one that connects to itself.
+	// A connection gets its port before it connects only if its address is given. Otherwise other connections may share
+	// the port, also one that connects to itself.
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
 	conn, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {

@@ -12,11 +12,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -67,23 +69,22 @@ func slowService(port string) Service {
 	}
 }
 
-// process is a child process that runs the service.
-type process struct {
+// child is a process that runs the service.
+type child struct {
 	cmd    *exec.Cmd
 	addr   string
 	stdin  io.Writer
 	stdout *bufio.Scanner
 }
 
-func start(t *testing.T) *process {
+func start(t *testing.T) *child {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	free, err := process.FreePort() // the system gives it to no parallel test that listens on port 0
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	_ = l.Close()
-	_, port, _ := net.SplitHostPort(addr)
+	port := strconv.Itoa(free)
+	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), asProcess+"="+port)
 	stdin, err := cmd.StdinPipe()
@@ -98,12 +99,12 @@ func start(t *testing.T) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	p := &process{cmd, addr, stdin, bufio.NewScanner(stdout)}
+	p := &child{cmd, addr, stdin, bufio.NewScanner(stdout)}
 	waitFor(t, "the process to serve", func() bool { _, err := p.get(t.Context(), "/quick"); return err == nil })
 	return p
 }
 
-func (p *process) get(ctx context.Context, path string) (string, error) {
+func (p *child) get(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+path, nil)
@@ -124,7 +125,7 @@ func (p *process) get(ctx context.Context, path string) (string, error) {
 }
 
 // waitForLine reads the output until a line equals word. The framework also prints lines.
-func (p *process) waitForLine(t *testing.T, word string) {
+func (p *child) waitForLine(t *testing.T, word string) {
 	t.Helper()
 	for p.stdout.Scan() {
 		if p.stdout.Text() == word {
