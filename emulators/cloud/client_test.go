@@ -23,8 +23,10 @@ import (
 // binaries lets the test of the image run the image's binaries.
 var binaries = flag.String("binaries", "", "`directory` of the binaries of the separate functions; empty builds them")
 
-// patience is how long a test waits for a condition before it fails.
-const patience = 90 * time.Second
+// patience is how long a test waits for a condition before it fails. Runs that fail repeatedly are a minute apart, then
+// two, and the sweep may start them a minute late: on a slow machine, a namespace that terminates for some seconds
+// delays its agent so long.
+const patience = 5 * time.Minute
 
 // deployment is a running cloud, with clients of its parts.
 type deployment struct {
