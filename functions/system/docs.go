@@ -2,12 +2,11 @@ package system
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"strings"
 
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/webfile"
 )
 
 // Docs serves the description of the API, and a page to read it and try it out. Both are public: they contain no
@@ -32,9 +31,7 @@ func Docs(description []byte) []function.Route {
 		{
 			Name: "GetPlaygroundAsset", Method: http.MethodGet, Path: "/docs/{asset}", Access: function.Public,
 			Status: http.StatusOK, Summary: "Get a file of the playground",
-			Handle: function.Handle(func(_ context.Context, in assetInput) (Asset, error) {
-				return readAsset(in.Path.Asset, acceptsGzip(in.Header.AcceptEncoding))
-			}),
+			Handle: playgroundAsset(),
 		},
 	}
 }
@@ -45,7 +42,7 @@ type Description struct{ body []byte }
 // Reply implements function.Reply. Clients revalidate the document on every use.
 func (d Description) Reply(h http.Header) any {
 	h.Set("Cache-Control", "no-cache")
-	h.Set("ETag", entityTag(d.body, ""))
+	h.Set("ETag", webfile.EntityTag(d.body, ""))
 	return function.Raw{ContentType: "application/json", Bytes: d.body}
 }
 
@@ -64,13 +61,7 @@ func contentSecurityPolicy() string {
 func (p Page) Reply(h http.Header) any {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Content-Security-Policy", contentSecurityPolicy())
-	h.Set("ETag", entityTag(p.body, ""))
+	h.Set("ETag", webfile.EntityTag(p.body, ""))
 	h.Set("Referrer-Policy", "no-referrer")
 	return function.Raw{ContentType: "text/html; charset=utf-8", Bytes: p.body}
-}
-
-// entityTag returns the ETag of a body in an encoding.
-func entityTag(body []byte, encoding string) string {
-	sum := sha256.Sum256(body)
-	return `"` + hex.EncodeToString(sum[:8]) + encoding + `"`
 }
