@@ -7,28 +7,24 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
+
+	"agents.example/controlplane/shared/nettest"
 )
 
-func TestListening_OnAFreePort(t *testing.T) {
+func TestListening(t *testing.T) {
 	t.Parallel()
-	port, err := FreePort()
-	if err != nil {
-		t.Fatal(err)
+	if err := Listening(nettest.Refusing(t).String())(t.Context()); err == nil {
+		t.Error("Listening(port where no server listens) succeeds, want an error")
 	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	if err := Listening(address)(t.Context()); err == nil {
-		t.Error("Listening(free port) succeeds, want an error")
-	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = listener.Close() }()
-	if err := Listening(address)(t.Context()); err != nil {
-		t.Errorf("Listening(port in use): %v", err)
+	if err := Listening(listener.Addr().String())(t.Context()); err != nil {
+		t.Errorf("Listening(port of a server): %v", err)
 	}
 }
 
