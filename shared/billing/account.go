@@ -73,6 +73,15 @@ func (a Account) Withheld(now time.Time) bool {
 
 func (a Account) graceEnd() time.Time { return a.Subscription.PastDueSince.Add(Grace) }
 
+// GraceEndsAt returns when running agents are, or were, paused because a payment is overdue; zero if none is, or if
+// the organization is suspended, so that no agent runs anyway.
+func (a Account) GraceEndsAt() time.Time {
+	if a.Suspended || a.Subscription.Status != PastDue {
+		return time.Time{}
+	}
+	return a.graceEnd()
+}
+
 const (
 	// fetchInterval is how often a subscription is fetched even if no event reports a change.
 	fetchInterval = 24 * time.Hour

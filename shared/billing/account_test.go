@@ -160,6 +160,26 @@ func TestAccount_GraceStartsWithTheFirstFailedPayment(t *testing.T) {
 	wantWithheld(t, a, start.Add(12*day), true)
 }
 
+func TestAccount_GraceEndsOnlyForAnOverduePayment(t *testing.T) {
+	t.Parallel()
+	overdue := account(billing.PastDue, plan.Pro)
+	suspended := overdue
+	suspended.Suspend(true, start)
+	for name, row := range map[string]struct {
+		account billing.Account
+		want    time.Time
+	}{
+		"paid":                    {account: account(billing.Active, plan.Pro)},
+		"canceled":                {account: account(billing.Canceled, plan.Pro)},
+		"overdue":                 {account: overdue, want: start.Add(7 * day)},
+		"overdue, also suspended": {account: suspended},
+	} {
+		if got := row.account.GraceEndsAt(); !got.Equal(row.want) {
+			t.Errorf("%s: the grace period ends at %s, want %s", name, got, row.want)
+		}
+	}
+}
+
 func wantWithheld(t *testing.T, a billing.Account, at time.Time, want bool) {
 	t.Helper()
 	if got := a.Withheld(at); got != want {
