@@ -56,6 +56,8 @@ type Options struct {
 	// BillingClock is the clock of accounts if all functions run in this process, for tests that skip days; nil is
 	// time.Now.
 	BillingClock func() time.Time
+	// AccessTTL of the tokens that the web console gets; 0 is a minute, as of the identity provider.
+	AccessTTL time.Duration
 	// ProductionLimits enforces the documented rate limits. Otherwise they are 100 times higher.
 	ProductionLimits bool
 	// Environment changes the environment variables of the functions before they start, such as the address of a

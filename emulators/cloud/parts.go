@@ -114,7 +114,16 @@ func (c *Cloud) startCluster(ctx context.Context) (part, error) {
 }
 
 func (c *Cloud) startIssuer(ctx context.Context) (part, error) {
-	i, err := issuer.Start(ctx, issuer.Options{})
+	i, err := issuer.Start(ctx, issuer.Options{
+		AccessTTL: c.options.AccessTTL, Suggestions: []issuer.Session{
+			adminOf(firstOrganization), memberOf(firstOrganization), adminOf(otherOrganization),
+		},
+		Names: map[string]string{
+			adminOf(firstOrganization).Subject:  "Ada Lovelace",
+			memberOf(firstOrganization).Subject: "Grace Hopper",
+			adminOf(otherOrganization).Subject:  "Alan Turing",
+		},
+	})
 	if err != nil {
 		return part{}, err
 	}

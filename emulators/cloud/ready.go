@@ -74,6 +74,21 @@ const (
 	otherOrganization = "org_other"
 )
 
+// adminOf returns the admin who creates an organization, and memberOf a member.
+func adminOf(organization string) issuer.Session {
+	return issuer.Session{Subject: "user_of_" + organization, Organization: organization, Role: "admin"}
+}
+
+func memberOf(organization string) issuer.Session {
+	return issuer.Session{Subject: "user_member", Organization: organization, Role: "member"}
+}
+
+// Admin returns the session of the first organization's admin.
+func (r Ready) Admin() issuer.Session { return adminOf(r.OrganizationID) }
+
+// ConsoleURL returns the address of the web console.
+func (r Ready) ConsoleURL() string { return r.BaseURL + "/console" }
+
 // seedOrganizations creates two organizations with an API key each, the first on the largest plan. The keys come from
 // the public API.
 func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
@@ -97,10 +112,7 @@ func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
 	if err := records.Directory().SetPlan(ctx, firstOrganization, plan.Enterprise); err != nil {
 		return err
 	}
-	c.Ready.MemberToken, err = c.Issuer.Session(issuer.Session{
-		Subject: "user_member", Organization: firstOrganization,
-		Role: "member",
-	})
+	c.Ready.MemberToken, err = c.Issuer.Session(memberOf(firstOrganization))
 	return err
 }
 
@@ -120,10 +132,7 @@ func (c *Cloud) AddOrganization(ctx context.Context, id string, on plan.ID) (tok
 
 // createOrganization signs in as the admin of a new organization and creates an API key.
 func (c *Cloud) createOrganization(ctx context.Context, organization string) (token, key string, err error) {
-	token, err = c.Issuer.Session(issuer.Session{
-		Subject: "user_of_" + organization, Organization: organization,
-		Role: "admin",
-	})
+	token, err = c.Issuer.Session(adminOf(organization))
 	if err != nil {
 		return "", "", err
 	}

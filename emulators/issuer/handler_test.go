@@ -36,7 +36,8 @@ func TestTokenEndpoint_MintsOrRefuses(t *testing.T) {
 		},
 		"misspelled field": {media: "application/json", body: `{"organisation":"org_9"}`, status: 400},
 		"invalid JSON":     {media: "application/json", body: `{`, status: 400},
-		"form":             {media: "application/x-www-form-urlencoded", body: `subject=x`, status: 415},
+		"form":             {media: "application/x-www-form-urlencoded", body: `subject=x`, status: 400},
+		"text":             {media: "text/plain", body: `{"subject":"x"}`, status: 415},
 		"body too long": {
 			media: "application/json", body: `{"subject":"` + strings.Repeat("x", 70<<10) + `"}`,
 			status: 400,

@@ -1,27 +1,33 @@
-// Package issuer provides an identity provider for development: it publishes its keys and mints session tokens for
-// every caller.
+// Package issuer provides an identity provider for development: it publishes its keys, mints session tokens for every
+// caller, and signs browsers in.
 //
-// It implements the identity provider's session tokens (Clerk's version 2 claims), the tokens of Pub/Sub pushes, and
-// the publication and rotation of keys. It does not have users or sign-in: every caller gets any token. It must never
-// be reachable from outside the machine.
+// It implements the identity provider's session tokens (Clerk's version 2 claims), the tokens of Pub/Sub pushes, the
+// publication and rotation of keys, and OpenID Connect's sign-in with authorization code, PKCE and refresh tokens. It
+// does not authenticate users: whoever signs in chooses a user, and every caller gets any token. It must never be
+// reachable from outside the machine.
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	defaultAddress  = "127.0.0.1:0"
-	defaultTTL      = time.Hour
-	shutdownTimeout = 2 * time.Second
-	headerTimeout   = 5 * time.Second
+	defaultAddress = "127.0.0.1:0"
+	defaultTTL     = time.Hour
+	// defaultAccessTTL is short, as the identity provider's, so that a web app must renew tokens during development.
+	defaultAccessTTL = time.Minute
+	shutdownTimeout  = 2 * time.Second
+	headerTimeout    = 5 * time.Second
 )
 
 // Options configure Start. The zero value listens on a free port and mints tokens valid for an hour.
@@ -34,6 +40,37 @@ type Options struct {
 	TTL time.Duration
 	// AuthorizedParty is the azp claim of session tokens, the origin of the web app. If empty, the claim is omitted.
 	AuthorizedParty string
+
+	// ClientID is the client that may sign users in. If empty, DefaultClientID.
+	ClientID string
+	// RedirectURIs are the client's redirect URIs, in addition to all http URLs of loopback addresses.
+	RedirectURIs []string
+	// AccessTTL of the tokens that the client gets for a sign-in. 0 means 1 min.
+	AccessTTL time.Duration
+	// Suggestions are the users that the sign-in page offers before any user has signed in.
+	Suggestions []Session
+	// Names are the names of users by their id. Other users have a name that is made from the id.
+	Names map[string]string
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+}
+
+// DefaultClientID is the client of the web console.
+const DefaultClientID = "console"
+
+func (o Options) withDefaults() Options {
+	o.Address = cmp.Or(o.Address, defaultAddress)
+	o.ClientID = cmp.Or(o.ClientID, DefaultClientID)
+	if o.TTL <= 0 {
+		o.TTL = defaultTTL
+	}
+	if o.AccessTTL <= 0 {
+		o.AccessTTL = defaultAccessTTL
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
 }
 
 // Issuer is a running identity provider. Its methods are safe for concurrent use.
@@ -46,17 +83,20 @@ type Issuer struct {
 	fetches atomic.Int64
 	mu      sync.Mutex
 	keys    []key // newest first; the first one signs
+
+	signIns *signIns
+	pages   *template.Template
+	cookie  string // name of the cookie with the browser's session
 }
 
 // Start creates a key and serves the issuer. ctx only bounds opening the listener.
 func Start(ctx context.Context, options Options) (*Issuer, error) {
-	if options.Address == "" {
-		options.Address = defaultAddress
+	options = options.withDefaults()
+	pages, err := readPages()
+	if err != nil {
+		return nil, err
 	}
-	if options.TTL <= 0 {
-		options.TTL = defaultTTL
-	}
-	i := &Issuer{options: options, served: make(chan error, 1)}
+	i := &Issuer{options: options, served: make(chan error, 1), pages: pages, signIns: newSignIns(options)}
 	if err := i.Rotate(); err != nil {
 		return nil, err
 	}
@@ -68,6 +108,8 @@ func Start(ctx context.Context, options Options) (*Issuer, error) {
 	if i.url == "" {
 		i.url = "http://" + listener.Addr().String()
 	}
+	// Browsers send a cookie to all ports of a host, so each issuer on a machine needs another name.
+	i.cookie = "issuer_session_" + strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	i.server = &http.Server{Handler: i.handler(), ReadHeaderTimeout: headerTimeout}
 	go func() { i.served <- i.server.Serve(listener) }()
 	return i, nil
