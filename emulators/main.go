@@ -5,6 +5,7 @@
 //	go run ./emulators -once                  start, create an agent, delete it, exit
 //	go run ./emulators -emulators embedded    start without the emulators of the Google Cloud SDK
 //	go run ./emulators build                  build the local Kubernetes cluster ahead of time
+//	go run ./emulators console                print a link that signs in to the web console
 //	go run ./emulators open                   print a link that opens the agent's dashboard in a browser
 //	go run ./emulators token ...              print a session token for the running cloud
 //	go run ./emulators bench                  count what operations cost, and price a month
@@ -36,12 +37,13 @@ func main() {
 
 // usage is the help of the command without a subcommand, above its flags.
 const usage = `Usage: go run ./emulators [flags]
-       go run ./emulators build | open | token | bench | load [flags]
+       go run ./emulators build | console | open | token | bench | load [flags]
 
 Starts the whole control plane on this machine, creates an agent and stays up until Ctrl-C.
 
 Commands:
   build    build the local Kubernetes cluster ahead of time (about 7 minutes on 2 cores, once)
+  console  print a link that signs in to the web console
   open     print a link that opens an agent's dashboard in a browser
   token    print a session token for the running cloud
   bench    count what operations cost, and price a month
@@ -57,6 +59,8 @@ func command(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "build":
 		return build(ctx, args[1:])
+	case "console":
+		return console(ctx, args[1:])
 	case "open":
 		return open(ctx, args[1:])
 	case "token":
@@ -78,4 +82,21 @@ func newFlags(command, about string) *flag.FlagSet {
 		flags.PrintDefaults()
 	}
 	return flags
+}
+
+// readyFlag adds the flag by which a command finds a running cloud. Its value is for readFacts.
+func readyFlag(flags *flag.FlagSet) *string {
+	return flags.String("ready", "",
+		"the `file` that the cloud wrote with its flag -ready (default: the cloud started last)")
+}
+
+// parseFlagsOnly parses the flags of a command that takes nothing else.
+func parseFlagsOnly(flags *flag.FlagSet, args []string) error {
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%s takes no arguments besides flags, not %q", flags.Name(), flags.Arg(0))
+	}
+	return nil
 }

@@ -6,15 +6,13 @@ import (
 	"net/http"
 
 	"agents.example/controlplane/emulators/cloud"
-	"agents.example/controlplane/emulators/issuer"
 )
 
 // open prints a link that opens an agent's dashboard in a browser.
 func open(ctx context.Context, args []string) error {
 	flags := newFlags("open [agent id]", "Prints a link that opens an agent's dashboard in a browser, once, within "+
 		"60 s. Without an id, it is the agent created last.")
-	ready := flags.String("ready", "",
-		"the `file` that the cloud wrote with its flag -ready (default: the cloud started last)")
+	ready := readyFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,9 +63,7 @@ func readFacts(path string) (cloud.Ready, error) {
 
 // dashboardLink signs in as an admin, because API keys get no links, and asks for one.
 func dashboardLink(ctx context.Context, facts cloud.Ready, id string) (string, error) {
-	session, err := requestToken(ctx, facts.Issuer, issuer.Session{
-		Organization: facts.OrganizationID, Role: "admin", Subject: "user_browser",
-	})
+	session, err := requestToken(ctx, facts.Issuer, facts.Admin())
 	if err != nil {
 		return "", err
 	}

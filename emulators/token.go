@@ -16,17 +16,13 @@ import (
 // token prints a session token of a running cloud.
 func token(ctx context.Context, args []string) error {
 	flags := newFlags("token", "Prints a session token for a running local cloud.")
-	ready := flags.String("ready", "",
-		"the `file` that the cloud wrote with its flag -ready (default: the cloud started last)")
+	ready := readyFlag(flags)
 	organization := flags.String("organization", "", "`id` of the active organization; empty for a session without one")
 	role := flags.String("role", "member", "`role` in the organization: admin or member")
 	subject := flags.String("subject", "", "the user's `id` at the identity provider")
 	claims := flags.String("claims", "", "claims to add or to replace, as a `JSON` object")
-	if err := flags.Parse(args); err != nil {
+	if err := parseFlagsOnly(flags, args); err != nil {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("token takes no arguments besides flags, not %q", flags.Arg(0))
 	}
 	session := issuer.Session{Organization: *organization, Role: *role, Subject: *subject}
 	if *claims != "" {
@@ -48,31 +44,37 @@ func token(ctx context.Context, args []string) error {
 
 // requestToken gets a token from a running issuer.
 func requestToken(ctx context.Context, issuerURL string, session issuer.Session) (string, error) {
-	body, err := json.Marshal(session)
-	if err != nil {
-		return "", err
+	var minted struct {
+		Token string `json:"token"`
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, issuerURL+"/token", bytes.NewReader(body))
+	err := callIssuer(ctx, issuerURL+"/token", session, http.StatusOK, &minted)
+	return minted.Token, err
+}
+
+// callIssuer sends JSON to a running issuer and decodes its answer.
+func callIssuer(ctx context.Context, url string, in any, want int, out any) error {
+	body, err := json.Marshal(in)
 	if err != nil {
-		return "", err
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("the local cloud does not answer: %w; start one with `go run ./emulators`", err)
+		return fmt.Errorf("the local cloud does not answer: %w; start one with `go run ./emulators`", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // reading is over
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {
-		return "", err
+		return err
 	}
-	var minted struct {
-		Token string `json:"token"`
+	if err := json.Unmarshal(answer, out); err != nil || res.StatusCode != want {
+		return fmt.Errorf("the local issuer answered with status %d: %s", res.StatusCode, answer)
 	}
-	if err := json.Unmarshal(answer, &minted); err != nil || res.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the local issuer answered with status %d: %s", res.StatusCode, answer)
-	}
-	return minted.Token, nil
+	return nil
 }
 
 // latestFile returns the path of the file that describes the cloud started last. It makes the directory.

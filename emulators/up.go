@@ -54,7 +54,8 @@ func parse(args []string) (settings, error) {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q; want build, open, token, bench, load or no command", flags.Arg(0))
+		return s, fmt.Errorf("unknown command %q; want build, console, open, token, bench, load or no command",
+			flags.Arg(0))
 	}
 	return s, nil
 }
@@ -93,13 +94,18 @@ func up(ctx context.Context, args []string) (err error) {
 		}
 	}()
 	out.Line("Ready after %s", time.Since(began).Round(100*time.Millisecond))
-	return runDemo(ctx, s, c, out)
-}
-
-// runDemo runs the demo on a running cloud, then stays until ctx ends or a part of the cloud dies.
-func runDemo(ctx context.Context, s settings, c *cloud.Cloud, out *terminal.Terminal) error {
 	if err := writeReadyFiles(s, c.Ready); err != nil {
 		return err
+	}
+	return present(ctx, s, c, out)
+}
+
+// present prints the link to the console of a running cloud and runs the demo. Unless it runs once, it stays
+// until ctx ends or a part of the cloud dies.
+func present(ctx context.Context, s settings, c *cloud.Cloud, out *terminal.Terminal) error {
+	console := c.Issuer.Ticket(c.Ready.Admin(), c.Ready.ConsoleURL())
+	if !s.once {
+		printConsole(out, console)
 	}
 	d := demo{client: newClient(c.Ready), agents: c.Client, out: out}
 	id, err := d.run(ctx)
@@ -109,11 +115,11 @@ func runDemo(ctx context.Context, s settings, c *cloud.Cloud, out *terminal.Term
 	if s.once {
 		return d.remove(ctx, id, c.Ready.Kubeconfig)
 	}
-	link, err := dashboardLink(ctx, c.Ready, id)
+	dashboard, err := dashboardLink(ctx, c.Ready, id)
 	if err != nil {
 		return err
 	}
-	printHelp(out, c.Ready, id, link)
+	printHelp(out, c.Ready, id, dashboard, console)
 	select {
 	case <-ctx.Done():
 		out.Line("Stopping")
@@ -145,13 +151,24 @@ func logTo(path string) (io.Closer, error) {
 	return f, nil
 }
 
-// printHelp prints how to use the running cloud.
-func printHelp(out *terminal.Terminal, r cloud.Ready, id, link string) {
+// printConsole prints where to begin, before the demo.
+func printConsole(out *terminal.Terminal, link string) {
+	out.Line("")
+	out.Line("Console: %s", link)
+	out.Line("The link signs you in as an admin. It works once, within 10 minutes.")
+	out.Line("For a new one: go run ./emulators console")
+	out.Line("")
+}
+
+// printHelp prints how to use the running cloud. It repeats the link to the console, which is above the progress of the
+// demo.
+func printHelp(out *terminal.Terminal, r cloud.Ready, id, dashboard, console string) {
 	out.Line("")
 	out.Line("Open the agent's dashboard in a browser. The link works once, within 60 s.")
 	out.Line("For a new one: go run ./emulators open")
-	out.Line("  %s", link)
+	out.Line("  %s", dashboard)
 	out.Line("")
+	out.Line("  Console      %s", console)
 	out.Line("  Base URL     %s", r.BaseURL)
 	out.Line("  API key      %s", r.APIKey)
 	out.Line("  Kubernetes   kubectl --kubeconfig %s get all -n agent-%s", r.Kubeconfig, id)

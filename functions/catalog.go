@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/apikeys"
 	"agents.example/controlplane/functions/auditlog"
+	"agents.example/controlplane/functions/console"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/me"
 	"agents.example/controlplane/functions/members"
@@ -85,6 +86,8 @@ type Settings struct {
 	Pepper []byte
 	// HandoffKeys are the public keys that verify links to dashboards.
 	HandoffKeys handoff.KeySet
+	// Console is what the web app knows before its user signs in, except for the regions, which follow from Cells.
+	Console console.Options
 	// BillingClock decides when the grace period of a failed payment ends; nil is time.Now.
 	BillingClock func() time.Time
 	// Slots bound the answers that this process holds open; nil for no bound.
@@ -96,6 +99,12 @@ func (s Settings) billingClock() func() time.Time {
 		return time.Now
 	}
 	return s.BillingClock
+}
+
+func (s Settings) consoleOptions() console.Options {
+	o := s.Console
+	o.Regions = s.Cells.Regions()
+	return o
 }
 
 //go:generate go run ./generate
@@ -136,7 +145,7 @@ func Routes(d Dependencies) []function.Route {
 		credentials.Reveal(d.Agents, d.Credentials),
 		credentials.Rotate(writer, d.Addresses),
 		me.Get(d.Directory),
-		organizations.Current(d.Directory),
+		organizations.Current(d.Accounts),
 		members.List(memberService),
 		members.Set(memberService),
 		members.Remove(memberService),
@@ -155,6 +164,7 @@ func Routes(d Dependencies) []function.Route {
 	routes = append(routes, system.Ready(d.Checks)...)
 	routes = append(routes, system.Docs(description)...)
 	routes = append(routes, system.Keys(d.HandoffKeys))
+	routes = append(routes, console.Routes(d.consoleOptions())...)
 	for i := range routes {
 		routes[i] = withDefaults(routes[i])
 	}

@@ -2,6 +2,7 @@ package functions_test
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +115,10 @@ func routeCases() map[string]func(t *testing.T, s *samples) {
 		"StartAgent":               pressed("StopAgent"),
 		"ResumeAgent":              pressed("PauseAgent"),
 		"ReconcileSecretOperation": func(t *testing.T, s *samples) { s.reopenOperation(t) },
+		"GetConsoleAsset": func(t *testing.T, s *samples) {
+			page := s.CallNamed(t, "GetConsole").Want(t, 200, "")
+			s.path["asset"] = string(regexp.MustCompile(`main-\w+\.js`).Find(page.Body))
+		},
 	}
 }
 

@@ -16,6 +16,7 @@ func routeRights() map[string]function.Access {
 	rights := map[string]function.Access{}
 	for access, names := range map[function.Access][]string{
 		function.Public: {
+			"GetConsole", "GetConsoleAsset",
 			"GetHandoffKeys", "GetHealth", "GetHealthLive", "GetHealthLiveV1", "GetHealthReady",
 			"GetHealthReadyV1", "GetHealthV1", "GetOpenAPI", "GetPlayground", "GetPlaygroundAsset",
 			"ReceiveStripeEvent",

@@ -174,6 +174,9 @@ cells_project_number = "$cells_number"
 # Issuer of session tokens, exactly as in their iss claim.
 identity_issuer = ""
 
+# OAuth client of the console at that issuer; terraform/README.md says what to register. Without one, people paste keys into the console.
+# console_client_id = ""
+
 # Parent domain of agents' hostnames, below another registered domain than the API and the web app.
 agent_domain = ""
 

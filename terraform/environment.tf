@@ -49,6 +49,12 @@ locals {
   # Answers that clients wait for, such as logs that are followed, take at most half of the requests that an instance serves at the same time.
   held_answers = { for binary, s in local.sizes : binary => tostring(floor(s.concurrency / 2)) }
 
+  # The console says to browsers how to sign in. Services of routes have these variables.
+  console_environment = {
+    CONSOLE_CLIENT_ID = var.console_client_id
+    CONSOLE_SCOPES    = var.console_scopes
+  }
+
   # Only services that handle payments get these variables.
   payments_environment = { APP_URL = var.app_url }
 
@@ -58,9 +64,9 @@ locals {
       for name, value in merge(
         local.common_environment,
         s.target == "" ? {} : { FUNCTION_TARGET = s.target },
-        s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : {
-          MAX_HELD_ANSWERS = local.held_answers[s.binary]
-        },
+        s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : merge(
+          { MAX_HELD_ANSWERS = local.held_answers[s.binary] }, local.console_environment,
+        ),
         contains(local.needs_of[service], "payments") ? local.payments_environment : {},
       ) : name => value if value != ""
     }

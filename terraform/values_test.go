@@ -35,7 +35,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 			"GOMEMLIMIT": "200MiB", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
 			"API_KEY_PEPPER":      "secret prod-api-key-pepper at (unknown)",
 			"HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
-			"MAX_HELD_ANSWERS":    "40",
+			"MAX_HELD_ANSWERS":    "40", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
 		},
 		"worker": {
 			"PLATFORM_IMAGE": "image" + digest, "AGENT_IMAGE": "agent" + digest, "AGENT_PORT": "3000",

@@ -1,4 +1,4 @@
-# Settings of the control plane. Settings of the clusters are in variables_cells.tf.
+# Settings of the control plane. Settings of the clusters are in variables_cells.tf, those of the console in variables_console.tf.
 
 variable "project_id" {
   type        = string
@@ -110,7 +110,7 @@ variable "identity_authorized_parties" {
 variable "app_url" {
   type        = string
   default     = ""
-  description = "URL of the web app page to which Stripe returns users. Required if provided_secrets has STRIPE_API_KEY. Without Stripe, the operator sets plans."
+  description = "URL of the web app page to which Stripe returns users, such as https://<domain>/console for the console. Required if provided_secrets has STRIPE_API_KEY. Without Stripe, the operator sets plans."
 
   validation {
     condition     = var.app_url != "" || !contains(var.provided_secrets, "STRIPE_API_KEY")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/shared/handoff"
 )
 
@@ -60,6 +61,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,
 		"MONITORING_ENDPOINT":     c.Monitoring.Addr,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),
+		"CONSOLE_CLIENT_ID":       issuer.DefaultClientID,
 		pepperVariable:            base64.StdEncoding.EncodeToString(c.pepper),
 		"AGENT_DOMAIN":            AgentDomain,
 		"AGENT_SCHEME":            "http",
@@ -80,7 +82,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 	if c.Stripe != nil {
 		env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"], env["STRIPE_URL"] = c.Stripe.Key, c.Stripe.WebhookSecret,
 			c.Stripe.URL
-		env["APP_URL"] = c.Ready.BaseURL + "/docs"
+		env["APP_URL"] = c.Ready.BaseURL + "/console"
 	}
 	return env, nil
 }

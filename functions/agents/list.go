@@ -2,12 +2,16 @@ package agents
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/url"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 )
@@ -36,6 +40,35 @@ func (in listInput) self() *url.URL {
 	return &url.URL{Path: "/api/v1/agents", RawQuery: q.Encode()}
 }
 
+// listed is a page of agents with its entity tag.
+type listed struct {
+	page.Page[agent.View]
+	entityTag string
+}
+
+// Reply implements function.Reply.
+func (l listed) Reply(h http.Header) any {
+	h.Set("ETag", l.entityTag)
+	return l.Page.Reply(h)
+}
+
+// Example implements function.Exampler.
+func (l listed) Example() any {
+	example, _ := l.Page.Example().(page.Page[agent.View])
+	return listed{Page: example, entityTag: entityTagOf(page.Page[agent.Agent]{}, false)}
+}
+
+// entityTagOf returns the entity tag of a page. It is weak, because it covers the versions of the agents instead of the
+// bytes of the body. It covers what the caller may see, because a member becomes an admin without a change of an agent.
+func entityTagOf(found page.Page[agent.Agent], admin bool) string {
+	hash := sha256.New()
+	_, _ = fmt.Fprintf(hash, "%t %q", admin, found.Next) // a hash takes every write
+	for _, a := range found.Items {
+		_, _ = fmt.Fprintf(hash, " %s %q", a.ID, a.Version)
+	}
+	return `W/"` + hex.EncodeToString(hash.Sum(nil)[:12]) + `"`
+}
+
 // List reads a page of the organization's agents, newest first.
 func List(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
@@ -43,15 +76,21 @@ func List(agents agent.Store, d agent.Addresses) function.Route {
 		Access: function.Member, Needs: []function.Need{function.Firestore},
 		// BadRequest: a cursor of another list.
 		Status: http.StatusOK, Summary: "List agents", Errors: []fault.Kind{fault.BadRequest},
-		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[agent.View], error) {
+		Handle: function.Handle(func(ctx context.Context, in listInput) (listed, error) {
 			q := in.Query
 			filter := agent.Filter{
 				Status: q.Status, Plan: string(q.Plan), Region: string(q.Region),
 				Name: string(q.Name),
 			}
 			found, err := agents.List(ctx, filter, q.Request())
+			if err != nil {
+				return listed{}, err
+			}
 			found.Self = in.self()
-			return page.Map(found, func(a agent.Agent) agent.View { return show(ctx, a, d) }), err
+			return listed{
+				Page:      page.Map(found, func(a agent.Agent) agent.View { return show(ctx, a, d) }),
+				entityTag: entityTagOf(found, identity.From(ctx).Admin()),
+			}, nil
 		}),
 	}
 }

@@ -1,5 +1,6 @@
 // Command generate writes the files derived from the catalogue: terraform/functions.json, which Terraform deploys from,
-// and functions/openapi.json, the description of the API.
+// functions/openapi.json, the description of the API, and the TypeScript types of the API and the rule of what looks
+// like a secret for the console.
 package main
 
 import (
@@ -43,20 +44,23 @@ var description string
 
 // generate writes the files below root, the root of the module.
 func generate(root string) error {
-	if err := writeOpenAPI(filepath.Join(root, "functions", "openapi.json")); err != nil {
-		return err
-	}
-	return writeFunctions(filepath.Join(root, "terraform", "functions.json"))
-}
-
-func writeOpenAPI(path string) error {
-	b, err := openapi.Describe(functions.Routes(functions.Dependencies{}), openapi.Options{
+	document, err := openapi.Describe(functions.Routes(functions.Dependencies{}), openapi.Options{
 		Title: "Agent Hosting Control-Plane API", Version: "1.0.0", Description: description,
 	})
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, b, 0o644)
+	if err := os.WriteFile(filepath.Join(root, "functions", "openapi.json"), document, 0o644); err != nil {
+		return err
+	}
+	app := filepath.Join(root, "functions", "console", "app")
+	if err := writeTypes(filepath.Join(app, "api", "types.ts"), document); err != nil {
+		return err
+	}
+	if err := writeSecretRule(filepath.Join(app, "agents", "secret-rule.ts")); err != nil {
+		return err
+	}
+	return writeFunctions(filepath.Join(root, "terraform", "functions.json"))
 }
 
 func writeFunctions(path string) error {

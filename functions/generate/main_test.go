@@ -9,15 +9,18 @@ import (
 func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for _, dir := range []string{"functions", "terraform"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+	for _, dir := range []string{"functions/console/app/api", "functions/console/app/agents", "terraform"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := generate(root); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"functions/openapi.json", "terraform/functions.json"} {
+	for _, name := range []string{
+		"functions/openapi.json", "functions/console/app/api/types.ts", "functions/console/app/agents/secret-rule.ts",
+		"terraform/functions.json",
+	} {
 		want, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			t.Fatal(err)

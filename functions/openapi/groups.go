@@ -40,8 +40,8 @@ func groups() []group {
 		{"Billing", "Plans and subscriptions.", []string{"billing"}},
 		{"Users", "The current user.", []string{"me"}},
 		{
-			"System", "Health, documentation and public keys of the service.",
-			[]string{"health", "openapi.json", "docs", ".well-known"},
+			"System", "Health, documentation, console and public keys of the service.",
+			[]string{"health", "openapi.json", "docs", "console", ".well-known"},
 		},
 	}
 }

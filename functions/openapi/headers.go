@@ -39,10 +39,15 @@ func headers() map[string]header {
 		"Deprecation": {"When the operation was deprecated (RFC 9745): `@` and Unix seconds.", true, text()},
 		"Sunset":      {"When the operation may stop working (RFC 8594).", true, text()},
 
-		"Content-Security-Policy":   {"What the page may load: only content of this service.", true, text()},
-		"Referrer-Policy":           {"The page sends no Referer header.", true, text()},
-		"Strict-Transport-Security": {"Browsers must use HTTPS. Present if the request came by HTTPS.", false, text()},
-		"X-Content-Type-Options":    {"The declared media type applies; clients must not guess another.", true, text()},
+		"Content-Security-Policy": {
+			"What the page may load, and where it may connect: only this service, and for the console the identity " +
+				"provider.", true, text(),
+		},
+		"Cross-Origin-Opener-Policy": {"Pages of other origins cannot reach the page's window.", true, text()},
+		"Permissions-Policy":         {"The features of the browser that the page does not use.", true, text()},
+		"Referrer-Policy":            {"The page sends no Referer header.", true, text()},
+		"Strict-Transport-Security":  {"Browsers must use HTTPS. Present if the request came by HTTPS.", false, text()},
+		"X-Content-Type-Options":     {"The declared media type applies. Clients must not guess.", true, text()},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -14,12 +15,13 @@ import (
 
 // View is an organization in an answer.
 type View struct {
-	ID        string              `json:"id"`
-	Plan      plan.ID             `json:"plan"`
-	Status    organization.Status `json:"status"`
-	Limits    Amounts             `json:"limits"`
-	Usage     Amounts             `json:"usage"`
-	CreatedAt time.Time           `json:"created_at"`
+	ID          string              `json:"id"`
+	Plan        plan.ID             `json:"plan"`
+	Status      organization.Status `json:"status"`
+	GraceEndsAt *time.Time          `json:"grace_ends_at" jsonschema:"When running agents are paused because a payment is overdue; null if none is."`
+	Limits      Amounts             `json:"limits"`
+	Usage       Amounts             `json:"usage"`
+	CreatedAt   time.Time           `json:"created_at"`
 }
 
 // Example implements function.Exampler.
@@ -28,14 +30,18 @@ func (View) Example() any {
 	o.Plan, o.Usage = plan.Startup,
 		organization.Usage{Agents: 1, CPUMillis: 2000, MemoryBytes: 4 << 30, StorageBytes: 20 << 30, APIKeys: 1}
 	limits, _ := o.Limits()
-	return view(o, limits)
+	return view(billing.Account{Organization: o}, limits)
 }
 
-func view(o organization.Organization, limits organization.Usage) View {
-	return View{
-		ID: o.ID, Plan: o.Plan, Status: o.Status, Limits: amounts(limits), Usage: amounts(o.Usage),
-		CreatedAt: o.CreatedAt.UTC(),
+func view(a billing.Account, limits organization.Usage) View {
+	v := View{
+		ID: a.ID, Plan: a.Plan, Status: a.Status, Limits: amounts(limits), Usage: amounts(a.Usage),
+		CreatedAt: a.CreatedAt.UTC(),
 	}
+	if ends := a.GraceEndsAt(); !ends.IsZero() {
+		v.GraceEndsAt = new(ends.UTC())
+	}
+	return v
 }
 
 // Amounts is the usage of an organization, or its limits.
@@ -55,19 +61,19 @@ func amounts(u organization.Usage) Amounts {
 }
 
 // Current reads the caller's organization with its plan, its limits and its usage.
-func Current(directory organization.Directory) function.Route {
+func Current(accounts billing.Store) function.Route {
 	return function.Route{
 		Name: "GetCurrentOrganization", Method: http.MethodGet, Path: "/api/v1/organizations/current",
 		Role:   function.RoleAccounts,
 		Access: function.Member, Needs: []function.Need{function.Firestore},
 		Status: http.StatusOK, Summary: "Get the active organization",
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (View, error) {
-			o, err := directory.Organization(ctx, identity.From(ctx).OrganizationID)
+			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
 			if err != nil {
 				return View{}, err
 			}
-			limits, err := o.Limits()
-			return view(o, limits), err
+			limits, err := a.Limits()
+			return view(a, limits), err
 		}),
 	}
 }

@@ -1,11 +1,14 @@
 package organizations_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/organizations"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -14,7 +17,7 @@ import (
 func current(t *testing.T, b *functiontest.Backend) organizations.View {
 	t.Helper()
 	var v organizations.View
-	b.Call(t, organizations.Current(b.Directory), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").Decode(t,
+	b.Call(t, organizations.Current(b.Accounts), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").Decode(t,
 		&v)
 	return v
 }
@@ -29,6 +32,9 @@ func TestCurrent_BeginsOnHobbyWithoutUsage(t *testing.T) {
 	v := current(t, functiontest.New(t))
 	if v.ID != "org-1" || v.Plan != plan.Hobby || v.Status != organization.Active {
 		t.Errorf("organization %s is on %s and %s, want org-1 on hobby and active", v.ID, v.Plan, v.Status)
+	}
+	if v.GraceEndsAt != nil {
+		t.Errorf("grace_ends_at = %v without a payment, want null", v.GraceEndsAt)
 	}
 	if v.Usage != (organizations.Amounts{}) {
 		t.Errorf("usage = %+v, want none", v.Usage)
@@ -48,5 +54,44 @@ func TestCurrent_CountsWhatTheOrganizationHolds(t *testing.T) {
 	want := organizations.Amounts{Agents: 1, CPUCores: 0.5, MemoryBytes: 1 << 30, StorageBytes: 5 << 30, APIKeys: 1}
 	if got := current(t, b).Usage; got != want {
 		t.Errorf("usage = %+v, want %+v", got, want)
+	}
+}
+
+func TestCurrent_SaysWhenAgentsArePaused(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	b.SetPlan(t, "org-1", plan.Hobby)
+	for i, row := range []struct {
+		reported   billing.Status
+		wantStatus organization.Status
+		wantGrace  bool
+	}{
+		{reported: billing.Active, wantStatus: organization.Active},
+		{reported: billing.PastDue, wantStatus: organization.PastDue, wantGrace: true},
+		{reported: billing.Active, wantStatus: organization.Active},
+	} {
+		b.Stripe.Subscriptions["sub_1"] = billing.State{OrganizationID: "org-1", Subscription: billing.Subscription{
+			Provider: billing.Stripe, ID: "sub_1", CustomerID: "cus_1", Status: row.reported, Plan: plan.Startup,
+			Interval: billing.Month, StartedAt: time.Now(),
+		}}
+		before := time.Now()
+		b.CallNamed(t, "ReceiveStripeEvent", functiontest.Body(map[string]any{
+			"id": fmt.Sprint("evt_", i), "data": map[string]any{"object": map[string]any{"id": "sub_1"}},
+		})).Want(t, http.StatusOK, "")
+		v := current(t, b)
+		if v.Status != row.wantStatus || v.Plan != plan.Startup {
+			t.Errorf("after %s: the organization is %s on %s, want %s on startup", row.reported, v.Status, v.Plan,
+				row.wantStatus)
+		}
+		if (v.GraceEndsAt != nil) != row.wantGrace {
+			t.Fatalf("after %s: grace_ends_at = %v, want one: %t", row.reported, v.GraceEndsAt, row.wantGrace)
+		}
+		if !row.wantGrace {
+			continue
+		}
+		first, last := before.Add(billing.Grace-time.Millisecond), time.Now().Add(billing.Grace)
+		if v.GraceEndsAt.Before(first) || v.GraceEndsAt.After(last) {
+			t.Errorf("grace_ends_at = %s, want seven days after the failed payment", v.GraceEndsAt)
+		}
 	}
 }

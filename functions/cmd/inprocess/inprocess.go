@@ -46,7 +46,8 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	openers.Logs = logs.Opener(worker.Cells)
 	s, err := wire.All(ctx, worker, wire.Settings{
 		Openers: openers, Pepper: routes.Pepper, EdgeSecrets: routes.EdgeSecrets, BillingClock: o.BillingClock,
-		MaxHeldAnswers: routes.MaxHeldAnswers,
+		MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,
+		ConsoleScopes: routes.ConsoleScopes,
 	})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }

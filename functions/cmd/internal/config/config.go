@@ -84,6 +84,11 @@ type Routes struct {
 	// EdgeSecrets are the secrets of the load balancer, which sends the first of them with every request. Only requests
 	// with one of them may report their client's address.
 	EdgeSecrets EdgeSecrets `env:"EDGE_SECRETS"`
+	// ConsoleClientID is the OAuth client of the console at the identity provider. If empty, the console offers only to
+	// paste a token or an API key.
+	ConsoleClientID string `env:"CONSOLE_CLIENT_ID"`
+	// ConsoleScopes are the scopes that the console asks the identity provider for.
+	ConsoleScopes string `env:"CONSOLE_SCOPES, default=openid profile email offline_access"`
 }
 
 // Accounts is the configuration of the accounts role.

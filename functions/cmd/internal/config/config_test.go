@@ -81,6 +81,23 @@ func TestPepper_IsRedacted(t *testing.T) {
 	}
 }
 
+func TestConsole_AsksForTheUsualScopes(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"": "openid profile email offline_access", "openid": "openid",
+	} {
+		env := environment()
+		if given != "" {
+			env["CONSOLE_SCOPES"] = given
+		}
+		c, err := config.Read[config.Routes](t.Context(), envconfig.MapLookuper(env))
+		if err != nil || c.ConsoleScopes != want || c.ConsoleClientID != "" {
+			t.Errorf("scopes %q: %q with client %q, %v; want %q without a client", given, c.ConsoleScopes,
+				c.ConsoleClientID, err, want)
+		}
+	}
+}
+
 // TestPepper_IsNotReadByWorkers compares the binaries: only those that serve routes read the pepper, and none needs it
 // to read its configuration.
 func TestPepper_IsNotReadByWorkers(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/console"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/agentprobe"
 	"agents.example/controlplane/shared/function"
@@ -41,6 +42,9 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
+		Console: console.Options{
+			Issuer: o.config.Issuer, ClientID: o.settings.ConsoleClientID, Scopes: o.settings.ConsoleScopes,
+		},
 	}}
 	all := fills()
 	for _, need := range needs {

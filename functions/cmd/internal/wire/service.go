@@ -30,6 +30,7 @@ func Accounts(ctx context.Context, c config.Routes, openers Openers) (run.Servic
 func routeSettings(c config.Routes, openers Openers) Settings {
 	return Settings{
 		Openers: openers, Pepper: c.Pepper, EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
+		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes,
 	}
 }
 

@@ -65,6 +65,30 @@ func TestSettings_SessionsAreForTheConfiguredParties(t *testing.T) {
 	}
 }
 
+func TestSettings_ConsoleKnowsItsClient(t *testing.T) {
+	t.Parallel()
+	common, idp := cloud(t)
+	common.Target = "GetConsole"
+	common.Cells = config.Cells{
+		{Name: "c1", Region: "us-central1"},
+		{Name: "c2", Region: "europe-west1"},
+		{Name: "c3", Region: "us-west1", Closed: true},
+	}
+	c := config.Routes{Common: common, ConsoleClientID: "client-1", ConsoleScopes: "openid email"}
+	s, err := API(context.WithoutCancel(t.Context()), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, s.Close)
+	w := httptest.NewRecorder()
+	s.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/console", nil))
+	want := `data-issuer="` + idp.URL() + `" data-client-id="client-1" data-scopes="openid email" ` +
+		`data-regions="us-central1,europe-west1"`
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+		t.Errorf("status %d, want 200 with %s:\n%s", w.Code, want, w.Body)
+	}
+}
+
 func TestSettings_WorkersTakeOnlyTheConfiguredPushes(t *testing.T) {
 	t.Parallel()
 	const audience, account = "https://worker.test", "push@test.iam.gserviceaccount.com"

@@ -61,6 +61,8 @@ type Settings struct {
 	EdgeSecrets config.EdgeSecrets
 	// BillingClock is the clock of accounts; nil means time.Now.
 	BillingClock func() time.Time
+	// ConsoleClientID and ConsoleScopes are those of the console at the identity provider.
+	ConsoleClientID, ConsoleScopes string
 	// MaxHeldAnswers is how many answers all routes of the process together may hold open.
 	MaxHeldAnswers int
 }

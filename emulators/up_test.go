@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/emulators/terminal"
+)
+
+// printed returns the lines that the command prints about a cloud whose service is given, and its error. It stops the
+// command after its help.
+func printed(t *testing.T, service http.Handler) ([]string, error) {
+	t.Helper()
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	identity, err := issuer.Start(t.Context(), issuer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer identity.Close() //nolint:errcheck // the test is over
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close() //nolint:errcheck // the test is over
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ready := cloud.Ready{
+			BaseURL: server.URL, OrganizationID: "org_1", Issuer: strings.TrimSuffix(identity.URL(), "/"),
+		}
+		c := &cloud.Cloud{Ready: ready, Issuer: identity, Client: server.Client()}
+		ended <- present(ctx, settings{}, c, terminal.New(write))
+		_ = write.Close() // the reader then ends
+	}()
+	var lines []string
+	for scanner := bufio.NewScanner(read); scanner.Scan(); {
+		if lines = append(lines, scanner.Text()); strings.HasPrefix(scanner.Text(), "Press Ctrl-C") {
+			cancel()
+		}
+	}
+	return lines, <-ended
+}
+
+// consoleLink returns the link to the console if it is the first line that is not empty.
+func consoleLink(t *testing.T, lines []string) string {
+	t.Helper()
+	first, _, _ := strings.Cut(strings.TrimSpace(strings.Join(lines, "\n")), "\n")
+	link, ok := strings.CutPrefix(first, "Console: ")
+	if !ok || !strings.Contains(link, "/start?ticket=") {
+		t.Fatalf("the first line is %q, want the link to the console", first)
+	}
+	return link
+}
+
+// TestUp_PrintsTheConsoleBeforeTheDemo prints the link although the demo fails.
+func TestUp_PrintsTheConsoleBeforeTheDemo(t *testing.T) {
+	t.Parallel()
+	lines, err := printed(t, http.NotFoundHandler())
+	if err == nil {
+		t.Error("the demo succeeded without a service")
+	}
+	consoleLink(t, lines)
+}
+
+// TestUp_RepeatsTheConsoleAfterTheDemo prints the same link again in the help.
+func TestUp_RepeatsTheConsoleAfterTheDemo(t *testing.T) {
+	t.Parallel()
+	lines, err := printed(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		address := "http://" + r.Host
+		if r.Method == http.MethodPost && r.URL.Path == "/api/v1/agents" {
+			w.WriteHeader(http.StatusCreated)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"id": "a1", "status": "running", "dashboard_url": address, "dashboard_handoff_url": address,
+		})
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, demo := consoleLink(t, lines), strings.Join(lines, "\n")
+	if _, help, _ := strings.Cut(demo, "The agent is running"); !strings.Contains(help, "Console      "+link) {
+		t.Errorf("the help after the demo does not repeat the link:\n%s", demo)
+	}
+}

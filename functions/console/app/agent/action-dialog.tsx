@@ -1,0 +1,66 @@
+import { call } from "../api/client";
+import { putLive } from "../api/live";
+import type { Agent, AgentTrigger } from "../api/types";
+import { toast } from "../ui/announce";
+import { Button } from "../ui/button";
+import { Dialog } from "../ui/dialog";
+import { Notice } from "../ui/feedback";
+import { statusText } from "../ui/status";
+import { actionText } from "./action-text";
+import { agentPath } from "./paths";
+import { useSubmit } from "../api/submit";
+import { SubmitFailure } from "../ui/submit-failure";
+
+/** Asks before an action, and says what it does and costs. */
+export function ActionDialog(props: { agent: Agent; action: AgentTrigger; onClose: () => void }) {
+  const { agent, action, onClose } = props;
+  const { label, icon, does, downtime, keeps, accepted } = actionText(action);
+  const allowed = agent.config.allowed_actions.includes(action);
+  const submit = useSubmit(async (intent) => {
+    const answer = await call<Agent>(`${agentPath(agent.id)}/${action}`, { method: "POST", intent });
+    putLive(agentPath(agent.id), answer.data);
+    toast(accepted);
+    onClose();
+  });
+  return (
+    <Dialog
+      title={`${label} “${agent.name}”?`}
+      onClose={onClose}
+      onSubmit={() => {
+        if (allowed) {
+          submit.send();
+        }
+      }}
+      foot={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            kind="primary"
+            type="submit"
+            icon={icon}
+            busy={submit.busy}
+            unavailable={allowed ? undefined : "The agent’s status does not allow this any more."}
+            autofocus
+          >
+            {label} the agent
+          </Button>
+        </>
+      }
+    >
+      <dl class="costs">
+        <dt>What happens</dt>
+        <dd>{does(agent)}</dd>
+        <dt>Downtime</dt>
+        <dd>{downtime(agent)}</dd>
+        <dt>What stays, and what counts</dt>
+        <dd>{keeps}</dd>
+      </dl>
+      {allowed || submit.busy ? null : (
+        <Notice tone="warn" live>
+          The agent is “{statusText(agent.status).toLowerCase()}” now, and its status does not allow this any more.
+        </Notice>
+      )}
+      <SubmitFailure submit={submit} title="The agent was not changed" />
+    </Dialog>
+  );
+}

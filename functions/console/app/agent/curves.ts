@@ -1,0 +1,136 @@
+import type { Agent, Metrics, MetricsCurves, MetricsPoint, MetricsWindow } from "../api/types";
+import { formatBytes } from "../ui/format";
+
+/** One of the curves of an agent's metrics. */
+export interface Curve {
+  name: keyof MetricsCurves;
+  title: string;
+  /** The CSS variable of its color. */
+  color: string;
+  format: (value: number) => string;
+  /** What the agent's plan allows. */
+  limit?: (agent: Agent) => number;
+  /** Whether the axis counts in powers of two. */
+  binary?: boolean;
+}
+
+const rate = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+
+/** Small values keep their digits: 0.004 cores are not 0 cores. */
+export const formatShare = (value: number): string => `${rate.format(value)} ${value === 1 ? "core" : "cores"}`;
+
+const formatRate = (value: number): string => `${rate.format(value)}/s`;
+
+export const curves: Curve[] = [
+  {
+    name: "cpu",
+    title: "CPU",
+    color: "--curve-cpu",
+    format: formatShare,
+    limit: (agent) => agent.config.plan_limits.cpu_cores,
+  },
+  {
+    name: "memory",
+    title: "Memory",
+    color: "--curve-memory",
+    format: formatBytes,
+    limit: (agent) => agent.config.plan_limits.memory_bytes,
+    binary: true,
+  },
+  { name: "requests", title: "Requests", color: "--curve-requests", format: formatRate },
+  { name: "errors", title: "Errors (5xx)", color: "--curve-errors", format: formatRate },
+];
+
+export const windows: Record<MetricsWindow, { name: string; seconds: number; step: number }> = {
+  "1h": { name: "1 hour", seconds: 3_600, step: 60 },
+  "6h": { name: "6 hours", seconds: 6 * 3_600, step: 300 },
+  "24h": { name: "24 hours", seconds: 24 * 3_600, step: 300 },
+};
+
+/** The curves over one list of times, so that a time has the same place in each of them. */
+export interface Aligned {
+  /** In Unix seconds, ascending. */
+  times: number[];
+  /** A value for each time; null where a curve has none. */
+  values: Record<keyof MetricsCurves, (number | null)[]>;
+}
+
+/** Puts the curves over common times. A gap gets a time without values, so that no line crosses it. */
+export function align(series: MetricsCurves, step: number): Aligned {
+  const times = withGaps(timesOf(series), step);
+  const column = (points: MetricsPoint[]) => {
+    const known = new Map(points.map((point) => [point.t, point.v]));
+    return times.map((time) => known.get(time) ?? null);
+  };
+  return {
+    times,
+    values: {
+      cpu: column(series.cpu),
+      memory: column(series.memory),
+      requests: column(series.requests),
+      errors: column(series.errors),
+    },
+  };
+}
+
+function timesOf(series: MetricsCurves): number[] {
+  const all = new Set<number>();
+  for (const curve of curves) {
+    for (const point of series[curve.name]) {
+      all.add(point.t);
+    }
+  }
+  return [...all].sort((a, b) => a - b);
+}
+
+function withGaps(times: number[], step: number): number[] {
+  return times.flatMap((time, i) => {
+    const next = times[i + 1];
+    return next !== undefined && next - time > 1.5 * step ? [time, time + step] : [time];
+  });
+}
+
+export interface Summary {
+  min: number;
+  mean: number;
+  max: number;
+  last: MetricsPoint;
+}
+
+/** What a curve shows, in numbers. */
+export function summarize(points: MetricsPoint[]): Summary | undefined {
+  const last = points.at(-1);
+  if (last === undefined) {
+    return undefined;
+  }
+  const values = points.map((point) => point.v);
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  return { min: Math.min(...values), mean, max: Math.max(...values), last };
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const dated = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeStyle: undefined });
+
+/** A time of a curve, in Unix seconds, in the viewer's zone. */
+export function formatMoment(seconds: number): string {
+  const time = new Date(seconds * 1_000);
+  const today = time.toDateString() === new Date().toDateString();
+  return today ? clock.format(time) : `${dated.format(time)}, ${clock.format(time)}`;
+}
+
+/** A curve in a sentence, for those who do not see it. */
+export function sentence(curve: Curve, points: MetricsPoint[]): string {
+  const found = summarize(points);
+  if (found === undefined) {
+    return "No data in this window.";
+  }
+  const { min, mean, max, last } = found;
+  const { format } = curve;
+  return (
+    `Lowest ${format(min)}, average ${format(mean)}, highest ${format(max)}, ` +
+    `last ${format(last.v)} at ${formatMoment(last.t)}.`
+  );
+}
+
+/** Whether the metrics have a value to draw. */
+export const hasPoints = (metrics: Metrics): boolean => curves.some((curve) => metrics.series[curve.name].length > 0);

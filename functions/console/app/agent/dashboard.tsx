@@ -1,0 +1,142 @@
+import { useState } from "preact/hooks";
+import { useMe, useReadOnly } from "../account";
+import { call } from "../api/client";
+import { type APIError, asError } from "../api/errors";
+import type { Agent } from "../api/types";
+import { navigate } from "../router";
+import { announce } from "../ui/announce";
+import { Button, LinkButton } from "../ui/button";
+import { Dialog } from "../ui/dialog";
+import { Failure } from "../ui/feedback";
+import { agentPath, tabHref } from "./paths";
+
+type Outcome =
+  | { kind: "failed"; error: APIError }
+  | { kind: "blocked"; url: string }
+  /** The caller gets no link that signs in, so the dashboard asks for the user name and password. */
+  | { kind: "password"; url: string };
+
+/** Opens the agent's dashboard, signed in where the service allows it. A short button is for rows of a table. */
+export function OpenDashboard({ agent, short = false }: { agent: Agent; short?: boolean }) {
+  const [busy, setBusy] = useState(false);
+  const [outcome, setOutcome] = useState<Outcome>();
+  const me = useMe();
+  const getsLink = me.role === "admin" && me.auth_type === "session";
+  if (agent.dashboard_url === null || agent.status === "deleting") {
+    return null;
+  }
+  const url = agent.dashboard_url;
+  const open = async () => {
+    if (!getsLink) {
+      setOutcome({ kind: "password", url }); // without a tab that opens and closes again
+      return;
+    }
+    setBusy(true);
+    setOutcome(await openDashboard(agent.id));
+    setBusy(false);
+  };
+  return (
+    <>
+      <Button
+        kind={short ? "plain" : "primary"}
+        icon="external"
+        busy={busy}
+        unavailable={agent.status === "running" ? undefined : "The dashboard answers only while the agent is running."}
+        onClick={() => void open()}
+      >
+        {short ? "Open" : "Open dashboard"}
+        {short ? <span class="visually-hidden"> the dashboard of {agent.name}</span> : null}
+      </Button>
+      {outcome === undefined ? null : (
+        <OutcomeDialog agent={agent} outcome={outcome} retry={open} onClose={() => setOutcome(undefined)} />
+      )}
+    </>
+  );
+}
+
+/**
+ * Asks for a link at the click, because it works once and for 60 seconds. The tab is opened before the answer is there:
+ * a browser blocks tabs that are not the immediate result of a click.
+ */
+async function openDashboard(id: string): Promise<Outcome | undefined> {
+  const tab = window.open("about:blank", "_blank");
+  if (tab !== null) {
+    tab.opener = null;
+    tab.document.title = "Opening the dashboard …";
+  }
+  try {
+    const { data } = await call<Agent>(agentPath(id));
+    const url = data.dashboard_handoff_url;
+    if (url === null) {
+      tab?.close();
+      return { kind: "password", url: data.dashboard_url ?? "" };
+    }
+    if (tab === null || tab.closed) {
+      return { kind: "blocked", url };
+    }
+    tab.location.replace(url);
+    announce("The dashboard opens in another tab.");
+    return undefined;
+  } catch (cause) {
+    tab?.close();
+    return { kind: "failed", error: asError(cause) };
+  }
+}
+
+function OutcomeDialog(props: { agent: Agent; outcome: Outcome; retry: () => void; onClose: () => void }) {
+  const { agent, outcome, retry, onClose } = props;
+  const readOnly = useReadOnly();
+  switch (outcome.kind) {
+    case "failed":
+      return (
+        <Dialog title="The dashboard was not opened" onClose={onClose}>
+          <Failure error={outcome.error} retry={retry} />
+        </Dialog>
+      );
+    case "blocked":
+      return (
+        <Dialog title="The browser blocked the new tab" onClose={onClose}>
+          <p>Open the dashboard with this link. It works once, and for 60 seconds.</p>
+          <div class="row">
+            <LinkButton href={outcome.url} kind="primary" icon="external" external>
+              Open the dashboard
+            </LinkButton>
+          </div>
+        </Dialog>
+      );
+    case "password":
+      return (
+        <Dialog
+          title="The dashboard asks for a password"
+          onClose={onClose}
+          foot={
+            <>
+              {readOnly === undefined ? (
+                <Button
+                  icon="key"
+                  onClick={() => {
+                    onClose();
+                    navigate(tabHref(agent.id, "credentials"));
+                  }}
+                >
+                  Show the credentials
+                </Button>
+              ) : null}
+              <LinkButton href={outcome.url} kind="primary" icon="external" external>
+                Open the dashboard
+              </LinkButton>
+            </>
+          }
+        >
+          <p>
+            {readOnly === undefined
+              ? "Links that sign in by themselves are only for people who signed in at the identity provider, " +
+                "not for " +
+                "API keys. The dashboard asks for its user name and password, which the tab “Credentials” reveals."
+              : "Only admins get a link that signs in by itself. The dashboard asks for its user name and password: " +
+                "ask an admin of the organization for them."}
+          </p>
+        </Dialog>
+      );
+  }
+}

@@ -1,0 +1,154 @@
+import { useMe, useReadOnly } from "../account";
+import type { Agent, Audit, Secret } from "../api/types";
+import { type Pages, usePages } from "../api/pages";
+import { href } from "../router";
+import { Button, LinkButton } from "../ui/button";
+import { Failure, Notice, Waiting } from "../ui/feedback";
+import { Icon } from "../ui/icons";
+import { Time } from "../ui/time";
+import { auditEntry, type Entry, operationEntry, recordEntries } from "./history-entry";
+import { agentPath } from "./paths";
+
+const every = 10_000;
+
+/** What happened to the agent, newest first. */
+export function HistoryTab({ agent }: { agent: Agent }) {
+  const readOnly = useReadOnly();
+  const enterprise = useMe().organization?.plan === "enterprise";
+  switch (true) {
+    case readOnly !== undefined:
+      return <OfMember agent={agent} />;
+    case enterprise:
+      return <WithAuditLog agent={agent} />;
+    default:
+      return <WithoutAuditLog agent={agent} />;
+  }
+}
+
+/** A list of the service as a part of the history. */
+interface Source {
+  pages: Pages<unknown>;
+  entries: Entry[];
+}
+
+const useOperations = (agent: Agent): Source => {
+  const pages = usePages<Secret>(`${agentPath(agent.id)}/secret-operations`, { every });
+  return { pages, entries: (pages.data ?? []).map(operationEntry) };
+};
+
+function WithAuditLog({ agent }: { agent: Agent }) {
+  const query = { target_id: agent.id };
+  const audits = usePages<Audit>("/api/v1/organizations/current/audit-log", { query, every });
+  const sources = [useOperations(agent), { pages: audits, entries: (audits.data ?? []).map(auditEntry) }];
+  return <Entries sources={sources} record={recordEntries(agent, false)} />;
+}
+
+function WithoutAuditLog({ agent }: { agent: Agent }) {
+  const sources = [useOperations(agent)];
+  const compare = (
+    <LinkButton href={href(["billing"])} icon="billing">
+      Compare the plans
+    </LinkButton>
+  );
+  return (
+    <div class="stack">
+      <Notice tone="idle" title="The Enterprise plan also shows who did what" actions={compare}>
+        The service writes an audit log on every plan and keeps it for 30 days, but only organizations on the Enterprise
+        plan can read it. Below is what there is without it: the operations on secrets, and what the agent’s record
+        remembers.
+      </Notice>
+      <Entries sources={sources} record={recordEntries(agent, true)} />
+    </div>
+  );
+}
+
+function OfMember({ agent }: { agent: Agent }) {
+  return (
+    <div class="stack">
+      <Notice tone="idle" title="You see a part of the history">
+        Only admins see the operations on secrets, and who did what.
+      </Notice>
+      <Entries sources={[]} record={recordEntries(agent, true)} />
+    </div>
+  );
+}
+
+function Entries({ sources, record }: { sources: Source[]; record: Entry[] }) {
+  const failed = sources.filter(({ pages }) => pages.error !== undefined);
+  if (sources.some(({ pages }) => pages.data === undefined)) {
+    return failed.length > 0 ? <Failures sources={failed} /> : <Waiting what="the history" />;
+  }
+  // Below the oldest entry of a list that has older pages, something may be missing, so nothing older is shown yet.
+  const from = Math.max(-Infinity, ...sources.map(loadedFrom));
+  const next = sources.find((source) => source.pages.more && loadedFrom(source) === from);
+  const all = [...record, ...sources.flatMap(({ entries }) => entries)];
+  const shown = all.filter(({ at }) => at >= from).toSorted((a, b) => b.at - a.at);
+  return (
+    <>
+      <Failures sources={failed} />
+      <section class="card" aria-label="What happened">
+        <h2 class="visually-hidden">What happened</h2>
+        {shown.length === 0 ? <p class="body quiet">Nothing is recorded yet.</p> : null}
+        <ol class="history">
+          {shown.map((entry) => (
+            <Row key={entry.id} entry={entry} />
+          ))}
+        </ol>
+        {next === undefined ? null : (
+          <div class="body">
+            <Button icon="down" busy={next.pages.loading} onClick={next.pages.loadMore}>
+              Load older entries
+            </Button>
+          </div>
+        )}
+      </section>
+    </>
+  );
+}
+
+/** From when on a list is complete. */
+const loadedFrom = ({ pages, entries }: Source): number =>
+  pages.more ? Math.min(...entries.map(({ at }) => at)) : -Infinity;
+
+function Failures({ sources }: { sources: Source[] }) {
+  return (
+    <>
+      {sources.map(({ pages }, position) =>
+        pages.error === undefined ? null : (
+          <Failure
+            key={position}
+            error={pages.error}
+            title="A part of the history could not be loaded"
+            busy={pages.loading}
+            retry={pages.refresh}
+          />
+        ),
+      )}
+    </>
+  );
+}
+
+function Row({ entry }: { entry: Entry }) {
+  const { icon, tone, title, outcome, details } = entry;
+  return (
+    <li>
+      <span class={`mark tone-${tone}`}>
+        <Icon name={icon} />
+      </span>
+      <div class="what">
+        <div class="line">
+          <h3>{title}</h3>
+          {outcome === "" ? null : <span class={`badge tone-${tone}`}>{outcome}</span>}
+        </div>
+        {details.map((detail) => (
+          <p key={detail} class="small quiet">
+            {detail}
+          </p>
+        ))}
+      </div>
+      <span class="small quiet">
+        <Time value={entry.at} />
+      </span>
+    </li>
+  );
+}

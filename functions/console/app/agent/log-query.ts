@@ -1,0 +1,52 @@
+import { navigate, useRoute } from "../router";
+import { agentPath, tabHref } from "./paths";
+import type { LogRequest } from "./log-reader";
+
+/** What the address says about the log to show, so that a link to it shows the same. */
+export interface LogQuery {
+  source: LogRequest["source"];
+  tail: number;
+  since: string;
+  search: string;
+  /** Whether only lines that match the search are shown. */
+  matching: boolean;
+  wrap: boolean;
+}
+
+const defaultTail = 1_000;
+const maxTail = 5_000;
+
+export const tails = [200, defaultTail, maxTail];
+
+/** The log that the address names, and how to change that. */
+export function useLogQuery(agentID: string): {
+  query: LogQuery;
+  request: LogRequest;
+  change: (next: Partial<LogQuery>) => void;
+} {
+  const parameters = useRoute().query;
+  const source = parameters.get("source");
+  const tail = Number(parameters.get("tail"));
+  const query: LogQuery = {
+    source: source === "once" || source === "previous" ? source : "live",
+    tail: Number.isInteger(tail) && tail >= 1 && tail <= maxTail ? tail : defaultTail,
+    since: parameters.get("since") ?? "",
+    search: parameters.get("search") ?? "",
+    matching: parameters.get("matching") === "1",
+    wrap: parameters.get("wrap") !== "0",
+  };
+  const change = (next: Partial<LogQuery>) => {
+    const { source, tail, since, search, matching, wrap } = { ...query, ...next };
+    const address = tabHref(agentID, "logs", {
+      source: source === "live" ? undefined : source,
+      tail: tail === defaultTail ? undefined : String(tail),
+      since,
+      search,
+      matching: matching ? "1" : undefined,
+      wrap: wrap ? undefined : "0",
+    });
+    navigate(address, { replace: true });
+  };
+  const request = { path: `${agentPath(agentID)}/logs`, source: query.source, tail: query.tail, since: query.since };
+  return { query, request, change };
+}

@@ -1,0 +1,166 @@
+import { useReadOnly } from "../account";
+import { type Live, useLive } from "../api/live";
+import type { Agent, AgentsReachable, Organization } from "../api/types";
+import { organizationPath } from "../organization/paths";
+import { href } from "../router";
+import { LinkButton } from "../ui/button";
+import { Stale } from "../ui/feedback";
+import { Icon, type IconName } from "../ui/icons";
+import { Time, useNow } from "../ui/time";
+import { toneIcons } from "../ui/tone";
+import { ActionButton } from "./actions";
+import type { Remedy } from "./advice";
+import { type Diagnosis, diagnose } from "./diagnosis";
+import { agentPath, type TabName, tabHref } from "./paths";
+import { rotationMoves, rotationOf, useOperations } from "./use-rotation";
+
+const every = 15_000;
+/** While the pod is being replaced. The service itself remembers a check for two seconds. */
+const everyWhileWarming = 2_500;
+const everyOrganization = 30_000;
+
+/** What the agent is doing now, why it does not run, and what one can do. */
+export function Now({ agent }: { agent: Agent }) {
+  return agent.status === "running" ? <RunningNow agent={agent} /> : <Panel agent={agent} />;
+}
+
+function RunningNow({ agent }: { agent: Agent }) {
+  const readOnly = useReadOnly() !== undefined;
+  const live = useLive<AgentsReachable>(`${agentPath(agent.id)}/dashboard-reachability`, {
+    every: agent.dashboard_warming || agent.credential_rotation_pending ? everyWhileWarming : every,
+  });
+  // A check from before the pod was replaced says nothing about the new one.
+  const current = live.data?.dashboard_warming === agent.dashboard_warming ? live.data : undefined;
+  return agent.credential_rotation_pending && !readOnly ? (
+    <RotatingNow agent={agent} reachable={current} check={live} />
+  ) : (
+    <Panel agent={agent} reachable={current} check={live} rotates={agent.dashboard_warming} />
+  );
+}
+
+/** Only admins may read whether a rotation goes on. */
+function RotatingNow(props: PanelProps) {
+  const rotates = rotationMoves(props.agent, rotationOf(useOperations(props.agent).data));
+  return <Panel {...props} rotates={rotates} />;
+}
+
+interface PanelProps {
+  agent: Agent;
+  reachable?: AgentsReachable | undefined;
+  /** The checks of the agent's address. */
+  check?: Live<AgentsReachable>;
+  rotates?: boolean;
+}
+
+function Panel({ agent, reachable, check, rotates = false }: PanelProps) {
+  const organization = useLive<Organization>(organizationPath, { every: everyOrganization }).data?.status;
+  const diagnosis = diagnose(agent, { reachable, rotates, organization, now: useNow() });
+  const { tone, title, evidence, code, stage } = diagnosis;
+  return (
+    <section class={`card now tone-${tone}`} aria-label="What the agent is doing now">
+      <span class="mark">
+        <Icon name={tone === "busy" ? "busy" : toneIcons[tone]} turning={tone === "busy"} />
+      </span>
+      <div class="what">
+        <h2>{title}</h2>
+        {evidence === "" ? null : <p>{evidence}</p>}
+        <p class="small quiet facts-line">
+          {code === "" ? null : (
+            <span>
+              Code <code>{code}</code>
+            </span>
+          )}
+          {stage === "" ? null : <span>Stage: {stage}</span>}
+          {reachable === undefined ? null : (
+            <span>
+              Checked <Time value={reachable.checked_at} />
+            </span>
+          )}
+          {agent.status === "running" ? null : (
+            <span>
+              Last change <Time value={agent.updated_at} />
+            </span>
+          )}
+        </p>
+        {check === undefined ? null : <Stale live={check} missing="The agent’s address could not be checked." />}
+        <NextSteps agent={agent} diagnosis={diagnosis} />
+      </div>
+    </section>
+  );
+}
+
+function NextSteps({ agent, diagnosis }: { agent: Agent; diagnosis: Diagnosis }) {
+  const { youCan, weWill = "", remedies, code } = diagnosis;
+  return (
+    <>
+      {youCan.length === 0 ? null : (
+        <div class="steps">
+          <h3>What you can do</h3>
+          {youCan.length === 1 ? (
+            <p>{youCan[0]}</p>
+          ) : (
+            <ol>
+              {youCan.map((step) => (
+                <li key={step}>{step}</li>
+              ))}
+            </ol>
+          )}
+        </div>
+      )}
+      {weWill === "" ? null : (
+        <div class="steps">
+          <h3>What the service does</h3>
+          <p>{weWill}</p>
+        </div>
+      )}
+      {remedies.length === 0 ? null : (
+        <div class="row">
+          {remedies.map((remedy, position) => (
+            <RemedyButton key={code + remedy} agent={agent} remedy={remedy} first={position === 0} />
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+type LinkedRemedy = Exclude<Remedy, "start" | "restart" | "resume">;
+
+interface RemedyLink {
+  text: string;
+  icon?: IconName;
+  to: (agent: Agent) => string;
+}
+
+const toTab =
+  (tab: TabName, query?: Record<string, string>) =>
+  ({ id }: Agent): string =>
+    tabHref(id, tab, query);
+
+const toBilling = (): string => href(["billing"]);
+
+/** Where the other steps are taken. Members may not read logs, and the page of the log says so. */
+const remedyLinks: Record<LinkedRemedy, RemedyLink> = {
+  "previous-logs": { text: "Read the previous run’s log", icon: "docs", to: toTab("logs", { source: "previous" }) },
+  logs: { text: "Read the log", icon: "docs", to: toTab("logs") },
+  metrics: { text: "See the metrics", icon: "usage", to: toTab("metrics") },
+  variables: { text: "Check the variables", icon: "key", to: toTab("variables") },
+  settings: { text: "Open the settings", to: toTab("settings") },
+  credentials: { text: "See the rotation", icon: "key", to: toTab("credentials") },
+  "another-agent": { text: "Create another agent", icon: "plus", to: () => href(["agents", "new"]) },
+  plans: { text: "Compare the plans", icon: "billing", to: toBilling },
+  billing: { text: "See plan and payment", icon: "billing", to: toBilling },
+};
+
+/** A next step as a link or a button. */
+function RemedyButton({ agent, remedy, first }: { agent: Agent; remedy: Remedy; first: boolean }) {
+  if (remedy === "start" || remedy === "restart" || remedy === "resume") {
+    return <ActionButton agent={agent} action={remedy} primary={first} />;
+  }
+  const { text, to, ...icon } = remedyLinks[remedy];
+  return (
+    <LinkButton kind={first ? "primary" : "normal"} href={to(agent)} {...icon}>
+      {text}
+    </LinkButton>
+  );
+}

@@ -1,0 +1,93 @@
+import type { Agent } from "../api/types";
+import { CopyButton } from "../ui/copy";
+import { formatBytes, formatCores, planName } from "../ui/format";
+import { Time } from "../ui/time";
+import { Health } from "./health";
+import { Now } from "./now";
+import { Timeline } from "./timeline";
+
+/** What the agent is doing now, how it got there, and where it is. */
+export function Overview({ agent }: { agent: Agent }) {
+  return (
+    <div class="overview">
+      <div class="stack">
+        <Now agent={agent} />
+        {agent.status === "running" || agent.status === "error" ? <Health agent={agent} /> : null}
+        <Timeline agent={agent} />
+      </div>
+      <div class="stack">
+        <Addresses agent={agent} />
+        <Size agent={agent} />
+      </div>
+    </div>
+  );
+}
+
+function Addresses({ agent }: { agent: Agent }) {
+  return (
+    <section class="card" aria-label="Addresses">
+      <div class="head">
+        <h2>Addresses</h2>
+      </div>
+      <div class="body">
+        {agent.dashboard_url === null && agent.api_url === null ? (
+          <p class="quiet">The agent gets its addresses when the stage “Address” is done.</p>
+        ) : (
+          <dl class="addresses">
+            <Address name="Dashboard" url={agent.dashboard_url} />
+            <Address name="API" url={agent.api_url} />
+          </dl>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function Address({ name, url }: { name: string; url: string | null }) {
+  return url === null ? null : (
+    <>
+      <dt>{name}</dt>
+      <dd>
+        <code>{url}</code>
+        <CopyButton text={url} what={`address of the ${name === "API" ? name : name.toLowerCase()}`} />
+      </dd>
+    </>
+  );
+}
+
+function Size({ agent }: { agent: Agent }) {
+  const { plan_limits: limits, sandbox_enabled: sandbox } = agent.config;
+  return (
+    <section class="card" aria-label="Size and place">
+      <div class="head">
+        <h2>Size and place</h2>
+      </div>
+      <div class="body">
+        <dl class="facts">
+          <dt>Plan</dt>
+          <dd>{planName(agent.resource_plan)}</dd>
+          <dt>CPU</dt>
+          <dd>up to {formatCores(limits.cpu_cores)}</dd>
+          <dt>Memory</dt>
+          <dd>up to {formatBytes(limits.memory_bytes)}</dd>
+          <dt>Volume</dt>
+          <dd>{formatBytes(limits.storage_bytes)}</dd>
+          <dt>Region</dt>
+          <dd>
+            {agent.region}, {agent.cloud === "gcp" ? "Google Cloud" : agent.cloud}
+          </dd>
+          <dt>Sandbox</dt>
+          <dd>{sandbox ? "on" : "off"}</dd>
+          <dt>Namespace</dt>
+          <dd>
+            <code>{agent.namespace}</code>
+          </dd>
+          <dt>Last change</dt>
+          <dd>
+            <Time value={agent.updated_at} />
+          </dd>
+        </dl>
+      </div>
+    </section>
+  );
+}

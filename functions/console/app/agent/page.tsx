@@ -1,0 +1,65 @@
+import { useEffect, useRef } from "preact/hooks";
+import type { Live } from "../api/live";
+import type { Agent } from "../api/types";
+import { href, useRoute, useTitle } from "../router";
+import { LinkButton } from "../ui/button";
+import { Following } from "../ui/feedback";
+import { AgentHeader } from "./header";
+import { TabBar, tabs } from "./tabs";
+import { isGone, useAgent } from "./use-agent";
+
+/** Everything about one agent. */
+export function AgentPage({ id }: { id: string }) {
+  const segment = useRoute().segments[2] ?? "";
+  const live = useAgent(id);
+  const tab = tabs.find((known) => known.segment === segment);
+  useTitle([isGone(live) ? "No agent" : (live.data?.name ?? "Agent"), segment === "" ? "" : tab?.name]
+    .filter(Boolean).join(" · "));
+  if (isGone(live)) {
+    return <Gone live={live} />;
+  }
+  const Content = tab?.content;
+  return (
+    <>
+      {live.data === undefined ? <h1 tabIndex={-1}>Agent</h1> : null}
+      <Following live={live} what="the agent">
+        {(agent) => (
+          <>
+            <AgentHeader agent={agent} />
+            <TabBar id={id} current={segment} />
+            {Content === undefined ? <UnknownTab /> : <Content key={segment} agent={agent} />}
+          </>
+        )}
+      </Following>
+    </>
+  );
+}
+
+function UnknownTab() {
+  return (
+    <div class="card empty">
+      <h2>The agent’s page has no such part</h2>
+      <p class="quiet">The address may be mistyped. Choose one of the parts above.</p>
+    </div>
+  );
+}
+
+/** Stands for an agent that was deleted while the page was open, or that never existed. */
+function Gone({ live }: { live: Live<Agent> }) {
+  const { data } = live;
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus(), []); // what had focus is gone
+  return (
+    <div class="card empty">
+      <h1 ref={heading} tabIndex={-1}>{data === undefined ? "There is no such agent" : `“${data.name}” is deleted`}</h1>
+      <p class="quiet">
+        {data === undefined
+          ? "It was deleted, or it belongs to another organization, or the address is mistyped."
+          : "Its pod, volume, secrets and address are gone, and it no longer counts against your plan."}
+      </p>
+      <LinkButton href={href(["agents"])} icon="agents">
+        Go to the agents
+      </LinkButton>
+    </div>
+  );
+}

@@ -1,0 +1,56 @@
+import { call } from "../api/client";
+import { refreshLive } from "../api/live";
+import type { Agent, SecretsAccepted } from "../api/types";
+import { toast } from "../ui/announce";
+import { Button } from "../ui/button";
+import { Dialog } from "../ui/dialog";
+import { agentPath } from "./paths";
+import { useSubmit } from "../api/submit";
+import { SubmitFailure } from "../ui/submit-failure";
+import { costOf } from "./variable-cost";
+import { setPlain } from "./variable-draft";
+
+/** Asks before a variable or a secret is deleted. */
+export function RemoveVariable(props: { agent: Agent; name: string; secret: boolean; onClose: () => void }) {
+  const { agent, name, secret, onClose } = props;
+  const submit = useSubmit(async (intent) => {
+    if (secret) {
+      const path = `${agentPath(agent.id)}/secrets/${encodeURIComponent(name)}`;
+      await call<SecretsAccepted>(path, { method: "DELETE", intent });
+    } else {
+      await setPlain(agent.id, { [name]: null }, intent);
+    }
+    refreshLive(`${agentPath(agent.id)}/secret`);
+    toast(secret ? `${name} is being deleted.` : `${name} is deleted.`);
+    onClose();
+  });
+  return (
+    <Dialog
+      title={`Delete ${name}?`}
+      onClose={onClose}
+      onSubmit={() => void submit.send()}
+      foot={
+        <>
+          <Button onClick={onClose} autofocus>
+            Cancel
+          </Button>
+          <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
+            Delete {name}
+          </Button>
+        </>
+      }
+    >
+      <dl class="costs">
+        <dt>What happens</dt>
+        <dd>
+          {secret
+            ? "The agent runs without it. Then all its versions are destroyed, and the value cannot be restored."
+            : "The agent runs without it. The service does not keep the value."}
+        </dd>
+        <dt>Downtime</dt>
+        <dd>{costOf(agent)}</dd>
+      </dl>
+      <SubmitFailure submit={submit} title={`${name} was not deleted`} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,88 @@
+import type { BillingPlan, Organization } from "../api/types";
+import { formatBytes, formatCores, formatNumber } from "../ui/format";
+
+/** Whether an agent of a plan can be created now. */
+export interface Room {
+  /** How many more agents of the plan fit. */
+  more: number;
+  /** Why none can be created; undefined if one can. */
+  reason: string | undefined;
+  /** Which limit of the organization's plan is in the way, as the service names it. */
+  limit: string;
+}
+
+interface Need {
+  name: string;
+  left: number;
+  limit: number;
+  each: number;
+  format: (value: number) => string;
+}
+
+/** How much room an organization has for agents of a plan. The plans come smallest first. */
+export function roomFor(plan: BillingPlan, plans: BillingPlan[], organization: Organization): Room {
+  const own = plans.findIndex(({ id }) => id === organization.plan);
+  if (plans.indexOf(plan) > own) {
+    return { more: 0, reason: `Needs the ${plan.name} plan.`, limit: "resource_plan" };
+  }
+  const { limits, usage } = organization;
+  const needs: Need[] = [
+    { name: "agents", left: limits.agents - usage.agents, limit: limits.agents, each: 1, format: formatAgents },
+    {
+      name: "cpu_cores",
+      left: limits.cpu_cores - usage.cpu_cores,
+      limit: limits.cpu_cores,
+      each: plan.agent.cpu_cores,
+      format: formatCores,
+    },
+    {
+      name: "memory_bytes",
+      left: limits.memory_bytes - usage.memory_bytes,
+      limit: limits.memory_bytes,
+      each: plan.agent.memory_bytes,
+      format: (value) => `${formatBytes(value)} of memory`,
+    },
+    {
+      name: "storage_bytes",
+      left: limits.storage_bytes - usage.storage_bytes,
+      limit: limits.storage_bytes,
+      each: plan.agent.storage_bytes,
+      format: (value) => `${formatBytes(value)} of storage`,
+    },
+  ];
+  const short = needs.find(({ left, each }) => left < each);
+  if (short !== undefined) {
+    const { name, each, left, limit, format } = short;
+    const reason =
+      name === "agents"
+        ? `All ${format(limit)} of your plan are in use.`
+        : `Needs ${format(each)}. You have ${format(Math.max(0, left))} left of ${format(limit)}.`;
+    return { more: 0, reason, limit: name };
+  }
+  return { more: Math.floor(Math.min(...needs.map(({ left, each }) => left / each))), reason: undefined, limit: "" };
+}
+
+const formatAgents = (value: number): string => `${formatNumber(value)} ${value === 1 ? "agent" : "agents"}`;
+
+/** The largest plan of which an agent fits. */
+export const bestPlan = (plans: BillingPlan[], organization: Organization): string =>
+  plans.findLast((plan) => roomFor(plan, plans, organization).reason === undefined)?.id ?? "";
+
+/** The limit that keeps even the smallest agent from being created; undefined if an agent fits. */
+export function fullLimit(plans: BillingPlan[], organization: Organization): string | undefined {
+  const smallest = plans[0];
+  const full = smallest !== undefined && bestPlan(plans, organization) === "";
+  return full ? roomFor(smallest, plans, organization).limit : undefined;
+}
+
+/** Why the organization can create no agent at all, in view of its payments; undefined if it can. */
+export function blockOf(organization: Organization): string | undefined {
+  switch (organization.status) {
+    case "past_due":
+      return "A payment is overdue. Agents can be created again once it succeeds.";
+    case "suspended":
+      return "The organization is suspended, so no agent can be created or started. Contact support.";
+    default:
+      return undefined;
+  }
+}

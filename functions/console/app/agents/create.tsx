@@ -1,0 +1,203 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useReadOnly } from "../account";
+import { putLive, refreshLive, useLive } from "../api/live";
+import type { BillingPlan, CreateAgentRequest, Organization } from "../api/types";
+import { organizationPath, plansPath } from "../organization/paths";
+import { page } from "../page";
+import { href, navigate } from "../router";
+import { useStore } from "../store";
+import { toast } from "../ui/announce";
+import { Button } from "../ui/button";
+import { Dialog } from "../ui/dialog";
+import { Following, Notice } from "../ui/feedback";
+import { Select, TextField } from "../ui/field";
+import { bestPlan, blockOf, fullLimit } from "./capacity";
+import { create, discardDraft, type Draft, draft, edit, isTyped } from "./draft";
+import { CreationFailure, RoomAdvice } from "./failure";
+import { isPasted, refusePasted } from "./pasted";
+import { PlanChoice } from "./plans";
+import { useRoster } from "./roster-hook";
+import { Variables } from "./variables";
+import { check, isWrong, refused, variablesOf, type Wrong } from "./wrong";
+
+const usualRegion = "us-central1";
+
+/** Asks for a new agent. What is typed stays until the agent is created or the person discards it. */
+export function CreateDialog({ onClose }: { onClose: () => void }) {
+  const readOnly = useReadOnly();
+  if (readOnly !== undefined) {
+    return (
+      <Dialog title="New agent" onClose={onClose} foot={<Button onClick={onClose}>Close</Button>}>
+        <Notice tone="idle">{readOnly}</Notice>
+      </Dialog>
+    );
+  }
+  return <Form onClose={onClose} />;
+}
+
+function Form({ onClose }: { onClose: () => void }) {
+  const typed = useStore(draft);
+  const plans = useLive<BillingPlan[]>(plansPath, { every: 300_000 });
+  const organization = useLive<Organization>(organizationPath, { every: 30_000 });
+  const [checked, setChecked] = useState(false);
+  const returned = useRef(isTyped(typed));
+  const send = useSend();
+  useLeaveWarning(isTyped(typed));
+
+  const known = plans.data !== undefined && organization.data !== undefined;
+  const plan = typed.plan || (known ? bestPlan(plans.data ?? [], organization.data as Organization) : "");
+  const region = typed.region || (page.regions.includes(usualRegion) ? usualRegion : (page.regions[0] ?? ""));
+  const wrong = wrongWith(typed, plan, checked);
+  const block = organization.data === undefined ? undefined : blockOf(organization.data);
+
+  const full = known ? fullLimit(plans.data ?? [], organization.data as Organization) : undefined;
+
+  const submit = async () => {
+    setChecked(true);
+    if (isPasted(typed.pasted)) {
+      edit({ pasted: refusePasted(typed.pasted) });
+    } else if (!typed.sending && block === undefined && !isWrong(check(typed, plan))) {
+      await send(requestOf(typed, plan, region));
+    }
+  };
+  return (
+    <Dialog
+      title="New agent"
+      wide
+      onClose={onClose}
+      onSubmit={submit}
+      foot={
+        <>
+          {isTyped(typed) ? (
+            <Button kind="plain" onClick={() => confirm("Discard what you typed?") && discardDraft()}>
+              Start over
+            </Button>
+          ) : null}
+          <Button kind="primary" type="submit" busy={typed.sending} unavailable={block}>
+            {typed.sending ? "Creating …" : "Create the agent"}
+          </Button>
+        </>
+      }
+    >
+      <div class="stack">
+        {returned.current && isTyped(typed) ? (
+          <p class="quiet small" role="status">
+            This is what you typed before.
+          </p>
+        ) : null}
+        {block === undefined ? null : (
+          <Notice tone="warn" actions={<a href={href(["billing"])}>Go to billing</a>}>
+            {block}
+          </Notice>
+        )}
+        {full === undefined ? null : (
+          <Notice tone="warn" title="Your plan has no room for another agent">
+            <RoomAdvice limit={full} />
+          </Notice>
+        )}
+        <TextField
+          label="Name"
+          value={typed.name}
+          onInput={(name) => edit({ name })}
+          wrong={wrong.name}
+          hint="For people. Two agents may have the same one."
+          autofocus
+        />
+        <div class="stack plan-choice">
+          <Following live={plans} what="the plans">
+            {(list) => (
+              <Following live={organization} what="what is left of your plan">
+                {(mine) => (
+                  <PlanChoice
+                    plans={list}
+                    organization={mine}
+                    value={plan}
+                    onChange={(chosen) => edit({ plan: chosen })}
+                    wrong={wrong.plan}
+                  />
+                )}
+              </Following>
+            )}
+          </Following>
+        </div>
+        {page.regions.length === 0 ? null : (
+          <Select
+            label="Region"
+            value={region}
+            options={page.regions.map((value) => ({ value, label: value }))}
+            onChange={(chosen) => edit({ region: chosen })}
+            hint="Where the agent runs. It cannot move later."
+            wrong={wrong.region}
+          />
+        )}
+        <Variables variables={typed.variables} pasted={typed.pasted} wrong={wrong.variables} />
+        {typed.failure === undefined ? null : (
+          <div class="creation-failure">
+            <CreationFailure error={typed.failure.error} busy={typed.sending} />
+          </div>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+function wrongWith(typed: Draft, plan: string, checked: boolean): Wrong {
+  const own = check(typed, plan);
+  if (checked && isWrong(own)) {
+    return own;
+  }
+  const none: Wrong = { name: [], plan: [], region: [], variables: new Map() };
+  return typed.failure === undefined ? none : refused(typed.failure.error, typed.failure.sent, typed);
+}
+
+function requestOf(typed: Draft, plan: string, region: string): CreateAgentRequest {
+  const request: CreateAgentRequest = {
+    name: typed.name.trim(),
+    resource_plan: plan as CreateAgentRequest["resource_plan"],
+  };
+  if (region !== "") {
+    request.region = region;
+  }
+  const variables = variablesOf(typed.variables);
+  if (Object.keys(variables).length > 0) {
+    request.env_vars = variables;
+  }
+  return request;
+}
+
+/** Creates the agent, and goes to its page if the dialog is still there. */
+function useSend(): (request: CreateAgentRequest) => Promise<void> {
+  const roster = useRoster();
+  const open = useRef(true);
+  useEffect(() => {
+    open.current = true;
+    return () => {
+      open.current = false;
+    };
+  }, []);
+  return async (request) => {
+    const agent = await create(request);
+    if (agent === undefined) {
+      return;
+    }
+    roster.put(agent);
+    putLive(`/api/v1/agents/${agent.id}`, agent);
+    refreshLive(organizationPath);
+    toast(`${agent.name} is created, and starts now.`);
+    if (open.current) {
+      navigate(href(["agents", agent.id]), { replace: true });
+    }
+  };
+}
+
+/** Asks before the tab is closed with a draft in it. */
+function useLeaveWarning(typed: boolean): void {
+  useEffect(() => {
+    if (!typed) {
+      return;
+    }
+    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, [typed]);
+}

@@ -1,0 +1,98 @@
+import { type APIError, asError } from "../api/errors";
+import { call, newIntent } from "../api/client";
+import type { Agent, CreateAgentRequest } from "../api/types";
+import { onSignOut } from "../session/session";
+import { Store } from "../store";
+import { isPasted, nothingPasted, type Pasted } from "./pasted";
+
+export interface Variable {
+  /** Tells rows apart. */
+  row: number;
+  key: string;
+  value: string;
+}
+
+/** What a person has typed for a new agent, and how far its creation is. */
+export interface Draft {
+  name: string;
+  /** Empty until the person chooses one. */
+  plan: string;
+  region: string;
+  variables: Variable[];
+  pasted: Pasted;
+  sending: boolean;
+  /** Why the last attempt failed, and what it asked for. */
+  failure: { error: APIError; sent: CreateAgentRequest } | undefined;
+}
+
+const empty: Draft = {
+  name: "",
+  plan: "",
+  region: "",
+  variables: [],
+  pasted: nothingPasted,
+  sending: false,
+  failure: undefined,
+};
+
+/**
+ * The draft of the new agent. It outlives its dialog, so that a dialog that is closed by accident loses nothing. It is
+ * only in memory, because it has secrets.
+ */
+export const draft = new Store<Draft>(empty);
+
+let intent: { id: string; body: string } | undefined;
+let lastRow = 0;
+
+export const edit = (changed: Partial<Draft>): void => draft.set({ ...draft.value, ...changed });
+
+export function discardDraft(): void {
+  intent = undefined;
+  draft.set(empty);
+}
+
+onSignOut(discardDraft);
+
+export const isTyped = ({ name, variables, pasted }: Draft): boolean =>
+  name !== "" || variables.length > 0 || isPasted(pasted);
+
+/** Adds variables. Those with a known key replace its value. */
+export function addVariables(added: { key: string; value: string }[]): void {
+  const rows = draft.value.variables.filter(({ key, value }) => key !== "" || value !== "");
+  for (const { key, value } of added) {
+    const known = rows.findIndex((row) => row.key === key && key !== "");
+    lastRow++;
+    if (known >= 0) {
+      rows[known] = { row: rows[known]?.row ?? lastRow, key, value };
+    } else {
+      rows.push({ row: lastRow, key, value });
+    }
+  }
+  edit({ variables: rows });
+}
+
+export const changeVariable = (row: number, changed: Partial<Variable>): void =>
+  edit({ variables: draft.value.variables.map((one) => (one.row === row ? { ...one, ...changed } : one)) });
+
+export const removeVariable = (row: number): void =>
+  edit({ variables: draft.value.variables.filter((one) => one.row !== row) });
+
+/**
+ * Creates the agent. A repeat of the same request has the same Idempotency-Key, so that it never creates another agent.
+ * It returns undefined after a failure, which is then in the draft.
+ */
+export async function create(request: CreateAgentRequest): Promise<Agent | undefined> {
+  const body = JSON.stringify(request);
+  if (intent?.body !== body) {
+    intent = { id: newIntent(), body };
+  }
+  edit({ sending: true, failure: undefined });
+  try {
+    const answer = await call<Agent>("/api/v1/agents", { method: "POST", body: request, intent: intent.id });
+    discardDraft();
+    return answer.data;
+  } catch (error) {
+    edit({ sending: false, failure: { error: asError(error), sent: request } });
+    return undefined;
+  }
+}

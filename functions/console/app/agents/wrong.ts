@@ -1,0 +1,73 @@
+import { type APIError, type Violation, violationsAt } from "../api/errors";
+import type { CreateAgentRequest } from "../api/types";
+import type { Draft, Variable } from "./draft";
+
+/** What is wrong with a draft, by field. */
+export interface Wrong {
+  name: string[];
+  plan: string[];
+  region: string[];
+  /** By the row of the variable, and "all" for the variables together. */
+  variables: Map<string | number, string[]>;
+}
+
+export const isWrong = ({ name, plan, region, variables }: Wrong): boolean =>
+  name.length + plan.length + region.length + variables.size > 0;
+
+/** The rules that need no answer of the service. */
+export function check(draft: Draft, plan: string): Wrong {
+  const variables = new Map<string | number, string[]>();
+  const seen = new Set<string>();
+  for (const { row, key, value } of draft.variables) {
+    if (key === "" && value === "") {
+      continue;
+    }
+    if (key === "") {
+      variables.set(row, ["Enter a name for this value."]);
+    } else if (seen.has(key)) {
+      variables.set(row, ["This name is already used above."]);
+    }
+    seen.add(key);
+  }
+  return {
+    name: draft.name.trim() === "" ? ["Enter a name."] : [],
+    plan: plan === "" ? ["Choose a plan."] : [],
+    region: [],
+    variables,
+  };
+}
+
+/** What the service found wrong in the values that are still there. */
+export function refused(error: APIError, sent: CreateAgentRequest, draft: Draft): Wrong {
+  const variables = new Map<string | number, string[]>();
+  for (const { row, key, value } of draft.variables) {
+    const found = sent.env_vars?.[key] === value ? violationsAt(error, "env_vars", key) : [];
+    if (found.length > 0) {
+      variables.set(row, found.map(sentenceOf));
+    }
+  }
+  const together = violationsAt(error, "env_vars").filter(({ loc }) => loc.length === 2);
+  if (together.length > 0) {
+    variables.set("all", together.map(sentenceOf));
+  }
+  return {
+    name: draft.name.trim() === sent.name ? violationsAt(error, "name").map(sentenceOf) : [],
+    plan: violationsAt(error, "resource_plan").map(sentenceOf),
+    region: violationsAt(error, "region").map(sentenceOf),
+    variables,
+  };
+}
+
+/** The violations that belong to no field of the dialog. */
+export const elsewhere = (error: APIError): Violation[] =>
+  error.violations.filter(({ loc }) => !["name", "resource_plan", "region", "env_vars"].includes(String(loc[1])));
+
+/** A violation as a sentence. */
+export function sentenceOf({ msg }: Violation): string {
+  const text = msg.replace(/^Value error, /, "");
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+}
+
+/** The variables of a request: those with a name. */
+export const variablesOf = (variables: Variable[]): Record<string, string> =>
+  Object.fromEntries(variables.filter(({ key }) => key !== "").map(({ key, value }) => [key, value]));

@@ -1,0 +1,144 @@
+import { useMe, useReadOnly } from "../account";
+import type { APIError } from "../api/errors";
+import type { Audit } from "../api/types";
+import { href, useTitle } from "../router";
+import { Button, LinkButton } from "../ui/button";
+import { Following, Notice } from "../ui/feedback";
+import { planName, plural } from "../ui/format";
+import { Icon } from "../ui/icons";
+import { Entry } from "./audit-entry";
+import { ExportProgress, useExport } from "./audit-export";
+import { Filters } from "./audit-filters";
+import { addressOf, type Filter, useFilter } from "./audit-query";
+import { type Pages, usePages } from "../api/pages";
+import { auditPath } from "./paths";
+
+/** Who changed what in the organization. */
+export function AuditPage() {
+  useTitle("Audit log");
+  return useReadOnly() === undefined ? (
+    <Log />
+  ) : (
+    <>
+      <Head />
+      <Notice tone="idle" title="Only admins can read the audit log">
+        <p>
+          It has the addresses and clients of your colleagues. Ask an admin for what you need, or to{" "}
+          <a href={href(["members"])}>change your role</a>.
+        </p>
+      </Notice>
+    </>
+  );
+}
+
+const every = 15_000;
+const gate = "plan_feature_required";
+
+function Log() {
+  const filter = useFilter();
+  const pages = usePages<Audit>(auditPath, { query: filter, every });
+  const exporting = useExport(filter);
+  const refused = pages.error?.code === gate ? pages.error : undefined;
+  return (
+    <>
+      <Head
+        unavailable={refused === undefined ? undefined : refused.message}
+        busy={exporting.received !== undefined}
+        onExport={exporting.start}
+      />
+      <ExportProgress state={exporting} />
+      {refused === undefined ? (
+        <>
+          <Filters filter={filter} />
+          <Following live={pages} what="the audit log">
+            {(entries) => <Entries entries={entries} pages={pages} filter={filter} />}
+          </Following>
+        </>
+      ) : (
+        <Gate error={refused} />
+      )}
+    </>
+  );
+}
+
+function Head(props: { unavailable?: string | undefined; busy?: boolean; onExport?: () => void }) {
+  return (
+    <>
+      <div class="page-head">
+        <h1 tabIndex={-1}>Audit log</h1>
+        {props.onExport === undefined ? null : (
+          <span class="actions">
+            <Button icon="down" unavailable={props.unavailable} busy={props.busy ?? false} onClick={props.onExport}>
+              Export
+            </Button>
+          </span>
+        )}
+      </div>
+      <p class="quiet lead">
+        Every change, every reveal of credentials and every refused attempt: who made it, when, from where, and what
+        changed. Secret values are never recorded.
+      </p>
+    </>
+  );
+}
+
+/** The plan does not include reading the log. */
+function Gate({ error }: { error: APIError }) {
+  const organization = useMe().organization;
+  const upgrade = typeof error.meta["upgrade_to"] === "string" ? planName(error.meta["upgrade_to"]) : "Enterprise";
+  return (
+    <div class="card empty">
+      <Icon name="lock" />
+      <h2>The audit log comes with the {upgrade} plan</h2>
+      <p class="quiet">
+        Your organization is on the {planName(organization?.plan ?? "hobby")} plan. The service records all changes on
+        every plan, so the entries that are still kept are there after an upgrade.
+      </p>
+      <LinkButton href={href(["billing"])} icon="billing" kind="primary">
+        Compare plans
+      </LinkButton>
+    </div>
+  );
+}
+
+function Entries({ entries, pages, filter }: { entries: Audit[]; pages: Pages<Audit>; filter: Filter }) {
+  const filtered = Object.keys(filter).length > 0;
+  if (entries.length === 0) {
+    return (
+      <div class="card empty">
+        <Icon name="audit" />
+        <h2>{filtered ? "No entry matches the filter" : "No entries yet"}</h2>
+        <p class="quiet">
+          {filtered
+            ? "Widen the range or leave out a field. Old entries are deleted after the time that the plan keeps them."
+            : "The next change of the organization is the first entry."}
+        </p>
+        {filtered ? <Button onClick={() => (location.hash = addressOf({}))}>Clear the filter</Button> : null}
+      </div>
+    );
+  }
+  return (
+    <section class="card">
+      <div class="head">
+        <h2>{plural(entries.length, "entry", "entries")}{pages.more ? ", and older ones" : ""}</h2>
+        <span class="actions">
+          <Button icon="refresh" kind="plain" busy={pages.loading} onClick={pages.refresh}>
+            Refresh
+          </Button>
+        </span>
+      </div>
+      <ul class="entries" aria-label="Entries, newest first">
+        {entries.map((entry) => (
+          <Entry key={entry.id} entry={entry} filter={filter} />
+        ))}
+      </ul>
+      {pages.more ? (
+        <div class="body">
+          <Button busy={pages.loading} onClick={pages.loadMore}>
+            Show older entries
+          </Button>
+        </div>
+      ) : null}
+    </section>
+  );
+}

@@ -1,0 +1,85 @@
+import { Icon } from "../ui/icons";
+
+interface Feature {
+  id: string;
+  with: string;
+  without: string;
+}
+
+/** What plans may include, and what it means to have it or not. */
+const known: Feature[] = [
+  {
+    id: "all_ports",
+    with: "Agents connect to every port of the internet, except 25, 465 and 587 for mail.",
+    without: "Agents connect to the ports 80 and 443 of the internet only.",
+  },
+  {
+    id: "daily_backups",
+    with: "Each agent’s volume is backed up once a day, and each backup is kept for a week.",
+    without: "No backups of the agents’ volumes.",
+  },
+  {
+    id: "audit_log",
+    with: "Admins can read and export the audit log.",
+    without: "The audit log is written, but cannot be read.",
+  },
+];
+
+const shortNames: Record<string, string> = {
+  all_ports: "All ports of the internet",
+  daily_backups: "Daily backups",
+  audit_log: "Audit log",
+};
+
+const nameOf = (id: string): string => shortNames[id] ?? id.replaceAll("_", " ");
+
+/** What a plan includes and leaves out, in sentences. */
+export function FeatureSentences({ features }: { features: string[] }) {
+  const others = features.filter((id) => !known.some((feature) => feature.id === id));
+  return (
+    <ul class="features">
+      {known.map((feature) => {
+        const has = features.includes(feature.id);
+        return (
+          <Item key={feature.id} has={has}>
+            {has ? feature.with : feature.without}
+          </Item>
+        );
+      })}
+      {others.map((id) => (
+        <Item key={id} has>
+          {nameOf(id)}
+        </Item>
+      ))}
+    </ul>
+  );
+}
+
+/** What a plan includes and leaves out, in a few words, to compare plans. */
+export function FeatureNames({ features }: { features: string[] }) {
+  const ids = [...new Set([...known.map((feature) => feature.id), ...features])];
+  return (
+    <ul class="features">
+      {ids.map((id) => {
+        const has = features.includes(id);
+        return (
+          <Item key={id} has={has}>
+            {nameOf(id)}
+          </Item>
+        );
+      })}
+    </ul>
+  );
+}
+
+function Item({ has, children }: { has: boolean; children: string }) {
+  return (
+    <li class={has ? undefined : "quiet"}>
+      <Icon name={has ? "check" : "close"} />
+      <span>
+        <span class="visually-hidden">{has ? "Included: " : "Not included: "}</span>
+        {children}
+      </span>
+    </li>
+  );
+}

@@ -1,0 +1,112 @@
+import { useState } from "preact/hooks";
+import { call } from "../api/client";
+import type { CreatedAPIKey } from "../api/types";
+import { Button } from "../ui/button";
+import { CopyButton, SecretValue } from "../ui/copy";
+import { Dialog } from "../ui/dialog";
+import { Failure, Notice } from "../ui/feedback";
+import { Checkbox } from "../ui/field";
+import { Time } from "../ui/time";
+import { useSubmit } from "../api/submit";
+import { keysPath } from "./paths";
+
+interface Props {
+  created: CreatedAPIKey;
+  onChange: () => void;
+  /** Returns to the form. */
+  onAgain: () => void;
+  onClose: () => void;
+}
+
+/** What a person does with a key that was just created. */
+export function CreatedKey(props: Props) {
+  const { secret } = props.created;
+  return secret === null ? <LostSecret {...props} /> : <ShownSecret {...props} secret={secret} />;
+}
+
+const leave = "The key cannot be shown again. Close without saving it?";
+
+function ShownSecret({ created, secret, onClose }: Props & { secret: string }) {
+  const [saved, setSaved] = useState(false);
+  const close = () => {
+    if (saved || confirm(leave)) {
+      onClose();
+    }
+  };
+  const command = `curl -H "Authorization: Bearer $API_KEY" ${location.origin}/api/v1/agents`;
+  return (
+    <Dialog
+      title={`Save the key “${created.name}” now`}
+      onClose={close}
+      foot={
+        <Button
+          kind="primary"
+          unavailable={saved ? undefined : "Confirm first that you saved the key."}
+          onClick={onClose}
+        >
+          Done
+        </Button>
+      }
+    >
+      <Notice tone="warn" live>
+        This is the only time that the key is shown. The service stores no copy from which it can be read again.
+      </Notice>
+      <SecretValue value={secret} what="key" />
+      <p class="small quiet">
+        {created.expires_at === null ? (
+          "It does not expire."
+        ) : (
+          <>
+            It expires on <Time value={created.expires_at} date />.
+          </>
+        )}{" "}
+        To try it, put it into the variable <code>API_KEY</code> and run:
+      </p>
+      <div class="command">
+        <code>{command}</code>
+        <CopyButton text={command} what="command" />
+      </div>
+      <Checkbox
+        label="I have saved the key"
+        hint="For example in a password manager or in the secrets of the program that uses it."
+        checked={saved}
+        onChange={setSaved}
+      />
+    </Dialog>
+  );
+}
+
+/** The first answer got lost on its way, and a repeat does not return the secret. */
+function LostSecret({ created, onChange, onAgain, onClose }: Props) {
+  const revocation = useSubmit<string>(async (intent, id) => {
+    await call(`${keysPath}/${id}`, { method: "DELETE", intent });
+    onChange();
+    onAgain();
+  });
+  return (
+    <Dialog
+      title="The key was created, but its secret is lost"
+      onClose={onClose}
+      foot={
+        <>
+          <Button onClick={onClose}>Close</Button>
+          <Button kind="primary" busy={revocation.busy} onClick={() => void revocation.send(created.id)}>
+            Revoke it and start again
+          </Button>
+        </>
+      }
+    >
+      <p>
+        The service created the key “{created.name}”, but its answer did not arrive, and a repeated call does not
+        return the secret. The key is of no use. Revoke it and create another one.
+      </p>
+      {revocation.error === undefined ? null : (
+        <Failure
+          error={revocation.error}
+          busy={revocation.busy}
+          retry={() => void revocation.send(created.id)}
+        />
+      )}
+    </Dialog>
+  );
+}

@@ -1,0 +1,6 @@
+import type { Members as Member } from "../api/types";
+
+/** The name by which people know a member. */
+export const nameOf = (member: Member): string => member.name ?? member.email ?? member.user_id;
+
+export const roleName = (role: string): string => (role === "admin" ? "Admin" : role === "member" ? "Member" : role);

@@ -1,0 +1,137 @@
+import { useState } from "preact/hooks";
+import { useReadOnly } from "../account";
+import type { BillingPlan, BillingSubscription } from "../api/types";
+import { Badge } from "../ui/badge";
+import { Button } from "../ui/button";
+import { formatBytes, formatCores, formatPrice, planName, plural } from "../ui/format";
+import { FeatureNames } from "./features";
+import { ChangePlan } from "./plan-change";
+
+/** All plans side by side, and the way to another one. */
+export function Plans({ plans, subscription }: { plans: BillingPlan[]; subscription: BillingSubscription }) {
+  const readOnly = useReadOnly();
+  const [interval, setInterval] = useState(subscription.interval ?? "month");
+  const [chosen, setChosen] = useState<BillingPlan>();
+  const reason = unavailability(subscription, readOnly);
+  return (
+    <section class="stack">
+      <div class="page-head">
+        <h2>Plans</h2>
+        {subscription.provider === "manual" ? null : (
+          <span class="actions">
+            <span class="segments" role="group" aria-label="Billing interval">
+              <Button kind="plain" pressed={interval === "month"} onClick={() => setInterval("month")}>
+                Pay monthly
+              </Button>
+              <Button kind="plain" pressed={interval === "year"} onClick={() => setInterval("year")}>
+                Pay yearly
+              </Button>
+            </span>
+          </span>
+        )}
+      </div>
+      {reason === undefined ? null : <p class="quiet">{reason}</p>}
+      <div class="plans">
+        {plans.map((plan) => (
+          <PlanCard
+            key={plan.id}
+            plan={plan}
+            subscription={subscription}
+            interval={interval}
+            reason={reason}
+            next={plans[plans.findIndex((other) => other.id === subscription.plan) + 1] === plan}
+            onChoose={() => setChosen(plan)}
+          />
+        ))}
+      </div>
+      <p class="small quiet">
+        Prices are for a month, without taxes.{" "}
+        {interval === "year" ? "The page on which you pay shows the price of a year. " : ""}
+        An agent may have the size of a smaller plan.
+      </p>
+      {chosen === undefined ? null : (
+        <ChangePlan
+          key={chosen.id}
+          plan={chosen}
+          smaller={plans.indexOf(chosen) < plans.findIndex((plan) => plan.id === subscription.plan)}
+          interval={interval}
+          subscription={subscription}
+          onClose={() => setChosen(undefined)}
+        />
+      )}
+    </section>
+  );
+}
+
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** Why no plan can be chosen. */
+function unavailability(subscription: BillingSubscription, readOnly: string | undefined): string | undefined {
+  if (subscription.provider === "manual") {
+    return "The operator of this service sets the plan. Contact support to change it.";
+  }
+  if (readOnly !== undefined) {
+    return readOnly;
+  }
+  return subscription.status === "past_due" ? "Pay the open invoice in the billing portal first." : undefined;
+}
+
+interface CardProps {
+  plan: BillingPlan;
+  subscription: BillingSubscription;
+  interval: string;
+  reason: string | undefined;
+  /** Whether it is the next larger plan. */
+  next: boolean;
+  onChoose: () => void;
+}
+
+function PlanCard({ plan, subscription, interval, reason, next, onChoose }: CardProps) {
+  const current = plan.id === subscription.plan;
+  const byContract = plan.price_usd_month === null;
+  return (
+    <article class={current ? "card plan current" : "card plan"} aria-labelledby={`plan-${plan.id}`}>
+      <div class="row">
+        <h3 id={`plan-${plan.id}`}>{plan.name}</h3>
+        {current ? <Badge tone="good" icon="check" text="Current plan" /> : null}
+        {subscription.pending_plan === plan.id ? <Badge tone="busy" icon="waiting" text="Next" /> : null}
+      </div>
+      <p class="price">{sentence(formatPrice(plan.price_usd_month))}</p>
+      <ul class="sizes">
+        <li>Up to {plural(plan.max_agents, "agent")}</li>
+        <li class="quiet">
+          each at most {formatCores(plan.agent.cpu_cores)}, {formatBytes(plan.agent.memory_bytes)} memory,{" "}
+          {formatBytes(plan.agent.storage_bytes)} storage
+        </li>
+      </ul>
+      <FeatureNames features={plan.features} />
+      <div class="choose">
+        {byContract ? (
+          <p class="small quiet">{current ? "Set by your contract." : "By contract: contact support."}</p>
+        ) : isUnchanged(plan, subscription, interval) ? null : (
+          <Button kind={next ? "primary" : "normal"} unavailable={reason} onClick={onChoose}>
+            {current ? changeText(subscription, interval) : `Change to ${planName(plan.id)}`}
+          </Button>
+        )}
+      </div>
+    </article>
+  );
+}
+
+/** Whether choosing the plan would change nothing. */
+function isUnchanged(plan: BillingPlan, subscription: BillingSubscription, interval: string): boolean {
+  if (plan.id === subscription.pending_plan) {
+    return true;
+  }
+  if (plan.id !== subscription.plan) {
+    return false;
+  }
+  if (subscription.cancel_at_period_end) {
+    return true; // the portal takes back a cancellation
+  }
+  const paid = subscription.interval !== null;
+  return plan.id === "hobby" || !paid || (subscription.interval === interval && subscription.pending_plan === null);
+}
+
+const changeText = (subscription: BillingSubscription, interval: string): string =>
+  subscription.interval === interval ? "Keep this plan" : interval === "year" ? "Pay yearly" : "Pay monthly";

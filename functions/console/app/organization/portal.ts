@@ -1,0 +1,30 @@
+import { useMe, useReadOnly } from "../account";
+import { call } from "../api/client";
+import type { APIError } from "../api/errors";
+import type { BillingSession, BillingSubscription } from "../api/types";
+import { leaveFor } from "./checkout";
+import { useSubmit } from "../api/submit";
+
+/** The way to the payment provider's portal. */
+export interface Portal {
+  open: () => void;
+  busy: boolean;
+  error: APIError | undefined;
+  unavailable: string | undefined;
+}
+
+export function usePortal(subscription: BillingSubscription | undefined): Portal {
+  const organization = useMe().organization?.id ?? "";
+  const readOnly = useReadOnly();
+  const opening = useSubmit(async (intent) => {
+    const { data } = await call<BillingSession>("/api/v1/billing/portal-session", { method: "POST", intent });
+    leaveFor(data.url, { organization });
+  });
+  let unavailable = readOnly;
+  if (subscription?.provider === "manual") {
+    unavailable = "The operator of this service sets the plan. There is no billing portal.";
+  } else if (unavailable === undefined && subscription?.status === "none") {
+    unavailable = "The billing portal opens with the first subscription.";
+  }
+  return { open: () => void opening.send(), busy: opening.busy, error: opening.error, unavailable };
+}

@@ -1,0 +1,105 @@
+import { type ComponentChildren, Fragment } from "preact";
+import type { BillingSubscription } from "../api/types";
+import { Badge } from "../ui/badge";
+import { Button } from "../ui/button";
+import { Failure, Notice } from "../ui/feedback";
+import { planName } from "../ui/format";
+import { type Tone, toneIcons } from "../ui/tone";
+import { Time } from "../ui/time";
+import type { Portal } from "./portal";
+
+const statuses: Record<string, { tone: Tone; text: string }> = {
+  none: { tone: "idle", text: "No subscription" },
+  trialing: { tone: "good", text: "Trial" },
+  active: { tone: "good", text: "Active" },
+  past_due: { tone: "bad", text: "Payment overdue" },
+  canceled: { tone: "idle", text: "Ended" },
+};
+
+/** What the organization pays for now. */
+export function SubscriptionCard({ subscription, portal }: { subscription: BillingSubscription; portal: Portal }) {
+  const manual = subscription.provider === "manual";
+  const status = statuses[subscription.status] ?? { tone: "idle" as Tone, text: subscription.status };
+  return (
+    <section class="card">
+      <div class="head">
+        <h2>{planName(subscription.plan)} plan</h2>
+        {manual ? null : <Badge {...status} icon={toneIcons[status.tone]} />}
+        <span class="actions">
+          <Button
+            icon="external"
+            kind={subscription.status === "past_due" ? "primary" : "normal"}
+            busy={portal.busy}
+            unavailable={portal.unavailable}
+            onClick={portal.open}
+          >
+            {subscription.status === "past_due" ? "Pay in the billing portal" : "Open the billing portal"}
+          </Button>
+        </span>
+      </div>
+      <div class="body stack">
+        {manual ? <Manual /> : <Period subscription={subscription} />}
+        {portal.unavailable === undefined || manual ? null : <p class="small quiet">{portal.unavailable}</p>}
+        {portal.error === undefined ? null : <Failure error={portal.error} retry={portal.open} busy={portal.busy} />}
+      </div>
+    </section>
+  );
+}
+
+const endText = ({ status, cancel_at_period_end: ends }: BillingSubscription): string =>
+  ends ? "Ends" : status === "past_due" ? "Period ends" : "Renews";
+
+function Manual() {
+  return (
+    <Notice tone="idle" title="The operator of this service sets the plan">
+      Plans cannot be bought here. Contact support to change yours. The new limits apply as soon as it is set.
+    </Notice>
+  );
+}
+
+function Period({ subscription }: { subscription: BillingSubscription }) {
+  const { interval, current_period_start: start, current_period_end: end, pending_plan: pending } = subscription;
+  if (subscription.status === "none" || subscription.status === "canceled") {
+    return (
+      <p>
+        {subscription.status === "none"
+          ? "The organization has no subscription, and pays nothing."
+          : "The subscription has ended, and the organization pays nothing."}{" "}
+        Choose a plan below to have more or larger agents.
+      </p>
+    );
+  }
+  const facts: [string, ComponentChildren][] = [];
+  if (interval !== null) {
+    facts.push(["Paid", interval === "month" ? "Monthly" : interval === "year" ? "Yearly" : `Every ${interval}`]);
+  }
+  if (start !== null) {
+    facts.push(["Period began", <Time value={start} date />]);
+  }
+  if (end !== null) {
+    facts.push([endText(subscription), <Time value={end} date />]);
+  }
+  return (
+    <>
+      {subscription.cancel_at_period_end ? (
+        <Notice tone="warn" title="The subscription ends with the period">
+          The organization moves to the Hobby plan then, and agents that do not fit are paused. To keep the
+          subscription, open the billing portal and renew it.
+        </Notice>
+      ) : pending === null ? null : (
+        <Notice tone="busy" title={`The ${planName(pending)} plan is next`}>
+          It begins when the period ends. Until then, the {planName(subscription.plan)} plan stays.
+        </Notice>
+      )}
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <Fragment key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </Fragment>
+        ))}
+      </dl>
+      <p class="small quiet">The billing portal has invoices and payment methods.</p>
+    </>
+  );
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTypeScript_HasATypeForEachSchema(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ given, want string }{
+		"properties keep their order": {
+			given: `{"S": {"type": "object", "required": ["b"], "properties": {
+				"b": {"type": ["string", "null"], "description": "The b."}, "a": {"type": "integer"}}}}`,
+			want: "export interface S {\n  /** The b. */\n  b: string | null;\n  a?: number;\n}\n",
+		},
+		"an answer may get new values": {
+			given: `{"Answer": {"enum": ["x", "y"]}}`,
+			want:  "export type Answer = \"x\" | \"y\" | (string & {});\n",
+		},
+		"a request may not": {
+			given: `{"S": {"enum": ["x", "y"]}}`,
+			want:  "export type S = \"x\" | \"y\";\n",
+		},
+		"a nullable enumeration has a name": {
+			given: `{"S": {"type": "object", "required": ["e"], "properties": {"e": {"enum": ["x", null]}}},
+				"T": {"enum": ["x"]}}`,
+			want: "export interface S {\n  e: T | null;\n}\n\nexport type T = \"x\";\n",
+		},
+		"other keys": {
+			given: `{"S": {"type": "object", "properties": {"o": {"type": "object",
+				"additionalProperties": {"type": ["string", "null"]}}}, "additionalProperties": true}}`,
+			want: "export interface S {\n  o?: Record<string, string | null>;\n  [key: string]: unknown;\n}\n",
+		},
+		"lists and references": {
+			given: `{"S": {"type": "array", "items": {"anyOf": [{"$ref": "#/components/schemas/T"}, {"type": "null"}]}}}`,
+			want:  "export type S = (T | null)[];\n",
+		},
+		"a text cannot end its comment": {
+			given: `{"S": {"type": "string", "description": "Matches agents/*/logs."}}`,
+			want:  "/** Matches agents/*\\/logs. */\nexport type S = string;\n",
+		},
+		"long text is wrapped": {
+			given: `{"S": {"description": "` + strings.Repeat("word ", 30) + `", "type": "string"}}`,
+			want: "/**\n *" + strings.Repeat(" word", 23) + "\n *" + strings.Repeat(" word", 7) +
+				"\n */\nexport type S = string;\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := typeScript([]byte(`{"paths": {"/": {"get": {"responses": {"200":
+				{"$ref": "#/components/schemas/Answer"}}}}}, "components": {"schemas": ` + row.given + `}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(typesHeader+"\n"+row.want, string(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTypeScript_RefusesABrokenDocument(t *testing.T) {
+	t.Parallel()
+	if _, err := typeScript([]byte(`{"components": {"schemas": {"S": {"type": 1}}}}`)); err == nil {
+		t.Error("got no error for a type that is a number")
+	}
+}

@@ -1,0 +1,23 @@
+# Settings of the console, the web app at /console.
+
+variable "console_client_id" {
+  type        = string
+  default     = ""
+  description = "OAuth client of the console at the identity provider. README.md says what to register there. Empty: the console offers only to paste a token or an API key."
+
+  validation {
+    condition     = var.console_client_id == trimspace(var.console_client_id)
+    error_message = "console_client_id must not begin or end with a space."
+  }
+}
+
+variable "console_scopes" {
+  type        = string
+  default     = "openid profile email offline_access"
+  description = "Scopes that the console asks the identity provider for, separated by spaces. Without offline_access, users of many providers sign in again when their token expires."
+
+  validation {
+    condition     = contains(split(" ", var.console_scopes), "openid")
+    error_message = "console_scopes must contain openid."
+  }
+}
