@@ -1,0 +1,223 @@
+//go:build unix
+
+package consoletest_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"agents.example/controlplane/emulators/consoletest"
+	"agents.example/controlplane/shared/plan"
+)
+
+// tabTo presses Tab until an element has the focus.
+func tabTo(t *testing.T, p *consoletest.Page, role, name string) {
+	t.Helper()
+	var passed []string
+	for range 60 {
+		p.Press("Tab")
+		e := p.Focused()
+		if e.Role == role && e.Name == name {
+			return
+		}
+		passed = append(passed, fmt.Sprintf("%s %q", e.Role, e.Name))
+	}
+	t.Fatalf("Tab does not reach the %s %q, but %v", role, name, passed)
+}
+
+// checkFocus checks which element has the focus, once the page has moved it.
+func checkFocus(t *testing.T, p *consoletest.Page, role, name string) {
+	t.Helper()
+	p.WaitUntil(role, name, "has the focus", func(e consoletest.Element) bool { return e.Focused })
+}
+
+// controls lists what takes the focus in the open dialog. Tab reaches one of the radio buttons of a group.
+const controls = `[...document.querySelector("dialog[open]").querySelectorAll(
+	"button, input, select, textarea, a[href], summary")].filter(e =>
+	e.checkVisibility() && !e.disabled && (e.type !== "radio" || e.checked))`
+
+// checkReachable presses Tab until all controls of the open dialog had the focus.
+func checkReachable(t *testing.T, p *consoletest.Page) {
+	t.Helper()
+	most := consoletest.Eval[int](p, "(window.reached = new Set(), "+controls+".length)")
+	for range most + 2 { // the focus leaves the page in between
+		p.Press("Tab")
+		consoletest.Eval[int](p, "window.reached.add(document.activeElement).size")
+	}
+	missed := consoletest.Eval[[]string](p, controls+".filter(e => !window.reached.has(e)).map(e => e.outerHTML)")
+	if len(missed) > 0 {
+		t.Errorf("Tab does not reach %v", missed)
+	}
+}
+
+// TestKeyboard_CreatesAnAgent fills the dialog of a new agent without a mouse.
+func TestKeyboard_CreatesAnAgent(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Startup)
+	p := admin.Page(t)
+	p.Open("/console#/agents")
+	p.WaitFor("heading", "Create your first agent")
+	p.Press("Tab")
+	checkFocus(t, p, "button", "Skip to the content")
+	p.Press("Enter")
+	tabTo(t, p, "button", "New agent")
+	p.Press("Enter")
+	checkFocus(t, p, "textbox", "Name")
+	p.Press("Escape")
+	p.WaitGone("dialog", "New agent")
+	checkFocus(t, p, "button", "New agent")
+
+	p.Press("Enter")
+	checkFocus(t, p, "textbox", "Name")
+	p.WaitText("Room for 5 more")
+	p.Type("typed")
+	tabTo(t, p, "radio", "Startup")
+	p.Press("ArrowUp")
+	checkFocus(t, p, "radio", "Starter")
+	tabTo(t, p, "button", "Add a variable")
+	p.Press("Enter")
+	checkFocus(t, p, "textbox", "Name of variable 1")
+	p.Type("LOG_LEVEL")
+	tabTo(t, p, "textbox", "Value of LOG_LEVEL")
+	p.Type("debug")
+	checkReachable(t, p)
+	tabTo(t, p, "button", "Remove LOG_LEVEL")
+	tabTo(t, p, "button", "Create the agent")
+	p.Press("Enter")
+	p.WaitGone("dialog", "New agent")
+	checkFocus(t, p, "heading", "typed")
+	p.WaitText("Starter plan")
+	p.WaitFor("heading", "The agent is running")
+	p.Click("link", "Variables")
+	p.WaitFor("button", "Delete LOG_LEVEL")
+}
+
+// TestKeyboard_ActsOnAnAgent uses the actions of an agent without a mouse. Dialogs return the focus to their buttons.
+func TestKeyboard_ActsOnAnAgent(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	admin.RunningAgent("typist")
+	p := admin.Page(t)
+	p.Open("/console#/agents")
+	p.WaitFor("link", "typist")
+	tabTo(t, p, "link", "typist")
+	p.Press("Enter")
+	checkFocus(t, p, "heading", "typist")
+
+	tabTo(t, p, "button", "Restart")
+	p.Press("Enter")
+	checkFocus(t, p, "button", "Restart the agent")
+	checkReachable(t, p)
+	p.Press("Escape")
+	checkFocus(t, p, "button", "Restart")
+	tabTo(t, p, "button", "Pause")
+	p.Press("Enter")
+	checkFocus(t, p, "button", "Pause the agent")
+	p.Press("Enter")
+	p.WaitFor("heading", "The agent is paused")
+	checkFocus(t, p, "button", "Resume")
+	p.Press("Enter")
+	checkFocus(t, p, "button", "Resume the agent")
+	p.Press("Enter")
+	p.WaitFor("heading", "The agent is running")
+	// If the page shows that the agent starts, it has neither button, and the menu gets the focus.
+	p.WaitTrue(`document.activeElement.closest(".agent-actions") !== null`)
+	if p.Focused().Name != "More actions" {
+		checkFocus(t, p, "button", "Pause")
+		tabTo(t, p, "button", "More actions")
+	}
+	p.Press("Enter")
+	tabTo(t, p, "button", "Stop")
+	p.Press("Escape")
+	checkFocus(t, p, "button", "More actions")
+	p.Press("Enter")
+	tabTo(t, p, "button", "Delete")
+	p.Press("Enter")
+	checkFocus(t, p, "textbox", "Type typist to confirm")
+	checkReachable(t, p)
+	p.Press("Escape")
+	checkFocus(t, p, "button", "More actions")
+	p.Press("Enter")
+	tabTo(t, p, "button", "Delete")
+	p.Press("Enter")
+	checkFocus(t, p, "textbox", "Type typist to confirm")
+	p.Type("typist")
+	p.Press("Enter")
+	checkFocus(t, p, "heading", "“typist” is deleted")
+}
+
+// TestKeyboard_RenamesAndNavigates changes a name in place, and follows the links of an agent's page.
+func TestKeyboard_RenamesAndNavigates(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	agent := admin.RunningAgent("before")
+	p := admin.Page(t)
+	p.Open("/console#/agents/" + agent)
+	p.WaitFor("heading", "The agent is running")
+	tabTo(t, p, "button", "Rename the agent")
+	p.Press("Enter")
+	checkFocus(t, p, "textbox", "Name")
+	p.Press("Escape")
+	checkFocus(t, p, "button", "Rename the agent")
+	p.Press("Enter")
+	checkFocus(t, p, "textbox", "Name")
+	p.Type("after")
+	p.Press("Enter")
+	checkFocus(t, p, "button", "Rename the agent")
+	p.WaitFor("heading", "after")
+	for _, tab := range []string{"Metrics", "Logs", "Variables", "Credentials", "History", "Settings"} {
+		tabTo(t, p, "link", tab)
+		p.Press("Enter")
+		checkFocus(t, p, "heading", "after")
+	}
+	p.Press("Tab") // focus is above the tabs
+	tabTo(t, p, "button", "Turn the sandbox on")
+	p.Press("Enter")
+	p.WaitFor("dialog", "Turn the sandbox on?")
+	checkFocus(t, p, "button", "Turn the sandbox on") // that of the dialog
+	p.Press("Escape")
+	p.WaitGone("dialog", "Turn the sandbox on?")
+	checkFocus(t, p, "button", "Turn the sandbox on")
+	for _, name := range []string{"Usage", "API keys", "Members", "Billing", "Audit log", "Agents"} {
+		p.Focus("link", name)
+		p.Press("Enter")
+		checkFocus(t, p, "heading", name)
+	}
+}
+
+// TestKeyboard_KeepsItsPlaceAfterRemovals removes rows of lists without a mouse. The focus moves to the list's heading.
+func TestKeyboard_KeepsItsPlaceAfterRemovals(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	admin.Call(http.MethodPost, "/api/v1/api-keys", `{"name": "old"}`, http.StatusCreated)
+	agent := admin.CreateAgent("configured", map[string]string{"COLOR": "red", "SHAPE": "round"})
+	p := admin.Page(t)
+	p.Open("/console#/api-keys")
+	p.WaitFor("button", "Revoke old")
+	tabTo(t, p, "button", "Revoke old")
+	p.Press("Enter")
+	p.WaitFor("dialog", "Revoke the key “old”?")
+	tabTo(t, p, "button", "Revoke")
+	p.Press("Enter")
+	p.WaitGone("button", "Revoke old")
+	p.WaitTrue(`document.activeElement.matches("h2") && document.activeElement.innerText.includes("of at most")`)
+
+	p.Open("/console#/agents/" + agent + "/variables")
+	for _, name := range []string{"COLOR", "SHAPE"} {
+		p.WaitFor("button", "Delete "+name)
+		tabTo(t, p, "button", "Delete "+name)
+		p.Press("Enter")
+		dialog := "Delete " + name + "?"
+		p.WaitFor("dialog", dialog)
+		checkFocus(t, p, "button", "Cancel")
+		p.Press("Tab")
+		p.Press("Enter")
+		p.WaitGone("dialog", dialog)
+		checkFocus(t, p, "heading", "Variables")
+		p.WaitGone("button", "Delete "+name)
+	}
+	p.WaitText("The agent has no plain variables.")
+	checkFocus(t, p, "heading", "Variables")
+	tabTo(t, p, "link", "All changes") // what follows the list
+}

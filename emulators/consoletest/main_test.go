@@ -1,0 +1,32 @@
+//go:build unix
+
+package consoletest_test
+
+import (
+	"flag"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"agents.example/controlplane/emulators/consoletest"
+)
+
+// suite has the browser and the cloud of this package's tests.
+var suite consoletest.Suite
+
+// tabs is how many tests one browser can serve at the same time.
+const tabs = 8
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the cloud logs to a file
+	flag.StringVar(&suite.Screenshots, "screenshots", "",
+		"`directory` of screenshots; empty is console-screenshots below the temporary directory")
+	if runtime.GOMAXPROCS(0) > tabs {
+		_ = flag.Set("test.parallel", strconv.Itoa(tabs)) // -parallel goes before it
+	}
+	// A dependency of the Google libraries starts this goroutine.
+	goleak.VerifyTestMain(suite.Run(m), goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}

@@ -1,0 +1,212 @@
+//go:build unix
+
+package consoletest_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/emulators/consoletest"
+	"agents.example/controlplane/emulators/stripeemu"
+	"agents.example/controlplane/shared/plan"
+)
+
+// TestMembers_SeeWhyTheyMayNotChangeAnything visits all pages of an organization without the rights of an admin.
+func TestMembers_SeeWhyTheyMayNotChangeAnything(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Startup)
+	agent := admin.CreateAgent("support bot", nil)
+	admin.AwaitAgent(agent, "running")
+	p := admin.Colleague("member").Page(t)
+	for _, c := range []struct{ place, name, button, text string }{
+		{"agents", "member-agents", "New agent", "support bot"},
+		{"agents/" + agent, "member-agent", "Restart", "support bot"},
+		{"usage", "member-usage", "", "1 of 5 agents used, 4 agents left"},
+		{"api-keys", "member-api-keys", "Create a key", "Only admins can see and create API keys"},
+		{"members", "member-members", "Add a member", "Members are managed at your identity provider"},
+		{"billing", "member-billing", "Change to Pro", "Only admins of the organization can do this."},
+		{"audit-log", "member-audit-log", "", "Only admins can read the audit log"},
+	} {
+		p.Open("/console#/" + c.place)
+		p.WaitText(c.text)
+		if c.button != "" {
+			if b := p.WaitFor("button", c.button); !b.Disabled || b.Description == "" {
+				t.Errorf("%s: button %s = %+v, want it disabled with a reason", c.place, c.button, b)
+			}
+		}
+		p.Review(c.name)
+	}
+}
+
+// TestUsage_SaysWhatToDoWhenAPlanIsFull shows the limits of the smallest plan with its only agent.
+func TestUsage_SaysWhatToDoWhenAPlanIsFull(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Hobby)
+	admin.CreateAgent("only one", nil)
+	p := admin.Page(t)
+	p.Open("/console#/usage")
+	p.WaitText("1 of 1 agent used, 0 agents left")
+	p.WaitText("To create another agent, delete an agent or choose a larger plan.")
+	p.WaitText("To create another agent, stop or delete an agent or choose a larger plan.") // CPU and memory
+	p.WaitText("A paused agent counts in full; a stopped one only with its slot and storage.")
+	p.WaitFor("meter", "Agents")
+	p.Review("usage")
+}
+
+// TestBilling_ChangesThePlan buys a plan on the provider's page, and sees that a payment is overdue.
+func TestBilling_ChangesThePlan(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Hobby)
+	p := admin.Page(t)
+	p.Open("/console#/billing")
+	p.WaitText("The organization has no subscription")
+	p.Review("billing")
+	p.Click("button", "Change to Starter")
+	dialog := p.Within("dialog", "Change to Starter")
+	dialog.WaitText("begins as soon as it is paid")
+	p.Review("billing-change")
+	p.Expect(strings.TrimPrefix(suite.Cloud(t).Stripe.URL, "http://")) // the provider's page pays when it is visited
+	dialog.Click("button", "Continue to payment")
+	p.WaitText("The organization is on the Starter plan")
+	p.WaitURL("/console#/billing")
+	p.WaitText("Renews")
+	p.Review("billing-paid")
+	p.Click("button", "Dismiss")
+	p.WaitNoText("Its limits apply already.")
+}
+
+// TestBilling_SaysWhenAgentsArePaused shows on every page that a payment is overdue.
+func TestBilling_SaysWhenAgentsArePaused(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Hobby)
+	page := admin.Call(http.MethodPost, "/api/v1/billing/checkout-session", `{"plan": "pro"}`, http.StatusOK)
+	address, _ := page["url"].(string)
+	stripe := suite.Cloud(t).Stripe
+	subscription, err := stripe.Pay(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stripe.Change(subscription, stripeemu.Status("past_due")); err != nil {
+		t.Fatal(err)
+	}
+	notify(t, stripe.Sign("evt_"+uuid.NewString(), "customer.subscription.updated", subscription, time.Now()))
+	p := admin.Page(t)
+	p.SetTimezone("UTC")
+	p.Open("/console#/usage")
+	p.WaitText("A payment is overdue")
+	text, _ := admin.Call(http.MethodGet, "/api/v1/organizations/current", "", http.StatusOK)["grace_ends_at"].(string)
+	end, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.WaitText("Running agents are paused on " + end.UTC().Format("Jan 2"))
+	p.Click("link", "Go to billing")
+	p.WaitText("Payment overdue")
+	if b := p.WaitFor("button", "Change to Business"); !b.Disabled ||
+		b.Description != "Pay the open invoice in the billing portal first." {
+		t.Errorf("button of another plan = %+v, want it disabled until the invoice is paid", b)
+	}
+	p.Review("billing-past-due")
+}
+
+// notify sends an event of the payment provider to the service.
+func notify(t *testing.T, e stripeemu.Event) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		suite.Cloud(t).Ready.BaseURL+"/api/v1/billing/webhooks/stripe", strings.NewReader(string(e.Body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Stripe-Signature", e.Signature)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // the body is not read
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("webhook: status %d, want 200", res.StatusCode)
+	}
+}
+
+// rememberExport keeps the file that the page saves. It removes what Safari does not have: the iteration over bodies.
+const rememberExport = `(() => {
+	delete ReadableStream.prototype[Symbol.asyncIterator];
+	delete ReadableStream.prototype.values;
+	const create = URL.createObjectURL;
+	URL.createObjectURL = file => { file.text().then(text => window.exported = text); return create(file); };
+	HTMLAnchorElement.prototype.click = () => {};
+	return true;
+})()`
+
+// TestAuditLog_IsFilteredAndExported finds a change by its action, opens it, and exports what the filter matches.
+func TestAuditLog_IsFilteredAndExported(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Enterprise)
+	agent := admin.CreateAgent("support bot", nil)
+	admin.AwaitAgent(agent, "running")
+	admin.Call(http.MethodPatch, "/api/v1/agents/"+agent, `{"name": "sales bot"}`, http.StatusOK)
+	p := admin.Page(t)
+	p.Open("/console#/audit-log")
+	p.WaitText("Create agent")
+	p.Fill("Action", "UpdateAgent")
+	p.Click("button", "Show")
+	p.WaitURL("action=UpdateAgent")
+	p.WaitText("1 entry")
+	p.WaitNoText("Create agent")
+	p.Click("DisclosureTriangle", "Update agent*")
+	p.WaitText("support bot") // the old value
+	p.Review("audit-log")
+	consoletest.Eval[bool](p, rememberExport)
+	p.Click("button", "Export")
+	p.WaitTrue("window.exported !== undefined")
+	lines := strings.Split(strings.TrimSpace(consoletest.Eval[string](p, "window.exported")), "\n")
+	if len(lines) != 1 || !strings.Contains(lines[0], `"action":"UpdateAgent"`) {
+		t.Errorf("the export has %d lines, want the one that the filter matches: %v", len(lines), lines)
+	}
+	p.Click("link", "Only this object")
+	p.WaitURL("target_id=" + agent)
+	p.Back()
+	p.WaitTrue("!location.hash.includes('target_id')")
+	p.Click("button", "Clear")
+	p.WaitText("Create agent")
+}
+
+// TestAuditLog_TakesTypedTimes types a time by keyboard in a zone east of Greenwich.
+func TestAuditLog_TakesTypedTimes(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Enterprise)
+	admin.RunningAgent("support bot")
+	p := admin.Page(t)
+	p.SetTimezone("Europe/Berlin")
+	p.Open("/console#/audit-log")
+	p.WaitText("Create agent")
+	p.Click("button", "Last hour") // a time to change: each key then makes another complete time
+	p.WaitURL("from=")
+	p.Focus("DateTime", "From")
+	p.Type("07152025")
+	p.Press("ArrowRight") // a year may have more than four digits
+	p.Type("0130PM")
+	p.Press("Enter")
+	p.WaitURL("from=2025-07-15T11%3A30%3A00.000Z")
+	p.WaitText("Create agent")
+	p.WaitTrue(`document.querySelector('input[type="datetime-local"]').value === "2025-07-15T13:30"`)
+}
+
+// TestAuditLog_SaysWhichPlanIncludesIt leads from the audit log of a smaller plan to the plans.
+func TestAuditLog_SaysWhichPlanIncludesIt(t *testing.T) {
+	t.Parallel()
+	p := suite.Admin(t, plan.Business).Page(t)
+	p.Open("/console#/audit-log")
+	p.WaitText("The audit log comes with the Enterprise plan")
+	if b := p.WaitFor("button", "Export"); !b.Disabled {
+		t.Error("the export can be started without the feature")
+	}
+	p.Review("audit-log-gate")
+	p.Click("link", "Compare plans")
+	p.WaitText("By contract: contact support.")
+}
