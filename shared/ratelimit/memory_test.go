@@ -21,7 +21,7 @@ func heap() int64 {
 // TestLimiter_BoundsItsMemoryInBytes fills every class with keys that are parts of long strings, as an attacker writes
 // them into headers. It is not parallel, because it measures the heap of the process.
 func TestLimiter_BoundsItsMemoryInBytes(t *testing.T) { //nolint:paralleltest // it measures the heap
-	const perClass, most = 26_000, 16 << 20
+	const perClass, most = 26_000, 20 << 20
 	limits := ratelimit.Standard(1)
 	before := heap()
 	l := ratelimit.New(limits, nil)
@@ -41,13 +41,13 @@ func TestLimiter_BoundsItsMemoryInBytes(t *testing.T) { //nolint:paralleltest //
 	t.Logf("%d buckets take %d kB, %d bytes each", l.Buckets(), used>>10, used/int64(l.Buckets()))
 }
 
-// TestLimiter_AFloodOfKeysFreesNoCaller uses up a bucket and then sends many times more keys than the limiter
-// remembers. The flood replaces its own buckets, because they are sooner full again.
+// TestLimiter_AFloodOfKeysFreesNoCaller uses up all buckets but one, and then sends many times more keys than the
+// limiter remembers. The flood replaces its own bucket, because it is sooner full again.
 func TestLimiter_AFloodOfKeysFreesNoCaller(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	l := ratelimit.NewBounded(ratelimit.Standard(1), 100, func() time.Time { return now })
-	const used = 10
+	const used = 99
 	for i := range used {
 		useUpMutations(t, l, fmt.Sprint("used-", i))
 	}

@@ -127,7 +127,7 @@ type Limiter struct {
 	tables map[Class]*table
 }
 
-// maxBuckets bounds the buckets of each class. Those of all classes take about 10 MB.
+// maxBuckets bounds the buckets of each class. Those of all classes take about 18 MB.
 const maxBuckets = 25_000
 
 // New returns a limiter. now is the clock; nil means time.Now.
@@ -136,8 +136,8 @@ func New(limits Limits, now func() time.Time) *Limiter { return NewBounded(limit
 // NewBounded returns a limiter that remembers at most a number of buckets of each class, for processes with little
 // memory.
 //
-// When a class has that many, a new bucket replaces one of those that are soonest full again, so it forgets the least.
-// A caller who wants to lose a used-up bucket would have to use up nearly as many others, after it.
+// When a class has that many, a new bucket replaces the one that is soonest full again, so it forgets the least. Who
+// wants to lose a used-up bucket would have to use up as many others as the limiter remembers, after it.
 func NewBounded(limits Limits, buckets int, now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now
@@ -179,7 +179,8 @@ func (l *Limiter) decide(class Class, key string, change func(bucket) (fullAt ti
 	t, sum := l.tables[class], sumOf(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b := bucket{limit: limit, now: l.now().Sub(l.start), fullAt: t.times[sum]}
+	b := bucket{limit: limit, now: l.now().Sub(l.start)}
+	b.fullAt, _ = t.at(sum)
 	d := Decision{Class: class, Limit: limit, Allowed: b.allows()}
 	if fullAt, changed := change(b); changed {
 		b.fullAt = fullAt

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"container/heap"
 	"crypto/sha256"
 	"sync"
 	"time"
@@ -14,57 +15,95 @@ func sumOf(key string) sum {
 	return sum(whole[:len(sum{})])
 }
 
-// table holds a time for each of a bounded number of keys. Later times are worth more.
+// table holds a time for each of a bounded number of keys. Later times are worth more: a new key in a full table
+// replaces the earliest.
+//
+// It does not choose among a few random ones, because a flood finds the draws in which all are worth much.
 type table struct {
-	capacity int
+	capacity int // at least 1
 
 	mu    sync.Mutex
-	times map[sum]time.Duration
+	times earliestFirst
 }
 
-func newTable(capacity int) *table { return &table{capacity: capacity, times: map[sum]time.Duration{}} }
+func newTable(capacity int) *table {
+	return &table{capacity: capacity, times: earliestFirst{places: map[sum]int{}}}
+}
 
-// sample is how many times put compares to find an early one. Two would do to keep the latest.
-const sample = 8
-
-// put stores a time. A new key in a full table replaces the earliest of a few random ones. The caller holds mu.
+// put stores a time. The caller holds mu.
 func (t *table) put(key sum, at time.Duration) {
-	if _, known := t.times[key]; !known && len(t.times) >= t.capacity {
-		t.dropEarly()
+	if i, known := t.times.places[key]; known {
+		t.times.entries[i].at = at
+		heap.Fix(&t.times, i)
+		return
 	}
-	t.times[key] = at
+	if t.times.Len() >= t.capacity {
+		heap.Pop(&t.times)
+	}
+	heap.Push(&t.times, entry{key, at})
 }
 
-// dropEarly removes the earliest of a few times. Go begins to iterate over a map at a random place.
-func (t *table) dropEarly() {
-	var earliest sum
-	seen := 0
-	for key, at := range t.times {
-		if seen == 0 || at < t.times[earliest] {
-			earliest = key
-		}
-		if seen++; seen == sample {
-			break
-		}
+// at returns the time of a key. The caller holds mu.
+func (t *table) at(key sum) (at time.Duration, ok bool) {
+	i, ok := t.times.places[key]
+	if !ok {
+		return 0, false
 	}
-	delete(t.times, earliest)
+	return t.times.entries[i].at, true
 }
 
 func (t *table) get(key sum) (at time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, ok = t.times[key]
-	return at, ok
+	return t.at(key)
 }
 
 func (t *table) remove(key sum) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.times, key)
+	if i, ok := t.times.places[key]; ok {
+		heap.Remove(&t.times, i)
+	}
 }
 
 func (t *table) size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.times)
+	return t.times.Len()
+}
+
+// entry is a key with its time.
+type entry struct {
+	key sum
+	at  time.Duration
+}
+
+// earliestFirst is a heap of entries. It implements heap.Interface.
+type earliestFirst struct {
+	entries []entry
+	places  map[sum]int // of the keys in entries
+}
+
+func (e *earliestFirst) Len() int           { return len(e.entries) }
+func (e *earliestFirst) Less(i, j int) bool { return e.entries[i].at < e.entries[j].at }
+
+func (e *earliestFirst) Swap(i, j int) {
+	e.entries[i], e.entries[j] = e.entries[j], e.entries[i]
+	e.places[e.entries[i].key], e.places[e.entries[j].key] = i, j
+}
+
+// Push implements heap.Interface.
+func (e *earliestFirst) Push(x any) {
+	added, _ := x.(entry)
+	e.places[added.key] = len(e.entries)
+	e.entries = append(e.entries, added)
+}
+
+// Pop implements heap.Interface.
+func (e *earliestFirst) Pop() any {
+	last := len(e.entries) - 1
+	removed := e.entries[last]
+	delete(e.places, removed.key)
+	e.entries = e.entries[:last]
+	return removed
 }
