@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"agents.example/controlplane/emulators/stripeemu"
 	"agents.example/controlplane/shared/billing"
@@ -233,8 +234,9 @@ func TestFetch_ForeignAndUnsellableSubscriptions(t *testing.T) {
 func TestCheckout_IsIdempotentPerKey(t *testing.T) {
 	t.Parallel()
 	p := openPayments(t, nil)
+	run := uuid.NewString() + "-" // the server remembers the keys of earlier runs
 	checkout := func(key string, to plan.ID) (billing.Session, *idempotency.Attempt, error) {
-		a := idempotency.New("org_1", key, idempotency.Request{})
+		a := idempotency.New("org_1", run+key, idempotency.Request{})
 		s, err := p.Checkout(idempotency.With(t.Context(), a),
 			billing.Order{OrganizationID: "org_1", Plan: to, Interval: billing.Month})
 		return s, a, err
