@@ -54,8 +54,7 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open what %s needs: %w", r.Name, err)
 		}
-		r = routeNamed(d, r.Name)
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(guards.Guard)})
+		served = append(served, routeNamed(d, r.Name).Served(guards.Guard))
 	}
 	for _, w := range Workers(Dependencies{}) {
 		if !s.has(w.Name, function.RoleWorker) {

@@ -194,8 +194,7 @@ func (c *crowd) serve(t *testing.T) string {
 		me.Get(c), organizations.Current(crowdAccounts{crowd: c}), subscriptions.Plans())
 	served := make([]function.Served, 0, len(routes)+1)
 	for _, r := range routes {
-		handler := r.Handler(functiontest.NewGuard())
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: handler})
+		served = append(served, r.Served(functiontest.NewGuard()))
 	}
 	served = append(served, function.Served{
 		Method: http.MethodPost, Path: "/api/v1/agents", Handler: http.HandlerFunc(c.create),

@@ -103,8 +103,8 @@ const (
 	lastPart = hour * 3 / 8
 )
 
-// leaked is how many polls leak one node or listener at least, in a page that leaks. What the browser has not let go of
-// yet varies, too: by up to 60 nodes.
+// leaked is after how many polls a page that leaks has a node or a listener more, at the latest. The count also varies
+// without a leak, by up to 60 nodes: the browser frees removed parts later.
 const leaked = 2
 
 // growth is how much more a page may use at the end: after the first part and after the second one. A page that leaks

@@ -269,9 +269,7 @@ func TestFollow_SendsLinesImmediately(t *testing.T) {
 	for _, accept := range []string{"application/x-ndjson", events} {
 		f := newFixture()
 		p := f.cell.Start(f.agent.ID)
-		server := functiontest.Serve(t, function.Mux([]function.Served{{
-			Method: f.route.Method, Path: f.route.Path, Handler: f.route.Handler(functiontest.NewGuard()),
-		}}))
+		server := functiontest.Serve(t, function.Mux([]function.Served{f.route.Served(functiontest.NewGuard())}))
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		res := request(t, ctx, server.URL+"/agents/"+f.agent.ID+"/logs?follow=true", accept)
 		body := bufio.NewReader(res.Body)

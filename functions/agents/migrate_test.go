@@ -50,10 +50,8 @@ func TestMigrateSandbox_EnabledIsTrueUnlessItIsFalse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := &singleAgentStore{agent: agent.Agent{Status: agent.Stopped, Sandbox: c.before}}
-			r := agents.MigrateSandbox(store, agent.Addresses{})
-			h := function.Mux([]function.Served{{
-				Method: r.Method, Path: r.Path, Handler: r.Handler(function.Guard{Authenticator: adminAuthenticator{}}),
-			}})
+			guard := function.Guard{Authenticator: adminAuthenticator{}}
+			h := function.Mux([]function.Served{agents.MigrateSandbox(store, agent.Addresses{}).Served(guard)})
 			req := httptest.NewRequest(http.MethodPost,
 				"/api/v1/agents/5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9/migrate-sandbox", strings.NewReader(c.body))
 			req.Header.Set("Authorization", "Bearer token")

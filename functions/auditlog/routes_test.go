@@ -76,10 +76,7 @@ func read(t *testing.T, log audit.Log, method, path string, options ...functiont
 	t.Helper()
 	guard := functiontest.NewGuard()
 	guard.Organizations = planNamed{}
-	var served []function.Served
-	for _, r := range []function.Route{auditlog.List(log), auditlog.ExportAll(log)} {
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(guard)})
-	}
+	served := []function.Served{auditlog.List(log).Served(guard), auditlog.ExportAll(log).Served(guard)}
 	return functiontest.Send(t, function.Mux(served), method, path, options...)
 }
 

@@ -25,7 +25,7 @@ func options() console.Options {
 func serve(o console.Options) http.Handler {
 	var served []function.Served
 	for _, r := range console.Routes(o) {
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(function.Guard{})})
+		served = append(served, r.Served(function.Guard{}))
 	}
 	return function.Mux(served)
 }

@@ -109,9 +109,7 @@ func RawBody(body string) Option {
 func Call(t testing.TB, route function.Route, options ...Option) Response {
 	t.Helper()
 	r := build(t, options)
-	handler := function.Mux([]function.Served{{
-		Method: route.Method, Path: route.Path, Handler: route.Handler(r.guard),
-	}})
+	handler := function.Mux([]function.Served{route.Served(r.guard)})
 	return r.send(handler, route.Method, fillPath(t, route.Path, r.path))
 }
 

@@ -21,7 +21,7 @@ func serve(t *testing.T) http.Handler {
 	t.Helper()
 	var served []function.Served
 	for _, r := range system.Docs([]byte(`{"openapi": "3.1.0"}`)) {
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(function.Guard{})})
+		served = append(served, r.Served(function.Guard{}))
 	}
 	return function.Mux(served)
 }

@@ -86,7 +86,7 @@ func serveRoutes(g function.Guard, routes ...function.Route) http.Handler {
 	g.Authenticator = fakeAuthenticator{g.Limiter}
 	var served []function.Served
 	for _, r := range routes {
-		served = append(served, function.Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)})
+		served = append(served, r.Served(g))
 	}
 	return function.Mux(served)
 }

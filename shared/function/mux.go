@@ -20,6 +20,11 @@ type Served struct {
 	Handler http.Handler
 }
 
+// Served returns the route, ready to serve.
+func (r Route) Served(g Guard) Served {
+	return Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)}
+}
+
 // Mux serves several functions at their canonical paths. It also serves /agents... without Prefix, and answers unknown
 // paths with 404 and unknown methods with 405.
 func Mux(functions []Served) http.Handler {
