@@ -31,20 +31,17 @@ export function ActionDialog(props: { agent: Agent; action: AgentTrigger; onClos
           submit.send();
         }
       }}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            icon={icon}
-            busy={submit.busy}
-            unavailable={allowed ? undefined : "The agent’s status does not allow this any more."}
-            autofocus
-          >
-            {label} the agent
-          </Button>
-        </>
+      action={
+        <Button
+          kind="primary"
+          type="submit"
+          icon={icon}
+          busy={submit.busy}
+          unavailable={allowed ? undefined : "The agent’s status does not allow this any more."}
+          autofocus
+        >
+          {label} the agent
+        </Button>
       }
     >
       <dl class="costs">

@@ -35,13 +35,10 @@ export function DeleteDialog({ agent, onClose }: { agent: Agent; onClose: () => 
       title={`Delete “${agent.name}”?`}
       onClose={onClose}
       onSubmit={confirm}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
-            Delete the agent
-          </Button>
-        </>
+      action={
+        <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
+          Delete the agent
+        </Button>
       }
     >
       <p>The agent stops within seconds. These are lost for good:</p>

@@ -115,13 +115,10 @@ function RotateDialog({ agent, onClose }: { agent: Agent; onClose: () => void })
       title="Rotate the credentials?"
       onClose={onClose}
       onSubmit={submit.send}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" icon="refresh" busy={submit.busy} autofocus>
-            Rotate the credentials
-          </Button>
-        </>
+      action={
+        <Button kind="primary" type="submit" icon="refresh" busy={submit.busy} autofocus>
+          Rotate the credentials
+        </Button>
       }
     >
       <dl class="costs">

@@ -80,13 +80,10 @@ function SandboxDialog(props: { agent: Agent; enabled: boolean; onClose: () => v
       title={`Turn the sandbox ${word}?`}
       onClose={onClose}
       onSubmit={submit.send}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" icon="lock" busy={submit.busy} autofocus>
-            Turn the sandbox {word}
-          </Button>
-        </>
+      action={
+        <Button kind="primary" type="submit" icon="lock" busy={submit.busy} autofocus>
+          Turn the sandbox {word}
+        </Button>
       }
     >
       <dl class="costs">

@@ -64,18 +64,15 @@ export function VariableEditor({ agent, name, onClose }: { agent: Agent; name?: 
       typed={typed.some((row) => row.value !== "") || isPasted(pasted)}
       onClose={onClose}
       onSubmit={send}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            busy={submit.busy}
-            unavailable={typed.length === 0 && !isPasted(pasted) ? "Enter a name and a value first." : undefined}
-          >
-            {typed.length < 2 ? "Save" : `Save ${plural(typed.length, "variable")}`}
-          </Button>
-        </>
+      action={
+        <Button
+          kind="primary"
+          type="submit"
+          busy={submit.busy}
+          unavailable={typed.length === 0 && !isPasted(pasted) ? "Enter a name and a value first." : undefined}
+        >
+          {typed.length < 2 ? "Save" : `Save ${plural(typed.length, "variable")}`}
+        </Button>
       }
     >
       <div class="field variable-rows">

@@ -59,13 +59,10 @@ function KeyForm({ onCreated, onClose }: { onCreated: (key: CreatedAPIKey) => vo
       onClose={onClose}
       onSubmit={submit}
       typed={name !== ""}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" busy={creation.busy}>
-            Create the key
-          </Button>
-        </>
+      action={
+        <Button kind="primary" type="submit" busy={creation.busy}>
+          Create the key
+        </Button>
       }
     >
       <TextField

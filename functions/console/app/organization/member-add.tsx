@@ -48,13 +48,10 @@ export function AddMember({ onClose }: { onClose: () => void }) {
       onClose={onClose}
       onSubmit={submit}
       typed={id !== ""}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" busy={addition.busy}>
-            Add
-          </Button>
-        </>
+      action={
+        <Button kind="primary" type="submit" busy={addition.busy}>
+          Add
+        </Button>
       }
     >
       <TextField

@@ -33,13 +33,10 @@ export function ChangeRole({ member, onClose }: Props) {
     <Dialog
       title={role === "admin" ? `Make ${name} an admin?` : `Make ${name} a member?`}
       onClose={onClose}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind={role === "admin" ? "primary" : "danger"} busy={change.busy} onClick={submit}>
-            {role === "admin" ? "Make an admin" : "Make a member"}
-          </Button>
-        </>
+      action={
+        <Button kind={role === "admin" ? "primary" : "danger"} busy={change.busy} onClick={submit}>
+          {role === "admin" ? "Make an admin" : "Make a member"}
+        </Button>
       }
     >
       {role === "admin" ? (
@@ -73,13 +70,10 @@ export function RemoveMember({ member, onClose }: Props) {
     <Dialog
       title={own ? "Leave the organization?" : `Remove ${name}?`}
       onClose={onClose}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="danger" icon="trash" busy={removal.busy} onClick={submit}>
-            {own ? "Leave" : "Remove"}
-          </Button>
-        </>
+      action={
+        <Button kind="danger" icon="trash" busy={removal.busy} onClick={submit}>
+          {own ? "Leave" : "Remove"}
+        </Button>
       }
     >
       <p>

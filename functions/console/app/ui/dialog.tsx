@@ -8,7 +8,9 @@ export interface DialogProps {
   title: string;
   onClose: () => void;
   children: ComponentChildren;
-  /** The buttons at the end. */
+  /** The button that does what the dialog is about. A button that cancels stands before it. */
+  action?: ComponentChildren;
+  /** The buttons at the end, if they are others than to cancel and the action. */
   foot?: ComponentChildren;
   /** Makes the content a form. */
   onSubmit?: () => void | Promise<void>;
@@ -21,7 +23,8 @@ export interface DialogProps {
  * A modal dialog. Escape closes it, and focus returns to what opened it. If it is a form that was refused, the first
  * field that is wrong gets the focus.
  */
-export function Dialog({ title, onClose, children, foot, onSubmit, wide = false, typed = false }: DialogProps) {
+export function Dialog(props: DialogProps) {
+  const { title, onClose, children, onSubmit, wide = false, typed = false } = props;
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useEffect(() => {
@@ -49,7 +52,7 @@ export function Dialog({ title, onClose, children, foot, onSubmit, wide = false,
     <>
       {head}
       {children}
-      {foot === undefined ? null : <div class="foot">{foot}</div>}
+      <Foot {...props} />
     </>
   );
   return (
@@ -69,6 +72,18 @@ export function Dialog({ title, onClose, children, foot, onSubmit, wide = false,
       )}
       <DialogAnnouncements />
     </dialog>
+  );
+}
+
+function Foot({ action, foot, onClose }: DialogProps) {
+  if (action === undefined) {
+    return foot === undefined ? null : <div class="foot">{foot}</div>;
+  }
+  return (
+    <div class="foot">
+      <Button onClick={onClose}>Cancel</Button>
+      {action}
+    </div>
   );
 }
 
