@@ -157,11 +157,14 @@ func (s *schemas) tidyNullableReference(schema *jsonschema.Schema) {
 	}
 }
 
-// nameOf returns the schema name of a type: the noun of its package, followed by its own name without View.
-// Infrastructure packages add no noun.
+// nameOf returns the schema name of a type, which generated clients use: publicNames has it, or else it is the noun of
+// the type's package, followed by the type's own name without View. Infrastructure packages add no noun.
 func nameOf(t reflect.Type) string {
-	own := strings.TrimSuffix(t.Name(), "View")
 	pkg := path.Base(t.PkgPath())
+	if name, ok := publicNames()[pkg+"."+t.Name()]; ok {
+		return name
+	}
+	own := strings.TrimSuffix(t.Name(), "View")
 	noun := strings.ToUpper(pkg[:1]) + pkg[1:]
 	switch pkg {
 	case "function", "identity", "system":
@@ -179,4 +182,28 @@ func nameOf(t reflect.Type) string {
 		return own + noun
 	}
 	return noun + own
+}
+
+// publicNames returns the schema names of types whose name in this code means something only together with its
+// package.
+func publicNames() map[string]string {
+	return map[string]string{
+		"agent.Trigger":                  "AgentAction",
+		"agents.Reachable":               "DashboardReachability",
+		"agents.Reason":                  "DashboardReachabilityReason",
+		"audit.View":                     "AuditEntry",
+		"billing.Status":                 "SubscriptionStatus",
+		"members.View":                   "Member",
+		"metrics.Curves":                 "MetricsSeries",
+		"secret.Action":                  "SecretOperationAction",
+		"secret.Stage":                   "SecretOperationStage",
+		"secret.Status":                  "SecretOperationStatus",
+		"secret.Summary":                 "Secret",
+		"secret.View":                    "SecretOperation",
+		"secrets.Accepted":               "SecretChanges",
+		"subscriptions.Received":         "WebhookReceipt",
+		"subscriptions.Size":             "AgentSize",
+		"subscriptions.PlanView":         "Plan",
+		"subscriptions.SubscriptionView": "Subscription",
+	}
 }

@@ -1,6 +1,6 @@
 import { call } from "../api/client";
 import { putLive } from "../api/live";
-import type { Agent, AgentTrigger } from "../api/types";
+import type { Agent, AgentAction } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -12,7 +12,7 @@ import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
 /** Asks before an action, and says what it does and costs. */
-export function ActionDialog(props: { agent: Agent; action: AgentTrigger; onClose: () => void }) {
+export function ActionDialog(props: { agent: Agent; action: AgentAction; onClose: () => void }) {
   const { agent, action, onClose } = props;
   const { label, icon, does, downtime, keeps, accepted } = actionText(action);
   const allowed = agent.config.allowed_actions.includes(action);

@@ -1,4 +1,4 @@
-import type { Agent, AgentTrigger } from "../api/types";
+import type { Agent, AgentAction } from "../api/types";
 import type { IconName } from "../ui/icons";
 
 export interface ActionText {
@@ -82,7 +82,7 @@ const texts: Record<string, ActionText> = {
 };
 
 /** What an action is and costs, in words. An action that the console does not know has only its name. */
-export const actionText = (action: AgentTrigger): ActionText =>
+export const actionText = (action: AgentAction): ActionText =>
   texts[action] ?? {
     label: action.charAt(0).toUpperCase() + action.slice(1),
     icon: "info",

@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import type { Agent, AgentTrigger } from "../api/types";
+import type { Agent, AgentAction } from "../api/types";
 import { Button } from "../ui/button";
 import { Menu } from "../ui/menu";
 import { actionText } from "./action-text";
@@ -17,7 +17,7 @@ const order = ["restart", "resume", "start", "pause", "stop", "delete"];
 const opposites = ["pause", "resume", "start"];
 
 /** The actions that the agent's status allows, in the order of the buttons. */
-function actionsOf(agent: Agent): AgentTrigger[] {
+function actionsOf(agent: Agent): AgentAction[] {
   const allowed = [...agent.config.allowed_actions];
   if (agent.status === "error") {
     // Restart and start do the same to an agent in error. One of them is enough.
@@ -26,18 +26,18 @@ function actionsOf(agent: Agent): AgentTrigger[] {
   return sorted(allowed);
 }
 
-const sorted = (actions: AgentTrigger[]): AgentTrigger[] =>
+const sorted = (actions: AgentAction[]): AgentAction[] =>
   actions.toSorted((a, b) => order.indexOf(a) - order.indexOf(b));
 
 /** The buttons of an agent's actions, each with a dialog that says what it costs. */
 export function Actions({ agent }: { agent: Agent }) {
   const readOnly = useReadOnly();
-  const [asking, setAsking] = useState<AgentTrigger>();
+  const [asking, setAsking] = useState<AgentAction>();
   const element = useKeptFocus();
   const actions = actionsOf(agent);
   const shown = actions.filter((action) => action !== "delete").slice(0, direct);
   const rest = actions.filter((action) => !shown.includes(action));
-  const button = (action: AgentTrigger, before?: () => void) => {
+  const button = (action: AgentAction, before?: () => void) => {
     const { label, icon } = actionText(action);
     return (
       <Button
@@ -82,7 +82,7 @@ function useKeptFocus() {
 }
 
 /** The dialog of an action. */
-export function AskAction(props: { agent: Agent; action: AgentTrigger; onClose: () => void }) {
+export function AskAction(props: { agent: Agent; action: AgentAction; onClose: () => void }) {
   return props.action === "delete" ? (
     <DeleteDialog agent={props.agent} onClose={props.onClose} />
   ) : (
@@ -91,7 +91,7 @@ export function AskAction(props: { agent: Agent; action: AgentTrigger; onClose: 
 }
 
 /** A button for one action anywhere on the page. It is not there if the agent's status does not allow the action. */
-export function ActionButton(props: { agent: Agent; action: AgentTrigger; primary?: boolean }) {
+export function ActionButton(props: { agent: Agent; action: AgentAction; primary?: boolean }) {
   const { agent, action, primary = false } = props;
   const readOnly = useReadOnly();
   const [asking, setAsking] = useState(false);

@@ -1,9 +1,9 @@
-import type { Agent, Metrics, MetricsCurves, MetricsPoint, MetricsWindow } from "../api/types";
+import type { Agent, Metrics, MetricsSeries, MetricsPoint, MetricsWindow } from "../api/types";
 import { formatBytes } from "../ui/format";
 
 /** One of the curves of an agent's metrics. */
 export interface Curve {
-  name: keyof MetricsCurves;
+  name: keyof MetricsSeries;
   title: string;
   /** The CSS variable of its color. */
   color: string;
@@ -52,11 +52,11 @@ export interface Aligned {
   /** In Unix seconds, ascending. */
   times: number[];
   /** A value for each time; null where a curve has none. */
-  values: Record<keyof MetricsCurves, (number | null)[]>;
+  values: Record<keyof MetricsSeries, (number | null)[]>;
 }
 
 /** Puts the curves over common times. A gap gets a time without values, so that no line crosses it. */
-export function align(series: MetricsCurves, step: number): Aligned {
+export function align(series: MetricsSeries, step: number): Aligned {
   const times = withGaps(timesOf(series), step);
   const column = (points: MetricsPoint[]) => {
     const known = new Map(points.map((point) => [point.t, point.v]));
@@ -73,7 +73,7 @@ export function align(series: MetricsCurves, step: number): Aligned {
   };
 }
 
-function timesOf(series: MetricsCurves): number[] {
+function timesOf(series: MetricsSeries): number[] {
   const all = new Set<number>();
   for (const curve of curves) {
     for (const point of series[curve.name]) {

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import { putLive, useLive } from "../api/live";
-import type { Agent, BillingPlan } from "../api/types";
+import type { Agent, Plan } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -78,7 +78,7 @@ export function DeleteDialog({ agent, onClose }: { agent: Agent; onClose: () => 
 
 /** What remains of the volume. The plan of the agent decides, not that of the organization. */
 function Backups({ agent }: { agent: Agent }) {
-  const plans = useLive<BillingPlan[]>("/api/v1/billing/plans", { every: plansEvery });
+  const plans = useLive<Plan[]>("/api/v1/billing/plans", { every: plansEvery });
   const plan = plans.data?.find(({ id }) => id === agent.resource_plan);
   switch (plan?.features.includes("daily_backups")) {
     case true:

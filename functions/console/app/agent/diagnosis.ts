@@ -1,4 +1,4 @@
-import type { Agent, AgentFailure, AgentsReachable } from "../api/types";
+import type { Agent, AgentFailure, DashboardReachability } from "../api/types";
 import type { Tone } from "../ui/tone";
 import { type Advice, adviceFor } from "./advice";
 import { spanOf } from "./span";
@@ -33,7 +33,7 @@ function failed(tone: Tone, failure: AgentFailure): Diagnosis {
 /** What is known about an agent in addition to its record. */
 export interface Known {
   /** Whether its dashboard answers. */
-  reachable?: AgentsReachable | undefined;
+  reachable?: DashboardReachability | undefined;
   /** Whether new credentials are on their way to it. */
   rotates?: boolean;
   /** The status of its organization. */
@@ -185,7 +185,7 @@ const unreachable: Record<string, { title: string; youCan: string[] }> = {
 };
 
 /** A running agent, as an outside check sees it. */
-function probed(reachable: AgentsReachable): Diagnosis {
+function probed(reachable: DashboardReachability): Diagnosis {
   if (reachable.reachable || reachable.reason === "ok") {
     const latency = reachable.latency_ms === null ? "" : ` in ${Math.round(reachable.latency_ms)} ms`;
     return plain("good", "The agent is running", `Its address answers${latency}.`);

@@ -1,4 +1,4 @@
-import type { Agent, Audit, Secret } from "../api/types";
+import type { Agent, AuditEntry, SecretOperation } from "../api/types";
 import type { IconName } from "../ui/icons";
 import { formatDuration } from "../ui/time";
 import type { Tone } from "../ui/tone";
@@ -35,7 +35,7 @@ const actions: Record<string, string> = {
 };
 
 /** An entry of the audit log: who did what. */
-export function auditEntry(audit: Audit): Entry {
+export function auditEntry(audit: AuditEntry): Entry {
   const { actor, outcome } = audit;
   const succeeded = outcome === "succeeded";
   const who = actor.email ?? (actor.key_prefix === null ? actor.id : `API key ${actor.key_prefix}…`);
@@ -70,7 +70,7 @@ const operationOutcomes: Record<string, string> = {
 };
 
 /** An operation on a secret: how far a value is. */
-export function operationEntry(operation: Secret): Entry {
+export function operationEntry(operation: SecretOperation): Entry {
   const { key, action, status, stage, error_code: code } = operation;
   const rotation = action === "rotate";
   const ended = status === "succeeded" || status === "superseded" || status === "canceled";

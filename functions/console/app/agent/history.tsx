@@ -1,5 +1,5 @@
 import { useMe, useReadOnly } from "../account";
-import type { Agent, Audit, Secret } from "../api/types";
+import type { Agent, AuditEntry, SecretOperation } from "../api/types";
 import { type Pages, usePages } from "../api/pages";
 import { href } from "../router";
 import { Button, LinkButton } from "../ui/button";
@@ -32,13 +32,13 @@ interface Source {
 }
 
 const useOperations = (agent: Agent): Source => {
-  const pages = usePages<Secret>(`${agentPath(agent.id)}/secret-operations`, { every });
+  const pages = usePages<SecretOperation>(`${agentPath(agent.id)}/secret-operations`, { every });
   return { pages, entries: (pages.data ?? []).map(operationEntry) };
 };
 
 function WithAuditLog({ agent }: { agent: Agent }) {
   const query = { target_id: agent.id };
-  const audits = usePages<Audit>("/api/v1/organizations/current/audit-log", { query, every });
+  const audits = usePages<AuditEntry>("/api/v1/organizations/current/audit-log", { query, every });
   const sources = [useOperations(agent), { pages: audits, entries: (audits.data ?? []).map(auditEntry) }];
   return <Entries sources={sources} record={recordEntries(agent, false)} />;
 }

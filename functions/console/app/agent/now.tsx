@@ -1,6 +1,6 @@
 import { useReadOnly } from "../account";
 import { type Live, useLive } from "../api/live";
-import type { Agent, AgentsReachable, Organization } from "../api/types";
+import type { Agent, DashboardReachability, Organization } from "../api/types";
 import { organizationPath } from "../organization/paths";
 import { href } from "../router";
 import { LinkButton } from "../ui/button";
@@ -26,7 +26,7 @@ export function Now({ agent }: { agent: Agent }) {
 
 function RunningNow({ agent }: { agent: Agent }) {
   const readOnly = useReadOnly() !== undefined;
-  const live = useLive<AgentsReachable>(`${agentPath(agent.id)}/dashboard-reachability`, {
+  const live = useLive<DashboardReachability>(`${agentPath(agent.id)}/dashboard-reachability`, {
     every: agent.dashboard_warming || agent.credential_rotation_pending ? everyWhileWarming : every,
   });
   // A check from before the pod was replaced says nothing about the new one.
@@ -46,9 +46,9 @@ function RotatingNow(props: PanelProps) {
 
 interface PanelProps {
   agent: Agent;
-  reachable?: AgentsReachable | undefined;
+  reachable?: DashboardReachability | undefined;
   /** The checks of the agent's address. */
-  check?: Live<AgentsReachable>;
+  check?: Live<DashboardReachability>;
   rotates?: boolean;
 }
 

@@ -3,7 +3,7 @@ import { call } from "../api/client";
 import { asError } from "../api/errors";
 import { refreshLive } from "../api/live";
 import { useSubmit } from "../api/submit";
-import type { Agent, Secret } from "../api/types";
+import type { Agent, SecretOperation } from "../api/types";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
@@ -14,7 +14,7 @@ import { agentPath } from "./paths";
 import { Steps } from "./steps";
 
 /** What a change does, and how it is. */
-export function OperationHead({ operation }: { operation: Secret }) {
+export function OperationHead({ operation }: { operation: SecretOperation }) {
   return (
     <div class="row">
       <span class="title mono">{operationTitle(operation)}</span>
@@ -29,7 +29,7 @@ export function OperationHead({ operation }: { operation: Secret }) {
 /** A change that has not ended: how far it is, why it does not go on, and a retry. */
 export function OpenOperation(props: {
   agent: Agent;
-  operation: Secret;
+  operation: SecretOperation;
   /** Asks for the value again. */
   onSetAgain?: (key: string) => void;
 }) {
@@ -39,7 +39,7 @@ export function OpenOperation(props: {
   const submit = useSubmit(async (intent) => {
     const path = `${agentPath(agent.id)}/secret-operations/${operation.id}/reconcile`;
     try {
-      await call<Secret>(path, { method: "POST", intent });
+      await call<SecretOperation>(path, { method: "POST", intent });
     } catch (cause) {
       setLost(asError(cause).code === "secret_value_unavailable");
       throw cause;

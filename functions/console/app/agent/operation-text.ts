@@ -1,4 +1,4 @@
-import type { Agent, Secret } from "../api/types";
+import type { Agent, SecretOperation } from "../api/types";
 import type { Appearance } from "../ui/badge";
 import { adviceFor } from "./advice";
 
@@ -8,23 +8,23 @@ export const credentialsKey = "DASHBOARD_CREDENTIALS";
 const openStatuses = ["pending", "running", "failed"];
 
 /** Whether an operation has not ended. */
-export const isOpen = (operation: Secret): boolean => openStatuses.includes(operation.status);
+export const isOpen = (operation: SecretOperation): boolean => openStatuses.includes(operation.status);
 
 /** Whether an operation waits for the agent's next start. */
-export const isParked = ({ status, error_code }: Secret): boolean =>
+export const isParked = ({ status, error_code }: SecretOperation): boolean =>
   status === "pending" && error_code === "agent_not_running";
 
 /** Whether an operation is about to change, so that it is worth asking often. */
-export const isMoving = (operation: Secret): boolean =>
+export const isMoving = (operation: SecretOperation): boolean =>
   operation.status === "running" || (operation.status === "pending" && !isParked(operation));
 
 /** Whether an operation has not ended and does not go on by itself. */
-export const isStuck = (operation: Secret): boolean => isOpen(operation) && !isMoving(operation);
+export const isStuck = (operation: SecretOperation): boolean => isOpen(operation) && !isMoving(operation);
 
 const verbs: Record<string, string> = { set: "Set", delete: "Delete", rotate: "Rotate" };
 
 /** What an operation does. */
-export const operationTitle = ({ action, key }: Secret): string =>
+export const operationTitle = ({ action, key }: SecretOperation): string =>
   `${verbs[action] ?? action} ${key === credentialsKey ? "the credentials" : key}`;
 
 const appearances: Record<string, Appearance> = {
@@ -36,7 +36,7 @@ const appearances: Record<string, Appearance> = {
   canceled: { tone: "idle", icon: "close", text: "Canceled with the agent’s deletion" },
 };
 
-export function operationAppearance(operation: Secret): Appearance {
+export function operationAppearance(operation: SecretOperation): Appearance {
   if (isParked(operation)) {
     return { tone: "idle", icon: "paused", text: "Waits for the start" };
   }
@@ -47,7 +47,7 @@ export function operationAppearance(operation: Secret): Appearance {
 }
 
 /** Why an operation failed or waits; undefined if it has no problem. */
-export function operationProblem(operation: Secret): { title: string; youCan: string } | undefined {
+export function operationProblem(operation: SecretOperation): { title: string; youCan: string } | undefined {
   const { action, error_code: code, stage, status } = operation;
   if (code === null) {
     return undefined;
@@ -80,14 +80,18 @@ const retryTexts: Record<string, string> = {
 };
 
 /** What a retry of an operation does. */
-export const retryText = ({ stage }: Secret): string =>
+export const retryText = ({ stage }: SecretOperation): string =>
   retryTexts[stage] ?? "It repeats the step at which the change stopped. It never stores another value.";
 
 /** How long a change without a problem may wait before a person can push it. */
 const patience = 15_000;
 
 /** Whether a retry is offered, and why it may not be possible. */
-export function retryOf(agent: Agent, operation: Secret, now: number): { offered: boolean; unavailable?: string } {
+export function retryOf(
+  agent: Agent,
+  operation: SecretOperation,
+  now: number,
+): { offered: boolean; unavailable?: string } {
   const { status, error_code, updated_at } = operation;
   const waits = status === "pending" && (error_code !== null || now - Date.parse(updated_at) > patience);
   if (status !== "failed" && !waits) {

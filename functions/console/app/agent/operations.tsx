@@ -1,5 +1,5 @@
 import type { Live } from "../api/live";
-import type { Agent, Secret } from "../api/types";
+import type { Agent, SecretOperation } from "../api/types";
 import { Following } from "../ui/feedback";
 import { OpenOperation, OperationHead } from "./open-operation";
 import { isOpen } from "./operation-text";
@@ -9,7 +9,7 @@ import { tabHref } from "./paths";
 const ended = 5;
 
 /** What happens to the secrets: each change with its stage, and why it does not go on. */
-export function Operations(props: { agent: Agent; live: Live<Secret[]>; onSetAgain: (key: string) => void }) {
+export function Operations(props: { agent: Agent; live: Live<SecretOperation[]>; onSetAgain: (key: string) => void }) {
   const { agent, live, onSetAgain } = props;
   return (
     <section class="card" aria-labelledby="operations-heading">

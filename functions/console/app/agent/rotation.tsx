@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/client";
 import { type Live, putLive } from "../api/live";
 import { useSubmit } from "../api/submit";
-import type { Agent, Secret } from "../api/types";
+import type { Agent, SecretOperation } from "../api/types";
 import { announce, toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -66,7 +66,7 @@ function useEndAnnouncement(pending: boolean): void {
   }, [pending]);
 }
 
-function LastRotation({ agent, live }: { agent: Agent; live: Live<Secret[]> }) {
+function LastRotation({ agent, live }: { agent: Agent; live: Live<SecretOperation[]> }) {
   return (
     <Following live={live} what="the rotation">
       {(operations) => {
@@ -91,7 +91,7 @@ function LastRotation({ agent, live }: { agent: Agent; live: Live<Secret[]> }) {
   );
 }
 
-const Ended = ({ operation }: { operation: Secret }) =>
+const Ended = ({ operation }: { operation: SecretOperation }) =>
   operation.status === "succeeded" ? (
     <Notice tone="good" title="The newest credentials are in use">
       <p>

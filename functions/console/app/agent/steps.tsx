@@ -1,4 +1,4 @@
-import type { Secret } from "../api/types";
+import type { SecretOperation } from "../api/types";
 import type { Appearance } from "../ui/badge";
 import { Icon } from "../ui/icons";
 
@@ -21,7 +21,7 @@ const stages: Record<string, Record<string, string>> = {
 };
 
 /** How far an operation on a secret is. */
-export function Steps({ operation }: { operation: Secret }) {
+export function Steps({ operation }: { operation: SecretOperation }) {
   const texts: Record<string, string> = stages[operation.action] ?? stages["set"] ?? {};
   const shown = operation.stage in texts ? Object.keys(texts) : [...Object.keys(texts), operation.stage];
   const current = shown.indexOf(operation.stage);
@@ -54,7 +54,7 @@ export function Steps({ operation }: { operation: Secret }) {
 const finished: Appearance = { tone: "good", icon: "check", text: "done" };
 const later: Appearance = { tone: "idle", icon: "waiting", text: "not started" };
 
-function currentMark({ status, error_code }: Secret): Appearance {
+function currentMark({ status, error_code }: SecretOperation): Appearance {
   switch (true) {
     case status === "failed":
       return { tone: "bad", icon: "error", text: "failed" };

@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
 import { type Live, useLive } from "../api/live";
-import type { Agent, Secret } from "../api/types";
+import type { Agent, SecretOperation } from "../api/types";
 import { credentialsKey, isMoving, isStuck } from "./operation-text";
 import { agentPath } from "./paths";
 
@@ -10,9 +10,9 @@ const everyWhilePending = 5_000;
 const every = 30_000;
 
 /** Follows the operations on an agent's secrets for its rotation. Only admins may read them. */
-export function useOperations(agent: Agent): Live<Secret[]> {
+export function useOperations(agent: Agent): Live<SecretOperation[]> {
   const pending = agent.credential_rotation_pending;
-  const live = useLive<Secret[]>(`${agentPath(agent.id)}/secret-operations?limit=100`, {
+  const live = useLive<SecretOperation[]>(`${agentPath(agent.id)}/secret-operations?limit=100`, {
     every: pending ? everyWhilePending : every,
     quick,
     changing: (operations) => operations.some((operation) => operation.key === credentialsKey && isMoving(operation)),
@@ -22,9 +22,9 @@ export function useOperations(agent: Agent): Live<Secret[]> {
 }
 
 /** The last rotation of the credentials. */
-export const rotationOf = (operations: Secret[] | undefined): Secret | undefined =>
+export const rotationOf = (operations: SecretOperation[] | undefined): SecretOperation | undefined =>
   operations?.find(({ key }) => key === credentialsKey);
 
 /** Whether new credentials are on their way to the agent. A rotation that failed or waits stays pending. */
-export const rotationMoves = (agent: Agent, last: Secret | undefined): boolean =>
+export const rotationMoves = (agent: Agent, last: SecretOperation | undefined): boolean =>
   agent.credential_rotation_pending && !(last !== undefined && isStuck(last));

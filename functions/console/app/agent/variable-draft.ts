@@ -1,7 +1,7 @@
 import { APIError, type Violation, violationsAt } from "../api/errors";
 import { call } from "../api/client";
 import { putLive } from "../api/live";
-import type { Agent, SecretsAccepted } from "../api/types";
+import type { Agent, SecretChanges } from "../api/types";
 import { isSecret } from "../agents/secretlike";
 import { sentenceOf } from "../agents/wrong";
 import { agentPath } from "./paths";
@@ -115,5 +115,5 @@ export async function setPlain(id: string, values: Record<string, string | null>
 }
 
 async function setSecrets(id: string, values: Record<string, string>, intent: string): Promise<void> {
-  await call<SecretsAccepted>(`${agentPath(id)}/secrets`, { method: "PUT", body: { secrets: values }, intent });
+  await call<SecretChanges>(`${agentPath(id)}/secrets`, { method: "PUT", body: { secrets: values }, intent });
 }

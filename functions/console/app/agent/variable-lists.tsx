@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { Live } from "../api/live";
-import type { Agent, SecretSummary } from "../api/types";
+import type { Agent, Secret } from "../api/types";
 import { type Appearance, Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Following } from "../ui/feedback";
@@ -39,7 +39,7 @@ export function PlainVariables({ agent, onSet, onRemove }: Actions & { agent: Ag
 }
 
 /** The secrets, each with the version that the running pod has. */
-export function SecretList(props: Actions & { agent: Agent; live: Live<SecretSummary[]> }) {
+export function SecretList(props: Actions & { agent: Agent; live: Live<Secret[]> }) {
   const { agent, live, onSet, onRemove } = props;
   return (
     <section class="card" aria-labelledby="secrets-heading">
@@ -85,7 +85,7 @@ function Item(props: Actions & { agent: Agent; name: string; children?: Componen
   );
 }
 
-function Version({ agent, secret }: { agent: Agent; secret: SecretSummary }) {
+function Version({ agent, secret }: { agent: Agent; secret: Secret }) {
   const { latest_version: latest, live_version: live } = secret;
   return (
     <>
@@ -100,7 +100,7 @@ function Version({ agent, secret }: { agent: Agent; secret: SecretSummary }) {
   );
 }
 
-function versionState(agent: Agent, { latest_version, live_version, in_sync }: SecretSummary): Appearance {
+function versionState(agent: Agent, { latest_version, live_version, in_sync }: Secret): Appearance {
   switch (true) {
     case in_sync:
       return { tone: "good", icon: "check", text: "In use" };

@@ -1,6 +1,6 @@
 import { call } from "../api/client";
 import { refreshLive } from "../api/live";
-import type { Agent, SecretsAccepted } from "../api/types";
+import type { Agent, SecretChanges } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -16,7 +16,7 @@ export function RemoveVariable(props: { agent: Agent; name: string; secret: bool
   const submit = useSubmit(async (intent) => {
     if (secret) {
       const path = `${agentPath(agent.id)}/secrets/${encodeURIComponent(name)}`;
-      await call<SecretsAccepted>(path, { method: "DELETE", intent });
+      await call<SecretChanges>(path, { method: "DELETE", intent });
     } else {
       await setPlain(agent.id, { [name]: null }, intent);
     }

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { useLive } from "../api/live";
-import type { Agent, Secret, SecretSummary } from "../api/types";
+import type { Agent, SecretOperation, Secret } from "../api/types";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
 import { isMoving } from "./operation-text";
@@ -37,13 +37,13 @@ type Doing = { kind: "set"; name?: string } | { kind: "remove"; name: string };
 function Environment({ agent }: { agent: Agent }) {
   const [doing, setDoing] = useState<Doing>();
   const path = agentPath(agent.id);
-  const operations = useLive<Secret[]>(`${path}/secret-operations?limit=50`, {
+  const operations = useLive<SecretOperation[]>(`${path}/secret-operations?limit=50`, {
     every,
     quick,
     changing: (list) => list.some(isMoving),
   });
   const moving = operations.data?.some(isMoving) ?? false;
-  const secrets = useLive<SecretSummary[]>(`${path}/secrets`, {
+  const secrets = useLive<Secret[]>(`${path}/secrets`, {
     every: moving ? quick : every,
     quick,
     changing: (list) => moving || (agent.status === "running" && list.some((secret) => !secret.in_sync)),

@@ -1,4 +1,4 @@
-import type { BillingPlan, Organization } from "../api/types";
+import type { Plan, Organization } from "../api/types";
 import { formatBytes, formatCores, formatNumber } from "../ui/format";
 
 /** Whether an agent of a plan can be created now. */
@@ -20,7 +20,7 @@ interface Need {
 }
 
 /** How much room an organization has for agents of a plan. The plans come smallest first. */
-export function roomFor(plan: BillingPlan, plans: BillingPlan[], organization: Organization): Room {
+export function roomFor(plan: Plan, plans: Plan[], organization: Organization): Room {
   const own = plans.findIndex(({ id }) => id === organization.plan);
   if (plans.indexOf(plan) > own) {
     return { more: 0, reason: `Needs the ${plan.name} plan.`, limit: "resource_plan" };
@@ -65,11 +65,11 @@ export function roomFor(plan: BillingPlan, plans: BillingPlan[], organization: O
 const formatAgents = (value: number): string => `${formatNumber(value)} ${value === 1 ? "agent" : "agents"}`;
 
 /** The largest plan of which an agent fits. */
-export const bestPlan = (plans: BillingPlan[], organization: Organization): string =>
+export const bestPlan = (plans: Plan[], organization: Organization): string =>
   plans.findLast((plan) => roomFor(plan, plans, organization).reason === undefined)?.id ?? "";
 
 /** The limit that keeps even the smallest agent from being created; undefined if an agent fits. */
-export function fullLimit(plans: BillingPlan[], organization: Organization): string | undefined {
+export function fullLimit(plans: Plan[], organization: Organization): string | undefined {
   const smallest = plans[0];
   const full = smallest !== undefined && bestPlan(plans, organization) === "";
   return full ? roomFor(smallest, plans, organization).limit : undefined;

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { putLive, refreshLive, useLive } from "../api/live";
-import type { BillingPlan, CreateAgentRequest, Organization } from "../api/types";
+import type { Plan, CreateAgentRequest, Organization } from "../api/types";
 import { organizationPath, plansPath } from "../organization/paths";
 import { page } from "../page";
 import { href, navigate } from "../router";
@@ -37,7 +37,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
 
 function Form({ onClose }: { onClose: () => void }) {
   const typed = useStore(draft);
-  const plans = useLive<BillingPlan[]>(plansPath, { every: 300_000 });
+  const plans = useLive<Plan[]>(plansPath, { every: 300_000 });
   const organization = useLive<Organization>(organizationPath, { every: 30_000 });
   const [checked, setChecked] = useState(false);
   const returned = useRef(isTyped(typed));

@@ -1,12 +1,12 @@
 import { useId } from "preact/hooks";
-import type { BillingPlan, Organization } from "../api/types";
+import type { Plan, Organization } from "../api/types";
 import { Icon } from "../ui/icons";
 import { formatBytes, formatCores, formatNumber, formatPrice, planName, plural } from "../ui/format";
 import { type Room, roomFor } from "./capacity";
 
 /** The choice of a new agent's plan. Plans that do not fit are there with the reason. */
 export function PlanChoice(props: {
-  plans: BillingPlan[];
+  plans: Plan[];
   organization: Organization;
   value: string;
   onChange: (plan: string) => void;
@@ -42,7 +42,7 @@ export function PlanChoice(props: {
 }
 
 /** What is left of what the organization pays for. */
-function leftOf(plans: BillingPlan[], { plan, limits, usage }: Organization): string {
+function leftOf(plans: Plan[], { plan, limits, usage }: Organization): string {
   const own = plans.find(({ id }) => id === plan);
   const price = own === undefined ? "" : ` (${formatPrice(own.price_usd_month)})`;
   const left = (limit: number, used: number) => Math.max(0, limit - used);
@@ -55,7 +55,7 @@ function leftOf(plans: BillingPlan[], { plan, limits, usage }: Organization): st
 }
 
 function PlanCard(props: {
-  plan: BillingPlan;
+  plan: Plan;
   name: string;
   chosen: boolean;
   room: Room;

@@ -52,6 +52,8 @@ export interface Agent {
   credential_rotation_pending: boolean;
 }
 
+export type AgentAction = "restart" | "pause" | "resume" | "stop" | "start" | "delete" | (string & {});
+
 export type AgentCloud = "gcp";
 
 /** The client's own keys and those that the control plane fills. */
@@ -60,7 +62,7 @@ export interface AgentConfig {
   /** Why the agent was paused or stopped. */
   status_reason: AgentStatusReason | null;
   /** The actions that the current status allows. */
-  allowed_actions: AgentTrigger[];
+  allowed_actions: AgentAction[];
   sandbox_enabled: boolean;
   plan_limits: AgentPlanLimits;
   /** Why the agent is in error, why its provisioning is being retried, or why its last change was reverted. */
@@ -93,6 +95,12 @@ export interface AgentLogLine {
 }
 
 export interface AgentPlanLimits {
+  cpu_cores: number;
+  memory_bytes: number;
+  storage_bytes: number;
+}
+
+export interface AgentSize {
   cpu_cores: number;
   memory_bytes: number;
   storage_bytes: number;
@@ -134,37 +142,29 @@ export type AgentStatus =
 
 export type AgentStatusReason = "manual" | "billing" | (string & {});
 
-export type AgentTrigger = "restart" | "pause" | "resume" | "stop" | "start" | "delete" | (string & {});
-
-export interface AgentsReachable {
-  agent_id: string;
-  reachable: boolean;
-  /** True until the newest pod has answered. The previous pod may still be reachable. */
-  dashboard_warming: boolean;
-  credential_rotation_pending: boolean;
-  dashboard_url: string | null;
-  /** The status code of the agent's health check; null if it did not answer. */
-  http_status: number | null;
-  /** The latency of the health check in milliseconds; null if it did not answer. */
-  latency_ms: number | null;
-  reason: AgentsReason;
-  checked_at: string;
-  /** Seconds to wait before the next check; null if waiting changes nothing. */
-  retry_after_seconds: number | null;
+export interface AuditActor {
+  type: AuditActorType;
+  /** The id of the user or API key. */
+  id: string;
+  /** Null for an API key, and for a session token without an email address. */
+  email: string | null;
+  /** The role at the time of the call. */
+  role: Role;
+  /** The leading part of the API key; null for a session. */
+  key_prefix: string | null;
 }
 
-export type AgentsReason =
-  | "ok"
-  | "warming"
-  | "not_running"
-  | "dns"
-  | "tls"
-  | "connect"
-  | "timeout"
-  | "bad_status"
-  | (string & {});
+export type AuditActorType = "session" | "api_key" | "operator" | "system" | (string & {});
 
-export interface Audit {
+export interface AuditChange {
+  field: string;
+  /** Null if there was no value, or if the value is not shown. */
+  old: string | null;
+  /** Null if there is no value; set, changed or removed if the value is not shown. */
+  new: string | null;
+}
+
+export interface AuditEntry {
   id: string;
   created_at: string;
   /** Who made the call. */
@@ -188,28 +188,6 @@ export interface Audit {
   changes: AuditChange[];
 }
 
-export interface AuditActor {
-  type: AuditActorType;
-  /** The id of the user or API key. */
-  id: string;
-  /** Null for an API key, and for a session token without an email address. */
-  email: string | null;
-  /** The role at the time of the call. */
-  role: Role;
-  /** The leading part of the API key; null for a session. */
-  key_prefix: string | null;
-}
-
-export type AuditActorType = "session" | "api_key" | "operator" | "system" | (string & {});
-
-export interface AuditChange {
-  field: string;
-  /** Null if there was no value, or if the value is not shown. */
-  old: string | null;
-  /** Null if there is no value; set, changed or removed if the value is not shown. */
-  new: string | null;
-}
-
 export interface AuditTarget {
   /** The kind of object, such as agent or api_key. */
   type: string;
@@ -223,50 +201,13 @@ export type AuthType = "session" | "api_key" | (string & {});
 
 export type BillingInterval = "month" | "year" | (string & {});
 
-export interface BillingPlan {
-  id: PlanID;
-  name: string;
-  agent: BillingSize;
-  max_agents: number;
-  /** Null if the price is set by contract. */
-  price_usd_month: number | null;
-  /** What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added. */
-  features: string[];
-}
-
 export type BillingProvider = "stripe" | "manual" | (string & {});
-
-export interface BillingReceived {
-  received: boolean;
-}
 
 export interface BillingSession {
   /** The page to send the user to. */
   url: string;
   /** The time until which the page can be opened. */
   expires_at: string;
-}
-
-export interface BillingSize {
-  cpu_cores: number;
-  memory_bytes: number;
-  storage_bytes: number;
-}
-
-export type BillingStatus = "none" | "trialing" | "active" | "past_due" | "canceled" | (string & {});
-
-export interface BillingSubscription {
-  /** The organization's current plan. */
-  plan: PlanID;
-  status: BillingStatus;
-  /** The billing interval; null without recurring payments. */
-  interval: BillingInterval | null;
-  current_period_start: string | null;
-  current_period_end: string | null;
-  cancel_at_period_end: boolean;
-  /** The plan that takes effect at the end of the period; null if the plan stays. */
-  pending_plan: PlanID | null;
-  provider: BillingProvider;
 }
 
 export interface CreateAPIKeyRequest {
@@ -330,6 +271,34 @@ export interface Credentials {
   rotation_pending: boolean;
 }
 
+export interface DashboardReachability {
+  agent_id: string;
+  reachable: boolean;
+  /** True until the newest pod has answered. The previous pod may still be reachable. */
+  dashboard_warming: boolean;
+  credential_rotation_pending: boolean;
+  dashboard_url: string | null;
+  /** The status code of the agent's health check; null if it did not answer. */
+  http_status: number | null;
+  /** The latency of the health check in milliseconds; null if it did not answer. */
+  latency_ms: number | null;
+  reason: DashboardReachabilityReason;
+  checked_at: string;
+  /** Seconds to wait before the next check; null if waiting changes nothing. */
+  retry_after_seconds: number | null;
+}
+
+export type DashboardReachabilityReason =
+  | "ok"
+  | "warming"
+  | "not_running"
+  | "dns"
+  | "tls"
+  | "connect"
+  | "timeout"
+  | "bad_status"
+  | (string & {});
+
 /** The body of a validation error. */
 export interface HTTPValidationError {
   /** Every violation in the request. */
@@ -373,7 +342,7 @@ export interface MeOrganization {
   plan: PlanID;
 }
 
-export interface Members {
+export interface Member {
   /** The user's id at the identity provider, which is the sub claim of their tokens. */
   user_id: string;
   email: string | null;
@@ -407,14 +376,20 @@ export interface Metrics {
   cpu_cores: number | null;
   /** Memory in use, in bytes. */
   memory_bytes: number | null;
-  series: MetricsCurves;
+  series: MetricsSeries;
   /** When the figures were collected; null before the first collection. */
   collected_at: string | null;
   /** True if a newer collection is overdue. */
   stale: boolean;
 }
 
-export interface MetricsCurves {
+export interface MetricsPoint {
+  /** The start of the interval over which the value is averaged, in Unix seconds. */
+  t: number;
+  v: number;
+}
+
+export interface MetricsSeries {
   /** CPU cores in use. */
   cpu: MetricsPoint[];
   /** Bytes of memory in use. */
@@ -423,12 +398,6 @@ export interface MetricsCurves {
   requests: MetricsPoint[];
   /** Requests per second that were answered with a 5xx status. */
   errors: MetricsPoint[];
-}
-
-export interface MetricsPoint {
-  /** The start of the interval over which the value is averaged, in Unix seconds. */
-  t: number;
-  v: number;
 }
 
 export type MetricsWindow = "1h" | "6h" | "24h";
@@ -459,6 +428,17 @@ export interface OrganizationAmounts {
 
 export type OrganizationStatus = "active" | "past_due" | "suspended" | (string & {});
 
+export interface Plan {
+  id: PlanID;
+  name: string;
+  agent: AgentSize;
+  max_agents: number;
+  /** Null if the price is set by contract. */
+  price_usd_month: number | null;
+  /** What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added. */
+  features: string[];
+}
+
 export type PlanID = "hobby" | "startup" | "business" | "enterprise" | "starter" | "pro" | (string & {});
 
 /** The body of every error except a validation error. It is also a problem according to RFC 9457. */
@@ -483,31 +463,6 @@ export type ReceiveStripeEventRequest = unknown;
 export type Role = "admin" | "member" | (string & {});
 
 export interface Secret {
-  id: string;
-  agent_id: string;
-  /** The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials. */
-  key: string;
-  /** The id of the secret in the secret store, without the environment; never a value. */
-  secret_ref: string | null;
-  action: SecretAction;
-  stage: SecretStage;
-  /** Pending and failed operations can be reconciled. */
-  status: SecretStatus;
-  /** Why the operation failed or is waiting. */
-  error_code: string | null;
-  /** How many times the current stage was started. */
-  attempt_count: number;
-  created_at: string;
-  updated_at: string;
-}
-
-export type SecretAction = "set" | "delete" | "rotate" | (string & {});
-
-export type SecretStage = "store" | "bind" | "sync" | "rollout" | "destroy" | "complete" | (string & {});
-
-export type SecretStatus = "pending" | "running" | "succeeded" | "failed" | "superseded" | "canceled" | (string & {});
-
-export interface SecretSummary {
   key: string;
   /** Where the value is stored: gsm is Secret Manager. */
   source: string;
@@ -520,17 +475,65 @@ export interface SecretSummary {
   updated_at: string;
 }
 
-export interface SecretsAccepted {
+export interface SecretChanges {
   agent_id: string;
   /** True while the dashboard may be briefly unavailable because the pod is being replaced. */
   dashboard_warming: boolean;
   /** One operation for each key that has to change, in the order of the keys. */
-  operations: Secret[];
+  operations: SecretOperation[];
 }
+
+export interface SecretOperation {
+  id: string;
+  agent_id: string;
+  /** The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials. */
+  key: string;
+  /** The id of the secret in the secret store, without the environment; never a value. */
+  secret_ref: string | null;
+  action: SecretOperationAction;
+  stage: SecretOperationStage;
+  /** Pending and failed operations can be reconciled. */
+  status: SecretOperationStatus;
+  /** Why the operation failed or is waiting. */
+  error_code: string | null;
+  /** How many times the current stage was started. */
+  attempt_count: number;
+  created_at: string;
+  updated_at: string;
+}
+
+export type SecretOperationAction = "set" | "delete" | "rotate" | (string & {});
+
+export type SecretOperationStage = "store" | "bind" | "sync" | "rollout" | "destroy" | "complete" | (string & {});
+
+export type SecretOperationStatus =
+  | "pending"
+  | "running"
+  | "succeeded"
+  | "failed"
+  | "superseded"
+  | "canceled"
+  | (string & {});
 
 export interface SetMemberRequest {
   role: Role;
 }
+
+export interface Subscription {
+  /** The organization's current plan. */
+  plan: PlanID;
+  status: SubscriptionStatus;
+  /** The billing interval; null without recurring payments. */
+  interval: BillingInterval | null;
+  current_period_start: string | null;
+  current_period_end: string | null;
+  cancel_at_period_end: boolean;
+  /** The plan that takes effect at the end of the period; null if the plan stays. */
+  pending_plan: PlanID | null;
+  provider: BillingProvider;
+}
+
+export type SubscriptionStatus = "none" | "trialing" | "active" | "past_due" | "canceled" | (string & {});
 
 export interface UpdateAgentRequest {
   /** Display name. Surrounding whitespace is removed; control characters are refused. */
@@ -549,4 +552,8 @@ export interface ValidationError {
   msg: string;
   type: string;
   ctx?: Record<string, unknown>;
+}
+
+export interface WebhookReceipt {
+  received: boolean;
 }

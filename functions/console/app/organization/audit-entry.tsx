@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Audit, AuditActor, AuditChange } from "../api/types";
+import type { AuditEntry, AuditActor, AuditChange } from "../api/types";
 import { href } from "../router";
 import { Badge } from "../ui/badge";
 import { CopyButton } from "../ui/copy";
@@ -10,7 +10,7 @@ import { actionText, addressOf, type Filter } from "./audit-query";
 import { type Column, RecordTable } from "./table";
 
 /** One entry: what happened in a line, and the rest when it is opened. */
-export function Entry({ entry, filter }: { entry: Audit; filter: Filter }) {
+export function Entry({ entry, filter }: { entry: AuditEntry; filter: Filter }) {
   const [open, setOpen] = useState(false);
   return (
     <li class="entry">
@@ -38,7 +38,7 @@ export function Entry({ entry, filter }: { entry: Audit; filter: Filter }) {
 
 const outcomeNames: Record<string, string> = { succeeded: "Succeeded", begun: "Interrupted" };
 
-function Outcome({ entry }: { entry: Audit }) {
+function Outcome({ entry }: { entry: AuditEntry }) {
   const tone: Tone = entry.outcome === "succeeded" ? "good" : entry.outcome === "begun" ? "warn" : "bad";
   const text = outcomeNames[entry.outcome] ?? `Failed: ${entry.outcome}`;
   return (
@@ -51,7 +51,7 @@ function Outcome({ entry }: { entry: Audit }) {
 
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
-function Details({ entry, filter }: { entry: Audit; filter: Filter }) {
+function Details({ entry, filter }: { entry: AuditEntry; filter: Filter }) {
   const { actor, target } = entry;
   return (
     <div class="details stack">

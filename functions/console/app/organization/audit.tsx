@@ -1,6 +1,6 @@
 import { useMe, useReadOnly } from "../account";
 import type { APIError } from "../api/errors";
-import type { Audit } from "../api/types";
+import type { AuditEntry } from "../api/types";
 import { href, useTitle } from "../router";
 import { Button, LinkButton } from "../ui/button";
 import { Following, Notice } from "../ui/feedback";
@@ -36,7 +36,7 @@ const gate = "plan_feature_required";
 
 function Log() {
   const filter = useFilter();
-  const pages = usePages<Audit>(auditPath, { query: filter, every });
+  const pages = usePages<AuditEntry>(auditPath, { query: filter, every });
   const exporting = useExport(filter);
   const refused = pages.error?.code === gate ? pages.error : undefined;
   return (
@@ -101,7 +101,7 @@ function Gate({ error }: { error: APIError }) {
   );
 }
 
-function Entries({ entries, pages, filter }: { entries: Audit[]; pages: Pages<Audit>; filter: Filter }) {
+function Entries({ entries, pages, filter }: { entries: AuditEntry[]; pages: Pages<AuditEntry>; filter: Filter }) {
   const filtered = Object.keys(filter).length > 0;
   if (entries.length === 0) {
     return (

@@ -1,5 +1,5 @@
 import { useLive } from "../api/live";
-import type { BillingPlan, BillingSubscription } from "../api/types";
+import type { Plan, Subscription } from "../api/types";
 import { useTitle } from "../router";
 import { Following } from "../ui/feedback";
 import { CheckoutReturn } from "./checkout-return";
@@ -15,8 +15,8 @@ const subscriptionQuick = 2_000;
 /** What the organization pays for, and the plans that it can choose. */
 export function BillingPage() {
   useTitle("Billing");
-  const subscription = useLive<BillingSubscription>(subscriptionPath, { quick: subscriptionQuick });
-  const plans = useLive<BillingPlan[]>(plansPath, { every: plansEvery });
+  const subscription = useLive<Subscription>(subscriptionPath, { quick: subscriptionQuick });
+  const plans = useLive<Plan[]>(plansPath, { every: plansEvery });
   const portal = usePortal(subscription.data);
   return (
     <>

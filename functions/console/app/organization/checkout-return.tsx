@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { useMe } from "../account";
 import { refreshLive } from "../api/live";
-import type { BillingSubscription } from "../api/types";
+import type { Subscription } from "../api/types";
 import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
@@ -14,7 +14,7 @@ import { organizationPath, subscriptionPath } from "./paths";
 const patience = 60_000;
 
 /** Says what came of a visit of the payment provider's page. */
-export function CheckoutReturn({ subscription }: { subscription: BillingSubscription }) {
+export function CheckoutReturn({ subscription }: { subscription: Subscription }) {
   const checkout = useCheckout(useMe().organization?.id);
   return checkout?.plan === undefined ? null : (
     <Outcome subscription={subscription} checkout={checkout} plan={checkout.plan} />
@@ -22,7 +22,7 @@ export function CheckoutReturn({ subscription }: { subscription: BillingSubscrip
 }
 
 interface OutcomeProps {
-  subscription: BillingSubscription;
+  subscription: Subscription;
   checkout: Checkout;
   plan: string;
 }
@@ -84,7 +84,7 @@ function Outcome({ subscription, checkout, plan }: OutcomeProps) {
   );
 }
 
-function Later({ subscription }: { subscription: BillingSubscription }) {
+function Later({ subscription }: { subscription: Subscription }) {
   return subscription.current_period_end === null ? null : (
     <span>
       Until <Time value={subscription.current_period_end} date />, the {planName(subscription.plan)} plan stays.
@@ -93,7 +93,7 @@ function Later({ subscription }: { subscription: BillingSubscription }) {
 }
 
 /** What changed as the person wanted, in words; undefined while it has not. */
-function resultOf(subscription: BillingSubscription, { plan = "", interval }: Checkout): string | undefined {
+function resultOf(subscription: Subscription, { plan = "", interval }: Checkout): string | undefined {
   const pending = subscription.pending_plan;
   if (pending === plan) {
     return plan === "hobby"

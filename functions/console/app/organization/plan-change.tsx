@@ -2,7 +2,7 @@ import { useEffect } from "preact/hooks";
 import { useMe } from "../account";
 import { call } from "../api/client";
 import type { APIError } from "../api/errors";
-import type { BillingPlan, BillingSession, BillingSubscription, CreateCheckoutSessionRequest } from "../api/types";
+import type { Plan, BillingSession, Subscription, CreateCheckoutSessionRequest } from "../api/types";
 import { href } from "../router";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -13,11 +13,11 @@ import { leaveFor } from "./checkout";
 import { useSubmit } from "../api/submit";
 
 interface Props {
-  plan: BillingPlan;
+  plan: Plan;
   /** Whether the plan is smaller than the present one. */
   smaller: boolean;
   interval: string;
-  subscription: BillingSubscription;
+  subscription: Subscription;
   onClose: () => void;
 }
 
@@ -115,7 +115,7 @@ const limits: Record<string, [string, (value: number) => string]> = {
 const freedByStop = ["cpu_cores", "memory_bytes"];
 
 /** What must become smaller before the organization fits into a smaller plan. */
-function TooLarge({ error, plan }: { error: APIError; plan: BillingPlan }) {
+function TooLarge({ error, plan }: { error: APIError; plan: Plan }) {
   const over = (Array.isArray(error.meta["over"]) ? error.meta["over"] : []) as Excess[];
   const byStop = over.every(({ limit, agent_id }) => agent_id === undefined && freedByStop.includes(limit));
   return (

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import type { BillingPlan, BillingSubscription } from "../api/types";
+import type { Plan, Subscription } from "../api/types";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { formatBytes, formatCores, formatPrice, planName, plural } from "../ui/format";
@@ -8,10 +8,10 @@ import { FeatureNames } from "./features";
 import { ChangePlan } from "./plan-change";
 
 /** All plans side by side, and the way to another one. */
-export function Plans({ plans, subscription }: { plans: BillingPlan[]; subscription: BillingSubscription }) {
+export function Plans({ plans, subscription }: { plans: Plan[]; subscription: Subscription }) {
   const readOnly = useReadOnly();
   const [interval, setInterval] = useState(subscription.interval ?? "month");
-  const [chosen, setChosen] = useState<BillingPlan>();
+  const [chosen, setChosen] = useState<Plan>();
   const reason = unavailability(subscription, readOnly);
   return (
     <section class="stack">
@@ -66,7 +66,7 @@ export function Plans({ plans, subscription }: { plans: BillingPlan[]; subscript
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Why no plan can be chosen. */
-function unavailability(subscription: BillingSubscription, readOnly: string | undefined): string | undefined {
+function unavailability(subscription: Subscription, readOnly: string | undefined): string | undefined {
   if (subscription.provider === "manual") {
     return "The operator of this service sets the plan. Contact support to change it.";
   }
@@ -77,8 +77,8 @@ function unavailability(subscription: BillingSubscription, readOnly: string | un
 }
 
 interface CardProps {
-  plan: BillingPlan;
-  subscription: BillingSubscription;
+  plan: Plan;
+  subscription: Subscription;
   interval: string;
   reason: string | undefined;
   /** Whether it is the next larger plan. */
@@ -119,7 +119,7 @@ function PlanCard({ plan, subscription, interval, reason, next, onChoose }: Card
 }
 
 /** Whether choosing the plan would change nothing. */
-function isUnchanged(plan: BillingPlan, subscription: BillingSubscription, interval: string): boolean {
+function isUnchanged(plan: Plan, subscription: Subscription, interval: string): boolean {
   if (plan.id === subscription.pending_plan) {
     return true;
   }
@@ -133,5 +133,5 @@ function isUnchanged(plan: BillingPlan, subscription: BillingSubscription, inter
   return plan.id === "hobby" || !paid || (subscription.interval === interval && subscription.pending_plan === null);
 }
 
-const changeText = (subscription: BillingSubscription, interval: string): string =>
+const changeText = (subscription: Subscription, interval: string): string =>
   subscription.interval === interval ? "Keep this plan" : interval === "year" ? "Pay yearly" : "Pay monthly";

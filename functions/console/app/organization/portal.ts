@@ -1,7 +1,7 @@
 import { useMe, useReadOnly } from "../account";
 import { call } from "../api/client";
 import type { APIError } from "../api/errors";
-import type { BillingSession, BillingSubscription } from "../api/types";
+import type { BillingSession, Subscription } from "../api/types";
 import { leaveFor } from "./checkout";
 import { useSubmit } from "../api/submit";
 
@@ -13,7 +13,7 @@ export interface Portal {
   unavailable: string | undefined;
 }
 
-export function usePortal(subscription: BillingSubscription | undefined): Portal {
+export function usePortal(subscription: Subscription | undefined): Portal {
   const organization = useMe().organization?.id ?? "";
   const readOnly = useReadOnly();
   const opening = useSubmit(async (intent) => {

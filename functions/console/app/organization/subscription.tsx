@@ -1,5 +1,5 @@
 import { type ComponentChildren, Fragment } from "preact";
-import type { BillingSubscription } from "../api/types";
+import type { Subscription } from "../api/types";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Failure, Notice } from "../ui/feedback";
@@ -17,7 +17,7 @@ const statuses: Record<string, { tone: Tone; text: string }> = {
 };
 
 /** What the organization pays for now. */
-export function SubscriptionCard({ subscription, portal }: { subscription: BillingSubscription; portal: Portal }) {
+export function SubscriptionCard({ subscription, portal }: { subscription: Subscription; portal: Portal }) {
   const manual = subscription.provider === "manual";
   const status = statuses[subscription.status] ?? { tone: "idle" as Tone, text: subscription.status };
   return (
@@ -46,7 +46,7 @@ export function SubscriptionCard({ subscription, portal }: { subscription: Billi
   );
 }
 
-const endText = ({ status, cancel_at_period_end: ends }: BillingSubscription): string =>
+const endText = ({ status, cancel_at_period_end: ends }: Subscription): string =>
   ends ? "Ends" : status === "past_due" ? "Period ends" : "Renews";
 
 function Manual() {
@@ -57,7 +57,7 @@ function Manual() {
   );
 }
 
-function Period({ subscription }: { subscription: BillingSubscription }) {
+function Period({ subscription }: { subscription: Subscription }) {
   const { interval, current_period_start: start, current_period_end: end, pending_plan: pending } = subscription;
   if (subscription.status === "none" || subscription.status === "canceled") {
     return (

@@ -1,5 +1,5 @@
 import { useLive } from "../api/live";
-import type { BillingPlan, Organization } from "../api/types";
+import type { Plan, Organization } from "../api/types";
 import { href, useTitle } from "../router";
 import { LinkButton } from "../ui/button";
 import { CopyButton } from "../ui/copy";
@@ -16,7 +16,7 @@ const plansEvery = 300_000;
 export function UsagePage() {
   useTitle("Usage");
   const organization = useLive<Organization>(organizationPath);
-  const plans = useLive<BillingPlan[]>(plansPath, { every: plansEvery });
+  const plans = useLive<Plan[]>(plansPath, { every: plansEvery });
   return (
     <>
       <div class="page-head">
@@ -112,7 +112,7 @@ function InUse({ organization: { usage, limits, plan } }: { organization: Organi
   );
 }
 
-function Plan({ plan, organization }: { plan: BillingPlan | undefined; organization: Organization }) {
+function Plan({ plan, organization }: { plan: Plan | undefined; organization: Organization }) {
   return (
     <section class="card">
       <div class="head">
