@@ -46,36 +46,12 @@ func typeScript(openAPI []byte) ([]byte, error) {
 		}
 	}
 	slices.SortFunc(schemas, func(a, b namedSchema) int { return cmp.Compare(a.name, b.name) })
-	useNamedEnumerations(schemas)
 	w := typeWriter{answered: reachable(answered, schemas)}
 	w.WriteString(typesHeader)
 	for _, s := range schemas {
 		w.declare(s)
 	}
 	return w.Bytes(), nil
-}
-
-// useNamedEnumerations replaces the enumeration of a nullable property by the named schema with the same values.
-func useNamedEnumerations(schemas namedSchemas) {
-	names := map[string]string{}
-	for _, s := range schemas {
-		if len(s.schema.Enum) > 0 {
-			names[fmt.Sprint(s.schema.Enum)] = s.name
-		}
-	}
-	for _, s := range schemas {
-		for i, p := range s.schema.Properties {
-			values := slices.DeleteFunc(slices.Clone(p.schema.Enum), func(v any) bool { return v == nil })
-			name, ok := names[fmt.Sprint(values)]
-			if !ok || len(values) == len(p.schema.Enum) {
-				continue
-			}
-			s.schema.Properties[i].schema = schema{
-				Description: p.schema.Description,
-				AnyOf:       []schema{{Ref: name}, {Type: oneOrMore{"null"}}},
-			}
-		}
-	}
 }
 
 const columns = 120

@@ -23,11 +23,6 @@ func TestTypeScript_HasATypeForEachSchema(t *testing.T) {
 			given: `{"S": {"enum": ["x", "y"]}}`,
 			want:  "export type S = \"x\" | \"y\";\n",
 		},
-		"a nullable enumeration has a name": {
-			given: `{"S": {"type": "object", "required": ["e"], "properties": {"e": {"enum": ["x", null]}}},
-				"T": {"enum": ["x"]}}`,
-			want: "export interface S {\n  e: T | null;\n}\n\nexport type T = \"x\";\n",
-		},
 		"other keys": {
 			given: `{"S": {"type": "object", "properties": {"o": {"type": "object",
 				"additionalProperties": {"type": ["string", "null"]}}}, "additionalProperties": true}}`,

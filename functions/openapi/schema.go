@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -134,27 +133,15 @@ func (s *schemas) tidy(schema *jsonschema.Schema) {
 		schema.Types = []string{schema.Types[1], "null"}
 	}
 	if schema.Ref != "" && len(schema.Types) == 1 {
-		s.tidyNullableReference(schema)
+		*schema = jsonschema.Schema{
+			Description: schema.Description, AnyOf: []*jsonschema.Schema{{Ref: schema.Ref}, {Type: "null"}},
+		}
 	}
 	for _, p := range schema.Properties {
 		s.tidy(p)
 	}
 	s.tidy(schema.Items)
 	s.tidy(schema.AdditionalProperties)
-}
-
-func (s *schemas) tidyNullableReference(schema *jsonschema.Schema) {
-	target := s.named[strings.TrimPrefix(schema.Ref, schemaPrefix)]
-	if target != nil && len(target.Enum) > 0 {
-		*schema = jsonschema.Schema{
-			Description: schema.Description, Types: []string{target.Type, "null"},
-			Enum: append(slices.Clone(target.Enum), nil),
-		}
-		return
-	}
-	*schema = jsonschema.Schema{
-		Description: schema.Description, AnyOf: []*jsonschema.Schema{{Ref: schema.Ref}, {Type: "null"}},
-	}
 }
 
 // nameOf returns the schema name of a type, which generated clients use: publicNames has it, or else it is the noun of
