@@ -1,0 +1,141 @@
+// Package client calls the public API of the control plane: create agents, wait for them, set their secrets, read
+// their logs. It imports only the standard library.
+//
+// The methods of Client and the types are generated from functions/openapi.json, one method for each operation. The
+// rest is what every caller would have to write: calls that failed in a way that passes are repeated safely, lists
+// are iterators, errors have one type, and agents and operations can be waited for.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+//go:generate go tool -modfile=../../.ci/tools/go.mod oapi-codegen -config generate/config.yaml ../../functions/openapi.json
+
+// Client calls the API. It is safe for concurrent use.
+type Client struct {
+	base      *url.URL
+	tokens    TokenSource
+	http      *http.Client
+	userAgent string
+	retry     retryPolicy
+}
+
+// TokenSource returns the token of the next call: an API key, or a session token that may have to be renewed. An empty
+// token sends none.
+type TokenSource interface {
+	Token(ctx context.Context) (string, error)
+}
+
+// StaticToken is a TokenSource that always returns the same token, such as an API key.
+type StaticToken string
+
+// Token implements TokenSource.
+func (t StaticToken) Token(context.Context) (string, error) { return string(t), nil }
+
+// Option configures a Client.
+type Option func(*Client)
+
+// WithHTTPClient makes the client send its requests with h. The default has no time limit for a whole response,
+// because streams are responses, too; contexts limit calls.
+func WithHTTPClient(h *http.Client) Option {
+	return func(c *Client) {
+		own := *h // redirects are not followed, and the caller's client stays as it is
+		c.http = &own
+	}
+}
+
+// WithUserAgent puts a program's name and version in front of the client's own User-Agent, as in "deploy/1.2". The
+// organization's audit log shows it.
+func WithUserAgent(name string) Option {
+	return func(c *Client) { c.userAgent = name + " " + c.userAgent }
+}
+
+// WithAttempts makes the client send a request at most n times; 1 repeats nothing. The default is 5.
+func WithAttempts(n int) Option {
+	return func(c *Client) { c.retry.attempts = max(n, 1) }
+}
+
+// New returns a client for the API at baseURL, such as https://api.example.com. The URL must have the scheme https,
+// except for loopback addresses, because requests carry a token.
+func New(baseURL string, tokens TokenSource, options ...Option) (*Client, error) {
+	base, err := url.Parse(strings.TrimSuffix(baseURL, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("the API's base URL cannot be parsed: %w", err)
+	}
+	if err := checkBase(base); err != nil {
+		return nil, err
+	}
+	if tokens == nil {
+		tokens = StaticToken("")
+	}
+	c := &Client{
+		base: base, tokens: tokens, http: &http.Client{}, userAgent: "agents-go",
+		retry: retryPolicy{attempts: 5, sleep: sleep},
+	}
+	for _, o := range options {
+		o(c)
+	}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+func checkBase(u *url.URL) error {
+	switch {
+	case u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("the API's base URL must look like https://api.example.com")
+	case u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()):
+		return nil
+	case u.Scheme == "http":
+		return fmt.Errorf("the API's base URL must use https, because http shows the token to the network: %s", u)
+	}
+	return fmt.Errorf("the API's base URL must use https, not %q", u.Scheme)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// CallOption changes one call.
+type CallOption func(*callOptions)
+
+type callOptions struct {
+	header         http.Header
+	responseHeader *http.Header
+}
+
+// IdempotencyKey makes a call that changes something safe to repeat with the same key for 24 hours, also by another
+// process. Without it, every call gets a random key, which makes the client's own repeats safe.
+func IdempotencyKey(key string) CallOption {
+	return func(o *callOptions) { o.header.Set("Idempotency-Key", key) }
+}
+
+// IfMatch makes a change of an agent fail with 412 if the agent has another version than the one with this ETag.
+func IfMatch(etag string) CallOption {
+	return func(o *callOptions) { o.header.Set("If-Match", etag) }
+}
+
+// ResponseHeader stores the header of the response, such as ETag and X-Request-Id.
+func ResponseHeader(h *http.Header) CallOption {
+	return func(o *callOptions) { o.responseHeader = h }
+}
+
+// sleep waits until d has passed or ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,38 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+)
+
+// lines sends a call whose answer is one JSON object a line, and returns the objects as they arrive. After an error,
+// the iteration ends.
+func lines[T any](ctx context.Context, c *Client, r call, options []CallOption) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		res, err := c.open(ctx, r, "application/x-ndjson", options)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer res.Body.Close() //nolint:errcheck // nothing is written
+		scanner := bufio.NewScanner(res.Body)
+		scanner.Buffer(nil, 1<<20)
+		for scanner.Scan() {
+			var item T
+			if err := json.Unmarshal(scanner.Bytes(), &item); err != nil {
+				yield(none, fmt.Errorf("%s %s: a line cannot be read: %w", r.method, r.path, err))
+				return
+			}
+			if !yield(item, nil) {
+				return
+			}
+		}
+		if err := scanner.Err(); err != nil {
+			yield(none, err)
+		}
+	}
+}
