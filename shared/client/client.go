@@ -34,6 +34,15 @@ type TokenSource interface {
 	Token(ctx context.Context) (string, error)
 }
 
+// Refresher is a TokenSource that can replace a token that the API refused, such as an expired session token. The
+// client calls it at most once a call.
+type Refresher interface {
+	TokenSource
+	// Refresh replaces the refused token, unless Token returns another one already. Concurrent calls may pass the same
+	// token.
+	Refresh(ctx context.Context, refused string) error
+}
+
 // StaticToken is a TokenSource that always returns the same token, such as an API key.
 type StaticToken string
 
@@ -68,7 +77,7 @@ func WithAttempts(n int) Option {
 func New(baseURL string, tokens TokenSource, options ...Option) (*Client, error) {
 	base, err := url.Parse(strings.TrimSuffix(baseURL, "/"))
 	if err != nil {
-		return nil, fmt.Errorf("the API's base URL cannot be parsed: %w", err)
+		return nil, errors.New("the API's base URL cannot be parsed. It must look like https://api.example.com")
 	}
 	if err := checkBase(base); err != nil {
 		return nil, err
@@ -118,12 +127,17 @@ func IdempotencyKey(key string) CallOption {
 	return func(o *callOptions) { o.header.Set("Idempotency-Key", key) }
 }
 
+// RequestHeader sets a header of the request. The header Authorization is the TokenSource's.
+func RequestHeader(name, value string) CallOption {
+	return func(o *callOptions) { o.header.Set(name, value) }
+}
+
 // IfMatch makes a change of an agent fail with 412 if the agent has another version than the one with this ETag.
 func IfMatch(etag string) CallOption {
 	return func(o *callOptions) { o.header.Set("If-Match", etag) }
 }
 
-// ResponseHeader stores the header of the response, such as ETag and X-Request-Id.
+// ResponseHeader stores the header of a successful response, such as ETag and X-Request-Id.
 func ResponseHeader(h *http.Header) CallOption {
 	return func(o *callOptions) { o.responseHeader = h }
 }

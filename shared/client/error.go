@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +27,12 @@ type Error struct {
 	Meta map[string]any
 	// RetryAfter is how long the API asks to wait before the next attempt; 0 if it does not say.
 	RetryAfter time.Duration
+	// Body is the body of the answer as it came.
+	Body []byte
 }
+
+// maxErrorBody bounds what is read of an answer that is no success.
+const maxErrorBody = 1 << 20
 
 // Violation is one fault of an invalid request.
 type Violation struct {
@@ -88,25 +94,36 @@ func IsNotFound(err error) bool {
 }
 
 // readError reads the error in an answer.
-func readError(r *http.Response, body []byte) *Error {
+func readError(r *http.Response, text []byte) *Error {
 	e := &Error{
 		Status: r.StatusCode, RequestID: r.Header.Get("X-Request-Id"), RetryAfter: retryAfter(r.Header, time.Now()),
-		Detail: "The server answered with the status " + http.StatusText(r.StatusCode) + ".",
+		Detail: unknownError(r), Body: text,
 	}
 	var sent struct {
 		Detail json.RawMessage `json:"detail"`
 		Code   string          `json:"code"`
 		Meta   map[string]any  `json:"meta"`
 	}
-	if json.Unmarshal(body, &sent) != nil {
+	// An answer of another server, such as a page of a load balancer, is described by its status.
+	if json.Unmarshal(text, &sent) != nil {
 		return e
 	}
 	e.Code, e.Meta = sent.Code, sent.Meta
-	var text string
-	if json.Unmarshal(sent.Detail, &text) == nil {
-		e.Detail = text
-	} else if json.Unmarshal(sent.Detail, &e.Violations) == nil {
+	var detail string
+	if json.Unmarshal(sent.Detail, &detail) == nil && detail != "" {
+		e.Detail = detail
+	} else if json.Unmarshal(sent.Detail, &e.Violations) == nil && len(e.Violations) > 0 {
 		e.Detail = "The request is invalid."
 	}
 	return e
+}
+
+// unknownError describes an answer that is not in the API's format.
+func unknownError(r *http.Response) string {
+	if to := r.Header.Get("Location"); r.StatusCode >= 300 && r.StatusCode < 400 && to != "" {
+		return fmt.Sprintf("The server redirects to %s, which the client does not follow with a token. "+
+			"Check the API's base URL.", to)
+	}
+	return fmt.Sprintf("The server answered without the API's description of the error: %s.",
+		cmp.Or(http.StatusText(r.StatusCode), "unknown status"))
 }

@@ -2,15 +2,14 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
 )
-
-// errNoToken is the error of a TokenSource, which is not repeated.
-var errNoToken = errors.New("no token for the API")
 
 // Pauses between attempts.
 const (
@@ -26,23 +25,32 @@ type retryPolicy struct {
 	sleep    func(ctx context.Context, d time.Duration) error
 }
 
-// do sends a request until it succeeds, fails for good, or was sent often enough. Every request is safe to repeat: it
+// retry calls send until it succeeds, fails for good, or was called often enough. Every request is safe to repeat: it
 // reads, or it has an idempotency key.
-func (p retryPolicy) do(ctx context.Context, send func() (*http.Response, error)) (*http.Response, error) {
+func retry[T any](ctx context.Context, p retryPolicy, send func() (T, error)) (T, error) {
 	for attempt := 1; ; attempt++ {
-		res, err := send()
+		answer, err := send()
 		if err == nil || attempt >= p.attempts || !mayPass(ctx, err) {
-			return res, err
+			return answer, err
 		}
-		if p.sleep(ctx, pause(attempt, err)) != nil {
-			return nil, err // the last error says more than that time ran out
+		if ended := p.sleep(ctx, pause(attempt, err)); ended != nil {
+			return answer, fmt.Errorf("%w; no time was left to repeat the call: %w", err, ended)
 		}
 	}
 }
 
+// permanentError is an error that a repeat of the same request meets again.
+type permanentError struct{ error }
+
+// Unwrap returns the error's cause.
+func (e permanentError) Unwrap() error { return e.error }
+
 // mayPass reports whether a request that failed with err may succeed later.
 func mayPass(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || errors.Is(err, errNoToken) {
+	if _, permanent := errors.AsType[permanentError](err); permanent || ctx.Err() != nil {
+		return false
+	}
+	if _, wrongCertificate := errors.AsType[*tls.CertificateVerificationError](err); wrongCertificate {
 		return false
 	}
 	e := AsError(err)
@@ -50,7 +58,8 @@ func mayPass(ctx context.Context, err error) bool {
 		return true // the connection failed
 	}
 	switch e.Status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
 		return e.RetryAfter <= longestRetryAfter
 	case http.StatusConflict:
 		return e.Code == "idempotency_in_progress" && e.RetryAfter <= longestRetryAfter
@@ -71,7 +80,8 @@ func pause(attempt int, err error) time.Duration {
 // retryAfter returns the time in the header Retry-After, in seconds or as a date; 0 if there is none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+	// A number that is out of range is returned as the greatest one.
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,8 +13,12 @@ import (
 	"time"
 )
 
-// maxBody bounds what is read of an answer that is not a stream.
-const maxBody = 64 << 20
+const (
+	// maxBody bounds an answer that is not a stream.
+	maxBody = 64 << 20
+	// patience is how long a request waits for an answer. The API holds a request for a minute at most.
+	patience = 2 * time.Minute
+)
 
 // call is one operation with its parameters.
 type call struct {
@@ -60,103 +63,221 @@ func sendForList[T any](ctx context.Context, c *Client, r call, options []CallOp
 
 // send sends a call and decodes its answer into out, which may be nil.
 func (c *Client) send(ctx context.Context, r call, out any, options []CallOption) error {
-	res, err := c.open(ctx, r, "application/json", options)
+	q, err := c.prepare(r, "application/json", options)
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close() //nolint:errcheck // the answer was read
-	if out == nil || res.StatusCode == http.StatusNoContent {
-		return nil
+	text, err := retry(ctx, c.retry, func() ([]byte, error) { return c.fetch(ctx, q) })
+	if err != nil || out == nil {
+		return err
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxBody)).Decode(out); err != nil {
-		return fmt.Errorf("%s %s: the answer cannot be read: %w", r.method, r.path, err)
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("the answer to %s %s is not the expected JSON. "+
+			"Check that the base URL is that of the API: %w", q.method, q.target, err)
 	}
 	return nil
 }
 
-// open sends a call, as often as needed, and returns a successful answer.
+// open sends a call, as often as needed, and returns a successful answer, whose body is a stream.
 func (c *Client) open(ctx context.Context, r call, accept string, options []CallOption) (*http.Response, error) {
-	o := callOptions{header: http.Header{"Accept": {accept}}}
-	if r.method != http.MethodGet {
-		o.header.Set("Idempotency-Key", rand.Text())
+	q, err := c.prepare(r, accept, options)
+	if err != nil {
+		return nil, err
 	}
-	for _, option := range options {
-		option(&o)
-	}
+	return retry(ctx, c.retry, func() (*http.Response, error) { return c.once(ctx, q) })
+}
+
+// request is what each attempt of a call sends. Repeats send the same idempotency key.
+type request struct {
+	method, target string
+	body           []byte
+	header         http.Header
+	// answered gets the header of the answer; nil if the caller does not need it.
+	answered *http.Header
+	// refreshed is true once the token was replaced for this call.
+	refreshed bool
+}
+
+// prepare checks a call and encodes it.
+func (c *Client) prepare(r call, accept string, options []CallOption) (*request, error) {
 	path, err := r.escaped()
 	if err != nil {
 		return nil, err
 	}
-	target := *c.base
-	target.RawPath, target.RawQuery = c.base.EscapedPath()+path, r.query.Encode()
-	if target.Path, err = url.PathUnescape(target.RawPath); err != nil {
-		return nil, err
+	if len(r.query) > 0 {
+		path += "?" + r.query.Encode()
 	}
 	var body []byte
 	if r.body != nil {
 		if body, err = json.Marshal(r.body); err != nil {
-			return nil, fmt.Errorf("%s %s: the request cannot be written: %w", r.method, r.path, err)
+			return nil, fmt.Errorf("%s %s: the request cannot be written: %w", r.method, path, err)
 		}
+	}
+	return c.request(r.method, path, body, append([]CallOption{RequestHeader("Accept", accept)}, options...))
+}
+
+// request returns a request of a path with its query.
+func (c *Client) request(method, path string, body []byte, options []CallOption) (*request, error) {
+	o := callOptions{header: http.Header{"User-Agent": {c.userAgent}}}
+	if method != http.MethodGet && method != http.MethodHead {
+		o.header.Set("Idempotency-Key", rand.Text())
+	}
+	if body != nil {
 		o.header.Set("Content-Type", "application/json")
 	}
-	o.header.Set("User-Agent", c.userAgent)
-	res, err := c.retry.do(ctx, func() (*http.Response, error) {
-		return c.once(ctx, r.method, target.String(), body, o.header)
-	})
-	if err != nil {
-		return nil, err
+	for _, option := range options {
+		option(&o)
 	}
-	if o.responseHeader != nil {
-		*o.responseHeader = res.Header
+	for name, values := range o.header {
+		if !isHeaderValue(values[0]) {
+			return nil, fmt.Errorf("the header %s has a character that headers cannot have, such as a line break", name)
+		}
 	}
-	return res, nil
+	return &request{
+		method: method, target: c.base.String() + path, body: body, header: o.header, answered: o.responseHeader,
+	}, nil
+}
+
+// isHeaderValue reports whether a value can be sent in a header.
+func isHeaderValue(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // escaped returns the path with its arguments. An empty argument would name another resource.
 func (r call) escaped() (string, error) {
-	path := r.path
-	for _, arg := range r.args {
-		if arg == "" || arg == "." || arg == ".." {
-			return "", fmt.Errorf("%s %s: %q is not an id", r.method, r.path, arg)
+	path := strings.Split(r.path, "%s")
+	var b strings.Builder
+	for i, literal := range path {
+		b.WriteString(literal)
+		if i == len(path)-1 {
+			break
 		}
-		path = strings.Replace(path, "%s", url.PathEscape(arg), 1)
+		if arg := r.args[i]; arg == "" || arg == "." || arg == ".." {
+			return "", fmt.Errorf("%s %s: %q is not an id", r.method, strings.ReplaceAll(r.path, "%s", "{id}"), arg)
+		}
+		b.WriteString(url.PathEscape(r.args[i]))
 	}
-	return path, nil
+	return b.String(), nil
 }
 
-// once sends a request once. An answer that is no success is an *Error.
-func (c *Client) once(
-	ctx context.Context, method, target string, body []byte, header http.Header,
-) (*http.Response, error) {
-	var reader io.Reader
-	if body != nil {
-		reader = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, target, reader)
+// fetch sends a request once and reads the answer.
+func (c *Client) fetch(ctx context.Context, q *request) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer{})
+	defer cancel()
+	res, err := c.once(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	req.Header = header.Clone()
+	defer res.Body.Close() //nolint:errcheck // the answer was read
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("the connection was lost in the middle of the answer: %w", err)
+	}
+	if len(text) > maxBody {
+		return nil, permanentError{fmt.Errorf("the answer is longer than %d MiB", maxBody>>20)}
+	}
+	return text, nil
+}
+
+// errNoAnswer is the error of a request whose answer did not come in time. Its connection may be dead.
+type errNoAnswer struct{}
+
+// Error implements error.
+func (errNoAnswer) Error() string { return fmt.Sprintf("no answer within %s", patience) }
+
+// once sends a request once, and again if the token had to be replaced. An answer that is no success is an *Error.
+func (c *Client) once(ctx context.Context, q *request) (*http.Response, error) {
+	token, err := c.token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.exchange(ctx, q, token)
+	refresher, ok := c.tokens.(Refresher)
+	if e := AsError(err); !ok || q.refreshed || e == nil || e.Status != http.StatusUnauthorized {
+		return res, err
+	}
+	q.refreshed = true
+	if failed := refresher.Refresh(ctx, token); failed != nil {
+		return nil, fmt.Errorf("%w; the token could not be replaced: %w", err, permanentError{failed})
+	}
+	if token, err = c.token(ctx); err != nil {
+		return nil, err
+	}
+	return c.exchange(ctx, q, token)
+}
+
+// token returns the token to send. Errors are not repeated and never hold the token.
+func (c *Client) token(ctx context.Context) (string, error) {
 	token, err := c.tokens.Token(ctx)
 	if err != nil {
-		return nil, errors.Join(errNoToken, err)
+		return "", permanentError{fmt.Errorf("there is no token for the API: %w", err)}
 	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", permanentError{invalidToken{}}
+	}
+	return token, nil
+}
+
+// invalidToken is the error of a token that cannot be sent.
+type invalidToken struct{}
+
+// Error implements error.
+func (invalidToken) Error() string {
+	return "the API token has a space, a line break or another character that a token cannot have. " +
+		"Check how it was copied or read from its file"
+}
+
+// exchange sends a request with a token and returns a successful answer.
+func (c *Client) exchange(ctx context.Context, q *request, token string) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(patience, func() { cancel(errNoAnswer{}) })
+	defer late.Stop()
+	req, err := http.NewRequestWithContext(ctx, q.method, q.target, bytes.NewReader(q.body))
+	if err != nil {
+		cancel(nil)
+		return nil, permanentError{err}
+	}
+	req.Header = q.header.Clone()
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
+		err = withCause(ctx, err)
+		cancel(nil)
 		return nil, err
 	}
+	res.Body = &answerBody{ReadCloser: res.Body, cancel: cancel}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
+		if q.answered != nil {
+			*q.answered = res.Header
+		}
 		return res, nil
 	}
 	defer res.Body.Close() //nolint:errcheck // the answer is an error already
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
-	if err != nil {
-		return nil, err
-	}
+	// The status is known, so an answer that breaks off is no other error.
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	return nil, readError(res, text)
+}
+
+// withCause returns err, or why its context was canceled by this package.
+func withCause(ctx context.Context, err error) error {
+	if cause, ok := context.Cause(ctx).(errNoAnswer); ok { //nolint:errorlint // the cause is the value itself
+		return cause
+	}
+	return err
+}
+
+// answerBody is the body of an answer. Closing it releases the request's context.
+type answerBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close implements io.Closer.
+func (b *answerBody) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
 }
 
 // cloneWith returns a copy of the parameters with another value of one.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,7 +25,8 @@ func lines[T any](ctx context.Context, c *Client, r call, options []CallOption) 
 		for scanner.Scan() {
 			var item T
 			if err := json.Unmarshal(scanner.Bytes(), &item); err != nil {
-				yield(none, fmt.Errorf("%s %s: a line cannot be read: %w", r.method, r.path, err))
+				// A lost connection leaves a part of a line.
+				yield(none, fmt.Errorf("a line of the answer cannot be read: %w", cmp.Or(scanner.Err(), err)))
 				return
 			}
 			if !yield(item, nil) {

@@ -2,38 +2,163 @@ package client
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"time"
 )
 
 // waitSeconds is how long one request waits for an agent. The API allows 55.
 const waitSeconds = 50
 
+// Pauses between the reads of an object that is waited for. The API allows 5 reads of one agent in a second.
+const (
+	firstPoll  = 500 * time.Millisecond
+	maxPoll    = 5 * time.Second
+	watchEvery = 500 * time.Millisecond
+)
+
 // IsSettled reports whether an agent's status does not change by itself, unlike pending, provisioning and deleting.
 func (s AgentStatus) IsSettled() bool {
 	return s == AgentStatusRunning || s == AgentStatusPaused || s == AgentStatusStopped || s == AgentStatusError
 }
 
-// WaitUntilSettled waits until an agent is running, paused, stopped or in error, and returns it. onChange, unless it is
-// nil, is called with every other version of the agent that is seen in between. The API holds each request until the
-// status settles, so a wait costs about one request a minute.
+// WaitUntilSettled waits until an agent is running, paused, stopped or in error, and returns it.
+//
+// If onChange is nil, the API holds each request until the status settles, so a wait costs about one request a minute.
+// Otherwise, the agent is read twice a second, and onChange is called with each version that is seen, such as one with
+// another provisioning stage; the last one is the one that is returned.
 func (c *Client) WaitUntilSettled(ctx context.Context, agentID string, onChange func(*Agent)) (*Agent, error) {
-	for {
+	return c.awaitAgent(ctx, agentID, onChange, func(a *Agent) bool { return a.Status.IsSettled() })
+}
+
+// WaitUntilDeleted waits until an agent that is being deleted does not exist anymore. onChange is as for
+// WaitUntilSettled.
+func (c *Client) WaitUntilDeleted(ctx context.Context, agentID string, onChange func(*Agent)) error {
+	_, err := c.awaitAgent(ctx, agentID, onChange, func(*Agent) bool { return false })
+	if IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// awaitAgent reads an agent until it is as wanted.
+func (c *Client) awaitAgent(
+	ctx context.Context, agentID string, onChange func(*Agent), wanted func(*Agent) bool,
+) (*Agent, error) {
+	params := GetAgentParams{Wait: waitSeconds}
+	if onChange != nil {
+		params.Wait = 0
+	}
+	for etag := ""; ; {
+		var header http.Header
 		began := time.Now()
-		a, err := c.GetAgent(ctx, agentID, GetAgentParams{Wait: waitSeconds})
+		a, err := c.GetAgent(ctx, agentID, params, ResponseHeader(&header))
 		if err != nil {
 			return nil, err
 		}
-		if onChange != nil {
+		if changed := header.Get("ETag"); onChange != nil && (changed == "" || changed != etag) {
+			etag = changed
 			onChange(a)
 		}
-		if a.Status.IsSettled() {
+		if wanted(a) {
 			return a, nil
 		}
-		// The API answers immediately if too many requests wait already.
-		if time.Since(began) < time.Second {
-			if err := c.retry.sleep(ctx, time.Second); err != nil {
-				return nil, err
+		// The API answers immediately, with Retry-After, if too many requests wait already, and before it shuts down.
+		rest := retryAfter(header, time.Now())
+		if onChange != nil {
+			rest = watchEvery
+		} else if took := time.Since(began); took < time.Second {
+			rest = max(rest, time.Second)
+		}
+		if err := c.retry.sleep(ctx, min(rest, longestRetryAfter)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// IsDone reports whether an operation has ended: it succeeded, failed, was superseded or was canceled.
+func (o SecretOperation) IsDone() bool {
+	return o.Status == SecretOperationStatusSucceeded || o.Status == SecretOperationStatusFailed ||
+		o.Status == SecretOperationStatusSuperseded || o.Status == SecretOperationStatusCanceled
+}
+
+// IsParked reports whether an operation waits for the agent's next start, because the agent is not running.
+func (o SecretOperation) IsParked() bool {
+	return !o.IsDone() && o.ErrorCode != nil && *o.ErrorCode == "agent_not_running"
+}
+
+// WaitForSecretOperations waits until each of an agent's secret operations is done, or parked until the agent starts,
+// and returns them in the order of their ids. A failed operation is no error here; the caller looks at Status.
+func (c *Client) WaitForSecretOperations(ctx context.Context, agentID string, ids []string) ([]SecretOperation, error) {
+	found := map[string]SecretOperation{}
+	for poll := firstPoll; ; poll = min(poll*3/2, maxPoll) {
+		if err := c.readOperations(ctx, agentID, ids, found); err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(ids, func(id string) bool { return isPending(found[id]) }) {
+			break
+		}
+		if err := c.retry.sleep(ctx, poll); err != nil {
+			return nil, err
+		}
+	}
+	operations := make([]SecretOperation, len(ids))
+	for i, id := range ids {
+		operations[i] = found[id]
+	}
+	return operations, nil
+}
+
+// isPending reports whether an operation that was read, or not read yet, must be waited for.
+func isPending(o SecretOperation) bool { return !o.IsDone() && !o.IsParked() }
+
+// readOperations reads the pending ones of an agent's operations. A page of the list has them with one request, unless
+// they are old.
+func (c *Client) readOperations(
+	ctx context.Context, agentID string, ids []string, found map[string]SecretOperation,
+) error {
+	var pending []string
+	for _, id := range ids {
+		if isPending(found[id]) {
+			pending = append(pending, id)
+		}
+	}
+	if len(pending) > 1 {
+		page, err := c.ListSecretOperations(agentID, ListSecretOperationsParams{Limit: 100}).Page(ctx)
+		if err != nil {
+			return err
+		}
+		for _, o := range page.Items {
+			if i := slices.Index(pending, o.ID); i >= 0 {
+				found[o.ID] = o
+				pending = slices.Delete(pending, i, i+1)
 			}
+		}
+	}
+	for _, id := range pending {
+		o, err := c.GetSecretOperation(ctx, agentID, id)
+		if err != nil {
+			return err
+		}
+		found[id] = *o
+	}
+	return nil
+}
+
+// WaitUntilDashboardReachable waits until an agent's dashboard answers, and returns the result of the last check. It
+// also returns, with Reachable false, when waiting longer changes nothing.
+func (c *Client) WaitUntilDashboardReachable(ctx context.Context, agentID string) (*DashboardReachability, error) {
+	for {
+		r, err := c.GetDashboardReachability(ctx, agentID)
+		if err != nil {
+			return nil, err
+		}
+		if r.Reachable && !r.DashboardWarming || r.RetryAfterSeconds == nil {
+			return r, nil
+		}
+		rest := min(max(time.Duration(*r.RetryAfterSeconds)*time.Second, firstPoll), longestRetryAfter)
+		if err := c.retry.sleep(ctx, rest); err != nil {
+			return nil, err
 		}
 	}
 }
