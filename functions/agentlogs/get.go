@@ -49,7 +49,7 @@ func (p *position) UnmarshalText(text []byte) (err error) {
 
 type getInput struct {
 	Path struct {
-		AgentID function.UUID `json:"agent_id"`
+		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
 	} `json:"path"`
 	Query struct {
 		Tail     tail           `json:"tail,omitempty"`

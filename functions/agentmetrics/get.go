@@ -15,7 +15,7 @@ import (
 
 type getInput struct {
 	Path struct {
-		AgentID function.UUID `json:"agent_id"`
+		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
 	} `json:"path"`
 	Query struct {
 		Window metrics.Window `json:"window,omitempty" jsonschema:"How far back the series go; 24h by default."`

@@ -19,9 +19,9 @@ import (
 type listInput struct {
 	Query struct {
 		page.Query
-		Status agent.Status `json:"status,omitempty"`
-		Plan   plan.ID      `json:"resource_plan,omitempty"`
-		Region page.Term    `json:"region,omitempty"`
+		Status agent.Status `json:"status,omitempty" jsonschema:"Only agents with this status."`
+		Plan   plan.ID      `json:"resource_plan,omitempty" jsonschema:"Only agents on this plan."`
+		Region page.Term    `json:"region,omitempty" jsonschema:"Only agents in this region."`
 		Name   page.Term    `json:"name,omitempty" jsonschema:"Only agents with exactly this name."`
 	} `json:"query"`
 }

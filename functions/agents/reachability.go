@@ -34,15 +34,15 @@ func (Reason) Values() []string {
 
 // Reachable reports whether an agent's dashboard answers.
 type Reachable struct {
-	AgentID         string    `json:"agent_id"`
-	Reachable       bool      `json:"reachable"`
+	AgentID         string    `json:"agent_id" jsonschema:"The agent's id."`
+	Reachable       bool      `json:"reachable" jsonschema:"Whether the dashboard answers."`
 	Warming         bool      `json:"dashboard_warming" jsonschema:"True until the newest pod has answered. The previous pod may still be reachable."`
-	RotationPending bool      `json:"credential_rotation_pending"`
-	DashboardURL    *string   `json:"dashboard_url"`
+	RotationPending bool      `json:"credential_rotation_pending" jsonschema:"True until the agent accepts the new credential and refuses the old one."`
+	DashboardURL    *string   `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
 	HTTPStatus      *int      `json:"http_status" jsonschema:"The status code of the agent's health check; null if it did not answer."`
 	LatencyMS       *float64  `json:"latency_ms" jsonschema:"The latency of the health check in milliseconds; null if it did not answer."`
-	Reason          Reason    `json:"reason"`
-	CheckedAt       time.Time `json:"checked_at"`
+	Reason          Reason    `json:"reason" jsonschema:"Why the dashboard does not answer; ok if it does."`
+	CheckedAt       time.Time `json:"checked_at" jsonschema:"When the agent was probed. An answer may be a few seconds old."`
 	RetryAfter      *int      `json:"retry_after_seconds" jsonschema:"Seconds to wait before the next check; null if waiting changes nothing."`
 }
 

@@ -14,7 +14,7 @@ import (
 // path is the input of routes that take only an agent's id.
 type path struct {
 	Path struct {
-		AgentID function.UUID `json:"agent_id"`
+		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
 	} `json:"path"`
 }
 

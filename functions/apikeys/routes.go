@@ -32,8 +32,8 @@ func (days) JSONSchema() *jsonschema.Schema { return function.Integer(1, 365, ni
 
 type createInput struct {
 	Body struct {
-		Name          name           `json:"name"`
-		Purpose       apikey.Purpose `json:"purpose,omitempty"`
+		Name          name           `json:"name" jsonschema:"A name for people, such as the key's user."`
+		Purpose       apikey.Purpose `json:"purpose,omitempty" jsonschema:"What the key is for; other by default."`
 		ExpiresInDays *days          `json:"expires_in_days,omitempty" jsonschema:"Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result."`
 	} `json:"body"`
 }
@@ -107,7 +107,7 @@ func List(keys apikey.Store) function.Route {
 
 type revokeInput struct {
 	Path struct {
-		KeyID function.UUID `json:"key_id"`
+		KeyID function.UUID `json:"key_id" jsonschema:"The API key's id."`
 	} `json:"path"`
 	Query struct {
 		Descendants bool `json:"descendants,omitempty" jsonschema:"Also revoke the keys that were created with this key, with those keys, and so on. The key itself may already be revoked."`

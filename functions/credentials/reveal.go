@@ -20,17 +20,17 @@ import (
 
 type path struct {
 	Path struct {
-		AgentID function.UUID `json:"agent_id"`
+		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
 	} `json:"path"`
 }
 
 // View is an agent's credentials in an answer.
 type View struct {
-	AgentID           string `json:"agent_id"`
-	DashboardUsername string `json:"dashboard_username"`
-	DashboardPassword string `json:"dashboard_password"`
+	AgentID           string `json:"agent_id" jsonschema:"The agent's id."`
+	DashboardUsername string `json:"dashboard_username" jsonschema:"The user name of the agent's dashboard."`
+	DashboardPassword string `json:"dashboard_password" jsonschema:"The password of the agent's dashboard."`
 	TenantAPIKey      string `json:"tenant_api_key" jsonschema:"The bearer token of the agent's own API. The control plane does not accept it."`
-	CredentialVersion int64  `json:"credential_version"`
+	CredentialVersion int64  `json:"credential_version" jsonschema:"The version of the credentials. A rotation adds one."`
 	RotationPending   bool   `json:"rotation_pending" jsonschema:"True until the agent accepts this credential and refuses the previous one."`
 }
 

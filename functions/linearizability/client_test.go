@@ -43,10 +43,10 @@ type request struct {
 
 // view is the part of an agent's representation that the specification describes.
 type view struct {
-	ID     string            `json:"id"`
-	Name   string            `json:"name"`
-	Status agent.Status      `json:"status"`
-	Env    map[string]string `json:"env_vars"`
+	ID     string                        `json:"id"`
+	Name   string                        `json:"name"`
+	Status agent.Status                  `json:"status"`
+	Env    map[string]agent.EnvVarSource `json:"env_vars"`
 }
 
 // answer returns what the view says. The specification of a world with workers leaves secrets out.
@@ -54,7 +54,7 @@ func (v view) answer(code int, version int64, workers bool) answer {
 	var env []string
 	for key, placeholder := range v.Env {
 		if !workers || placeholder != agent.EnvIsSecret {
-			env = append(env, key+"="+placeholder)
+			env = append(env, key+"="+string(placeholder))
 		}
 	}
 	slices.Sort(env)

@@ -15,16 +15,16 @@ import (
 
 // View is the caller in an answer.
 type View struct {
-	ID       string            `json:"id"`
+	ID       string            `json:"id" jsonschema:"The id of the user or API key; for a session it is derived from sub."`
 	Sub      *string           `json:"sub" jsonschema:"The sub claim of the session token; null for an API key."`
-	Email    *string           `json:"email"`
-	Name     *string           `json:"name"`
-	AuthType identity.AuthType `json:"auth_type"`
-	Role     *identity.Role    `json:"role"`
+	Email    *string           `json:"email" jsonschema:"Null for an API key, and for a session token without an email address."`
+	Name     *string           `json:"name" jsonschema:"Null for an API key, and for a session token without a name."`
+	AuthType identity.AuthType `json:"auth_type" jsonschema:"How the call was authenticated."`
+	Role     *identity.Role    `json:"role" jsonschema:"The role in the active organization; null without one."`
 	// Organization is the active one, or null.
-	Organization *Organization `json:"organization"`
+	Organization *Organization `json:"organization" jsonschema:"The active organization; null without one."`
 	// APIKey is the key that authenticated the call, or null.
-	APIKey *APIKey `json:"api_key"`
+	APIKey *APIKey `json:"api_key" jsonschema:"The key that authenticated the call; null for a session."`
 }
 
 // AmendSchema adds formats that the types of the fields do not imply.
@@ -50,7 +50,7 @@ type Organization struct {
 type APIKey struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
-	KeyPrefix string `json:"key_prefix"`
+	KeyPrefix string `json:"key_prefix" jsonschema:"The leading part of the key."`
 }
 
 // Get describes the caller: a session, with or without an organization, or an API key.

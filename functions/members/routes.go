@@ -21,8 +21,8 @@ const path = "/api/v1/organizations/current/members"
 // View is a member in an answer.
 type View struct {
 	UserID string        `json:"user_id" jsonschema:"The user's id at the identity provider, which is the sub claim of their tokens."`
-	Email  *string       `json:"email"`
-	Name   *string       `json:"name"`
+	Email  *string       `json:"email" jsonschema:"Null if the identity provider does not know it."`
+	Name   *string       `json:"name" jsonschema:"Null if the identity provider does not know it."`
 	Role   identity.Role `json:"role"`
 }
 
@@ -75,7 +75,7 @@ func List(service *member.Service) function.Route {
 
 type setInput struct {
 	Path struct {
-		UserID userID `json:"user_id"`
+		UserID userID `json:"user_id" jsonschema:"The user's id at the identity provider."`
 	} `json:"path"`
 	Body struct {
 		Role identity.Role `json:"role"`
@@ -117,7 +117,7 @@ func Set(service *member.Service) function.Route {
 
 type removeInput struct {
 	Path struct {
-		UserID userID `json:"user_id"`
+		UserID userID `json:"user_id" jsonschema:"The user's id at the identity provider."`
 	} `json:"path"`
 }
 

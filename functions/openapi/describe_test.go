@@ -85,7 +85,7 @@ func TestDescribe_DerivesStatuses(t *testing.T) {
 			) {
 				return function.None{}, nil
 			})
-		}, want: "200 500"},
+		}, want: "200 4XX 500"},
 		"public route with a need": {change: func(r *function.Route) {
 			r.Access, r.Path, r.Needs = function.Public, "/health/thing", []function.Need{function.Firestore}
 			r.Handle = function.Handle(func(context.Context, function.Empty) (function.None,
@@ -93,7 +93,7 @@ func TestDescribe_DerivesStatuses(t *testing.T) {
 			) {
 				return function.None{}, nil
 			})
-		}, want: "200 500 503"},
+		}, want: "200 4XX 500 503"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

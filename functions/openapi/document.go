@@ -62,8 +62,6 @@ type (
 	mediaType struct {
 		Schema  *jsonschema.Schema `json:"schema,omitempty"`
 		Example any                `json:"example,omitempty"`
-		// Item describes each line of JSON, or the data of each event. OpenAPI 3.2 names it itemSchema.
-		Item *jsonschema.Schema `json:"x-itemSchema,omitempty"`
 	}
 	response struct {
 		Description string               `json:"description"`

@@ -13,8 +13,12 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// notModified is the only response that is neither a success nor an error.
-const notModified = "NotModified"
+const (
+	// notModified is the only response that is neither a success nor an error.
+	notModified = "NotModified"
+	// refused is the response of operations that refuse no request themselves.
+	refused = "Refused"
+)
 
 // repeatable reports whether a route accepts an Idempotency-Key: it changes data of an organization.
 func repeatable(r function.Route) bool {
@@ -101,6 +105,13 @@ func (d *describer) responses() (map[string]response, error) {
 			return nil, err
 		}
 		all[notModified] = response{Description: "The client already has the current version.", Headers: described}
+	}
+	if d.used[responsePrefix+refused] {
+		all[refused] = response{
+			Description: "The operation itself refuses no request. The server refuses one that is not valid HTTP or " +
+				"whose header is too large, and a load balancer may refuse a flood of requests with 429. " +
+				"The body is not JSON.",
+		}
 	}
 	return all, nil
 }

@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -58,8 +59,16 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 	for _, k := range kinds(r, in) {
 		op.Responses[strconv.Itoa(k.Status())] = d.reference(responsePrefix, responseName(k))
 	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(op.Responses)), isClientError) {
+		op.Responses[anyClientError] = d.reference(responsePrefix, refused)
+	}
 	return op, nil
 }
+
+// anyClientError is the range of the statuses of clients' errors.
+const anyClientError = "4XX"
+
+func isClientError(status string) bool { return status[0] == anyClientError[0] }
 
 // explain describes a route's access and limits in words.
 func explain(r function.Route, in input) string {

@@ -136,7 +136,7 @@ func (d *describer) content(body any) (map[string]mediaType, error) {
 	}
 }
 
-// rawContent describes a body that is sent unchanged, and its items if it has any.
+// rawContent describes a body that is sent unchanged, and its items if it has any: a generator reads contentSchema.
 func (d *describer) rawContent(body function.Raw) (map[string]mediaType, error) {
 	content := contentOf(body.ContentType)
 	if body.Item == nil {
@@ -145,12 +145,12 @@ func (d *describer) rawContent(body function.Raw) (map[string]mediaType, error) 
 	item, err := d.schemas.of(reflect.TypeOf(body.Item))
 	for media, described := range content {
 		described.Schema = &jsonschema.Schema{
-			Type: "string", Description: "Lines of JSON, each as x-itemSchema describes.",
+			Type: "string", Description: "Lines of JSON, each with an item of contentSchema.",
+			ContentMediaType: media, ContentSchema: &jsonschema.Schema{Type: "array", Items: item},
 		}
 		if media == "text/event-stream" {
-			described.Schema.Description = "Events, each with data in JSON, as x-itemSchema describes."
+			described.Schema.Description = "Events, each with an item of contentSchema as its data."
 		}
-		described.Item = item
 		content[media] = described
 	}
 	return content, err

@@ -16,11 +16,11 @@ import (
 // View is an organization in an answer.
 type View struct {
 	ID          string              `json:"id"`
-	Plan        plan.ID             `json:"plan"`
-	Status      organization.Status `json:"status"`
+	Plan        plan.ID             `json:"plan" jsonschema:"The organization's plan."`
+	Status      organization.Status `json:"status" jsonschema:"Whether the organization's payments are in order."`
 	GraceEndsAt *time.Time          `json:"grace_ends_at" jsonschema:"When running agents are paused because a payment is overdue; null if none is."`
-	Limits      Amounts             `json:"limits"`
-	Usage       Amounts             `json:"usage"`
+	Limits      Amounts             `json:"limits" jsonschema:"What all agents and API keys together may take up."`
+	Usage       Amounts             `json:"usage" jsonschema:"What all agents and API keys together take up."`
 	CreatedAt   time.Time           `json:"created_at"`
 }
 
@@ -46,11 +46,11 @@ func view(a billing.Account, limits organization.Usage) View {
 
 // Amounts is the usage of an organization, or its limits.
 type Amounts struct {
-	Agents       int64   `json:"agents"`
-	CPUCores     float64 `json:"cpu_cores"`
-	MemoryBytes  int64   `json:"memory_bytes"`
-	StorageBytes int64   `json:"storage_bytes"`
-	APIKeys      int64   `json:"api_keys"`
+	Agents       int64   `json:"agents" jsonschema:"The number of agents."`
+	CPUCores     float64 `json:"cpu_cores" jsonschema:"CPU cores of all agents."`
+	MemoryBytes  int64   `json:"memory_bytes" jsonschema:"Memory of all agents."`
+	StorageBytes int64   `json:"storage_bytes" jsonschema:"Volumes of all agents."`
+	APIKeys      int64   `json:"api_keys" jsonschema:"The number of API keys."`
 }
 
 func amounts(u organization.Usage) Amounts {

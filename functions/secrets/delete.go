@@ -26,8 +26,8 @@ func (key) JSONSchema() *jsonschema.Schema {
 
 type deleteInput struct {
 	Path struct {
-		AgentID function.UUID `json:"agent_id"`
-		Key     key           `json:"key"`
+		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
+		Key     key           `json:"key" jsonschema:"The name of the secret's environment variable."`
 	} `json:"path"`
 }
 

@@ -14,15 +14,15 @@ import (
 // path is the input of routes that take only an agent's id.
 type path struct {
 	Path struct {
-		AgentID function.UUID `json:"agent_id"`
+		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
 	} `json:"path"`
 }
 
 // operationPath names an operation of an agent.
 type operationPath struct {
 	Path struct {
-		AgentID     function.UUID `json:"agent_id"`
-		OperationID function.UUID `json:"operation_id"`
+		AgentID     function.UUID `json:"agent_id" jsonschema:"The agent's id."`
+		OperationID function.UUID `json:"operation_id" jsonschema:"The id of the secret operation."`
 	} `json:"path"`
 }
 
@@ -33,7 +33,7 @@ func readsAgent(path func(string) string) document.Ref {
 
 // Accepted is the answer to a change of secrets. It lists the operations that carry out the change.
 type Accepted struct {
-	AgentID          string        `json:"agent_id"`
+	AgentID          string        `json:"agent_id" jsonschema:"The agent's id."`
 	DashboardWarming bool          `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable because the pod is being replaced."`
 	Operations       []secret.View `json:"operations" jsonschema:"One operation for each key that has to change, in the order of the keys."`
 }

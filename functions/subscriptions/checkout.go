@@ -28,7 +28,7 @@ func (SessionView) Example() any {
 
 type checkoutInput struct {
 	Body struct {
-		Plan     plan.ID          `json:"plan"`
+		Plan     plan.ID          `json:"plan" jsonschema:"The plan to buy."`
 		Interval billing.Interval `json:"interval,omitempty" jsonschema:"The billing interval; month by default."`
 	} `json:"body"`
 }

@@ -11,10 +11,10 @@ import (
 
 // PlanView is a plan in an answer.
 type PlanView struct {
-	ID            plan.ID  `json:"id"`
-	Name          string   `json:"name"`
-	Agent         Size     `json:"agent"`
-	MaxAgents     int64    `json:"max_agents"`
+	ID            plan.ID  `json:"id" jsonschema:"The plan's id, as in resource_plan of an agent."`
+	Name          string   `json:"name" jsonschema:"The plan's name for people."`
+	Agent         Size     `json:"agent" jsonschema:"The size of an agent on this plan."`
+	MaxAgents     int64    `json:"max_agents" jsonschema:"How many agents an organization on this plan may have."`
 	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null if the price is set by contract."`
 	Features      []string `json:"features" jsonschema:"What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added."`
 }
@@ -34,9 +34,9 @@ func show(p plan.Plan) PlanView {
 
 // Size is the size of an agent on a plan.
 type Size struct {
-	CPUCores     float64 `json:"cpu_cores"`
-	MemoryBytes  int64   `json:"memory_bytes"`
-	StorageBytes int64   `json:"storage_bytes"`
+	CPUCores     float64 `json:"cpu_cores" jsonschema:"CPU cores."`
+	MemoryBytes  int64   `json:"memory_bytes" jsonschema:"Memory."`
+	StorageBytes int64   `json:"storage_bytes" jsonschema:"The size of the volume."`
 }
 
 // Plans lists the plans, from the smallest to the largest.

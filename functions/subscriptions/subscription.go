@@ -14,13 +14,13 @@ import (
 // SubscriptionView is an organization's subscription in an answer.
 type SubscriptionView struct {
 	Plan               plan.ID           `json:"plan" jsonschema:"The organization's current plan."`
-	Status             billing.Status    `json:"status"`
+	Status             billing.Status    `json:"status" jsonschema:"Whether the subscription's payments are in order."`
 	Interval           *billing.Interval `json:"interval" jsonschema:"The billing interval; null without recurring payments."`
-	CurrentPeriodStart *time.Time        `json:"current_period_start"`
-	CurrentPeriodEnd   *time.Time        `json:"current_period_end"`
-	CancelAtPeriodEnd  bool              `json:"cancel_at_period_end"`
+	CurrentPeriodStart *time.Time        `json:"current_period_start" jsonschema:"When the paid period began; null without recurring payments."`
+	CurrentPeriodEnd   *time.Time        `json:"current_period_end" jsonschema:"When the paid period ends; null without recurring payments."`
+	CancelAtPeriodEnd  bool              `json:"cancel_at_period_end" jsonschema:"Whether the subscription ends with the period."`
 	PendingPlan        *plan.ID          `json:"pending_plan" jsonschema:"The plan that takes effect at the end of the period; null if the plan stays."`
-	Provider           billing.Provider  `json:"provider"`
+	Provider           billing.Provider  `json:"provider" jsonschema:"Who collects the payments."`
 }
 
 // Example implements function.Exampler.

@@ -25,7 +25,7 @@ func (webhookInput) Example() any {
 
 // Received is the answer to an event.
 type Received struct {
-	Received bool `json:"received"`
+	Received bool `json:"received" jsonschema:"Always true."`
 }
 
 // Example implements function.Exampler.

@@ -11,7 +11,7 @@ import (
 
 // Health is the response of a healthy service.
 type Health struct {
-	Status string `json:"status"`
+	Status string `json:"status" jsonschema:"Always ok."`
 }
 
 // Example implements function.Exampler.

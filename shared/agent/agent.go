@@ -127,13 +127,13 @@ func (a Agent) WantsPod() bool { return a.Status.has(wantsPod) }
 // change.
 type Failure struct {
 	// Code is a stable name such as "image_pull_failed".
-	Code string `json:"code"`
+	Code string `json:"code" jsonschema:"Names the failure for programs, such as image_pull_failed. New codes may be added."`
 	// Stage is the provisioning stage that failed, or "" for a failure at run time.
-	Stage StageName `json:"stage"`
+	Stage StageName `json:"stage" jsonschema:"The provisioning stage that failed; empty for a failure at run time."`
 	// Message says what happened and what the client can do. It never holds a secret.
-	Message string `json:"message"`
+	Message string `json:"message" jsonschema:"What happened and what to do, for people."`
 	// Retryable is true if starting the agent again may help without a change.
-	Retryable bool `json:"retryable"`
+	Retryable bool `json:"retryable" jsonschema:"Whether starting the agent again may help without a change."`
 	// Outage is true if the control plane could not reach what it depends on. That says nothing about the agent, so it
 	// never ends in error because of it.
 	Outage bool `json:"-"`

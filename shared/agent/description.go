@@ -10,13 +10,9 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// AmendSchema adds formats and values that the Go types can't express.
+// AmendSchema adds formats that the Go types can't express.
 func (View) AmendSchema(s *jsonschema.Schema) {
 	s.Properties["id"].Format = "uuid"
-	s.Properties["env_vars"].AdditionalProperties = &jsonschema.Schema{
-		Type: "string",
-		Enum: []any{EnvIsSecret, EnvIsConfigured},
-	}
 	for _, name := range []string{"dashboard_url", "api_url", "dashboard_handoff_url"} {
 		s.Properties[name].Format = "uri"
 	}

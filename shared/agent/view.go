@@ -13,44 +13,44 @@ import (
 
 // View is the agent that clients receive: AgentOut in the interface.
 type View struct {
-	ID                string            `json:"id"`
-	Name              string            `json:"name" jsonschema:"Display name."`
-	Status            Status            `json:"status"`
-	Namespace         string            `json:"namespace" jsonschema:"The agent's cluster namespace."`
-	ResourcePlan      plan.ID           `json:"resource_plan"`
-	Config            ConfigView        `json:"config"`
-	CreatedAt         time.Time         `json:"created_at"`
-	UpdatedAt         time.Time         `json:"updated_at"`
-	Cloud             string            `json:"cloud" jsonschema:"Cloud partner id."`
-	Region            string            `json:"region" jsonschema:"Data-plane region."`
-	EnvVars           map[string]string `json:"env_vars" jsonschema:"Where the value of each key is stored; empty for members. Values are never shown."`
-	ErrorMessage      *string           `json:"error_message"`
-	DashboardURL      *string           `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
-	APIURL            *string           `json:"api_url" jsonschema:"Null until the agent has a hostname."`
-	DashboardHandoff  *string           `json:"dashboard_handoff_url" jsonschema:"A link that opens the dashboard once. Null unless an admin's session gets a single running agent."`
-	DashboardUsername *string           `json:"dashboard_username" jsonschema:"Null for members."`
-	Hostname          *string           `json:"hostname" jsonschema:"Null until provisioning reaches the route stage."`
-	DashboardWarming  bool              `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable after a pod restart."`
-	RotationPending   bool              `json:"credential_rotation_pending" jsonschema:"True until the agent accepts the new credential and refuses the old one."`
+	ID                string                  `json:"id"`
+	Name              string                  `json:"name" jsonschema:"Display name."`
+	Status            Status                  `json:"status"`
+	Namespace         string                  `json:"namespace" jsonschema:"The agent's cluster namespace."`
+	ResourcePlan      plan.ID                 `json:"resource_plan" jsonschema:"The plan of the agent, which decides its size and features."`
+	Config            ConfigView              `json:"config" jsonschema:"The client's own configuration, and what the control plane adds to it."`
+	CreatedAt         time.Time               `json:"created_at"`
+	UpdatedAt         time.Time               `json:"updated_at"`
+	Cloud             string                  `json:"cloud" jsonschema:"Cloud partner id."`
+	Region            string                  `json:"region" jsonschema:"Data-plane region."`
+	EnvVars           map[string]EnvVarSource `json:"env_vars" jsonschema:"Where the value of each key is stored; empty for members. Values are never shown."`
+	ErrorMessage      *string                 `json:"error_message" jsonschema:"The message of config.error; null without an error."`
+	DashboardURL      *string                 `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
+	APIURL            *string                 `json:"api_url" jsonschema:"Null until the agent has a hostname."`
+	DashboardHandoff  *string                 `json:"dashboard_handoff_url" jsonschema:"A link that opens the dashboard once. Null unless an admin's session gets a single running agent."`
+	DashboardUsername *string                 `json:"dashboard_username" jsonschema:"Null for members."`
+	Hostname          *string                 `json:"hostname" jsonschema:"Null until provisioning reaches the route stage."`
+	DashboardWarming  bool                    `json:"dashboard_warming" jsonschema:"True while the dashboard may be briefly unavailable after a pod restart."`
+	RotationPending   bool                    `json:"credential_rotation_pending" jsonschema:"True until the agent accepts the new credential and refuses the old one."`
 	entityTag         string
 }
 
 // ConfigView is the config that clients receive: the client's own keys and those of the control plane.
 type ConfigView struct {
 	Own                map[string]any `json:"-"`
-	ProvisioningStages []StageView    `json:"provisioning_stages"`
+	ProvisioningStages []StageView    `json:"provisioning_stages" jsonschema:"The stages of the last provisioning, in their order."`
 	StatusReason       *StatusReason  `json:"status_reason" jsonschema:"Why the agent was paused or stopped."`
 	AllowedActions     []Trigger      `json:"allowed_actions" jsonschema:"The actions that the current status allows."`
-	SandboxEnabled     bool           `json:"sandbox_enabled"`
-	PlanLimits         PlanLimits     `json:"plan_limits"`
+	SandboxEnabled     bool           `json:"sandbox_enabled" jsonschema:"Whether the agent runs in a sandbox of its cluster."`
+	PlanLimits         PlanLimits     `json:"plan_limits" jsonschema:"The size of the agent."`
 	Error              *Failure       `json:"error" jsonschema:"Why the agent is in error, why its provisioning is being retried, or why its last change was reverted."`
 }
 
 // PlanLimits is the size of an agent.
 type PlanLimits struct {
-	CPUCores     float64 `json:"cpu_cores"`
-	MemoryBytes  int64   `json:"memory_bytes"`
-	StorageBytes int64   `json:"storage_bytes"`
+	CPUCores     float64 `json:"cpu_cores" jsonschema:"CPU cores."`
+	MemoryBytes  int64   `json:"memory_bytes" jsonschema:"Memory."`
+	StorageBytes int64   `json:"storage_bytes" jsonschema:"The size of the volume."`
 }
 
 // StageView is a provisioning stage that clients receive.
@@ -58,20 +58,26 @@ type StageView struct {
 	Name       StageName   `json:"name"`
 	Status     StageStatus `json:"status"`
 	Attempt    int         `json:"attempt" jsonschema:"How many times the stage was started."`
-	StartedAt  *time.Time  `json:"started_at"`
-	FinishedAt *time.Time  `json:"finished_at"`
-	ErrorCode  *string     `json:"error_code"`
-	Message    *string     `json:"message"`
+	StartedAt  *time.Time  `json:"started_at" jsonschema:"When the last attempt started; null before the first one."`
+	FinishedAt *time.Time  `json:"finished_at" jsonschema:"When the stage finished; null before that."`
+	ErrorCode  *string     `json:"error_code" jsonschema:"Why the stage failed or is being retried; null otherwise."`
+	Message    *string     `json:"message" jsonschema:"What happened, for people; null without an error."`
 }
 
 // DashboardUsername is the user name of every agent's dashboard. Each agent has its own password.
 const DashboardUsername = "admin"
 
-// The placeholders that env_vars shows instead of values.
+// EnvVarSource is where the value of a variable is stored. Clients see it instead of the value.
+type EnvVarSource string
+
+// The sources: Secret Manager, and the agent's record.
 const (
 	EnvIsSecret     = "gsm"
 	EnvIsConfigured = "configured"
 )
+
+// Values lists the sources.
+func (EnvVarSource) Values() []string { return []string{EnvIsSecret, EnvIsConfigured} }
 
 // Show renders the agent for a caller. Members see neither the keys of the environment nor the dashboard's user name.
 func (a Agent) Show(caller identity.Caller, d Addresses) View {
@@ -79,7 +85,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan,
 		Config:    a.showConfig(),
 		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Cloud: a.Cloud, Region: a.Region,
-		EnvVars:          map[string]string{},
+		EnvVars:          map[string]EnvVarSource{},
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),
 	}

@@ -17,9 +17,9 @@ type View struct {
 	Target    TargetView   `json:"target" jsonschema:"The object of the call."`
 	Outcome   string       `json:"outcome" jsonschema:"Either succeeded or an error code. New codes may be added. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown."`
 	Replayed  bool         `json:"replayed" jsonschema:"True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing."`
-	RequestID string       `json:"request_id"`
+	RequestID string       `json:"request_id" jsonschema:"The X-Request-Id of the call."`
 	IP        string       `json:"ip" jsonschema:"The client's IP address, or unknown."`
-	UserAgent string       `json:"user_agent"`
+	UserAgent string       `json:"user_agent" jsonschema:"The User-Agent of the call."`
 	Changes   []ChangeView `json:"changes" jsonschema:"The fields that changed; empty if none did. Secret values are never shown."`
 }
 
@@ -49,7 +49,7 @@ type TargetView struct {
 
 // ChangeView is one changed field as a client sees it.
 type ChangeView struct {
-	Field string  `json:"field"`
+	Field string  `json:"field" jsonschema:"The name of the field."`
 	Old   *string `json:"old" jsonschema:"Null if there was no value, or if the value is not shown."`
 	New   *string `json:"new" jsonschema:"Null if there is no value; set, changed or removed if the value is not shown."`
 }

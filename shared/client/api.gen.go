@@ -21,12 +21,6 @@ const (
 	APIKeyPurposeSdk        APIKeyPurpose = "sdk"
 )
 
-// Defines values for AgentEnvVars.
-const (
-	AgentEnvVarsConfigured AgentEnvVars = "configured"
-	AgentEnvVarsGsm        AgentEnvVars = "gsm"
-)
-
 // Defines values for AgentAction.
 const (
 	AgentActionDelete  AgentAction = "delete"
@@ -40,6 +34,12 @@ const (
 // Defines values for AgentCloud.
 const (
 	AgentCloudGcp AgentCloud = "gcp"
+)
+
+// Defines values for AgentEnvVarSource.
+const (
+	AgentEnvVarSourceConfigured AgentEnvVarSource = "configured"
+	AgentEnvVarSourceGsm        AgentEnvVarSource = "gsm"
 )
 
 // Defines values for AgentStageName.
@@ -235,8 +235,10 @@ type Agent struct {
 	DashboardWarming bool `json:"dashboard_warming"`
 
 	// EnvVars Where the value of each key is stored; empty for members. Values are never shown.
-	EnvVars      map[string]AgentEnvVars `json:"env_vars"`
-	ErrorMessage *string                 `json:"error_message"`
+	EnvVars map[string]AgentEnvVarSource `json:"env_vars"`
+
+	// ErrorMessage The message of config.error; null without an error.
+	ErrorMessage *string `json:"error_message"`
 
 	// Hostname Null until provisioning reaches the route stage.
 	Hostname *string `json:"hostname"`
@@ -255,9 +257,6 @@ type Agent struct {
 	UpdatedAt    time.Time   `json:"updated_at"`
 }
 
-// AgentEnvVars defines model for Agent.EnvVars.
-type AgentEnvVars string
-
 // AgentAction defines model for AgentAction.
 type AgentAction string
 
@@ -270,21 +269,33 @@ type AgentConfig struct {
 	AllowedActions []AgentAction `json:"allowed_actions"`
 
 	// Error Why the agent is in error, why its provisioning is being retried, or why its last change was reverted.
-	Error              *AgentFailure   `json:"error"`
-	PlanLimits         AgentPlanLimits `json:"plan_limits"`
-	ProvisioningStages []AgentStage    `json:"provisioning_stages"`
-	SandboxEnabled     bool            `json:"sandbox_enabled"`
+	Error      *AgentFailure   `json:"error"`
+	PlanLimits AgentPlanLimits `json:"plan_limits"`
+
+	// ProvisioningStages The stages of the last provisioning, in their order.
+	ProvisioningStages []AgentStage `json:"provisioning_stages"`
+
+	// SandboxEnabled Whether the agent runs in a sandbox of its cluster.
+	SandboxEnabled bool `json:"sandbox_enabled"`
 
 	// StatusReason Why the agent was paused or stopped.
 	StatusReason         *AgentStatusReason     `json:"status_reason"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// AgentEnvVarSource defines model for AgentEnvVarSource.
+type AgentEnvVarSource string
+
 // AgentFailure defines model for AgentFailure.
 type AgentFailure struct {
-	Code      string `json:"code"`
-	Message   string `json:"message"`
-	Retryable bool   `json:"retryable"`
+	// Code Names the failure for programs, such as image_pull_failed. New codes may be added.
+	Code string `json:"code"`
+
+	// Message What happened and what to do, for people.
+	Message string `json:"message"`
+
+	// Retryable Whether starting the agent again may help without a change.
+	Retryable bool `json:"retryable"`
 
 	// Stage The provisioning stage that failed; empty if provisioning had finished.
 	Stage string `json:"stage"`
@@ -310,28 +321,46 @@ type AgentLogLine struct {
 
 // AgentPlanLimits defines model for AgentPlanLimits.
 type AgentPlanLimits struct {
-	CPUCores     float64 `json:"cpu_cores"`
-	MemoryBytes  int64   `json:"memory_bytes"`
-	StorageBytes int64   `json:"storage_bytes"`
+	// CPUCores CPU cores.
+	CPUCores float64 `json:"cpu_cores"`
+
+	// MemoryBytes Memory.
+	MemoryBytes int64 `json:"memory_bytes"`
+
+	// StorageBytes The size of the volume.
+	StorageBytes int64 `json:"storage_bytes"`
 }
 
 // AgentSize defines model for AgentSize.
 type AgentSize struct {
-	CPUCores     float64 `json:"cpu_cores"`
-	MemoryBytes  int64   `json:"memory_bytes"`
-	StorageBytes int64   `json:"storage_bytes"`
+	// CPUCores CPU cores.
+	CPUCores float64 `json:"cpu_cores"`
+
+	// MemoryBytes Memory.
+	MemoryBytes int64 `json:"memory_bytes"`
+
+	// StorageBytes The size of the volume.
+	StorageBytes int64 `json:"storage_bytes"`
 }
 
 // AgentStage defines model for AgentStage.
 type AgentStage struct {
 	// Attempt How many times the stage was started.
-	Attempt    int64            `json:"attempt"`
-	ErrorCode  *string          `json:"error_code"`
-	FinishedAt *time.Time       `json:"finished_at"`
-	Message    *string          `json:"message"`
-	Name       AgentStageName   `json:"name"`
-	StartedAt  *time.Time       `json:"started_at"`
-	Status     AgentStageStatus `json:"status"`
+	Attempt int64 `json:"attempt"`
+
+	// ErrorCode Why the stage failed or is being retried; null otherwise.
+	ErrorCode *string `json:"error_code"`
+
+	// FinishedAt When the stage finished; null before that.
+	FinishedAt *time.Time `json:"finished_at"`
+
+	// Message What happened, for people; null without an error.
+	Message *string        `json:"message"`
+	Name    AgentStageName `json:"name"`
+
+	// StartedAt When the last attempt started; null before the first one.
+	StartedAt *time.Time       `json:"started_at"`
+	Status    AgentStageStatus `json:"status"`
 }
 
 // AgentStageName defines model for AgentStageName.
@@ -365,6 +394,7 @@ type AuditActorType string
 
 // AuditChange defines model for AuditChange.
 type AuditChange struct {
+	// Field The name of the field.
 	Field string `json:"field"`
 
 	// New Null if there is no value; set, changed or removed if the value is not shown.
@@ -392,10 +422,14 @@ type AuditEntry struct {
 	Outcome string `json:"outcome"`
 
 	// Replayed True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing.
-	Replayed  bool        `json:"replayed"`
+	Replayed bool `json:"replayed"`
+
+	// RequestID The X-Request-Id of the call.
 	RequestID string      `json:"request_id"`
 	Target    AuditTarget `json:"target"`
-	UserAgent string      `json:"user_agent"`
+
+	// UserAgent The User-Agent of the call.
+	UserAgent string `json:"user_agent"`
 }
 
 // AuditTarget defines model for AuditTarget.
@@ -431,9 +465,11 @@ type BillingSession struct {
 // CreateAPIKeyRequest defines model for CreateAPIKeyRequest.
 type CreateAPIKeyRequest struct {
 	// ExpiresInDays Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result.
-	ExpiresInDays *int64         `json:"expires_in_days,omitempty"`
-	Name          string         `json:"name"`
-	Purpose       *APIKeyPurpose `json:"purpose,omitempty"`
+	ExpiresInDays *int64 `json:"expires_in_days,omitempty"`
+
+	// Name A name for people, such as the key's user.
+	Name    string         `json:"name"`
+	Purpose *APIKeyPurpose `json:"purpose,omitempty"`
 }
 
 // CreateAgentRequest defines model for CreateAgentRequest.
@@ -485,9 +521,16 @@ type CreatedAPIKey struct {
 
 // Credentials defines model for Credentials.
 type Credentials struct {
-	AgentID           string `json:"agent_id"`
-	CredentialVersion int64  `json:"credential_version"`
+	// AgentID The agent's id.
+	AgentID string `json:"agent_id"`
+
+	// CredentialVersion The version of the credentials. A rotation adds one.
+	CredentialVersion int64 `json:"credential_version"`
+
+	// DashboardPassword The password of the agent's dashboard.
 	DashboardPassword string `json:"dashboard_password"`
+
+	// DashboardUsername The user name of the agent's dashboard.
 	DashboardUsername string `json:"dashboard_username"`
 
 	// RotationPending True until the agent accepts this credential and refuses the previous one.
@@ -499,10 +542,17 @@ type Credentials struct {
 
 // DashboardReachability defines model for DashboardReachability.
 type DashboardReachability struct {
-	AgentID                   string    `json:"agent_id"`
-	CheckedAt                 time.Time `json:"checked_at"`
-	CredentialRotationPending bool      `json:"credential_rotation_pending"`
-	DashboardURL              *string   `json:"dashboard_url"`
+	// AgentID The agent's id.
+	AgentID string `json:"agent_id"`
+
+	// CheckedAt When the agent was probed. An answer may be a few seconds old.
+	CheckedAt time.Time `json:"checked_at"`
+
+	// CredentialRotationPending True until the agent accepts the new credential and refuses the old one.
+	CredentialRotationPending bool `json:"credential_rotation_pending"`
+
+	// DashboardURL Null until the agent has a hostname.
+	DashboardURL *string `json:"dashboard_url"`
 
 	// DashboardWarming True until the newest pod has answered. The previous pod may still be reachable.
 	DashboardWarming bool `json:"dashboard_warming"`
@@ -511,7 +561,9 @@ type DashboardReachability struct {
 	HTTPStatus *int64 `json:"http_status"`
 
 	// LatencyMs The latency of the health check in milliseconds; null if it did not answer.
-	LatencyMs *float64                    `json:"latency_ms"`
+	LatencyMs *float64 `json:"latency_ms"`
+
+	// Reachable Whether the dashboard answers.
 	Reachable bool                        `json:"reachable"`
 	Reason    DashboardReachabilityReason `json:"reason"`
 
@@ -524,18 +576,30 @@ type DashboardReachabilityReason string
 
 // Health defines model for Health.
 type Health struct {
+	// Status Always ok.
 	Status string `json:"status"`
 }
 
 // Me defines model for Me.
 type Me struct {
-	APIKey       *MeAPIKey       `json:"api_key"`
-	AuthType     AuthType        `json:"auth_type"`
-	Email        *string         `json:"email"`
-	ID           string          `json:"id"`
-	Name         *string         `json:"name"`
+	// APIKey The key that authenticated the call; null for a session.
+	APIKey   *MeAPIKey `json:"api_key"`
+	AuthType AuthType  `json:"auth_type"`
+
+	// Email Null for an API key, and for a session token without an email address.
+	Email *string `json:"email"`
+
+	// ID The id of the user or API key; for a session it is derived from sub.
+	ID string `json:"id"`
+
+	// Name Null for an API key, and for a session token without a name.
+	Name *string `json:"name"`
+
+	// Organization The active organization; null without one.
 	Organization *MeOrganization `json:"organization"`
-	Role         *Role           `json:"role"`
+
+	// Role The role in the active organization; null without one.
+	Role *Role `json:"role"`
 
 	// Sub The sub claim of the session token; null for an API key.
 	Sub *string `json:"sub"`
@@ -543,7 +607,9 @@ type Me struct {
 
 // MeAPIKey defines model for MeAPIKey.
 type MeAPIKey struct {
-	ID        string `json:"id"`
+	ID string `json:"id"`
+
+	// KeyPrefix The leading part of the key.
 	KeyPrefix string `json:"key_prefix"`
 	Name      string `json:"name"`
 }
@@ -556,9 +622,12 @@ type MeOrganization struct {
 
 // Member defines model for Member.
 type Member struct {
+	// Email Null if the identity provider does not know it.
 	Email *string `json:"email"`
-	Name  *string `json:"name"`
-	Role  Role    `json:"role"`
+
+	// Name Null if the identity provider does not know it.
+	Name *string `json:"name"`
+	Role Role    `json:"role"`
 
 	// UserID The user's id at the identity provider, which is the sub claim of their tokens.
 	UserID string `json:"user_id"`
@@ -601,7 +670,9 @@ type Metrics struct {
 // MetricsPoint defines model for MetricsPoint.
 type MetricsPoint struct {
 	// T The start of the interval over which the value is averaged, in Unix seconds.
-	T int64   `json:"t"`
+	T int64 `json:"t"`
+
+	// V The average over the interval.
 	V float64 `json:"v"`
 }
 
@@ -644,11 +715,20 @@ type Organization struct {
 
 // OrganizationAmounts defines model for OrganizationAmounts.
 type OrganizationAmounts struct {
-	Agents       int64   `json:"agents"`
-	APIKeys      int64   `json:"api_keys"`
-	CPUCores     float64 `json:"cpu_cores"`
-	MemoryBytes  int64   `json:"memory_bytes"`
-	StorageBytes int64   `json:"storage_bytes"`
+	// Agents The number of agents.
+	Agents int64 `json:"agents"`
+
+	// APIKeys The number of API keys.
+	APIKeys int64 `json:"api_keys"`
+
+	// CPUCores CPU cores of all agents.
+	CPUCores float64 `json:"cpu_cores"`
+
+	// MemoryBytes Memory of all agents.
+	MemoryBytes int64 `json:"memory_bytes"`
+
+	// StorageBytes Volumes of all agents.
+	StorageBytes int64 `json:"storage_bytes"`
 }
 
 // OrganizationStatus defines model for OrganizationStatus.
@@ -659,10 +739,14 @@ type Plan struct {
 	Agent AgentSize `json:"agent"`
 
 	// Features What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added.
-	Features  []string `json:"features"`
-	ID        PlanID   `json:"id"`
-	MaxAgents int64    `json:"max_agents"`
-	Name      string   `json:"name"`
+	Features []string `json:"features"`
+	ID       PlanID   `json:"id"`
+
+	// MaxAgents How many agents an organization on this plan may have.
+	MaxAgents int64 `json:"max_agents"`
+
+	// Name The plan's name for people.
+	Name string `json:"name"`
 
 	// PriceUsdMonth Null if the price is set by contract.
 	PriceUsdMonth *float64 `json:"price_usd_month"`
@@ -683,8 +767,10 @@ type Role string
 // Secret defines model for Secret.
 type Secret struct {
 	// InSync Whether the running pod has the newest value.
-	InSync bool   `json:"in_sync"`
-	Key    string `json:"key"`
+	InSync bool `json:"in_sync"`
+
+	// Key The name of the environment variable.
+	Key string `json:"key"`
 
 	// LatestVersion The newest version; null until the first one is stored.
 	LatestVersion *int64 `json:"latest_version"`
@@ -699,6 +785,7 @@ type Secret struct {
 
 // SecretChanges defines model for SecretChanges.
 type SecretChanges struct {
+	// AgentID The agent's id.
 	AgentID string `json:"agent_id"`
 
 	// DashboardWarming True while the dashboard may be briefly unavailable because the pod is being replaced.
@@ -710,8 +797,10 @@ type SecretChanges struct {
 
 // SecretOperation defines model for SecretOperation.
 type SecretOperation struct {
-	Action  SecretOperationAction `json:"action"`
-	AgentID string                `json:"agent_id"`
+	Action SecretOperationAction `json:"action"`
+
+	// AgentID The agent's id.
+	AgentID string `json:"agent_id"`
 
 	// AttemptCount How many times the current stage was started.
 	AttemptCount int64     `json:"attempt_count"`
@@ -747,8 +836,13 @@ type SetMemberRequest struct {
 
 // Subscription defines model for Subscription.
 type Subscription struct {
-	CancelAtPeriodEnd  bool       `json:"cancel_at_period_end"`
-	CurrentPeriodEnd   *time.Time `json:"current_period_end"`
+	// CancelAtPeriodEnd Whether the subscription ends with the period.
+	CancelAtPeriodEnd bool `json:"cancel_at_period_end"`
+
+	// CurrentPeriodEnd When the paid period ends; null without recurring payments.
+	CurrentPeriodEnd *time.Time `json:"current_period_end"`
+
+	// CurrentPeriodStart When the paid period began; null without recurring payments.
 	CurrentPeriodStart *time.Time `json:"current_period_start"`
 
 	// Interval The billing interval; null without recurring payments.
@@ -781,10 +875,13 @@ type ListAgentsParams struct {
 	// The maximum number of items on the page.
 	Limit int64
 	// The X-Next-Cursor of the previous page; absent for the first page.
-	Cursor       string
-	Status       AgentStatus
+	Cursor string
+	// Only agents with this status.
+	Status AgentStatus
+	// Only agents on this plan.
 	ResourcePlan PlanID
-	Region       string
+	// Only agents in this region.
+	Region string
 	// Only agents with exactly this name.
 	Name string
 }

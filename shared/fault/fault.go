@@ -31,13 +31,13 @@ type Error struct {
 // Violation is one entry of a validation error, in the vocabulary of pydantic v2.
 type Violation struct {
 	// Loc is the path to the value: "body", "path", "query" or "header", then field names (string) and indexes (int).
-	Loc []any `json:"loc"`
+	Loc []any `json:"loc" jsonschema:"Where the violation is: a part of the request, and the path to the value in it."`
 	// Msg is a sentence for people.
-	Msg string `json:"msg"`
+	Msg string `json:"msg" jsonschema:"What is wrong, for people."`
 	// Type is the machine-readable kind of violation, such as "missing" or "string_too_short".
-	Type string `json:"type"`
+	Type string `json:"type" jsonschema:"Names the rule for programs."`
 	// Ctx holds the values in Msg; nil for none.
-	Ctx map[string]any `json:"ctx,omitempty"`
+	Ctx map[string]any `json:"ctx,omitempty" jsonschema:"The values of the rule, such as a limit."`
 }
 
 // New returns an error. format and args make the public detail.

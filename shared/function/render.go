@@ -141,11 +141,11 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 type Problem struct {
 	// Detail is a string, or the list of violations for a validation error.
 	Detail    any            `json:"detail"`
-	Code      string         `json:"code"`
-	Status    int            `json:"status"`
-	Title     string         `json:"title"`
-	RequestID string         `json:"request_id"`
-	Meta      map[string]any `json:"meta,omitempty"`
+	Code      string         `json:"code" jsonschema:"Names the error for programs. New codes may be added."`
+	Status    int            `json:"status" jsonschema:"The status code of the response."`
+	Title     string         `json:"title" jsonschema:"The name of the status code."`
+	RequestID string         `json:"request_id" jsonschema:"The X-Request-Id of the response."`
+	Meta      map[string]any `json:"meta,omitempty" jsonschema:"Further values, which depend on the code."`
 }
 
 // WriteError renders an error as a Problem, the error body of every function.

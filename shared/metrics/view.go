@@ -32,7 +32,7 @@ func (w Window) Duration() time.Duration {
 // Point is one value of a series.
 type Point struct {
 	T int64   `json:"t" jsonschema:"The start of the interval over which the value is averaged, in Unix seconds."`
-	V float64 `json:"v"`
+	V float64 `json:"v" jsonschema:"The average over the interval."`
 }
 
 // Curves are the series of a window: one point per minute for an hour, one per five minutes for longer windows. Gaps
@@ -54,7 +54,7 @@ type View struct {
 	LatencyP95MS *float64   `json:"latency_p95_ms" jsonschema:"The last known 95th percentile of request latency, in milliseconds. Null until a request on the agent's hostname is measured."`
 	CPUCores     *float64   `json:"cpu_cores" jsonschema:"CPU in use, in cores."`
 	MemoryBytes  *float64   `json:"memory_bytes" jsonschema:"Memory in use, in bytes."`
-	Series       Curves     `json:"series"`
+	Series       Curves     `json:"series" jsonschema:"The figures over the requested window."`
 	CollectedAt  *time.Time `json:"collected_at" jsonschema:"When the figures were collected; null before the first collection."`
 	Stale        bool       `json:"stale" jsonschema:"True if a newer collection is overdue."`
 

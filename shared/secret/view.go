@@ -9,7 +9,7 @@ import (
 // View is the operation that clients receive: SecretOperationOut in the interface.
 type View struct {
 	ID           string    `json:"id"`
-	AgentID      string    `json:"agent_id"`
+	AgentID      string    `json:"agent_id" jsonschema:"The agent's id."`
 	Key          string    `json:"key" jsonschema:"The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials."`
 	SecretRef    *string   `json:"secret_ref" jsonschema:"The id of the secret in the secret store, without the environment; never a value."`
 	Action       Action    `json:"action"`
@@ -52,7 +52,7 @@ func (View) Example() any {
 
 // Summary is one secret variable of an agent.
 type Summary struct {
-	Key    string `json:"key"`
+	Key    string `json:"key" jsonschema:"The name of the environment variable."`
 	Source string `json:"source" jsonschema:"Where the value is stored: gsm is Secret Manager."`
 	// LatestVersion and LiveVersion are versions of the secret store.
 	LatestVersion *int64    `json:"latest_version" jsonschema:"The newest version; null until the first one is stored."`

@@ -132,8 +132,8 @@ func (d *Document) checkBody(at pointer, content map[string]any, x Exchange) err
 	if !ok {
 		return fmt.Errorf("media type %s is not described", media)
 	}
-	if described["x-itemSchema"] != nil {
-		return d.checkItems(at.to(media, "x-itemSchema"), media, x.Body)
+	if schema, _ := described["schema"].(map[string]any); schema["contentSchema"] != nil {
+		return d.checkItems(at.to(media, "schema", "contentSchema", "items"), media, x.Body)
 	}
 	if described["schema"] == nil || media != "application/json" {
 		return nil

@@ -25,8 +25,8 @@ const description = `{
     "/api/v1/agents/all": {"get": {"responses": {"204": {"description": "Nothing"}}}},
     "/docs/{asset}": {"get": {"responses": {"200": {"description": "OK", "content": {"*/*": {}}}}}},
     "/lines": {"get": {"responses": {"200": {"description": "OK", "content": {
-      "application/x-ndjson": {"x-itemSchema": {"$ref": "#/components/schemas/Agent"}},
-      "text/event-stream": {"x-itemSchema": {"$ref": "#/components/schemas/Agent"}}}}}}}
+      "application/x-ndjson": {"schema": {"contentSchema": {"items": {"$ref": "#/components/schemas/Agent"}}}},
+      "text/event-stream": {"schema": {"contentSchema": {"items": {"$ref": "#/components/schemas/Agent"}}}}}}}}}
   },
   "components": {
     "schemas": {

@@ -25,7 +25,9 @@ export interface Agent {
   status: AgentStatus;
   /** The agent's cluster namespace. */
   namespace: string;
+  /** The plan of the agent, which decides its size and features. */
   resource_plan: PlanID;
+  /** The client's own configuration, and what the control plane adds to it. */
   config: AgentConfig;
   created_at: string;
   updated_at: string;
@@ -34,7 +36,8 @@ export interface Agent {
   /** Data-plane region. */
   region: string;
   /** Where the value of each key is stored; empty for members. Values are never shown. */
-  env_vars: Record<string, "gsm" | "configured" | (string & {})>;
+  env_vars: Record<string, AgentEnvVarSource>;
+  /** The message of config.error; null without an error. */
   error_message: string | null;
   /** Null until the agent has a hostname. */
   dashboard_url: string | null;
@@ -58,23 +61,31 @@ export type AgentCloud = "gcp";
 
 /** The client's own keys and those that the control plane fills. */
 export interface AgentConfig {
+  /** The stages of the last provisioning, in their order. */
   provisioning_stages: AgentStage[];
   /** Why the agent was paused or stopped. */
   status_reason: AgentStatusReason | null;
   /** The actions that the current status allows. */
   allowed_actions: AgentAction[];
+  /** Whether the agent runs in a sandbox of its cluster. */
   sandbox_enabled: boolean;
+  /** The size of the agent. */
   plan_limits: AgentPlanLimits;
   /** Why the agent is in error, why its provisioning is being retried, or why its last change was reverted. */
   error: AgentFailure | null;
   [key: string]: unknown;
 }
 
+export type AgentEnvVarSource = "gsm" | "configured" | (string & {});
+
 export interface AgentFailure {
+  /** Names the failure for programs, such as image_pull_failed. New codes may be added. */
   code: string;
   /** The provisioning stage that failed; empty if provisioning had finished. */
   stage: string;
+  /** What happened and what to do, for people. */
   message: string;
+  /** Whether starting the agent again may help without a change. */
   retryable: boolean;
 }
 
@@ -95,14 +106,20 @@ export interface AgentLogLine {
 }
 
 export interface AgentPlanLimits {
+  /** CPU cores. */
   cpu_cores: number;
+  /** Memory. */
   memory_bytes: number;
+  /** The size of the volume. */
   storage_bytes: number;
 }
 
 export interface AgentSize {
+  /** CPU cores. */
   cpu_cores: number;
+  /** Memory. */
   memory_bytes: number;
+  /** The size of the volume. */
   storage_bytes: number;
 }
 
@@ -111,9 +128,13 @@ export interface AgentStage {
   status: AgentStageStatus;
   /** How many times the stage was started. */
   attempt: number;
+  /** When the last attempt started; null before the first one. */
   started_at: string | null;
+  /** When the stage finished; null before that. */
   finished_at: string | null;
+  /** Why the stage failed or is being retried; null otherwise. */
   error_code: string | null;
+  /** What happened, for people; null without an error. */
   message: string | null;
 }
 
@@ -157,6 +178,7 @@ export interface AuditActor {
 export type AuditActorType = "session" | "api_key" | "operator" | "system" | (string & {});
 
 export interface AuditChange {
+  /** The name of the field. */
   field: string;
   /** Null if there was no value, or if the value is not shown. */
   old: string | null;
@@ -180,9 +202,11 @@ export interface AuditEntry {
   outcome: string;
   /** True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing. */
   replayed: boolean;
+  /** The X-Request-Id of the call. */
   request_id: string;
   /** The client's IP address, or unknown. */
   ip: string;
+  /** The User-Agent of the call. */
   user_agent: string;
   /** The fields that changed; empty if none did. Secret values are never shown. */
   changes: AuditChange[];
@@ -211,7 +235,9 @@ export interface BillingSession {
 }
 
 export interface CreateAPIKeyRequest {
+  /** A name for people, such as the key's user. */
   name: string;
+  /** What the key is for; other by default. */
   purpose?: APIKeyPurpose;
   /**
    * Null for a key that does not expire. A key that is created with an API key expires with that key at the latest,
@@ -238,6 +264,7 @@ export interface CreateAgentRequest {
 }
 
 export interface CreateCheckoutSessionRequest {
+  /** The plan to buy. */
   plan: PlanID;
   /** The billing interval; month by default. */
   interval?: BillingInterval;
@@ -261,28 +288,38 @@ export interface CreatedAPIKey {
 }
 
 export interface Credentials {
+  /** The agent's id. */
   agent_id: string;
+  /** The user name of the agent's dashboard. */
   dashboard_username: string;
+  /** The password of the agent's dashboard. */
   dashboard_password: string;
   /** The bearer token of the agent's own API. The control plane does not accept it. */
   tenant_api_key: string;
+  /** The version of the credentials. A rotation adds one. */
   credential_version: number;
   /** True until the agent accepts this credential and refuses the previous one. */
   rotation_pending: boolean;
 }
 
 export interface DashboardReachability {
+  /** The agent's id. */
   agent_id: string;
+  /** Whether the dashboard answers. */
   reachable: boolean;
   /** True until the newest pod has answered. The previous pod may still be reachable. */
   dashboard_warming: boolean;
+  /** True until the agent accepts the new credential and refuses the old one. */
   credential_rotation_pending: boolean;
+  /** Null until the agent has a hostname. */
   dashboard_url: string | null;
   /** The status code of the agent's health check; null if it did not answer. */
   http_status: number | null;
   /** The latency of the health check in milliseconds; null if it did not answer. */
   latency_ms: number | null;
+  /** Why the dashboard does not answer; ok if it does. */
   reason: DashboardReachabilityReason;
+  /** When the agent was probed. An answer may be a few seconds old. */
   checked_at: string;
   /** Seconds to wait before the next check; null if waiting changes nothing. */
   retry_after_seconds: number | null;
@@ -303,14 +340,20 @@ export type DashboardReachabilityReason =
 export interface HTTPValidationError {
   /** Every violation in the request. */
   detail: ValidationError[];
+  /** Names the error for programs. New codes may be added. */
   code: string;
+  /** The status code of the response. */
   status: number;
+  /** The name of the status code. */
   title: string;
+  /** The X-Request-Id of the response. */
   request_id: string;
+  /** Further values, which depend on the code. */
   meta?: Record<string, unknown>;
 }
 
 export interface Health {
+  /** Always ok. */
   status: string;
 }
 
@@ -320,20 +363,28 @@ export interface KeySet {
 }
 
 export interface Me {
+  /** The id of the user or API key; for a session it is derived from sub. */
   id: string;
   /** The sub claim of the session token; null for an API key. */
   sub: string | null;
+  /** Null for an API key, and for a session token without an email address. */
   email: string | null;
+  /** Null for an API key, and for a session token without a name. */
   name: string | null;
+  /** How the call was authenticated. */
   auth_type: AuthType;
+  /** The role in the active organization; null without one. */
   role: Role | null;
+  /** The active organization; null without one. */
   organization: MeOrganization | null;
+  /** The key that authenticated the call; null for a session. */
   api_key: MeAPIKey | null;
 }
 
 export interface MeAPIKey {
   id: string;
   name: string;
+  /** The leading part of the key. */
   key_prefix: string;
 }
 
@@ -345,7 +396,9 @@ export interface MeOrganization {
 export interface Member {
   /** The user's id at the identity provider, which is the sub claim of their tokens. */
   user_id: string;
+  /** Null if the identity provider does not know it. */
   email: string | null;
+  /** Null if the identity provider does not know it. */
   name: string | null;
   role: Role;
 }
@@ -376,6 +429,7 @@ export interface Metrics {
   cpu_cores: number | null;
   /** Memory in use, in bytes. */
   memory_bytes: number | null;
+  /** The figures over the requested window. */
   series: MetricsSeries;
   /** When the figures were collected; null before the first collection. */
   collected_at: string | null;
@@ -386,6 +440,7 @@ export interface Metrics {
 export interface MetricsPoint {
   /** The start of the interval over which the value is averaged, in Unix seconds. */
   t: number;
+  /** The average over the interval. */
   v: number;
 }
 
@@ -409,29 +464,42 @@ export interface MigrateAgentSandboxRequest {
 
 export interface Organization {
   id: string;
+  /** The organization's plan. */
   plan: PlanID;
+  /** Whether the organization's payments are in order. */
   status: OrganizationStatus;
   /** When running agents are paused because a payment is overdue; null if none is. */
   grace_ends_at: string | null;
+  /** What all agents and API keys together may take up. */
   limits: OrganizationAmounts;
+  /** What all agents and API keys together take up. */
   usage: OrganizationAmounts;
   created_at: string;
 }
 
 export interface OrganizationAmounts {
+  /** The number of agents. */
   agents: number;
+  /** CPU cores of all agents. */
   cpu_cores: number;
+  /** Memory of all agents. */
   memory_bytes: number;
+  /** Volumes of all agents. */
   storage_bytes: number;
+  /** The number of API keys. */
   api_keys: number;
 }
 
 export type OrganizationStatus = "active" | "past_due" | "suspended" | (string & {});
 
 export interface Plan {
+  /** The plan's id, as in resource_plan of an agent. */
   id: PlanID;
+  /** The plan's name for people. */
   name: string;
+  /** The size of an agent on this plan. */
   agent: AgentSize;
+  /** How many agents an organization on this plan may have. */
   max_agents: number;
   /** Null if the price is set by contract. */
   price_usd_month: number | null;
@@ -445,10 +513,15 @@ export type PlanID = "hobby" | "startup" | "business" | "enterprise" | "starter"
 export interface Problem {
   /** What happened, and what to do. */
   detail: string;
+  /** Names the error for programs. New codes may be added. */
   code: string;
+  /** The status code of the response. */
   status: number;
+  /** The name of the status code. */
   title: string;
+  /** The X-Request-Id of the response. */
   request_id: string;
+  /** Further values, which depend on the code. */
   meta?: Record<string, unknown>;
 }
 
@@ -463,6 +536,7 @@ export type ReceiveStripeEventRequest = unknown;
 export type Role = "admin" | "member" | (string & {});
 
 export interface Secret {
+  /** The name of the environment variable. */
   key: string;
   /** Where the value is stored: gsm is Secret Manager. */
   source: string;
@@ -476,6 +550,7 @@ export interface Secret {
 }
 
 export interface SecretChanges {
+  /** The agent's id. */
   agent_id: string;
   /** True while the dashboard may be briefly unavailable because the pod is being replaced. */
   dashboard_warming: boolean;
@@ -485,6 +560,7 @@ export interface SecretChanges {
 
 export interface SecretOperation {
   id: string;
+  /** The agent's id. */
   agent_id: string;
   /** The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials. */
   key: string;
@@ -522,14 +598,19 @@ export interface SetMemberRequest {
 export interface Subscription {
   /** The organization's current plan. */
   plan: PlanID;
+  /** Whether the subscription's payments are in order. */
   status: SubscriptionStatus;
   /** The billing interval; null without recurring payments. */
   interval: BillingInterval | null;
+  /** When the paid period began; null without recurring payments. */
   current_period_start: string | null;
+  /** When the paid period ends; null without recurring payments. */
   current_period_end: string | null;
+  /** Whether the subscription ends with the period. */
   cancel_at_period_end: boolean;
   /** The plan that takes effect at the end of the period; null if the plan stays. */
   pending_plan: PlanID | null;
+  /** Who collects the payments. */
   provider: BillingProvider;
 }
 
@@ -548,12 +629,17 @@ export interface UpdateAgentRequest {
 }
 
 export interface ValidationError {
+  /** Where the violation is: a part of the request, and the path to the value in it. */
   loc: (string | number)[];
+  /** What is wrong, for people. */
   msg: string;
+  /** Names the rule for programs. */
   type: string;
+  /** The values of the rule, such as a limit. */
   ctx?: Record<string, unknown>;
 }
 
 export interface WebhookReceipt {
+  /** Always true. */
   received: boolean;
 }
