@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
 
 	"agents.example/controlplane/shared/client"
@@ -19,10 +18,16 @@ import (
 type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// Terminal says which of them are terminals.
+	Terminal Terminal
 	// Lookup returns the value of an environment variable.
 	Lookup func(name string) (string, bool)
 	// ConfigDir is the folder of the user's configuration files; the tool has a folder in it.
 	ConfigDir string
+	// Open opens a URL in the user's browser.
+	Open func(url string) error
+	// Now returns the time.
+	Now func() time.Time
 }
 
 // FromOS returns the tool for the process that runs it.
@@ -32,17 +37,28 @@ func FromOS() *App {
 		dir = "" // reported when a command needs it
 	}
 	return &App{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: terminalOf(os.Stdin, os.Stdout, os.Stderr),
 		Lookup: os.LookupEnv, ConfigDir: dir, //nolint:forbidigo // the tool's only access to the environment
+		Open: openBrowser, Now: time.Now,
 	}
 }
 
 // Run executes a command line and returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
-	root := a.Root()
+	t, root := a.tool()
 	root.SetArgs(args)
-	err := fang.Execute(ctx, root, fang.WithoutManpage(), fang.WithErrorHandler(a.printError))
-	if ctx.Err() != nil && err != nil {
+	cmd, err := root.ExecuteContextC(ctx)
+	cause := context.Cause(cmd.Context())
+	t.cancel()
+	if err == nil {
+		return ExitOK
+	}
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(cause, errTimeout) {
+		err = withNext(errTimeout, nextSteps(err)...)
+	}
+	interrupted := ctx.Err() != nil
+	t.printError(cmd, err, interrupted)
+	if interrupted {
 		return ExitInterrupted
 	}
 	return exitCode(err)
@@ -55,19 +71,29 @@ type tool struct {
 	profile, baseURL string
 	output           format
 	timeout          time.Duration
+	color            string
+	// cancel ends the context that limitTime has made.
+	cancel context.CancelFunc
 }
 
 // Root returns the tree of commands.
 func (a *App) Root() *cobra.Command {
-	t := &tool{app: a, output: format{kind: formatTable}}
+	_, root := a.tool()
+	return root
+}
+
+// tool returns the tree of commands and what they share.
+func (a *App) tool() (*tool, *cobra.Command) {
+	t := &tool{app: a, output: format{kind: formatTable}, cancel: func() {}}
 	root := &cobra.Command{
 		Use:   "agentctl",
 		Short: "Create, watch and change hosted agents",
 		Long: "agentctl creates, watches and changes hosted agents. It reads AGENTS_BASE_URL and AGENTS_API_KEY, or " +
 			"a profile that agentctl login has written.",
+		SilenceErrors: true, SilenceUsage: true, Version: version(),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			t.limitTime(cmd)
-			return nil
+			return t.checkColor()
 		},
 	}
 	root.SetIn(a.Stdin)
@@ -75,11 +101,13 @@ func (a *App) Root() *cobra.Command {
 	root.SetErr(a.Stderr)
 	flags := root.PersistentFlags()
 	flags.StringVar(&t.profile, "profile", "", "use this profile instead of the current one")
-	flags.StringVar(&t.baseURL, "base-url", "", "call the API at this URL")
-	flags.VarP(&t.output, "output", "o", "table, json, yaml, name or jsonpath=TEMPLATE")
+	flags.StringVar(&t.baseURL, "base-url", "", "call the API at this `URL`")
+	flags.VarP(&t.output, "output", "o", "`format`: table, json, yaml, name or jsonpath=TEMPLATE")
 	flags.DurationVar(&t.timeout, "timeout", 0, "give up after this time, such as 90s; 0 for no limit")
-	root.AddCommand(t.agentsCommand())
-	return root
+	flags.StringVar(&t.color, "color", colorAuto, "`when` to color the output: auto, always or never")
+	root.AddCommand(t.agentsCommand(), exitCodesTopic())
+	checkUsage(root)
+	return t, root
 }
 
 // limitTime applies the flag --timeout to a command.
@@ -88,7 +116,7 @@ func (t *tool) limitTime(cmd *cobra.Command) {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), t.timeout, errTimeout)
-	cobra.OnFinalize(cancel)
+	t.cancel = cancel
 	cmd.SetContext(ctx)
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
+	"net/url"
+	"strings"
 
-	"charm.land/fang/v2"
+	"github.com/spf13/cobra"
 
 	"agents.example/controlplane/shared/client"
 )
@@ -15,35 +17,73 @@ import (
 // Exit codes. They are part of the tool's interface: scripts depend on them.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1   // any other error
-	ExitUsage       = 2   // the command line is wrong
-	ExitNoSession   = 3   // no key or session, or one that the API refuses (401)
-	ExitNotAllowed  = 4   // the role or the plan does not allow it (402, 403)
-	ExitNotFound    = 5   // the object does not exist (404)
-	ExitConflict    = 6   // the object's state does not allow it (409, 412)
-	ExitInvalid     = 7   // the API refuses a value (400, 413, 415, 422)
-	ExitUnavailable = 8   // the API cannot be reached, is overloaded, or limits the rate (429, 5xx)
-	ExitUnsettled   = 9   // the object was waited for, and failed
-	ExitTimeout     = 124 // --timeout has passed, as with timeout(1)
-	ExitInterrupted = 130 // the user interrupted the tool
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitNoSession   = 3
+	ExitNotAllowed  = 4
+	ExitNotFound    = 5
+	ExitConflict    = 6
+	ExitInvalid     = 7
+	ExitUnavailable = 8
+	ExitUnsettled   = 9
+	ExitTimeout     = 124
+	ExitInterrupted = 130
 )
+
+// exitMeaning is what an exit code says.
+type exitMeaning struct {
+	code    int
+	meaning string
+}
+
+// exitMeanings lists all exit codes.
+func exitMeanings() []exitMeaning {
+	return []exitMeaning{
+		{ExitOK, "The command succeeded."},
+		{ExitFailed, "The command failed for a reason that no other code names."},
+		{ExitUsage, "The command line is wrong."},
+		{ExitNoSession, "There is no API key or session, or the API refuses it (401)."},
+		{ExitNotAllowed, "The role, the plan or an open payment does not allow the call (402, 403)."},
+		{ExitNotFound, "The object does not exist (404)."},
+		{ExitConflict, "The object's present state does not allow the call (409, 412)."},
+		{ExitInvalid, "The API refuses a value (400, 413, 415, 422)."},
+		{ExitUnavailable, "The API cannot be reached, is overloaded, or limits the rate (429, 5xx)."},
+		{ExitUnsettled, "The command waited for an object, which failed or took another turn."},
+		{ExitTimeout, "The time limit of --timeout has passed."},
+		{ExitInterrupted, "The user interrupted the command (Ctrl-C)."},
+	}
+}
+
+// exitCodesTopic is the help text about exit codes.
+func exitCodesTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString("Scripts can depend on the exit code of agentctl:\n\n")
+	for _, e := range exitMeanings() {
+		fmt.Fprintf(&b, "  %3d  %s\n", e.code, e.meaning)
+	}
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: strings.TrimSpace(b.String())}
+}
 
 // errNoProfile is the error of a command that needs a token when there is none.
 var errNoProfile = errors.New("not signed in. Run: agentctl login. Or set AGENTS_BASE_URL and AGENTS_API_KEY")
 
-// usageError is a wrong command line.
-type usageError struct{ error }
-
-// usagef returns the error of a wrong command line.
-func usagef(text string, args ...any) error { return usageError{fmt.Errorf(text, args...)} }
-
 // failedError is the end of a wait for an object that failed.
 type failedError struct{ error }
+
+// Unwrap returns the error inside.
+func (e failedError) Unwrap() error { return e.error }
+
+// notFoundError is an object that does not exist.
+type notFoundError struct{ error }
+
+// Unwrap returns the error inside.
+func (e notFoundError) Unwrap() error { return e.error }
 
 // exitCode returns the exit code of a command that ended with err.
 func exitCode(err error) int {
 	var usage usageError
 	var failed failedError
+	var missing notFoundError
 	switch e := client.AsError(err); {
 	case err == nil:
 		return ExitOK
@@ -51,14 +91,25 @@ func exitCode(err error) int {
 		return ExitUsage
 	case errors.As(err, &failed):
 		return ExitUnsettled
+	case errors.As(err, &missing):
+		return ExitNotFound
 	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
 		return ExitTimeout
 	case errors.Is(err, errNoProfile):
 		return ExitNoSession
 	case e != nil:
 		return statusCode(e.Status)
+	case isConnection(err):
+		return ExitUnavailable
 	}
 	return ExitFailed
+}
+
+// isConnection reports whether a request has got no answer.
+func isConnection(err error) bool {
+	var request *url.Error
+	var network net.Error
+	return errors.As(err, &request) || errors.As(err, &network)
 }
 
 // statusCode returns the exit code of an HTTP status.
@@ -79,9 +130,4 @@ func statusCode(status int) int {
 		return ExitUnavailable
 	}
 	return ExitInvalid
-}
-
-// printError prints what happened and what the user can do.
-func (a *App) printError(w io.Writer, _ fang.Styles, err error) {
-	fmt.Fprintln(w, "Error:", err)
 }

@@ -1,11 +1,11 @@
 package agentctl
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
@@ -63,7 +63,7 @@ type result struct {
 	value any
 	// names are the ids for the format name.
 	names []string
-	// table shows the answer to people.
+	// table shows the answer to people. Its writer is a screen.
 	table func(w io.Writer) error
 }
 
@@ -72,10 +72,7 @@ func (t *tool) show(r result) error {
 	w := t.app.Stdout
 	switch t.output.kind {
 	case formatJSON:
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(r.value)
+		return printJSON(w, r.value, "  ")
 	case formatYAML:
 		b, err := yaml.Marshal(r.value)
 		if err == nil {
@@ -90,33 +87,73 @@ func (t *tool) show(r result) error {
 	case formatJSONPath:
 		return printJSONPath(w, t.output.template, r.value)
 	}
-	return r.table(w)
+	return r.table(t.stdout())
+}
+
+// printJSON prints a value as JSON. Without indent, it takes one line.
+func printJSON(w io.Writer, value any, indent string) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", indent)
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
 }
 
 func printJSONPath(w io.Writer, template string, value any) error {
-	b, err := json.Marshal(value)
+	plain, err := plainValue(value)
 	if err != nil {
 		return err
 	}
-	var plain any
-	if err := json.Unmarshal(b, &plain); err != nil {
-		return err
+	if !strings.Contains(template, "{") {
+		template = "{." + strings.TrimPrefix(template, ".") + "}"
 	}
-	path := jsonpath.New("output")
+	path := jsonpath.New("output").AllowMissingKeys(true)
 	if err := path.Parse(template); err != nil {
 		return usagef("the jsonpath template cannot be parsed: %w", err)
 	}
-	if err := path.Execute(w, plain); err != nil {
+	var b bytes.Buffer
+	if err := path.Execute(&b, plain); err != nil {
 		return usagef("the jsonpath template does not fit the answer: %w", err)
 	}
-	_, err = io.WriteString(w, "\n")
+	_, err = fmt.Fprintln(w, b.String())
 	return err
 }
 
-// column is one column of a table.
-type column[T any] struct {
-	title string
-	value func(T) string
+// plainValue returns what JSON has of a value: objects, lists, strings, numbers and truth values. Integers stay
+// integers, and a null is an empty text.
+func plainValue(value any) (any, error) {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var plain any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&plain); err != nil {
+		return nil, err
+	}
+	return printable(plain), nil
+}
+
+func printable(value any) any {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	case []any:
+		for i := range v {
+			v[i] = printable(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = printable(v[name])
+		}
+	}
+	return value
 }
 
 // list returns the result of a command that lists objects.
@@ -130,34 +167,13 @@ func list[T any](items []T, id func(T) string, columns []column[T]) result {
 	}}
 }
 
-func printTable[T any](w io.Writer, items []T, columns []column[T]) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	cells := make([]string, len(columns))
-	for i, c := range columns {
-		cells[i] = c.title
-	}
-	fmt.Fprintln(table, strings.Join(cells, "\t"))
-	for _, item := range items {
-		for i, c := range columns {
-			cells[i] = c.value(item)
-		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
-	}
-	return table.Flush()
-}
-
 // field is one line of the view of an object.
 type field struct{ name, value string }
 
 // object returns the result of a command that shows one object. Fields without a value are left out.
 func object(value any, id string, fields []field) result {
 	return result{value: value, names: []string{id}, table: func(w io.Writer) error {
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, f := range fields {
-			if f.value != "" {
-				fmt.Fprintf(table, "%s:\t%s\n", f.name, f.value)
-			}
-		}
-		return table.Flush()
+		printFields(asScreen(w), fields)
+		return nil
 	}}
 }

@@ -1,0 +1,94 @@
+package agentctl
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError is a wrong command line.
+type usageError struct{ error }
+
+// Unwrap returns the error inside.
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef returns the error of a wrong command line.
+func usagef(text string, args ...any) error { return usageError{fmt.Errorf(text, args...)} }
+
+// checkUsage makes every wrong command line a usageError that says what would be right. It completes a tree of
+// commands.
+func checkUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(wrongFlag)
+	if c.HasSubCommands() && c.RunE == nil {
+		c.Args, c.RunE = cobra.ArbitraryArgs, missingCommand
+	} else if c.Args != nil {
+		check := c.Args
+		c.Args = func(cmd *cobra.Command, args []string) error { return wrongArgs(cmd, args, check(cmd, args)) }
+	}
+	for _, sub := range c.Commands() {
+		checkUsage(sub)
+	}
+}
+
+// missingCommand is what a family of commands does without one of them.
+func missingCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	c.SuggestionsMinimumDistance = 2
+	return withSuggestions(usagef("unknown command %q for %q", args[0], c.CommandPath()), c.SuggestionsFor(args[0]))
+}
+
+// wrongFlag explains an error in flags.
+func wrongFlag(c *cobra.Command, err error) error {
+	usage := usageError{err}
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return usage
+	}
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests names of commands only
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: "--" + f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return withSuggestions(usage, names.SuggestionsFor("--"+unknown.GetSpecifiedName()))
+}
+
+func withSuggestions(err error, names []string) error {
+	if len(names) == 0 {
+		return err
+	}
+	return withNext(err, "Did you mean "+strings.Join(names, " or ")+"?")
+}
+
+// wrongArgs explains err, which an argument check has returned.
+func wrongArgs(c *cobra.Command, args []string, err error) error {
+	var usage usageError
+	if err == nil || errors.As(err, &usage) {
+		return err
+	}
+	if text := err.Error(); !strings.Contains(text, "arg(s)") && !strings.HasPrefix(text, "unknown command") {
+		return usageError{err}
+	}
+	got := "got none"
+	if len(args) > 0 {
+		got = fmt.Sprintf("got %d: %s", len(args), strings.Join(args, " "))
+	}
+	_, wanted, _ := strings.Cut(c.Use, " ")
+	if wanted == "" {
+		wanted = "no arguments"
+	}
+	return usagef("%s wants %s, but %s", c.CommandPath(), wanted, got)
+}
+
+// version returns the version of the tool from its build.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
