@@ -14,94 +14,64 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/terminal"
+	"agents.example/controlplane/shared/client"
 )
 
 // demo creates an agent through the public API, waits until it runs, and calls its dashboard through the router.
 type demo struct {
-	client client
+	client *client.Client
 	agents *http.Client // resolves the agents' hostnames
 	out    *terminal.Terminal
 }
 
 // A demo that takes longer than demoTimeout has failed.
-const (
-	demoTimeout = 3 * time.Minute
-	pollEvery   = 50 * time.Millisecond
-)
+const demoTimeout = 3 * time.Minute
 
 // run returns the ID of the agent that it created.
 func (d demo) run(ctx context.Context) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	began := time.Now()
-	var a agentView
-	wanted := map[string]any{"name": "My first agent", "resource_plan": "starter"}
-	if err := d.client.call(ctx, request{http.MethodPost, "/api/v1/agents", wanted}, http.StatusCreated,
-		&a); err != nil {
+	a, err := d.client.CreateAgent(ctx, client.CreateAgentRequest{
+		Name: "My first agent", ResourcePlan: client.PlanIDStarter,
+	})
+	if err != nil {
 		return "", err
 	}
 	d.out.Line("Created agent %s in %s", a.ID, time.Since(began).Round(time.Millisecond))
-	if a, err = d.showProgress(ctx, a.ID); err != nil {
+	if a, err = d.client.WaitUntilSettled(ctx, a.ID, d.showProgress); err != nil {
 		return "", err
+	}
+	if a.Status != client.AgentStatusRunning {
+		return "", fmt.Errorf("agent %s is %s, not running: %s", a.ID, a.Status, text(a.ErrorMessage))
 	}
 	d.out.Line("The agent is %s, %s after the request", a.Status, time.Since(began).Round(time.Millisecond))
 	return a.ID, d.openDashboard(ctx, a)
 }
 
-// showProgress shows the provisioning stages until the agent runs.
-func (d demo) showProgress(ctx context.Context, id string) (agentView, error) {
-	for {
-		var a agentView
-		if err := d.client.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusOK,
-			&a); err != nil {
-			return a, err
-		}
-		d.out.Table(rows(a))
-		switch a.Status {
-		case "running":
-			return a, nil
-		case "error":
-			return a, fmt.Errorf("agent %s failed: %s", a.ID, text(a.ErrorMessage))
-		}
-		select {
-		case <-ctx.Done():
-			return a, fmt.Errorf("agent %s is still %s: %w", a.ID, a.Status, ctx.Err())
-		case <-time.After(pollEvery):
+// showProgress shows the provisioning stages.
+func (d demo) showProgress(a *client.Agent) {
+	rows := make([]terminal.Row, len(a.Config.ProvisioningStages))
+	for i, s := range a.Config.ProvisioningStages {
+		rows[i] = terminal.Row{Name: string(s.Name), Status: string(s.Status), Detail: text(s.Message)}
+		if s.StartedAt != nil && s.FinishedAt != nil && s.Message == nil {
+			rows[i].Detail = s.FinishedAt.Sub(*s.StartedAt).Round(time.Millisecond).String()
 		}
 	}
-}
-
-func rows(a agentView) []terminal.Row {
-	var rows []terminal.Row
-	for _, s := range a.Config.Stages {
-		row := terminal.Row{Name: s.Name, Status: s.Status, Detail: text(s.Message)}
-		if s.StartedAt != nil && s.FinishedAt != nil {
-			began, err1 := time.Parse(time.RFC3339Nano, *s.StartedAt)
-			ended, err2 := time.Parse(time.RFC3339Nano, *s.FinishedAt)
-			if err1 == nil && err2 == nil && row.Detail == "" {
-				row.Detail = ended.Sub(began).Round(time.Millisecond).String()
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	d.out.Table(rows)
 }
 
 // openDashboard calls the dashboard on the agent's hostname with the agent's credentials.
-func (d demo) openDashboard(ctx context.Context, a agentView) error {
-	var credentials struct {
-		Username string `json:"dashboard_username"`
-		Password string `json:"dashboard_password"`
-	}
-	if err := d.client.call(ctx, request{http.MethodPost, "/api/v1/agents/" + a.ID + "/credentials/reveal", nil},
-		http.StatusOK, &credentials); err != nil {
+func (d demo) openDashboard(ctx context.Context, a *client.Agent) error {
+	credentials, err := d.client.RevealCredentials(ctx, a.ID)
+	if err != nil {
 		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, text(a.DashboardURL), nil)
 	if err != nil {
 		return err
 	}
-	req.SetBasicAuth(credentials.Username, credentials.Password)
+	req.SetBasicAuth(credentials.DashboardUsername, credentials.DashboardPassword)
 	res, err := d.agents.Do(req)
 	if err != nil {
 		return fmt.Errorf("call the dashboard: %w", err)
@@ -122,17 +92,12 @@ func (d demo) remove(ctx context.Context, id, kubeconfig string) error {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	began := time.Now()
-	if err := d.client.call(ctx, request{http.MethodDelete, "/api/v1/agents/" + id, nil}, http.StatusAccepted,
-		nil); err != nil {
+	if _, err := d.client.DeleteAgent(ctx, id); err != nil {
 		return err
 	}
 	d.out.Line("Deleting agent %s", id)
-	for d.client.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusNotFound, nil) != nil {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("agent %s is not deleted yet: %w", id, ctx.Err())
-		case <-time.After(pollEvery):
-		}
+	if err := d.client.WaitUntilDeleted(ctx, id, nil); err != nil {
+		return fmt.Errorf("agent %s is not deleted yet: %w", id, err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/shared/client"
 )
 
 // open prints a link that opens an agent's dashboard in a browser.
@@ -23,19 +23,11 @@ func open(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	c := newClient(facts)
 	id := flags.Arg(0)
 	if id == "" {
-		var newest []agentView
-		list := request{http.MethodGet, "/api/v1/agents?limit=1&status=running", nil}
-		err := c.call(ctx, list, http.StatusOK, &newest)
-		if err != nil {
+		if id, err = newestAgent(ctx, facts); err != nil {
 			return err
 		}
-		if len(newest) == 0 {
-			return fmt.Errorf("no agent is running: create one with POST %s/api/v1/agents", facts.BaseURL)
-		}
-		id = newest[0].ID
 	}
 	link, err := dashboardLink(ctx, facts, id)
 	if err != nil {
@@ -67,14 +59,32 @@ func dashboardLink(ctx context.Context, facts cloud.Ready, id string) (string, e
 	if err != nil {
 		return "", err
 	}
-	c := newClient(facts)
-	c.key = session
-	var a agentView
-	if err := c.call(ctx, request{http.MethodGet, "/api/v1/agents/" + id, nil}, http.StatusOK, &a); err != nil {
+	c, err := client.New(facts.BaseURL, client.StaticToken(session))
+	if err != nil {
 		return "", err
 	}
-	if a.HandoffURL == nil {
+	a, err := c.GetAgent(ctx, id, client.GetAgentParams{})
+	if err != nil {
+		return "", err
+	}
+	if a.DashboardHandoffURL == nil {
 		return "", fmt.Errorf("agent %s is %s: only a running agent has a link", id, a.Status)
 	}
-	return *a.HandoffURL, nil
+	return *a.DashboardHandoffURL, nil
+}
+
+// newestAgent returns the id of the running agent that was created last.
+func newestAgent(ctx context.Context, facts cloud.Ready) (string, error) {
+	c, err := client.New(facts.BaseURL, client.StaticToken(facts.APIKey))
+	if err != nil {
+		return "", err
+	}
+	newest, err := c.ListAgents(client.ListAgentsParams{Limit: 1, Status: client.AgentStatusRunning}).Page(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(newest.Items) == 0 {
+		return "", fmt.Errorf("no agent is running: create one with POST %s/api/v1/agents", facts.BaseURL)
+	}
+	return newest.Items[0].ID, nil
 }

@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/terminal"
+	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -107,7 +108,11 @@ func present(ctx context.Context, s settings, c *cloud.Cloud, out *terminal.Term
 	if !s.once {
 		printConsole(out, console)
 	}
-	d := demo{client: newClient(c.Ready), agents: c.Client, out: out}
+	api, err := client.New(c.Ready.BaseURL, client.StaticToken(c.Ready.APIKey))
+	if err != nil {
+		return err
+	}
+	d := demo{client: api, agents: c.Client, out: out}
 	id, err := d.run(ctx)
 	if err != nil {
 		return err

@@ -214,3 +214,18 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		}
 	}
 }
+
+// TestClient_LinksOnlyTheStandardLibrary keeps the client cheap to take into other programs.
+func TestClient_LinksOnlyTheStandardLibrary(t *testing.T) {
+	t.Parallel()
+	deps := imports(t, true, "./shared/client")["shared/client"]
+	if len(deps) == 0 {
+		t.Fatal("shared/client links nothing: it was not found")
+	}
+	for _, d := range deps {
+		// A path of the standard library has no dot in its first element, and some begin with vendor.
+		if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") {
+			t.Errorf("shared/client links %s: programs that import the client must not download anything else", d)
+		}
+	}
+}

@@ -102,5 +102,6 @@ if [ -n "$certificate" ]; then
 		exit 0
 	fi
 fi
-submit terraform/build/smoke.yaml smoke "$builds/smoke" terraform/smoke "_URL=$url,_GO=$(pinned _GO)${address:+,_ADDRESS=$address}"
+submit terraform/build/smoke.yaml smoke "$builds/smoke" . "_URL=$url,_GO=$(pinned _GO)${address:+,_ADDRESS=$address}" \
+	--ignore-file=terraform/build/smoke.ignore
 printf '\nRelease %s is deployed and tested: %s\n' "$release" "$url"

@@ -38,7 +38,7 @@ func TestDeploy_RunsThreeBuildsWithTheRightsOfEach(t *testing.T) {
 			},
 		},
 		{
-			config: "terraform/build/smoke.yaml", source: "terraform/smoke",
+			config: "terraform/build/smoke.yaml", source: ".", ignore: "terraform/build/smoke.ignore",
 			account: "test-smoke@project-1.iam.gserviceaccount.com",
 			staging: "gs://project-1-test-builds/smoke", substitutions: map[string]string{
 				"_URL": "https://api.example.com", "_ADDRESS": "192.0.2.1", "_GO": "go@sha256:1",

@@ -13,8 +13,8 @@ const imageOfBuild = "europe-west4-docker.pkg.dev/project-1/test/controlplane@sh
 
 // submission is a build that deploy.sh submitted.
 type submission struct {
-	config, source, account, staging, region, machine string
-	substitutions                                     map[string]string
+	config, source, ignore, account, staging, region, machine string
+	substitutions                                             map[string]string
 }
 
 // submissions reads the builds from recorded calls.
@@ -31,7 +31,7 @@ func submissions(t *testing.T, calls string) []submission {
 			name, value, _ := strings.Cut(arg, "=")
 			field := map[string]*string{
 				"--config": &s.config, "--service-account": &s.account, "--gcs-source-staging-dir": &s.staging,
-				"--region": &s.region, "--machine-type": &s.machine,
+				"--region": &s.region, "--machine-type": &s.machine, "--ignore-file": &s.ignore,
 			}[name]
 			switch {
 			case i == 0:
@@ -79,7 +79,7 @@ func equal(a, b submission) bool {
 			all = append(all, k+"="+v)
 		}
 		slices.Sort(all)
-		return append(all, s.config, s.source, s.account, s.staging, s.region, s.machine)
+		return append(all, s.config, s.source, s.ignore, s.account, s.staging, s.region, s.machine)
 	}
 	return slices.Equal(names(a), names(b))
 }

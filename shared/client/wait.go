@@ -14,7 +14,7 @@ const waitSeconds = 50
 const (
 	firstPoll  = 500 * time.Millisecond
 	maxPoll    = 5 * time.Second
-	watchEvery = 500 * time.Millisecond
+	watchEvery = 300 * time.Millisecond
 )
 
 // IsSettled reports whether an agent's status does not change by itself, unlike pending, provisioning and deleting.
@@ -25,8 +25,8 @@ func (s AgentStatus) IsSettled() bool {
 // WaitUntilSettled waits until an agent is running, paused, stopped or in error, and returns it.
 //
 // If onChange is nil, the API holds each request until the status settles, so a wait costs about one request a minute.
-// Otherwise, the agent is read twice a second, and onChange is called with each version that is seen, such as one with
-// another provisioning stage; the last one is the one that is returned.
+// Otherwise, the agent is read about three times a second, and onChange is called with each version that is seen, such
+// as one with another provisioning stage; the last one is the one that is returned.
 func (c *Client) WaitUntilSettled(ctx context.Context, agentID string, onChange func(*Agent)) (*Agent, error) {
 	return c.awaitAgent(ctx, agentID, onChange, func(a *Agent) bool { return a.Status.IsSettled() })
 }

@@ -4,13 +4,11 @@
 //
 //	go run ./terraform/smoke -url https://api.example.com -key-file FILE
 //
-// It imports only the standard library, so that a build runs it without downloads.
+// It imports only the standard library and package client, so that a build runs it without downloads.
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"agents.example/controlplane/shared/client"
 )
 
 // noKey is the content of the key file before the operator has added a key.
@@ -28,7 +28,6 @@ const noKey = "none"
 
 // Time limits. The first pod waits for a node.
 const (
-	callTimeout = 70 * time.Second // one call may wait for 55 s
 	stepTimeout = 20 * time.Minute
 	pause       = 2 * time.Second
 )
@@ -64,17 +63,27 @@ type smoke struct {
 	url, key string
 	out      io.Writer
 	client   *http.Client
+	// api is set by run.
+	api *client.Client
 	// pause is the time between two polls.
 	pause time.Duration
 }
 
-func (s smoke) run(ctx context.Context) error {
+func (s smoke) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
+	token := client.StaticToken(s.key)
+	if s.key == noKey {
+		token = ""
+	}
+	if s.api, err = client.New(s.url, token, client.WithHTTPClient(s.client),
+		client.WithUserAgent("smoke-test")); err != nil {
+		return err
+	}
 	// A new deployment may not be reachable from everywhere yet.
 	if err := s.until(ctx, "the API is healthy", func() (bool, error) {
-		status, _, err := s.call(ctx, http.MethodGet, "/health/ready", nil)
-		return err == nil && status == http.StatusOK, nil
+		_, err := s.api.GetHealthReady(ctx)
+		return err == nil, nil
 	}); err != nil {
 		return err
 	}
@@ -83,8 +92,8 @@ func (s smoke) run(ctx context.Context) error {
 			"terraform/README.md.")
 		return nil
 	}
-	if status, body, err := s.call(ctx, http.MethodGet, "/api/v1/me", nil); err != nil || status != http.StatusOK {
-		return unexpected("get the caller of the API key", status, body, err)
+	if _, err := s.api.GetMe(ctx); err != nil {
+		return fmt.Errorf("get the caller of the API key: %w", err)
 	}
 	id, err := s.create(ctx)
 	if err != nil {
@@ -98,16 +107,11 @@ func (s smoke) run(ctx context.Context) error {
 }
 
 func (s smoke) create(ctx context.Context) (id string, err error) {
-	status, body, err := s.call(ctx, http.MethodPost, "/api/v1/agents",
-		map[string]any{"name": "Smoke test", "resource_plan": "hobby"})
-	if err != nil || status != http.StatusCreated {
-		return "", unexpected("create an agent", status, body, err)
-	}
-	var a struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal(body, &a); err != nil || a.ID == "" {
-		return "", unexpected("create an agent", status, body, err)
+	a, err := s.api.CreateAgent(ctx, client.CreateAgentRequest{
+		Name: "Smoke test", ResourcePlan: client.PlanIDHobby,
+	})
+	if err != nil {
+		return "", fmt.Errorf("create an agent: %w", err)
 	}
 	fmt.Fprintln(s.out, "created agent", a.ID)
 	return a.ID, nil
@@ -117,20 +121,17 @@ func (s smoke) create(ctx context.Context) (id string, err error) {
 func (s smoke) running(ctx context.Context, id string) (dashboard string, err error) {
 	began := time.Now()
 	err = s.until(ctx, "the agent is running", func() (bool, error) {
-		status, body, err := s.call(ctx, http.MethodGet, "/api/v1/agents/"+id+"?wait=30", nil)
-		var a struct {
-			Status       string  `json:"status"`
-			ErrorMessage *string `json:"error_message"`
-			DashboardURL string  `json:"dashboard_url"`
-		}
-		if err != nil || status != http.StatusOK || json.Unmarshal(body, &a) != nil {
+		a, err := s.api.GetAgent(ctx, id, client.GetAgentParams{Wait: 30})
+		if err != nil {
 			return false, nil //nolint:nilerr // polled again
 		}
-		if a.Status == "error" && a.ErrorMessage != nil {
+		if a.Status == client.AgentStatusError && a.ErrorMessage != nil {
 			return false, fmt.Errorf("the agent is in error: %s", *a.ErrorMessage)
 		}
-		dashboard = a.DashboardURL
-		return a.Status == "running", nil
+		if a.DashboardURL != nil {
+			dashboard = *a.DashboardURL
+		}
+		return a.Status == client.AgentStatusRunning, nil
 	})
 	if err == nil {
 		fmt.Fprintf(s.out, "it took %.1f s\n", time.Since(began).Seconds())
@@ -160,22 +161,13 @@ func (s smoke) answers(ctx context.Context, dashboard string) error {
 func (s smoke) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	if status, body, err := s.call(ctx, http.MethodDelete, "/api/v1/agents/"+id, nil); err != nil ||
-		status != http.StatusAccepted {
-		return unexpected("delete the agent", status, body, err)
+	if _, err := s.api.DeleteAgent(ctx, id); err != nil {
+		return fmt.Errorf("delete the agent: %w", err)
 	}
 	return s.until(ctx, "the agent is gone", func() (bool, error) {
-		status, _, err := s.call(ctx, http.MethodGet, "/api/v1/agents/"+id, nil)
-		return err == nil && status == http.StatusNotFound, nil
+		_, err := s.api.GetAgent(ctx, id, client.GetAgentParams{Wait: 30})
+		return client.IsNotFound(err), nil
 	})
-}
-
-// unexpected returns the error of a call with an unexpected answer.
-func unexpected(what string, status int, body []byte, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return fmt.Errorf("%s: unexpected answer %d %s", what, status, body)
 }
 
 // until polls until a condition holds.
@@ -195,34 +187,4 @@ func (s smoke) until(ctx context.Context, what string, is func() (bool, error)) 
 		case <-time.After(s.pause):
 		}
 	}
-}
-
-func (s smoke) call(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var sent io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return 0, nil, err
-		}
-		sent = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, s.url+path, sent)
-	if err != nil {
-		return 0, nil, err
-	}
-	if s.key != noKey {
-		req.Header.Set("Authorization", "Bearer "+s.key)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := s.client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close() //nolint:errcheck // reading is over
-	answer, err = io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	return res.StatusCode, answer, err
 }
