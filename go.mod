@@ -2,6 +2,9 @@ module agents.example/controlplane
 
 go 1.26.0
 
+// Packages of npm may have Go files.
+ignore ./shared/client/typescript/node_modules
+
 require (
 	cloud.google.com/go/firestore v1.29.2
 	cloud.google.com/go/monitoring v1.32.1

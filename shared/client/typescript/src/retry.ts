@@ -1,0 +1,102 @@
+import { APIError, ConnectionError, readError } from "./error.js";
+
+/** How requests are sent: the options of createClient with their defaults. */
+export interface Sending {
+  token: string | (() => string | Promise<string>);
+  fetch: typeof globalThis.fetch;
+  attempts: number;
+  userAgent: string;
+  sleep: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+}
+
+// Pauses between attempts, in milliseconds.
+const firstPause = 250;
+const maxPause = 8000;
+
+// A call that the API asks to repeat later than this many seconds from now fails.
+const longestRetryAfter = 60;
+
+/**
+ * Returns a fetch that sends a request until it succeeds, fails for good, or was sent often enough. Every request is
+ * safe to repeat: it reads, or it has an idempotency key.
+ */
+export function fetchWithRetries(sending: Sending): (request: Request) => Promise<Response> {
+  return async (request) => {
+    const body = request.method === "GET" ? null : (await request.text()) || null;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await send(sending, request, body);
+      } catch (error) {
+        if (attempt >= sending.attempts || !mayPass(error)) {
+          throw error;
+        }
+        await sending.sleep(pause(attempt, error), request.signal);
+      }
+    }
+  };
+}
+
+// send sends a request once. An answer in JSON is read, because the connection can break until its end.
+async function send(sending: Sending, request: Request, body: string | null): Promise<Response> {
+  const { method, url, signal } = request;
+  signal.throwIfAborted();
+  const headers = new Headers(request.headers);
+  headers.set("User-Agent", sending.userAgent); // browsers keep their own
+  const token = typeof sending.token === "function" ? await sending.token() : sending.token;
+  if (token !== "") {
+    headers.set("Authorization", `Bearer ${token}`);
+  }
+  try {
+    const response = await sending.fetch(url, { method, headers, body, signal, redirect: "manual" });
+    if (!response.ok) {
+      throw readError(response, await response.text());
+    }
+    if (response.status === 204 || headers.get("Accept") !== "application/json") {
+      return response;
+    }
+    return new Response(await response.arrayBuffer(), response);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error instanceof APIError ? error : new ConnectionError(method, url, error);
+  }
+}
+
+/** Reports whether a request that failed may succeed later. */
+export function mayPass(error: unknown): boolean {
+  if (!(error instanceof APIError)) {
+    return error instanceof ConnectionError;
+  }
+  const passing = error.status === 409 ? error.code === "idempotency_in_progress" : isTransient(error.status);
+  return passing && error.retryAfter <= longestRetryAfter;
+}
+
+function isTransient(status: number): boolean {
+  return status === 429 || status === 502 || status === 503 || status === 504;
+}
+
+// pause returns how many milliseconds to wait after an attempt: what the API asks for and up to a quarter more, or else
+// a random time that doubles, so that clients which failed together do not return together.
+function pause(attempt: number, error: unknown): number {
+  if (error instanceof APIError && error.retryAfter > 0) {
+    return error.retryAfter * 1000 * (1 + Math.random() / 4);
+  }
+  return (Math.min(firstPause * 2 ** (attempt - 1), maxPause) * (1 + Math.random())) / 2;
+}
+
+/** Waits. It rejects with the signal's reason when the signal is aborted. */
+export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", abort);
+      resolve();
+    }, milliseconds);
+    signal.addEventListener("abort", abort, { once: true });
+    if (signal.aborted) {
+      abort();
+    }
+  });
+}
