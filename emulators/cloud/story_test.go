@@ -17,6 +17,10 @@ func TestStoryInOneProcess(t *testing.T) {
 	d := start(t, false)
 	testDeployment(t, d)
 	t.Run("creation of an agent is one trace", func(t *testing.T) { testTrace(t, d) })
+	t.Run("TypeScript client passes its tests", func(t *testing.T) {
+		t.Parallel()
+		testTypeScriptClient(t, d)
+	})
 }
 
 // TestStoryAsDeployed tests a cloud that runs every function in a separate process, and kills some of them.

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { OperationError } from "../src/index.js";
+import type { SecretOperation } from "../src/index.js";
+import { agent, json, problem, serve } from "./server.js";
+
+test("pages follow the cursor and keep the query", async (t) => {
+  const { client, seen } = await serve(t, (response, n) =>
+    json(response, 200, [{ id: `a${n}` }, { id: `b${n}` }], n < 3 ? { "X-Next-Cursor": `c${n}` } : {}),
+  );
+  const ids: string[] = [];
+  for await (const { id } of client.items("/api/v1/agents", { params: { query: { status: "running" } } })) {
+    ids.push(id);
+  }
+  assert.deepEqual(ids, ["a1", "b1", "a2", "b2", "a3", "b3"]);
+  assert.deepEqual(
+    seen.map((s) => s.url.split("?")[1]),
+    ["status=running", "status=running&cursor=c1", "status=running&cursor=c2"],
+  );
+});
+
+test("a page is read when it is needed", async (t) => {
+  const { client, seen } = await serve(t, (response) => json(response, 200, [{}], { "X-Next-Cursor": "c" }));
+  for await (const page of client.pages("/api/v1/api-keys")) {
+    assert.equal(page.length, 1);
+    break;
+  }
+  assert.equal(seen.length, 1);
+});
+
+test("a wait reports each version once, and returns the settled agent", async (t) => {
+  const states = [agent("provisioning", "pending"), agent("provisioning", "running"), agent("running", "succeeded")];
+  const { client, seen } = await serve(t, (response, n) => {
+    const i = Math.floor((n - 1) / 2); // each state twice
+    json(response, 200, states[i], { ETag: `"${i}"` });
+  });
+  const stages: (string | undefined)[] = [];
+  const settled = await client.waitUntilSettled("a", {
+    onChange: (a) => stages.push(a.config.provisioning_stages[0]?.status),
+  });
+  assert.equal(settled.status, "running");
+  assert.deepEqual(stages, ["pending", "running", "succeeded"]);
+  assert.equal(seen.length, 5);
+});
+
+test("a wait without reports holds its requests, and pauses as the API asks", async (t) => {
+  const { client, seen, pauses } = await serve(t, (response, n) =>
+    json(response, 200, agent(n < 2 ? "pending" : "error"), { "Retry-After": "3" }),
+  );
+  assert.equal((await client.waitUntilSettled("a")).status, "error");
+  assert.deepEqual([seen[0]?.url, pauses], ["/api/v1/agents/a?wait=50", [3000]]);
+});
+
+test("a wait for a deletion ends when the agent is gone, and refuses an agent that stays", async (t) => {
+  const { client, seen } = await serve(t, (response, n) =>
+    n < 3 ? json(response, 200, agent("deleting")) : problem(response, 404, "agent_not_found"),
+  );
+  await client.waitUntilDeleted("a");
+  assert.equal(seen.length, 3);
+  const other = await serve(t, (response) => json(response, 200, agent("running")));
+  await assert.rejects(other.client.waitUntilDeleted("a"), { message: /is running, not deleting/ });
+});
+
+test("a signal ends a wait", async (t) => {
+  const controller = new AbortController();
+  const { client } = await serve(t, (response, n) => {
+    json(response, 200, agent("pending"));
+    if (n === 3) {
+      controller.abort(new Error("enough"));
+    }
+  });
+  await assert.rejects(client.waitUntilSettled("a", { signal: controller.signal }), { message: "enough" });
+});
+
+test("operations are waited for until none can go on", async (t) => {
+  const operation = (id: string, status: string, code: string | null = null) =>
+    ({ id, agent_id: "a", key: id, status, error_code: code, stage: "rollout", updated_at: status }) as SecretOperation;
+  const answers: Record<string, SecretOperation[]> = {
+    x: [operation("x", "pending"), operation("x", "running"), operation("x", "succeeded")],
+    y: [operation("y", "pending", "agent_not_running")],
+    z: [operation("z", "failed", "rollout_timeout")],
+  };
+  const { client } = await serve(t, (response, _, { url }) => {
+    json(response, 200, answers[url.slice(-1)]?.shift());
+  });
+  const changes: string[] = [];
+  const ended = await client.waitForSecretOperations([operation("x", "pending"), operation("y", "running")], {
+    onChange: (o) => changes.push(`${o.id} ${o.status}`),
+  });
+  assert.deepEqual(changes, ["x pending", "x running", "x succeeded", "y running", "y pending"]);
+  assert.deepEqual(
+    ended.map((o) => o.status),
+    ["succeeded", "pending"],
+  );
+  await assert.rejects(client.waitForSecretOperations([operation("z", "running")]), (error) => {
+    assert.ok(error instanceof OperationError);
+    assert.equal(error.operation.error_code, "rollout_timeout");
+    return true;
+  });
+});

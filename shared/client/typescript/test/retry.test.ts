@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { APIError, ConnectionError, createClient } from "../src/index.js";
+import { json, problem, serve } from "./server.js";
+
+const body = { name: "A", resource_plan: "starter" } as const;
+
+for (const status of [429, 502, 503, 504]) {
+  test(`a call is repeated after ${status}, with the same idempotency key and body`, async (t) => {
+    const { client, seen } = await serve(t, (response, n) =>
+      n < 3 ? problem(response, status, "later") : json(response, 201, { id: "a" }),
+    );
+    assert.equal((await client.POST("/api/v1/agents", { body })).id, "a");
+    assert.equal(seen.length, 3);
+    assert.match(String(seen[0]?.headers["idempotency-key"]), /^[0-9a-f-]{36}$/);
+    assert.equal(new Set(seen.map((s) => s.headers["idempotency-key"])).size, 1);
+    assert.deepEqual(new Set(seen.map((s) => s.body)), new Set([JSON.stringify(body)]));
+  });
+}
+
+test("a call is repeated while the first one with its key still runs", async (t) => {
+  const { client, seen, pauses } = await serve(t, (response, n) =>
+    n < 2 ? problem(response, 409, "idempotency_in_progress", { "Retry-After": "2" }) : json(response, 201, {}),
+  );
+  await client.POST("/api/v1/agents", { body });
+  assert.equal(seen.length, 2);
+  assert.ok(Number(pauses[0]) >= 2000 && Number(pauses[0]) <= 2500, `paused ${pauses[0]}, want 2000 to 2500`);
+});
+
+for (const [status, code] of [
+  [400, "bad_request"],
+  [409, "agent_state_conflict"],
+  [500, "internal_error"],
+] as const) {
+  test(`a call is not repeated after ${status} ${code}`, async (t) => {
+    const { client, seen } = await serve(t, (response) => problem(response, status, code));
+    await assert.rejects(client.POST("/api/v1/agents", { body }), { name: "APIError", status, code });
+    assert.equal(seen.length, 1);
+  });
+}
+
+test("the connection may break before, in and after an answer's header", async (t) => {
+  const { client, seen } = await serve(t, (response, n) => {
+    switch (n) {
+      case 1:
+        return response.destroy();
+      case 2:
+        return response.writeHead(200, { "Content-Length": "1000" }).write("[", () => response.destroy());
+    }
+    return json(response, 200, []);
+  });
+  assert.deepEqual(await client.GET("/api/v1/billing/plans"), []);
+  assert.equal(seen.length, 3);
+});
+
+test("a call gives up after the given number of attempts", async (t) => {
+  const broken = await serve(t, (response) => response.destroy(), { attempts: 3 });
+  await assert.rejects(broken.client.GET("/api/v1/me"), (error) => {
+    assert.ok(error instanceof ConnectionError);
+    assert.ok(error.cause instanceof TypeError);
+    return true;
+  });
+  assert.equal(broken.seen.length, 3);
+  const busy = await serve(t, (response) => problem(response, 503, "store_unavailable"), { attempts: 1 });
+  await assert.rejects(busy.client.GET("/api/v1/me"), { status: 503 });
+  assert.equal(busy.seen.length, 1);
+});
+
+test("pauses double, and are random", async (t) => {
+  const { client, pauses } = await serve(t, (response) => problem(response, 503, "later"), { attempts: 8 });
+  await assert.rejects(client.GET("/api/v1/me"));
+  const longest = [250, 500, 1000, 2000, 4000, 8000, 8000];
+  assert.equal(pauses.length, longest.length);
+  for (const [i, pause] of pauses.entries()) {
+    const limit = longest[i] ?? 0;
+    assert.ok(pause >= limit / 2 && pause <= limit, `pause ${i} is ${pause}, want ${limit / 2} to ${limit}`);
+  }
+});
+
+test("Retry-After may be a date, and a long one is not waited for", async (t) => {
+  const at = new Date(Date.now() + 30_000).toUTCString();
+  const soon = await serve(t, (response, n) =>
+    n < 2 ? problem(response, 503, "later", { "Retry-After": at }) : json(response, 200, {}),
+  );
+  await soon.client.GET("/api/v1/me");
+  assert.ok(Number(soon.pauses[0]) > 1000 && Number(soon.pauses[0]) <= 37_500, `paused ${soon.pauses[0]}`);
+  const late = await serve(t, (response) => problem(response, 429, "rate_limited", { "Retry-After": "61" }));
+  await assert.rejects(late.client.GET("/api/v1/me"), { retryAfter: 61 });
+  assert.equal(late.seen.length, 1);
+});
+
+test("the caller's idempotency key is used, and a read has none", async (t) => {
+  const { client, seen } = await serve(t, (response) => json(response, 201, {}));
+  await client.POST("/api/v1/agents", { body, params: { header: { "Idempotency-Key": "mine" } } });
+  await client.GET("/api/v1/me");
+  await client.DELETE("/api/v1/agents/{agent_id}", { params: { path: { agent_id: "a/b" } } });
+  assert.equal(seen[0]?.headers["idempotency-key"], "mine");
+  assert.equal(seen[1]?.headers["idempotency-key"], undefined);
+  assert.notEqual(seen[2]?.headers["idempotency-key"], undefined);
+  assert.equal(seen[2]?.url, "/api/v1/agents/a%2Fb");
+});
+
+test("each attempt has the token of its time, and the user agent", async (t) => {
+  let n = 0;
+  const { client, seen } = await serve(
+    t,
+    (response, n) => (n < 2 ? problem(response, 503, "later") : json(response, 200, {})),
+    { token: async () => `token${++n}`, userAgent: "deploy/1.2" },
+  );
+  await client.GET("/api/v1/me");
+  assert.deepEqual(
+    seen.map((s) => s.headers.authorization),
+    ["Bearer token1", "Bearer token2"],
+  );
+  assert.equal(seen[0]?.headers["user-agent"], "deploy/1.2 agents-typescript");
+});
+
+test("an error of the token function is not repeated", async (t) => {
+  const { client, seen } = await serve(t, (response) => json(response, 200, {}), {
+    token: () => Promise.reject(new Error("signed out")),
+  });
+  await assert.rejects(client.GET("/api/v1/me"), { message: "signed out" });
+  assert.equal(seen.length, 0);
+});
+
+test("redirects are refused, and the token stays with the API", async (t) => {
+  const other = await serve(t, (response) => json(response, 200, {}));
+  const { client, seen } = await serve(t, (response) => response.writeHead(307, { Location: other.url }).end());
+  await assert.rejects(client.GET("/api/v1/me"), { status: 307, message: /redirect/ });
+  assert.equal(seen.length, 1);
+  assert.equal(other.seen.length, 0);
+});
+
+test("the base URL must use https, except for loopback addresses", () => {
+  const refused = ["http://api.example.com", "http://localhost.a", "ftp://a", "a.b", "https://u:p@a", "https://a?b"];
+  for (const baseURL of refused) {
+    assert.throws(() => createClient({ baseURL, token: "" }), TypeError, baseURL);
+  }
+  const accepted = ["https://a/b/", "http://localhost:1", "http://api.localhost", "http://127.0.0.1", "http://[::1]"];
+  for (const baseURL of accepted) {
+    createClient({ baseURL, token: "" });
+  }
+});
+
+test("an empty id is refused, because it would name another resource", async (t) => {
+  const { client, seen } = await serve(t, (response) => json(response, 200, {}));
+  for (const id of ["", ".", ".."]) {
+    await assert.rejects(client.DELETE("/api/v1/agents/{agent_id}", { params: { path: { agent_id: id } } }), TypeError);
+  }
+  assert.equal(seen.length, 0);
+});
+
+test("an error has all that the API says", async (t) => {
+  const violation = { loc: ["body", "env_vars", "PORT"], msg: "is reserved", type: "value_error" };
+  const { client } = await serve(t, (response, n) =>
+    n < 2
+      ? json(response, 422, { detail: [violation], code: "invalid_request" }, { "X-Request-Id": "r1" })
+      : json(response, 409, { detail: "It is paused.", code: "agent_state_conflict", meta: { status: "paused" } }),
+  );
+  await assert.rejects(client.POST("/api/v1/agents", { body }), (error) => {
+    assert.ok(error instanceof APIError);
+    assert.deepEqual(error.violations, [violation]);
+    assert.equal(error.requestId, "r1");
+    assert.equal(error.message, "body.env_vars.PORT: is reserved (422 invalid_request, request r1)");
+    return true;
+  });
+  await assert.rejects(client.POST("/api/v1/agents", { body }), {
+    detail: "It is paused.",
+    meta: { status: "paused" },
+    message: "It is paused. (409 agent_state_conflict)",
+  });
+});
+
+test("an answer of another server is an error, whatever it holds", async (t) => {
+  const { client } = await serve(t, (response, n) => response.writeHead(n === 1 ? 403 : 200).end("<html>"));
+  await assert.rejects(client.GET("/api/v1/me"), { status: 403, code: "", message: /status 403/ });
+  await assert.rejects(client.GET("/api/v1/me"), { message: /GET \/api\/v1\/me: the answer is not JSON/ });
+});
+
+test("an answer without a body is undefined", async (t) => {
+  const { client } = await serve(t, (response) => response.writeHead(204).end());
+  const params = { path: { key_id: "k" } };
+  assert.equal(await client.DELETE("/api/v1/api-keys/{key_id}", { params }), undefined);
+});
+
+test("a signal ends a call during its request and between attempts", async (t) => {
+  const during = new AbortController();
+  const stuck = await serve(t, () => during.abort(new Error("enough")));
+  await assert.rejects(stuck.client.GET("/api/v1/me", { signal: during.signal }), { message: "enough" });
+  const between = new AbortController();
+  const busy = await serve(t, (response) => problem(response, 503, "later"), {
+    sleep: async (_, signal) => {
+      between.abort(new Error("enough"));
+      signal.throwIfAborted();
+    },
+  });
+  await assert.rejects(busy.client.GET("/api/v1/me", { signal: between.signal }), { message: "enough" });
+  assert.equal(busy.seen.length, 1);
+});
+
+test("a signal ends the real pause between attempts", async (t) => {
+  const controller = new AbortController();
+  const { client } = await serve(
+    t,
+    (response) => {
+      problem(response, 503, "later", { "Retry-After": "60" });
+      setImmediate(() => controller.abort(new Error("enough")));
+    },
+    { sleep: undefined },
+  );
+  await assert.rejects(client.GET("/api/v1/me", { signal: controller.signal }), { message: "enough" });
+});
