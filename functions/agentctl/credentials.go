@@ -1,0 +1,166 @@
+package agentctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// credentialsCommand is the family of commands for the credentials of an agent's dashboard and API.
+func (t *tool) credentialsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "credentials", Aliases: []string{"creds"},
+		Short: "Reveal and rotate the credentials of an agent's dashboard",
+	}
+	c.AddCommand(t.revealCredentials(), t.rotateCredentials())
+	return c
+}
+
+func (t *tool) revealCredentials() *cobra.Command {
+	c := &cobra.Command{
+		Use: "reveal AGENT", Short: "Print the credentials of an agent's dashboard and API", Args: cobra.ExactArgs(1),
+		Long: "Print the user name and password of the agent's dashboard, and the bearer token of the agent's API. " +
+			"The audit log records the call. The values go to standard output only.",
+		Example: "  agentctl credentials reveal my-agent\n" +
+			"  agentctl credentials reveal my-agent -o jsonpath='{.tenant_api_key}' | pbcopy",
+		Annotations: sends("RevealCredentials"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := t.client()
+			if err != nil {
+				return err
+			}
+			a, err := t.agent(cmd.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			creds, err := api.RevealCredentials(cmd.Context(), a.ID)
+			if err != nil {
+				return err
+			}
+			if creds.RotationPending {
+				t.note("Warning: a rotation is pending. The agent does not accept these credentials yet. Run: "+
+					"agentctl credentials rotate %s --wait", a.ID)
+			}
+			return t.show(object(creds, creds.AgentID, []field{
+				{"Username", creds.DashboardUsername},
+				{"Password", creds.DashboardPassword},
+				{"API key", creds.TenantAPIKey},
+				{"Version", fmt.Sprint(creds.CredentialVersion)},
+			}))
+		},
+	}
+	c.ValidArgsFunction = t.completeAgents
+	return c
+}
+
+func (t *tool) rotateCredentials() *cobra.Command {
+	var wait bool
+	c := &cobra.Command{
+		Use: "rotate AGENT", Short: "Replace the credentials of an agent's dashboard and API", Args: cobra.ExactArgs(1),
+		Long: "Replace the credentials of the agent's dashboard and API. The rotation is pending until the agent " +
+			"accepts the new credentials and refuses the old ones; --wait waits for that. Then reveal shows the new ones.",
+		Example:     "  agentctl credentials rotate my-agent --wait --timeout 5m\n  agentctl credentials reveal my-agent",
+		Annotations: sends("RotateCredentials"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := t.client()
+			if err != nil {
+				return err
+			}
+			a, err := t.agent(cmd.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			if a, err = api.RotateCredentials(cmd.Context(), a.ID); err != nil {
+				return err
+			}
+			if wait {
+				if a, err = t.awaitRotation(cmd.Context(), api, a); err != nil {
+					return err
+				}
+			}
+			return t.show(object(a, a.ID, []field{
+				{"Agent", a.Name + " (" + a.ID + ")"}, {"Status", string(a.Status)}, {"Rotation", rotationOf(a)},
+			}))
+		},
+	}
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the agent accepts the new credentials and refuses the old ones")
+	c.ValidArgsFunction = t.completeAgents
+	return c
+}
+
+func rotationOf(a *client.Agent) string {
+	switch {
+	case !a.CredentialRotationPending:
+		return "done"
+	case needsStart(a):
+		return "pending until the agent starts"
+	}
+	return "pending"
+}
+
+// needsStart reports whether an agent has no pod until a client starts or resumes it.
+func needsStart(a *client.Agent) bool {
+	return a.Status == client.AgentStatusPaused || a.Status == client.AgentStatusStopped
+}
+
+// rotationPoll is the time between two reads of an agent whose rotation is waited for.
+const rotationPoll = time.Second
+
+// awaitRotation waits until an agent has its new credentials, or cannot get them before it starts.
+func (t *tool) awaitRotation(ctx context.Context, api *client.Client, a *client.Agent) (*client.Agent, error) {
+	ticker := time.NewTicker(rotationPoll)
+	defer ticker.Stop()
+	for {
+		switch {
+		case !a.CredentialRotationPending:
+			return a, nil
+		case needsStart(a):
+			t.note("The agent is %s. It gets the new credentials at its next start.", a.Status)
+			return a, nil
+		case a.Status == client.AgentStatusError:
+			return nil, withNext(failedError{fmt.Errorf("the agent is in error, so the rotation waits: %s",
+				textOr(a.ErrorMessage, "no reason is known"))}, "Run: agentctl agents restart "+a.ID)
+		case a.Status == client.AgentStatusDeleting:
+			return nil, failedError{errors.New("the agent is being deleted, so the rotation was canceled")}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-ticker.C:
+		}
+		if err := rotationFailure(ctx, api, a.ID); err != nil {
+			return nil, err
+		}
+		var err error
+		if a, err = api.GetAgent(ctx, a.ID, client.GetAgentParams{}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// credentialsKey is the key of the operations that rotate credentials.
+const credentialsKey = "DASHBOARD_CREDENTIALS"
+
+// rotationFailure returns an error if the newest rotation of an agent failed, because it then waits for the user.
+func rotationFailure(ctx context.Context, api *client.Client, agentID string) error {
+	page, err := api.ListSecretOperations(agentID, client.ListSecretOperationsParams{}).Page(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range page.Items {
+		if o.Key != credentialsKey {
+			continue
+		}
+		if o.Status == client.SecretOperationStatusFailed {
+			return withNext(failedError{fmt.Errorf("the rotation failed at the stage %s: %s", o.Stage,
+				textOr(o.ErrorCode, "no reason is known"))}, "Run: agentctl secrets reconcile "+agentID+" "+o.ID)
+		}
+		return nil
+	}
+	return nil
+}

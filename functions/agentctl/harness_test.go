@@ -1,0 +1,166 @@
+package agentctl_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/plan"
+)
+
+// org is the organization of the tests.
+const org = "org-1"
+
+// api serves the real routes in this process, on embedded stores.
+type api struct {
+	*functiontest.Backend
+	url   string
+	queue *nudges
+}
+
+// nudges takes the nudges of routes and workers.
+type nudges struct{ ids chan string }
+
+// Nudge implements agent.Nudger.
+func (n *nudges) Nudge(_ context.Context, agentID string) error {
+	select {
+	case n.ids <- agentID:
+	default: // without a worker, nudges have no effect
+	}
+	return nil
+}
+
+// serve starts the API with an organization on the largest plan. No worker runs: tests call Reconcile, or work.
+func serve(t *testing.T) *api {
+	t.Helper()
+	queue := &nudges{ids: make(chan string, 1000)}
+	b := functiontest.NewWith(t, functiontest.Options{Nudger: queue})
+	b.SetPlan(t, org, plan.Enterprise)
+	handler, err := functions.Handler(functions.Selection{}, b.Open,
+		functions.Guards{Guard: b.Guard, Push: func(function.Worker) function.PushVerifier { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &api{Backend: b, url: functiontest.Serve(t, handler).URL, queue: queue}
+}
+
+// work runs a worker until the test ends: changes then take effect by themselves.
+func (a *api) work(t *testing.T) {
+	t.Helper()
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			select {
+			case id := <-a.queue.ids:
+				a.Reconcile(t, id)
+			case <-stop:
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(stop)
+		running.Wait()
+	})
+}
+
+// tool is one way to run the command line tool.
+type tool struct {
+	url, token, stdin string
+	variables         map[string]string
+}
+
+// as returns a tool that sends a token.
+func (a *api) as(token string) tool { return tool{url: a.url, token: token} }
+
+// admin returns a tool with the session of an admin.
+func (a *api) admin() tool { return a.as(functiontest.AdminToken(org)) }
+
+// with returns the tool with a text on its standard input.
+func (c tool) with(stdin string) tool {
+	c.stdin = stdin
+	return c
+}
+
+// output is what a run of the tool printed, and its exit code.
+type output struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+// run runs a command line.
+func (c tool) run(t *testing.T, args ...string) output {
+	t.Helper()
+	return c.runTo(t, nil, args...)
+}
+
+// runTo is run with another standard output, unless it is nil.
+func (c tool) runTo(t *testing.T, to io.Writer, args ...string) output {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	app := &agentctl.App{
+		Stdin: strings.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderr, ConfigDir: t.TempDir(), Now: time.Now,
+		Lookup: func(name string) (string, bool) {
+			switch name {
+			case "AGENTS_BASE_URL":
+				return c.url, true
+			case "AGENTS_API_KEY":
+				return c.token, true
+			}
+			value, ok := c.variables[name]
+			return value, ok
+		},
+	}
+	if to != nil {
+		app.Stdout = to
+	}
+	code := app.Run(t.Context(), args)
+	return output{code, stdout.String(), stderr.String()}
+}
+
+// ok fails the test unless the command succeeded.
+func (o output) ok(t *testing.T) output {
+	t.Helper()
+	if o.Code != agentctl.ExitOK {
+		t.Fatalf("exit code %d, want 0\nstdout: %s\nstderr: %s", o.Code, o.Stdout, o.Stderr)
+	}
+	return o
+}
+
+// want compares the output with the wanted one, in which ids, times and addresses have fixed names.
+func (o output) want(t *testing.T, want output) {
+	t.Helper()
+	got := output{o.Code, normal(o.Stdout), normal(o.Stderr)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+// normal replaces what differs between runs.
+func normal(text string) string {
+	for _, r := range []struct{ form, name string }{
+		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "ID"},
+		{`\d{4}-\d\d-\d\dT[0-9:.]+Z`, "TIME"},
+		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"},
+		{`\b[0-9hms]+ ago`, "AGE ago"},
+		{`request [0-9a-zA-Z_-]+`, "request ID"},
+		{`so_[0-9A-Za-z_-]{8,}`, "SECRET"},
+		{` +\n`, "\n"},
+		{` {2,}`, "  "},
+	} {
+		text = regexp.MustCompile(r.form).ReplaceAllString(text, r.name)
+	}
+	return text
+}

@@ -1,0 +1,162 @@
+package agentctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// keysCommand is the family of commands for API keys.
+func (t *tool) keysCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "keys", Aliases: []string{"key", "api-keys"}, Short: "List, create and revoke the organization's API keys",
+	}
+	c.AddCommand(t.listKeys(), t.createKey(), t.revokeKey())
+	return c
+}
+
+func (t *tool) listKeys() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the API keys, newest first", Args: cobra.NoArgs,
+		Long: "List the organization's API keys. Their secrets are not stored, so they cannot be shown.",
+		Example: "  agentctl keys list\n" +
+			"  agentctl keys list -o json | jq -r '.[] | select(.last_used_at == null) | .name'",
+		Annotations: sends("ListAPIKeys"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := t.client()
+			if err != nil {
+				return err
+			}
+			keys, err := collect(api.ListAPIKeys(client.ListAPIKeysParams{}).All(cmd.Context()))
+			if err != nil {
+				return err
+			}
+			return t.show(list(keys, func(k client.APIKey) string { return k.ID }, []column[client.APIKey]{
+				{"ID", func(k client.APIKey) string { return k.ID }},
+				{"NAME", func(k client.APIKey) string { return k.Name }},
+				{"PREFIX", func(k client.APIKey) string { return k.KeyPrefix }},
+				{"PURPOSE", func(k client.APIKey) string { return string(k.Purpose) }},
+				{"CREATED", func(k client.APIKey) string { return t.since(&k.CreatedAt, "") }},
+				{"LAST USED", func(k client.APIKey) string { return t.since(k.LastUsedAt, "never") }},
+				{"EXPIRES", func(k client.APIKey) string { return day(k.ExpiresAt, "never") }},
+			}))
+		},
+	}
+}
+
+func (t *tool) createKey() *cobra.Command {
+	var body client.CreateAPIKeyRequest
+	var purpose string
+	var days int64
+	c := &cobra.Command{
+		Use: "create NAME", Short: "Create an API key and print its secret once", Args: cobra.ExactArgs(1),
+		Long: "Create an API key. Standard output gets the secret and nothing else, so that it can be piped to where it " +
+			"is needed. The secret is shown only this once. A key that is created with an API key expires with that key " +
+			"at the latest.",
+		Example: "  agentctl keys create deploy --purpose ci --expires-in-days 90 | gh secret set AGENTS_API_KEY\n" +
+			"  agentctl keys create laptop -o json | jq -r .secret",
+		Annotations: sends("CreateAPIKey"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := t.client()
+			if err != nil {
+				return err
+			}
+			body.Name = args[0]
+			if purpose != "" {
+				body.Purpose = new(client.APIKeyPurpose(purpose))
+			}
+			if cmd.Flags().Changed("expires-in-days") {
+				body.ExpiresInDays = &days
+			}
+			k, err := newKey(cmd.Context(), api, body)
+			if err != nil {
+				return err
+			}
+			return t.showNewKey(k)
+		},
+	}
+	c.Flags().StringVar(&purpose, "purpose", "", "what the key is for: script, ci, sdk, mcp, playground or other")
+	c.Flags().Int64Var(&days, "expires-in-days", 0, "revoke the key after this many days, 1 to 365; otherwise never")
+	completeWith(c, "purpose", "script", "ci", "sdk", "mcp", "playground", "other")
+	return c
+}
+
+// newKey creates a key whose secret is known. When the answer to the first request is lost, its repeat has no secret.
+// That key is then revoked and another one created.
+func newKey(
+	ctx context.Context, api *client.Client, body client.CreateAPIKeyRequest,
+) (*client.CreatedAPIKey, error) {
+	for range 3 {
+		k, err := api.CreateAPIKey(ctx, body)
+		if err != nil {
+			return nil, err
+		}
+		if k.Secret != nil {
+			return k, nil
+		}
+		if err := api.RevokeAPIKey(ctx, k.ID, client.RevokeAPIKeyParams{}); err != nil && !client.IsNotFound(err) {
+			return nil, fmt.Errorf("the key %s was created, but its secret was lost on the way, and the key could not "+
+				"be revoked. Run: agentctl keys revoke %s --yes. Then create another key: %w", k.ID, k.ID, err)
+		}
+	}
+	return nil, errors.New("the API's answers were lost three times. The keys without a known secret are revoked. " +
+		"Run the command again when the network is better")
+}
+
+// showNewKey prints a key with its secret.
+func (t *tool) showNewKey(k *client.CreatedAPIKey) error {
+	err := t.show(result{value: k, names: []string{k.ID}, table: func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, *k.Secret)
+		return err
+	}})
+	if err != nil {
+		return fmt.Errorf("the key %s was created, but could not be printed. Run: agentctl keys revoke %s --yes: %w",
+			k.ID, k.ID, err)
+	}
+	switch t.output.kind {
+	case formatTable:
+		t.note("Created the key %s (%s), which expires: %s. Store the secret now; it is not shown again.",
+			k.Name, k.ID, day(k.ExpiresAt, "never"))
+	case formatName:
+		t.note("The key's secret was not printed, because -o name prints the id only. It is not shown again.")
+	}
+	return nil
+}
+
+func (t *tool) revokeKey() *cobra.Command {
+	var params client.RevokeAPIKeyParams
+	var yes bool
+	c := &cobra.Command{
+		Use: "revoke KEY_ID", Short: "Revoke an API key", Args: cobra.ExactArgs(1),
+		Long: "Revoke an API key. Every request that begins after the command is refused. With --descendants, also the " +
+			"keys that were created with this key, with those keys, and so on; the key itself may already be revoked.",
+		Example:     "  agentctl keys revoke 0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 --descendants --yes",
+		Annotations: sends("RevokeAPIKey"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := t.client()
+			if err != nil {
+				return err
+			}
+			what := "the key " + args[0]
+			if params.Descendants {
+				what += " and every key that was created with it"
+			}
+			if err := t.confirm(yes, "Revoke %s?", what); err != nil {
+				return err
+			}
+			if err := api.RevokeAPIKey(cmd.Context(), args[0], params); err != nil {
+				return err
+			}
+			t.note("Revoked %s.", what)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&params.Descendants, "descendants", false, "also revoke the keys that were created with this key")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	return c
+}
