@@ -16,9 +16,7 @@ func Docs(description []byte) []function.Route {
 		{
 			Name: "GetOpenAPI", Method: http.MethodGet, Path: "/openapi.json", Access: function.Public,
 			Status: http.StatusOK, Summary: "Get the OpenAPI document",
-			Handle: function.Handle(func(context.Context, function.Empty) (Description, error) {
-				return Description{body: description}, nil
-			}),
+			Handle: openAPI(webfile.New(jsonMedia, "no-cache", description)),
 		},
 		{
 			Name: "GetPlayground", Method: http.MethodGet, Path: "/docs", Access: function.Public,
@@ -36,14 +34,28 @@ func Docs(description []byte) []function.Route {
 	}
 }
 
-// Description is the OpenAPI document.
-type Description struct{ body []byte }
+// jsonMedia is the media type of the document.
+const jsonMedia = "application/json"
 
-// Reply implements function.Reply. Clients revalidate the document on every use.
+// Description is the OpenAPI document.
+type Description struct{ webfile.Response }
+
+// Reply implements function.Reply. Also the zero value has the document's type.
 func (d Description) Reply(h http.Header) any {
-	h.Set("Cache-Control", "no-cache")
-	h.Set("ETag", webfile.EntityTag(d.body, ""))
-	return function.Raw{ContentType: "application/json", Bytes: d.body}
+	raw, _ := d.Response.Reply(h).(function.Raw)
+	raw.ContentType = jsonMedia
+	return raw
+}
+
+// openAPI returns the handler of the document. Clients revalidate it on every use, and most of them get it compressed.
+func openAPI(file *webfile.File) function.Endpoint {
+	type input struct {
+		Header webfile.AcceptHeader `json:"header"`
+	}
+	return function.Handle(func(_ context.Context, in input) (Description, error) {
+		answer, err := file.Answer(in.Header.AcceptEncoding)
+		return Description{answer}, err
+	})
 }
 
 // Page is the playground's page.

@@ -97,9 +97,9 @@ func TestPlayground_LoadsOnlyLocalFiles(t *testing.T) {
 func TestPlaygroundAssets_AreCompressed(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
-	for _, name := range []string{"swagger-ui.css", "start.js"} {
-		plain := get(h, "/docs/"+name)
-		w := get(h, "/docs/"+name, "Accept-Encoding", "gzip")
+	for _, name := range []string{"docs/swagger-ui.css", "docs/start.js", "openapi.json"} {
+		plain := get(h, "/"+name)
+		w := get(h, "/"+name, "Accept-Encoding", "gzip")
 		if w.Code != 200 || w.Header().Get("Content-Encoding") != "gzip" {
 			t.Fatalf("%s: status = %d, headers = %v; want 200 with gzip", name, w.Code, w.Header())
 		}

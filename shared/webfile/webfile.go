@@ -21,9 +21,12 @@ type Input struct {
 	Path struct {
 		Asset string `json:"asset" jsonschema:"The name of the file."`
 	} `json:"path"`
-	Header struct {
-		AcceptEncoding string `json:"Accept-Encoding,omitempty" jsonschema:"The encodings that the client accepts. The service supports gzip."`
-	} `json:"header"`
+	Header AcceptHeader `json:"header"`
+}
+
+// AcceptHeader is the part of a request's header that decides the form of a file.
+type AcceptHeader struct {
+	AcceptEncoding string `json:"Accept-Encoding,omitempty" jsonschema:"The encodings that the client accepts. The service supports gzip."`
 }
 
 // File is a file in both of its forms. It makes the form that it was not given on first use, and keeps it.
