@@ -11,7 +11,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"sigs.k8s.io/yaml"
+
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/generate/codesample"
 	"agents.example/controlplane/functions/openapi"
 	"agents.example/controlplane/shared/function"
 )
@@ -44,9 +47,7 @@ var description string
 
 // generate writes the files below root, the root of the module.
 func generate(root string) error {
-	document, err := openapi.Describe(functions.Routes(functions.Dependencies{}), openapi.Options{
-		Title: "Agent Hosting Control-Plane API", Version: "1.0.0", Description: description,
-	})
+	document, err := describe(filepath.Join(root, "shared", "client", "generate", "config.yaml"))
 	if err != nil {
 		return err
 	}
@@ -61,6 +62,33 @@ func generate(root string) error {
 		return err
 	}
 	return writeFunctions(filepath.Join(root, "terraform", "functions.json"))
+}
+
+// describe returns the OpenAPI document with samples. The configuration of the Go client's generator has the operations
+// that clients do not have.
+func describe(clientConfig string) ([]byte, error) {
+	b, err := os.ReadFile(clientConfig)
+	if err != nil {
+		return nil, err
+	}
+	var client struct {
+		Output struct {
+			Excluded []string `json:"exclude-operation-ids"`
+		} `json:"output-options"`
+	}
+	if err := yaml.Unmarshal(b, &client); err != nil {
+		return nil, fmt.Errorf("parse %s: %w", clientConfig, err)
+	}
+	routes := functions.Routes(functions.Dependencies{})
+	options := openapi.Options{Title: "Agent Hosting Control-Plane API", Version: "1.0.0", Description: description}
+	document, err := openapi.Describe(routes, options)
+	if err != nil {
+		return nil, err
+	}
+	if options.Samples, err = codesample.Of(document, client.Output.Excluded); err != nil {
+		return nil, err
+	}
+	return openapi.Describe(routes, options)
 }
 
 func writeFunctions(path string) error {

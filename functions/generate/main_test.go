@@ -14,6 +14,10 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	config := filepath.Join("shared", "client", "generate")
+	if err := os.CopyFS(filepath.Join(root, config), os.DirFS(filepath.Join("..", "..", config))); err != nil {
+		t.Fatal(err)
+	}
 	if err := generate(root); err != nil {
 		t.Fatal(err)
 	}

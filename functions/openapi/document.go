@@ -47,6 +47,7 @@ type (
 		// Security is nil if the document's default applies, and empty if no token is needed.
 		Security  *[]requirement `json:"security,omitempty"`
 		Responses map[string]any `json:"responses"` // of response or reference
+		Samples   []Sample       `json:"x-codeSamples,omitempty"`
 	}
 	parameter struct {
 		Name        string             `json:"name"`

@@ -21,6 +21,16 @@ type Options struct {
 	Version string
 	// Description is Markdown.
 	Description string
+	// Samples has code that calls an operation, by the operation's id.
+	Samples map[string][]Sample
+}
+
+// Sample is code that calls an operation, as x-codeSamples of the document has it.
+type Sample struct {
+	// Language selects the coloring; Label is what people choose by.
+	Language string `json:"lang"`
+	Label    string `json:"label"`
+	Source   string `json:"source"`
 }
 
 // Describe returns the document of routes as indented JSON. It is deterministic.
@@ -33,6 +43,7 @@ func Describe(routes []function.Route, o Options) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", r.Name, err)
 		}
+		op.Samples = o.Samples[r.Name]
 		if paths[r.Path] == nil {
 			paths[r.Path] = map[string]*operation{}
 		}

@@ -1,0 +1,39 @@
+// Package codesample writes code that calls the operations of an OpenAPI document: as a command line with curl, in Go
+// with shared/client, and in TypeScript with its package. Everything in a sample follows from the operation and the
+// example of its body, so that no sample is written by hand. The package does not run the samples; its tests do.
+package codesample
+
+import (
+	"fmt"
+	"slices"
+
+	"agents.example/controlplane/functions/openapi"
+)
+
+// Of returns the samples of the operations of a document by their ids. Operations that clients do not have, by their
+// ids, get only the command line of curl.
+func Of(document []byte, withoutClient []string) (map[string][]openapi.Sample, error) {
+	d, err := parse(document)
+	if err != nil {
+		return nil, err
+	}
+	samples := map[string][]openapi.Sample{}
+	for _, o := range d.operations() {
+		samples[o.ID] = []openapi.Sample{{Language: "Shell", Label: "curl", Source: curl(o)}}
+		if slices.Contains(withoutClient, o.ID) {
+			continue
+		}
+		inGo, err := golang(o)
+		if err != nil {
+			return nil, fmt.Errorf("write the Go sample of %s: %w", o.ID, err)
+		}
+		inTypeScript, err := typeScript(o)
+		if err != nil {
+			return nil, fmt.Errorf("write the TypeScript sample of %s: %w", o.ID, err)
+		}
+		samples[o.ID] = append(samples[o.ID],
+			openapi.Sample{Language: "Go", Label: "Go", Source: inGo},
+			openapi.Sample{Language: "TypeScript", Label: "TypeScript", Source: inTypeScript})
+	}
+	return samples, nil
+}

@@ -1,0 +1,91 @@
+package codesample_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// document has the samples of the description.
+type document struct {
+	Paths map[string]map[string]struct {
+		ID         string `json:"operationId"`
+		Parameters []struct{ Name, In string }
+		Samples    []struct{ Label, Source string } `json:"x-codeSamples"`
+	} `json:"paths"`
+}
+
+// samples returns the samples of the description with a label by their operations.
+func samples(t *testing.T, label string) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile("../../openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d document
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, methods := range d.Paths {
+		for _, o := range methods {
+			for _, s := range o.Samples {
+				if s.Label == label {
+					found[o.ID] = s.Source
+				}
+			}
+		}
+	}
+	if len(found) < 35 {
+		t.Fatalf("got %d samples in %s, want one for each operation that clients have", len(found), label)
+	}
+	return found
+}
+
+const goHeader = `package codesample
+
+import (
+	"context"
+	"fmt"
+
+	"agents.example/controlplane/shared/client"
+)
+`
+
+// TestSamples_OfGoCompile gives go vet this package with one more file, which has a function for each sample.
+func TestSamples_OfGoCompile(t *testing.T) {
+	t.Parallel()
+	code := goHeader
+	all := samples(t, "Go")
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		code += fmt.Sprintf("\nfunc %s(ctx context.Context, c *client.Client, agentID, operationID, key, keyID, "+
+			"userID string) error {\n%s\nreturn nil\n}\n", id, all[id])
+	}
+	dir := t.TempDir()
+	written := filepath.Join(dir, "samples.go")
+	if err := os.WriteFile(written, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	added, err := filepath.Abs("samples.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{added: written}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "vet", "-overlay", list, ".").CombinedOutput()
+	if err != nil {
+		t.Errorf("the samples do not compile: %v\n%s", err, strings.ReplaceAll(string(out), dir, ""))
+	}
+}
