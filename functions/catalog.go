@@ -88,6 +88,8 @@ type Settings struct {
 	HandoffKeys handoff.KeySet
 	// Console is what the web app knows before its user signs in, except for the regions, which follow from Cells.
 	Console console.Options
+	// SignIn is how clients of the API get tokens.
+	SignIn system.SignIn
 	// BillingClock decides when the grace period of a failed payment ends; nil is time.Now.
 	BillingClock func() time.Time
 	// Slots bound the answers that this process holds open; nil for no bound.
@@ -164,6 +166,7 @@ func Routes(d Dependencies) []function.Route {
 	routes = append(routes, system.Ready(d.Checks)...)
 	routes = append(routes, system.Docs(description)...)
 	routes = append(routes, system.Keys(d.HandoffKeys))
+	routes = append(routes, system.ProtectedResources(d.SignIn)...)
 	routes = append(routes, console.Routes(d.consoleOptions())...)
 	for i := range routes {
 		routes[i] = withDefaults(routes[i])

@@ -18,8 +18,8 @@ func routeRights() map[string]function.Access {
 		function.Public: {
 			"GetConsole", "GetConsoleAsset",
 			"GetHandoffKeys", "GetHealth", "GetHealthLive", "GetHealthLiveV1", "GetHealthReady",
-			"GetHealthReadyV1", "GetHealthV1", "GetOpenAPI", "GetPlayground", "GetPlaygroundAsset",
-			"ReceiveStripeEvent",
+			"GetHealthReadyV1", "GetHealthV1", "GetMCPProtectedResource", "GetOpenAPI", "GetPlayground",
+			"GetPlaygroundAsset", "GetProtectedResource", "ReceiveStripeEvent",
 		},
 		function.User: {
 			"GetMe",

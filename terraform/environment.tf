@@ -32,6 +32,9 @@ locals {
     SECRET_MANAGER_WRITES_PER_MINUTE = tostring(var.secret_manager_writes_per_minute)
   }
 
+  # The address of the API for its clients.
+  base_url = var.domain == "" ? local.urls[local.all_routes] : "https://${var.domain}"
+
   worker_environment = {
     PLATFORM_IMAGE       = var.image
     AGENT_IMAGE          = var.agent_image
@@ -40,7 +43,7 @@ locals {
     AGENT_HEALTH_PATH    = var.agent_health_path
     AGENT_AUTH           = var.agent_auth
     AGENT_STORAGE_CLASS  = var.agent_storage_class
-    JWKS_URL             = "${var.domain == "" ? local.urls[local.all_routes] : "https://${var.domain}"}/.well-known/jwks.json"
+    JWKS_URL             = "${local.base_url}/.well-known/jwks.json"
     ROUTER_NAMESPACE     = local.gateway.namespace
     MONITORING_PROJECT   = local.cells_project
     PUSH_SERVICE_ACCOUNT = local.push_account
@@ -55,6 +58,13 @@ locals {
     CONSOLE_SCOPES    = var.console_scopes
   }
 
+  # Clients of the API find out here how to sign in. Services of routes have these variables.
+  client_environment = {
+    API_BASE_URL  = local.base_url
+    CLI_CLIENT_ID = var.cli_client_id
+    CLI_SCOPES    = var.cli_scopes
+  }
+
   # Only services that handle payments get these variables.
   payments_environment = { APP_URL = var.app_url }
 
@@ -65,7 +75,7 @@ locals {
         local.common_environment,
         s.target == "" ? {} : { FUNCTION_TARGET = s.target },
         s.binary == "worker" ? merge(local.worker_environment, { PUSH_AUDIENCE = local.urls[service] }) : merge(
-          { MAX_HELD_ANSWERS = local.held_answers[s.binary] }, local.console_environment,
+          { MAX_HELD_ANSWERS = local.held_answers[s.binary] }, local.console_environment, local.client_environment,
         ),
         contains(local.needs_of[service], "payments") ? local.payments_environment : {},
       ) : name => value if value != ""

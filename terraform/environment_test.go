@@ -103,6 +103,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		maps.Copy(settable, m.local(t, "optional_secrets").AsValueMap())
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "console_environment").AsValueMap())
+		maps.Copy(settable, m.local(t, "client_environment").AsValueMap())
 		settable["API_KEY_PEPPER"] = m.local(t, "secrets").GetAttr("pepper")
 		settable["EDGE_SECRETS"] = m.local(t, "secrets").GetAttr("edge")
 		for service, env := range m.local(t, "environments").AsValueMap() {

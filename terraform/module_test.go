@@ -27,6 +27,7 @@ func everything() map[string]cty.Value {
 		"identity_authorized_parties": cty.TupleVal([]cty.Value{text("https://app.example.com")}),
 		"handoff_public_keys":         text(`{"keys": []}`),
 		"console_client_id":           text("console-1"), "console_scopes": text("openid email"),
+		"cli_client_id": text("agentctl-1"), "cli_scopes": text("openid offline_access"),
 		"provided_secrets": cty.TupleVal([]cty.Value{text("STRIPE_API_KEY"), text("STRIPE_WEBHOOK_SECRET")}),
 		"database":         text("agents-prod-2"), "firestore_location": text("nam5"),
 		"secret_regions":      cty.TupleVal([]cty.Value{text("us-central1"), text("us-east1")}),

@@ -1,6 +1,6 @@
 output "base_url" {
   description = "Base URL of the API."
-  value       = var.domain == "" ? local.urls[local.all_routes] : "https://${var.domain}"
+  value       = local.base_url
 }
 
 output "api_records" {

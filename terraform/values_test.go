@@ -36,6 +36,8 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 			"API_KEY_PEPPER":      "secret prod-api-key-pepper at (unknown)",
 			"HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
 			"MAX_HELD_ANSWERS":    "40", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
+			"API_BASE_URL": "https://api.example.com", "CLI_CLIENT_ID": "agentctl-1",
+			"CLI_SCOPES": "openid offline_access",
 		},
 		"worker": {
 			"PLATFORM_IMAGE": "image" + digest, "AGENT_IMAGE": "agent" + digest, "AGENT_PORT": "3000",

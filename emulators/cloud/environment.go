@@ -62,6 +62,8 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"MONITORING_ENDPOINT":     c.Monitoring.Addr,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),
 		"CONSOLE_CLIENT_ID":       issuer.DefaultClientID,
+		"API_BASE_URL":            c.Ready.BaseURL,
+		"CLI_CLIENT_ID":           issuer.CLIClientID,
 		pepperVariable:            base64.StdEncoding.EncodeToString(c.pepper),
 		"AGENT_DOMAIN":            AgentDomain,
 		"AGENT_SCHEME":            "http",

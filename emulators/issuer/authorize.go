@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -69,15 +70,17 @@ func (i *Issuer) readRequest(w http.ResponseWriter, r *http.Request, values url.
 		Nonce: values.Get("nonce"), Scope: values.Get("scope"), Challenge: values.Get("code_challenge"),
 		prompt: strings.Fields(values.Get("prompt")), values: values,
 	}
-	if request.ClientID != i.options.ClientID {
+	client, known := i.client(request.ClientID)
+	if !known {
 		i.showMessage(w, http.StatusBadRequest, "This application is not registered",
-			"The sign-in request names the client “"+request.ClientID+"”. Set the client ID of the application to “"+
-				i.options.ClientID+"”.")
+			"The sign-in request names the client “"+request.ClientID+"”. Set the client ID of the application to "+
+				i.clientNames()+".")
 		return request, false
 	}
-	if !i.mayRedirect(request.RedirectURI) {
+	if !client.mayRedirect(request.RedirectURI) {
 		i.showMessage(w, http.StatusBadRequest, "This redirect address is not registered",
-			"Sign-in only continues at an http address of this machine, such as http://127.0.0.1:8080/console.")
+			"Sign-in only continues at an http address of this machine, such as http://127.0.0.1:8080"+
+				cmp.Or(client.LoopbackPath, "/console")+".")
 		return request, false
 	}
 	if refused, invalid := request.check(); invalid {
@@ -85,14 +88,6 @@ func (i *Issuer) readRequest(w http.ResponseWriter, r *http.Request, values url.
 		return request, false
 	}
 	return request, true
-}
-
-// mayRedirect reports whether a client's redirect URI is registered: all http URLs of loopback addresses are.
-func (i *Issuer) mayRedirect(uri string) bool {
-	if slices.Contains(i.options.RedirectURIs, uri) {
-		return true
-	}
-	return strings.HasPrefix(uri, "http://") && !strings.Contains(uri, "#") && isLoopback(uri)
 }
 
 // challengePattern is the syntax of a SHA-256 sum in the URL alphabet of base64.

@@ -12,7 +12,9 @@ import (
 func TestAuthorize_RefusesUnknownClientsAndAddressesWithAPage(t *testing.T) {
 	t.Parallel()
 	const registered = "https://console.example/console"
-	i, _ := start(t, issuer.Options{RedirectURIs: []string{registered}})
+	i, _ := start(t, issuer.Options{Clients: []issuer.Client{
+		{ID: issuer.DefaultClientID, RedirectURIs: []string{registered}},
+	}})
 	b := newBrowser(t, i)
 	tests := map[string]struct {
 		parameter, value string

@@ -34,6 +34,7 @@ func (i *Issuer) handler() http.Handler {
 	mux.Handle("POST /authorize", forms.Handler(http.HandlerFunc(i.choose)))
 	mux.HandleFunc("GET /logout", i.logout)
 	mux.Handle("POST /logout", forms.Handler(http.HandlerFunc(i.confirmLogout)))
+	mux.HandleFunc("POST /revoke", i.revoke)
 	mux.HandleFunc("POST /tickets", i.createTicket)
 	mux.HandleFunc("GET /start", i.start)
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", assets()))
@@ -55,12 +56,14 @@ func (i *Issuer) discovery(w http.ResponseWriter, _ *http.Request) {
 		"authorization_endpoint": i.url + "/authorize",
 		"token_endpoint":         i.url + "/token",
 		"end_session_endpoint":   i.url + "/logout",
+		"revocation_endpoint":    i.url + "/revoke",
 
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query"},
 		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},
 		"code_challenge_methods_supported":               []string{"S256"},
 		"token_endpoint_auth_methods_supported":          []string{"none"},
+		"revocation_endpoint_auth_methods_supported":     []string{"none"},
 		"scopes_supported":                               []string{"openid", "profile", "email", "offline_access"},
 		"prompt_values_supported":                        []string{"none", "login", "select_account"},
 		"subject_types_supported":                        []string{"public"},

@@ -41,11 +41,9 @@ type Options struct {
 	// AuthorizedParty is the azp claim of session tokens, the origin of the web app. If empty, the claim is omitted.
 	AuthorizedParty string
 
-	// ClientID is the client that may sign users in. If empty, DefaultClientID.
-	ClientID string
-	// RedirectURIs are the client's redirect URIs, in addition to all http URLs of loopback addresses.
-	RedirectURIs []string
-	// AccessTTL of the tokens that the client gets for a sign-in. 0 means 1 min.
+	// Clients may sign users in. If empty, those of the console and of the command line tool.
+	Clients []Client
+	// AccessTTL of the tokens that a client gets for a sign-in. 0 means 1 min.
 	AccessTTL time.Duration
 	// Suggestions are the users that the sign-in page offers before any user has signed in.
 	Suggestions []Session
@@ -55,12 +53,11 @@ type Options struct {
 	Now func() time.Time
 }
 
-// DefaultClientID is the client of the web console.
-const DefaultClientID = "console"
-
 func (o Options) withDefaults() Options {
 	o.Address = cmp.Or(o.Address, defaultAddress)
-	o.ClientID = cmp.Or(o.ClientID, DefaultClientID)
+	if len(o.Clients) == 0 {
+		o.Clients = defaultClients()
+	}
 	if o.TTL <= 0 {
 		o.TTL = defaultTTL
 	}

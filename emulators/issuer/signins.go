@@ -38,6 +38,7 @@ type code struct {
 // family is the chain of refresh tokens that descend from one code.
 type family struct {
 	*signIn
+	client  string // its ID
 	scope   string
 	revoked bool
 }
@@ -108,18 +109,19 @@ func (s *signIns) addCode(of *signIn, request authRequest) string {
 	value := rand.Text()
 	s.codes[value] = &code{
 		signIn: of, redirectURI: request.RedirectURI, challenge: request.Challenge, nonce: request.Nonce,
-		scope: request.Scope, family: &family{signIn: of, scope: request.Scope}, expires: s.now().Add(codeTTL),
+		scope: request.Scope, expires: s.now().Add(codeTTL),
+		family: &family{signIn: of, client: request.ClientID, scope: request.Scope},
 	}
 	return value
 }
 
 // redeem returns what a code stands for, once. A code that was stolen is presented twice, so that the second
 // presentation also revokes the tokens of the first.
-func (s *signIns) redeem(value, redirectURI, verifier string) (*code, error) {
+func (s *signIns) redeem(by Client, value, redirectURI, verifier string) (*code, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.codes[value]
-	if !ok {
+	if !ok || c.family.client != by.ID {
 		return nil, refuse("invalid_grant", "The code is unknown or has expired. Sign in again.")
 	}
 	if c.used {
@@ -150,11 +152,11 @@ func (s *signIns) addRefreshToken(of *family) string {
 }
 
 // renew returns the family of a refresh token, once. A second use revokes the family: one of the two users is a thief.
-func (s *signIns) renew(value string) (*family, error) {
+func (s *signIns) renew(by Client, value string) (*family, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	token, ok := s.refresh[value]
-	if !ok || token.revoked || !s.isCurrent(token.signIn) {
+	if !ok || token.client != by.ID || token.revoked || !s.isCurrent(token.signIn) {
 		return nil, refuse("invalid_grant", "The refresh token is unknown, revoked or has expired. Sign in again.")
 	}
 	if token.used {

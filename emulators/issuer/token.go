@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -16,44 +17,59 @@ func refuse(code, description string) error { return refusal{code, description} 
 // Error implements error.
 func (r refusal) Error() string { return r.code + ": " + r.description }
 
-// grantTokens serves the grants authorization_code and refresh_token. The client is public: PKCE and the rotation of
+// grantTokens serves the grants authorization_code and refresh_token. Clients are public: PKCE and the rotation of
 // refresh tokens take the place of a secret.
 func (i *Issuer) grantTokens(w http.ResponseWriter, r *http.Request) {
 	answer, err := i.redeemGrant(r)
-	var refused refusal
-	switch {
-	case errors.As(err, &refused):
-		respond(w, http.StatusBadRequest,
-			map[string]string{"error": refused.code, "error_description": refused.description})
-	case err != nil:
-		respond(w, http.StatusInternalServerError, map[string]string{"error": "server_error"})
-	default:
-		respond(w, http.StatusOK, answer)
+	if err != nil {
+		respondRefusal(w, err)
+		return
 	}
+	respond(w, http.StatusOK, answer)
+}
+
+// respondRefusal answers with the error of a token endpoint.
+func respondRefusal(w http.ResponseWriter, err error) {
+	var refused refusal
+	if !errors.As(err, &refused) {
+		respond(w, http.StatusInternalServerError, map[string]string{"error": "server_error"})
+		return
+	}
+	respond(w, http.StatusBadRequest,
+		map[string]string{"error": refused.code, "error_description": refused.description})
+}
+
+// readTokenForm reads the form of a token endpoint, and the client that sent it.
+func (i *Issuer) readTokenForm(r *http.Request) (url.Values, Client, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, Client{}, refuse("invalid_request", "The body is not a form of at most 64 KiB.")
+	}
+	for _, values := range r.PostForm {
+		if len(values) > 1 {
+			return nil, Client{}, refuse("invalid_request", "A parameter is repeated.")
+		}
+	}
+	client, known := i.client(r.PostForm.Get("client_id"))
+	if !known {
+		return nil, Client{}, refuse("invalid_client", "client_id is unknown.")
+	}
+	return r.PostForm, client, nil
 }
 
 func (i *Issuer) redeemGrant(r *http.Request) (map[string]any, error) {
-	if err := r.ParseForm(); err != nil {
-		return nil, refuse("invalid_request", "The body is not a form of at most 64 KiB.")
-	}
-	form := r.PostForm
-	for _, values := range form {
-		if len(values) > 1 {
-			return nil, refuse("invalid_request", "A parameter is repeated.")
-		}
-	}
-	if form.Get("client_id") != i.options.ClientID {
-		return nil, refuse("invalid_client", "client_id is unknown.")
+	form, client, err := i.readTokenForm(r)
+	if err != nil {
+		return nil, err
 	}
 	switch form.Get("grant_type") {
 	case "authorization_code":
-		c, err := i.signIns.redeem(form.Get("code"), form.Get("redirect_uri"), form.Get("code_verifier"))
+		c, err := i.signIns.redeem(client, form.Get("code"), form.Get("redirect_uri"), form.Get("code_verifier"))
 		if err != nil {
 			return nil, err
 		}
 		return i.issue(c.family, c.nonce)
 	case "refresh_token":
-		f, err := i.signIns.renew(form.Get("refresh_token"))
+		f, err := i.signIns.renew(client, form.Get("refresh_token"))
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +88,7 @@ func (i *Issuer) issue(of *family, nonce string) (map[string]any, error) {
 		return nil, err
 	}
 	identity := maps.Clone(claims)
-	identity["aud"], identity["auth_time"], identity["jti"] = i.options.ClientID, of.at.Unix(), compactID()
+	identity["aud"], identity["auth_time"], identity["jti"] = of.client, of.at.Unix(), compactID()
 	if nonce != "" {
 		identity["nonce"] = nonce
 	}

@@ -77,6 +77,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 	b.Settings = functions.Settings{
 		Cells: cells, Addresses: agent.Addresses{Domain: "agents.test", Scheme: "https"}, Pepper: []byte("pepper"),
 		HandoffKeys: keys,
+		SignIn:      system.SignIn{BaseURL: "https://api.example.com", Issuer: "https://issuer.example.com"},
 	}
 	b.openRecords(t, o.FirestoreHost)
 	b.openSecrets(t)

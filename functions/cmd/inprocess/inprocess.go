@@ -47,7 +47,8 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	s, err := wire.All(ctx, worker, wire.Settings{
 		Openers: openers, Pepper: routes.Pepper, EdgeSecrets: routes.EdgeSecrets, BillingClock: o.BillingClock,
 		MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,
-		ConsoleScopes: routes.ConsoleScopes,
+		ConsoleScopes: routes.ConsoleScopes, APIBaseURL: string(routes.APIBaseURL), CLIClientID: routes.CLIClientID,
+		CLIScopes: routes.CLIScopes,
 	})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }

@@ -84,6 +84,13 @@ type Routes struct {
 	// EdgeSecrets are the secrets of the load balancer, which sends the first of them with every request. Only requests
 	// with one of them may report their client's address.
 	EdgeSecrets EdgeSecrets `env:"EDGE_SECRETS"`
+	// APIBaseURL is the address of the API for its clients. If empty, clients cannot discover how to sign in.
+	APIBaseURL BaseURL `env:"API_BASE_URL"`
+	// CLIClientID is the OAuth client of the command line tool at the identity provider. If empty, the tool accepts only
+	// API keys.
+	CLIClientID string `env:"CLI_CLIENT_ID"`
+	// CLIScopes are the scopes that the command line tool asks the identity provider for.
+	CLIScopes string `env:"CLI_SCOPES, default=openid profile email offline_access"`
 	// ConsoleClientID is the OAuth client of the console at the identity provider. If empty, the console offers only to
 	// paste a token or an API key.
 	ConsoleClientID string `env:"CONSOLE_CLIENT_ID"`

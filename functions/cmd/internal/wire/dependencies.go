@@ -42,6 +42,10 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
+		SignIn: system.SignIn{
+			BaseURL: o.settings.APIBaseURL, Issuer: o.config.Issuer, ClientID: o.settings.CLIClientID,
+			Scopes: o.settings.CLIScopes,
+		},
 		Console: console.Options{
 			Issuer: o.config.Issuer, ClientID: o.settings.ConsoleClientID, Scopes: o.settings.ConsoleScopes,
 		},

@@ -31,6 +31,7 @@ func routeSettings(c config.Routes, openers Openers) Settings {
 	return Settings{
 		Openers: openers, Pepper: c.Pepper, EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
 		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes,
+		APIBaseURL: string(c.APIBaseURL), CLIClientID: c.CLIClientID, CLIScopes: c.CLIScopes,
 	}
 }
 

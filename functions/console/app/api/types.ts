@@ -525,6 +525,21 @@ export interface Problem {
   meta?: Record<string, unknown>;
 }
 
+export interface ProtectedResource {
+  /** Address of the API. */
+  resource: string;
+  /** Issuers of the accepted session tokens. */
+  authorization_servers: string[];
+  /** How to send a token. */
+  bearer_methods_supported: string[];
+  /** Scopes to ask an issuer for. */
+  scopes_supported: string[];
+  /** Page for developers. */
+  resource_documentation: string;
+  /** OAuth client of the command line tool. Absent if the tool accepts API keys only. */
+  agentctl_client_id?: string;
+}
+
 export interface PutSecretsRequest {
   /** Values of 1 to 65,536 bytes by key. Null deletes a secret; keys that are not listed stay. */
   secrets: Record<string, string | null>;
