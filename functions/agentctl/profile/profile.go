@@ -62,6 +62,9 @@ type Session struct {
 	// Issuer is the identity provider that issued the tokens, and ClientID is the client it issued them to.
 	Issuer   string `json:"issuer"`
 	ClientID string `json:"client_id"`
+	// TokenURL renews tokens, and RevocationURL ends the session; it may be empty.
+	TokenURL      string `json:"token_url"`
+	RevocationURL string `json:"revocation_url,omitempty"`
 	// Subject is the ID of the user, and Email is for people to recognize the user; both may be empty.
 	Subject string `json:"subject,omitempty"`
 	Email   string `json:"email,omitempty"`

@@ -1,0 +1,232 @@
+package login_test
+
+import (
+	"bytes"
+	"context"
+	"html"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/functions/agentctl/login"
+	"agents.example/controlplane/functions/agentctl/profile"
+	"agents.example/controlplane/functions/system"
+	"agents.example/controlplane/shared/function"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the API logs its calls
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what must happen, on a busy machine.
+const patience = 2 * time.Minute
+
+// world is an API that describes itself, its identity provider, and a user.
+type world struct {
+	t      *testing.T
+	issuer *issuer.Issuer
+	api    *httptest.Server
+	http   *http.Client
+	store  profile.Store
+	out    *output
+}
+
+// newWorld starts an API with the real route, and the local issuer.
+func newWorld(t *testing.T, options issuer.Options) *world {
+	t.Helper()
+	i, err := issuer.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := i.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	w := &world{
+		t: t, issuer: i, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, out: &output{},
+		store: profile.Store{Path: filepath.Join(t.TempDir(), "config.json")},
+	}
+	w.api = newAPI(t, system.SignIn{
+		Issuer: i.URL(), ClientID: issuer.CLIClientID, Scopes: "openid profile email offline_access",
+	})
+	return w
+}
+
+// newAPI serves what an API says about its identity provider. An empty BaseURL is that of the server.
+func newAPI(t *testing.T, s system.SignIn) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	if s.BaseURL == "" {
+		s.BaseURL = "http://" + server.Listener.Addr().String()
+	}
+	var served []function.Served
+	for _, r := range system.ProtectedResources(s) {
+		served = append(served, r.Served(function.Guard{}))
+	}
+	server.Config.Handler = function.Mux(served)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// flow returns a sign-in whose browser is open.
+func (w *world) flow(open func(address string) error) login.Flow {
+	return login.Flow{HTTP: w.http, Out: w.out, Open: open, Timeout: patience}
+}
+
+// signIn signs the user in and stores the profile "default".
+func (w *world) signIn() profile.Profile {
+	w.t.Helper()
+	b := w.newBrowser()
+	p, err := w.flow(b.signIn).Browser(w.t.Context(), w.api.URL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b.wait()
+	if err := w.store.Save(w.t.Context(), "default", p); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// browser is the user's browser. Its methods are openers of addresses.
+type browser struct {
+	w    *world
+	http *http.Client
+	// change changes the address to which the identity provider sends the browser.
+	change func(back url.Values)
+	choice url.Values
+
+	done chan struct{}
+	page string // the last page
+	code int
+}
+
+func (w *world) newBrowser() *browser {
+	w.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &browser{
+		w: w, done: make(chan struct{}), change: func(url.Values) {},
+		choice: url.Values{"subject": {"user_1"}, "organization": {"org_1"}, "role": {"admin"}},
+		http: &http.Client{
+			Jar: jar, Transport: &http.Transport{DisableKeepAlives: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// wait waits until the browser shows the last page.
+func (b *browser) wait() {
+	b.w.t.Helper()
+	select {
+	case <-b.done:
+	case <-time.After(patience):
+		b.w.t.Fatal("the browser is still loading")
+	}
+}
+
+// send sends a request and returns its status, its header and its body.
+func (b *browser) send(method, address string, form url.Values) (*http.Response, string) {
+	req, err := http.NewRequestWithContext(context.Background(), method, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		b.w.t.Error(err)
+		return &http.Response{}, ""
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	res, err := b.http.Do(req)
+	if err != nil {
+		return &http.Response{}, err.Error()
+	}
+	defer res.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.w.t.Error(err)
+	}
+	return res, string(body)
+}
+
+// signIn opens the sign-in page, chooses the user, and follows the way back.
+func (b *browser) signIn(address string) error {
+	defer close(b.done)
+	if res, page := b.send(http.MethodGet, address, nil); res.StatusCode != http.StatusOK {
+		b.w.t.Errorf("the sign-in page has the status %d: %s", res.StatusCode, page)
+		return nil
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	form := u.Query()
+	for name, values := range b.choice {
+		form[name] = values
+	}
+	res, page := b.send(http.MethodPost, b.w.issuer.URL()+"/authorize", form)
+	return b.comeBack(res, page)
+}
+
+// cancel opens the sign-in page and follows its link to cancel.
+func (b *browser) cancel(address string) error {
+	defer close(b.done)
+	_, page := b.send(http.MethodGet, address, nil)
+	link := regexp.MustCompile(`href="(http://127[^"]*access_denied[^"]*)"`).FindStringSubmatch(page)
+	if link == nil {
+		b.w.t.Errorf("the sign-in page has no link to cancel: %s", page)
+		return nil
+	}
+	res, page := b.send(http.MethodGet, html.UnescapeString(link[1]), nil)
+	b.page, b.code = page, res.StatusCode
+	return nil
+}
+
+// comeBack follows the identity provider's answer to the listener.
+func (b *browser) comeBack(res *http.Response, page string) error {
+	back, err := url.Parse(res.Header.Get("Location"))
+	if err != nil || res.StatusCode != http.StatusSeeOther {
+		b.w.t.Errorf("the identity provider answered %d: %s", res.StatusCode, page)
+		return nil
+	}
+	query := back.Query()
+	b.change(query)
+	back.RawQuery = query.Encode()
+	res, page = b.send(http.MethodGet, back.String(), nil)
+	b.page, b.code = page, res.StatusCode
+	return nil
+}
+
+// output is what the user reads.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
