@@ -754,6 +754,27 @@ type Plan struct {
 // PlanID defines model for PlanID.
 type PlanID string
 
+// ProtectedResource defines model for ProtectedResource.
+type ProtectedResource struct {
+	// AgentctlClientID OAuth client of the command line tool. Absent if the tool accepts API keys only.
+	AgentctlClientID *string `json:"agentctl_client_id,omitempty"`
+
+	// AuthorizationServers Issuers of the accepted session tokens.
+	AuthorizationServers []string `json:"authorization_servers"`
+
+	// BearerMethodsSupported How to send a token.
+	BearerMethodsSupported []string `json:"bearer_methods_supported"`
+
+	// Resource Address of the API.
+	Resource string `json:"resource"`
+
+	// ResourceDocumentation Page for developers.
+	ResourceDocumentation string `json:"resource_documentation"`
+
+	// ScopesSupported Scopes to ask an issuer for.
+	ScopesSupported []string `json:"scopes_supported"`
+}
+
 // PutSecretsRequest defines model for PutSecretsRequest.
 type PutSecretsRequest struct {
 	// Secrets Values of 1 to 65,536 bytes by key. Null deletes a secret; keys that are not listed stay.
@@ -977,6 +998,22 @@ func (a *AgentConfig) UnmarshalJSON(b []byte) error {
 func (a AgentConfig) MarshalJSON() ([]byte, error) {
 	type fields AgentConfig
 	return marshalOpen(fields(a), a.AdditionalProperties)
+}
+
+// GetProtectedResource sends GET /.well-known/oauth-protected-resource: get how to sign in.
+//
+// Requires no token.
+func (c *Client) GetProtectedResource(ctx context.Context, options ...CallOption) (*ProtectedResource, error) {
+	r := call{method: http.MethodGet, path: "/.well-known/oauth-protected-resource"}
+	return sendFor[ProtectedResource](ctx, c, r, options)
+}
+
+// GetMCPProtectedResource sends GET /.well-known/oauth-protected-resource/mcp: get how assistants sign in.
+//
+// Requires no token.
+func (c *Client) GetMCPProtectedResource(ctx context.Context, options ...CallOption) (*ProtectedResource, error) {
+	r := call{method: http.MethodGet, path: "/.well-known/oauth-protected-resource/mcp"}
+	return sendFor[ProtectedResource](ctx, c, r, options)
 }
 
 // ListAgents sends GET /api/v1/agents: list agents.
