@@ -22,6 +22,8 @@ type stream struct {
 	code   string
 	// last is the last line that is sent.
 	last int
+	// bare lines have no id.
+	bare bool
 	// then says how the stream goes on after it: end, break, hang.
 	then string
 }
@@ -62,7 +64,10 @@ func (l *log) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Sscanf(r.Header.Get("Last-Event-ID"), "id-%d", &first)
 	_, _ = io.WriteString(w, "retry: 2000\n\n: a comment\n\n")
 	for i := first + 1; i <= s.last; i++ {
-		_, _ = fmt.Fprintf(w, "id: id-%d\ndata: {\"message\": \"%d\",\ndata: \"stream\": \"combined\"}\n\n", i, i)
+		if !s.bare {
+			_, _ = fmt.Fprintf(w, "id: id-%d\n", i)
+		}
+		_, _ = fmt.Fprintf(w, "data: {\"message\": \"%d\",\ndata: \"stream\": \"combined\"}\n\n", i)
 	}
 	_ = http.NewResponseController(w).Flush()
 	switch s.then {
@@ -100,6 +105,9 @@ func TestFollowAgentLogs_ContinuesAndEnds(t *testing.T) {
 			script: []stream{{last: 2, then: "break"}, {last: 2, then: "break"}, {last: 4}}, want: "1 2 3 4",
 		},
 		"lost before the first line": {script: []stream{{then: "break"}, {last: 2}}, want: "1 2"},
+		"lines without ids, which are repeated": {
+			script: []stream{{last: 2}, {last: 3, bare: true, then: "break"}, {last: 4}}, want: "1 2 3 3 4",
+		},
 		"a dead connection": {
 			script: []stream{{last: 1, then: "hang"}, {last: 3}}, want: "1 2 3", wantAt: 64 * time.Second,
 		},
@@ -153,7 +161,8 @@ func follow(ctx context.Context, c *client.Client) (messages string, err error) 
 func TestFollowAgentLogs_EndsWithItsContextAndItsCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, &log{script: []stream{{last: 2, then: "hang"}, {last: 2, then: "hang"}}})
+		l := &log{script: []stream{{last: 2, then: "hang"}, {last: 2, then: "hang"}}}
+		c := serve(t, l)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if got, err := follow(ctx, c); got != "1 2" || !errors.Is(err, context.DeadlineExceeded) {
@@ -164,6 +173,9 @@ func TestFollowAgentLogs_EndsWithItsContextAndItsCaller(t *testing.T) {
 				t.Errorf("the first line is %q, %v; want 1", line.Message, err)
 			}
 			break
+		}
+		if len(l.opened) != 2 {
+			t.Errorf("%d streams were opened, want one for each iteration", len(l.opened))
 		}
 	})
 }

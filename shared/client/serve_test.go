@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"agents.example/controlplane/shared/client"
@@ -14,14 +15,16 @@ import (
 // waits in virtual time.
 func serve(t *testing.T, handler http.Handler, options ...client.Option) *client.Client {
 	t.Helper()
-	return serveAs(t, handler, client.StaticToken("token"), options...)
+	c, _ := serveAs(t, handler, client.StaticToken("token"), options...)
+	return c
 }
 
+// serveAs also returns the number of connections so far.
 func serveAs(
 	t *testing.T, handler http.Handler, tokens client.TokenSource, options ...client.Option,
-) *client.Client {
+) (*client.Client, *atomic.Int32) {
 	t.Helper()
-	listener := pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := pipes{conns: make(chan net.Conn), closed: make(chan struct{}), opened: new(atomic.Int32)}
 	server := &http.Server{Handler: handler}
 	done := make(chan struct{})
 	go func() {
@@ -39,19 +42,21 @@ func serveAs(
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c, listener.opened
 }
 
 // pipes is a listener of connections in memory.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
+	opened *atomic.Int32
 }
 
 func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case p.conns <- theirs:
+		p.opened.Add(1)
 		return ours, nil
 	case <-p.closed:
 		return nil, errors.New("the server is closed")

@@ -1,0 +1,277 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// settling is an API with an agent that settles, or is gone, after some time, and whose operations end later.
+type settling struct {
+	begun  time.Time
+	after  time.Duration
+	status string // then; empty if the agent is gone
+	early  bool   // no wait is held
+	reads  atomic.Int32
+	err    int // a status, instead
+}
+
+// ServeHTTP implements http.Handler.
+func (s *settling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.reads.Add(1)
+	rest := s.after - time.Since(s.begun)
+	if seconds := r.URL.Query().Get("wait"); seconds != "" && rest > 0 && s.early {
+		w.Header().Set("Retry-After", "5")
+	} else if seconds != "" && rest > 0 {
+		held, err := time.ParseDuration(seconds + "s")
+		if err != nil {
+			panic(err)
+		}
+		select {
+		case <-time.After(min(held, rest)):
+		case <-r.Context().Done():
+		}
+		rest -= min(held, rest)
+	}
+	status := "provisioning"
+	if rest <= 0 {
+		status = s.status
+	}
+	switch {
+	case s.err != 0:
+		w.WriteHeader(s.err)
+	case status == "":
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		w.Header().Set("ETag", status)
+		_, _ = fmt.Fprintf(w, `{"id": "a", "status": %q}`, status)
+	}
+}
+
+func TestWait_ReadsSparingly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		given    *settling
+		watch    bool
+		maxReads int32
+		changes  int
+		within   time.Duration
+	}{
+		"holds requests": {
+			given:    &settling{after: 2 * time.Minute, status: "running"},
+			maxReads: 3, within: time.Second,
+		},
+		"fails": {
+			given:    &settling{after: 70 * time.Second, status: "error"},
+			maxReads: 2, within: time.Second,
+		},
+		"already": {given: &settling{status: "stopped"}, maxReads: 1},
+		"the API has no slot": {
+			given:    &settling{after: time.Minute, status: "running", early: true},
+			maxReads: 14, within: 6 * time.Second,
+		},
+		"watches": {
+			given: &settling{after: 10 * time.Second, status: "running"},
+			watch: true, maxReads: 36, changes: 2, within: time.Second,
+		},
+		"deleted": {
+			given:    &settling{after: 70 * time.Second},
+			maxReads: 3, within: time.Second,
+		},
+		"watches it be deleted": {
+			given: &settling{after: 10 * time.Second},
+			watch: true, maxReads: 36, changes: 1, within: time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := c.given
+				s.begun = time.Now()
+				api := serve(t, s)
+				changes := 0
+				var onChange func(*client.Agent)
+				if c.watch {
+					onChange = func(*client.Agent) { changes++ }
+				}
+				var err error
+				if s.status == "" {
+					err = api.WaitUntilDeleted(t.Context(), "a", onChange)
+				} else {
+					var a *client.Agent
+					a, err = api.WaitUntilSettled(t.Context(), "a", onChange)
+					if err == nil && string(a.Status) != s.status {
+						t.Errorf("status %s, want %s", a.Status, s.status)
+					}
+				}
+				if took := time.Since(s.begun); err != nil || took < s.after || took > s.after+c.within {
+					t.Errorf("ended after %s with %v, want %s", took, err, s.after)
+				}
+				if s.reads.Load() > c.maxReads || changes != c.changes {
+					t.Errorf("%d reads and %d changes, want at most %d, and %d", s.reads.Load(), changes, c.maxReads,
+						c.changes)
+				}
+			})
+		})
+	}
+}
+
+func TestWait_EndsWithItsContextAndWithErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		patient := serve(t, &settling{begun: time.Now(), after: time.Hour})
+		denied := serve(t, &settling{err: http.StatusForbidden})
+		for _, wait := range []func(ctx context.Context, c *client.Client) error{
+			func(ctx context.Context, c *client.Client) error { return c.WaitUntilDeleted(ctx, "a", nil) },
+			func(ctx context.Context, c *client.Client) error {
+				return c.WaitUntilDeleted(ctx, "a", func(*client.Agent) {})
+			},
+			func(ctx context.Context, c *client.Client) error {
+				_, err := c.WaitUntilSettled(ctx, "a", nil)
+				return err
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			if err := wait(ctx, patient); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("ended with %v, want the context's error", err)
+			}
+			cancel()
+			if e := client.AsError(wait(t.Context(), denied)); e == nil || e.Status != http.StatusForbidden {
+				t.Errorf("ended with %v, want 403", e)
+			}
+		}
+	})
+}
+
+// operations is an API with secret operations, each with the statuses that it goes through, one a read.
+type operations struct {
+	statuses map[string][]string
+	reads    []time.Time
+	hidden   string // an operation that is too old for the first page
+}
+
+// ServeHTTP implements http.Handler.
+func (o *operations) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.reads = append(o.reads, time.Now())
+	_, id, one := strings.Cut(r.URL.Path, "/secret-operations/")
+	if one {
+		_, _ = fmt.Fprint(w, o.view(id))
+		return
+	}
+	var all []string
+	for id := range o.statuses {
+		if id != o.hidden {
+			all = append(all, o.view(id))
+		}
+	}
+	_, _ = fmt.Fprintf(w, "[%s]", strings.Join(all, ","))
+}
+
+func (o *operations) view(id string) string {
+	status := o.statuses[id][0]
+	if len(o.statuses[id]) > 1 {
+		o.statuses[id] = o.statuses[id][1:]
+	}
+	code := "null"
+	if status == "parked" {
+		status, code = "pending", `"agent_not_running"`
+	}
+	return fmt.Sprintf(`{"id": %q, "status": %q, "error_code": %s}`, id, status, code)
+}
+
+func TestWaitForSecretOperations_WaitsForEach(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		given    operations
+		ids      []string
+		want     string
+		maxReads int
+	}{
+		"none": {},
+		"one": {
+			given: operations{statuses: map[string][]string{"a": {"pending", "running", "succeeded"}}},
+			ids:   []string{"a"}, want: "succeeded", maxReads: 3,
+		},
+		"every end": {
+			given: operations{statuses: map[string][]string{
+				"a": {"pending", "failed"}, "b": {"superseded"}, "c": {"canceled"}, "d": {"running", "parked"},
+				"e": {"pending", "pending", "pending", "succeeded"}, "of others": {"pending"},
+			}},
+			ids: []string{"e", "a", "b", "c", "d"}, want: "succeeded failed superseded canceled pending", maxReads: 4,
+		},
+		"an old one": {
+			given: operations{
+				hidden: "b", statuses: map[string][]string{"a": {"succeeded"}, "b": {"pending", "failed"}},
+			},
+			ids: []string{"a", "b"}, want: "succeeded failed", maxReads: 3,
+		},
+		"a status of later": {
+			given: operations{statuses: map[string][]string{"a": {"thinking", "succeeded"}}}, ids: []string{"a"},
+			want: "succeeded", maxReads: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := &c.given
+				found, err := serve(t, o).WaitForSecretOperations(t.Context(), "agent", c.ids)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := make([]string, len(found))
+				for i, f := range found {
+					if got[i] = string(f.Status); f.ID != c.ids[i] {
+						t.Errorf("operation %d is %s, want %s", i, f.ID, c.ids[i])
+					}
+				}
+				if joined := strings.Join(got, " "); joined != c.want || len(o.reads) > c.maxReads {
+					t.Errorf("%q after %d reads, want %q after %d", joined, len(o.reads), c.want, c.maxReads)
+				}
+				for i := range o.reads[min(5, len(o.reads)):] {
+					if within := o.reads[i+5].Sub(o.reads[i]); within < time.Second {
+						t.Errorf("6 reads in %s, want at most 5 in a second", within)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWaitUntilDashboardReachable_WaitsAsLongAsItHelps(t *testing.T) {
+	t.Parallel()
+	const warming = `{"reachable": true, "dashboard_warming": true, "retry_after_seconds": 2}`
+	for name, c := range map[string]struct {
+		given  []answer
+		want   bool
+		wantIn time.Duration
+	}{
+		"reachable": {given: []answer{{body: `{"reachable": true}`}}, want: true},
+		"after a restart": {
+			given: []answer{{body: warming}, {body: `{"retry_after_seconds": 5}`}, {body: `{"reachable": true}`}},
+			want:  true, wantIn: 7 * time.Second,
+		},
+		"stopped": {given: []answer{{body: `{"reason": "not_running"}`}}},
+		"stopped in between": {
+			given: []answer{{body: `{"retry_after_seconds": 10}`}, {body: `{"reason": "not_running"}`}}, wantIn: 10 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				r, err := serve(t, &schedule{answers: c.given}).WaitUntilDashboardReachable(t.Context(), "a")
+				if took := time.Since(began); err != nil || r.Reachable != c.want || took != c.wantIn {
+					t.Errorf("%+v, %v after %s; want reachable = %t after %s", r, err, took, c.want, c.wantIn)
+				}
+			})
+		})
+	}
+}
