@@ -17,6 +17,7 @@ func readmes() []string {
 	return []string{
 		"README.md", "functions/README.md", "shared/README.md", "infra/README.md", "emulators/README.md",
 		"terraform/README.md", "functions/console/README.md", ".github/CONTRIBUTING.md",
+		"shared/client/typescript/README.md",
 	}
 }
 
@@ -174,6 +175,8 @@ func checkCommand(t *testing.T, command string) string {
 		return checkGo(t, words[1:])
 	case program == "curl":
 		return checkCurl(command)
+	case program == "npm":
+		return checkNPM(t, words[1:])
 	case program == "terraform":
 		return checkTerraform(t, words[1:])
 	case strings.Contains(program, "/"):
@@ -227,7 +230,8 @@ func checkGo(t *testing.T, words []string) string {
 				return word + " has no such code"
 			}
 		case word == "-run":
-			if tests := goSource(t, words[i-1], true); !strings.Contains(tests, "func "+words[i+1]) {
+			test, _, _ := strings.Cut(words[i+1], "/")
+			if tests := goSource(t, words[i-1], true); !strings.Contains(tests, "func "+test) {
 				return "no test in " + words[i-1] + " begins with " + words[i+1]
 			}
 		}
@@ -267,6 +271,22 @@ func checkCurl(command string) string {
 		}
 	}
 	return "no route has the path " + path[1]
+}
+
+// checkNPM checks a command in the folder of the TypeScript client.
+func checkNPM(t *testing.T, words []string) string {
+	t.Helper()
+	script := words[0]
+	switch script {
+	case "ci", "install":
+		return ""
+	case "run":
+		script = words[1]
+	}
+	if !strings.Contains(readDocument(t, "shared/client/typescript/package.json"), `"`+script+`": "`) {
+		return "there is no script " + script
+	}
+	return ""
 }
 
 func checkTerraform(t *testing.T, words []string) string {

@@ -927,7 +927,9 @@ export interface components {
             status: components["schemas"]["AgentStatus"];
             /** @description The agent's cluster namespace. */
             namespace: string;
+            /** @description The plan of the agent, which decides its size and features. */
             resource_plan: components["schemas"]["PlanID"];
+            /** @description The client's own configuration, and what the control plane adds to it. */
             config: components["schemas"]["AgentConfig"];
             /** Format: date-time */
             created_at: string;
@@ -939,8 +941,9 @@ export interface components {
             region: string;
             /** @description Where the value of each key is stored; empty for members. Values are never shown. */
             env_vars: {
-                [key: string]: "gsm" | "configured";
+                [key: string]: components["schemas"]["AgentEnvVarSource"];
             };
+            /** @description The message of config.error; null without an error. */
             error_message: string | null;
             /**
              * Format: uri
@@ -972,23 +975,31 @@ export interface components {
         AgentCloud: "gcp";
         /** @description The client's own keys and those that the control plane fills. */
         AgentConfig: {
+            /** @description The stages of the last provisioning, in their order. */
             provisioning_stages: components["schemas"]["AgentStage"][];
             /** @description Why the agent was paused or stopped. */
             status_reason: components["schemas"]["AgentStatusReason"] | null;
             /** @description The actions that the current status allows. */
             allowed_actions: components["schemas"]["AgentAction"][];
+            /** @description Whether the agent runs in a sandbox of its cluster. */
             sandbox_enabled: boolean;
+            /** @description The size of the agent. */
             plan_limits: components["schemas"]["AgentPlanLimits"];
             /** @description Why the agent is in error, why its provisioning is being retried, or why its last change was reverted. */
             error: components["schemas"]["AgentFailure"] | null;
         } & {
             [key: string]: unknown;
         };
+        /** @enum {string} */
+        AgentEnvVarSource: "gsm" | "configured";
         AgentFailure: {
+            /** @description Names the failure for programs, such as image_pull_failed. New codes may be added. */
             code: string;
             /** @description The provisioning stage that failed; empty if provisioning had finished. */
             stage: string;
+            /** @description What happened and what to do, for people. */
             message: string;
+            /** @description Whether starting the agent again may help without a change. */
             retryable: boolean;
         };
         AgentLogLine: {
@@ -1007,13 +1018,19 @@ export interface components {
             truncated?: boolean;
         };
         AgentPlanLimits: {
+            /** @description CPU cores. */
             cpu_cores: number;
+            /** @description Memory. */
             memory_bytes: number;
+            /** @description The size of the volume. */
             storage_bytes: number;
         };
         AgentSize: {
+            /** @description CPU cores. */
             cpu_cores: number;
+            /** @description Memory. */
             memory_bytes: number;
+            /** @description The size of the volume. */
             storage_bytes: number;
         };
         AgentStage: {
@@ -1021,11 +1038,19 @@ export interface components {
             status: components["schemas"]["AgentStageStatus"];
             /** @description How many times the stage was started. */
             attempt: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the last attempt started; null before the first one.
+             */
             started_at: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the stage finished; null before that.
+             */
             finished_at: string | null;
+            /** @description Why the stage failed or is being retried; null otherwise. */
             error_code: string | null;
+            /** @description What happened, for people; null without an error. */
             message: string | null;
         };
         /** @enum {string} */
@@ -1050,6 +1075,7 @@ export interface components {
         /** @enum {string} */
         AuditActorType: "session" | "api_key" | "operator" | "system";
         AuditChange: {
+            /** @description The name of the field. */
             field: string;
             /** @description Null if there was no value, or if the value is not shown. */
             old: string | null;
@@ -1071,9 +1097,11 @@ export interface components {
             outcome: string;
             /** @description True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing. */
             replayed: boolean;
+            /** @description The X-Request-Id of the call. */
             request_id: string;
             /** @description The client's IP address, or unknown. */
             ip: string;
+            /** @description The User-Agent of the call. */
             user_agent: string;
             /** @description The fields that changed; empty if none did. Secret values are never shown. */
             changes: components["schemas"]["AuditChange"][];
@@ -1102,7 +1130,9 @@ export interface components {
             expires_at: string;
         };
         CreateAPIKeyRequest: {
+            /** @description A name for people, such as the key's user. */
             name: string;
+            /** @description What the key is for; other by default. */
             purpose?: components["schemas"]["APIKeyPurpose"];
             /** @description Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result. */
             expires_in_days?: number | null;
@@ -1125,6 +1155,7 @@ export interface components {
             };
         };
         CreateCheckoutSessionRequest: {
+            /** @description The plan to buy. */
             plan: components["schemas"]["PlanID"];
             /** @description The billing interval; month by default. */
             interval?: components["schemas"]["BillingInterval"];
@@ -1157,31 +1188,49 @@ export interface components {
             secret: string | null;
         };
         Credentials: {
-            /** Format: uuid */
+            /**
+             * Format: uuid
+             * @description The agent's id.
+             */
             agent_id: string;
+            /** @description The user name of the agent's dashboard. */
             dashboard_username: string;
+            /** @description The password of the agent's dashboard. */
             dashboard_password: string;
             /** @description The bearer token of the agent's own API. The control plane does not accept it. */
             tenant_api_key: string;
+            /** @description The version of the credentials. A rotation adds one. */
             credential_version: number;
             /** @description True until the agent accepts this credential and refuses the previous one. */
             rotation_pending: boolean;
         };
         DashboardReachability: {
-            /** Format: uuid */
+            /**
+             * Format: uuid
+             * @description The agent's id.
+             */
             agent_id: string;
+            /** @description Whether the dashboard answers. */
             reachable: boolean;
             /** @description True until the newest pod has answered. The previous pod may still be reachable. */
             dashboard_warming: boolean;
+            /** @description True until the agent accepts the new credential and refuses the old one. */
             credential_rotation_pending: boolean;
-            /** Format: uri */
+            /**
+             * Format: uri
+             * @description Null until the agent has a hostname.
+             */
             dashboard_url: string | null;
             /** @description The status code of the agent's health check; null if it did not answer. */
             http_status: number | null;
             /** @description The latency of the health check in milliseconds; null if it did not answer. */
             latency_ms: number | null;
+            /** @description Why the dashboard does not answer; ok if it does. */
             reason: components["schemas"]["DashboardReachabilityReason"];
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the agent was probed. An answer may be a few seconds old.
+             */
             checked_at: string;
             /** @description Seconds to wait before the next check; null if waiting changes nothing. */
             retry_after_seconds: number | null;
@@ -1192,15 +1241,21 @@ export interface components {
         HTTPValidationError: {
             /** @description Every violation in the request. */
             detail: components["schemas"]["ValidationError"][];
+            /** @description Names the error for programs. New codes may be added. */
             code: string;
+            /** @description The status code of the response. */
             status: number;
+            /** @description The name of the status code. */
             title: string;
+            /** @description The X-Request-Id of the response. */
             request_id: string;
+            /** @description Further values, which depend on the code. */
             meta?: {
                 [key: string]: unknown;
             };
         };
         Health: {
+            /** @description Always ok. */
             status: string;
         };
         KeySet: {
@@ -1210,20 +1265,30 @@ export interface components {
             }[];
         };
         Me: {
-            /** Format: uuid */
+            /**
+             * Format: uuid
+             * @description The id of the user or API key; for a session it is derived from sub.
+             */
             id: string;
             /** @description The sub claim of the session token; null for an API key. */
             sub: string | null;
+            /** @description Null for an API key, and for a session token without an email address. */
             email: string | null;
+            /** @description Null for an API key, and for a session token without a name. */
             name: string | null;
+            /** @description How the call was authenticated. */
             auth_type: components["schemas"]["AuthType"];
+            /** @description The role in the active organization; null without one. */
             role: components["schemas"]["Role"] | null;
+            /** @description The active organization; null without one. */
             organization: components["schemas"]["MeOrganization"] | null;
+            /** @description The key that authenticated the call; null for a session. */
             api_key: components["schemas"]["MeAPIKey"] | null;
         };
         MeAPIKey: {
             id: string;
             name: string;
+            /** @description The leading part of the key. */
             key_prefix: string;
         };
         MeOrganization: {
@@ -1233,7 +1298,9 @@ export interface components {
         Member: {
             /** @description The user's id at the identity provider, which is the sub claim of their tokens. */
             user_id: string;
+            /** @description Null if the identity provider does not know it. */
             email: string | null;
+            /** @description Null if the identity provider does not know it. */
             name: string | null;
             role: components["schemas"]["Role"];
         };
@@ -1254,6 +1321,7 @@ export interface components {
             cpu_cores: number | null;
             /** @description Memory in use, in bytes. */
             memory_bytes: number | null;
+            /** @description The figures over the requested window. */
             series: components["schemas"]["MetricsSeries"];
             /**
              * Format: date-time
@@ -1266,6 +1334,7 @@ export interface components {
         MetricsPoint: {
             /** @description The start of the interval over which the value is averaged, in Unix seconds. */
             t: number;
+            /** @description The average over the interval. */
             v: number;
         };
         MetricsSeries: {
@@ -1286,31 +1355,44 @@ export interface components {
         };
         Organization: {
             id: string;
+            /** @description The organization's plan. */
             plan: components["schemas"]["PlanID"];
+            /** @description Whether the organization's payments are in order. */
             status: components["schemas"]["OrganizationStatus"];
             /**
              * Format: date-time
              * @description When running agents are paused because a payment is overdue; null if none is.
              */
             grace_ends_at: string | null;
+            /** @description What all agents and API keys together may take up. */
             limits: components["schemas"]["OrganizationAmounts"];
+            /** @description What all agents and API keys together take up. */
             usage: components["schemas"]["OrganizationAmounts"];
             /** Format: date-time */
             created_at: string;
         };
         OrganizationAmounts: {
+            /** @description The number of agents. */
             agents: number;
+            /** @description CPU cores of all agents. */
             cpu_cores: number;
+            /** @description Memory of all agents. */
             memory_bytes: number;
+            /** @description Volumes of all agents. */
             storage_bytes: number;
+            /** @description The number of API keys. */
             api_keys: number;
         };
         /** @enum {string} */
         OrganizationStatus: "active" | "past_due" | "suspended";
         Plan: {
+            /** @description The plan's id, as in resource_plan of an agent. */
             id: components["schemas"]["PlanID"];
+            /** @description The plan's name for people. */
             name: string;
+            /** @description The size of an agent on this plan. */
             agent: components["schemas"]["AgentSize"];
+            /** @description How many agents an organization on this plan may have. */
             max_agents: number;
             /** @description Null if the price is set by contract. */
             price_usd_month: number | null;
@@ -1323,10 +1405,15 @@ export interface components {
         Problem: {
             /** @description What happened, and what to do. */
             detail: string;
+            /** @description Names the error for programs. New codes may be added. */
             code: string;
+            /** @description The status code of the response. */
             status: number;
+            /** @description The name of the status code. */
             title: string;
+            /** @description The X-Request-Id of the response. */
             request_id: string;
+            /** @description Further values, which depend on the code. */
             meta?: {
                 [key: string]: unknown;
             };
@@ -1342,6 +1429,7 @@ export interface components {
         /** @enum {string} */
         Role: "admin" | "member";
         Secret: {
+            /** @description The name of the environment variable. */
             key: string;
             /** @description Where the value is stored: gsm is Secret Manager. */
             source: string;
@@ -1355,7 +1443,10 @@ export interface components {
             updated_at: string;
         };
         SecretChanges: {
-            /** Format: uuid */
+            /**
+             * Format: uuid
+             * @description The agent's id.
+             */
             agent_id: string;
             /** @description True while the dashboard may be briefly unavailable because the pod is being replaced. */
             dashboard_warming: boolean;
@@ -1365,7 +1456,10 @@ export interface components {
         SecretOperation: {
             /** Format: uuid */
             id: string;
-            /** Format: uuid */
+            /**
+             * Format: uuid
+             * @description The agent's id.
+             */
             agent_id: string;
             /** @description The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials. */
             key: string;
@@ -1396,16 +1490,25 @@ export interface components {
         Subscription: {
             /** @description The organization's current plan. */
             plan: components["schemas"]["PlanID"];
+            /** @description Whether the subscription's payments are in order. */
             status: components["schemas"]["SubscriptionStatus"];
             /** @description The billing interval; null without recurring payments. */
             interval: components["schemas"]["BillingInterval"] | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the paid period began; null without recurring payments.
+             */
             current_period_start: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the paid period ends; null without recurring payments.
+             */
             current_period_end: string | null;
+            /** @description Whether the subscription ends with the period. */
             cancel_at_period_end: boolean;
             /** @description The plan that takes effect at the end of the period; null if the plan stays. */
             pending_plan: components["schemas"]["PlanID"] | null;
+            /** @description Who collects the payments. */
             provider: components["schemas"]["BillingProvider"];
         };
         /** @enum {string} */
@@ -1423,14 +1526,19 @@ export interface components {
             } | null;
         };
         ValidationError: {
+            /** @description Where the violation is: a part of the request, and the path to the value in it. */
             loc: (string | number)[];
+            /** @description What is wrong, for people. */
             msg: string;
+            /** @description Names the rule for programs. */
             type: string;
+            /** @description The values of the rule, such as a limit. */
             ctx?: {
                 [key: string]: unknown;
             };
         };
         WebhookReceipt: {
+            /** @description Always true. */
             received: boolean;
         };
     };
@@ -1617,6 +1725,13 @@ export interface components {
                  */
                 "application/json": components["schemas"]["Problem"];
             };
+        };
+        /** @description The operation itself refuses no request. The server refuses one that is not valid HTTP or whose header is too large, and a load balancer may refuse a flood of requests with 429. The body is not JSON. */
+        Refused: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content?: never;
         };
         /** @description The request body is too large. */
         RequestEntityTooLarge: {
@@ -1840,6 +1955,7 @@ export type Agent = components['schemas']['Agent'];
 export type AgentAction = components['schemas']['AgentAction'];
 export type AgentCloud = components['schemas']['AgentCloud'];
 export type AgentConfig = components['schemas']['AgentConfig'];
+export type AgentEnvVarSource = components['schemas']['AgentEnvVarSource'];
 export type AgentFailure = components['schemas']['AgentFailure'];
 export type AgentLogLine = components['schemas']['AgentLogLine'];
 export type AgentPlanLimits = components['schemas']['AgentPlanLimits'];
@@ -1906,6 +2022,7 @@ export type ResponseNotFound = components['responses']['NotFound'];
 export type ResponseNotModified = components['responses']['NotModified'];
 export type ResponsePaymentRequired = components['responses']['PaymentRequired'];
 export type ResponsePreconditionFailed = components['responses']['PreconditionFailed'];
+export type ResponseRefused = components['responses']['Refused'];
 export type ResponseRequestEntityTooLarge = components['responses']['RequestEntityTooLarge'];
 export type ResponseRequestTimeout = components['responses']['RequestTimeout'];
 export type ResponseServiceUnavailable = components['responses']['ServiceUnavailable'];
@@ -1973,6 +2090,7 @@ export interface operations {
                 };
             };
             500: components["responses"]["InternalServerError"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     ListAgents: {
@@ -1982,8 +2100,11 @@ export interface operations {
                 limit?: number;
                 /** @description The X-Next-Cursor of the previous page; absent for the first page. */
                 cursor?: string;
+                /** @description Only agents with this status. */
                 status?: components["schemas"]["AgentStatus"];
+                /** @description Only agents on this plan. */
                 resource_plan?: components["schemas"]["PlanID"];
+                /** @description Only agents in this region. */
                 region?: string;
                 /** @description Only agents with exactly this name. */
                 name?: string;
@@ -2330,6 +2451,7 @@ export interface operations {
                 "If-None-Match"?: components["parameters"]["If-None-Match"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -2490,6 +2612,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -2652,6 +2775,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -2827,6 +2951,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -2880,6 +3005,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3037,6 +3163,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3098,6 +3225,7 @@ export interface operations {
                 "Last-Event-ID"?: string;
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3139,6 +3267,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3222,6 +3351,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3395,6 +3525,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3558,6 +3689,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3722,6 +3854,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3886,6 +4019,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3941,7 +4075,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
+                /** @description The id of the secret operation. */
                 operation_id: string;
             };
             cookie?: never;
@@ -3995,7 +4131,9 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
+                /** @description The id of the secret operation. */
                 operation_id: string;
             };
             cookie?: never;
@@ -4052,6 +4190,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -4102,6 +4241,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -4179,8 +4319,9 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
-                /** @description The name of the secret key. */
+                /** @description The name of the secret's environment variable. */
                 key: string;
             };
             cookie?: never;
@@ -4247,6 +4388,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -4411,6 +4553,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The agent's id. */
                 agent_id: string;
             };
             cookie?: never;
@@ -4694,6 +4837,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The API key's id. */
                 key_id: string;
             };
             cookie?: never;
@@ -5004,6 +5148,7 @@ export interface operations {
                 };
             };
             500: components["responses"]["InternalServerError"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     GetHealthLiveV1: {
@@ -5033,6 +5178,7 @@ export interface operations {
                 };
             };
             500: components["responses"]["InternalServerError"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     GetHealthReadyV1: {
@@ -5063,6 +5209,7 @@ export interface operations {
             };
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     GetMe: {
@@ -5344,6 +5491,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The user's id at the identity provider. */
                 user_id: string;
             };
             cookie?: never;
@@ -5405,6 +5553,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
             };
             path: {
+                /** @description The user's id at the identity provider. */
                 user_id: string;
             };
             cookie?: never;
@@ -5470,6 +5619,7 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             500: components["responses"]["InternalServerError"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     GetConsoleAsset: {
@@ -5539,6 +5689,7 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             500: components["responses"]["InternalServerError"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     GetPlaygroundAsset: {
@@ -5605,6 +5756,7 @@ export interface operations {
                 };
             };
             500: components["responses"]["InternalServerError"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     GetHealthLive: {
@@ -5634,6 +5786,7 @@ export interface operations {
                 };
             };
             500: components["responses"]["InternalServerError"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     GetHealthReady: {
@@ -5664,6 +5817,7 @@ export interface operations {
             };
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
+            "4XX": components["responses"]["Refused"];
         };
     };
     GetOpenAPI: {
@@ -5694,6 +5848,7 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             500: components["responses"]["InternalServerError"];
+            "4XX": components["responses"]["Refused"];
         };
     };
 }
