@@ -106,7 +106,7 @@ func (a *App) tool() (*tool, *cobra.Command) {
 	flags.DurationVar(&t.timeout, "timeout", 0, "give up after this time, such as 90s; 0 for no limit")
 	flags.StringVar(&t.color, "color", colorAuto, "`when` to color the output: auto, always or never")
 	root.AddCommand(t.agentsCommand(), exitCodesTopic())
-	root.AddCommand(t.credentialsCommand())
+	root.AddCommand(t.secretsCommand(), t.credentialsCommand())
 	root.AddCommand(t.keysCommand(), t.orgCommand(), t.whoamiCommand(), t.membersCommand(), t.billingCommand())
 	root.AddCommand(t.auditCommand())
 	checkUsage(root)

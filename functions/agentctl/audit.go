@@ -63,8 +63,8 @@ func (t *tool) listAudit() *cobra.Command {
 	limit := 50
 	c := &cobra.Command{
 		Use: "list", Short: "List audit log entries, newest first", Args: cobra.NoArgs,
-		Long: "List who called which operation on what, and how the call ended. Refused calls are entries, too. Values " +
-			"of secrets are never in the log.",
+		Long: "List who called which operation on what, and how the call ended. Refused calls are entries, too. " +
+			"Values of secrets are never in the log.",
 		Example: "  agentctl audit list --action DeleteAgent --from 720h\n" +
 			"  agentctl audit list --outcome forbidden --limit 0",
 		Annotations: sends("ListAuditLog"),
@@ -90,26 +90,13 @@ func (t *tool) listAudit() *cobra.Command {
 	return c
 }
 
-// auditPage is how many entries one request asks for at most.
-const auditPage = 100
-
 func (t *tool) showAudit(cmd *cobra.Command, api *client.Client, p client.ListAuditLogParams, limit int) error {
-	p.Limit = auditPage
-	if limit > 0 {
-		p.Limit = min(p.Limit, int64(limit))
+	p.Limit = pageSize(limit)
+	entries, more, err := first(api.ListAuditLog(p).All(cmd.Context()), limit)
+	if err != nil {
+		return err
 	}
-	entries, more := []client.AuditEntry{}, false
-	for e, err := range api.ListAuditLog(p).All(cmd.Context()) {
-		if err != nil {
-			return err
-		}
-		if limit > 0 && len(entries) == limit {
-			more = true
-			break
-		}
-		entries = append(entries, e)
-	}
-	err := t.show(list(entries, func(e client.AuditEntry) string { return e.ID }, auditColumns()))
+	err = t.show(list(entries, func(e client.AuditEntry) string { return e.ID }, auditColumns()))
 	if err == nil && more {
 		t.note("There are more entries. Use --limit 0 for all of them, or agentctl audit export.")
 	}

@@ -63,8 +63,10 @@ func (t *tool) rotateCredentials() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rotate AGENT", Short: "Replace the credentials of an agent's dashboard and API", Args: cobra.ExactArgs(1),
 		Long: "Replace the credentials of the agent's dashboard and API. The rotation is pending until the agent " +
-			"accepts the new credentials and refuses the old ones; --wait waits for that. Then reveal shows the new ones.",
-		Example:     "  agentctl credentials rotate my-agent --wait --timeout 5m\n  agentctl credentials reveal my-agent",
+			"accepts the new credentials and refuses the old ones; --wait waits for that. Then reveal shows the new " +
+			"ones.",
+		Example: "  agentctl credentials rotate my-agent --wait --timeout 5m\n" +
+			"  agentctl credentials reveal my-agent",
 		Annotations: sends("RotateCredentials"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := t.client()

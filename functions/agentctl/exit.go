@@ -84,6 +84,7 @@ func exitCode(err error) int {
 	var usage usageError
 	var failed failedError
 	var missing notFoundError
+	var invalid invalidError
 	switch e := client.AsError(err); {
 	case err == nil:
 		return ExitOK
@@ -93,6 +94,8 @@ func exitCode(err error) int {
 		return ExitUnsettled
 	case errors.As(err, &missing):
 		return ExitNotFound
+	case errors.As(err, &invalid):
+		return ExitInvalid
 	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
 		return ExitTimeout
 	case errors.Is(err, errNoProfile):

@@ -58,22 +58,30 @@ func serve(t *testing.T) *api {
 // work runs a worker until the test ends: changes then take effect by themselves.
 func (a *api) work(t *testing.T) {
 	t.Helper()
-	stop := make(chan struct{})
+	a.onNudge(t, func(id string) { a.Reconcile(t, id) })
+}
+
+// onNudge calls a function for every nudge, until the test ends or calls stop.
+func (a *api) onNudge(t *testing.T, handle func(agentID string)) (stop func()) {
+	t.Helper()
+	ended := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
 			select {
 			case id := <-a.queue.ids:
-				a.Reconcile(t, id)
-			case <-stop:
+				handle(id)
+			case <-ended:
 				return
 			}
 		}
 	})
-	t.Cleanup(func() {
-		close(stop)
+	stop = sync.OnceFunc(func() {
+		close(ended)
 		running.Wait()
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // tool is one way to run the command line tool.

@@ -55,9 +55,9 @@ func (t *tool) createKey() *cobra.Command {
 	var days int64
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an API key and print its secret once", Args: cobra.ExactArgs(1),
-		Long: "Create an API key. Standard output gets the secret and nothing else, so that it can be piped to where it " +
-			"is needed. The secret is shown only this once. A key that is created with an API key expires with that key " +
-			"at the latest.",
+		Long: "Create an API key. Standard output gets the secret and nothing else, so that it can be piped to where " +
+			"it is needed. The secret is shown only this once. A key that is created with an API key expires with " +
+			"that key at the latest.",
 		Example: "  agentctl keys create deploy --purpose ci --expires-in-days 90 | gh secret set AGENTS_API_KEY\n" +
 			"  agentctl keys create laptop -o json | jq -r .secret",
 		Annotations: sends("CreateAPIKey"),
@@ -133,8 +133,9 @@ func (t *tool) revokeKey() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "revoke KEY_ID", Short: "Revoke an API key", Args: cobra.ExactArgs(1),
-		Long: "Revoke an API key. Every request that begins after the command is refused. With --descendants, also the " +
-			"keys that were created with this key, with those keys, and so on; the key itself may already be revoked.",
+		Long: "Revoke an API key. Every request that begins after the command is refused. With --descendants, also " +
+			"the keys that were created with this key, with those keys, and so on; the key itself may already be " +
+			"revoked.",
 		Example:     "  agentctl keys revoke 0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 --descendants --yes",
 		Annotations: sends("RevokeAPIKey"),
 		RunE: func(cmd *cobra.Command, args []string) error {

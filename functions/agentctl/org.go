@@ -41,7 +41,7 @@ func describeMe(me *client.Me) []field {
 	if o := me.Organization; o != nil {
 		return append(fields, field{"Organization", o.ID}, field{"Plan", string(o.Plan)})
 	}
-	return append(fields, field{"Organization", "none is active. Choose one at your identity provider and sign in again"})
+	return append(fields, field{"Organization", "none is active: choose one and sign in again"})
 }
 
 // orgCommand shows the organization.

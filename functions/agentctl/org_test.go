@@ -23,7 +23,7 @@ func TestWhoami_NamesSessionsAndKeys(t *testing.T) {
 	}
 	a.as(functiontest.UserToken()).run(t, "whoami").want(t, output{
 		Stdout: "User:  ada@example.com\nName:  Ada\nID:  ID\n" +
-			"Organization:  none is active. Choose one at your identity provider and sign in again\n",
+			"Organization:  none is active: choose one and sign in again\n",
 	})
 }
 
