@@ -95,7 +95,8 @@ func clarify(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refused) && refused.ErrorCode != "":
+	case errors.As(err, &refused) && refused.ErrorCode != "" &&
+		refused.Response.StatusCode < http.StatusInternalServerError:
 		return &refusedError{code: oneLine(refused.ErrorCode), description: oneLine(refused.ErrorDescription)}
 	case errors.As(err, &refused):
 		return fmt.Errorf("the identity provider answered with the status %d. Retry later", refused.Response.StatusCode)
