@@ -15,6 +15,9 @@ import (
 type authRequest struct {
 	ClientID, RedirectURI, State, Nonce, Scope, Challenge string
 
+	// userCode is set if a device asked instead of an application that the browser returns to.
+	userCode string
+
 	prompt []string
 	maxAge time.Duration
 	hasAge bool

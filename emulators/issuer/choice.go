@@ -32,6 +32,8 @@ type parameter struct{ Name, Value string }
 
 // choicePage is the data of choice.html.
 type choicePage struct {
+	// Action is where the forms lead, and Lead introduces them.
+	Action, Lead         string
 	Request              []parameter
 	Options              []option
 	Users, Organizations []string
@@ -43,8 +45,15 @@ type choicePage struct {
 // showChoice shows the page to choose a user, an organization and a role.
 func (i *Issuer) showChoice(w http.ResponseWriter, status int, request authRequest, c choice) {
 	page := choicePage{
+		Action: "/authorize", Lead: "Choose who you are. There is no password on this machine.",
 		Request: request.parameters(), Entered: c.entered, Invalid: c.invalid,
-		Cancel: i.answerURL(request, refusal{"access_denied", "The user canceled the sign-in."}.parameters()),
+	}
+	if request.userCode != "" {
+		page.Action = "/device"
+		page.Lead = "Choose who the device with the code " + request.userCode + " is for. Cancel if it shows another code."
+		page.Cancel = "/device?" + url.Values{"user_code": {request.userCode}, "cancel": {""}}.Encode()
+	} else {
+		page.Cancel = i.answerURL(request, refusal{"access_denied", "The user canceled the sign-in."}.parameters())
 	}
 	known := i.signIns.suggestions.list()
 	for n, session := range known {
@@ -91,7 +100,7 @@ func (a authRequest) parameters() []parameter {
 	var all []parameter
 	for _, name := range []string{
 		"client_id", "redirect_uri", "response_type", "response_mode", "scope", "state", "nonce", "code_challenge",
-		"code_challenge_method",
+		"code_challenge_method", "user_code",
 	} {
 		if a.values.Has(name) {
 			all = append(all, parameter{name, a.values.Get(name)})

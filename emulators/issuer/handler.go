@@ -35,6 +35,9 @@ func (i *Issuer) handler() http.Handler {
 	mux.HandleFunc("GET /logout", i.logout)
 	mux.Handle("POST /logout", forms.Handler(http.HandlerFunc(i.confirmLogout)))
 	mux.HandleFunc("POST /revoke", i.revoke)
+	mux.HandleFunc("POST /device_authorization", i.authorizeDevice)
+	mux.HandleFunc("GET /device", i.showDevice)
+	mux.Handle("POST /device", forms.Handler(http.HandlerFunc(i.chooseForDevice)))
 	mux.HandleFunc("POST /tickets", i.createTicket)
 	mux.HandleFunc("GET /start", i.start)
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", assets()))
@@ -58,9 +61,11 @@ func (i *Issuer) discovery(w http.ResponseWriter, _ *http.Request) {
 		"end_session_endpoint":   i.url + "/logout",
 		"revocation_endpoint":    i.url + "/revoke",
 
+		"device_authorization_endpoint": i.url + "/device_authorization",
+
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query"},
-		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},
+		"grant_types_supported":                          []string{"authorization_code", "refresh_token", deviceGrant},
 		"code_challenge_methods_supported":               []string{"S256"},
 		"token_endpoint_auth_methods_supported":          []string{"none"},
 		"revocation_endpoint_auth_methods_supported":     []string{"none"},

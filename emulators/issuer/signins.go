@@ -66,13 +66,14 @@ type signIns struct {
 	codes    map[string]*code
 	refresh  map[string]*refreshToken // used ones, too, to detect reuse
 	tickets  map[string]*ticket
+	devices  map[string]*device // by device code
 }
 
 func newSignIns(o Options) *signIns {
 	return &signIns{
 		now: o.Now, suggestions: newSuggestions(o.Suggestions),
 		browsers: map[string]*signIn{}, codes: map[string]*code{}, refresh: map[string]*refreshToken{},
-		tickets: map[string]*ticket{},
+		tickets: map[string]*ticket{}, devices: map[string]*device{},
 	}
 }
 
@@ -194,6 +195,7 @@ func (s *signIns) endAll() {
 	clear(s.codes)
 	clear(s.refresh)
 	clear(s.tickets)
+	clear(s.devices)
 }
 
 // isCurrent needs the lock.
@@ -204,6 +206,7 @@ func (s *signIns) sweep() {
 	maps.DeleteFunc(s.browsers, func(_ string, of *signIn) bool { return !s.isCurrent(of) })
 	maps.DeleteFunc(s.codes, func(_ string, c *code) bool { return !s.now().Before(c.expires) })
 	maps.DeleteFunc(s.refresh, func(_ string, t *refreshToken) bool { return t.revoked || !s.isCurrent(t.signIn) })
+	maps.DeleteFunc(s.devices, func(_ string, d *device) bool { return !s.now().Before(d.expires.Add(deviceTTL)) })
 	maps.DeleteFunc(s.tickets, func(_ string, t *ticket) bool { return !s.now().Before(t.expires) })
 }
 

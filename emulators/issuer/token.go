@@ -17,8 +17,8 @@ func refuse(code, description string) error { return refusal{code, description} 
 // Error implements error.
 func (r refusal) Error() string { return r.code + ": " + r.description }
 
-// grantTokens serves the grants authorization_code and refresh_token. Clients are public: PKCE and the rotation of
-// refresh tokens take the place of a secret.
+// grantTokens serves the grants authorization_code, refresh_token and that of devices. Clients are public: PKCE and the
+// rotation of refresh tokens take the place of a secret.
 func (i *Issuer) grantTokens(w http.ResponseWriter, r *http.Request) {
 	answer, err := i.redeemGrant(r)
 	if err != nil {
@@ -74,8 +74,14 @@ func (i *Issuer) redeemGrant(r *http.Request) (map[string]any, error) {
 			return nil, err
 		}
 		return i.issue(f, "")
+	case deviceGrant:
+		f, err := i.signIns.redeemDevice(client, form.Get("device_code"))
+		if err != nil {
+			return nil, err
+		}
+		return i.issue(f, "")
 	default:
-		return nil, refuse("unsupported_grant_type", "grant_type must be authorization_code or refresh_token.")
+		return nil, refuse("unsupported_grant_type", "grant_type must be one of those in the discovery document.")
 	}
 }
 

@@ -168,22 +168,26 @@ func TestBrowser_GivesUp(t *testing.T) {
 	}
 }
 
+// describeProvider serves what an identity provider says about itself, where {} stands for its own address.
+func describeProvider(t *testing.T, body string) (address string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	address = "http://" + server.Listener.Addr().String()
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(strings.ReplaceAll(body, "{}", address)))
+	})
+	server.Start()
+	t.Cleanup(server.Close)
+	return address
+}
+
 // TestDiscovery_TrustsOnlyWhatFits changes what the API and the identity provider say about themselves.
 func TestDiscovery_TrustsOnlyWhatFits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, issuer.Options{})
 	const scopes = "openid"
 	issuerURL, client := w.issuer.URL(), issuer.CLIClientID
-	provider := func(body string) string { // {} stands for its own address
-		server := httptest.NewUnstartedServer(nil)
-		own := "http://" + server.Listener.Addr().String()
-		server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(strings.ReplaceAll(body, "{}", own)))
-		})
-		server.Start()
-		t.Cleanup(server.Close)
-		return own
-	}
+	provider := func(body string) string { return describeProvider(t, body) }
 	for name, test := range map[string]struct {
 		given system.SignIn
 		want  string

@@ -79,6 +79,9 @@ type refusedError struct{ code, description string }
 
 // Error implements error.
 func (e *refusedError) Error() string {
+	if e.code == "expired_token" {
+		return errTimeout.Error()
+	}
 	if e.code == "access_denied" {
 		return "the sign-in was canceled. Run: agentctl login"
 	}
