@@ -27,6 +27,7 @@ const Unknown = "unknown"
 type Edge struct {
 	// digests are those of the accepted secrets. Their fixed length keeps comparisons from revealing lengths.
 	digests [][sha256.Size]byte
+	voucher Voucher
 }
 
 // NewEdge returns the edge that sends one of the secrets with every request. During a rotation there are two.
@@ -38,6 +39,12 @@ func NewEdge(secrets []string) Edge {
 	return e
 }
 
+// Accepting returns the edge with a voucher, whose addresses it accepts from anywhere.
+func (e Edge) Accepting(v Voucher) Edge {
+	e.voucher = v
+	return e
+}
+
 type contextKey struct{}
 
 // Handler finds the address of every request's client once, for Of, and hides the edge's headers from next.
@@ -46,6 +53,7 @@ func (e Edge) Handler(next http.Handler) http.Handler {
 		address := e.find(req)
 		req.Header.Del(AddressHeader)
 		req.Header.Del(SecretHeader)
+		req.Header.Del(VouchedHeader)
 		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), contextKey{}, address)))
 	})
 }
@@ -59,9 +67,13 @@ func Of(req *http.Request) string {
 	return Edge{}.find(req)
 }
 
-// find returns the address that the edge reports. A request that did not come through the edge has the address that the
-// platform's front end appended to X-Forwarded-For, or else that of the connection.
+// find returns the address that a function vouches for, or else the one that the edge reports. A request that did not
+// come through either has the address that the platform's front end appended to X-Forwarded-For, or else that of the
+// connection.
 func (e Edge) find(req *http.Request) string {
+	if address, ok := e.voucher.vouched(req.Header); ok {
+		return text(netip.ParseAddr(address))
+	}
 	if e.sent(req.Header) {
 		return text(netip.ParseAddr(last(req.Header, AddressHeader)))
 	}
