@@ -31,7 +31,7 @@ func kinds(r function.Route, in input) []fault.Kind {
 	switch r.Access {
 	case function.Admin, function.Member:
 		k = append(k, fault.Unauthenticated, fault.Forbidden, fault.RateLimited, fault.Unavailable)
-	case function.User:
+	case function.User, function.Bearer:
 		k = append(k, fault.Unauthenticated, fault.RateLimited, fault.Unavailable)
 	case function.Public:
 	}

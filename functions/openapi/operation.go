@@ -76,6 +76,7 @@ func explain(r function.Route, in input) string {
 		function.Admin:  "Requires the role `org:admin` or an API key.",
 		function.Member: "Allowed for every member of the organization and for API keys.",
 		function.User:   "Allowed for every valid token, even without an active organization.",
+		function.Bearer: "Requires a token. Each call that the request carries is checked as if it were sent alone.",
 		function.Public: "Requires no token.",
 	}[r.Access]
 	if in.body != nil {

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"mime"
@@ -63,7 +64,7 @@ func (d *describer) success(r function.Route) (success, error) {
 	for name := range shown.header {
 		names[name] = names[name] || false
 	}
-	if r.Access != function.Public {
+	if r.Access.Authenticates() {
 		names["RateLimit"], names["RateLimit-Policy"] = false, false
 	}
 	if repeatable(r) {
@@ -81,6 +82,9 @@ func (d *describer) success(r function.Route) (success, error) {
 	}
 	if media, ok := s.response.Content[jsonMedia]; ok {
 		media.Example = shown.body
+		if raw, ok := shown.body.(function.Raw); ok {
+			media.Example = json.RawMessage(raw.Bytes)
+		}
 		s.response.Content[jsonMedia] = media
 	}
 	return s, nil

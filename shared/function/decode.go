@@ -58,9 +58,9 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 // number of requests that an instance serves, so that strangers who send slowly leave room for other routes.
 const maxPublicBodies = 16
 
-// limitReceiving returns decode for a public route: it refuses a request while maxPublicBodies others are being
-// received. Callers of other routes are authenticated before their bodies are read. Errors: those of decode,
-// Unavailable.
+// limitReceiving returns decode for a route that does not authenticate: it refuses a request while maxPublicBodies
+// others are being received. Callers of other routes are authenticated before their bodies are read. Errors: those of
+// decode, Unavailable.
 func (r Route) limitReceiving() func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	receiving := make(chan struct{}, maxPublicBodies)
 	return func(w http.ResponseWriter, req *http.Request) ([]byte, error) {

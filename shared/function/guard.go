@@ -40,8 +40,13 @@ type Guard struct {
 // unless it is nil.
 func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context.Context, settlement, error) {
 	ctx := req.Context()
-	if r.Access == Public {
+	switch r.Access {
+	case Public:
 		return ctx, nil, nil
+	case Bearer:
+		token, err := bearerToken(req.Header)
+		return context.WithValue(ctx, tokenKey{}, token), nil, err
+	case Admin, Member, User:
 	}
 	ctx, caller, err := g.authenticate(r, req)
 	if err != nil {
@@ -56,6 +61,14 @@ func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context
 		return ctx, nil, err
 	}
 	return ctx, settle, g.checkFeature(ctx, r, caller)
+}
+
+type tokenKey struct{}
+
+// Token returns the token of a call of a route with access Bearer; empty for other routes.
+func Token(ctx context.Context) string {
+	token, _ := ctx.Value(tokenKey{}).(string)
+	return token
 }
 
 // countRefusal counts a mutating call that access control refused, because it costs an audit entry. It returns the

@@ -2,6 +2,7 @@ package function
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"math"
@@ -16,7 +17,9 @@ import (
 // Raw is a body that is sent unchanged instead of as JSON. A Reply returns it.
 type Raw struct {
 	ContentType string
-	Bytes       []byte
+	// Status replaces the status of the route, for protocols that have several for a success; zero keeps it.
+	Status int
+	Bytes  []byte
 	// Stream writes a body that is too large for memory or not complete yet; nil if Bytes is the body. The writer
 	// buffers a little before it sends; Flush sends what it holds. Its errors mean that the client disconnected.
 	Stream func(w io.Writer) error
@@ -89,7 +92,7 @@ func (r Route) renderRaw(w http.ResponseWriter, req *http.Request, body Raw) err
 	if body.Stream != nil {
 		return body.stream(w, req, r.Status)
 	}
-	write(w, r.Status, body.ContentType, body.Bytes)
+	write(w, cmp.Or(body.Status, r.Status), body.ContentType, body.Bytes)
 	return nil
 }
 

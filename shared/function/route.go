@@ -24,9 +24,15 @@ const (
 	Member Access = "member"
 	// User: any valid token, even without an organization.
 	User Access = "user"
+	// Bearer: a token is required, and whoever the handler calls with it verifies it. Such a route only forwards calls
+	// to other routes, which authenticate, limit and audit them. It needs no right to read callers.
+	Bearer Access = "bearer"
 	// Public: no token is required.
 	Public Access = "public"
 )
+
+// Authenticates reports whether the guard of a route with this access identifies the caller.
+func (a Access) Authenticates() bool { return a != Public && a != Bearer }
 
 // Need names an outside system that a function uses and the rights it has there. It decides which clients the function
 // receives and which IAM roles Terraform grants it.

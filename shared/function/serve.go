@@ -33,7 +33,7 @@ import (
 // Handler returns the HTTP handler of the route.
 func (r Route) Handler(g Guard) http.Handler {
 	decode := r.decode
-	if r.Access == Public {
+	if !r.Access.Authenticates() {
 		decode = r.limitReceiving()
 	}
 	return instrument(r.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
