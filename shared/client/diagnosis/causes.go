@@ -19,6 +19,7 @@ func (f Facts) statusCauses() []Cause {
 			Evidence: []string{"status: deleting"}, YouCan: steps(Wait, "Create another agent if you still need one."),
 			WeWill: "The deletion continues until nothing of the agent is left.",
 		}}
+	case client.AgentStatusError, client.AgentStatusPending, client.AgentStatusProvisioning, client.AgentStatusRunning:
 	}
 	var causes []Cause
 	if e := a.Config.Error; e != nil {
@@ -114,7 +115,8 @@ func (f Facts) probeCause() *Cause {
 		Code:     "unreachable_" + string(p.Reason),
 		Evidence: []string{"dashboard reachability: " + string(p.Reason)},
 		YouCan: f.allowed([]Step{
-			{ReadLogs, "Read the agent's log."}, {Restart, "Restart the agent. It is unavailable while the pod starts."},
+			{ReadLogs, "Read the agent's log."},
+			{Restart, "Restart the agent. It is unavailable while the pod starts."},
 		}),
 	}
 	if p.HTTPStatus != nil {

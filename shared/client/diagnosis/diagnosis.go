@@ -168,6 +168,7 @@ func (f Facts) waitingFor() string {
 		case a.CredentialRotationPending:
 			return "the agent to accept its new credentials"
 		}
+	case client.AgentStatusError, client.AgentStatusPaused, client.AgentStatusStopped:
 	}
 	return ""
 }

@@ -76,7 +76,9 @@ func rows() map[string]row {
 			Reachability: &client.DashboardReachability{Reason: client.DashboardReachabilityReasonConnect},
 		}, wantCodes: []string{"unreachable_connect"}, wantFirst: diagnosis.ReadLogs, wantSummary: "does not accept"},
 		"crashes": {
-			facts:     diagnosis.Facts{Agent: agent(client.AgentStatusError, "pod_crash_loop", client.AgentActionRestart)},
+			facts: diagnosis.Facts{
+				Agent: agent(client.AgentStatusError, "pod_crash_loop", client.AgentActionRestart),
+			},
 			wantCodes: []string{"pod_crash_loop"}, wantFirst: diagnosis.ReadLogs,
 			wantSummary: "The agent failed and does not run. It failed with pod_crash_loop.",
 		},
